@@ -1,0 +1,7 @@
+"""`python -m phrasemt`."""
+
+import sys
+
+from phrasemt.cli import main
+
+sys.exit(main())

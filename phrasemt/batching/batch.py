@@ -1,0 +1,139 @@
+"""A batch: everything a model may see of its sentences.
+
+Letters: B sentences, S source positions, T target positions, P phrases, M tokens of the longest phrase. Masks are True
+where something may be used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from phrasemt.symbols import BOS, EOS, PAD
+
+# Ends of the phrases of a sentence: (row in the example store, positions with `</s>`) -> increasing ends, last = positions
+PhraseEnds = Callable[[int, int], NDArray[np.int64]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Phrases:
+    """Source phrases of a batch (science 1.3).
+
+    token_index_BPM: source position of each token of each phrase, 0 where unused (int64).
+    token_mask_BPM: True on real tokens.
+    phrase_mask_BP: True on real phrases (those with at least one token).
+    """
+
+    token_index_BPM: Tensor
+    token_mask_BPM: Tensor
+    phrase_mask_BP: Tensor
+
+    def to(self, device: torch.device) -> Phrases:
+        return Phrases(
+            token_index_BPM=self.token_index_BPM.to(device, non_blocking=True),
+            token_mask_BPM=self.token_mask_BPM.to(device, non_blocking=True),
+            phrase_mask_BP=self.phrase_mask_BP.to(device, non_blocking=True),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Source side: subwords and `</s>`, padded at the end.
+
+    ids_BS: int64. mask_BS: True on real positions, so each row has at least one. phrases: None unless the model asks.
+    """
+
+    ids_BS: Tensor
+    mask_BS: Tensor
+    phrases: Phrases | None = None
+
+    def to(self, device: torch.device) -> Source:
+        return Source(
+            ids_BS=self.ids_BS.to(device, non_blocking=True),
+            mask_BS=self.mask_BS.to(device, non_blocking=True),
+            phrases=self.phrases.to(device) if self.phrases else None,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """Target side for teacher forcing.
+
+    inputs_BT: `<s>` y1..yn; outputs_BT: y1..yn `</s>` (int64). mask_BT: True on real positions of outputs.
+    """
+
+    inputs_BT: Tensor
+    outputs_BT: Tensor
+    mask_BT: Tensor
+
+    def to(self, device: torch.device) -> Target:
+        return Target(
+            inputs_BT=self.inputs_BT.to(device, non_blocking=True),
+            outputs_BT=self.outputs_BT.to(device, non_blocking=True),
+            mask_BT=self.mask_BT.to(device, non_blocking=True),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """Sentence pairs of a micro-batch; `rows` are their positions in the example store."""
+
+    rows: tuple[int, ...]
+    source: Source
+    target: Target
+
+    def to(self, device: torch.device) -> Batch:
+        return Batch(rows=self.rows, source=self.source.to(device), target=self.target.to(device))
+
+
+def pad(sequences: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Sequences of different lengths as one array, `<pad>` at the end of the shorter ones."""
+    padded = np.full((len(sequences), max(len(sequence) for sequence in sequences)), PAD, dtype=np.int64)
+    for row, sequence in enumerate(sequences):
+        padded[row, : len(sequence)] = sequence
+    return padded
+
+
+def collate_phrases(ends_of_sentences: Sequence[NDArray[np.int64]]) -> Phrases:
+    """The index tensors of phrases that are given by their ends.
+
+    ends_of_sentences: for each sentence the increasing ends of its phrases; a phrase begins where the last one ended.
+    """
+    counts = np.array([len(ends) for ends in ends_of_sentences])
+    starts_of_sentences = [np.concatenate(([0], ends[:-1])) for ends in ends_of_sentences]
+    starts_BP, ends_BP = pad(starts_of_sentences), pad(ends_of_sentences)
+    longest = int((ends_BP - starts_BP).max())
+    token_index_BPM = starts_BP[:, :, None] + np.arange(longest)
+    token_mask_BPM = token_index_BPM < ends_BP[:, :, None]
+    token_mask_BPM &= (np.arange(ends_BP.shape[1]) < counts[:, None])[:, :, None]
+    return Phrases(
+        token_index_BPM=torch.from_numpy(np.where(token_mask_BPM, token_index_BPM, 0)),
+        token_mask_BPM=torch.from_numpy(token_mask_BPM),
+        phrase_mask_BP=torch.from_numpy(token_mask_BPM.any(-1)),
+    )
+
+
+def collate_source(sentences: Sequence[NDArray[np.int32]], phrases: Phrases | None = None) -> Source:
+    """Source sides without `</s>` (it is added here) as tensors."""
+    ids_BS = pad([np.append(sentence, EOS).astype(np.int64) for sentence in sentences])
+    lengths_B = np.array([len(sentence) + 1 for sentence in sentences])
+    mask_BS = np.arange(ids_BS.shape[1]) < lengths_B[:, None]
+    return Source(ids_BS=torch.from_numpy(ids_BS), mask_BS=torch.from_numpy(mask_BS), phrases=phrases)
+
+
+def collate_target(sentences: Sequence[NDArray[np.int32]]) -> Target:
+    """Target sides without special symbols (`<s>` and `</s>` are added here) as tensors."""
+    inputs_BT = pad([np.insert(sentence, 0, BOS).astype(np.int64) for sentence in sentences])
+    outputs_BT = pad([np.append(sentence, EOS).astype(np.int64) for sentence in sentences])
+    lengths_B = np.array([len(sentence) + 1 for sentence in sentences])
+    mask_BT = np.arange(inputs_BT.shape[1]) < lengths_B[:, None]
+    return Target(
+        inputs_BT=torch.from_numpy(inputs_BT),
+        outputs_BT=torch.from_numpy(outputs_BT),
+        mask_BT=torch.from_numpy(mask_BT),
+    )

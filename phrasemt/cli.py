@@ -1,0 +1,154 @@
+"""The command line: one subcommand per stage, and the verbs for people (`trace`, `show`, `corpora`, `schema`).
+
+Nothing heavy is imported before a subcommand is chosen, so `phrasemt --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import importlib
+import logging
+import signal
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+from pydantic import ValidationError
+
+from phrasemt.errors import PhrasemtError
+from phrasemt.provenance import code_digest, produce
+from phrasemt.stages import STAGES, Stage
+
+log = logging.getLogger("phrasemt")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs a subcommand; returns the exit code: 0, or 2 for an error that a user can mend."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.verb is None:
+        parser.print_help()
+        return 0
+    _set_up_logging(getattr(options, "log", None))
+    signal.signal(signal.SIGTERM, _leave_cleanly)
+    try:
+        if options.verb in STAGES:
+            run_stage(options.verb, options)
+        else:
+            options.run(options)
+    except PhrasemtError as error:
+        log.error("phrasemt %s: error: %s", options.verb, error)
+        return error.exit_code
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        where = f"{error.filename}: " if error.filename else ""
+        log.error(
+            "phrasemt %s: error: %sthe disk is full; nothing half-written was kept. Next: free space and run again",
+            options.verb,
+            where,
+        )
+        return 2
+    except BrokenPipeError:
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _leave_cleanly(signum: int, frame: object) -> NoReturn:
+    raise SystemExit(128 + signum)  # runs the `finally` blocks that remove temporary files
+
+
+def _set_up_logging(log_file: Path | None) -> None:
+    handlers: list[logging.Handler] = [logging.StreamHandler(sys.stderr)]
+    if log_file is not None:
+        log_file.parent.mkdir(parents=True, exist_ok=True)
+        handlers.append(logging.FileHandler(log_file, mode="w", encoding="utf-8"))
+    logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=handlers, force=True)
+    logging.getLogger().setLevel(logging.WARNING)
+    log.setLevel(logging.INFO)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="phrasemt",
+        description="Reproduce, vary and extend three papers on phrases in neural machine translation.",
+    )
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
+    for verb in ("trace", "show", "corpora", "schema"):
+        importlib.import_module(f"phrasemt.verbs.{verb}").add_parser(verbs)
+    for name, stage in STAGES.items():
+        _add_stage_parser(verbs, name, stage)
+    return parser
+
+
+def _add_stage_parser(verbs: Any, name: str, stage: Stage) -> None:
+    parser = verbs.add_parser(
+        name, help=f"stage: {stage.help}", description=stage.help, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.epilog = _describe_settings(stage)
+    for entry in stage.inputs:
+        many = entry.endswith("*")
+        parser.add_argument(
+            _flag(entry.rstrip("*")), required=not many, nargs="*" if many else None, default=[] if many else None,
+            type=Path, metavar="PATH", help="input",
+        )  # fmt: skip
+    for output in stage.outputs:
+        parser.add_argument(_flag(output), required=True, type=Path, metavar="PATH", help="output")
+    for folder in stage.folders:
+        parser.add_argument(_flag(folder), required=True, type=Path, metavar="FOLDER", help="kept between runs")
+    parser.add_argument("--settings", required=True, metavar="JSON", help="see below")
+    parser.add_argument("--cores", type=int, default=1, metavar="N", help="cores to use (default 1)")
+    parser.add_argument("--log", type=Path, metavar="PATH", help="write messages to this file too")
+
+
+def _describe_settings(stage: Stage) -> str:
+    lines = ["settings:"]
+    for key, field in stage.settings.model_fields.items():
+        default = "" if field.is_required() else f", default {field.default!r}"
+        lines.append(f"  {key}: {getattr(field.annotation, '__name__', field.annotation)}{default}")
+    return "\n".join(lines)
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def run_stage(name: str, options: argparse.Namespace) -> None:
+    """Checks the settings, runs the stage on temporary outputs, and names them with their sidecars."""
+    stage = STAGES[name]
+    try:
+        settings = stage.settings.model_validate_json(options.settings)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise PhrasemtError(
+            f"bad settings: {'.'.join(str(part) for part in first['loc'])}: {first['msg']}",
+            where="--settings",
+            next_step=f"see `phrasemt {name} --help`",
+        ) from None
+    arguments: dict[str, Any] = {}
+    inputs: dict[str, list[Path]] = {}
+    for entry in stage.inputs:
+        key = entry.rstrip("*")
+        value = arguments[key] = getattr(options, key)
+        inputs[key] = value if entry.endswith("*") else [value]
+    for path in (path for paths in inputs.values() for path in paths):
+        if not path.is_file():
+            raise PhrasemtError("no such input file", where=path, next_step="run the stage that makes it")
+    folders = {folder: getattr(options, folder) for folder in stage.folders}
+    with produce(
+        name,
+        inputs=inputs,
+        outputs={output: getattr(options, output) for output in stage.outputs},
+        settings=settings,
+        code=code_digest(*stage.code_modules(settings)),
+        libraries=stage.libraries,
+    ) as outputs:
+        function = getattr(importlib.import_module(stage.module), name)
+        function(settings=settings, cores=options.cores, **arguments, **outputs, **folders)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,465 @@
+"""The study: everything an experiment says about itself, typed, with allowed values, default, unit and description.
+
+A study file is complete in itself. Unknown keys are errors; all mistakes of a file are reported at once. What concerns
+the machine (cores, memory, GPUs, the micro-batch that fits) is not part of a study: it lives in the profiles and never
+changes a result. `workflow/schemas/study.schema.json` is generated from this module (`phrasemt schema`).
+
+The stage settings at the end are the parts of a study that one stage really uses. They are what a rule passes to its
+subcommand and what decides whether a finished artefact is still valid, so each is as small as it can be.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, StringConstraints, Tag, model_validator
+
+# Names become folder names and Snakemake wildcards, so no separators and nothing a shell or a pattern could read.
+Name = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9_+-]*$")]
+Language = Annotated[str, StringConstraints(pattern=r"^[a-z]{2,3}$")]
+Seed = Annotated[int, Field(ge=0, lt=2**31)]
+Probability = Annotated[float, Field(ge=0, lt=1)]
+
+
+class Settings(BaseModel):
+    """Base of every section: immutable, no unknown keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    def canonical_json(self) -> str:
+        """The same text for the same settings, whatever the order in the file: what digests and rerun keys are made of."""
+        return json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+# ---------------------------------------------------------------------------------------------------------------- data
+
+
+class RegistryText(Settings):
+    """A part of a corpus of the registry (`phrasemt corpora` lists them)."""
+
+    corpus: Name = Field(description="id in the registry")
+    part: Name = Field(description="part of that corpus, e.g. train")
+
+
+class UserText(Settings):
+    """Two parallel text files of the user, UTF-8, one sentence per line; `.gz` is unpacked."""
+
+    source: Path = Field(description="file with the source side")
+    target: Path = Field(description="file with the target side")
+
+
+def _kind_of_text(value: Any) -> str:
+    """Decides by the keys, so that a mistake is reported against the kind that was meant."""
+    keys = value if isinstance(value, dict) else vars(value) if isinstance(value, Settings) else {}
+    return "files" if "source" in keys or "target" in keys else "registry"
+
+
+ParallelText = Annotated[
+    Annotated[RegistryText, Tag("registry")] | Annotated[UserText, Tag("files")], Discriminator(_kind_of_text)
+]
+
+
+class Splits(Settings):
+    """Ready-made splits. Several texts for one split are read one after the other."""
+
+    train: list[ParallelText] = Field(min_length=1, description="training texts")
+    dev: list[ParallelText] = Field(min_length=1, description="development set: early stopping, best checkpoint")
+    test: dict[Name, list[ParallelText]] = Field(min_length=1, description="test sets by name")
+
+    @model_validator(mode="after")
+    def _names_are_free(self) -> Splits:
+        if taken := {"train", "dev"} & set(self.test):
+            raise ValueError(f"a test set cannot be named {sorted(taken)[0]}")
+        return self
+
+
+class Partition(Settings):
+    """One corpus cut into train, dev and test so that no sentence of one side stands in two of them."""
+
+    text: ParallelText = Field(description="the corpus to cut")
+    dev: int = Field(gt=0, description="pairs for dev")
+    test: int = Field(gt=0, description="pairs for test")
+    seed: Seed = Field(1, description="seed of the draw")
+
+
+class Generator(Settings):
+    """The corpus made by the project itself (phrasemt/corpus/demo.py), with gold trees, chunks and contrasts."""
+
+    train: int = Field(gt=0, description="training pairs")
+    dev: int = Field(gt=0, description="dev pairs")
+    test: int = Field(gt=0, description="test pairs")
+    seed: Seed = Field(1, description="seed of the generator")
+
+
+class Cleaning(Settings):
+    """Filters on training pairs. Dev and test sets are never filtered: scores are about all of their sentences."""
+
+    max_words: int = Field(100, gt=0, description="longest side kept, in white-space separated words")
+    max_ratio: float = Field(9.0, ge=1, description="longest side / shortest side in words, at most")
+    min_letters: Probability = Field(
+        0.5, description="smallest share of letters of the language's script among all letters of a line"
+    )
+    drop_duplicates: bool = Field(True, description="keep only the first of equal pairs")
+    drop_identical: bool = Field(True, description="drop pairs whose two sides are equal")
+
+
+class Tokenization(Settings):
+    """Moses tokens (sacremoses)."""
+
+    aggressive_dash: bool = Field(False, description="Moses' -a: a hyphen between letters becomes @-@")
+
+
+class Subwords(Settings):
+    """Joint byte-pair encoding (subword-nmt)."""
+
+    merges: int = Field(32_000, gt=0, description="merge operations, learned on both sides together")
+    vocabulary_threshold: int = Field(
+        8, ge=0, description="subwords seen less often in their language's training text are split further; 0: never"
+    )
+    shared_vocabulary: bool = Field(True, description="one vocabulary for both sides (needed by tie: all)")
+
+
+class Dataset(Settings):
+    """A language pair with its texts and how they are prepared. Exactly one of splits, partition, generator."""
+
+    source_language: Language = Field(description="ISO 639 code, e.g. en")
+    target_language: Language = Field(description="ISO 639 code, e.g. de")
+    splits: Splits | None = Field(None, description="ready-made splits")
+    partition: Partition | None = Field(None, description="one corpus to be cut")
+    generator: Generator | None = Field(None, description="the project's own corpus")
+    cleaning: Cleaning = Field(default_factory=Cleaning, description="filters on training pairs")  # type: ignore[arg-type]
+    tokenization: Tokenization = Field(default_factory=Tokenization, description="Moses options")  # type: ignore[arg-type]
+    subwords: Subwords = Field(default_factory=Subwords, description="byte-pair encoding")  # type: ignore[arg-type]
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> Dataset:
+        if sum(origin is not None for origin in (self.splits, self.partition, self.generator)) != 1:
+            raise ValueError("exactly one of splits, partition and generator must be given")
+        if self.source_language == self.target_language:
+            raise ValueError("source_language and target_language must differ: their files stand side by side")
+        return self
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        return self.source_language, self.target_language
+
+    @property
+    def test_sets(self) -> tuple[str, ...]:
+        return tuple(self.splits.test) if self.splits else ("test",)
+
+
+# -------------------------------------------------------------------------------------------------------------- models
+
+
+class PhraseSegmentation(Settings):
+    """Where the source phrases of Xu et al. end (science 1.3, X1-X3). L counts encoder positions, `</s>` included."""
+
+    mode: Literal["ngram"] = Field("ngram", description="phrases of max(min(ntok_max, L/ntok_div), ntok_min) tokens")
+    ntok_div: int = Field(6, gt=0, description="phrases per sentence that L is divided into")
+    ntok_min: int = Field(3, gt=0, description="smallest phrase length, tokens")
+    ntok_max: int = Field(8, gt=0, description="largest phrase length, tokens")
+    ntok_round: Literal["ceil", "floor"] = Field("ceil", description="rounding of L/ntok_div")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> PhraseSegmentation:
+        if self.ntok_min > self.ntok_max:
+            raise ValueError(f"ntok_min ({self.ntok_min}) must not exceed ntok_max ({self.ntok_max})")
+        return self
+
+
+class TransformerModel(Settings):
+    """Transformer (Vaswani et al. 2017); science 1.0 and 1.1. Base is the default."""
+
+    family: Literal["transformer"] = Field("transformer", description="model family, phrasemt/models/<family>.py")
+    encoder_layers: int = Field(6, gt=0, description="encoder layers N")
+    decoder_layers: int = Field(6, gt=0, description="decoder layers N")
+    width: int = Field(512, gt=0, description="model width d")
+    heads: int = Field(8, gt=0, description="attention heads h; d/h is the head width")
+    ffn_width: int = Field(2048, gt=0, description="inner width f of the feed-forward networks")
+    dropout: Probability = Field(0.1, description="on embeddings and on each sub-layer's output")
+    attn_dropout: Probability = Field(0.1, description="on attention weights")
+    act_dropout: Probability = Field(0.1, description="on the feed-forward activation")
+    norm: Literal["post", "pre"] = Field("post", description="layer normalisation after (Vaswani, Xu) or before (T2T)")
+    embed_ln: bool = Field(False, description="layer normalisation of the embeddings (Neutron)")
+    tie: Literal["decoder", "all"] = Field(
+        "decoder", description="decoder: softmax = target table; all: source table too (one shared vocabulary)"
+    )
+    softmax_bias: bool = Field(True, description="bias of the output layer (Neutron true, T2T false)")
+
+    @model_validator(mode="after")
+    def _heads_divide_width(self) -> TransformerModel:
+        if self.width % self.heads:
+            raise ValueError(f"width ({self.width}) must be a multiple of heads ({self.heads})")
+        return self
+
+    @property
+    def source_phrases(self) -> PhraseSegmentation | None:
+        """The segmentation that batches must carry, None for models without phrases."""
+        return None
+
+
+class PhraseRepresentationModel(TransformerModel):
+    """Transformer with source phrase representations (Xu et al. 2020); science 1.3."""
+
+    family: Literal["phrase_representation"] = Field(  # type: ignore[assignment]
+        "phrase_representation", description="model family, phrasemt/models/<family>.py"
+    )
+    phrase: PhraseSegmentation = Field(default_factory=PhraseSegmentation, description="source phrases")  # type: ignore[arg-type]
+    glance: Literal["max", "mean"] = Field("max", description="element-wise summary of a phrase's tokens (eq. 2)")
+    pool: Literal["glance", "attn"] = Field(
+        "glance", description="glance: the summary itself (+Max, +Mean); attn: attention over the tokens (+Attn, eq. 3-5)"
+    )
+    ta: Literal["off", "on"] = Field("off", description="+TA: each decoder layer mixes all encoder levels (eq. 6)")
+    combine_hidden: float = Field(3.0, gt=0, description="width of the attentive combination, multiples of d (X8)")
+    score_hidden: float = Field(1.0, gt=0, description="width of the token scorer of +Attn, multiples of d (X9)")
+
+    @property
+    def source_phrases(self) -> PhraseSegmentation | None:
+        return self.phrase
+
+
+ModelSettings = Annotated[TransformerModel | PhraseRepresentationModel, Field(discriminator="family")]
+
+
+class Adam(Settings):
+    """Adam with the Noam schedule: factor * d^-0.5 * min(t^-0.5, t * warmup^-1.5)."""
+
+    beta1: Probability = Field(0.9, description="first-moment decay")
+    beta2: Probability = Field(0.98, description="second-moment decay")
+    epsilon: float = Field(1e-9, gt=0, description="added to the root of the second moment")
+    factor: float = Field(1.0, gt=0, description="scales the whole schedule (NG: 2)")
+    warmup: int = Field(8000, gt=0, description="updates of linear growth")
+
+
+class Training(Settings):
+    """How a system is trained."""
+
+    tokens_per_update: int = Field(25_000, gt=0, description="target tokens (with </s>) of one update, about")
+    max_updates: int = Field(100_000, gt=0, description="updates")
+    max_length: int = Field(256, gt=1, description="longest side in subwords; longer training pairs are left out")
+    label_smoothing: Probability = Field(0.1, description="probability mass spread over the other words")
+    optimizer: Adam = Field(default_factory=Adam, description="optimiser and schedule")  # type: ignore[arg-type]
+    precision: Literal["float32", "bfloat16"] = Field(
+        "float32", description="matrix products; weights, softmax, normalisation and loss stay float32"
+    )
+    evaluate_every: int = Field(1500, gt=0, description="updates between two evaluations on dev")
+    checkpoint_every: int = Field(1500, gt=0, description="updates between two checkpoints")
+    average_last: int = Field(5, gt=0, description="checkpoints averaged at the end")
+    early_stopping: int | None = Field(
+        None, gt=0, description="stop after so many evaluations without a better dev BLEU; null: never"
+    )
+
+
+class Decoding(Settings):
+    """Beam search."""
+
+    beam: int = Field(4, gt=0, description="hypotheses kept per sentence")
+    length_penalty: float = Field(0.6, ge=0, description="alpha of Wu et al. (2016): score / ((5+|Y|)/6)^alpha")
+    max_length_factor: float = Field(1.0, ge=0, description="longest output = factor * source length + max_length_extra")
+    max_length_extra: int = Field(50, gt=0, description="subwords")
+    n_best: int = Field(1, gt=0, description="hypotheses written per sentence")
+
+    @model_validator(mode="after")
+    def _enough_beams(self) -> Decoding:
+        if self.n_best > self.beam:
+            raise ValueError(f"n_best ({self.n_best}) must not exceed beam ({self.beam})")
+        return self
+
+
+class System(Settings):
+    """One row of the table."""
+
+    title: str | None = Field(None, description="name in the table; the system's key when absent")
+    model: ModelSettings = Field(description="architecture")
+    training: Training = Field(default_factory=Training, description="training")  # type: ignore[arg-type]
+    decoding: Decoding = Field(default_factory=Decoding, description="search")  # type: ignore[arg-type]
+
+
+class Comparison(Settings):
+    """Significance of the difference to the baseline: paired bootstrap (Koehn 2004)."""
+
+    baseline: Name | None = Field(None, description="system the others are compared with; the first one when absent")
+    samples: int = Field(1000, gt=0, description="bootstrap samples")
+    seed: Seed = Field(12345, description="seed of the resampling")
+
+
+class Study(Settings):
+    """One experiment: data sets x systems x seeds."""
+
+    study: Name = Field(description="name; results go to results/<study>/")
+    title: str | None = Field(None, description="heading of table and report")
+    seeds: list[Seed] = Field([1], min_length=1, description="each system is trained once per seed")
+    datasets: dict[Name, Dataset] = Field(min_length=1, description="data sets by name")
+    systems: dict[Name, System] = Field(min_length=1, description="systems by name, in the order of the table")
+    comparison: Comparison = Field(default_factory=Comparison, description="significance tests")  # type: ignore[arg-type]
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Study:
+        problems = []
+        if len(set(self.seeds)) != len(self.seeds):
+            problems.append(f"seeds holds a value twice: {self.seeds}")
+        if self.comparison.baseline is not None and self.comparison.baseline not in self.systems:
+            problems.append(
+                f"comparison.baseline is {self.comparison.baseline!r}, allowed: {', '.join(self.systems)}"
+            )
+        for name, system in self.systems.items():
+            for dataset_name, dataset in self.datasets.items():
+                if system.model.tie == "all" and not dataset.subwords.shared_vocabulary:
+                    problems.append(
+                        f"systems.{name}.model.tie is 'all', which needs "
+                        f"datasets.{dataset_name}.subwords.shared_vocabulary: true"
+                    )
+        if problems:
+            raise ValueError("\n".join(problems))
+        return self
+
+    @property
+    def baseline(self) -> str:
+        return self.comparison.baseline or next(iter(self.systems))
+
+
+# ------------------------------------------------------------------------------------------------------ stage settings
+
+
+class CorpusFileSettings(Settings):
+    """fetch_corpus: which file of which corpus."""
+
+    corpus: str
+    file: str
+
+
+class ExtractSettings(Settings):
+    """extract_text: which side of which part."""
+
+    corpus: str
+    part: str
+    language: str
+
+
+class PartitionSettings(Settings):
+    """partition_corpus."""
+
+    dev: int
+    test: int
+    seed: int
+
+
+class DemoSettings(Settings):
+    """generate_demo."""
+
+    split: Literal["train", "dev", "test"]
+    pairs: int
+    seed: int
+
+
+class CleanSettings(Settings):
+    """clean_pairs; `filters` is None for dev and test sets."""
+
+    source_language: str
+    target_language: str
+    filters: Cleaning | None
+
+
+class TokenizeSettings(Settings):
+    """tokenize_text."""
+
+    language: str
+    aggressive_dash: bool
+
+
+class LearnSubwordsSettings(Settings):
+    """learn_subwords."""
+
+    merges: int
+
+
+class ApplySubwordsSettings(Settings):
+    """apply_subwords."""
+
+    vocabulary_threshold: int
+
+
+class VocabularySettings(Settings):
+    """build_vocabulary: one file of both sides, or one side's."""
+
+    shared: bool
+
+
+class PackSettings(Settings):
+    """pack_examples has nothing to choose."""
+
+
+class TrainSettings(Settings):
+    """train_model."""
+
+    model: ModelSettings
+    training: Training
+    seed: int
+    target_language: str
+
+
+class AverageSettings(Settings):
+    """average_checkpoints."""
+
+    last: int
+
+
+class TranslateSettings(Settings):
+    """translate. The model is named so that weights of another one are refused."""
+
+    model: ModelSettings
+    decoding: Decoding
+    target_language: str
+
+
+class ScoreSettings(Settings):
+    """score_system. The names say which cell of the table the scores belong to."""
+
+    dataset: str
+    system: str
+    seed: int
+    split: str
+    target_language: str
+    aggressive_dash: bool
+
+
+class CompareSettings(Settings):
+    """compare_systems: paired bootstrap of a system against the baseline on one test set."""
+
+    dataset: str
+    system: str
+    baseline: str
+    split: str
+    samples: int
+    seed: int
+
+
+class ContrastSettings(Settings):
+    """score_contrasts: forced decoding of right and wrong targets."""
+
+    dataset: str
+    system: str
+    seed: int
+    model: ModelSettings
+    source_language: str
+    target_language: str
+    aggressive_dash: bool
+    vocabulary_threshold: int
+
+
+class TableSettings(Settings):
+    """make_table: rows and columns."""
+
+    title: str
+    baseline: str
+    systems: dict[str, str]  # name -> title, in the order of the table
+    test_sets: dict[str, list[str]]  # data set -> its test sets
+    seeds: list[int]
+
+
+class ReportSettings(Settings):
+    """write_report."""
+
+    title: str

@@ -1,0 +1,64 @@
+"""The errors a user can cause. Each is shown as one line that says where, what, expected, found and what to do next.
+
+Everything else that is raised is a mistake of ours and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+
+class PhrasemtError(Exception):
+    """Base of all errors that end in one line and exit code 2, without a traceback."""
+
+    exit_code = 2
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: object = None,
+        expected: object = None,
+        found: object = None,
+        next_step: str | None = None,
+    ) -> None:
+        self.what, self.where, self.expected, self.found, self.next_step = what, where, expected, found, next_step
+        super().__init__(self._line())
+
+    def _line(self) -> str:
+        line = f"{self.where}: {self.what}" if self.where is not None else self.what
+        details = [
+            f"{name} {value}"
+            for name, value in (("expected", self.expected), ("found", self.found))
+            if value is not None
+        ]
+        if details:
+            line += f" ({', '.join(details)})"
+        if self.next_step:
+            line += f". Next: {self.next_step}"
+        return line.replace("\n", "\\n")
+
+
+class StudyError(PhrasemtError):
+    """A study file with mistakes: all of them at once, one line each."""
+
+    def __init__(self, where: object, problems: list[str]) -> None:
+        self.problems = problems
+        super().__init__(f"{len(problems)} mistake{'s' if len(problems) > 1 else ''} in the study", where=where)
+
+    def __str__(self) -> str:
+        return "\n".join([self._line(), *(f"  - {problem}" for problem in self.problems)])
+
+
+class DataError(PhrasemtError):
+    """Input text, corpora or annotations that cannot be used as they are."""
+
+
+class DownloadError(PhrasemtError):
+    """A corpus that could not be fetched, or is not the one the registry describes."""
+
+
+class DamagedFileError(PhrasemtError):
+    """An artefact of ours that is incomplete, altered or of another format version."""
+
+
+class MismatchError(PhrasemtError):
+    """Two artefacts that do not belong together: a checkpoint of another study, a vocabulary of another data set."""

@@ -1,0 +1,135 @@
+"""The only reader and writer of text in the project.
+
+A line ends at "\\n" and nowhere else: `str.splitlines` would also cut at form feeds, U+0085 and U+2028 and so shift one
+side of a parallel corpus against the other. Sides are read in strict pairs. Files are written beside their final name
+and renamed, so that a reader sees the old file or the new one, never half of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import itertools
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, BinaryIO, cast
+
+from phrasemt.errors import DataError
+
+_MISSING = object()
+
+
+@contextlib.contextmanager
+def open_binary(path: Path | str) -> Iterator[BinaryIO]:
+    """The bytes of a file, unpacked when its name ends in `.gz`.
+
+    Raises DataError when the file is missing or its compression is broken.
+    """
+    path = Path(path)
+    try:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as stream:
+            yield cast(BinaryIO, stream)
+    except FileNotFoundError:
+        raise DataError("no such file", where=path, next_step="check the path in the study") from None
+    except (gzip.BadGzipFile, EOFError) as error:
+        raise DataError(
+            "the compressed file is damaged or cut off", where=path, found=error, next_step="fetch the file again"
+        ) from None
+
+
+def read_lines(path: Path | str) -> Iterator[str]:
+    """The lines of a UTF-8 file (`.gz` too) without their "\\n"; a last line without one counts as a line.
+
+    Raises DataError naming file and line for bytes that are not UTF-8.
+    """
+    with open_binary(path) as stream:
+        for number, line in enumerate(stream, start=1):
+            try:
+                yield line.removesuffix(b"\n").decode("utf-8")
+            except UnicodeDecodeError as error:
+                bad = line[error.start : error.start + 4]
+                raise DataError(
+                    "not UTF-8",
+                    where=f"{path}, line {number}, byte {error.start + 1}",
+                    expected="UTF-8 text",
+                    found=f"bytes {bad.hex(' ')}",
+                    next_step="convert the file to UTF-8 (iconv) or remove the line on both sides",
+                ) from None
+
+
+def read_parallel(*paths: Path | str) -> Iterator[tuple[str, ...]]:
+    """The lines of several files side by side.
+
+    Raises DataError when one file ends before another, naming both with their line counts.
+    """
+    readers = [read_lines(path) for path in paths]
+    for lines in itertools.zip_longest(*readers, fillvalue=_MISSING):
+        if any(line is _MISSING for line in lines):
+            counts = {str(path): count_lines(path) for path in paths}
+            raise DataError(
+                "the sides of a parallel text have unequal numbers of lines",
+                where=", ".join(counts),
+                expected="the same number of lines in each file",
+                found=" and ".join(str(count) for count in counts.values()),
+                next_step="restore the line that is missing; phrasemt never cuts the longer side",
+            )
+        yield cast("tuple[str, ...]", lines)
+
+
+def count_lines(path: Path | str) -> int:
+    """Number of lines of a file (`.gz` too); an unfinished last line counts."""
+    count, last = 0, b"\n"
+    with open_binary(path) as stream:
+        while block := stream.read(1 << 20):
+            count += block.count(b"\n")
+            last = block[-1:]
+    return count + (last != b"\n")
+
+
+def temporary_beside(path: Path | str) -> Path:
+    """A name in the same folder for the unfinished file, different for each process."""
+    path = Path(path)
+    return path.with_name(f".{path.name}.{os.getpid()}.part")
+
+
+def commit_file(temporary: Path, path: Path | str) -> None:
+    """Give a finished temporary file its name, after its bytes have reached the disk."""
+    with temporary.open("rb") as stream:
+        os.fsync(stream.fileno())
+    os.replace(temporary, path)
+
+
+@contextlib.contextmanager
+def write_atomic(path: Path | str) -> Iterator[IO[bytes]]:
+    """A binary stream that becomes `path` when the block ends well and vanishes when it does not."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = temporary_beside(path)
+    try:
+        with temporary.open("wb") as stream:
+            yield stream
+        commit_file(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path | str, text: str) -> None:
+    """Write a whole small file at once, atomically."""
+    with write_atomic(path) as stream:
+        stream.write(text.encode("utf-8"))
+
+
+def write_lines(path: Path | str, lines: Iterable[str]) -> int:
+    """Write lines as UTF-8, each ended by "\\n", atomically; returns their number.
+
+    Raises ValueError for a line that holds a "\\n": it would shift every line after it.
+    """
+    count = 0
+    with write_atomic(path) as stream:
+        for line in lines:
+            if "\n" in line:
+                raise ValueError(f"line {count + 1} for {path} holds a line break: {line[:80]!r}")
+            stream.write(line.encode("utf-8") + b"\n")
+            count += 1
+    return count

@@ -1,0 +1,83 @@
+"""What training, search and forced decoding know about a model: nothing but this.
+
+Letters: B sentences, K hypotheses (beams) per sentence, S source positions, T target positions, V target vocabulary.
+"""
+
+from __future__ import annotations
+
+import importlib
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from torch import Tensor, nn
+
+from phrasemt.batching.batch import Batch, Source
+from phrasemt.config import TransformerModel
+
+Memory = TypeVar("Memory")
+State = TypeVar("State")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loss:
+    """Sums over the real target tokens of a batch, to be divided by the count of the whole update.
+
+    objective: what training minimises, with label smoothing and extra terms (scalar, float32, has a gradient).
+    nll: negative log-likelihood of the words alone, without smoothing (scalar, no gradient).
+    tokens: number of real target tokens (`</s>` included).
+    parts: further sums a family reports, by name.
+    """
+
+    objective: Tensor
+    nll: Tensor
+    tokens: int
+    parts: dict[str, Tensor]
+
+
+class TranslationModel(nn.Module, ABC, Generic[Memory, State]):
+    """A conditional model of target sentences given source sentences.
+
+    Memory holds what the encoder makes of B sources; it is never copied per hypothesis. State holds what a decoder
+    carries from step to step for [B, K] hypotheses.
+    """
+
+    @abstractmethod
+    def encode(self, source: Source) -> Memory:
+        """Encode B source sentences."""
+
+    @abstractmethod
+    def loss(self, batch: Batch, *, label_smoothing: float) -> Loss:
+        """Teacher-forced loss sums of a batch. With `label_smoothing` e: (1-e) on the reference, e/(V-1) elsewhere."""
+
+    @abstractmethod
+    def log_probs(self, batch: Batch) -> Tensor:
+        """Teacher-forced log-probability of each reference token [B, T], float32, 0 where padded."""
+
+    @abstractmethod
+    def start(self, memory: Memory, beams: int) -> State:
+        """The decoder state before the first step, for `beams` hypotheses per sentence."""
+
+    @abstractmethod
+    def step(self, memory: Memory, state: State, last_tokens_BK: Tensor) -> tuple[Tensor, State]:
+        """One step: the last token of each hypothesis (`<s>` first) -> log-probabilities [B, K, V] float32, new state."""
+
+    @abstractmethod
+    def reorder(self, state: State, parents_BK: Tensor) -> State:
+        """The state in which hypothesis k of sentence b continues hypothesis parents_BK[b, k]."""
+
+    @abstractmethod
+    def keep(self, memory: Memory, state: State, sentences: Tensor) -> tuple[Memory, State]:
+        """Memory and state of some sentences only (int64 indices), once the others are finished."""
+
+
+def build_model(settings: TransformerModel, *, source_vocabulary: int, target_vocabulary: int) -> TranslationModel[Any, Any]:
+    """The untrained model of a study's settings: `phrasemt.models.<family>.build`.
+
+    Families are found by their module's name, so that adding one changes no file that others depend on.
+    """
+    family = importlib.import_module(f"phrasemt.models.{settings.family}")
+    model: TranslationModel[Any, Any] = family.build(
+        settings, source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary
+    )
+    return model

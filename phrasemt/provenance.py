@@ -1,0 +1,179 @@
+"""Where an artefact comes from: digests of files, settings and code, and the sidecar beside every artefact.
+
+A sidecar `<artefact>.meta.json` holds the digests of the inputs, the settings, the digest of the stage's code and the
+versions of the libraries whose behaviour matters. It holds no clock and no host name: the same work gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import functools
+import hashlib
+import importlib.metadata
+import json
+import platform
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from phrasemt.config import Settings
+from phrasemt.errors import DamagedFileError
+from phrasemt.lines import commit_file, temporary_beside, write_text
+
+PACKAGE_FOLDER = Path(__file__).parent
+# Their effect on an artefact is wholly in the settings and digests themselves, in messages, or nil.
+_MODULES_WITHOUT_EFFECT = {"phrasemt", "phrasemt.config", "phrasemt.errors", "phrasemt.provenance"}
+
+
+def digest_bytes(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def digest_file(path: Path | str) -> str:
+    """sha256 of a file's bytes, in hexadecimal."""
+    with Path(path).open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def digest_settings(settings: Settings) -> str:
+    """Digest of settings, equal for equal settings whatever the order of keys."""
+    return digest_bytes(settings.canonical_json().encode())
+
+
+# ---------------------------------------------------------------------------------------------------------------- code
+
+
+@functools.cache
+def code_digest(*modules: str) -> str:
+    """Digest of modules and all phrasemt modules they import, without comments, docstrings and layout.
+
+    Snakemake sees only the command of a rule; with this among a rule's parameters, a changed formula reruns the stage
+    and what follows, and a changed comment reruns nothing.
+    """
+    digest = hashlib.sha256()
+    for module in sorted(_import_closure(modules)):
+        digest.update(f"{module}\0{_code_without_comments(module)}\0".encode())
+    return digest.hexdigest()[:16]
+
+
+def _module_path(module: str) -> Path | None:
+    base = PACKAGE_FOLDER.joinpath(*module.split(".")[1:])
+    for path in (base.with_suffix(".py"), base / "__init__.py"):
+        if path.is_file():
+            return path
+    return None
+
+
+def _import_closure(modules: Sequence[str]) -> set[str]:
+    found: set[str] = set()
+    waiting = list(modules)
+    while waiting:
+        module = waiting.pop()
+        if module in found or module in _MODULES_WITHOUT_EFFECT or _module_path(module) is None:
+            continue
+        found.add(module)
+        waiting.extend(_imports(module))
+    missing = [module for module in modules if module not in found and module not in _MODULES_WITHOUT_EFFECT]
+    assert not missing, f"no such modules: {missing}"
+    return found
+
+
+def _imports(module: str) -> Iterator[str]:
+    for node in ast.walk(_tree(module)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.startswith("phrasemt"))
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("phrasemt"):
+            assert node.module is not None
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@functools.cache
+def _tree(module: str) -> ast.Module:
+    path = _module_path(module)
+    assert path is not None, module
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _code_without_comments(module: str) -> str:
+    tree = _tree(module)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            match node.body:
+                case [ast.Expr(value=ast.Constant(value=str())), *rest]:
+                    node.body = rest or [ast.Pass()]
+    return ast.unparse(tree)
+
+
+# ------------------------------------------------------------------------------------------------------------ sidecars
+
+
+def sidecar_path(artefact: Path | str) -> Path:
+    artefact = Path(artefact)
+    return artefact.with_name(artefact.name + ".meta.json")
+
+
+def read_sidecar(artefact: Path | str) -> dict[str, Any]:
+    """The sidecar of an artefact.
+
+    Raises DamagedFileError when it is missing or not readable.
+    """
+    path = sidecar_path(artefact)
+    try:
+        sidecar: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise DamagedFileError(
+            "no readable sidecar", where=path, found=type(error).__name__, next_step=f"delete {artefact} and run again"
+        ) from None
+    return sidecar
+
+
+def library_versions(libraries: Sequence[str]) -> dict[str, str]:
+    versions = {library: importlib.metadata.version(library) for library in libraries}
+    return {"phrasemt": importlib.metadata.version("phrasemt"), "python": platform.python_version(), **versions}
+
+
+@contextlib.contextmanager
+def produce(
+    stage: str,
+    *,
+    inputs: Mapping[str, Sequence[Path]],
+    outputs: Mapping[str, Path],
+    settings: Settings,
+    code: str,
+    libraries: Sequence[str] = (),
+) -> Iterator[dict[str, Path]]:
+    """Gives temporary paths for the outputs; when the block ends well they get their names and sidecars.
+
+    When it fails nothing of the outputs is left. Leftovers of an earlier killed run of the same outputs are removed:
+    the workflow runs one writer per output.
+    """
+    for path in outputs.values():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for leftover in path.parent.glob(f".{path.name}.*.part"):
+            leftover.unlink(missing_ok=True)
+    temporary = {name: temporary_beside(path) for name, path in outputs.items()}
+    try:
+        yield temporary
+        record = {
+            "stage": stage,
+            "settings": settings.model_dump(mode="json"),
+            "code": code,
+            "versions": library_versions(libraries),
+            "inputs": {
+                name: [{"path": str(path), "sha256": digest_file(path)} for path in paths]
+                for name, paths in sorted(inputs.items())
+            },
+            "outputs": {
+                name: {"path": str(path), "sha256": digest_file(temporary[name])}
+                for name, path in sorted(outputs.items())
+            },
+        }
+        text = json.dumps(record, indent=1, sort_keys=True) + "\n"
+        for name, path in outputs.items():
+            commit_file(temporary[name], path)
+            write_text(sidecar_path(path), text)
+    finally:
+        for path in temporary.values():
+            path.unlink(missing_ok=True)

@@ -1,0 +1,322 @@
+"""The stages of the workflow: one table that the command line, the rules and the tests all read.
+
+A stage is one subcommand, one rule and one function of the same name. It turns input files into output files under
+settings that are a small part of the study.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from phrasemt import config
+from phrasemt.config import Settings, Study
+
+Wildcards = Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """What a stage reads, writes and depends on.
+
+    module: holds the function `<name>(*, settings, <inputs>, <outputs>, <folders>, cores)`.
+    inputs: names of single files, or of lists of files when they end in `*` (without it in the function).
+    folders: folders kept between runs, neither inputs nor outputs (training states).
+    libraries: distributions whose version is written into the sidecar.
+    runs_a_model: the code of the system's family belongs to the stage's code.
+    """
+
+    module: str
+    settings: type[Settings]
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
+    runs_a_model: bool = False
+    help: str = ""
+
+    def code_modules(self, settings: Settings) -> tuple[str, ...]:
+        """The modules whose code decides the stage's results."""
+        if self.runs_a_model:
+            return self.module, f"phrasemt.models.{settings.model.family}"  # type: ignore[attr-defined]
+        return (self.module,)
+
+
+STAGES: dict[str, Stage] = {
+    "fetch_corpus": Stage(
+        module="phrasemt.corpus.fetch",
+        settings=config.CorpusFileSettings,
+        outputs=("file",),
+        help="fetch one file of a registered corpus and verify it",
+    ),
+    "extract_text": Stage(
+        module="phrasemt.corpus.extract",
+        settings=config.ExtractSettings,
+        inputs=("files*",),
+        outputs=("text",),
+        help="take one side of one part of a corpus out of its archive",
+    ),
+    "partition_corpus": Stage(
+        module="phrasemt.corpus.partition",
+        settings=config.PartitionSettings,
+        inputs=("source", "target"),
+        outputs=("train_source", "train_target", "dev_source", "dev_target", "test_source", "test_target"),
+        help="cut a corpus into train, dev and test without shared sentences",
+    ),
+    "generate_demo": Stage(
+        module="phrasemt.corpus.demo",
+        settings=config.DemoSettings,
+        outputs=("source", "target", "trees", "source_chunks", "target_chunks", "contrasts"),
+        help="generate a split of the project's own English-German corpus",
+    ),
+    "clean_pairs": Stage(
+        module="phrasemt.corpus.clean",
+        settings=config.CleanSettings,
+        inputs=("raw_source*", "raw_target*"),
+        outputs=("source", "target", "rows", "dropped"),
+        help="check a parallel text and drop unusable training pairs",
+    ),
+    "tokenize_text": Stage(
+        module="phrasemt.text.tokenize",
+        settings=config.TokenizeSettings,
+        inputs=("text",),
+        outputs=("tokens",),
+        libraries=("sacremoses",),
+        help="Moses tokens",
+    ),
+    "learn_subwords": Stage(
+        module="phrasemt.text.subwords",
+        settings=config.LearnSubwordsSettings,
+        inputs=("source", "target"),
+        outputs=("codes", "source_counts", "target_counts"),
+        libraries=("subword-nmt",),
+        help="learn joint byte-pair merges",
+    ),
+    "apply_subwords": Stage(
+        module="phrasemt.text.subwords",
+        settings=config.ApplySubwordsSettings,
+        inputs=("tokens", "codes", "counts"),
+        outputs=("subwords",),
+        libraries=("subword-nmt",),
+        help="cut tokens into subwords",
+    ),
+    "build_vocabulary": Stage(
+        module="phrasemt.text.vocab",
+        settings=config.VocabularySettings,
+        inputs=("source", "target"),
+        outputs=("source_vocabulary", "target_vocabulary"),
+        help="number the subwords",
+    ),
+    "pack_examples": Stage(
+        module="phrasemt.batching.pack",
+        settings=config.PackSettings,
+        inputs=("rows", "source", "target", "source_vocabulary", "target_vocabulary"),
+        outputs=("examples",),
+        libraries=("pyarrow",),
+        help="store a split as token ids, memory-mapped",
+    ),
+    "train_model": Stage(
+        module="phrasemt.train.loop",
+        settings=config.TrainSettings,
+        inputs=("train", "dev", "dev_reference", "source_vocabulary", "target_vocabulary"),
+        outputs=("record",),
+        folders=("state",),
+        libraries=("torch", "numpy"),
+        runs_a_model=True,
+        help="train a system; goes on where a killed training stopped",
+    ),
+    "average_checkpoints": Stage(
+        module="phrasemt.train.average",
+        settings=config.AverageSettings,
+        inputs=("record",),
+        outputs=("weights",),
+        libraries=("torch",),
+        help="average the last checkpoints",
+    ),
+    "translate": Stage(
+        module="phrasemt.search.translate",
+        settings=config.TranslateSettings,
+        inputs=("weights", "examples", "source_vocabulary", "target_vocabulary"),
+        outputs=("translations", "tokens", "text"),
+        libraries=("torch", "sacremoses"),
+        runs_a_model=True,
+        help="translate a split by beam search",
+    ),
+    "score_system": Stage(
+        module="phrasemt.scoring.bleu",
+        settings=config.ScoreSettings,
+        inputs=("tokens", "text", "reference_tokens", "reference"),
+        outputs=("scores",),
+        libraries=("sacrebleu",),
+        help="BLEU in both conventions, with signatures",
+    ),
+    "compare_systems": Stage(
+        module="phrasemt.scoring.significance",
+        settings=config.CompareSettings,
+        inputs=("baseline*", "system*"),
+        outputs=("comparison",),
+        help="paired bootstrap of a system against the baseline",
+    ),
+    "score_contrasts": Stage(
+        module="phrasemt.search.contrasts",
+        settings=config.ContrastSettings,
+        inputs=(
+            "weights",
+            "contrasts",
+            "codes",
+            "source_counts",
+            "target_counts",
+            "source_vocabulary",
+            "target_vocabulary",
+        ),
+        outputs=("accuracy",),
+        libraries=("torch", "sacremoses", "subword-nmt"),
+        runs_a_model=True,
+        help="share of contrastive pairs in which the right target scores higher, by distance",
+    ),
+    "make_table": Stage(
+        module="phrasemt.paper.tables",
+        settings=config.TableSettings,
+        inputs=("scores*", "comparisons*", "contrasts*"),
+        outputs=("table", "markdown", "latex"),
+        help="the results table",
+    ),
+    "write_report": Stage(
+        module="phrasemt.paper.report",
+        settings=config.ReportSettings,
+        inputs=("table", "records*", "dropped*"),
+        outputs=("report",),
+        help="one self-contained HTML page about the study",
+    ),
+}
+
+
+# --------------------------------------------------------------------------------------- settings of a stage in a study
+
+
+def stage_settings(study: Study, stage: str, wildcards: Wildcards) -> Settings:
+    """The part of the study that a stage uses for these wildcards."""
+    return _SETTINGS[stage](study, wildcards)
+
+
+def _demo(study: Study, w: Wildcards) -> Settings:
+    generator = study.datasets[w["dataset"]].generator
+    assert generator is not None
+    return config.DemoSettings.model_validate(
+        {"split": w["split"], "pairs": getattr(generator, w["split"]), "seed": generator.seed}
+    )
+
+
+def _partition(study: Study, w: Wildcards) -> Settings:
+    partition = study.datasets[w["dataset"]].partition
+    assert partition is not None
+    return config.PartitionSettings(dev=partition.dev, test=partition.test, seed=partition.seed)
+
+
+def _clean(study: Study, w: Wildcards) -> Settings:
+    dataset = study.datasets[w["dataset"]]
+    return config.CleanSettings(
+        source_language=dataset.source_language,
+        target_language=dataset.target_language,
+        filters=dataset.cleaning if w["split"] == "train" else None,
+    )
+
+
+def _train(study: Study, w: Wildcards) -> Settings:
+    system = study.systems[w["system"]]
+    return config.TrainSettings(
+        model=system.model,
+        training=system.training,
+        seed=int(w["seed"]),
+        target_language=study.datasets[w["dataset"]].target_language,
+    )
+
+
+def _translate(study: Study, w: Wildcards) -> Settings:
+    system = study.systems[w["system"]]
+    return config.TranslateSettings(
+        model=system.model,
+        decoding=system.decoding,
+        target_language=study.datasets[w["dataset"]].target_language,
+    )
+
+
+def _contrasts(study: Study, w: Wildcards) -> Settings:
+    dataset = study.datasets[w["dataset"]]
+    return config.ContrastSettings(
+        dataset=w["dataset"],
+        system=w["system"],
+        seed=int(w["seed"]),
+        model=study.systems[w["system"]].model,
+        source_language=dataset.source_language,
+        target_language=dataset.target_language,
+        aggressive_dash=dataset.tokenization.aggressive_dash,
+        vocabulary_threshold=dataset.subwords.vocabulary_threshold,
+    )
+
+
+def _score(study: Study, w: Wildcards) -> Settings:
+    dataset = study.datasets[w["dataset"]]
+    return config.ScoreSettings(
+        dataset=w["dataset"],
+        system=w["system"],
+        seed=int(w["seed"]),
+        split=w["split"],
+        target_language=dataset.target_language,
+        aggressive_dash=dataset.tokenization.aggressive_dash,
+    )
+
+
+def _compare(study: Study, w: Wildcards) -> Settings:
+    return config.CompareSettings(
+        dataset=w["dataset"],
+        system=w["system"],
+        baseline=study.baseline,
+        split=w["split"],
+        samples=study.comparison.samples,
+        seed=study.comparison.seed,
+    )
+
+
+def _table(study: Study, w: Wildcards) -> Settings:
+    return config.TableSettings(
+        title=study.title or study.study,
+        baseline=study.baseline,
+        systems={name: system.title or name for name, system in study.systems.items()},
+        test_sets={name: list(dataset.test_sets) for name, dataset in study.datasets.items()},
+        seeds=study.seeds,
+    )
+
+
+_SETTINGS: dict[str, Callable[[Study, Wildcards], Settings]] = {
+    "fetch_corpus": lambda study, w: config.CorpusFileSettings(corpus=w["corpus"], file=w["file"]),
+    "extract_text": lambda study, w: config.ExtractSettings(
+        corpus=w["corpus"], part=w["part"], language=w["language"]
+    ),
+    "partition_corpus": _partition,
+    "generate_demo": _demo,
+    "clean_pairs": _clean,
+    "tokenize_text": lambda study, w: config.TokenizeSettings(
+        language=w["language"], aggressive_dash=study.datasets[w["dataset"]].tokenization.aggressive_dash
+    ),
+    "learn_subwords": lambda study, w: config.LearnSubwordsSettings(
+        merges=study.datasets[w["dataset"]].subwords.merges
+    ),
+    "apply_subwords": lambda study, w: config.ApplySubwordsSettings(
+        vocabulary_threshold=study.datasets[w["dataset"]].subwords.vocabulary_threshold
+    ),
+    "build_vocabulary": lambda study, w: config.VocabularySettings(
+        shared=study.datasets[w["dataset"]].subwords.shared_vocabulary
+    ),
+    "pack_examples": lambda study, w: config.PackSettings(),
+    "train_model": _train,
+    "average_checkpoints": lambda study, w: config.AverageSettings(
+        last=study.systems[w["system"]].training.average_last
+    ),
+    "translate": _translate,
+    "score_system": _score,
+    "compare_systems": _compare,
+    "score_contrasts": _contrasts,
+    "make_table": _table,
+    "write_report": lambda study, w: config.ReportSettings(title=study.title or study.study),
+}
