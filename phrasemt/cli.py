@@ -9,6 +9,7 @@ import argparse
 import errno
 import importlib
 import logging
+import pkgutil
 import signal
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any, NoReturn
 
 from pydantic import ValidationError
 
+import phrasemt.verbs
 from phrasemt.errors import PhrasemtError
 from phrasemt.provenance import code_digest, produce
 from phrasemt.stages import STAGES, Stage
@@ -77,8 +79,8 @@ def _parser() -> argparse.ArgumentParser:
         description="Reproduce, vary and extend three papers on phrases in neural machine translation.",
     )
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
-    for verb in ("trace", "show", "corpora", "schema"):
-        importlib.import_module(f"phrasemt.verbs.{verb}").add_parser(verbs)
+    for module in pkgutil.iter_modules(phrasemt.verbs.__path__):
+        importlib.import_module(f"phrasemt.verbs.{module.name}").add_parser(verbs)
     for name, stage in STAGES.items():
         _add_stage_parser(verbs, name, stage)
     return parser

@@ -1,0 +1,1 @@
+"""The verbs for people. Each module has `add_parser(verbs)`, which adds the verb with its function as `run`."""
