@@ -209,7 +209,8 @@ class PhraseRepresentationModel(TransformerModel):
     phrase: PhraseSegmentation = Field(default_factory=PhraseSegmentation, description="source phrases")  # type: ignore[arg-type]
     glance: Literal["max", "mean"] = Field("max", description="element-wise summary of a phrase's tokens (eq. 2)")
     pool: Literal["glance", "attn"] = Field(
-        "glance", description="glance: the summary itself (+Max, +Mean); attn: attention over the tokens (+Attn, eq. 3-5)"
+        "glance",
+        description="glance: the summary itself (+Max, +Mean); attn: attention over the tokens (+Attn, eq. 3-5)",
     )
     ta: Literal["off", "on"] = Field("off", description="+TA: each decoder layer mixes all encoder levels (eq. 6)")
     combine_hidden: float = Field(3.0, gt=0, description="width of the attentive combination, multiples of d (X8)")
@@ -257,7 +258,9 @@ class Decoding(Settings):
 
     beam: int = Field(4, gt=0, description="hypotheses kept per sentence")
     length_penalty: float = Field(0.6, ge=0, description="alpha of Wu et al. (2016): score / ((5+|Y|)/6)^alpha")
-    max_length_factor: float = Field(1.0, ge=0, description="longest output = factor * source length + max_length_extra")
+    max_length_factor: float = Field(
+        1.0, ge=0, description="longest output = factor * source length + max_length_extra"
+    )
     max_length_extra: int = Field(50, gt=0, description="subwords")
     n_best: int = Field(1, gt=0, description="hypotheses written per sentence")
 
@@ -301,9 +304,7 @@ class Study(Settings):
         if len(set(self.seeds)) != len(self.seeds):
             problems.append(f"seeds holds a value twice: {self.seeds}")
         if self.comparison.baseline is not None and self.comparison.baseline not in self.systems:
-            problems.append(
-                f"comparison.baseline is {self.comparison.baseline!r}, allowed: {', '.join(self.systems)}"
-            )
+            problems.append(f"comparison.baseline is {self.comparison.baseline!r}, allowed: {', '.join(self.systems)}")
         for name, system in self.systems.items():
             for dataset_name, dataset in self.datasets.items():
                 if system.model.tie == "all" and not dataset.subwords.shared_vocabulary:

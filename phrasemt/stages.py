@@ -290,9 +290,7 @@ def _table(study: Study, w: Wildcards) -> Settings:
 
 _SETTINGS: dict[str, Callable[[Study, Wildcards], Settings]] = {
     "fetch_corpus": lambda study, w: config.CorpusFileSettings(corpus=w["corpus"], file=w["file"]),
-    "extract_text": lambda study, w: config.ExtractSettings(
-        corpus=w["corpus"], part=w["part"], language=w["language"]
-    ),
+    "extract_text": lambda study, w: config.ExtractSettings(corpus=w["corpus"], part=w["part"], language=w["language"]),
     "partition_corpus": _partition,
     "generate_demo": _demo,
     "clean_pairs": _clean,

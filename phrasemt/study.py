@@ -16,7 +16,6 @@ from phrasemt.config import Study
 from phrasemt.errors import StudyError
 
 
-
 class _UniqueKeys(yaml.SafeLoader):
     """A YAML loader that refuses a key given twice; PyYAML would silently keep the last."""
 
@@ -28,7 +27,8 @@ class _UniqueKeys(yaml.SafeLoader):
             key = self.construct_object(key_node, deep=True)
             if key in seen:
                 raise yaml.MarkedYAMLError(
-                    problem=f"the key {key!r} is given twice, first in line {seen[key]}", problem_mark=key_node.start_mark
+                    problem=f"the key {key!r} is given twice, first in line {seen[key]}",
+                    problem_mark=key_node.start_mark,
                 )
             seen[key] = key_node.start_mark.line + 1
         return super().construct_mapping(node, deep)

@@ -1,0 +1,48 @@
+"""From rows of the example store to batches with everything a model asked for."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phrasemt.batching.batch import Batch, Source, collate_phrases, collate_source, collate_target
+from phrasemt.batching.example import Examples
+from phrasemt.config import TransformerModel
+from phrasemt.syntax.phrases import ngram_ends
+
+
+class SourceCollator:
+    """Source sentences -> `Source`, with phrases when the model's settings ask for them."""
+
+    def __init__(self, settings: TransformerModel) -> None:
+        segmentation = settings.source_phrases
+        # Phrases follow from the length alone here, and few lengths occur.
+        self._ends = functools.cache(lambda length: ngram_ends(length, segmentation)) if segmentation else None
+
+    def __call__(self, sentences: Sequence[NDArray[np.int32]]) -> Source:
+        """Sentences are subword ids without `</s>`."""
+        phrases = collate_phrases([self._ends(len(sentence) + 1) for sentence in sentences]) if self._ends else None
+        return collate_source(sentences, phrases)
+
+
+class BatchReader:
+    """Rows of an example store -> `Batch`."""
+
+    def __init__(self, examples: Examples, settings: TransformerModel) -> None:
+        self.examples = examples
+        self._collate_source = SourceCollator(settings)
+
+    def __call__(self, rows: Sequence[int] | NDArray[np.int64]) -> Batch:
+        rows = [int(row) for row in rows]
+        return Batch(
+            rows=tuple(rows),
+            source=self.source(rows),
+            target=collate_target([self.examples.target(row) for row in rows]),
+        )
+
+    def source(self, rows: Sequence[int] | NDArray[np.int64]) -> Source:
+        """The source side alone, for translation."""
+        return self._collate_source([self.examples.source(int(row)) for row in rows])

@@ -1,0 +1,107 @@
+"""Which sentences an update sees, and how an update is cut into micro-batches.
+
+The plan of updates follows from the lengths, the study and the seed alone (property P2). How an update is cut into
+micro-batches, and over how many processes, follows from the machine and changes no sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phrasemt.errors import DataError
+
+# Sentences of similar length stand together in blocks of about so many target tokens: large enough to fill a
+# micro-batch without padding, small enough that an update of a paper's size mixes many lengths.
+BLOCK_TOKENS = 2_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpdatePlan:
+    """The rows of every update of every epoch.
+
+    source_lengths, target_lengths: subwords per row, without special symbols. Rows with a side longer than `max_length`
+    positions (`</s>` included) are left out. An update has about `tokens_per_update` target tokens (`</s>` included);
+    every other row is seen exactly once per epoch.
+    """
+
+    source_lengths: NDArray[np.int32]
+    target_lengths: NDArray[np.int32]
+    tokens_per_update: int
+    max_length: int
+    seed: int
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """The rows that are short enough.
+
+        Raises DataError when there are none.
+        """
+        rows = np.flatnonzero(np.maximum(self.source_lengths, self.target_lengths) < self.max_length)
+        if not len(rows):
+            raise DataError(
+                "no training pair is short enough",
+                expected=f"a pair of at most {self.max_length - 1} subwords a side",
+                found=f"{len(self.source_lengths)} longer pairs",
+                next_step="raise training.max_length",
+            )
+        return rows
+
+    def epoch(self, epoch: int) -> list[NDArray[np.int64]]:
+        """The updates of an epoch (counted from 0), each an array of rows."""
+        random = np.random.default_rng([self.seed, epoch])
+        rows = random.permutation(self.rows)
+        # The sort is stable, so rows of equal lengths keep their random order and meet other rows in every epoch.
+        rows = rows[np.lexsort((self.source_lengths[rows], self.target_lengths[rows]))]
+        tokens = self.target_lengths[rows].astype(np.int64) + 1
+        block_size = min(BLOCK_TOKENS, self.tokens_per_update)
+        block_of_row = (np.cumsum(tokens) - tokens) // block_size
+        blocks = np.split(rows, np.flatnonzero(np.diff(block_of_row)) + 1)
+        blocks = [blocks[index] for index in random.permutation(len(blocks))]
+
+        tokens_of_block = np.array([int(self.target_lengths[block].sum()) + len(block) for block in blocks])
+        # Whole blocks go to equal shares of the epoch, so no update is a small remainder with a noisy gradient.
+        updates = max(1, round(tokens_of_block.sum() / self.tokens_per_update))
+        starts = np.cumsum(tokens_of_block) - tokens_of_block
+        update_of_block = starts * updates // tokens_of_block.sum()
+        edges = np.flatnonzero(np.diff(update_of_block)) + 1
+        return [np.concatenate(blocks[first:last]) for first, last in _ranges(edges, len(blocks))]
+
+    def updates(self, *, first_epoch: int = 0, first_update: int = 0) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
+        """(epoch, update within the epoch, rows) without end, from a place on."""
+        epoch = first_epoch
+        while True:
+            for index, rows in enumerate(self.epoch(epoch)):
+                if epoch > first_epoch or index >= first_update:
+                    yield epoch, index, rows
+            epoch += 1
+
+
+def _ranges(edges: NDArray[np.int64], end: int) -> Iterator[tuple[int, int]]:
+    yield from zip([0, *edges.tolist()], [*edges.tolist(), end], strict=True)
+
+
+def micro_batches(
+    rows: Sequence[int] | NDArray[np.int64],
+    source_lengths: NDArray[np.int32],
+    target_lengths: NDArray[np.int32],
+    *,
+    capacity: int,
+) -> list[NDArray[np.int64]]:
+    """Rows cut into micro-batches of at most `capacity` positions a side, padding included, similar lengths together.
+
+    A sentence longer than the capacity stands alone.
+    """
+    rows = np.asarray(rows, dtype=np.int64)
+    rows = rows[np.lexsort((source_lengths[rows], target_lengths[rows]))]
+    lengths = np.maximum(source_lengths[rows], target_lengths[rows]) + 1
+    cuts, longest, first = [], 0, 0
+    for index, length in enumerate(lengths.tolist()):
+        longest = max(longest, length)
+        if index > first and longest * (index - first + 1) > capacity:
+            cuts.append(index)
+            first, longest = index, length
+    return np.split(rows, cuts)

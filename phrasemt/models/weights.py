@@ -1,0 +1,131 @@
+"""Weights on disk: safetensors with the model's settings and vocabularies inside, so that they can be refused.
+
+Nothing here or elsewhere loads a pickle.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from pydantic import TypeAdapter
+from torch import Tensor
+
+from phrasemt.config import ModelSettings, TransformerModel
+from phrasemt.errors import DamagedFileError, MismatchError
+from phrasemt.models.interface import TranslationModel, build_model
+from phrasemt.text.vocab import Vocabulary
+
+FORMAT = 1
+_METADATA = "phrasemt"
+
+
+def describe_weights(
+    settings: TransformerModel, source_vocabulary: Vocabulary, target_vocabulary: Vocabulary
+) -> dict[str, Any]:
+    """What weights must say of themselves to fit a model and its vocabularies."""
+    return {
+        "format": FORMAT,
+        "model": settings.model_dump(mode="json"),
+        "source_vocabulary": source_vocabulary.digest,
+        "target_vocabulary": target_vocabulary.digest,
+    }
+
+
+def weights_of(model: torch.nn.Module) -> dict[str, Tensor]:
+    """The model's parameters by name, tied ones once, on the CPU."""
+    return {name: parameter.detach().cpu().contiguous() for name, parameter in model.named_parameters()}
+
+
+def save_tensors(path: Path, tensors: dict[str, Tensor], description: dict[str, Any]) -> None:
+    """Write tensors and a JSON description into one safetensors file."""
+    safetensors.torch.save_file(tensors, path, {_METADATA: json.dumps(description, sort_keys=True)})
+
+
+def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Tensors and description of a file of `save_tensors`.
+
+    Raises DamagedFileError when the file is cut off, altered in its header, or of another format.
+    """
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            description = json.loads((file.metadata() or {})[_METADATA])
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+    except FileNotFoundError:
+        raise
+    except (safetensors.SafetensorError, KeyError, ValueError, OSError) as error:
+        raise DamagedFileError(
+            "not a readable weights file", where=path, found=error, next_step="delete it and run again"
+        ) from None
+    if description.get("format") != FORMAT:
+        raise DamagedFileError(
+            "weights of another format version",
+            where=path,
+            expected=FORMAT,
+            found=description.get("format"),
+            next_step="delete it and run again",
+        )
+    return tensors, description
+
+
+def set_weights(model: torch.nn.Module, tensors: dict[str, Tensor], *, where: Path) -> None:
+    """Copy weights into a model.
+
+    Raises MismatchError when names or shapes differ.
+    """
+    parameters = dict(model.named_parameters())
+    expected = {name: tuple(parameter.shape) for name, parameter in parameters.items()}
+    found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    if expected != found:
+        name = sorted(expected.items() ^ found.items())[0][0]
+        raise MismatchError(
+            "weights of another model",
+            where=where,
+            expected=f"{name} of shape {expected.get(name)}",
+            found=found.get(name),
+            next_step="delete the file and train again",
+        )
+    with torch.no_grad():
+        for name, parameter in parameters.items():
+            parameter.copy_(tensors[name])
+
+
+def load_model(
+    path: Path, settings: TransformerModel, source_vocabulary: Vocabulary, target_vocabulary: Vocabulary
+) -> TranslationModel[Any, Any]:
+    """The trained model of a weights file, in evaluation mode.
+
+    Raises MismatchError when the weights were trained with other settings or other vocabularies.
+    """
+    tensors, description = load_tensors(path)
+    wanted = describe_weights(settings, source_vocabulary, target_vocabulary)
+    for key in ("source_vocabulary", "target_vocabulary"):
+        if description[key] != wanted[key]:
+            raise MismatchError(
+                f"weights were trained with another {key.replace('_', ' ')}",
+                where=path,
+                expected=f"sha256 {wanted[key][:12]}",
+                found=f"sha256 {description[key][:12]}",
+                next_step="train again on this data set, or name the study the weights belong to",
+            )
+    trained: TransformerModel = TypeAdapter(ModelSettings).validate_python(description["model"])
+    if trained != settings:
+        differing = sorted(
+            key
+            for key in {*wanted["model"], *description["model"]}
+            if wanted["model"].get(key) != description["model"].get(key)
+        )
+        raise MismatchError(
+            "weights of another model",
+            where=path,
+            expected=", ".join(f"{key} {wanted['model'].get(key)}" for key in differing),
+            found=", ".join(f"{key} {description['model'].get(key)}" for key in differing),
+            next_step="train again, or name the study the weights belong to",
+        )
+    model = build_model(settings, source_vocabulary=len(source_vocabulary), target_vocabulary=len(target_vocabulary))
+    set_weights(model, tensors, where=path)
+    return model.eval()

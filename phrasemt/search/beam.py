@@ -1,0 +1,113 @@
+"""Beam search over batches, with the length penalty of Wu et al. (2016).
+
+Letters: B sentences, K hypotheses per sentence, V target vocabulary, L tokens so far.
+
+A sentence starts with K places. The K best continuations of its live hypotheses are taken; one that ends in `</s>` is
+finished and keeps its place, so the next step has one place less (Bahdanau et al. 2015). The search of a sentence ends
+when no place is left. With one place this is greedy search, and a sentence's result does not depend on the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from phrasemt.batching.batch import Source
+from phrasemt.config import Decoding
+from phrasemt.models.interface import TranslationModel
+from phrasemt.symbols import BOS, EOS, PAD
+
+# Memory and state are narrowed to the unfinished sentences once fewer than this share of them is left.
+_NARROW_BELOW = 0.75
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hypothesis:
+    """A finished translation: subword ids without `</s>`; `log_prob` includes `</s>`; `score` is penalised by length."""
+
+    tokens: tuple[int, ...]
+    log_prob: float
+    score: float
+
+
+def length_penalty(length: int, alpha: float) -> float:
+    """((5 + |Y|) / 6) ** alpha of Wu et al. (2016), |Y| counted with `</s>`."""
+    return float(((5 + length) / 6) ** alpha)
+
+
+def length_limits(source: Source, settings: Decoding) -> Tensor:
+    """Longest output per sentence [B] in subwords without `</s>`, from its own source length without `</s>`."""
+    lengths_B = source.mask_BS.sum(-1) - 1
+    return (lengths_B * settings.max_length_factor).ceil().long() + settings.max_length_extra
+
+
+@torch.inference_mode()
+def beam_search(model: TranslationModel[Any, Any], source: Source, settings: Decoding) -> list[list[Hypothesis]]:
+    """The finished hypotheses of each sentence, best first, `settings.n_best` at most.
+
+    A hypothesis that reaches the length limit is closed with `</s>` at its log-probability, so that every score is the
+    model's score of a whole sentence.
+    """
+    K = settings.beam
+    limits_B = length_limits(source, settings)
+    memory = model.encode(source)
+    state = model.start(memory, K)
+    device = limits_B.device
+    B = len(limits_B)
+    sentences_B = torch.arange(B, device=device)  # which sentence of the batch stands in a row
+    tokens_BKL = torch.full((B, K, 1), BOS, dtype=torch.long, device=device)
+    scores_BK = torch.full((B, K), -torch.inf, device=device)
+    scores_BK[:, 0] = 0.0  # all hypotheses are equal at first: only one may be continued
+    places_B = torch.full((B,), K, device=device)
+    finished: list[list[Hypothesis]] = [[] for _ in range(B)]
+
+    for length in range(int(limits_B.max()) + 1):
+        log_probs_BKV, state = model.step(memory, state, tokens_BKL[:, :, -1])
+        log_probs_BKV[:, :, PAD] = log_probs_BKV[:, :, BOS] = -torch.inf
+        at_limit_B = limits_B <= length
+        if at_limit_B.any():
+            end_BK = log_probs_BKV[:, :, EOS]
+            closed_BKV = torch.full_like(log_probs_BKV, -torch.inf)
+            closed_BKV[:, :, EOS] = end_BK
+            log_probs_BKV = torch.where(at_limit_B[:, None, None], closed_BKV, log_probs_BKV)
+        V = log_probs_BKV.shape[-1]
+        scores_BK, best_BK = (scores_BK[:, :, None] + log_probs_BKV).flatten(1).topk(K)
+        parents_BK, words_BK = best_BK // V, best_BK % V
+        tokens_BKL = torch.cat(
+            (tokens_BKL.gather(1, parents_BK[:, :, None].expand(-1, -1, length + 1)), words_BK[:, :, None]), dim=-1
+        )
+        taken_BK = torch.arange(K, device=device) < places_B[:, None]
+        taken_BK &= scores_BK > -torch.inf
+        ended_BK = taken_BK & (words_BK == EOS)
+        for row, place in ended_BK.nonzero().tolist():
+            finished[int(sentences_B[row])].append(
+                _hypothesis(tokens_BKL[row, place, 1:-1].tolist(), float(scores_BK[row, place]), settings)
+            )
+        places_B = places_B - ended_BK.sum(-1)
+        live_BK = taken_BK & ~ended_BK
+        scores_BK = scores_BK.masked_fill(~live_BK, -torch.inf)
+        state = model.reorder(state, parents_BK)
+
+        live_B = live_BK.any(-1)
+        if not live_B.any():
+            break
+        if live_B.float().mean() < _NARROW_BELOW:
+            kept = live_B.nonzero().squeeze(-1)
+            memory, state = model.keep(memory, state, kept)
+            sentences_B, tokens_BKL, scores_BK = sentences_B[kept], tokens_BKL[kept], scores_BK[kept]
+            places_B, limits_B = places_B[kept], limits_B[kept]
+    return [sorted(hypotheses, key=_rank)[: settings.n_best] for hypotheses in finished]
+
+
+def _hypothesis(tokens: Sequence[int], log_prob: float, settings: Decoding) -> Hypothesis:
+    score = log_prob / length_penalty(len(tokens) + 1, settings.length_penalty)
+    return Hypothesis(tokens=tuple(tokens), log_prob=log_prob, score=score)
+
+
+def _rank(hypothesis: Hypothesis) -> tuple[float, tuple[int, ...]]:
+    """Best score first; equal scores in a fixed order."""
+    return -hypothesis.score, hypothesis.tokens

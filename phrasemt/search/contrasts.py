@@ -1,0 +1,138 @@
+"""The stage `score_contrasts`: does the model prefer the right target to one with a single mistake?
+
+Forced decoding of both (LingEval97, Sennrich 2017): the pair is right when log P(right) > log P(wrong), sums over the
+whole sentence, without length normalisation. Accuracy is given by the distance between subject and verb.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from phrasemt.batching.batch import Batch, collate_target
+from phrasemt.batching.reader import SourceCollator
+from phrasemt.batching.sampler import micro_batches
+from phrasemt.config import ContrastSettings, TransformerModel
+from phrasemt.errors import DataError
+from phrasemt.lines import read_lines, write_text
+from phrasemt.models.interface import TranslationModel
+from phrasemt.models.weights import load_model
+from phrasemt.search.device import choose_device
+from phrasemt.text.subwords import subword_cutter
+from phrasemt.text.tokenize import tokenizer
+from phrasemt.text.vocab import Vocabulary
+
+log = logging.getLogger("phrasemt.score_contrasts")
+
+_HEADER = "row\tsource\tright\twrong\tdistance\tnumber"
+# Groups of Figure 4 of Xu et al. (decision X18): pairs of distances up to 10, then 11-15, then beyond.
+_GROUPS = ((1, 2), (3, 4), (5, 6), (7, 8), (9, 10), (11, 15), (16, None))
+_BATCH_POSITIONS = 4_000
+
+
+@dataclass(frozen=True)
+class _Pair:
+    source: str
+    right: str
+    wrong: str
+    distance: int
+
+
+def score_contrasts(
+    *,
+    settings: ContrastSettings,
+    cores: int,
+    weights: Path,
+    contrasts: Path,
+    codes: Path,
+    source_counts: Path,
+    target_counts: Path,
+    source_vocabulary: Path,
+    target_vocabulary: Path,
+    accuracy: Path,
+) -> None:
+    """Accuracy over all pairs and by distance, as JSON; a group without pairs has accuracy null."""
+    device = choose_device(cores)
+    source_words, target_words = Vocabulary.from_file(source_vocabulary), Vocabulary.from_file(target_vocabulary)
+    model = load_model(weights, settings.model, source_words, target_words).to(device)
+    pairs = _read(contrasts)
+
+    def prepare(texts: Sequence[str], language: str, counts: Path, words: Vocabulary) -> list[NDArray[np.int32]]:
+        tokenize = tokenizer(language, settings.aggressive_dash)
+        cut = subword_cutter(codes, counts, settings.vocabulary_threshold)
+        return [words.ids(cut(tokenize(text)).split(" ")) for text in texts]
+
+    sources = prepare([pair.source for pair in pairs], settings.source_language, source_counts, source_words)
+    rights, wrongs = (
+        prepare(texts, settings.target_language, target_counts, target_words)
+        for texts in ([pair.right for pair in pairs], [pair.wrong for pair in pairs])
+    )
+    preferred = forced_scores(model, settings.model, sources, rights, device) > forced_scores(
+        model, settings.model, sources, wrongs, device
+    )
+    distances = np.array([pair.distance for pair in pairs])
+    result = {
+        "format": 1,
+        "dataset": settings.dataset,
+        "system": settings.system,
+        "seed": settings.seed,
+        "pairs": len(pairs),
+        "accuracy": _share(preferred),
+        "by_distance": [
+            {"low": low, "high": high, "pairs": int(group.sum()), "accuracy": _share(preferred[group])}
+            for low, high in _GROUPS
+            for group in [(distances >= low) & (distances <= (high or np.inf))]
+        ],
+    }
+    write_text(accuracy, json.dumps(result, indent=1) + "\n")
+    log.info("score_contrasts: %d pairs, accuracy %.3f", len(pairs), result["accuracy"] or 0.0)
+
+
+@torch.inference_mode()
+def forced_scores(
+    model: TranslationModel[Any, Any],
+    settings: TransformerModel,
+    sources: Sequence[NDArray[np.int32]],
+    targets: Sequence[NDArray[np.int32]],
+    device: torch.device,
+) -> NDArray[np.float64]:
+    """log P(target | source) of each pair, `</s>` included; subword ids without special symbols."""
+    collate_source = SourceCollator(settings)
+    source_lengths = np.array([len(source) for source in sources], dtype=np.int32)
+    target_lengths = np.array([len(target) for target in targets], dtype=np.int32)
+    scores = np.zeros(len(sources))
+    for rows in micro_batches(np.arange(len(sources)), source_lengths, target_lengths, capacity=_BATCH_POSITIONS):
+        batch = Batch(
+            rows=tuple(rows.tolist()),
+            source=collate_source([sources[row] for row in rows]),
+            target=collate_target([targets[row] for row in rows]),
+        )
+        scores[rows] = model.log_probs(batch.to(device)).double().sum(-1).cpu().numpy()
+    return scores
+
+
+def _read(path: Path) -> list[_Pair]:
+    lines = read_lines(path)
+    if (header := next(lines, "")) != _HEADER:
+        raise DataError("not a file of contrastive pairs", where=path, expected=repr(_HEADER), found=repr(header))
+    pairs = []
+    for number, line in enumerate(lines, start=2):
+        fields = line.split("\t")
+        if len(fields) != 6 or not fields[4].isdecimal():
+            raise DataError(
+                "not a contrastive pair", where=f"{path}, line {number}", expected=repr(_HEADER), found=repr(line[:80])
+            )
+        pairs.append(_Pair(source=fields[1], right=fields[2], wrong=fields[3], distance=int(fields[4])))
+    return pairs
+
+
+def _share(flags: NDArray[np.bool_]) -> float | None:
+    return float(flags.mean()) if len(flags) else None

@@ -1,0 +1,44 @@
+"""A whole split through beam search, in batches of similar length."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from phrasemt.batching.reader import BatchReader
+from phrasemt.batching.sampler import micro_batches
+from phrasemt.config import Decoding
+from phrasemt.models.interface import TranslationModel
+from phrasemt.search.beam import Hypothesis, beam_search
+
+# Source positions of a batch times hypotheses: enough to keep matrix products busy, little enough for any machine.
+_BATCH_POSITIONS = 8_000
+
+
+def translate_split(
+    model: TranslationModel[Any, Any],
+    reader: BatchReader,
+    settings: Decoding,
+    *,
+    device: torch.device,
+    on_progress: Callable[[int], None] = lambda sentences: None,
+) -> list[list[Hypothesis]]:
+    """The hypotheses of every row of the example store, in the order of the rows; best first."""
+    results: dict[int, list[Hypothesis]] = {}
+    for rows, hypotheses in _in_batches(model, reader, settings, device):
+        results.update(zip(rows, hypotheses, strict=True))
+        on_progress(len(rows))
+    return [results[row] for row in range(len(reader.examples))]
+
+
+def _in_batches(
+    model: TranslationModel[Any, Any], reader: BatchReader, settings: Decoding, device: torch.device
+) -> Iterator[tuple[list[int], list[list[Hypothesis]]]]:
+    lengths = reader.examples.source_lengths
+    rows = np.arange(len(lengths))
+    for batch_rows in micro_batches(rows, lengths, lengths, capacity=max(1, _BATCH_POSITIONS // settings.beam)):
+        source = reader.source(batch_rows).to(device)
+        yield batch_rows.tolist(), beam_search(model, source, settings)

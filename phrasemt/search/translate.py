@@ -1,0 +1,68 @@
+"""The stage `translate`: a split through beam search, written with scores and n-best lists, joined and detokenised."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tqdm import tqdm
+
+from phrasemt.batching.example import Examples
+from phrasemt.batching.reader import BatchReader
+from phrasemt.config import TranslateSettings
+from phrasemt.lines import write_lines
+from phrasemt.models.weights import load_model
+from phrasemt.search.beam import Hypothesis
+from phrasemt.search.decode import translate_split
+from phrasemt.search.device import choose_device
+from phrasemt.text.subwords import join_subwords
+from phrasemt.text.tokenize import detokenize
+from phrasemt.text.vocab import Vocabulary
+
+log = logging.getLogger("phrasemt.translate")
+
+
+def translate(
+    *,
+    settings: TranslateSettings,
+    cores: int,
+    weights: Path,
+    examples: Path,
+    source_vocabulary: Path,
+    target_vocabulary: Path,
+    translations: Path,
+    tokens: Path,
+    text: Path,
+) -> None:
+    """Translate every row of a split.
+
+    translations: one JSON object per row (row, score, subwords, n_best). tokens: Moses tokens, subwords joined. text:
+    detokenised.
+    """
+    device = choose_device(cores)
+    source_words, target_words = Vocabulary.from_file(source_vocabulary), Vocabulary.from_file(target_vocabulary)
+    model = load_model(weights, settings.model, source_words, target_words).to(device)
+    store = Examples.open(examples)
+    store.check_vocabularies(source_words, target_words)
+    with tqdm(total=len(store), unit="sentence", disable=None, leave=False) as bar:
+        results = translate_split(
+            model, BatchReader(store, settings.model), settings.decoding, device=device, on_progress=bar.update
+        )
+    best = [" ".join(target_words.tokens(hypotheses[0].tokens)) for hypotheses in results]
+    joined = [join_subwords(line) for line in best]
+    write_lines(translations, _json_lines(store.rows.tolist(), results, target_words))
+    write_lines(tokens, joined)
+    write_lines(text, detokenize(joined, settings.target_language))
+    subwords = sum(len(hypotheses[0].tokens) for hypotheses in results)
+    log.info("translate: %d sentences, %d subwords", len(results), subwords)
+
+
+def _json_lines(rows: Sequence[int], results: Sequence[Sequence[Hypothesis]], words: Vocabulary) -> Iterator[str]:
+    for row, hypotheses in zip(rows, results, strict=True):
+        n_best = [
+            {"score": hypothesis.score, "subwords": " ".join(words.tokens(hypothesis.tokens))}
+            for hypothesis in hypotheses
+        ]
+        yield json.dumps({"row": row, **n_best[0], "n_best": n_best}, ensure_ascii=False)

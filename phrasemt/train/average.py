@@ -1,0 +1,47 @@
+"""The stage `average_checkpoints`: the mean of the last checkpoints' weights (Vaswani et al. 2017, section 6.1)."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+import torch
+
+from phrasemt.config import AverageSettings
+from phrasemt.errors import DamagedFileError, MismatchError
+from phrasemt.models.weights import load_tensors, save_tensors
+
+log = logging.getLogger("phrasemt.average_checkpoints")
+
+# What two checkpoints of one training have in common.
+_SAME = ("format", "model", "signature", "source_vocabulary", "target_vocabulary")
+
+
+def average_checkpoints(*, settings: AverageSettings, cores: int, record: Path, weights: Path) -> None:
+    """Average the last checkpoints that a training record names; sums are taken in float64."""
+    names = json.loads(record.read_text(encoding="utf-8"))["checkpoints"][-settings.last :]
+    paths = [record.parent / name for name in names]
+    for path in paths:
+        if not path.exists():
+            raise DamagedFileError(
+                "a checkpoint named by the training record is missing",
+                where=path,
+                next_step=f"delete {record} and run train_model again",
+            )
+    sums, description = load_tensors(paths[0])
+    sums = {name: tensor.double() for name, tensor in sums.items()}
+    for path in paths[1:]:
+        tensors, other = load_tensors(path)
+        if any(description.get(key) != other.get(key) for key in _SAME):
+            raise MismatchError(
+                "checkpoints of different trainings",
+                where=path,
+                expected=f"one of the training of {paths[0]}",
+                next_step=f"delete {record} and run train_model again",
+            )
+        for name, tensor in tensors.items():
+            sums[name] += tensor
+    average = {name: (tensor / len(paths)).to(torch.float32) for name, tensor in sums.items()}
+    save_tensors(weights, average, {**description, "averaged": names})
+    log.info("average_checkpoints: %d checkpoints, %s", len(names), ", ".join(names))
