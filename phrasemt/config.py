@@ -29,7 +29,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     def canonical_json(self) -> str:
-        """The same text for the same settings, whatever the order in the file: what digests and rerun keys are made of."""
+        """The same text for equal settings, whatever their order in the file: the stuff of digests and rerun keys."""
         return json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 

@@ -11,6 +11,7 @@ import contextlib
 import gzip
 import itertools
 import os
+import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, BinaryIO, cast
@@ -32,7 +33,7 @@ def open_binary(path: Path | str) -> Iterator[BinaryIO]:
             yield cast(BinaryIO, stream)
     except FileNotFoundError:
         raise DataError("no such file", where=path, next_step="check the path in the study") from None
-    except (gzip.BadGzipFile, EOFError) as error:
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataError(
             "the compressed file is damaged or cut off", where=path, found=error, next_step="fetch the file again"
         ) from None
@@ -44,18 +45,26 @@ def read_lines(path: Path | str) -> Iterator[str]:
     Raises DataError naming file and line for bytes that are not UTF-8.
     """
     with open_binary(path) as stream:
-        for number, line in enumerate(stream, start=1):
-            try:
-                yield line.removesuffix(b"\n").decode("utf-8")
-            except UnicodeDecodeError as error:
-                bad = line[error.start : error.start + 4]
-                raise DataError(
-                    "not UTF-8",
-                    where=f"{path}, line {number}, byte {error.start + 1}",
-                    expected="UTF-8 text",
-                    found=f"bytes {bad.hex(' ')}",
-                    next_step="convert the file to UTF-8 (iconv) or remove the line on both sides",
-                ) from None
+        yield from decode_lines(stream, path)
+
+
+def decode_lines(lines: Iterable[bytes], where: object) -> Iterator[str]:
+    """Lines of bytes, as a binary stream gives them, as text without their "\\n". `where` names the stream in errors.
+
+    Raises DataError naming the stream and the line for bytes that are not UTF-8.
+    """
+    for number, line in enumerate(lines, start=1):
+        try:
+            yield line.removesuffix(b"\n").decode("utf-8")
+        except UnicodeDecodeError as error:
+            bad = line[error.start : error.start + 4]
+            raise DataError(
+                "not UTF-8",
+                where=f"{where}, line {number}, byte {error.start + 1}",
+                expected="UTF-8 text",
+                found=f"bytes {bad.hex(' ')}",
+                next_step="convert the file to UTF-8 (iconv) or remove the line on both sides",
+            ) from None
 
 
 def read_parallel(*paths: Path | str) -> Iterator[tuple[str, ...]]:
@@ -65,7 +74,7 @@ def read_parallel(*paths: Path | str) -> Iterator[tuple[str, ...]]:
     """
     readers = [read_lines(path) for path in paths]
     for lines in itertools.zip_longest(*readers, fillvalue=_MISSING):
-        if any(line is _MISSING for line in lines):
+        if _MISSING in lines:
             counts = {str(path): count_lines(path) for path in paths}
             raise DataError(
                 "the sides of a parallel text have unequal numbers of lines",
@@ -97,7 +106,7 @@ def commit_file(temporary: Path, path: Path | str) -> None:
     """Give a finished temporary file its name, after its bytes have reached the disk."""
     with temporary.open("rb") as stream:
         os.fsync(stream.fileno())
-    os.replace(temporary, path)
+    temporary.replace(path)
 
 
 @contextlib.contextmanager

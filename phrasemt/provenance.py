@@ -1,7 +1,7 @@
 """Where an artefact comes from: digests of files, settings and code, and the sidecar beside every artefact.
 
 A sidecar `<artefact>.meta.json` holds the digests of the inputs, the settings, the digest of the stage's code and the
-versions of the libraries whose behaviour matters. It holds no clock and no host name: the same work gives the same bytes.
+versions of the libraries whose behaviour matters. It holds no clock and no host name: the same work, the same bytes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The special symbols of every vocabulary, at the same ids in all of them (the papers' systems share this convention)."""
+"""The special symbols of every vocabulary, at the same ids in all of them (a convention of all systems here)."""
 
 from __future__ import annotations
 

@@ -17,6 +17,8 @@ from phrasemt.errors import DataError
 # Sentences of similar length stand together in blocks of about so many target tokens: large enough to fill a
 # micro-batch without padding, small enough that an update of a paper's size mixes many lengths.
 BLOCK_TOKENS = 2_000
+# Share of padding above which a micro-batch takes no longer sentences.
+_PADDING = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,10 +100,14 @@ def micro_batches(
     rows = np.asarray(rows, dtype=np.int64)
     rows = rows[np.lexsort((source_lengths[rows], target_lengths[rows]))]
     lengths = np.maximum(source_lengths[rows], target_lengths[rows]) + 1
-    cuts, longest, first = [], 0, 0
+    cuts, longest, first, real = [], 0, 0, 0
     for index, length in enumerate(lengths.tolist()):
         longest = max(longest, length)
-        if index > first and longest * (index - first + 1) > capacity:
+        positions = longest * (index - first + 1)
+        # A half-full micro-batch ends rather than carry padding into longer sentences.
+        wasteful = positions - real - length > _PADDING * positions and positions > capacity // 4
+        if index > first and (positions > capacity or wasteful):
             cuts.append(index)
-            first, longest = index, length
+            first, longest, real = index, length, 0
+        real += length
     return np.split(rows, cuts)

@@ -27,7 +27,7 @@ _NARROW_BELOW = 0.75
 
 @dataclass(frozen=True, kw_only=True)
 class Hypothesis:
-    """A finished translation: subword ids without `</s>`; `log_prob` includes `</s>`; `score` is penalised by length."""
+    """A finished translation: subword ids without `</s>`; `log_prob` includes `</s>`; `score` has the penalty."""
 
     tokens: tuple[int, ...]
     log_prob: float

@@ -1,0 +1,152 @@
+"""Beam search against a plain loop and against trying every sentence, on a model that is a table."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from phrasemt.batching.batch import collate_source
+from phrasemt.config import Decoding
+from phrasemt.models.interface import TranslationModel
+from phrasemt.search.beam import beam_search, length_penalty
+from phrasemt.symbols import BOS, EOS
+
+V = 6  # two words beside the four special symbols
+
+
+class TableModel(TranslationModel):
+    """log P(word | source's first word, position, last word) read off a random table."""
+
+    def __init__(self, seed: int, *, end: float = 0.0) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(seed)
+        scores = torch.randn(40, 16, V, V, generator=generator)
+        scores[..., EOS] += end
+        self.table = scores.log_softmax(-1)
+
+    def encode(self, source):
+        return source.ids_BS[:, 0]
+
+    def start(self, memory, beams):
+        return torch.zeros(len(memory), beams, dtype=torch.long)  # the position, kept per hypothesis on purpose
+
+    def step(self, memory, state, last_tokens_BK):
+        return self.table[memory[:, None], state, last_tokens_BK].clone(), state + 1
+
+    def reorder(self, state, parents_BK):
+        return state.gather(1, parents_BK)
+
+    def keep(self, memory, state, sentences):
+        return memory[sentences], state[sentences]
+
+    def loss(self, batch, *, label_smoothing):
+        raise AssertionError("not used in search")
+
+    def log_probs(self, batch):
+        raise AssertionError("not used in search")
+
+
+def source_of(words, lengths=None):
+    lengths = lengths or [1] * len(words)
+    return collate_source([np.full(length, word, dtype=np.int32) for word, length in zip(words, lengths, strict=True)])
+
+
+def settings_of(beam, *, extra=6, alpha=0.6, n_best=None):
+    return Decoding(
+        beam=beam, length_penalty=alpha, max_length_factor=0, max_length_extra=extra, n_best=n_best or beam
+    )
+
+
+def plain_beam(model, word, settings):
+    """The same search for one sentence, one hypothesis at a time."""
+    live, done = [((), 0.0)], []
+    limit = settings.max_length_extra
+    for position in range(limit + 1):
+        places = settings.beam - len(done)
+        candidates = []
+        for tokens, score in live:
+            row = model.table[word, position, tokens[-1] if tokens else BOS]
+            for token in range(V):
+                if token in (0, BOS) or (position == limit and token != EOS):
+                    continue
+                candidates.append(((*tokens, token), score + float(row[token])))
+        candidates.sort(key=lambda candidate: -candidate[1])
+        live = []
+        for tokens, score in candidates[:places]:
+            (done if tokens[-1] == EOS else live).append((tokens, score))
+        if not live:
+            break
+    finished = [(tokens[:-1], score, score / length_penalty(len(tokens), settings.length_penalty)) for tokens, score in done]
+    return sorted(finished, key=lambda hypothesis: -hypothesis[2])
+
+
+@pytest.mark.parametrize("beam", [1, 2, 3, 5])
+@pytest.mark.parametrize("seed", range(5))
+def test_equals_a_plain_loop(beam, seed):
+    model, settings = TableModel(seed), settings_of(beam)
+    for word, found in zip(range(4, 24), beam_search(model, source_of(range(4, 24)), settings), strict=True):
+        expected = plain_beam(model, word, settings)
+        assert [hypothesis.tokens for hypothesis in found] == [tokens for tokens, _, _ in expected]
+        # float32 sums of at most seven terms in another order
+        assert [hypothesis.log_prob for hypothesis in found] == pytest.approx([e[1] for e in expected], abs=1e-5)
+        assert [hypothesis.score for hypothesis in found] == pytest.approx([e[2] for e in expected], abs=1e-5)
+
+
+def test_one_place_is_greedy_search():
+    model = TableModel(7)
+    for word, (best,) in zip(range(4, 30), beam_search(model, source_of(range(4, 30)), settings_of(1)), strict=True):
+        tokens, last = [], BOS
+        for position in range(7):
+            row = model.table[word, position, last].clone()
+            row[[0, BOS]] = -torch.inf
+            last = int(row.argmax()) if position < 6 else EOS
+            if last == EOS:
+                break
+            tokens.append(last)
+        assert best.tokens == tuple(tokens)
+
+
+def test_a_beam_that_holds_everything_finds_the_best_sentence():
+    model, settings = TableModel(1), settings_of(200, extra=3, n_best=1)
+    words = [token for token in range(V) if token not in (0, BOS, EOS)]
+    for word, (best,) in zip(range(4, 8), beam_search(model, source_of(range(4, 8)), settings), strict=True):
+        scores = {}
+        for length in range(4):
+            for tokens in itertools.product(words, repeat=length):
+                path = [BOS, *tokens, EOS]
+                log_prob = sum(float(model.table[word, i, a, b]) for i, (a, b) in enumerate(itertools.pairwise(path)))
+                scores[tokens] = log_prob / ((5 + length + 1) / 6) ** 0.6
+        assert best.tokens == max(scores, key=scores.__getitem__)
+
+
+def test_a_sentence_does_not_depend_on_its_companions():
+    model, settings = TableModel(3, end=1.0), settings_of(4)
+    together = beam_search(model, source_of(range(4, 40)), settings)
+    for word, found in zip(range(4, 40), together, strict=True):
+        assert beam_search(model, source_of([word]), settings) == [found]
+
+
+def test_the_limit_follows_from_each_sentence_and_closes_it():
+    model = TableModel(2, end=-50.0)  # never ends by itself
+    settings = Decoding(beam=2, max_length_factor=2.0, max_length_extra=1)
+    short, long = beam_search(model, source_of([4, 5], lengths=[1, 3]), settings)
+    assert len(short[0].tokens) == 2 * 1 + 1
+    assert len(long[0].tokens) == 2 * 3 + 1
+    assert math.isfinite(short[0].score)
+
+
+def test_length_penalty_of_wu_et_al():
+    assert length_penalty(1, 0.6) == 1.0
+    assert length_penalty(7, 1.0) == 2.0
+    assert length_penalty(9, 0.0) == 1.0
+
+
+def test_n_best_is_sorted_and_distinct():
+    for hypotheses in beam_search(TableModel(5), source_of(range(4, 20)), settings_of(5)):
+        scores = [hypothesis.score for hypothesis in hypotheses]
+        assert scores == sorted(scores, reverse=True)
+        assert len({hypothesis.tokens for hypothesis in hypotheses}) == len(hypotheses) == 5

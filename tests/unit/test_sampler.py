@@ -1,0 +1,97 @@
+"""The plan of updates: complete, deterministic, little padding, and the same for every micro-batch capacity."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from phrasemt.batching.sampler import UpdatePlan, micro_batches
+from phrasemt.errors import DataError
+
+
+def plan_of(lengths, *, tokens_per_update=500, max_length=256, seed=1):
+    source = np.array([source for source, _ in lengths], dtype=np.int32)
+    target = np.array([target for _, target in lengths], dtype=np.int32)
+    return UpdatePlan(
+        source_lengths=source,
+        target_lengths=target,
+        tokens_per_update=tokens_per_update,
+        max_length=max_length,
+        seed=seed,
+    )
+
+
+def natural_lengths(count, seed=3):
+    random = np.random.default_rng(seed)
+    target = np.clip(random.lognormal(2.5, 0.5, count).astype(int), 1, 99)
+    source = np.clip(target + random.integers(-3, 4, count), 1, 99)
+    return list(zip(source.tolist(), target.tolist(), strict=True))
+
+
+pair_lengths = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), min_size=1, max_size=300)
+
+
+@given(pair_lengths, st.integers(1, 4000), st.integers(0, 5), st.integers(0, 3))
+@settings(deadline=None)
+def test_every_row_is_seen_once_an_epoch(lengths, tokens_per_update, seed, epoch):
+    plan = plan_of(lengths, tokens_per_update=tokens_per_update, seed=seed)
+    updates = plan.epoch(epoch)
+    assert sorted(np.concatenate(updates).tolist()) == list(range(len(lengths)))
+    assert all(len(update) for update in updates)
+
+
+def test_updates_have_the_size_of_the_study():
+    plan = plan_of(natural_lengths(20_000), tokens_per_update=4_000)
+    sizes = [int(plan.target_lengths[rows].sum()) + len(rows) for rows in plan.epoch(0)]
+    assert abs(np.mean(sizes) - 4_000) < 100
+    assert min(sizes) > 1_500  # no small remainder: an update is made of whole blocks of about 2,000 tokens
+
+
+def test_epochs_and_seeds_differ_and_repeat():
+    lengths = natural_lengths(2_000)
+    first, again = plan_of(lengths).epoch(0), plan_of(lengths).epoch(0)
+    assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
+    assert not np.array_equal(np.concatenate(first), np.concatenate(plan_of(lengths).epoch(1)))
+    assert not np.array_equal(np.concatenate(first), np.concatenate(plan_of(lengths, seed=2).epoch(0)))
+
+
+def test_going_on_in_the_middle_gives_the_rest_of_the_plan():
+    plan = plan_of(natural_lengths(1_000))
+    whole = plan.updates()
+    head = [next(whole) for _ in range(40)]
+    epoch, position, _ = head[24]
+    rest = plan.updates(first_epoch=epoch, first_update=position + 1)
+    for expected, (epoch, position, rows) in zip(head[25:], rest, strict=False):
+        assert expected[:2] == (epoch, position)
+        assert np.array_equal(expected[2], rows)
+
+
+def test_long_pairs_are_left_out_and_an_empty_plan_is_an_error():
+    plan = plan_of([(3, 3), (9, 3), (3, 9)], max_length=10)
+    assert plan.rows.tolist() == [0, 1, 2]
+    assert plan_of([(3, 3), (10, 3), (3, 10)], max_length=10).rows.tolist() == [0]
+    with pytest.raises(DataError, match="no training pair is short enough"):
+        plan_of([(12, 3)], max_length=10).epoch(0)
+
+
+@given(pair_lengths, st.integers(1, 400))
+@settings(deadline=None)
+def test_micro_batches_hold_every_row_once_within_the_capacity(lengths, capacity):
+    plan = plan_of(lengths)
+    parts = micro_batches(np.arange(len(lengths)), plan.source_lengths, plan.target_lengths, capacity=capacity)
+    assert sorted(np.concatenate(parts).tolist()) == list(range(len(lengths)))
+    for rows in parts:
+        longest = int(np.maximum(plan.source_lengths[rows], plan.target_lengths[rows]).max()) + 1
+        assert longest * len(rows) <= capacity or len(rows) == 1
+
+
+def test_padding_stays_below_five_percent():
+    plan = plan_of(natural_lengths(30_000), tokens_per_update=25_000)
+    real = padded = 0
+    for update in plan.epoch(0):
+        for rows in micro_batches(update, plan.source_lengths, plan.target_lengths, capacity=4_096):
+            real += int(plan.target_lengths[rows].sum()) + len(rows)
+            padded += (int(plan.target_lengths[rows].max()) + 1) * len(rows)
+    assert 1 - real / padded < 0.05
