@@ -1,0 +1,205 @@
+"""Transformer.
+
+Vaswani, Shazeer, Parmar, Uszkoreit, Jones, Gomez, Kaiser, Polosukhin (2017): Attention Is All You Need. NIPS.
+
+Notation
+    paper    here                  shape
+    d_model  width, D              512 (base), 1024 (big)
+    d_ff     ffn_width             2048, 4096
+    h        heads, h              8, 16
+    d_k,d_v  E                     D / h
+    N        encoder_layers, ...   6
+    x        x_BSD                 [B sentences, S source positions, D]
+    y        y_BTD                 [B, T target positions, D], in a search [B, K hypotheses, D]
+    E        *_table_VD            [V words, D]
+
+Equations
+    Eq. (1)  attention             phrasemt/nn/attention.py
+    Eq. (2)  feed-forward network  phrasemt/nn/layers.py
+    (Eq. (3), the learning rate, belongs to training.)
+
+Deviations and choices (science of the project, sections 1.0 and 1.1)
+    norm: pre        layer normalisation before the sub-layers, as tensor2tensor does since version 2
+    attn_dropout, act_dropout  both code bases of the reproduced papers have them; the paper names only `dropout`
+    tie: decoder     the source table apart (Xu et al.); `all` is the paper's
+    softmax_bias     a bias on the logits (Neutron); the paper has none
+    Attention has no biases (as the paper's formula), the feed-forward network has both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from torch import Tensor, nn
+
+from phrasemt.batching.batch import Batch, Source, Target
+from phrasemt.config import TransformerModel
+from phrasemt.models.interface import Loss, TranslationModel
+from phrasemt.nn.attention import KeyValueAttention, SelfAttention
+from phrasemt.nn.beams import BeamCache
+from phrasemt.nn.init import embedding_table, zeros
+from phrasemt.nn.layers import Embedding, FeedForward, Residual, layer_norm
+from phrasemt.nn.losses import log_probabilities, reference_log_probabilities, smoothed_cross_entropy
+from phrasemt.nn.masks import causal_mask, key_mask
+
+KeysValues = tuple[Tensor, Tensor]  # [B, h, S, E] each
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """What the encoder makes of B sources: its states [B, S, D], and True at real positions [B, S]."""
+
+    states_BSD: Tensor
+    mask_BS: Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """Self-attention keys and values of all hypotheses, and per decoder layer those of the source."""
+
+    cache: BeamCache
+    source: tuple[KeysValues, ...]
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, feed-forward network."""
+
+    def __init__(self, settings: TransformerModel) -> None:
+        super().__init__()
+        width, norm = settings.width, settings.norm
+        self.attention = SelfAttention(width, settings.heads, settings.attn_dropout)
+        self.around_attention = Residual(width, settings.dropout, norm)
+        self.ffn = FeedForward(width, settings.ffn_width, settings.act_dropout)
+        self.around_ffn = Residual(width, settings.dropout, norm)
+
+    def forward(self, x_BSD: Tensor, mask_B11S: Tensor) -> Tensor:
+        x_BSD = self.around_attention(x_BSD, lambda x: self.attention(x, mask_B11S))  # Eq. (1)
+        x_BSD = self.around_ffn(x_BSD, self.ffn)  # Eq. (2)
+        return x_BSD
+
+
+class DecoderLayer(nn.Module):
+    """Self-attention, attention to the source, feed-forward network."""
+
+    def __init__(self, settings: TransformerModel) -> None:
+        super().__init__()
+        width, norm = settings.width, settings.norm
+        self.attention = SelfAttention(width, settings.heads, settings.attn_dropout)
+        self.around_attention = Residual(width, settings.dropout, norm)
+        self.source_attention = KeyValueAttention(width, settings.heads, settings.attn_dropout)
+        self.around_source_attention = Residual(width, settings.dropout, norm)
+        self.ffn = FeedForward(width, settings.ffn_width, settings.act_dropout)
+        self.around_ffn = Residual(width, settings.dropout, norm)
+
+    def forward(self, y_BTD: Tensor, causal_TT: Tensor, source: KeysValues, source_mask_B11S: Tensor) -> Tensor:
+        return self._sublayers(y_BTD, lambda y: self.attention(y, causal_TT), source, source_mask_B11S)
+
+    def step(
+        self, y_BKD: Tensor, cache: BeamCache, layer: int, source: KeysValues, source_mask_B11S: Tensor
+    ) -> Tensor:
+        return self._sublayers(y_BKD, lambda y: self.attention.step(y, cache, layer), source, source_mask_B11S)
+
+    def _sublayers(
+        self, y: Tensor, attend_to_past: Callable[[Tensor], Tensor], source: KeysValues, source_mask: Tensor
+    ) -> Tensor:
+        y = self.around_attention(y, attend_to_past)  # Eq. (1)
+        y = self.around_source_attention(y, lambda y: self.source_attention(y, source, source_mask))  # Eq. (1)
+        y = self.around_ffn(y, self.ffn)  # Eq. (2)
+        return y
+
+
+class Transformer(TranslationModel[Memory, State]):
+    """Encoder, decoder and a softmax that shares the target embeddings."""
+
+    def __init__(self, settings: TransformerModel, *, source_vocabulary: int, target_vocabulary: int) -> None:
+        super().__init__()
+        width = settings.width
+        self.heads = settings.heads
+        self.target_table_VD = embedding_table(target_vocabulary, width)
+        if settings.tie == "all":
+            assert source_vocabulary == target_vocabulary
+            self.register_parameter("source_table_VD", None)
+        else:
+            self.source_table_VD = embedding_table(source_vocabulary, width)
+        self.softmax_bias_V = zeros(target_vocabulary) if settings.softmax_bias else None
+        self.source_embedding = Embedding(width, settings.dropout, normalise=settings.embed_ln)
+        self.target_embedding = Embedding(width, settings.dropout, normalise=settings.embed_ln)
+        self.encoder = nn.ModuleList(EncoderLayer(settings) for _ in range(settings.encoder_layers))
+        self.decoder = nn.ModuleList(DecoderLayer(settings) for _ in range(settings.decoder_layers))
+        self.encoder_norm = layer_norm(width) if settings.norm == "pre" else nn.Identity()
+        self.decoder_norm = layer_norm(width) if settings.norm == "pre" else nn.Identity()
+
+    def encode(self, source: Source) -> Memory:
+        table_VD = self.target_table_VD if self.source_table_VD is None else self.source_table_VD
+        x_BSD = self.source_embedding(source.ids_BS, table_VD)
+        mask_B11S = key_mask(source.mask_BS)
+        for layer in self.encoder:
+            x_BSD = layer(x_BSD, mask_B11S)
+        return Memory(states_BSD=self.encoder_norm(x_BSD), mask_BS=source.mask_BS)
+
+    def decode(self, memory: Memory, target: Target) -> Tensor:
+        """Teacher forcing: the decoder's states [B, T, D], from each of which one word is predicted."""
+        y_BTD = self.target_embedding(target.inputs_BT, self.target_table_VD)
+        causal_TT = causal_mask(y_BTD.shape[1], y_BTD.device)
+        source_mask_B11S = key_mask(memory.mask_BS)
+        for layer in self.decoder:
+            source = layer.source_attention.project_memory(memory.states_BSD)
+            y_BTD = layer(y_BTD, causal_TT, source, source_mask_B11S)
+        states_BTD: Tensor = self.decoder_norm(y_BTD)
+        return states_BTD
+
+    def loss(self, batch: Batch, *, label_smoothing: float) -> Loss:
+        states_BTD = self.decode(self.encode(batch.source), batch.target)
+        real_N = batch.target.mask_BT.flatten().nonzero().squeeze(1)
+        states_ND = states_BTD.flatten(0, 1).index_select(0, real_N)
+        references_N = batch.target.outputs_BT.flatten().index_select(0, real_N)
+        objective, nll = smoothed_cross_entropy(
+            states_ND, self.target_table_VD, self.softmax_bias_V, references_N, label_smoothing
+        )
+        return Loss(objective=objective, nll=nll, tokens=real_N.numel(), parts={})
+
+    def log_probs(self, batch: Batch) -> Tensor:
+        states_BTD = self.decode(self.encode(batch.source), batch.target)
+        mask_BT = batch.target.mask_BT
+        real_N = reference_log_probabilities(
+            states_BTD[mask_BT], self.target_table_VD, self.softmax_bias_V, batch.target.outputs_BT[mask_BT]
+        )
+        return real_N.new_zeros(mask_BT.shape).masked_scatter(mask_BT, real_N)
+
+    def start(self, memory: Memory, beams: int) -> State:
+        source = tuple(layer.source_attention.project_memory(memory.states_BSD) for layer in self.decoder)
+        cache = BeamCache.empty(
+            layers=len(self.decoder),
+            sentences=memory.mask_BS.shape[0],
+            beams=beams,
+            heads=self.heads,
+            like_BhSE=source[0][0],
+        )
+        return State(cache=cache, source=source)
+
+    def step(self, memory: Memory, state: State, last_tokens_BK: Tensor) -> tuple[Tensor, State]:
+        y_BKD = self.target_embedding.one_position(last_tokens_BK, self.target_table_VD, state.cache.steps)
+        cache = state.cache.grown()
+        source_mask_B11S = key_mask(memory.mask_BS)
+        for index, (layer, source) in enumerate(zip(self.decoder, state.source, strict=True)):
+            y_BKD = layer.step(y_BKD, cache, index, source, source_mask_B11S)
+        log_probs_BKV = log_probabilities(self.decoder_norm(y_BKD), self.target_table_VD, self.softmax_bias_V)
+        return log_probs_BKV, replace(state, cache=cache)
+
+    def reorder(self, state: State, parents_BK: Tensor) -> State:
+        return replace(state, cache=state.cache.reordered(parents_BK))
+
+    def keep(self, memory: Memory, state: State, sentences: Tensor) -> tuple[Memory, State]:
+        memory = Memory(
+            states_BSD=memory.states_BSD.index_select(0, sentences), mask_BS=memory.mask_BS.index_select(0, sentences)
+        )
+        source = tuple(
+            (keys.index_select(0, sentences), values.index_select(0, sentences)) for keys, values in state.source
+        )
+        return memory, State(cache=state.cache.kept(sentences), source=source)
+
+
+def build(settings: TransformerModel, *, source_vocabulary: int, target_vocabulary: int) -> Transformer:
+    """The untrained model; sizes count the special symbols."""
+    return Transformer(settings, source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary)

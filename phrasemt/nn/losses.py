@@ -1,0 +1,134 @@
+"""The output layer: softmax over the target vocabulary and the losses on it.
+
+Letters: N real target tokens, D model width, V target vocabulary. Logits = y E^T + b with E the target embeddings.
+Logits are made in the precision of the surrounding computation and normalised in float32, some tokens at a time, so
+that at most a few million of them exist at once.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+# Logits alive at once. On a CPU they should not leave the caches by far, on a GPU products should be large.
+LOGITS_AT_ONCE = {"cpu": 2**22, "cuda": 2**28}
+
+
+class SmoothedCrossEntropy(NamedTuple):
+    """Sums over tokens."""
+
+    objective: Tensor
+    nll: Tensor
+
+
+def matmul_dtype(x: Tensor) -> torch.dtype:
+    """The type that matrix products of x have here."""
+    device = x.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
+
+
+def normalised_dtype(x: Tensor) -> torch.dtype:
+    """float32, or float64 where everything is."""
+    return torch.float64 if x.dtype == torch.float64 else torch.float32
+
+
+def tokens_at_once(states_ND: Tensor, table_VD: Tensor) -> int:
+    return max(1, LOGITS_AT_ONCE[states_ND.device.type] // table_VD.shape[0])
+
+
+class _SmoothedCrossEntropy(torch.autograd.Function):
+    """Loss sums; the gradients are made on the way, while the probabilities of some tokens are at hand.
+
+    With p the probabilities and q the smoothed reference distribution, d objective / d logits = p - q.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        states_ND: Tensor,
+        table_VD: Tensor,
+        bias_V: Tensor | None,
+        references_N: Tensor,
+        smoothing: float,
+        with_gradient: bool,
+    ) -> tuple[Tensor, Tensor]:
+        vocabulary = table_VD.shape[0]
+        exact, fast = normalised_dtype(states_ND), matmul_dtype(states_ND)
+        other = smoothing / (vocabulary - 1)  # q of a word that is not the reference
+        table_fast_VD, states_fast_ND = table_VD.to(fast), states_ND.to(fast)
+        bias_fast_V = None if bias_V is None else bias_V.to(fast)
+        objective, nll = states_ND.new_zeros((), dtype=exact), states_ND.new_zeros((), dtype=exact)
+        states_gradient_ND = torch.empty_like(states_ND) if with_gradient else None
+        table_gradient_VD = torch.zeros_like(table_VD, dtype=exact) if with_gradient else None
+        bias_gradient_V = torch.zeros_like(bias_V, dtype=exact) if with_gradient and bias_V is not None else None
+
+        size = tokens_at_once(states_ND, table_VD)
+        with torch.autocast(states_ND.device.type, enabled=False):
+            for first in range(0, states_ND.shape[0], size):
+                some = slice(first, first + size)
+                references_n1 = references_N[some, None]
+                logits_nV = F.linear(states_fast_ND[some], table_fast_VD, bias_fast_V)
+                probabilities_nV = torch.softmax(logits_nV, dim=-1, dtype=exact)
+                # log Z = largest logit - log of its probability, which is at least 1/V
+                log_normaliser_n = logits_nV.amax(-1).to(exact) - probabilities_nV.amax(-1).log()
+                nll_n = log_normaliser_n - logits_nV.gather(-1, references_n1).squeeze(-1).to(exact)
+                sum_over_words_n = vocabulary * log_normaliser_n - logits_nV.sum(-1, dtype=exact)
+                nll += nll_n.sum()
+                objective += ((1 - smoothing - other) * nll_n + other * sum_over_words_n).sum()
+                if states_gradient_ND is None or table_gradient_VD is None:
+                    continue
+                gradient_nV = probabilities_nV.sub_(other)
+                gradient_nV.scatter_add_(
+                    -1, references_n1, gradient_nV.new_full(references_n1.shape, -(1 - smoothing - other))
+                )
+                if bias_gradient_V is not None:
+                    bias_gradient_V += gradient_nV.sum(0)
+                gradient_nV = gradient_nV.to(fast)
+                states_gradient_ND[some] = gradient_nV @ table_fast_VD
+                table_gradient_VD += gradient_nV.T @ states_fast_ND[some]
+        ctx.save_for_backward(states_gradient_ND, table_gradient_VD, bias_gradient_V)
+        ctx.mark_non_differentiable(nll)
+        return objective, nll
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator]
+    def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        gradients = [None if gradient is None else gradient * scale for gradient in ctx.saved_tensors]
+        return *gradients, None, None, None
+
+
+def smoothed_cross_entropy(
+    states_ND: Tensor, table_VD: Tensor, bias_V: Tensor | None, references_N: Tensor, smoothing: float
+) -> SmoothedCrossEntropy:
+    """Label-smoothed cross entropy and plain negative log-likelihood, summed over tokens.
+
+    The smoothed reference distribution is 1-e on the reference and e/(V-1) on each other word (tensor2tensor, Neutron);
+    that is F.cross_entropy with label_smoothing = e*V/(V-1).
+    """
+    with_gradient = torch.is_grad_enabled()
+    return SmoothedCrossEntropy(
+        *_SmoothedCrossEntropy.apply(states_ND, table_VD, bias_V, references_N, smoothing, with_gradient)  # type: ignore[no-untyped-call]
+    )
+
+
+def log_probabilities(states_XD: Tensor, table_VD: Tensor, bias_V: Tensor | None) -> Tensor:
+    """Log-probabilities of all words after any number of states: [..., V], float32."""
+    logits_XV = F.linear(states_XD, table_VD, bias_V)
+    return torch.log_softmax(logits_XV, dim=-1, dtype=normalised_dtype(states_XD))
+
+
+def reference_log_probabilities(
+    states_ND: Tensor, table_VD: Tensor, bias_V: Tensor | None, references_N: Tensor
+) -> Tensor:
+    """Log-probability of one word after each state: [N], float32."""
+    size = tokens_at_once(states_ND, table_VD)
+    return torch.cat(
+        [
+            log_probabilities(some_ND, table_VD, bias_V).gather(-1, references_n[:, None]).squeeze(-1)
+            for some_ND, references_n in zip(states_ND.split(size), references_N.split(size), strict=True)
+        ]
+    )
