@@ -1,0 +1,162 @@
+"""Taking one side of one part of a corpus out of its archive, as a plain text file.
+
+Everything streams: an archive of gigabytes is read once, front to back, and no list of its members is made first.
+Lines are checked to be UTF-8 and otherwise kept as they are; a missing "\\n" at the end is added. Their number must be
+the registered one, so that a wrong member or a cut-off archive cannot pass for the corpus.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import gzip
+import logging
+import re
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, cast
+
+from phrasemt.config import ExtractSettings
+from phrasemt.corpus.registry import Side, part_of, side_of
+from phrasemt.errors import DataError
+from phrasemt.lines import decode_lines, write_lines
+
+log = logging.getLogger("phrasemt.corpus.extract")
+
+_DAMAGED = (zipfile.BadZipFile, tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error)
+_SEGMENT = re.compile(r"<seg.*?>(.*)</seg>")
+
+
+def extract_text(*, settings: ExtractSettings, cores: int, files: list[Path], text: Path) -> None:
+    """Write the lines of `settings.part` in `settings.language` to `text`. `files` holds the corpus' file of that side.
+
+    Raises DataError for an unknown part or language, a damaged archive, a missing member or column, bytes that are not
+    UTF-8, and another number of lines than the registry's.
+    """
+    side = side_of(settings.corpus, settings.part, settings.language)
+    expected = part_of(settings.corpus, settings.part).lines
+    given = {path.name: path for path in files}
+    if side.file not in given:
+        raise DataError(
+            "the file of this side is not among the inputs",
+            where="--files",
+            expected=side.file,
+            found=", ".join(given) or "no file",
+            next_step="fetch it with `phrasemt fetch_corpus`",
+        )
+    path = given[side.file]
+    where = f"{path}, member {side.member}" if side.member else str(path)
+    with _open_side(path, side.member) as stream:
+        lines = _of_format(side, decode_lines(stream, where), where)
+        count = write_lines(text, _counted(lines, expected, where))
+    log.info("extract_text: %s %s.%s: %d lines", settings.corpus, settings.part, settings.language, count)
+
+
+def _counted(lines: Iterable[str], expected: int | None, where: str) -> Iterator[str]:
+    """Passes lines on and raises DataError at the end when they are not as many as expected."""
+    count = 0
+    for line in lines:
+        count += 1
+        yield line
+    if expected is not None and count != expected:
+        raise DataError(
+            "not the text that the registry describes",
+            where=where,
+            expected=f"{expected} lines",
+            found=f"{count} lines",
+            next_step="fetch the file again; if that does not help, report the registry entry",
+        )
+
+
+# ------------------------------------------------------------------------------------------------------------- formats
+
+
+def _of_format(side: Side, lines: Iterator[str], where: str) -> Iterator[str]:
+    if side.format == "tsv":
+        assert side.column is not None
+        return tsv_column(lines, side.column, where)
+    return sgm_segments(lines) if side.format == "sgm" else lines
+
+
+def tsv_column(lines: Iterable[str], column: int, where: str) -> Iterator[str]:
+    """One column, counted from 1. Raises DataError naming the line that has fewer."""
+    for number, line in enumerate(lines, start=1):
+        fields = line.split("\t", column)
+        if len(fields) < column:
+            raise DataError(
+                "a column is missing",
+                where=f"{where}, line {number}",
+                expected=f"at least {column} columns separated by tabs",
+                found=f"{len(fields)}: {line[:60]!r}",
+                next_step="check the column in the registry entry",
+            )
+        yield fields[column - 1]
+
+
+def sgm_segments(lines: Iterable[str]) -> Iterator[str]:
+    """The segments of a WMT test set before 2021, which is line-based and no valid SGML.
+
+    As sacreBLEU does it (sacrebleu/dataset/fake_sgml.py): the text of each line that starts with `<seg `, runs of white
+    space reduced to one space, character entities left alone, since BLEU's 13a tokenizer resolves them.
+    """
+    for line in lines:
+        if line.startswith("<seg "):
+            yield " ".join(_SEGMENT.sub(r"\1", line).split())
+
+
+# ------------------------------------------------------------------------------------------------------------ archives
+
+
+@contextlib.contextmanager
+def _open_side(path: Path, member: str | None) -> Iterator[IO[bytes]]:
+    """The unpacked bytes of a file or archive member; all damage becomes one DataError."""
+    try:
+        with contextlib.ExitStack() as stack:
+            if member is None:
+                stream: IO[bytes] = stack.enter_context(path.open("rb"))
+            elif path.suffix == ".zip":
+                stream = _open_zip_member(stack, path, member)
+            else:
+                stream = _open_tar_member(stack, path, member)
+            if (member or path.name).endswith(".gz"):
+                stream = cast(IO[bytes], stack.enter_context(gzip.GzipFile(fileobj=stream)))
+            yield stream
+    except _DAMAGED as error:
+        raise DataError(
+            "the archive is damaged or cut off" if member else "the file is damaged or cut off",
+            where=f"{path}, member {member}" if member else path,
+            found=f"{type(error).__name__}: {error}",
+            next_step="delete it and fetch it again",
+        ) from None
+
+
+def _open_zip_member(stack: contextlib.ExitStack, path: Path, member: str) -> IO[bytes]:
+    archive = stack.enter_context(zipfile.ZipFile(path))
+    if member not in archive.namelist():
+        raise _no_member(path, member, archive.namelist())
+    return stack.enter_context(archive.open(member))
+
+
+def _open_tar_member(stack: contextlib.ExitStack, path: Path, member: str) -> IO[bytes]:
+    # "|" means a stream: unpacked once, front to back. (ruff does not see that the stack closes it.)
+    archive = stack.enter_context(tarfile.open(path, "r|*"))  # noqa: SIM115
+    names = []
+    for entry in archive:
+        names.append(entry.name)
+        if entry.name.removeprefix("./") == member and (stream := archive.extractfile(entry)) is not None:
+            return stack.enter_context(stream)
+    raise _no_member(path, member, names)
+
+
+def _no_member(path: Path, member: str, names: list[str]) -> DataError:
+    near = difflib.get_close_matches(member, names, n=3, cutoff=0.3) or names[:3]
+    return DataError(
+        "the archive has no such member",
+        where=path,
+        expected=member,
+        found=f"{len(names)} members, nearest: {', '.join(near) or 'none'}",
+        next_step="fetch the file again, or correct the member in the registry entry",
+    )
