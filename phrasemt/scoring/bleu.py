@@ -1,0 +1,178 @@
+"""BLEU in the conventions of the papers and in the one that can be reproduced elsewhere (sacreBLEU).
+
+Three numbers called "BLEU" circulate for English-German; each column here is one of them and says which:
+
+| column | text | as in |
+|---|---|---|
+| `bleu_tok` | Moses tokens on both sides, cased | `multi-bleu.perl` (Xu et al. 2020; Nguyen et al. 2020) |
+| `bleu_tok_compound_split` | the same, split at hyphens | Tensor2Tensor's `get_ende_bleu.sh` (Vaswani et al. 2017) |
+| `bleu_detok` | detokenised output against the untouched reference | `sacrebleu` |
+
+`chrf2` (Popović 2015, 2016) comes with `bleu_detok`. `multi-bleu.perl` does not smooth: without a common 4-gram its
+score is 0. It equals sacreBLEU with `tokenize=none` and `smooth_method=none`. The Moses tokens are those of sacremoses,
+which are not byte for byte those of the Perl original, so the signature names the version.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from sacrebleu.metrics import BLEU, CHRF
+
+from phrasemt.config import ScoreSettings
+from phrasemt.errors import DataError
+from phrasemt.lines import read_parallel, write_text
+from phrasemt.provenance import digest_file, read_sidecar, sidecar_path
+from phrasemt.scoring.scores import BleuScore, MetricScore, ScoreFile
+
+log = logging.getLogger("phrasemt.scoring.bleu")
+
+TOKENISED, COMPOUND_SPLIT, DETOKENISED, CHRF2 = "bleu_tok", "bleu_tok_compound_split", "bleu_detok", "chrf2"
+
+# A subword mark at the end of a token: the byte-pair encoding was not undone.
+_SUBWORD_MARK = re.compile(r"@@(?: |$)")
+_MOSES_ESCAPE = re.compile(r"&(?:apos|quot|#91|#93|#124);")
+# sacreBLEU warns when so many lines look tokenised (mjpost/sacrebleu#162).
+_TOKENISED_LINES = 100
+
+
+def score_system(
+    *,
+    settings: ScoreSettings,
+    cores: int,
+    tokens: Path,
+    text: Path,
+    reference_tokens: Path,
+    reference: Path,
+    scores: Path,
+) -> None:
+    """Score the translations of one system on one test set in every convention; the format is `ScoreFile`.
+
+    Raises DataError when the four texts have unequal numbers of lines, when subwords were not joined, or when the text
+    for `bleu_detok` is still tokenised.
+    """
+    lines = list(read_parallel(tokens, text, reference_tokens, reference))
+    if not lines:
+        raise DataError("no sentences to score", where=tokens, next_step="give a test set with at least one sentence")
+    token_lines, text_lines, reference_token_lines, reference_lines = (list(side) for side in zip(*lines, strict=True))
+    for path, hypotheses in ((tokens, token_lines), (text, text_lines)):
+        _refuse_subwords(path, hypotheses)
+    _refuse_tokenised(text, text_lines)
+    _warn_of_leftovers(text, text_lines)
+
+    tokenizer = (
+        f"moses:{_tokenizer_version(reference_tokens)}|aggressive_dash:{'yes' if settings.aggressive_dash else 'no'}"
+    )
+    metrics: dict[str, BleuScore | MetricScore] = {}
+    statistics: dict[str, list[list[int]]] = {}
+    metrics[TOKENISED], statistics[TOKENISED] = _bleu(
+        _multi_bleu(), token_lines, reference_token_lines, signature=tokenizer
+    )
+    # Moses' -a has already split at hyphens: splitting again would be a convention that nobody uses.
+    if settings.target_language == "de" and not settings.aggressive_dash:
+        metrics[COMPOUND_SPLIT], statistics[COMPOUND_SPLIT] = _bleu(
+            _multi_bleu(),
+            [split_compounds(line) for line in token_lines],
+            [split_compounds(line) for line in reference_token_lines],
+            signature=f"{tokenizer}|compounds:t2t",
+        )
+    # 13a treats Chinese as one long word; sacreBLEU's own choice for it is `zh`.
+    standard = BLEU(tokenize="zh" if settings.target_language == "zh" else "13a")
+    metrics[DETOKENISED], statistics[DETOKENISED] = _bleu(standard, text_lines, reference_lines)
+    chrf = CHRF()
+    chrf_score = chrf.corpus_score(text_lines, [reference_lines]).score
+    metrics[CHRF2] = MetricScore(score=chrf_score, signature=str(chrf.get_signature()))
+
+    file = ScoreFile(
+        format=1,
+        dataset=settings.dataset,
+        system=settings.system,
+        seed=settings.seed,
+        split=settings.split,
+        sentences=len(lines),
+        references={"tokens": digest_file(reference_tokens), "text": digest_file(reference)},
+        metrics=metrics,
+        statistics=statistics,
+    )
+    write_text(scores, file.model_dump_json() + "\n")
+    found = ", ".join(f"{name} {metric.score:.2f}" for name, metric in metrics.items())
+    log.info("score_system: %s sentences: %s", f"{len(lines):,}", found)
+
+
+def tokenised_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
+    """Corpus BLEU of tokenised lines as multi-bleu.perl computes it, 0 to 100: the dev BLEU of training."""
+    assert len(hypotheses) == len(references), (len(hypotheses), len(references))
+    return float(_multi_bleu().corpus_score(hypotheses, [references]).score)
+
+
+def split_compounds(line: str) -> str:
+    """Tensor2Tensor's `s{(\\S)-(\\S)}{$1 ##AT##-##AT## $2}g` (get_ende_bleu.sh).
+
+    On bytes, as Perl reads them there: a match takes one byte to each side of the hyphen, so of two hyphens around a
+    single ASCII letter only the first is split, while around "é" (two bytes) both are.
+    """
+    return re.sub(rb"(\S)-(\S)", rb"\1 ##AT##-##AT## \2", line.encode()).decode()
+
+
+def _multi_bleu() -> BLEU:
+    return BLEU(tokenize="none", smooth_method="none", force=True)
+
+
+def _bleu(
+    metric: BLEU, hypotheses: Sequence[str], references: Sequence[str], *, signature: str = ""
+) -> tuple[BleuScore, list[list[int]]]:
+    """The score with its signature (extended), and the statistics of each sentence in the columns of `scores`."""
+    # What sacreBLEU's own paired tests call: the statistics are counted once, for the score and for the bootstrap.
+    rows = metric._extract_corpus_statistics(hypotheses, [references])
+    score = metric._aggregate_and_compute(rows)
+    bleu = BleuScore(
+        score=score.score,
+        signature="|".join(filter(None, [str(metric.get_signature()), signature])),
+        counts=score.counts,
+        totals=score.totals,
+        precisions=score.precisions,
+        brevity_penalty=score.bp,
+        sys_len=score.sys_len,
+        ref_len=score.ref_len,
+    )
+    return bleu, [[*counts, sys_len, ref_len] for sys_len, ref_len, *counts in rows]
+
+
+def _tokenizer_version(reference_tokens: Path) -> str:
+    """sacremoses' version when the reference was tokenised, from its sidecar; not the version installed now."""
+    if not sidecar_path(reference_tokens).exists():
+        return "unrecorded"
+    return f"sacremoses-{read_sidecar(reference_tokens)['versions'].get('sacremoses', 'unrecorded')}"
+
+
+def _refuse_subwords(path: Path, hypotheses: Sequence[str]) -> None:
+    for number, line in enumerate(hypotheses, start=1):
+        if mark := _SUBWORD_MARK.search(line):
+            raise DataError(
+                "subwords that were not joined, which would inflate BLEU",
+                where=f"{path}, line {number}",
+                expected="whole words",
+                found=repr(line[max(0, mark.start() - 20) : mark.end() + 20]),
+                next_step="undo the byte-pair encoding (remove '@@ ') before scoring",
+            )
+
+
+def _refuse_tokenised(path: Path, hypotheses: Sequence[str]) -> None:
+    if (count := sum(line.endswith(" .") for line in hypotheses)) >= _TOKENISED_LINES:
+        raise DataError(
+            "the text for detokenised BLEU is still tokenised",
+            where=path,
+            expected=f"fewer than {_TOKENISED_LINES} lines that end in ' .'",
+            found=count,
+            next_step="detokenise the translations",
+        )
+
+
+def _warn_of_leftovers(path: Path, hypotheses: Sequence[str]) -> None:
+    if escaped := sum(bool(_MOSES_ESCAPE.search(line)) for line in hypotheses):
+        log.warning("score_system: %s: %d lines hold Moses escapes such as &apos; which lower BLEU", path, escaped)
+    if unknown := sum("<unk>" in line for line in hypotheses):
+        log.warning("score_system: %s: %d lines hold <unk>, which 13a cuts into three words", path, unknown)

@@ -1,0 +1,132 @@
+"""Score files: what one system, trained with one seed, reached on one test set.
+
+A score is typed by its convention: the metric's name and its signature. At least three numbers called BLEU circulate
+for the same translations of the same test set, about one point apart. So scores are put side by side, subtracted or
+tested only when `check_comparable` finds them to be of one convention and about the same sentences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, Discriminator, Tag, ValidationError, model_validator
+
+from phrasemt.config import Settings
+from phrasemt.errors import DamagedFileError, MismatchError
+
+Artefact = TypeVar("Artefact", bound=BaseModel)
+
+# Columns of the statistics of a sentence: matching n-grams (clipped), n-grams of the hypothesis, lengths in tokens.
+ORDERS = 4
+CORRECT, TOTALS = slice(0, ORDERS), slice(ORDERS, 2 * ORDERS)
+SYSTEM_LENGTH, REFERENCE_LENGTH = 2 * ORDERS, 2 * ORDERS + 1
+COLUMNS = 2 * ORDERS + 2
+
+
+class MetricScore(Settings):
+    """A score and the signature of the metric that gave it."""
+
+    score: float
+    signature: str
+
+    @property
+    def smoothing(self) -> str:
+        """Smoothing of BLEU's precisions as the signature states it: `none` or `exp`."""
+        return dict(part.split(":", 1) for part in self.signature.split("|"))["smooth"]
+
+
+class BleuScore(MetricScore):
+    """BLEU with what it is made of: n-gram counts of orders 1-4, precisions in percent, lengths in tokens."""
+
+    counts: list[int]
+    totals: list[int]
+    precisions: list[float]
+    brevity_penalty: float
+    sys_len: int
+    ref_len: int
+
+
+def _kind_of_metric(value: Any) -> str:
+    """Decides by the keys, so that a missing field is reported against the kind that was meant."""
+    keys = value if isinstance(value, dict) else vars(value)
+    return "BLEU" if set(keys) - {"score", "signature"} else "other"
+
+
+class ScoreFile(Settings):
+    """The file that `score_system` writes.
+
+    references: sha256 of the reference as tokens and as text: two files are about one test set when these agree.
+    statistics: for each BLEU convention one row of COLUMNS integers per sentence, in the order of the test set.
+    """
+
+    format: Literal[1]
+    dataset: str
+    system: str
+    seed: int
+    split: str
+    sentences: int
+    references: dict[Literal["tokens", "text"], str]
+    metrics: dict[
+        str,
+        Annotated[
+            Annotated[BleuScore, Tag("BLEU")] | Annotated[MetricScore, Tag("other")], Discriminator(_kind_of_metric)
+        ],
+    ]
+    statistics: dict[str, list[list[int]]]
+
+    @model_validator(mode="after")
+    def _complete(self) -> ScoreFile:
+        for name, rows in self.statistics.items():
+            if name not in self.metrics:
+                raise ValueError(f"statistics.{name} has no score in metrics")
+            if len(rows) != self.sentences or any(len(row) != COLUMNS for row in rows):
+                raise ValueError(f"statistics.{name} is not a table of {self.sentences} rows of {COLUMNS} numbers")
+        return self
+
+
+def read_artefact(path: Path, model: type[Artefact]) -> Artefact:
+    """A JSON artefact, checked.
+
+    Raises DamagedFileError naming the file and the first field that is missing or wrong.
+    """
+    again = "delete it and run again"
+    try:
+        return model.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        raise DamagedFileError("no such file", where=path, next_step="run the stage that makes it") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"]) or "file"
+        raise DamagedFileError(f"{field}: {first['msg']}", where=path, next_step=again) from None
+
+
+def check_comparable(files: Mapping[Path, ScoreFile]) -> None:
+    """Checks that scores are about the same sentences and of the same conventions.
+
+    Raises MismatchError naming the first file that differs from the first one, and in what.
+    """
+    (first_path, first), *others = files.items()
+    for path, file in others:
+        for what, expected, found in (
+            ("data set", first.dataset, file.dataset),
+            ("test set", first.split, file.split),
+            ("number of sentences", first.sentences, file.sentences),
+            ("reference", first.references, file.references),
+            ("set of metrics", sorted(first.metrics), sorted(file.metrics)),
+            ("set of statistics", sorted(first.statistics), sorted(file.statistics)),
+            *(
+                (f"convention of {name}", metric.signature, file.metrics[name].signature)
+                for name, metric in first.metrics.items()
+                if name in file.metrics
+            ),
+        ):
+            if expected != found:
+                raise MismatchError(
+                    f"cannot be compared with {first_path}: another {what}",
+                    where=path,
+                    expected=expected,
+                    found=found,
+                    next_step="score both on the same test set in the same convention",
+                )

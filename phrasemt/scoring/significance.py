@@ -1,0 +1,215 @@
+"""Is one system better than another on this test set? Paired bootstrap resampling.
+
+Each sample draws as many sentences as the test set has, with replacement, the same ones for both systems, and computes
+the corpus BLEU of each from the statistics that the score files hold. With several seeds a system's score is the mean
+over its seeds, so one lucky training does not decide. The test covers the sampling of test sentences only. How much a
+system varies from training to training is a different question, which the standard deviation over seeds answers.
+
+Two definitions of p circulate and are named after their source:
+
+* `koehn2004` (Koehn 2004, "Statistical Significance Tests for Machine Translation Evaluation"; the papers' daggers):
+  share of the samples in which the system is not better than the baseline. One-sided.
+* `sacrebleu` (`sacrebleu --paired-bs`, after MultEval): with d_i the absolute difference in sample i and d the one on
+  the whole test set, (1 + number of samples with d_i - mean(d_i) > d) / (1 + samples). Two-sided. By this definition
+  two identical systems have p = 1/(1 + samples), as no sample exceeds a difference of 0: read it beside the difference.
+
+Samples are drawn as sacreBLEU draws them: for one seed per system p and interval are its own.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phrasemt.config import CompareSettings, Settings
+from phrasemt.errors import MismatchError
+from phrasemt.lines import write_text
+from phrasemt.scoring.scores import (
+    CORRECT,
+    REFERENCE_LENGTH,
+    SYSTEM_LENGTH,
+    TOTALS,
+    ScoreFile,
+    check_comparable,
+    read_artefact,
+)
+
+log = logging.getLogger("phrasemt.scoring.significance")
+
+# Samples resampled at once: bounds the memory to this many numbers per sentence.
+_SAMPLES_AT_ONCE = 100
+
+
+class Estimate(Settings):
+    """A value on the whole test set, and its mean and 95 % interval over the bootstrap samples."""
+
+    value: float
+    mean: float
+    low: float
+    high: float
+
+
+class PValues(Settings):
+    """The two definitions of the module's docstring."""
+
+    koehn2004: float
+    sacrebleu: float
+
+
+class MetricComparison(Settings):
+    """One convention: both systems (mean over seeds), and system minus baseline."""
+
+    signature: str
+    baseline: Estimate
+    system: Estimate
+    difference: Estimate
+    p_values: PValues
+
+
+class ComparisonFile(Settings):
+    """The file that `compare_systems` writes; `metrics` by convention, as in the score files."""
+
+    format: Literal[1]
+    dataset: str
+    split: str
+    system: str
+    baseline: str
+    system_seeds: list[int]
+    baseline_seeds: list[int]
+    sentences: int
+    samples: int
+    seed: int
+    metrics: dict[str, MetricComparison]
+
+
+def compare_systems(
+    *, settings: CompareSettings, cores: int, baseline: list[Path], system: list[Path], comparison: Path
+) -> None:
+    """Compare the score files of all seeds of a system with those of the baseline; the format is `ComparisonFile`.
+
+    Raises MismatchError when the files are not about one test set in the same conventions, or not about the systems
+    that the settings name.
+    """
+    baseline_files = _read_side(baseline, settings.baseline, settings)
+    system_files = _read_side(system, settings.system, settings)
+    check_comparable(baseline_files | system_files)
+    first = next(iter(system_files.values()))
+    files = [*baseline_files.values(), *system_files.values()]
+    metrics = {}
+    for name in first.statistics:
+        metric = first.metrics[name]
+        values = np.array([file.metrics[name].score for file in files])
+        statistics = np.array([file.statistics[name] for file in files], dtype=np.float64)
+        samples = bootstrap_scores(statistics, metric.smoothing, samples=settings.samples, seed=settings.seed)
+        baseline_value, system_value = (float(part.mean()) for part in np.split(values, [len(baseline_files)]))
+        baseline_samples, system_samples = (part.mean(0) for part in np.split(samples, [len(baseline_files)]))
+        difference, differences = system_value - baseline_value, system_samples - baseline_samples
+        metrics[name] = MetricComparison(
+            signature=metric.signature,
+            baseline=_estimate(baseline_value, baseline_samples),
+            system=_estimate(system_value, system_samples),
+            difference=_estimate(difference, differences),
+            p_values=PValues(
+                koehn2004=float(np.mean(differences <= 0)), sacrebleu=_sacrebleu_p(difference, differences)
+            ),
+        )
+        log.info(
+            "compare_systems: %s: %+.2f to %s, p = %.3f (Koehn 2004, %d samples)",
+            name,
+            difference,
+            settings.baseline,
+            metrics[name].p_values.koehn2004,
+            settings.samples,
+        )
+    file = ComparisonFile(
+        format=1,
+        dataset=settings.dataset,
+        split=settings.split,
+        system=settings.system,
+        baseline=settings.baseline,
+        system_seeds=[file.seed for file in system_files.values()],
+        baseline_seeds=[file.seed for file in baseline_files.values()],
+        sentences=first.sentences,
+        samples=settings.samples,
+        seed=settings.seed,
+        metrics=metrics,
+    )
+    write_text(comparison, file.model_dump_json(indent=1) + "\n")
+
+
+def corpus_bleu(statistics: NDArray[np.float64], smoothing: str) -> NDArray[np.float64]:
+    """BLEU, 0 to 100, of summed statistics [..., COLUMNS] (Papineni et al. 2002).
+
+    smoothing: `none`, or `exp` as in NIST's mteval-v13a.pl: the k-th order without a match counts 2^-k matches.
+    """
+    assert smoothing in ("none", "exp"), smoothing
+    correct, totals = statistics[..., CORRECT], statistics[..., TOTALS]
+    system_length, reference_length = statistics[..., SYSTEM_LENGTH], statistics[..., REFERENCE_LENGTH]
+    with np.errstate(divide="ignore", invalid="ignore"):  # log 0 and 0/0: scores of 0, set below
+        if smoothing == "exp":
+            correct = np.where(correct == 0, 0.5 ** np.cumsum(correct == 0, axis=-1), correct)
+        log_precision = np.log(correct / totals).mean(axis=-1)
+        log_brevity = np.minimum(0, 1 - reference_length / system_length)
+        scores = 100 * np.exp(log_brevity + log_precision)
+    without_score = (statistics[..., CORRECT] == 0).all(-1) | (totals == 0).any(-1)
+    return np.where(without_score, 0.0, scores)
+
+
+def bootstrap_scores(
+    statistics: NDArray[np.float64], smoothing: str, *, samples: int, seed: int
+) -> NDArray[np.float64]:
+    """BLEU [files, samples] of samples of the test set, the same for all files.
+
+    statistics: [files, sentences, COLUMNS]. The samples are those of sacreBLEU, which draws them all at once. A sample
+    is how many times it holds each sentence, so the sums of all samples are a matrix product (exact: far below 2^53).
+    """
+    sentences = statistics.shape[1]
+    generator = np.random.default_rng(seed)
+    scores = []
+    for start in range(0, samples, _SAMPLES_AT_ONCE):
+        size = min(_SAMPLES_AT_ONCE, samples - start)
+        drawn = generator.choice(sentences, size=(size, sentences), replace=True)
+        drawn += np.arange(size)[:, None] * sentences
+        times = np.bincount(drawn.ravel(), minlength=size * sentences).reshape(size, sentences)
+        scores.append(corpus_bleu(times.astype(np.float64) @ statistics, smoothing))
+    return np.concatenate(scores, axis=1)
+
+
+def _read_side(paths: list[Path], system: str, settings: CompareSettings) -> dict[Path, ScoreFile]:
+    files = {path: read_artefact(path, ScoreFile) for path in paths}
+    if len({file.seed for file in files.values()}) != len(paths) or not files:
+        raise MismatchError(
+            f"one score file per seed is needed for {system}",
+            where=", ".join(str(path) for path in paths) or None,
+            found=f"seeds {[file.seed for file in files.values()]}",
+            next_step="give each seed's file once",
+        )
+    expected = (settings.dataset, settings.split, system)
+    for path, file in files.items():
+        found = (file.dataset, file.split, file.system)
+        if found != expected:
+            raise MismatchError(
+                "scores of something else",
+                where=path,
+                expected=" ".join(expected),
+                found=" ".join(found),
+                next_step="give the score files of the systems that the settings name",
+            )
+    return files
+
+
+def _estimate(value: float, samples: NDArray[np.float64]) -> Estimate:
+    """sacreBLEU's interval: without the lowest and the highest fortieth of the samples."""
+    ordered = np.sort(samples)
+    tail = len(ordered) // 40
+    return Estimate(value=value, mean=float(ordered.mean()), low=float(ordered[tail]), high=float(ordered[-tail - 1]))
+
+
+def _sacrebleu_p(difference: float, differences: NDArray[np.float64]) -> float:
+    absolute = np.abs(differences)
+    beyond = int(np.sum(absolute - absolute.mean() > abs(difference)))
+    return (beyond + 1) / (len(differences) + 1)
