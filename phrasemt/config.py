@@ -297,6 +297,11 @@ class Study(Settings):
     datasets: dict[Name, Dataset] = Field(min_length=1, description="data sets by name")
     systems: dict[Name, System] = Field(min_length=1, description="systems by name, in the order of the table")
     comparison: Comparison = Field(default_factory=Comparison, description="significance tests")  # type: ignore[arg-type]
+    mirror: Path | None = Field(
+        None,
+        description="folder <mirror>/<corpus>/<file> to take corpora from instead of their sources; "
+        "the environment variable PHRASEMT_MIRROR goes first. Changes no result",
+    )
 
     @model_validator(mode="after")
     def _fits_together(self) -> Study:

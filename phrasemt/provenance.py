@@ -23,7 +23,7 @@ from phrasemt.lines import commit_file, temporary_beside, write_text
 
 PACKAGE_FOLDER = Path(__file__).parent
 # Their effect on an artefact is wholly in the settings and digests themselves, in messages, or nil.
-_MODULES_WITHOUT_EFFECT = {"phrasemt", "phrasemt.config", "phrasemt.errors", "phrasemt.provenance"}
+_MODULES_WITHOUT_EFFECT = {"phrasemt", "phrasemt.config", "phrasemt.errors", "phrasemt.provenance", "phrasemt.stages"}
 
 
 def digest_bytes(data: bytes) -> str:

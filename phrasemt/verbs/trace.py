@@ -15,6 +15,7 @@ from typing import Any
 
 from phrasemt.batching.example import Examples
 from phrasemt.errors import PhrasemtError
+from phrasemt.flow import dataset_folder
 from phrasemt.lines import count_lines, read_lines
 from phrasemt.provenance import read_sidecar
 from phrasemt.study import load_study
@@ -38,7 +39,7 @@ def run(options: argparse.Namespace) -> None:
     if not number.isdecimal():
         raise PhrasemtError("not a pair", where=options.pair, expected="SPLIT:ROW, e.g. test:17")
     dataset = _choose("dataset", options.dataset, list(study.datasets))
-    folder = Path("results", study.study, dataset)
+    folder = dataset_folder(study, dataset)
     examples = folder / "examples" / f"{split}.arrow"
     if not examples.exists():
         raise PhrasemtError(

@@ -1,0 +1,228 @@
+"""What the workflow asks of a study. The rules hold patterns and commands; every decision is made here.
+
+A data set's folder is `results/<study>/<dataset>.<source>-<target>/`: the two sides of a text are outputs of one rule,
+and Snakemake wants the same wildcards in all outputs of a rule.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from phrasemt.config import Dataset, ParallelText, RegistryText, Settings, Study
+from phrasemt.corpus.fetch import MIRROR
+from phrasemt.corpus.registry import files_of
+from phrasemt.errors import DataError, PhrasemtError, StudyError
+from phrasemt.provenance import code_digest
+from phrasemt.stages import STAGES, stage_settings
+from phrasemt.study import load_study
+
+# Snakemake's wildcards of a job: an object with items(), which the rules pass to the functions made here.
+Wildcards = Any
+Side = Literal["source", "target"]
+
+DEFAULT_STUDY = Path("config.yaml")
+
+
+def open_study(workflow: Any) -> Flow:
+    """The study that Snakemake was started with: `--configfile FILE`, or config.yaml.
+
+    The file is read by load_study and not through Snakemake's `configfile:`, which would merge a chosen study into
+    config.yaml and forgive keys given twice. A study with mistakes ends the run with all of them and exit code 2.
+    """
+    try:
+        path = _chosen_file(workflow.config_settings)
+        study = load_study(path)
+        if problems := list(dict.fromkeys(_problems(study))):
+            raise StudyError(path, problems)
+    except PhrasemtError as error:
+        # Snakemake would put the lines of the Snakefile around an exception; they are no help against a typo.
+        print(f"phrasemt: error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    if study.mirror is not None:
+        os.environ.setdefault(MIRROR, str(study.mirror))
+    # Jobs are `python -m phrasemt ...`: the Python that runs Snakemake, unless a conda environment goes first.
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    return Flow(study)
+
+
+def _chosen_file(settings: Any) -> Path:
+    if settings.config:
+        raise PhrasemtError(
+            "a study cannot be changed on the command line, so that its file says all of it",
+            where=f"--config {' '.join(settings.config)}",
+            next_step="copy the study, change the copy, and pass it with --configfile",
+        )
+    if len(settings.configfiles) > 1:
+        raise PhrasemtError(
+            "a study is one file, complete in itself",
+            where="--configfile",
+            found=" ".join(str(path) for path in settings.configfiles),
+            next_step="put everything into one file (YAML anchors help against repetition)",
+        )
+    if not settings.configfiles:
+        return DEFAULT_STUDY
+    path: Path = settings.configfiles[0]
+    return Path(os.path.relpath(path)) if path.is_relative_to(Path.cwd()) else path
+
+
+class Flow:
+    """A study as the rules see it."""
+
+    def __init__(self, study: Study) -> None:
+        self.study = study
+        self.results = f"results/{study.study}"
+        self.logs = f"logs/{study.study}"
+        self.benchmarks = f"benchmarks/{study.study}"
+        self.seeds = study.seeds
+        self.baseline = study.baseline
+        self.generated = [name for name, dataset in study.datasets.items() if dataset.generator]
+        self.partitioned = [name for name, dataset in study.datasets.items() if dataset.partition]
+        self.challengers = [name for name in study.systems if name != study.baseline]
+
+    @property
+    def wildcards(self) -> dict[str, str]:
+        """The names a wildcard can stand for: nothing but what the study names."""
+        datasets = self.study.datasets.values()
+        texts = [text for dataset in datasets for _, text in _texts(dataset) if isinstance(text, RegistryText)]
+        return {
+            "dataset": self.only(self.study.datasets),
+            "source": self.only(dataset.source_language for dataset in datasets),
+            "target": self.only(dataset.target_language for dataset in datasets),
+            "language": self.only(language for dataset in datasets for language in dataset.languages),
+            "split": self.only(split for dataset in datasets for split in _splits(dataset)),
+            "system": self.only(self.study.systems),
+            "seed": self.only(str(seed) for seed in self.seeds),
+            "corpus": self.only(text.corpus for text in texts),
+            "part": self.only(text.part for text in texts),
+        }
+
+    def every(
+        self,
+        pattern: str,
+        *,
+        datasets: Iterable[str] | None = None,
+        systems: Iterable[str] | None = None,
+        splits: Literal["test", "all"] = "test",
+    ) -> list[str]:
+        """A pattern filled in with all that the study asks for: data sets, splits, systems, seeds."""
+        paths = []
+        for name in self.study.datasets if datasets is None else datasets:
+            dataset = self.study.datasets[name]
+            chosen_splits = dataset.test_sets if splits == "test" else _splits(dataset)
+            chosen_systems = self.study.systems if systems is None else systems
+            for system, seed, split in itertools.product(chosen_systems, self.seeds, chosen_splits):
+                paths.append(
+                    pattern.format(
+                        dataset=name,
+                        source=dataset.source_language,
+                        target=dataset.target_language,
+                        system=system,
+                        seed=seed,
+                        split=split,
+                    )
+                )
+        return list(dict.fromkeys(paths))
+
+    # ------------------------------------------------------------------------------------ params: what decides a rerun
+
+    def settings(self, stage: str) -> Callable[[Wildcards], str]:
+        """The settings of a stage as canonical JSON."""
+        return lambda wildcards: self._settings(stage, wildcards).canonical_json()
+
+    def code(self, stage: str) -> Callable[[Wildcards], str]:
+        """The digest of the code that a stage runs. No command uses it; a new one makes Snakemake rerun the rule."""
+        return lambda wildcards: code_digest(*STAGES[stage].code_modules(self._settings(stage, wildcards)))
+
+    def _settings(self, stage: str, wildcards: Wildcards) -> Settings:
+        return stage_settings(self.study, stage, dict(wildcards.items()))
+
+    # ------------------------------------------------------------------------------------------- inputs: where text is
+
+    def raw_texts(self, side: Side) -> Callable[[Wildcards], list[str]]:
+        """One side of a split before cleaning: files of the registry, of the user, or of the partition or generator."""
+
+        def raw_texts(wildcards: Wildcards) -> list[str]:
+            dataset = self.study.datasets[wildcards.dataset]
+            if dataset.splits:
+                return [_text_path(text, dataset, side) for text in _texts_of_split(dataset, wildcards.split)]
+            folder = dataset_folder(self.study, wildcards.dataset)
+            return [f"{folder}/raw/{wildcards.split}.{_language(dataset, side)}"]
+
+        return raw_texts
+
+    def whole_text(self, side: Side) -> Callable[[Wildcards], str]:
+        """One side of the text that a partition cuts."""
+
+        def whole_text(wildcards: Wildcards) -> str:
+            dataset = self.study.datasets[wildcards.dataset]
+            assert dataset.partition is not None
+            return _text_path(dataset.partition.text, dataset, side)
+
+        return whole_text
+
+    def original_files(self, wildcards: Wildcards) -> list[str]:
+        """The fetched files that hold one side of a part of a registered corpus."""
+        files = files_of(wildcards.corpus, wildcards.part, wildcards.language)
+        return [f"resources/{wildcards.corpus}/original/{file}" for file in files]
+
+    @staticmethod
+    def only(names: Iterable[str]) -> str:
+        """A pattern for a wildcard that is one of these names; none fits when there are no names."""
+        return "|".join(re.escape(name) for name in dict.fromkeys(names)) or "(?!)"
+
+
+def dataset_folder(study: Study, dataset: str) -> Path:
+    """Where everything about one data set of a study is kept."""
+    return Path("results", study.study, f"{dataset}.{'-'.join(study.datasets[dataset].languages)}")
+
+
+def _problems(study: Study) -> Iterator[str]:
+    """Texts that a study names and that nobody has."""
+    for name, dataset in study.datasets.items():
+        if dataset.generator and dataset.languages != ("en", "de"):
+            yield f"datasets.{name}: the generator makes nothing but source_language: en, target_language: de"
+        for where, text in _texts(dataset):
+            for side in ("source", "target"):
+                language = _language(dataset, side)
+                try:
+                    if isinstance(text, RegistryText):
+                        files_of(text.corpus, text.part, language)
+                    elif not getattr(text, side).is_file():
+                        yield f"datasets.{name}.{where}.{side}: no such file: {getattr(text, side)}"
+                except DataError as error:
+                    yield f"datasets.{name}.{where}: {error}"
+
+
+def _texts(dataset: Dataset) -> Iterator[tuple[str, ParallelText]]:
+    """All texts that a data set names, with the place in the study."""
+    if dataset.partition:
+        yield "partition.text", dataset.partition.text
+    if dataset.splits:
+        for split in _splits(dataset):
+            where = f"splits.{split}" if split in ("train", "dev") else f"splits.test.{split}"
+            yield from ((f"{where}.{number}", text) for number, text in enumerate(_texts_of_split(dataset, split)))
+
+
+def _splits(dataset: Dataset) -> tuple[str, ...]:
+    return "train", "dev", *dataset.test_sets
+
+
+def _language(dataset: Dataset, side: Side) -> str:
+    return dataset.source_language if side == "source" else dataset.target_language
+
+
+def _texts_of_split(dataset: Dataset, split: str) -> list[ParallelText]:
+    assert dataset.splits is not None
+    return {"train": dataset.splits.train, "dev": dataset.splits.dev, **dataset.splits.test}[split]
+
+
+def _text_path(text: ParallelText, dataset: Dataset, side: Side) -> str:
+    if isinstance(text, RegistryText):
+        return f"resources/{text.corpus}/{text.part}.{_language(dataset, side)}"
+    return str(getattr(text, side))

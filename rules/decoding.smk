@@ -1,0 +1,75 @@
+# Translations by beam search, and forced decoding of contrastive pairs.
+
+
+rule translate:
+    input:
+        weights="<results>/{dataset}.{source}-{target}/models/{system}/{seed}/averaged.safetensors",
+        examples="<results>/{dataset}.{source}-{target}/examples/{split}.arrow",
+        source_vocabulary="<results>/{dataset}.{source}-{target}/vocabulary.{source}.tsv",
+        target_vocabulary="<results>/{dataset}.{source}-{target}/vocabulary.{target}.tsv",
+    output:
+        translations="<results>/{dataset}.{source}-{target}/translations/{system}/{seed}/{split}.jsonl",
+        tokens="<results>/{dataset}.{source}-{target}/translations/{system}/{seed}/{split}.tok",
+        text="<results>/{dataset}.{source}-{target}/translations/{system}/{seed}/{split}.txt",
+    log:
+        "<logs>/translate/{dataset}.{source}-{target}/{system}.{seed}.{split}.log",
+    benchmark:
+        "<benchmarks>/translate/{dataset}.{source}-{target}/{system}.{seed}.{split}.tsv"
+    conda:
+        "../envs/torch.yaml"
+    threads: 4
+    params:
+        settings=flow.settings("translate"),
+        code=flow.code("translate"),
+    message:
+        "Translate {wildcards.dataset} {wildcards.split} with {wildcards.system}, seed {wildcards.seed}"
+    shell:
+        "python -m phrasemt translate"
+        " --weights {input.weights}"
+        " --examples {input.examples}"
+        " --source-vocabulary {input.source_vocabulary}"
+        " --target-vocabulary {input.target_vocabulary}"
+        " --translations {output.translations}"
+        " --tokens {output.tokens}"
+        " --text {output.text}"
+        " --settings {params.settings:q}"
+        " --cores {threads}"
+        " --log {log}"
+
+
+rule score_contrasts:
+    input:
+        weights="<results>/{dataset}.{source}-{target}/models/{system}/{seed}/averaged.safetensors",
+        contrasts="<results>/{dataset}.{source}-{target}/raw/test.contrasts.tsv",
+        codes="<results>/{dataset}.{source}-{target}/subwords/codes.bpe",
+        source_counts="<results>/{dataset}.{source}-{target}/subwords/counts.{source}",
+        target_counts="<results>/{dataset}.{source}-{target}/subwords/counts.{target}",
+        source_vocabulary="<results>/{dataset}.{source}-{target}/vocabulary.{source}.tsv",
+        target_vocabulary="<results>/{dataset}.{source}-{target}/vocabulary.{target}.tsv",
+    output:
+        accuracy="<results>/{dataset}.{source}-{target}/contrasts/{system}/{seed}.json",
+    log:
+        "<logs>/score_contrasts/{dataset}.{source}-{target}/{system}.{seed}.log",
+    benchmark:
+        "<benchmarks>/score_contrasts/{dataset}.{source}-{target}/{system}.{seed}.tsv"
+    conda:
+        "../envs/torch.yaml"
+    threads: 4
+    params:
+        settings=flow.settings("score_contrasts"),
+        code=flow.code("score_contrasts"),
+    message:
+        "Let {wildcards.system}, seed {wildcards.seed}, choose between right and wrong translations"
+    shell:
+        "python -m phrasemt score_contrasts"
+        " --weights {input.weights}"
+        " --contrasts {input.contrasts}"
+        " --codes {input.codes}"
+        " --source-counts {input.source_counts}"
+        " --target-counts {input.target_counts}"
+        " --source-vocabulary {input.source_vocabulary}"
+        " --target-vocabulary {input.target_vocabulary}"
+        " --accuracy {output.accuracy}"
+        " --settings {params.settings:q}"
+        " --cores {threads}"
+        " --log {log}"

@@ -1,0 +1,78 @@
+# The table and the report of a study. They read score files only.
+
+
+rule make_table:
+    input:
+        scores=flow.every(
+            "<results>/{dataset}.{source}-{target}/scores/{system}/{seed}/{split}.json"
+        ),
+        comparisons=flow.every(
+            "<results>/{dataset}.{source}-{target}/comparisons/{system}/{split}.json",
+            systems=flow.challengers,
+        ),
+        contrasts=flow.every(
+            "<results>/{dataset}.{source}-{target}/contrasts/{system}/{seed}.json",
+            datasets=flow.generated,
+        ),
+    output:
+        table="<results>/table.json",
+        markdown="<results>/table.md",
+        latex="<results>/table.tex",
+    log:
+        "<logs>/make_table.log",
+    benchmark:
+        "<benchmarks>/make_table.tsv"
+    conda:
+        "../envs/score.yaml"
+    threads: 1
+    params:
+        settings=flow.settings("make_table"),
+        code=flow.code("make_table"),
+    message:
+        "Make the table"
+    shell:
+        "python -m phrasemt make_table"
+        " --scores {input.scores}"
+        " --comparisons {input.comparisons}"
+        " --contrasts {input.contrasts}"
+        " --table {output.table}"
+        " --markdown {output.markdown}"
+        " --latex {output.latex}"
+        " --settings {params.settings:q}"
+        " --cores {threads}"
+        " --log {log}"
+
+
+rule write_report:
+    input:
+        table="<results>/table.json",
+        records=flow.every(
+            "<results>/{dataset}.{source}-{target}/models/{system}/{seed}/training.json"
+        ),
+        dropped=flow.every(
+            "<results>/{dataset}.{source}-{target}/corpus/{split}.dropped.tsv",
+            splits="all",
+        ),
+    output:
+        report="<results>/report.html",
+    log:
+        "<logs>/write_report.log",
+    benchmark:
+        "<benchmarks>/write_report.tsv"
+    conda:
+        "../envs/score.yaml"
+    threads: 1
+    params:
+        settings=flow.settings("write_report"),
+        code=flow.code("write_report"),
+    message:
+        "Write the report"
+    shell:
+        "python -m phrasemt write_report"
+        " --table {input.table}"
+        " --records {input.records}"
+        " --dropped {input.dropped}"
+        " --report {output.report}"
+        " --settings {params.settings:q}"
+        " --cores {threads}"
+        " --log {log}"
