@@ -192,8 +192,6 @@ def test_corpus_bleu_equals_sacrebleu(
         list(correct), list(totals), system_length, reference_length, smooth_method=smoothing
     ).score
     found = corpus_bleu(np.array([*correct, *totals, system_length, reference_length], dtype=float), smoothing)
-    if totals[-1] == 0 or system_length == 0:
-        assert found == expected == 0 or smoothing == "exp"
     assert float(found) == pytest.approx(expected, abs=1e-9)
 
 
