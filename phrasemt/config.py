@@ -458,6 +458,7 @@ class ContrastSettings(Settings):
 class TableSettings(Settings):
     """make_table: rows and columns."""
 
+    study: str
     title: str
     baseline: str
     systems: dict[str, str]  # name -> title, in the order of the table

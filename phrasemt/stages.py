@@ -155,6 +155,7 @@ STAGES: dict[str, Stage] = {
         settings=config.CompareSettings,
         inputs=("baseline*", "system*"),
         outputs=("comparison",),
+        libraries=("numpy",),
         help="paired bootstrap of a system against the baseline",
     ),
     "score_contrasts": Stage(
@@ -186,6 +187,7 @@ STAGES: dict[str, Stage] = {
         settings=config.ReportSettings,
         inputs=("table", "records*", "dropped*"),
         outputs=("report",),
+        libraries=("jinja2", "matplotlib"),
         help="one self-contained HTML page about the study",
     ),
 }
@@ -280,6 +282,7 @@ def _compare(study: Study, w: Wildcards) -> Settings:
 
 def _table(study: Study, w: Wildcards) -> Settings:
     return config.TableSettings(
+        study=study.study,
         title=study.title or study.study,
         baseline=study.baseline,
         systems={name: system.title or name for name, system in study.systems.items()},
