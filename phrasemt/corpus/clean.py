@@ -1,0 +1,345 @@
+"""Checking a parallel text, and dropping training pairs that no translation system should learn from.
+
+Every pair is accounted for: `rows` says where each kept line came from, `dropped` names for each other row the first
+filter that refused it and the value it saw, and the counts add up. Dev and test sets are checked but never filtered.
+
+In every split, runs of white space and control characters become one space (phrasemt/corpus/normalise.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import logging
+import shutil
+import tempfile
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from phrasemt.config import CleanSettings
+from phrasemt.corpus.normalise import normalise_spaces
+from phrasemt.errors import DataError
+from phrasemt.lines import read_parallel, write_atomic
+from phrasemt.parallel import chunked, map_in_order
+
+log = logging.getLogger("phrasemt.corpus.clean")
+
+CHUNK = 2000  # pairs sent to a process at once
+HEADER = "row\tfilter\tvalue"
+Dropped = tuple[int, str, str]  # row, filter, value
+
+
+def clean_pairs(
+    *,
+    settings: CleanSettings,
+    cores: int,
+    raw_source: list[Path],
+    raw_target: list[Path],
+    source: Path,
+    target: Path,
+    rows: Path,
+    dropped: Path,
+) -> None:
+    """Read the raw texts one after the other as pairs and write the normalised pairs that pass all filters.
+
+    rows: for each kept pair its row (from 0) in the concatenation of the raw texts. dropped: `# read N kept K dropped
+    D`, a header, then row, filter and value of each dropped pair, tab-separated, in the order of the rows.
+    The result is the same for every number of cores. Of a kept pair only a digest stays in memory (about 120 bytes).
+    Raises DataError for sides of unequal length, bytes that are not UTF-8, an empty text, and when nothing is kept.
+    """
+    counts = _Counts()
+    seen: dict[bytes, int] = {}  # digest of a kept pair -> its row
+    chunks = chunked(_raw_pairs(raw_source, raw_target), CHUNK)
+    with contextlib.ExitStack() as stack:
+        sources, targets, kept_rows = (stack.enter_context(write_atomic(path)) for path in (source, target, rows))
+        listing = stack.enter_context(tempfile.TemporaryFile(dir=dropped.parent))  # without a name: leaves nothing
+        for judged in map_in_order(_judge, chunks, jobs=cores, prepare=_Judge, arguments=(settings,)):
+            _drop_duplicates(judged, counts.read, seen)
+            _write(sources, judged.sources)
+            _write(targets, judged.targets)
+            _write(kept_rows, [str(counts.read + offset) for offset in judged.offsets])
+            _write(listing, [f"{counts.read + offset}\t{name}\t{value}" for offset, name, value in judged.dropped])
+            counts.add(judged)
+        if not counts.kept:
+            raise DataError(
+                "no pair of the training text is left",
+                where=", ".join(map(str, [*raw_source, *raw_target])),
+                found=f"{counts.read} pairs read, all dropped: {counts.reasons()}",
+                next_step="check the languages of the data set and the limits in `cleaning`",
+            )
+        listing.seek(0)
+        with write_atomic(dropped) as stream:
+            head = f"# read {counts.read} kept {counts.kept} dropped {counts.read - counts.kept}"
+            _write(stream, [head, HEADER])
+            shutil.copyfileobj(listing, stream)
+    counts.report()
+
+
+def _raw_pairs(raw_source: list[Path], raw_target: list[Path]) -> Iterator[tuple[str, ...]]:
+    if len(raw_source) != len(raw_target) or not raw_source:
+        raise DataError(
+            "each source text needs its target text",
+            where="--raw-source, --raw-target",
+            expected="the same number of files, at least one",
+            found=f"{len(raw_source)} and {len(raw_target)}",
+            next_step="name them in the same order",
+        )
+    for source, target in zip(raw_source, raw_target, strict=True):
+        empty = True
+        for pair in read_parallel(source, target):
+            empty = False
+            yield pair
+        if empty:
+            raise DataError(
+                "the text is empty",
+                where=f"{source}, {target}",
+                expected="at least one line",
+                found="0 lines",
+                next_step="check the paths in the study",
+            )
+
+
+def _write(stream: IO[bytes], lines: list[str]) -> None:
+    if lines:
+        stream.write(("\n".join(lines) + "\n").encode("utf-8"))
+
+
+@dataclass
+class _Counts:
+    """What happened to the pairs; `read` is the row of the next one."""
+
+    read: int = 0
+    kept: int = 0
+    carriage_returns: int = 0
+    normalised: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
+
+    def add(self, judged: _Judged) -> None:
+        self.read += judged.size
+        self.kept += len(judged.offsets)
+        self.carriage_returns += judged.carriage_returns
+        self.normalised += judged.normalised
+        self.dropped.update(name for _, name, _ in judged.dropped)
+        assert self.kept + self.dropped.total() == self.read
+
+    def reasons(self) -> str:
+        return ", ".join(f"{name} {self.dropped[name]}" for name in FILTERS if self.dropped[name])
+
+    def report(self) -> None:
+        why = f" ({self.reasons()})" if self.dropped else ""
+        log.info("clean_pairs: read %d pairs, kept %d, dropped %d%s", self.read, self.kept, self.read - self.kept, why)
+        if self.carriage_returns:
+            log.info("clean_pairs: %d lines ended in a carriage return (CRLF)", self.carriage_returns)
+        if self.normalised:
+            log.info("clean_pairs: %d lines had white space or control characters normalised", self.normalised)
+
+
+# ------------------------------------------------------------------------------------------------------------- filters
+
+FILTERS = ("empty", "too_long", "ratio", "identical", "wrong_script", "duplicate")  # the first that refuses is named
+
+
+def empty(source: str, target: str) -> str | None:
+    """Names the side without text; None keeps the pair."""
+    if source and target:
+        return None
+    return "target" if source else "source" if target else "both"
+
+
+def too_long(source_words: int, target_words: int, max_words: int) -> str | None:
+    """The number of words of the longer side when it exceeds the limit; None keeps the pair."""
+    longest = max(source_words, target_words)
+    return str(longest) if longest > max_words else None
+
+
+def ratio(source_words: int, target_words: int, max_ratio: float) -> str | None:
+    """The ratio of the longer side to the shorter, in words, when it exceeds the limit; None keeps the pair."""
+    shortest, longest = sorted((source_words, target_words))
+    return f"{longest / shortest:.2f}" if longest > max_ratio * shortest else None
+
+
+def identical(source: str, target: str) -> str | None:
+    """Says that the sides are equal, so that nothing is translated; None keeps the pair."""
+    return "source = target" if source == target else None
+
+
+def wrong_script(source_share: float, target_share: float, min_letters: float) -> str | None:
+    """The side with too few letters of its language's script, and their share; None keeps the pair."""
+    if source_share < min_letters:
+        return f"source {source_share:.2f}"
+    return f"target {target_share:.2f}" if target_share < min_letters else None
+
+
+def pair_digest(source: str, target: str) -> bytes:
+    """16 bytes that stand for the pair when duplicates are sought."""
+    return hashlib.blake2b(f"{source}\n{target}".encode(), digest_size=16).digest()
+
+
+# -------------------------------------------------------------------------------------------------- words and scripts
+
+# Languages not named are written in Latin letters, some named ones in several scripts. Keys: first word of the letters'
+# names in Unicode.
+_LANGUAGES = {
+    "ARABIC": "ar ara fa fas ps ug ur",
+    "ARMENIAN": "hy",
+    "BENGALI": "as bn ben",
+    "CJK": "zh zho cmn yue ja jpn ko kor",
+    "CYRILLIC": "az be bel bg bul kk ky mk mn ru rus sr srp tg tt uk ukr uz",
+    "DEVANAGARI": "hi hin mr ne sa",
+    "ETHIOPIC": "am amh ti",
+    "GEORGIAN": "ka kat",
+    "GREEK": "el ell",
+    "GUJARATI": "gu",
+    "GURMUKHI": "pa",
+    "HANGUL": "ko kor",
+    "HEBREW": "he heb yi",
+    "HIRAGANA": "ja jpn",
+    "KANNADA": "kn",
+    "KATAKANA": "ja jpn",
+    "KHMER": "km khm",
+    "LAO": "lo lao",
+    "LATIN": "az kk sr srp uz",
+    "MALAYALAM": "ml",
+    "MYANMAR": "my mya",
+    "ORIYA": "or",
+    "SINHALA": "si",
+    "TAMIL": "ta tam",
+    "TELUGU": "te",
+    "THAI": "th tha",
+    "TIBETAN": "bo",
+}
+_WITHOUT_SPACES = {"zh", "zho", "cmn", "yue", "ja", "jpn", "th", "tha", "lo", "lao", "km", "khm", "my", "mya", "bo"}
+_LONGEST_MEAN_WORD = 20  # characters; a line of longer words on average is a table, a URL or no text at all
+
+
+def scripts_of(language: str) -> frozenset[str]:
+    """The scripts a language is written in."""
+    return frozenset(script for script, codes in _LANGUAGES.items() if language in codes.split()) or frozenset(
+        ["LATIN"]
+    )
+
+
+@functools.cache
+def script_of(character: str) -> str | None:
+    """The script of a letter, None for characters that are no letters."""
+    if unicodedata.category(character) not in ("Lu", "Ll", "Lt", "Lo"):
+        return None
+    words = unicodedata.name(character, "UNKNOWN").split()
+    return words[1] if words[0] in ("FULLWIDTH", "HALFWIDTH") else words[0]
+
+
+class _Language:
+    """What the filters have to know about one side's language."""
+
+    def __init__(self, language: str) -> None:
+        self.scripts = scripts_of(language)
+        self.has_spaces = language not in _WITHOUT_SPACES
+        self._is_latin = self.scripts == {"LATIN"}
+        self._harmless: set[str] = set()  # characters met in lines without a letter of another script
+
+    def words(self, line: str) -> int:
+        """Words of a normalised line: what spaces separate, or one for each two characters where none are written.
+
+        At least one for each 20 characters, so that a line without spaces is not one word however long it is.
+        """
+        spaces = line.count(" ")
+        if self.has_spaces:
+            return max(spaces + 1, len(line) // _LONGEST_MEAN_WORD)
+        return (len(line) - spaces + 1) // 2
+
+    def script_share(self, line: str) -> float:
+        """Share of the language's scripts among the letters of a line, 1 for a line without letters."""
+        if (self._is_latin and line.isascii()) or self._harmless.issuperset(line):
+            return 1.0
+        letters = [script for script in map(script_of, line) if script is not None]
+        expected = sum(script in self.scripts for script in letters)
+        if expected == len(letters):
+            self._harmless.update(line)
+            return 1.0
+        return expected / len(letters)
+
+
+# --------------------------------------------------------------------------------------------------- chunks of pairs
+
+
+@dataclass
+class _Judged:
+    """A chunk of pairs after all filters but that of duplicates; offsets count from the first pair of the chunk."""
+
+    size: int
+    sources: list[str] = field(default_factory=list)
+    targets: list[str] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=list)
+    digests: list[bytes] = field(default_factory=list)
+    dropped: list[Dropped] = field(default_factory=list)
+    carriage_returns: int = 0
+    normalised: int = 0
+
+
+class _Judge:
+    """The filters with their limits, built once per process."""
+
+    def __init__(self, settings: CleanSettings) -> None:
+        self.filters = settings.filters
+        self.source = _Language(settings.source_language)
+        self.target = _Language(settings.target_language)
+
+    def reason_to_drop(self, source: str, target: str) -> tuple[str, str] | None:
+        """Name and value of the first filter that refuses a normalised pair."""
+        limits = self.filters
+        if limits is None:
+            return None
+        if value := empty(source, target):
+            return "empty", value
+        source_words, target_words = self.source.words(source), self.target.words(target)
+        if value := too_long(source_words, target_words, limits.max_words):
+            return "too_long", value
+        if value := ratio(source_words, target_words, limits.max_ratio):
+            return "ratio", value
+        if limits.drop_identical and (value := identical(source, target)):
+            return "identical", value
+        shares = self.source.script_share(source), self.target.script_share(target)
+        if value := wrong_script(*shares, limits.min_letters):
+            return "wrong_script", value
+        return None
+
+
+def _judge(judge: _Judge, chunk: list[tuple[str, ...]]) -> _Judged:
+    judged = _Judged(size=len(chunk))
+    digests = judge.filters is not None and judge.filters.drop_duplicates
+    for offset, (raw_source, raw_target) in enumerate(chunk):
+        source, target = normalise_spaces(raw_source), normalise_spaces(raw_target)
+        if source != raw_source or target != raw_target:
+            for raw, line in ((raw_source, source), (raw_target, target)):
+                judged.carriage_returns += raw.endswith("\r")
+                judged.normalised += raw.removesuffix("\r") != line
+        if reason := judge.reason_to_drop(source, target):
+            judged.dropped.append((offset, *reason))
+            continue
+        judged.sources.append(source)
+        judged.targets.append(target)
+        judged.offsets.append(offset)
+        if digests:
+            judged.digests.append(pair_digest(source, target))
+    return judged
+
+
+def _drop_duplicates(judged: _Judged, first_row: int, seen: dict[bytes, int]) -> None:
+    """Moves pairs seen before from the kept to the dropped ones, with the row of the first of them as value."""
+    again = []
+    for index, digest in enumerate(judged.digests):
+        row = first_row + judged.offsets[index]
+        first = seen.setdefault(digest, row)
+        if first != row:
+            again.append(index)
+            judged.dropped.append((judged.offsets[index], "duplicate", str(first)))
+    if again:
+        judged.dropped.sort()
+        for index in reversed(again):
+            for column in (judged.sources, judged.targets, judged.offsets, judged.digests):
+                del column[index]

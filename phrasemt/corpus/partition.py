@@ -1,0 +1,179 @@
+"""Cutting one corpus into train, dev and test so that no sentence of either side stands in two of them.
+
+In corpora like Tatoeba a sentence has many translations, so a split by lines tests on sentences that were trained on.
+Pairs that share a source or a target sentence are therefore kept together: they are the edges of a bipartite graph, and
+what is drawn are its connected components. Sentences that differ only in case and white space count as the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+from array import array
+from dataclasses import dataclass
+from pathlib import Path
+
+from phrasemt.config import PartitionSettings
+from phrasemt.corpus.normalise import normalise_spaces
+from phrasemt.errors import DataError
+from phrasemt.lines import read_parallel, write_atomic
+
+log = logging.getLogger("phrasemt.corpus.partition")
+
+SPLITS = ("train", "dev", "test")
+TRAIN, DEV, TEST = range(3)
+LARGEST_SHARE = (
+    0.01  # of the pairs wanted for a split: larger components stay in train, lest one of them fill the split
+)
+
+
+def partition_corpus(
+    *,
+    settings: PartitionSettings,
+    cores: int,
+    source: Path,
+    target: Path,
+    train_source: Path,
+    train_target: Path,
+    dev_source: Path,
+    dev_target: Path,
+    test_source: Path,
+    test_target: Path,
+) -> None:
+    """Write exactly `settings.test` and `settings.dev` pairs to test and dev, and all others to train.
+
+    The lines are copied as they are, in the order of the corpus.
+    Raises DataError for an empty text, sides of unequal length, and sizes that cannot be reached.
+    """
+    components = find_components(source, target)
+    split_of_component = draw_splits(components, dev=settings.dev, test=settings.test, seed=settings.seed)
+    paths = ((train_source, train_target), (dev_source, dev_target), (test_source, test_target))
+    counts = [0, 0, 0]
+    with contextlib.ExitStack() as stack:
+        streams = [[stack.enter_context(write_atomic(path)) for path in sides] for sides in paths]
+        for component, pair in zip(components.of_row, read_parallel(source, target), strict=True):
+            split = split_of_component[component]
+            counts[split] += 1
+            for stream, line in zip(streams[split], pair, strict=True):
+                stream.write(line.encode("utf-8") + b"\n")
+    log.info(
+        "partition_corpus: %d pairs in %d components, the largest of %d pairs; %s",
+        len(components.of_row),
+        len(components.sizes),
+        max(components.sizes),
+        ", ".join(f"{name} {count}" for name, count in zip(SPLITS, counts, strict=True)),
+    )
+
+
+@dataclass(frozen=True)
+class Components:
+    """The connected components of a corpus, numbered from 0 in the order of their first pairs."""
+
+    of_row: array[int]  # component of each pair
+    sizes: array[int]  # pairs of each component
+    keys: list[bytes]  # digest of each component's first source sentence: different for all of them
+    has_empty_side: bytearray  # 1 for the components in which a side is empty
+
+
+def sentence_digest(line: str) -> bytes:
+    """16 bytes that are equal for sentences that count as the same."""
+    return hashlib.blake2b(normalise_spaces(line).casefold().encode(), digest_size=16).digest()
+
+
+def find_components(source: Path, target: Path) -> Components:
+    """The components of a parallel text. In memory a sentence is a digest and a number."""
+    numbers: tuple[dict[bytes, int], dict[bytes, int]] = ({}, {})  # sentence -> number, from 0 on each side
+    source_of_row, target_of_row = array("i"), array("i")
+    for source_line, target_line in read_parallel(source, target):
+        for line, number, of_row in (
+            (source_line, numbers[0], source_of_row),
+            (target_line, numbers[1], target_of_row),
+        ):
+            of_row.append(number.setdefault(sentence_digest(line), len(number)))
+    if not source_of_row:
+        raise DataError(
+            "the text is empty",
+            where=f"{source}, {target}",
+            expected="at least one line",
+            found="0 lines",
+            next_step="check the paths in the study",
+        )
+    targets_from = len(numbers[0])  # nodes of the graph: the source sentences, then the target sentences
+    parent = array("i", range(targets_from + len(numbers[1])))
+    for source_number, target_number in zip(source_of_row, target_of_row, strict=True):
+        _unite(parent, source_number, targets_from + target_number)
+    components = Components(array("i"), array("i"), [], bytearray())
+    component_of_root: dict[int, int] = {}
+    digests, no_text = list(numbers[0]), sentence_digest("")
+    empty_source, empty_target = (number.get(no_text) for number in numbers)
+    for source_number, target_number in zip(source_of_row, target_of_row, strict=True):
+        component = component_of_root.setdefault(_root(parent, source_number), len(component_of_root))
+        if component == len(components.sizes):
+            components.sizes.append(0)
+            components.keys.append(digests[source_number])
+            components.has_empty_side.append(False)
+        components.of_row.append(component)
+        components.sizes[component] += 1
+        if source_number == empty_source or target_number == empty_target:
+            components.has_empty_side[component] = True
+    return components
+
+
+def _root(parent: array[int], node: int) -> int:
+    """The node that stands for the set of `node`; shortens the way there for the next time (path halving)."""
+    while parent[node] != node:
+        parent[node] = node = parent[parent[node]]
+    return node
+
+
+def _unite(parent: array[int], first: int, second: int) -> None:
+    first, second = _root(parent, first), _root(parent, second)
+    # The smaller number becomes the root, so that the result does not depend on the order of the pairs.
+    parent[max(first, second)] = min(first, second)
+
+
+def draw_splits(components: Components, *, dev: int, test: int, seed: int) -> bytearray:
+    """The split of each component.
+
+    The components are put in a random order that only seed and content decide. Test, then dev, takes from it each one
+    that is not larger than LARGEST_SHARE of the split (one pair always fits) nor than what the split still lacks, until it
+    has exactly its pairs. A component with an empty side stays in train, where it can be filtered.
+    Raises DataError when a size cannot be reached.
+    """
+    key = seed.to_bytes(8, "big")
+    order = sorted(
+        range(len(components.sizes)),
+        key=lambda component: hashlib.blake2b(components.keys[component], key=key).digest(),
+    )
+    splits = bytearray(len(components.sizes))
+    for split, wanted in ((TEST, test), (DEV, dev)):
+        missing, largest = wanted, max(1, int(wanted * LARGEST_SHARE))
+        for component in order:
+            size = components.sizes[component]
+            if (
+                splits[component] == TRAIN
+                and size <= min(missing, largest)
+                and not components.has_empty_side[component]
+            ):
+                splits[component] = split
+                missing -= size
+                if not missing:
+                    break
+        if missing:
+            raise DataError(
+                "too few pairs can be taken out without their sentences standing in train too",
+                where=f"partition, {SPLITS[split]}",
+                expected=f"{wanted} pairs in groups of at most {largest} that share a sentence",
+                found=f"{wanted - missing} such pairs among {len(components.of_row)}",
+                next_step="ask for fewer pairs in the study, or add text",
+            )
+    if TRAIN not in splits:
+        raise DataError(
+            "nothing is left for train",
+            where="partition",
+            expected=f"more than {dev + test} pairs",
+            found=f"{len(components.of_row)} pairs",
+            next_step="ask for fewer pairs in the study, or add text",
+        )
+    return splits

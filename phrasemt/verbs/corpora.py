@@ -1,0 +1,59 @@
+"""`phrasemt corpora [ID]`: the corpora of the registry, or everything about one of them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import textwrap
+from collections.abc import Iterator
+from typing import Any
+
+from phrasemt.corpus.registry import Corpus, corpus, load_registry
+
+
+def add_parser(verbs: Any) -> None:
+    parser = verbs.add_parser("corpora", help="list the corpora that a study can name, or show one")
+    parser.add_argument("id", nargs="?", metavar="ID", help="corpus to show with its files, checksums and citation")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Prints one line per corpus, or the whole entry of one. Raises DataError for an unknown id."""
+    lines = _list() if options.id is None else _show(corpus(options.id))
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+
+
+def _list() -> Iterator[str]:
+    rows = [("corpus", "languages", "size", "parts", "terms")]
+    rows += [
+        (entry.id, " ".join(entry.languages), _size(entry.bytes), " ".join(entry.parts), entry.terms)
+        for entry in load_registry().values()
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _show(entry: Corpus) -> Iterator[str]:
+    yield entry.id
+    for name, text in (("about", entry.description), ("terms", entry.terms), ("cite", entry.citation)):
+        yield from textwrap.wrap(text, 110, initial_indent=f"  {name:<6}", subsequent_indent=" " * 8)
+    yield "parts"
+    for name, part in entry.parts.items():
+        lines = f"{part.lines} lines" if part.lines else "lines not known"
+        yield f"  {name}: {lines}"
+        for language, side in part.sides.items():
+            where = f"{side.file}, {side.member}" if side.member else side.file
+            yield f"    {language}: {where}" + (f", column {side.column}" if side.column else "")
+    yield "files"
+    for file in entry.files:
+        yield f"  {file.name}"
+        yield f"    {file.url}"
+        checksum = " ".join(file.checksum) if file.checksum else f"no checksum: {file.unverified}"
+        yield f"    {f'{file.bytes} bytes' if file.bytes else 'size not known'}, {checksum}"
+
+
+def _size(size: int | None) -> str:
+    if size is None:
+        return "?"
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
