@@ -43,8 +43,6 @@ from phrasemt.nn.layers import Embedding, FeedForward, Residual, layer_norm
 from phrasemt.nn.losses import log_probabilities, reference_log_probabilities, smoothed_cross_entropy
 from phrasemt.nn.masks import causal_mask, key_mask
 
-KeysValues = tuple[Tensor, Tensor]  # [B, h, S, E] each
-
 
 @dataclass(frozen=True, kw_only=True)
 class Memory:
@@ -56,10 +54,10 @@ class Memory:
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """Self-attention keys and values of all hypotheses, and per decoder layer those of the source."""
+    """Self-attention keys and values of all hypotheses, and per decoder layer those of the source [2, B, h, S, E]."""
 
     cache: BeamCache
-    source: tuple[KeysValues, ...]
+    source: tuple[Tensor, ...]
 
 
 class EncoderLayer(nn.Module):
@@ -92,16 +90,16 @@ class DecoderLayer(nn.Module):
         self.ffn = FeedForward(width, settings.ffn_width, settings.act_dropout)
         self.around_ffn = Residual(width, settings.dropout, norm)
 
-    def forward(self, y_BTD: Tensor, causal_TT: Tensor, source: KeysValues, source_mask_B11S: Tensor) -> Tensor:
-        return self._sublayers(y_BTD, lambda y: self.attention(y, causal_TT), source, source_mask_B11S)
+    def forward(self, y_BTD: Tensor, causal_TT: Tensor, source_2BhSE: Tensor, source_mask_B11S: Tensor) -> Tensor:
+        return self._sublayers(y_BTD, lambda y: self.attention(y, causal_TT), source_2BhSE, source_mask_B11S)
 
     def step(
-        self, y_BKD: Tensor, cache: BeamCache, layer: int, source: KeysValues, source_mask_B11S: Tensor
+        self, y_BKD: Tensor, cache: BeamCache, layer: int, source_2BhSE: Tensor, source_mask_B11S: Tensor
     ) -> Tensor:
-        return self._sublayers(y_BKD, lambda y: self.attention.step(y, cache, layer), source, source_mask_B11S)
+        return self._sublayers(y_BKD, lambda y: self.attention.step(y, cache, layer), source_2BhSE, source_mask_B11S)
 
     def _sublayers(
-        self, y: Tensor, attend_to_past: Callable[[Tensor], Tensor], source: KeysValues, source_mask: Tensor
+        self, y: Tensor, attend_to_past: Callable[[Tensor], Tensor], source: Tensor, source_mask: Tensor
     ) -> Tensor:
         y = self.around_attention(y, attend_to_past)  # Eq. (1)
         y = self.around_source_attention(y, lambda y: self.source_attention(y, source, source_mask))  # Eq. (1)
@@ -115,7 +113,6 @@ class Transformer(TranslationModel[Memory, State]):
     def __init__(self, settings: TransformerModel, *, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
         width = settings.width
-        self.heads = settings.heads
         self.target_table_VD = embedding_table(target_vocabulary, width)
         if settings.tie == "all":
             assert source_vocabulary == target_vocabulary
@@ -168,15 +165,8 @@ class Transformer(TranslationModel[Memory, State]):
         return real_N.new_zeros(mask_BT.shape).masked_scatter(mask_BT, real_N)
 
     def start(self, memory: Memory, beams: int) -> State:
-        source = tuple(layer.source_attention.project_memory(memory.states_BSD) for layer in self.decoder)
-        cache = BeamCache.empty(
-            layers=len(self.decoder),
-            sentences=memory.mask_BS.shape[0],
-            beams=beams,
-            heads=self.heads,
-            like_BhSE=source[0][0],
-        )
-        return State(cache=cache, source=source)
+        source = tuple(layer.source_attention.project_memory(memory.states_BSD).contiguous() for layer in self.decoder)
+        return State(cache=BeamCache.empty(layers=len(self.decoder), beams=beams, like_2BhSE=source[0]), source=source)
 
     def step(self, memory: Memory, state: State, last_tokens_BK: Tensor) -> tuple[Tensor, State]:
         y_BKD = self.target_embedding.one_position(last_tokens_BK, self.target_table_VD, state.cache.steps)
@@ -194,9 +184,7 @@ class Transformer(TranslationModel[Memory, State]):
         memory = Memory(
             states_BSD=memory.states_BSD.index_select(0, sentences), mask_BS=memory.mask_BS.index_select(0, sentences)
         )
-        source = tuple(
-            (keys.index_select(0, sentences), values.index_select(0, sentences)) for keys, values in state.source
-        )
+        source = tuple(source_2BhSE.index_select(1, sentences) for source_2BhSE in state.source)
         return memory, State(cache=state.cache.kept(sentences), source=source)
 
 

@@ -1,6 +1,7 @@
 """Multi-head attention without biases (Vaswani et al. 2017, section 3.2).
 
-Letters: B sentences, T query positions, S key positions, D model width d, h heads, E = d/h head width, K hypotheses.
+Letters: B sentences, T query positions, S key positions, D model width d, h heads, E = d/h head width, K hypotheses,
+G = B*h, n projections that were made by one multiplication.
 Masks are True where a key may be used by a query; each query must have at least one.
 """
 
@@ -18,43 +19,72 @@ from phrasemt.nn.dropout import scaled_keep_mask
 from phrasemt.nn.init import xavier_blocks
 
 
-class _AttentionWeights(torch.autograd.Function):
-    """softmax of masked scores, in float32, with dropout; overwrites the scores."""
+class _CpuAttention(torch.autograd.Function):
+    """Attention for training on a CPU.
+
+    torch's fused CPU kernel has no dropout and a slow gradient in bfloat16; as separate operations the copies between
+    the layouts [B, T, h, E] and [B, h, T, E] take as long as the products. Here each projection is copied once.
+    """
 
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
+    def forward(ctx: Any, mask: Tensor | None, dropout: float, *projections_nBhTE: Tensor) -> Tensor:
+        projections = [projection.contiguous() for projection in projections_nBhTE]
+        queries_GTE, keys_GSE, values_GSE = (block.flatten(0, 1) for blocks in projections for block in blocks)
+        sentences, heads, _, head_width = projections[0].shape[1:]
+        scores_GTS = torch.bmm(queries_GTE, keys_GSE.transpose(1, 2)).mul_(head_width**-0.5)
         if mask is not None:
-            scores.masked_fill_(~mask, -torch.inf)
-        weights = torch.softmax(scores, dim=-1)  # of bfloat16 scores, torch computes inside in float32
-        kept = scaled_keep_mask(weights, dropout) if dropout > 0 else None
-        ctx.save_for_backward(weights, kept)
-        return weights if kept is None else weights * kept
+            scores_GTS.unflatten(0, (sentences, heads)).masked_fill_(~mask, -torch.inf)
+        weights_GTS = torch.softmax(scores_GTS, dim=-1)  # of bfloat16, too, torch computes it in float32
+        if dropout > 0:
+            kept_GTS = scaled_keep_mask(weights_GTS, dropout)
+            dropped_GTS = weights_GTS * kept_GTS
+        else:
+            kept_GTS, dropped_GTS = None, weights_GTS
+        ctx.save_for_backward(weights_GTS, kept_GTS, dropped_GTS, *projections)
+        attended_GTE = torch.bmm(dropped_GTS, values_GSE)
+        return attended_GTE.unflatten(0, (sentences, heads)).transpose(1, 2).flatten(2)
 
     @staticmethod
     @once_differentiable  # type: ignore[untyped-decorator]
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        weights, kept = ctx.saved_tensors
-        if kept is not None:
-            gradient = gradient * kept
+    def backward(ctx: Any, gradient_BTD: Tensor) -> tuple[Tensor | None, ...]:
+        weights_GTS, kept_GTS, dropped_GTS, *projections = ctx.saved_tensors
+        heads, head_width = projections[0].shape[2], projections[0].shape[-1]
+        queries_GTE, keys_GSE, values_GSE = (block.flatten(0, 1) for blocks in projections for block in blocks)
+        gradients = [torch.empty_like(projection) for projection in projections]
+        d_queries, d_keys, d_values = (block.flatten(0, 1) for blocks in gradients for block in blocks)
+
+        d_attended_GTE = gradient_BTD.unflatten(-1, (heads, head_width)).transpose(1, 2).flatten(0, 1)
+        torch.bmm(dropped_GTS.transpose(1, 2), d_attended_GTE, out=d_values)
+        d_weights_GTS = torch.bmm(d_attended_GTE, values_GSE.transpose(1, 2))
+        if kept_GTS is not None:
+            d_weights_GTS.mul_(kept_GTS)
         # Masked scores have weight 0 and so gradient 0.
-        return torch._softmax_backward_data(gradient, weights, -1, weights.dtype), None, None
+        d_scores_GTS = torch._softmax_backward_data(d_weights_GTS, weights_GTS, -1, weights_GTS.dtype)
+        d_scores_GTS.mul_(head_width**-0.5)
+        torch.bmm(d_scores_GTS, keys_GSE, out=d_queries)
+        torch.bmm(d_scores_GTS.transpose(1, 2), queries_GTE, out=d_keys)
+        return None, None, *gradients
 
 
-def attend(queries_BhTE: Tensor, keys_BhSE: Tensor, values_BhSE: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
+def heads_first(projection_BTX: Tensor, heads: int, width: int) -> Tensor:
+    """n fused projections [B, T, n*D] as [n, B, h, T, E]."""
+    return projection_BTX.unflatten(-1, (-1, heads, width // heads)).permute(2, 0, 3, 1, 4)
+
+
+def attend(*projections_nBhTE: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
     """softmax(Q K^T / sqrt(E)) V (Vaswani et al. 2017, Eq. 1), heads side by side: [B, T, D].
 
+    projections: Q, K, V in this order, as tensors of one or more of them each: [n, B, h, T or S, E].
     mask: [B, 1, 1, S], [B, 1, T, S] or [T, S]; None if every query may use every key.
     """
-    if queries_BhTE.device.type == "cpu" and torch.is_grad_enabled():
-        # Training on a CPU: faster than torch's kernels, of which the fused one has no dropout and a slow gradient.
-        scores_BhTS = (queries_BhTE * queries_BhTE.shape[-1] ** -0.5) @ keys_BhSE.transpose(-1, -2)
-        weights_BhTS = _AttentionWeights.apply(scores_BhTS, mask, dropout)  # type: ignore[no-untyped-call]
-        heads_BhTE = weights_BhTS @ values_BhSE
-    else:
-        heads_BhTE = F.scaled_dot_product_attention(
-            queries_BhTE, keys_BhSE, values_BhSE, attn_mask=mask, dropout_p=dropout
-        )
-    return heads_BhTE.transpose(1, 2).flatten(2)
+    if projections_nBhTE[0].device.type == "cpu" and torch.is_grad_enabled():
+        attended_BTD: Tensor = _CpuAttention.apply(mask, dropout, *projections_nBhTE)  # type: ignore[no-untyped-call]
+        return attended_BTD
+    queries_BhTE, keys_BhSE, values_BhSE = (block for blocks in projections_nBhTE for block in blocks)
+    attended_BhTE = F.scaled_dot_product_attention(
+        queries_BhTE, keys_BhSE, values_BhSE, attn_mask=mask, dropout_p=dropout
+    )
+    return attended_BhTE.transpose(1, 2).flatten(2)
 
 
 class SelfAttention(nn.Module):
@@ -62,46 +92,45 @@ class SelfAttention(nn.Module):
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
-        self.heads, self.dropout = heads, dropout
+        self.width, self.heads, self.dropout = width, heads, dropout
         self.query_key_value = xavier_blocks(width, width, blocks=3)  # [3D, D]
         self.output = xavier_blocks(width, width)  # Wo [D, D]
 
-    def project(self, x_BTD: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys, values of each head: [B, h, T, E] each."""
-        projected = F.linear(x_BTD, self.query_key_value).unflatten(-1, (3, self.heads, -1))
-        queries_BhTE, keys_BhTE, values_BhTE = projected.permute(2, 0, 3, 1, 4)
-        return queries_BhTE, keys_BhTE, values_BhTE
+    def project(self, x_BTD: Tensor) -> Tensor:
+        """Queries, keys and values of each head: [3, B, h, T, E]."""
+        return heads_first(F.linear(x_BTD, self.query_key_value), self.heads, self.width)
 
     def forward(self, x_BTD: Tensor, mask: Tensor | None) -> Tensor:
         """[B, T, D] -> [B, T, D]."""
-        attended_BTD = attend(*self.project(x_BTD), mask, self.dropout if self.training else 0.0)
+        attended_BTD = attend(self.project(x_BTD), mask=mask, dropout=self.dropout if self.training else 0.0)
         return F.linear(attended_BTD, self.output)
 
     def step(self, x_BKD: Tensor, cache: BeamCache, layer: int) -> Tensor:
         """The newest position of K hypotheses, which are the queries of a sentence here: [B, K, D] -> [B, K, D]."""
         queries_BhKE, keys_BhKE, values_BhKE = self.project(x_BKD)
-        attended_BKD = attend(queries_BhKE, *cache.add(layer, keys_BhKE, values_BhKE), cache.mask_B1KL, 0.0)
+        keys_values_2BhLE = cache.add(layer, keys_BhKE, values_BhKE)
+        attended_BKD = attend(queries_BhKE[None], keys_values_2BhLE, mask=cache.mask_B1KL, dropout=0.0)
         return F.linear(attended_BKD, self.output)
 
 
 class KeyValueAttention(nn.Module):
-    """MHA(x, memory): keys and values are projected apart, so that a decoder does it once per sentence."""
+    """MHA(x, memory): keys and values are projected apart, so that a search does it once per sentence."""
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
-        self.heads, self.dropout = heads, dropout
+        self.width, self.heads, self.dropout = width, heads, dropout
         self.query = xavier_blocks(width, width)  # Wq [D, D]
         self.key_value = xavier_blocks(width, width, blocks=2)  # [Wk; Wv] [2D, D]
         self.output = xavier_blocks(width, width)  # Wo [D, D]
 
-    def project_memory(self, memory_BSD: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values of each head: [B, h, S, E] each."""
-        projected = F.linear(memory_BSD, self.key_value).unflatten(-1, (2, self.heads, -1))
-        keys_BhSE, values_BhSE = projected.permute(2, 0, 3, 1, 4)
-        return keys_BhSE, values_BhSE
+    def project_memory(self, memory_BSD: Tensor) -> Tensor:
+        """Keys and values of each head: [2, B, h, S, E]."""
+        return heads_first(F.linear(memory_BSD, self.key_value), self.heads, self.width)
 
-    def forward(self, x_BTD: Tensor, keys_values: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
+    def forward(self, x_BTD: Tensor, keys_values_2BhSE: Tensor, mask: Tensor | None) -> Tensor:
         """[B, T, D] -> [B, T, D]; T may as well be the hypotheses of a sentence."""
-        queries_BhTE = F.linear(x_BTD, self.query).unflatten(-1, (self.heads, -1)).transpose(1, 2)
-        attended_BTD = attend(queries_BhTE, *keys_values, mask, self.dropout if self.training else 0.0)
+        queries_1BhTE = heads_first(F.linear(x_BTD, self.query), self.heads, self.width)
+        attended_BTD = attend(
+            queries_1BhTE, keys_values_2BhSE, mask=mask, dropout=self.dropout if self.training else 0.0
+        )
         return F.linear(attended_BTD, self.output)

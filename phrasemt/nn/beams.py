@@ -20,23 +20,25 @@ FIRST_CAPACITY = 16  # steps
 class BeamCache:
     """Entries of the past steps; the tensors have room for more steps than `steps`.
 
-    keys_NBhLE, values_NBhLE: entry step*K + k is what hypothesis k added at that step.
+    keys_values_N2BhLE: entry step*K + k is what hypothesis k added at that step.
     history_BKL: True where an entry is part of a hypothesis.
 
     A cache and the one that `grown` makes of it share memory, so only the newest of a chain is to be used.
     """
 
-    keys_NBhLE: Tensor
-    values_NBhLE: Tensor
+    keys_values_N2BhLE: Tensor
     history_BKL: Tensor
     steps: int
 
     @classmethod
-    def empty(cls, *, layers: int, sentences: int, beams: int, heads: int, like_BhSE: Tensor) -> BeamCache:
-        """No entries; type, device and head width as those of `like_BhSE`."""
-        room = like_BhSE.new_empty(layers, sentences, heads, FIRST_CAPACITY * beams, like_BhSE.shape[-1])
-        history = torch.empty(sentences, beams, 0, dtype=torch.bool, device=like_BhSE.device)
-        return cls(keys_NBhLE=room, values_NBhLE=torch.empty_like(room), history_BKL=history, steps=0)
+    def empty(cls, *, layers: int, beams: int, like_2BhSE: Tensor) -> BeamCache:
+        """No entries; sentences, heads, head width, type and device as those of the keys and values `like_2BhSE`."""
+        _, sentences, heads, _, head_width = like_2BhSE.shape
+        return cls(
+            keys_values_N2BhLE=like_2BhSE.new_empty(layers, 2, sentences, heads, FIRST_CAPACITY * beams, head_width),
+            history_BKL=torch.empty(sentences, beams, 0, dtype=torch.bool, device=like_2BhSE.device),
+            steps=0,
+        )
 
     @property
     def beams(self) -> int:
@@ -44,22 +46,20 @@ class BeamCache:
 
     def grown(self) -> BeamCache:
         """Room for one more entry of each hypothesis, already part of its history; `add` fills it, layer by layer."""
-        keys_NBhLE, values_NBhLE = self.keys_NBhLE, self.values_NBhLE
-        if self.steps * self.beams == keys_NBhLE.shape[3]:
-            keys_NBhLE = torch.cat((keys_NBhLE, torch.empty_like(keys_NBhLE)), dim=3)
-            values_NBhLE = torch.cat((values_NBhLE, torch.empty_like(values_NBhLE)), dim=3)
-        own_BKK = torch.eye(self.beams, dtype=torch.bool, device=keys_NBhLE.device).expand(keys_NBhLE.shape[1], -1, -1)
+        keys_values = self.keys_values_N2BhLE
+        if self.steps * self.beams == keys_values.shape[4]:
+            keys_values = torch.cat((keys_values, torch.empty_like(keys_values)), dim=4)
+        own_BKK = torch.eye(self.beams, dtype=torch.bool, device=keys_values.device).expand(keys_values.shape[2], -1, -1)
         history_BKL = torch.cat((self.history_BKL, own_BKK), dim=-1)
-        return BeamCache(
-            keys_NBhLE=keys_NBhLE, values_NBhLE=values_NBhLE, history_BKL=history_BKL, steps=self.steps + 1
-        )
+        return BeamCache(keys_values_N2BhLE=keys_values, history_BKL=history_BKL, steps=self.steps + 1)
 
-    def add(self, layer: int, keys_BhKE: Tensor, values_BhKE: Tensor) -> tuple[Tensor, Tensor]:
-        """Write the newest entries of a layer; its keys and values of all entries so far [B, h, L, E]."""
-        entries, first = self.steps * self.beams, (self.steps - 1) * self.beams
-        self.keys_NBhLE[layer, :, :, first:entries] = keys_BhKE
-        self.values_NBhLE[layer, :, :, first:entries] = values_BhKE
-        return self.keys_NBhLE[layer, :, :, :entries], self.values_NBhLE[layer, :, :, :entries]
+    def add(self, layer: int, keys_BhKE: Tensor, values_BhKE: Tensor) -> Tensor:
+        """Write the newest entries of a layer; its keys and values of all entries so far [2, B, h, L, E]."""
+        entries = self.steps * self.beams
+        keys_values_2BhLE = self.keys_values_N2BhLE[layer, :, :, :, :entries]
+        keys_values_2BhLE[0, :, :, -self.beams :] = keys_BhKE
+        keys_values_2BhLE[1, :, :, -self.beams :] = values_BhKE
+        return keys_values_2BhLE
 
     @property
     def mask_B1KL(self) -> Tensor:
@@ -74,8 +74,7 @@ class BeamCache:
     def kept(self, sentences: Tensor) -> BeamCache:
         """Some sentences only (int64 indices)."""
         return BeamCache(
-            keys_NBhLE=self.keys_NBhLE.index_select(1, sentences),
-            values_NBhLE=self.values_NBhLE.index_select(1, sentences),
+            keys_values_N2BhLE=self.keys_values_N2BhLE.index_select(2, sentences),
             history_BKL=self.history_BKL.index_select(0, sentences),
             steps=self.steps,
         )

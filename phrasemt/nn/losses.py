@@ -14,8 +14,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-# Logits alive at once. On a CPU they should not leave the caches by far, on a GPU products should be large.
-LOGITS_AT_ONCE = {"cpu": 2**22, "cuda": 2**28}
+# Logits alive at once, and of these how many are normalised at once: on a CPU what fits into the caches.
+LOGITS_AT_ONCE = {"cpu": 2**24, "cuda": 2**28}
+NORMALISED_AT_ONCE = {"cpu": 2**19, "cuda": 2**28}
 
 
 class SmoothedCrossEntropy(NamedTuple):
@@ -36,8 +37,9 @@ def normalised_dtype(x: Tensor) -> torch.dtype:
     return torch.float64 if x.dtype == torch.float64 else torch.float32
 
 
-def tokens_at_once(states_ND: Tensor, table_VD: Tensor) -> int:
-    return max(1, LOGITS_AT_ONCE[states_ND.device.type] // table_VD.shape[0])
+def slices(length: int, size: int) -> list[slice]:
+    """0 .. length cut into pieces of at most `size`, at least 1."""
+    return [slice(first, first + max(1, size)) for first in range(0, length, max(1, size))]
 
 
 class _SmoothedCrossEntropy(torch.autograd.Function):
@@ -60,36 +62,34 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         exact, fast = normalised_dtype(states_ND), matmul_dtype(states_ND)
         other = smoothing / (vocabulary - 1)  # q of a word that is not the reference
         table_fast_VD, states_fast_ND = table_VD.to(fast), states_ND.to(fast)
-        bias_fast_V = None if bias_V is None else bias_V.to(fast)
         objective, nll = states_ND.new_zeros((), dtype=exact), states_ND.new_zeros((), dtype=exact)
         states_gradient_ND = torch.empty_like(states_ND) if with_gradient else None
         table_gradient_VD = torch.zeros_like(table_VD, dtype=exact) if with_gradient else None
         bias_gradient_V = torch.zeros_like(bias_V, dtype=exact) if with_gradient and bias_V is not None else None
 
-        size = tokens_at_once(states_ND, table_VD)
-        with torch.autocast(states_ND.device.type, enabled=False):
-            for first in range(0, states_ND.shape[0], size):
-                some = slice(first, first + size)
-                references_n1 = references_N[some, None]
-                logits_nV = F.linear(states_fast_ND[some], table_fast_VD, bias_fast_V)
-                probabilities_nV = torch.softmax(logits_nV, dim=-1, dtype=exact)
-                # log Z = largest logit - log of its probability, which is at least 1/V
-                log_normaliser_n = logits_nV.amax(-1).to(exact) - probabilities_nV.amax(-1).log()
-                nll_n = log_normaliser_n - logits_nV.gather(-1, references_n1).squeeze(-1).to(exact)
-                sum_over_words_n = vocabulary * log_normaliser_n - logits_nV.sum(-1, dtype=exact)
-                nll += nll_n.sum()
-                objective += ((1 - smoothing - other) * nll_n + other * sum_over_words_n).sum()
-                if states_gradient_ND is None or table_gradient_VD is None:
-                    continue
-                gradient_nV = probabilities_nV.sub_(other)
-                gradient_nV.scatter_add_(
-                    -1, references_n1, gradient_nV.new_full(references_n1.shape, -(1 - smoothing - other))
-                )
-                if bias_gradient_V is not None:
-                    bias_gradient_V += gradient_nV.sum(0)
-                gradient_nV = gradient_nV.to(fast)
-                states_gradient_ND[some] = gradient_nV @ table_fast_VD
-                table_gradient_VD += gradient_nV.T @ states_fast_ND[some]
+        device = states_ND.device.type
+        with torch.autocast(device, enabled=False):
+            for some in slices(states_ND.shape[0], LOGITS_AT_ONCE[device] // vocabulary):
+                logits_nV = states_fast_ND[some] @ table_fast_VD.T
+                for few in slices(logits_nV.shape[0], NORMALISED_AT_ONCE[device] // vocabulary):
+                    logits_mV, references_m1 = logits_nV[few], references_N[some][few, None]
+                    log_probs_mV = torch.log_softmax(
+                        logits_mV.to(exact) if bias_V is None else logits_mV + bias_V, dim=-1, dtype=exact
+                    )
+                    nll_some = -log_probs_mV.gather(-1, references_m1).sum()
+                    nll += nll_some
+                    objective += (1 - smoothing - other) * nll_some - other * log_probs_mV.sum()
+                    if with_gradient:
+                        gradient_mV = log_probs_mV.exp_().sub_(other)
+                        gradient_mV.scatter_add_(
+                            -1, references_m1, gradient_mV.new_full(references_m1.shape, -(1 - smoothing - other))
+                        )
+                        if bias_gradient_V is not None:
+                            bias_gradient_V += gradient_mV.sum(0)
+                        logits_mV.copy_(gradient_mV)  # the logits are not needed any more
+                if states_gradient_ND is not None and table_gradient_VD is not None:
+                    states_gradient_ND[some] = logits_nV @ table_fast_VD
+                    table_gradient_VD += logits_nV.T @ states_fast_ND[some]
         ctx.save_for_backward(states_gradient_ND, table_gradient_VD, bias_gradient_V)
         ctx.mark_non_differentiable(nll)
         return objective, nll
@@ -125,10 +125,10 @@ def reference_log_probabilities(
     states_ND: Tensor, table_VD: Tensor, bias_V: Tensor | None, references_N: Tensor
 ) -> Tensor:
     """Log-probability of one word after each state: [N], float32."""
-    size = tokens_at_once(states_ND, table_VD)
+    pieces = slices(states_ND.shape[0], LOGITS_AT_ONCE[states_ND.device.type] // table_VD.shape[0])
     return torch.cat(
         [
-            log_probabilities(some_ND, table_VD, bias_V).gather(-1, references_n[:, None]).squeeze(-1)
-            for some_ND, references_n in zip(states_ND.split(size), references_N.split(size), strict=True)
+            log_probabilities(states_ND[some], table_VD, bias_V).gather(-1, references_N[some, None]).squeeze(-1)
+            for some in pieces
         ]
     )
