@@ -1,0 +1,139 @@
+"""The stage `pack_examples`: a split's subwords as ids, in the example store of `phrasemt.batching.example`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from phrasemt.batching.example import SCHEMA, describe
+from phrasemt.config import PackSettings
+from phrasemt.errors import DataError, MismatchError
+from phrasemt.lines import read_parallel, write_atomic
+from phrasemt.parallel import chunked, map_in_order
+from phrasemt.symbols import UNK
+from phrasemt.text.vocab import Vocabulary
+
+log = logging.getLogger("phrasemt.pack_examples")
+
+_PAIRS_PER_CHUNK = 8192
+_CHUNKS_PER_RECORD_BATCH = 8
+# Subwords of one data set are all but unseen characters known to its vocabulary; this many unknown are a mix-up.
+_MOST_UNKNOWN = 0.5
+
+
+@dataclass(frozen=True)
+class _Side:
+    """Sentences one after the other: lengths int32 [pairs], ids int32 [sum of lengths]."""
+
+    lengths: NDArray[np.int32]
+    ids: NDArray[np.int32]
+
+    @property
+    def unknown(self) -> int:
+        return int(np.count_nonzero(self.ids == UNK))
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    rows: NDArray[np.int64]
+    source: _Side
+    target: _Side
+
+
+def pack_examples(
+    *,
+    settings: PackSettings,
+    cores: int,
+    rows: Path,
+    source: Path,
+    target: Path,
+    source_vocabulary: Path,
+    target_vocabulary: Path,
+    examples: Path,
+) -> None:
+    """Store a split as ids, in the order of its files, with the row of each pair.
+
+    Raises DataError when the files are out of step or rows do not increase, MismatchError when a vocabulary knows
+    less than half of its side.
+    """
+    vocabularies = Vocabulary.from_file(source_vocabulary), Vocabulary.from_file(target_vocabulary)
+    chunks = map_in_order(
+        _look_up,
+        chunked(read_parallel(rows, source, target), _PAIRS_PER_CHUNK),
+        jobs=cores,
+        prepare=_vocabularies,
+        arguments=vocabularies,
+    )
+    schema = SCHEMA.with_metadata(describe(*vocabularies))
+    pairs, subwords, unknown = 0, np.zeros(2, dtype=np.int64), np.zeros(2, dtype=np.int64)
+    last_row = -1
+    with write_atomic(examples) as stream, pa.ipc.new_file(stream, schema) as writer:
+        for batch in chunked(chunks, _CHUNKS_PER_RECORD_BATCH):
+            for chunk in batch:
+                _check_rows(rows, chunk.rows, after=last_row, line=pairs)
+                last_row = int(chunk.rows[-1])
+                pairs += len(chunk.rows)
+                subwords += [len(chunk.source.ids), len(chunk.target.ids)]
+                unknown += [chunk.source.unknown, chunk.target.unknown]
+            writer.write_batch(_record_batch(batch, schema))
+    shares = unknown / np.maximum(subwords, 1)
+    for share, side, vocabulary in zip(shares, (source, target), (source_vocabulary, target_vocabulary), strict=True):
+        if share > _MOST_UNKNOWN:
+            raise MismatchError(
+                f"most subwords are not in the vocabulary {vocabulary}",
+                where=side,
+                expected="few unknown subwords",
+                found=f"{share:.1%}",
+                next_step="use the vocabulary built from this data set's training text, of the same side",
+            )
+    log.info(
+        "pack_examples: %s pairs, %s source subwords (%s unknown), %s target subwords (%s unknown)",
+        f"{pairs:,}",
+        *(text for count, share in zip(subwords, shares, strict=True) for text in (f"{count:,}", f"{share:.2%}")),
+    )
+
+
+def _vocabularies(source: Vocabulary, target: Vocabulary) -> tuple[Vocabulary, Vocabulary]:
+    return source, target
+
+
+def _look_up(vocabularies: tuple[Vocabulary, Vocabulary], pairs: list[tuple[str, ...]]) -> _Chunk:
+    rows, source, target = zip(*pairs, strict=True)
+    # What is no number becomes -1, so that the check of the order, which knows the line, reports it.
+    numbers = np.array([int(row) if row.isascii() and row.isdigit() else -1 for row in rows], dtype=np.int64)
+    return _Chunk(numbers, *(map(_look_up_side, vocabularies, (source, target))))
+
+
+def _look_up_side(vocabulary: Vocabulary, sentences: Sequence[str]) -> _Side:
+    lengths = [sentence.count(" ") + 1 if sentence else 0 for sentence in sentences]
+    subwords = " ".join(filter(None, sentences)).split(" ") if any(lengths) else []
+    return _Side(np.array(lengths, dtype=np.int32), vocabulary.ids(subwords))
+
+
+def _check_rows(path: Path, rows: NDArray[np.int64], *, after: int, line: int) -> None:
+    steps = np.diff(rows, prepend=after)
+    if (steps <= 0).any():
+        first = int(np.argmax(steps <= 0))
+        raise DataError(
+            "rows must be increasing numbers",
+            where=f"{path}, line {line + first + 1}",
+            next_step="run clean_pairs again",
+        )
+
+
+def _record_batch(chunks: list[_Chunk], schema: pa.Schema) -> pa.RecordBatch:
+    rows = np.concatenate([chunk.rows for chunk in chunks])
+    sides = (_list_array([chunk.source for chunk in chunks]), _list_array([chunk.target for chunk in chunks]))
+    return pa.record_batch([pa.array(rows), *sides], schema=schema)
+
+
+def _list_array(sides: list[_Side]) -> pa.ListArray:
+    lengths = np.concatenate([side.lengths for side in sides])
+    offsets = np.concatenate([np.zeros(1, np.int32), np.cumsum(lengths, dtype=np.int32)])
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(np.concatenate([side.ids for side in sides])))

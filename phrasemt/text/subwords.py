@@ -1,0 +1,173 @@
+"""The stages `learn_subwords` and `apply_subwords`: joint byte-pair encoding by subword-nmt (Sennrich et al. 2016).
+
+Files are subword-nmt's own, byte for byte what its commands `learn-joint-bpe-and-vocab` and `apply-bpe` write.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from subword_nmt.apply_bpe import BPE
+from subword_nmt.learn_bpe import learn_bpe
+
+from phrasemt.config import ApplySubwordsSettings, LearnSubwordsSettings
+from phrasemt.errors import DamagedFileError, DataError
+from phrasemt.lines import read_lines, write_lines
+from phrasemt.parallel import map_each_in_order
+from phrasemt.text.tokens import count_tokens, write_tokens
+
+log = logging.getLogger("phrasemt.subwords")
+
+SEPARATOR = "@@"
+_VERSION = "#version: 0.2"
+# Words a process remembers the subwords of, about 100 MB; beyond, it starts afresh, so that memory stays flat.
+_REMEMBERED_WORDS = 1 << 18
+
+
+def learn_subwords(
+    *,
+    settings: LearnSubwordsSettings,
+    cores: int,
+    source: Path,
+    target: Path,
+    codes: Path,
+    source_counts: Path,
+    target_counts: Path,
+) -> None:
+    """Learn merges on the words of both sides together, and count the subwords they give on each side.
+
+    Raises DataError when there are no words.
+    """
+    words = [count_tokens(side, cores=cores) for side in (source, target)]
+    together = words[0] + words[1]
+    if not together:
+        raise DataError(
+            "no words to learn subwords from", where=f"{source}, {target}", next_step="check the training text"
+        )
+    merges = _learn_merges(together, settings.merges)
+    write_lines(codes, [_VERSION, *merges])
+    cutter = _SubwordCutter(merges, vocabulary=None)
+    types = 0
+    # A text's subwords first appear in the order in which those of its words do, so no second pass over it is needed.
+    for words_of_side, path in zip(words, (source_counts, target_counts), strict=True):
+        counts: Counter[str] = Counter()
+        for word, frequency in words_of_side.items():
+            for subword in cutter[word].split(" "):
+                counts[subword] += frequency
+        types += write_lines(path, (f"{subword} {count}" for subword, count in counts.most_common()))
+    if len(merges) < settings.merges:
+        log.info("learn_subwords: stopped early, no other pair of subwords occurs twice")
+    log.info(
+        "learn_subwords: %s merges learned of %s asked for, from %s word types; %s subword types on both sides",
+        f"{len(merges):,}",
+        f"{settings.merges:,}",
+        f"{len(together):,}",
+        f"{types:,}",
+    )
+
+
+def apply_subwords(
+    *, settings: ApplySubwordsSettings, cores: int, tokens: Path, codes: Path, counts: Path, subwords: Path
+) -> None:
+    """Cut each token into subwords; those seen less often than the threshold in training are cut further."""
+    arguments = (_read_merges(codes), _read_vocabulary(counts, settings.vocabulary_threshold))
+    cut = map_each_in_order(read_lines(tokens), jobs=cores, prepare=_SubwordCutter, arguments=arguments)
+    lines, count = write_tokens(subwords, cut)
+    log.info("apply_subwords: %s lines, %s subwords", f"{lines:,}", f"{count:,}")
+
+
+def subword_cutter(codes: Path, counts: Path, threshold: int) -> Callable[[str], str]:
+    """A function from a line of tokens to its subwords, `@@` after each that goes on; threshold as in the settings.
+
+    Raises DamagedFileError when codes or counts are not files of `learn_subwords`.
+    """
+    return _SubwordCutter(_read_merges(codes), _read_vocabulary(counts, threshold))
+
+
+def join_subwords(line: str) -> str:
+    """Tokens of a line of subwords; a `@@` at the end of the line, after which nothing came, is removed too."""
+    return line.replace(f"{SEPARATOR} ", "").removesuffix(SEPARATOR)
+
+
+class _SubwordCutter(dict[str, str]):
+    """subword-nmt's segmentation, remembered word by word: word -> its subwords with spaces between them."""
+
+    def __init__(self, merges: Sequence[str], vocabulary: set[str] | None) -> None:
+        super().__init__()
+        stream = io.StringIO("\n".join([_VERSION, *merges]))
+        # Without merges subword-nmt would take the end of the file for a damaged line.
+        self._bpe = BPE(stream, merges=-1 if merges else 0, separator=SEPARATOR, vocab=vocabulary)
+
+    def __call__(self, line: str) -> str:
+        return " ".join(filter(None, map(self.__getitem__, line.split(" "))))
+
+    def __missing__(self, word: str) -> str:
+        if len(self) >= _REMEMBERED_WORDS:
+            self.clear()
+        subwords = self[word] = " ".join(self._bpe.segment_tokens([word]))
+        self._bpe.cache.clear()  # it remembers the same words again
+        return subwords
+
+
+def _learn_merges(words: Counter[str], merges: int) -> list[str]:
+    """The merges that subword-nmt learns from words and their frequencies, as lines of its file."""
+    if all(len(word) == 1 for word in words):
+        return []  # no pairs at all, which subword-nmt does not expect
+    codes = io.StringIO()
+    # Its progress bar and its "Stopping" go to stderr; the log says how many merges were learned.
+    with contextlib.nullcontext() if sys.stderr.isatty() else contextlib.redirect_stderr(io.StringIO()):
+        learn_bpe((f"{word} {frequency}" for word, frequency in words.items()), codes, merges, is_dict=True)
+    version, *lines = codes.getvalue().removesuffix("\n").split("\n")
+    assert version == _VERSION, version
+    return lines
+
+
+def _read_merges(codes: Path) -> list[str]:
+    lines = read_lines(codes)
+    if (version := next(lines, "")) != _VERSION:
+        raise _damaged(codes, 1, expected=repr(_VERSION), found=version)
+    merges = []
+    for number, line in enumerate(lines, start=2):
+        pair = line.split(" ")
+        if len(pair) != 2 or not all(pair):
+            raise _damaged(codes, number, expected="two subwords", found=line)
+        merges.append(line)
+    return merges
+
+
+def _read_vocabulary(counts: Path, threshold: int) -> set[str] | None:
+    """The subwords seen at least `threshold` times; None, which means no limit, for threshold 0."""
+    frequent = {subword for subword, count in _read_counts(counts) if count >= threshold}
+    if threshold == 0:
+        return None
+    if not frequent:
+        log.warning(
+            "warning: the vocabulary threshold %d has no effect, since no subword of %s occurs as often",
+            threshold,
+            counts,
+        )
+    return frequent
+
+
+def _read_counts(path: Path) -> Iterator[tuple[str, int]]:
+    for number, line in enumerate(read_lines(path), start=1):
+        subword, _, count = line.rpartition(" ")
+        if not subword or not count.isdecimal():
+            raise _damaged(path, number, expected="a subword and its count", found=line)
+        yield subword, int(count)
+
+
+def _damaged(path: Path, number: int, *, expected: str, found: str) -> DamagedFileError:
+    return DamagedFileError(
+        "not a file of learn_subwords",
+        where=f"{path}, line {number}",
+        expected=expected,
+        found=repr(found[:80]),
+        next_step=f"delete {path} and run again",
+    )

@@ -1,0 +1,124 @@
+"""The stage `build_vocabulary`, and vocabularies: subwords and their ids.
+
+A vocabulary file has one line `subword<TAB>count` per id. The special symbols come first, with count 0; then the
+subwords of the training text by falling count, equal counts by code point.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phrasemt.config import VocabularySettings
+from phrasemt.errors import DamagedFileError, DataError
+from phrasemt.lines import read_lines, write_lines
+from phrasemt.provenance import digest_file
+from phrasemt.symbols import SPECIAL_TOKENS, UNK
+from phrasemt.text.tokens import count_tokens
+
+log = logging.getLogger("phrasemt.build_vocabulary")
+
+
+def build_vocabulary(
+    *,
+    settings: VocabularySettings,
+    cores: int,
+    source: Path,
+    target: Path,
+    source_vocabulary: Path,
+    target_vocabulary: Path,
+) -> None:
+    """Number the subwords of each side of the training text, or of both sides together when shared.
+
+    Raises DataError when a side holds no subwords.
+    """
+    counts = [count_tokens(side, cores=cores) for side in (source, target)]
+    for side, counts_of_side in zip((source, target), counts, strict=True):
+        if not counts_of_side:
+            raise DataError("no subwords to number", where=side, next_step="check the training text")
+    if settings.shared:
+        counts = [counts[0] + counts[1]] * 2
+    sizes = [
+        _write(path, counts_of_side)
+        for path, counts_of_side in zip((source_vocabulary, target_vocabulary), counts, strict=True)
+    ]
+    log.info(
+        "build_vocabulary: %s source and %s target symbols%s",
+        *(f"{size:,}" for size in sizes),
+        ", one vocabulary for both" if settings.shared else "",
+    )
+
+
+def _write(path: Path, counts: Counter[str]) -> int:
+    # A text may hold "</s>" as a word. It is no symbol of ours there, so it gets no id of its own and reads as <unk>.
+    ranked = sorted(
+        ((subword, count) for subword, count in counts.items() if subword not in SPECIAL_TOKENS),
+        key=lambda entry: (-entry[1], entry[0]),
+    )
+    special = [(token, 0) for token in SPECIAL_TOKENS]
+    return write_lines(path, (f"{subword}\t{count}" for subword, count in [*special, *ranked]))
+
+
+class _Ids(dict[str, int]):
+    def __missing__(self, subword: str) -> int:
+        return UNK
+
+
+class Vocabulary:
+    """Subwords and their ids. `digest` is the sha256 of the file and says which vocabulary it is."""
+
+    def __init__(self, subwords: Sequence[str], *, digest: str) -> None:
+        self._subwords = list(subwords)
+        self.digest = digest
+        # Without the special symbols: a text that holds one as a word must not end or begin a sentence by it.
+        first = len(SPECIAL_TOKENS)
+        self._ids = _Ids((subword, first + place) for place, subword in enumerate(self._subwords[first:]))
+
+    @classmethod
+    def from_file(cls, path: Path) -> Vocabulary:
+        """Read a file of `build_vocabulary`.
+
+        Raises DamagedFileError naming the line of a missing special symbol, a subword given twice or a bad count.
+        """
+        subwords: dict[str, None] = {}
+        for number, line in enumerate(read_lines(path), start=1):
+            subword, _, count = line.rpartition("\t")
+            if number <= len(SPECIAL_TOKENS):
+                if line != (expected := f"{SPECIAL_TOKENS[number - 1]}\t0"):
+                    raise _damaged(path, number, "a special symbol is missing", expected=repr(expected), found=line)
+            elif not subword or not count.isdecimal():
+                raise _damaged(path, number, "not a vocabulary", expected="subword<TAB>count", found=line)
+            elif subword in subwords:
+                raise _damaged(path, number, "a subword is given twice", expected=None, found=line)
+            subwords[subword] = None
+        if len(subwords) < len(SPECIAL_TOKENS):
+            raise _damaged(
+                path, len(subwords) + 1, "a special symbol is missing", expected=SPECIAL_TOKENS[len(subwords)], found=""
+            )
+        return cls(list(subwords), digest=digest_file(path))
+
+    def __len__(self) -> int:
+        return len(self._subwords)
+
+    def ids(self, subwords: Sequence[str]) -> NDArray[np.int32]:
+        """Ids of subwords; `<unk>` for unknown ones and for words that look like a special symbol."""
+        return np.fromiter(map(self._ids.__getitem__, subwords), dtype=np.int32, count=len(subwords))
+
+    def tokens(self, ids: Iterable[int]) -> list[str]:
+        """Subwords of ids."""
+        return [self._subwords[number] for number in ids]
+
+
+def _damaged(path: Path, number: int, what: str, *, expected: str | None, found: str) -> DamagedFileError:
+    return DamagedFileError(
+        what,
+        where=f"{path}, line {number}",
+        expected=expected,
+        found=repr(found[:80]),
+        next_step="delete the file and run build_vocabulary again",
+    )
