@@ -129,9 +129,9 @@ class Dataset(Settings):
     splits: Splits | None = Field(None, description="ready-made splits")
     partition: Partition | None = Field(None, description="one corpus to be cut")
     generator: Generator | None = Field(None, description="the project's own corpus")
-    cleaning: Cleaning = Field(default_factory=Cleaning, description="filters on training pairs")  # type: ignore[arg-type]
-    tokenization: Tokenization = Field(default_factory=Tokenization, description="Moses options")  # type: ignore[arg-type]
-    subwords: Subwords = Field(default_factory=Subwords, description="byte-pair encoding")  # type: ignore[arg-type]
+    cleaning: Cleaning = Field(default_factory=Cleaning, description="filters on training pairs")
+    tokenization: Tokenization = Field(default_factory=Tokenization, description="Moses options")
+    subwords: Subwords = Field(default_factory=Subwords, description="byte-pair encoding")
 
     @model_validator(mode="after")
     def _one_origin(self) -> Dataset:
@@ -206,7 +206,7 @@ class PhraseRepresentationModel(TransformerModel):
     family: Literal["phrase_representation"] = Field(  # type: ignore[assignment]
         "phrase_representation", description="model family, phrasemt/models/<family>.py"
     )
-    phrase: PhraseSegmentation = Field(default_factory=PhraseSegmentation, description="source phrases")  # type: ignore[arg-type]
+    phrase: PhraseSegmentation = Field(default_factory=PhraseSegmentation, description="source phrases")
     glance: Literal["max", "mean"] = Field("max", description="element-wise summary of a phrase's tokens (eq. 2)")
     pool: Literal["glance", "attn"] = Field(
         "glance",
@@ -241,7 +241,7 @@ class Training(Settings):
     max_updates: int = Field(100_000, gt=0, description="updates")
     max_length: int = Field(256, gt=1, description="longest side in subwords; longer training pairs are left out")
     label_smoothing: Probability = Field(0.1, description="probability mass spread over the other words")
-    optimizer: Adam = Field(default_factory=Adam, description="optimiser and schedule")  # type: ignore[arg-type]
+    optimizer: Adam = Field(default_factory=Adam, description="optimiser and schedule")
     precision: Literal["float32", "bfloat16"] = Field(
         "float32", description="matrix products; weights, softmax, normalisation and loss stay float32"
     )
@@ -276,8 +276,8 @@ class System(Settings):
 
     title: str | None = Field(None, description="name in the table; the system's key when absent")
     model: ModelSettings = Field(description="architecture")
-    training: Training = Field(default_factory=Training, description="training")  # type: ignore[arg-type]
-    decoding: Decoding = Field(default_factory=Decoding, description="search")  # type: ignore[arg-type]
+    training: Training = Field(default_factory=Training, description="training")
+    decoding: Decoding = Field(default_factory=Decoding, description="search")
 
 
 class Comparison(Settings):
@@ -296,7 +296,7 @@ class Study(Settings):
     seeds: list[Seed] = Field([1], min_length=1, description="each system is trained once per seed")
     datasets: dict[Name, Dataset] = Field(min_length=1, description="data sets by name")
     systems: dict[Name, System] = Field(min_length=1, description="systems by name, in the order of the table")
-    comparison: Comparison = Field(default_factory=Comparison, description="significance tests")  # type: ignore[arg-type]
+    comparison: Comparison = Field(default_factory=Comparison, description="significance tests")
     mirror: Path | None = Field(
         None,
         description="folder <mirror>/<corpus>/<file> to take corpora from instead of their sources; "
@@ -461,8 +461,9 @@ class TableSettings(Settings):
     study: str
     title: str
     baseline: str
-    systems: dict[str, str]  # name -> title, in the order of the table
-    test_sets: dict[str, list[str]]  # data set -> its test sets
+    # Lists and not mappings: settings travel as JSON with sorted keys, and the order is that of the table.
+    systems: list[tuple[str, str]]  # name and title of each row
+    test_sets: list[tuple[str, str]]  # data set and test set of each block
     seeds: list[int]
 
 

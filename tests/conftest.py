@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
 from pathlib import Path
+from random import Random
 
 import pytest
+
+from phrasemt.batching.pack import pack_examples
+from phrasemt.config import PackSettings, VocabularySettings
+from phrasemt.lines import write_lines
+from phrasemt.text.vocab import build_vocabulary
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -21,3 +28,48 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip("no folder shared/data beside the checkout")
     return folder
+
+
+@dataclass(frozen=True)
+class TinyData:
+    """A packed toy corpus: words are letters, the target is the source in capitals and reversed order."""
+
+    train: Path
+    dev: Path
+    dev_reference: Path
+    source_vocabulary: Path
+    target_vocabulary: Path
+
+    @property
+    def inputs(self) -> dict[str, Path]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+@pytest.fixture(scope="session")
+def tiny_data(tmp_path_factory: pytest.TempPathFactory) -> TinyData:
+    folder = tmp_path_factory.mktemp("tiny")
+    random = Random(5)
+    stages_of_text = {}
+    for split, pairs in (("train", 600), ("dev", 60)):
+        sources = [[random.choice("abcdefgh") for _ in range(random.randint(1, 9))] for _ in range(pairs)]
+        paths = {side: folder / f"{split}.{side}" for side in ("source", "target", "rows")}
+        write_lines(paths["source"], (" ".join(words) for words in sources))
+        write_lines(paths["target"], (" ".join(reversed(words)).upper() for words in sources))
+        write_lines(paths["rows"], map(str, range(pairs)))
+        stages_of_text[split] = paths
+    vocabularies = {side: folder / f"vocabulary.{side}" for side in ("source_vocabulary", "target_vocabulary")}
+    build_vocabulary(
+        settings=VocabularySettings(shared=True),
+        cores=1,
+        source=stages_of_text["train"]["source"],
+        target=stages_of_text["train"]["target"],
+        **vocabularies,
+    )
+    for split, paths in stages_of_text.items():
+        pack_examples(settings=PackSettings(), cores=1, **paths, **vocabularies, examples=folder / f"{split}.arrow")
+    return TinyData(
+        train=folder / "train.arrow",
+        dev=folder / "dev.arrow",
+        dev_reference=stages_of_text["dev"]["target"],
+        **vocabularies,
+    )

@@ -24,7 +24,7 @@ def translate_split(
     settings: Decoding,
     *,
     device: torch.device,
-    on_progress: Callable[[int], None] = lambda sentences: None,
+    on_progress: Callable[[int], object] = lambda sentences: None,
 ) -> list[list[Hypothesis]]:
     """The hypotheses of every row of the example store, in the order of the rows; best first."""
     results: dict[int, list[Hypothesis]] = {}

@@ -84,7 +84,7 @@ class Trainer:
             with torch.autocast(self._device.type, torch.bfloat16, enabled=self.settings.precision == "bfloat16"):
                 loss = self.model.loss(batch, label_smoothing=self.settings.label_smoothing)
             (loss.objective / tokens).backward()  # type: ignore[no-untyped-call]
-            objective += float(loss.objective)
+            objective += float(loss.objective.detach())
             nll += float(loss.nll)
         if not math.isfinite(objective):
             raise PhrasemtError(

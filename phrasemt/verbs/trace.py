@@ -87,11 +87,11 @@ def _translation(stem: Path, row: int) -> Iterator[tuple[str, Path, str]]:
     found = stem.with_name(stem.name + ".jsonl")
     if not found.exists():
         raise PhrasemtError("not translated yet", where=found, next_step="run snakemake, or choose another --seed")
-    translations = enumerate(map(json.loads, read_lines(found)))
-    line, translation = next((pair for pair in translations if pair[1]["row"] == row), (None, None))
+    translations = [json.loads(line) for line in read_lines(found)]
+    line = next((line for line, translation in enumerate(translations) if translation["row"] == row), None)
     if line is None:
         raise PhrasemtError("no translation of this row", where=found, found=f"row {row}")
-    for rank, hypothesis in enumerate(translation["n_best"], start=1):
+    for rank, hypothesis in enumerate(translations[line]["n_best"], start=1):
         yield f"translate {rank}-best", found, f"{hypothesis['subwords']} ({hypothesis['score']:.4f})"
     for suffix, hop in ((".tok", "joined"), (".txt", "detokenised")):
         path = stem.with_name(stem.name + suffix)

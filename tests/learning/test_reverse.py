@@ -1,0 +1,50 @@
+"""Both families learn to translate a toy language: the source in capitals and in reverse order.
+
+The seed is drawn per run and printed, so that the bound cannot be fitted to one curve.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+
+from phrasemt.config import Adam, PhraseRepresentationModel, Training, TrainSettings, TransformerModel
+from phrasemt.train.loop import train_model
+
+SIZE = {
+    "encoder_layers": 1,
+    "decoder_layers": 1,
+    "width": 64,
+    "heads": 4,
+    "ffn_width": 128,
+    "tie": "all",
+    "dropout": 0.0,
+    "attn_dropout": 0.0,
+    "act_dropout": 0.0,
+}
+
+
+@pytest.mark.parametrize("model", [TransformerModel(**SIZE), PhraseRepresentationModel(**SIZE)], ids=lambda m: m.family)
+def test_reversal_is_learned(model, tiny_data, tmp_path):
+    seed = random.randrange(2**31)
+    print(f"seed {seed}")
+    settings = TrainSettings(
+        model=model,
+        training=Training(
+            tokens_per_update=800,
+            max_updates=600,
+            optimizer=Adam(warmup=60),
+            evaluate_every=100,
+            checkpoint_every=600,
+            label_smoothing=0.0,
+        ),
+        seed=seed,
+        target_language="de",
+    )
+    train_model(
+        settings=settings, cores=1, **tiny_data.inputs, record=tmp_path / "training.json", state=tmp_path / "state"
+    )
+    last = json.loads((tmp_path / "training.json").read_text())["evaluations"][-1]
+    assert last["dev_bleu"] > 80, last
