@@ -137,8 +137,8 @@ def draw_splits(components: Components, *, dev: int, test: int, seed: int) -> by
     """The split of each component.
 
     The components are put in a random order that only seed and content decide. Test, then dev, takes from it each one
-    that is not larger than LARGEST_SHARE of the split (one pair always fits) nor than what the split still lacks, until it
-    has exactly its pairs. A component with an empty side stays in train, where it can be filtered.
+    that is not larger than LARGEST_SHARE of the split (one pair always fits) nor than what the split still lacks,
+    until it has exactly its pairs. A component with an empty side stays in train, where it can be filtered.
     Raises DataError when a size cannot be reached.
     """
     key = seed.to_bytes(8, "big")

@@ -1,0 +1,133 @@
+"""Line ends, strict pairs, and files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from phrasemt.errors import DataError
+from phrasemt.lines import count_lines, decode_lines, read_lines, read_parallel, write_atomic, write_lines, write_text
+
+# Each of these ends a line for str.splitlines and must not end one here.
+INSIDE_A_LINE = ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\r"]
+
+
+@pytest.mark.parametrize("character", INSIDE_A_LINE)
+def test_only_line_feeds_end_lines(tmp_path: Path, character: str) -> None:
+    text = f"one{character}still one\ntwo\n"
+    assert len(text.splitlines()) > 2
+    (tmp_path / "text").write_bytes(text.encode())
+    assert list(read_lines(tmp_path / "text")) == [f"one{character}still one", "two"]
+    assert count_lines(tmp_path / "text") == 2
+
+
+def test_carriage_returns_are_kept(tmp_path: Path) -> None:
+    (tmp_path / "text").write_bytes(b"one\r\ntwo\r\n")
+    assert list(read_lines(tmp_path / "text")) == ["one\r", "two\r"]
+
+
+@pytest.mark.parametrize(
+    ("data", "lines"),
+    [(b"", []), (b"\n", [""]), (b"a", ["a"]), (b"a\n", ["a"]), (b"a\n\n", ["a", ""]), (b"a\nb", ["a", "b"])],
+)
+def test_the_last_line(tmp_path: Path, data: bytes, lines: list[str]) -> None:
+    (tmp_path / "text").write_bytes(data)
+    assert list(read_lines(tmp_path / "text")) == lines
+    assert count_lines(tmp_path / "text") == len(lines)
+
+
+def test_gzip_is_unpacked(tmp_path: Path) -> None:
+    path = tmp_path / "text.gz"
+    path.write_bytes(gzip.compress("eins\nzwölf\n".encode()))
+    assert list(read_lines(path)) == ["eins", "zwölf"]
+    assert count_lines(path) == 2
+
+
+@pytest.mark.parametrize("damage", ["cut", "altered", "not gzip"])
+def test_damaged_gzip(tmp_path: Path, damage: str) -> None:
+    path, data = tmp_path / "text.gz", gzip.compress(b"".join(b"line %d\n" % number for number in range(5000)))
+    middle = len(data) // 2
+    path.write_bytes(
+        {"cut": data[:middle], "altered": data[:middle] + bytes(200) + data[middle + 200 :], "not gzip": b"plain\n"}[
+            damage
+        ]
+    )
+    with pytest.raises(DataError, match="the compressed file is damaged or cut off") as raised:
+        list(read_lines(path))
+    assert str(raised.value).startswith(f"{path}: ")
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(DataError) as raised:
+        list(read_lines(tmp_path / "nothing"))
+    assert str(raised.value) == f"{tmp_path / 'nothing'}: no such file. Next: check the path in the study"
+
+
+def test_bytes_that_are_not_utf8(tmp_path: Path) -> None:
+    path = tmp_path / "latin1"
+    path.write_bytes("eins\nzwölf\n".encode("latin-1"))
+    with pytest.raises(DataError) as raised:
+        list(read_lines(path))
+    assert str(raised.value) == (
+        f"{path}, line 2, byte 3: not UTF-8 (expected UTF-8 text, found bytes f6 6c 66 0a). "
+        "Next: convert the file to UTF-8 (iconv) or remove the line on both sides"
+    )
+
+
+def test_decode_lines_names_the_stream() -> None:
+    assert list(decode_lines([b"a\n", b"\xc3\xb6"], "here")) == ["a", "ö"]
+    with pytest.raises(DataError, match=r"^a\.zip, member b, line 1, byte 1: not UTF-8"):
+        list(decode_lines([b"\xff\n"], "a.zip, member b"))
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "counts"),
+    [("a\nb\n", "a\n", "2 and 1"), ("a\n", "a\nb\n", "1 and 2"), ("a\n\n", "a\n", "2 and 1"), ("a\n", "", "1 and 0")],
+)
+def test_sides_of_unequal_length(tmp_path: Path, source: str, target: str, counts: str) -> None:
+    paths = [tmp_path / "text.en", tmp_path / "text.de"]
+    for path, text in zip(paths, (source, target), strict=True):
+        path.write_text(text)
+    with pytest.raises(DataError) as raised:
+        list(read_parallel(*paths))
+    assert str(raised.value) == (
+        f"{paths[0]}, {paths[1]}: the sides of a parallel text have unequal numbers of lines (expected the same number "
+        f"of lines in each file, found {counts}). "
+        "Next: restore the line that is missing; phrasemt never cuts the longer side"
+    )
+
+
+def test_sides_side_by_side(tmp_path: Path) -> None:
+    for name, text in (("a", "1\n\n3"), ("b", "x\ny\nz\n"), ("c", "\n\n\n")):
+        (tmp_path / name).write_text(text)
+    rows = list(read_parallel(*(tmp_path / name for name in "abc")))
+    assert rows == [("1", "x", ""), ("", "y", ""), ("3", "z", "")]
+
+
+def test_write_and_read_again(tmp_path: Path) -> None:
+    lines = ["", "ein\u2028zwei\r", "三", " "]
+    assert write_lines(tmp_path / "new folder" / "text", lines) == 4
+    assert list(read_lines(tmp_path / "new folder" / "text")) == lines
+
+
+def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "text"
+    write_text(path, "old\n")
+
+    def fail() -> None:
+        with write_atomic(path) as stream:
+            stream.write(b"half of the n")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert path.read_text() == "old\n"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_line_with_a_line_feed_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"line 2 for .* holds a line break: 'b\\nc'"):
+        write_lines(tmp_path / "text", ["a", "b\nc"])
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,153 @@
+"""The registry is complete and consistent, and true of the files of the mirror where there is one."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+from pydantic import ValidationError
+from sacrebleu.dataset import DATASETS
+
+from phrasemt.config import ExtractSettings
+from phrasemt.corpus import registry
+from phrasemt.corpus.extract import extract_text
+from phrasemt.corpus.registry import Corpus, corpus, files_of, load_registry, side_of, source_file
+from phrasemt.errors import DataError
+from phrasemt.lines import count_lines
+
+SIDES = [
+    (entry.id, part, language)
+    for entry in load_registry().values()
+    for part in entry.parts
+    for language in entry.parts[part].sides
+]
+
+
+def test_ids_are_unique_and_every_entry_is_complete() -> None:
+    entries = yaml.safe_load(registry.REGISTRY_FILE.read_text(encoding="utf-8"))
+    assert [entry["id"] for entry in entries] == list(load_registry())
+    for entry in load_registry().values():
+        assert min(len(text.strip()) for text in (entry.description, entry.terms, entry.citation)) > 10, entry.id
+
+
+@pytest.mark.parametrize("entry", load_registry().values(), ids=lambda entry: entry.id)
+def test_files_have_a_url_and_a_checksum(entry: Corpus) -> None:
+    for file in entry.files:
+        url = urlsplit(file.url)
+        assert url.scheme in ("http", "https")
+        assert url.hostname
+        assert url.path.rsplit("/", 1)[1] == file.name
+        assert file.checksum is not None
+        algorithm, digest = file.checksum
+        assert len(bytes.fromhex(digest)) == hashlib.new(algorithm).digest_size
+    used = {side.file for part in entry.parts.values() for side in part.sides.values()}
+    assert used == {file.name for file in entry.files}
+
+
+@pytest.mark.parametrize(("corpus_id", "part", "language"), SIDES)
+def test_files_of_every_side(corpus_id: str, part: str, language: str) -> None:
+    (name,) = files_of(corpus_id, part, language)
+    assert source_file(corpus_id, name).name == name
+
+
+def test_members_of_the_test_sets_are_those_of_sacrebleu() -> None:
+    for corpus_id, name in (("wmt12-test", "wmt12"), ("wmt13-test", "wmt13"), ("wmt14-test-full", "wmt14/full"),
+                            ("wmt15-test", "wmt15"), ("wmt16-test", "wmt16"), ("wmt17-test", "wmt17")):  # fmt: skip
+        witness = DATASETS[name]
+        (file,) = corpus(corpus_id).files
+        assert [file.url] == witness.data
+        assert [file.md5] == witness.md5
+        for part in corpus(corpus_id).parts.values():
+            (other,) = set(part.sides) - {"en"}
+            assert [part.sides["en"].member, part.sides[other].member] == witness.langpairs[f"en-{other}"]
+
+
+def test_mirror_files_match_their_checksums(shared_data: Path) -> None:
+    checked = 0
+    for entry in load_registry().values():
+        for file in entry.files:
+            path = shared_data / entry.id / file.name
+            if path.is_file():
+                data = path.read_bytes()
+                assert (len(data), hashlib.sha256(data).hexdigest()) == (file.bytes, file.sha256), path
+                checked += 1
+    assert checked >= 15
+
+
+def test_mirror_files_hold_the_expected_lines(shared_data: Path, tmp_path: Path) -> None:
+    checked = 0
+    for corpus_id, part, language in SIDES:
+        path = shared_data / corpus_id / side_of(corpus_id, part, language).file
+        if path.is_file():
+            settings = ExtractSettings(corpus=corpus_id, part=part, language=language)
+            extract_text(settings=settings, cores=1, files=[path], text=tmp_path / "text")
+            assert count_lines(tmp_path / "text") == corpus(corpus_id).parts[part].lines
+            checked += 1
+    assert checked >= 17
+
+
+LIST_THEM = "Next: run `phrasemt corpora` to list the corpora, `phrasemt corpora ID` for the parts and languages of one"
+
+
+def test_unknown_names_get_the_nearest_one() -> None:
+    with pytest.raises(DataError) as raised:
+        corpus("multi30")
+    assert str(raised.value) == (
+        f"the registry of corpora: unknown corpus (expected one of {', '.join(load_registry())}, "
+        f"found 'multi30'; did you mean 'multi30k'?). {LIST_THEM}"
+    )
+    with pytest.raises(DataError, match=r"corpus multi30k: unknown part .* found 'test_2016'; did you mean 'test_20"):
+        files_of("multi30k", "test_2016", "en")
+    with pytest.raises(DataError) as raised:
+        files_of("multi30k", "train", "zz")
+    assert str(raised.value) == (
+        f"corpus multi30k, part train: unknown language (expected one of en, de, fr, found 'zz'). {LIST_THEM}"
+    )
+    with pytest.raises(DataError, match="corpus multi30k: unknown file"):
+        source_file("multi30k", "train.cs.gz")
+
+
+def entry(**changes: object) -> dict[str, object]:
+    file = {"name": "a.zip", "url": "http://host/a.zip", "sha256": "0" * 64}
+    sides = {"en": {"file": "a.zip", "member": "en"}, "de": {"file": "a.zip", "member": "de"}}
+    whole = {"id": "a", "description": "d", "terms": "t", "citation": "c", "files": [file]}
+    return {**whole, "parts": {"all": {"lines": 3, "sides": sides}}, **changes}
+
+
+FILE = {"name": "a.zip", "url": "http://host/a.zip", "md5": "0" * 32}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"licence": "free"}, "Extra inputs are not permitted"),
+        ({"files": [{**FILE, "md5": None}]}, "neither sha256 nor md5"),
+        ({"files": [{**FILE, "url": "ftp://host/a.zip"}]}, "String should match pattern"),
+        ({"files": [FILE, FILE]}, "names a file twice"),
+        ({"files": [{**FILE, "name": "b.zip"}]}, "a.zip is not among the files"),
+        ({"parts": {"all": {"sides": {"en": {"file": "a.zip", "member": "en"}}}}}, "at least 2 items"),
+        ({"parts": {"all": {"sides": {"en": {"file": "a.zip"}, "de": {"file": "a.zip"}}}}}, "archive needs one"),
+        (
+            {"parts": {"all": {"sides": dict.fromkeys(("en", "de"), {"file": "a.zip", "member": "m", "column": 1})}}},
+            "a column belongs to the format tsv",
+        ),
+    ],
+)  # fmt: skip
+def test_mistakes_in_an_entry(changes: dict[str, object], message: str) -> None:
+    Corpus.model_validate(entry())
+    with pytest.raises(ValidationError, match=message):
+        Corpus.model_validate(entry(**changes))
+
+
+def test_the_workflow_can_ask_without_importing_anything_heavy() -> None:
+    code = (
+        "import sys; from phrasemt.corpus.registry import files_of; print(files_of('multi30k', 'train', 'en'))\n"
+        "assert not {'torch', 'numpy', 'pyarrow', 'sacremoses', 'sacrebleu', 'urllib.request'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "['train.en.gz']\n"
