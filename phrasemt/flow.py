@@ -32,14 +32,11 @@ DEFAULT_STUDY = Path("config.yaml")
 def open_study(workflow: Any) -> Flow:
     """The study that Snakemake was started with: `--configfile FILE`, or config.yaml.
 
-    The file is read by load_study and not through Snakemake's `configfile:`, which would merge a chosen study into
+    The file is read by read_study and not through Snakemake's `configfile:`, which would merge a chosen study into
     config.yaml and forgive keys given twice. A study with mistakes ends the run with all of them and exit code 2.
     """
     try:
-        path = _chosen_file(workflow.config_settings)
-        study = load_study(path)
-        if problems := list(dict.fromkeys(_problems(study))):
-            raise StudyError(path, problems)
+        study = read_study(_chosen_file(workflow.config_settings))
     except PhrasemtError as error:
         # Snakemake would put the lines of the Snakefile around an exception; they are no help against a typo.
         print(f"phrasemt: error: {error}", file=sys.stderr)
@@ -49,6 +46,14 @@ def open_study(workflow: Any) -> Flow:
     # Jobs are `python -m phrasemt ...`: the Python that runs Snakemake, unless a conda environment goes first.
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     return Flow(study)
+
+
+def read_study(path: Path) -> Study:
+    """A study whose texts exist: in the registry, or as files. Raises StudyError with all mistakes."""
+    study = load_study(path)
+    if problems := list(dict.fromkeys(_problems(study))):
+        raise StudyError(path, problems)
+    return study
 
 
 def _chosen_file(settings: Any) -> Path:
@@ -100,6 +105,7 @@ class Flow:
             "seed": self.only(str(seed) for seed in self.seeds),
             "corpus": self.only(text.corpus for text in texts),
             "part": self.only(text.part for text in texts),
+            "file": "[^/]+",
         }
 
     def every(

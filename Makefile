@@ -1,0 +1,65 @@
+# The commands of the project. `make demo` and `make test` need nothing but Python 3.11 or newer; `make help` lists the rest.
+
+PYTHON ?= python3
+STUDY ?= config.yaml
+BIN := .venv/bin
+SNAKEMAKE := $(BIN)/snakemake --profile profiles/local
+SCHEMA := workflow/schemas/study.schema.json
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo study plan test test-all check format bench schema clean
+
+help:  ## list the commands
+	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: .venv/installed  ## the demo study on this machine, to the table and the report
+	@$(MAKE) --no-print-directory study STUDY=config.yaml
+
+study: .venv/installed  ## any study: make study STUDY=studies/multi30k.yaml
+	@$(BIN)/phrasemt check $(STUDY)
+	@$(BIN)/phrasemt unlock
+	@$(SNAKEMAKE) --configfile $(STUDY)
+	@$(BIN)/phrasemt show --study $(STUDY)
+
+plan: .venv/installed  ## what would run: make plan STUDY=studies/multi30k.yaml
+	@$(BIN)/phrasemt check $(STUDY)
+	@$(SNAKEMAKE) --configfile $(STUDY) --dry-run
+
+test: .venv/installed  ## all tests that take seconds
+	$(BIN)/pytest -m "not slow"
+
+test-all: .venv/installed  ## the slow tests too: minutes
+	$(BIN)/pytest
+
+check: .venv/installed  ## lint, format, types, layers, schema
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/snakefmt --check workflow rules
+	$(BIN)/snakemake --lint
+	$(BIN)/phrasemt schema | diff $(SCHEMA) - || { echo "$(SCHEMA) is out of date. Next: make schema"; exit 1; }
+
+format: .venv/installed  ## let ruff and snakefmt rewrite the files
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+	$(BIN)/snakefmt workflow rules
+
+bench: .venv/installed  ## speed and memory on this machine
+	$(BIN)/pytest tests/benchmarks --capture=no -m "slow or not slow"
+
+schema: .venv/installed  ## write the JSON schema of a study from phrasemt/config.py
+	$(BIN)/phrasemt schema > $(SCHEMA)
+
+clean:  ## remove caches and the virtual environment; results, resources and logs stay
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build *.egg-info
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+# Stamp: nothing is installed again while the versions stay.
+.venv/installed: constraints.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and "phrasemt needs Python 3.11 or newer, $(PYTHON) is %d.%d. Next: make PYTHON=python3.12 ..." % v[:2])'
+	@test -x $(BIN)/python || { echo "Making .venv ..."; $(PYTHON) -m venv .venv; }
+	@echo "Installing the versions of constraints.txt into .venv (a few minutes the first time) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
