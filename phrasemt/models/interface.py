@@ -60,7 +60,10 @@ class TranslationModel(nn.Module, ABC, Generic[Memory, State]):
 
     @abstractmethod
     def step(self, memory: Memory, state: State, last_tokens_BK: Tensor) -> tuple[Tensor, State]:
-        """One step: the last token of each hypothesis (`<s>` first) -> log-probabilities [B, K, V] float32, new state."""
+        """Last token of each hypothesis (`<s>` first) -> log-probabilities [B, K, V] float32, and the next state.
+
+        The state that was passed in is used up: only the new one may be stepped or reordered further.
+        """
 
     @abstractmethod
     def reorder(self, state: State, parents_BK: Tensor) -> State:
@@ -71,7 +74,9 @@ class TranslationModel(nn.Module, ABC, Generic[Memory, State]):
         """Memory and state of some sentences only (int64 indices), once the others are finished."""
 
 
-def build_model(settings: TransformerModel, *, source_vocabulary: int, target_vocabulary: int) -> TranslationModel[Any, Any]:
+def build_model(
+    settings: TransformerModel, *, source_vocabulary: int, target_vocabulary: int
+) -> TranslationModel[Any, Any]:
     """The untrained model of a study's settings: `phrasemt.models.<family>.build`.
 
     Families are found by their module's name, so that adding one changes no file that others depend on.

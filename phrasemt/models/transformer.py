@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from torch import Tensor, nn
 
@@ -39,7 +40,7 @@ from phrasemt.models.interface import Loss, TranslationModel
 from phrasemt.nn.attention import KeyValueAttention, SelfAttention
 from phrasemt.nn.beams import BeamCache
 from phrasemt.nn.init import embedding_table, zeros
-from phrasemt.nn.layers import Embedding, FeedForward, Residual, layer_norm
+from phrasemt.nn.layers import Embedding, FeedForward, Residual, Stack, layer_norm
 from phrasemt.nn.losses import log_probabilities, reference_log_probabilities, smoothed_cross_entropy
 from phrasemt.nn.masks import causal_mask, key_mask
 
@@ -73,8 +74,8 @@ class EncoderLayer(nn.Module):
 
     def forward(self, x_BSD: Tensor, mask_B11S: Tensor) -> Tensor:
         x_BSD = self.around_attention(x_BSD, lambda x: self.attention(x, mask_B11S))  # Eq. (1)
-        x_BSD = self.around_ffn(x_BSD, self.ffn)  # Eq. (2)
-        return x_BSD
+        states_BSD: Tensor = self.around_ffn(x_BSD, self.ffn)  # Eq. (2)
+        return states_BSD
 
 
 class DecoderLayer(nn.Module):
@@ -90,21 +91,14 @@ class DecoderLayer(nn.Module):
         self.ffn = FeedForward(width, settings.ffn_width, settings.act_dropout)
         self.around_ffn = Residual(width, settings.dropout, norm)
 
-    def forward(self, y_BTD: Tensor, causal_TT: Tensor, source_2BhSE: Tensor, source_mask_B11S: Tensor) -> Tensor:
-        return self._sublayers(y_BTD, lambda y: self.attention(y, causal_TT), source_2BhSE, source_mask_B11S)
-
-    def step(
-        self, y_BKD: Tensor, cache: BeamCache, layer: int, source_2BhSE: Tensor, source_mask_B11S: Tensor
+    def forward(
+        self, y: Tensor, attend_to_past: Callable[[Tensor], Tensor], source_2BhSE: Tensor, source_mask_B11S: Tensor
     ) -> Tensor:
-        return self._sublayers(y_BKD, lambda y: self.attention.step(y, cache, layer), source_2BhSE, source_mask_B11S)
-
-    def _sublayers(
-        self, y: Tensor, attend_to_past: Callable[[Tensor], Tensor], source: Tensor, source_mask: Tensor
-    ) -> Tensor:
+        """Teacher forcing and search differ only in what attention to the past is; y is [B, T, D] or [B, K, D]."""
         y = self.around_attention(y, attend_to_past)  # Eq. (1)
-        y = self.around_source_attention(y, lambda y: self.source_attention(y, source, source_mask))  # Eq. (1)
-        y = self.around_ffn(y, self.ffn)  # Eq. (2)
-        return y
+        y = self.around_source_attention(y, lambda y: self.source_attention(y, source_2BhSE, source_mask_B11S))
+        states: Tensor = self.around_ffn(y, self.ffn)  # Eq. (2)
+        return states
 
 
 class Transformer(TranslationModel[Memory, State]):
@@ -122,8 +116,8 @@ class Transformer(TranslationModel[Memory, State]):
         self.softmax_bias_V = zeros(target_vocabulary) if settings.softmax_bias else None
         self.source_embedding = Embedding(width, settings.dropout, normalise=settings.embed_ln)
         self.target_embedding = Embedding(width, settings.dropout, normalise=settings.embed_ln)
-        self.encoder = nn.ModuleList(EncoderLayer(settings) for _ in range(settings.encoder_layers))
-        self.decoder = nn.ModuleList(DecoderLayer(settings) for _ in range(settings.decoder_layers))
+        self.encoder = Stack[EncoderLayer](EncoderLayer(settings) for _ in range(settings.encoder_layers))
+        self.decoder = Stack[DecoderLayer](DecoderLayer(settings) for _ in range(settings.decoder_layers))
         self.encoder_norm = layer_norm(width) if settings.norm == "pre" else nn.Identity()
         self.decoder_norm = layer_norm(width) if settings.norm == "pre" else nn.Identity()
 
@@ -141,8 +135,8 @@ class Transformer(TranslationModel[Memory, State]):
         causal_TT = causal_mask(y_BTD.shape[1], y_BTD.device)
         source_mask_B11S = key_mask(memory.mask_BS)
         for layer in self.decoder:
-            source = layer.source_attention.project_memory(memory.states_BSD)
-            y_BTD = layer(y_BTD, causal_TT, source, source_mask_B11S)
+            source_2BhSE = layer.source_attention.project_memory(memory.states_BSD)
+            y_BTD = layer(y_BTD, partial(layer.attention, mask=causal_TT), source_2BhSE, source_mask_B11S)
         states_BTD: Tensor = self.decoder_norm(y_BTD)
         return states_BTD
 
@@ -172,8 +166,9 @@ class Transformer(TranslationModel[Memory, State]):
         y_BKD = self.target_embedding.one_position(last_tokens_BK, self.target_table_VD, state.cache.steps)
         cache = state.cache.grown()
         source_mask_B11S = key_mask(memory.mask_BS)
-        for index, (layer, source) in enumerate(zip(self.decoder, state.source, strict=True)):
-            y_BKD = layer.step(y_BKD, cache, index, source, source_mask_B11S)
+        for index, (layer, source_2BhSE) in enumerate(zip(self.decoder, state.source, strict=True)):
+            attend_to_past = partial(layer.attention.step, cache=cache, layer=index)
+            y_BKD = layer(y_BKD, attend_to_past, source_2BhSE, source_mask_B11S)
         log_probs_BKV = log_probabilities(self.decoder_norm(y_BKD), self.target_table_VD, self.softmax_bias_V)
         return log_probs_BKV, replace(state, cache=cache)
 

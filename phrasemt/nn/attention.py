@@ -33,7 +33,7 @@ class _CpuAttention(torch.autograd.Function):
         sentences, heads, _, head_width = projections[0].shape[1:]
         scores_GTS = torch.bmm(queries_GTE, keys_GSE.transpose(1, 2)).mul_(head_width**-0.5)
         if mask is not None:
-            scores_GTS.unflatten(0, (sentences, heads)).masked_fill_(~mask, -torch.inf)
+            scores_GTS.view(sentences, heads, *scores_GTS.shape[1:]).masked_fill_(~mask, -torch.inf)
         weights_GTS = torch.softmax(scores_GTS, dim=-1)  # of bfloat16, too, torch computes it in float32
         if dropout > 0:
             kept_GTS = scaled_keep_mask(weights_GTS, dropout)
@@ -42,7 +42,7 @@ class _CpuAttention(torch.autograd.Function):
             kept_GTS, dropped_GTS = None, weights_GTS
         ctx.save_for_backward(weights_GTS, kept_GTS, dropped_GTS, *projections)
         attended_GTE = torch.bmm(dropped_GTS, values_GSE)
-        return attended_GTE.unflatten(0, (sentences, heads)).transpose(1, 2).flatten(2)
+        return attended_GTE.view(sentences, heads, *attended_GTE.shape[1:]).transpose(1, 2).flatten(2)
 
     @staticmethod
     @once_differentiable  # type: ignore[untyped-decorator]
@@ -53,7 +53,7 @@ class _CpuAttention(torch.autograd.Function):
         gradients = [torch.empty_like(projection) for projection in projections]
         d_queries, d_keys, d_values = (block.flatten(0, 1) for blocks in gradients for block in blocks)
 
-        d_attended_GTE = gradient_BTD.unflatten(-1, (heads, head_width)).transpose(1, 2).flatten(0, 1)
+        d_attended_GTE = gradient_BTD.view(*gradient_BTD.shape[:2], heads, head_width).transpose(1, 2).flatten(0, 1)
         torch.bmm(dropped_GTS.transpose(1, 2), d_attended_GTE, out=d_values)
         d_weights_GTS = torch.bmm(d_attended_GTE, values_GSE.transpose(1, 2))
         if kept_GTS is not None:
@@ -68,7 +68,8 @@ class _CpuAttention(torch.autograd.Function):
 
 def heads_first(projection_BTX: Tensor, heads: int, width: int) -> Tensor:
     """n fused projections [B, T, n*D] as [n, B, h, T, E]."""
-    return projection_BTX.unflatten(-1, (-1, heads, width // heads)).permute(2, 0, 3, 1, 4)
+    sentences, positions, _ = projection_BTX.shape
+    return projection_BTX.view(sentences, positions, -1, heads, width // heads).permute(2, 0, 3, 1, 4)
 
 
 def attend(*projections_nBhTE: Tensor, mask: Tensor | None, dropout: float) -> Tensor:

@@ -1,7 +1,7 @@
 """Keys and values of what the hypotheses of a beam have produced so far.
 
-All hypotheses of a sentence share one cache: at each step every hypothesis adds its entry, and a mask says which entries
-are its own history. Hypotheses that change places therefore move a few booleans and never keys or values.
+All hypotheses of a sentence share one cache: at each step every hypothesis adds its entry, and a mask says which are its
+own history. Hypotheses that change places therefore move a few booleans and never keys or values.
 
 Letters: N layers, B sentences, K hypotheses, L = steps * K entries, h heads, E head width.
 """
@@ -49,7 +49,9 @@ class BeamCache:
         keys_values = self.keys_values_N2BhLE
         if self.steps * self.beams == keys_values.shape[4]:
             keys_values = torch.cat((keys_values, torch.empty_like(keys_values)), dim=4)
-        own_BKK = torch.eye(self.beams, dtype=torch.bool, device=keys_values.device).expand(keys_values.shape[2], -1, -1)
+        own_BKK = torch.eye(self.beams, dtype=torch.bool, device=keys_values.device).expand(
+            keys_values.shape[2], -1, -1
+        )
         history_BKL = torch.cat((self.history_BKL, own_BKK), dim=-1)
         return BeamCache(keys_values_N2BhLE=keys_values, history_BKL=history_BKL, steps=self.steps + 1)
 

@@ -14,7 +14,7 @@ def xavier_blocks(rows: int, columns: int, blocks: int = 1) -> nn.Parameter:
     Fused projections are several matrices that are multiplied at once; their bounds must not depend on that.
     """
     weight = torch.empty(blocks * rows, columns)
-    for block in weight.split(rows):
+    for block in weight.chunk(blocks):
         nn.init.xavier_uniform_(block)
     return nn.Parameter(weight)
 

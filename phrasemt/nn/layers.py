@@ -5,7 +5,8 @@ Letters: B sentences, T positions, D model width. Layer normalisation is in floa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar, cast
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -15,6 +16,16 @@ from phrasemt.nn.init import linear
 from phrasemt.nn.positions import SinusoidalPositions
 
 NORM_EPSILON = 1e-6
+
+
+Layer = TypeVar("Layer", bound=nn.Module)
+
+
+class Stack(nn.ModuleList, Generic[Layer]):
+    """Layers of one class, one after the other."""
+
+    def __iter__(self) -> Iterator[Layer]:  # type: ignore[override]
+        return cast(Iterator[Layer], super().__iter__())
 
 
 def layer_norm(width: int) -> nn.LayerNorm:
@@ -33,11 +44,19 @@ class Residual(nn.Module):
         self.norm = layer_norm(width)
         self.dropout = dropout_module(dropout)
 
+    def enter(self, x_BTD: Tensor) -> Tensor:
+        """What the sub-layer sees of x."""
+        entering_BTD: Tensor = self.norm(x_BTD) if self.pre else x_BTD
+        return entering_BTD
+
+    def leave(self, x_BTD: Tensor, output_BTD: Tensor) -> Tensor:
+        """The new x, from the old one and the sub-layer's output."""
+        sum_BTD = x_BTD + self.dropout(output_BTD)
+        leaving_BTD: Tensor = sum_BTD if self.pre else self.norm(sum_BTD)
+        return leaving_BTD
+
     def forward(self, x_BTD: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        if self.pre:
-            return x_BTD + self.dropout(sublayer(self.norm(x_BTD)))
-        normalised_BTD: Tensor = self.norm(x_BTD + self.dropout(sublayer(x_BTD)))
-        return normalised_BTD
+        return self.leave(x_BTD, sublayer(self.enter(x_BTD)))
 
 
 class FeedForward(nn.Module):

@@ -1,0 +1,349 @@
+"""Transformer with source phrase representations: +Mean, +Max, +Attn, +TA.
+
+Xu, van Genabith, Xiong, Liu, Zhang (2020): Learning Source Phrase Representations for Neural Machine Translation. ACL.
+
+Notation
+    paper       here                       shape
+    d           encoder_layers, N          6 (our D is the model width)
+    x           x_BSD                      [B sentences, S source positions, D]; y_BTD in the decoder
+    R_phrase    phrases_BPD                [B, P phrases, D]
+    R_glance    glances_BPD                [B, P, D]
+    W1, b1      PhrasePooling.hidden       [score_hidden*D, 2D]; its halves meet the token and the glance
+    w2, b2      PhrasePooling.score        [1, score_hidden*D]
+    s           scores_BPM                 [B, P, M tokens of the longest phrase]
+    p           weights_BPM                [B, P, M]
+    W3, b3      Combination.hidden         [combine_hidden*D, 2D]; its halves meet x and the attention
+    W4, b4      Combination.output         [D, combine_hidden*D]
+    w (7 x 6)   TransparentAttention.weights   [N+1, decoder layers]
+
+Equations
+    Eq. (2)  glance: element-wise maximum (or mean) of a phrase's tokens
+    Eq. (3)  score of a token in its phrase
+    Eq. (4)  softmax of the scores over the phrase
+    Eq. (5)  phrase representation: weighted sum of the tokens
+    Eq. (6)  transparent attention: each decoder layer's mixture of all encoder levels
+    Eq. (7)  attention of tokens to phrases
+    Eq. (8)  combination of tokens and attended phrases
+
+Deviations and choices (docs, decisions X1-X20)
+    Eq. (7)  the text calls x the keys; as in the paper's Figure 2 and the authors' code, x gives the queries
+    combine_hidden, score_hidden   widths the paper does not state: 3D is what its parameter counts need, D the code's
+    Level k of 0..N is pooled from the output of encoder layer k, level 0 from the embeddings; the paper's layer k is
+    fed with the level made of its own input. b2 cancels in Eq. (4); it is kept for the count of parameters.
+    norm: pre is not in the paper: combination and pooling then read the normalised x.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from phrasemt.batching.batch import Batch, Phrases, Source, Target
+from phrasemt.config import PhraseRepresentationModel
+from phrasemt.models.interface import Loss, TranslationModel
+from phrasemt.nn.attention import KeyValueAttention, SelfAttention
+from phrasemt.nn.beams import BeamCache
+from phrasemt.nn.dropout import dropout_module
+from phrasemt.nn.init import embedding_table, linear, zeros
+from phrasemt.nn.layers import Embedding, FeedForward, Residual, Stack, layer_norm
+from phrasemt.nn.losses import (
+    log_probabilities,
+    normalised_dtype,
+    reference_log_probabilities,
+    smoothed_cross_entropy,
+)
+from phrasemt.nn.masks import causal_mask, key_mask
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """What the encoder makes of B sources.
+
+    states_BSD, mask_BS: states of the tokens, True where real. phrases_JBPD: what each of J decoder layers sees of the
+    phrases; phrase_mask_BP: True where real.
+    """
+
+    states_BSD: Tensor
+    mask_BS: Tensor
+    phrases_JBPD: Tensor
+    phrase_mask_BP: Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """Keys and values of all hypotheses; per decoder layer those of the tokens [2, B, h, S, E] and of the phrases."""
+
+    cache: BeamCache
+    source: tuple[Tensor, ...]
+    phrases: tuple[Tensor, ...]
+
+
+def tokens_of_phrases(x_BSX: Tensor, phrases: Phrases) -> Tensor:
+    """The tokens phrase by phrase [B, P, M, X]; unused places hold position 0."""
+    sentences, positions, width = x_BSX.shape
+    first_of_sentence_B11 = torch.arange(sentences, device=x_BSX.device)[:, None, None] * positions
+    rows_BPM = first_of_sentence_B11 + phrases.token_index_BPM
+    return x_BSX.flatten(0, 1).index_select(0, rows_BPM.flatten()).view(*rows_BPM.shape, width)
+
+
+class PhrasePooling(nn.Module):
+    """Phrase representations of one level."""
+
+    def __init__(self, settings: PhraseRepresentationModel) -> None:
+        super().__init__()
+        self.glance_by_mean = settings.glance == "mean"
+        self.attentive = settings.pool == "attn"
+        if self.attentive:
+            hidden_width = round(settings.score_hidden * settings.width)
+            self.hidden = linear(2 * settings.width, hidden_width)
+            self.score = linear(hidden_width, 1)
+
+    def forward(self, x_BSD: Tensor, phrases: Phrases) -> Tensor:
+        """[B, S, D] -> [B, P, D], 0 for phrases that only fill."""
+        token_mask_BPM = phrases.token_mask_BPM
+        tokens_BPMD = tokens_of_phrases(x_BSD, phrases)
+        glances_BPD = self.glance(tokens_BPMD, token_mask_BPM)
+        if not self.attentive:
+            return glances_BPD
+        token_weight, glance_weight = self.hidden.weight.chunk(2, dim=1)  # W1 = [W_t | W_g]
+        hidden_BPMH = torch.sigmoid(
+            tokens_of_phrases(F.linear(x_BSD, token_weight, self.hidden.bias), phrases)
+            + F.linear(glances_BPD, glance_weight)[:, :, None]
+        )
+        scores_BPM = self.score(hidden_BPMH).squeeze(-1)  # Eq. (3)
+        scores_BPM = scores_BPM.to(normalised_dtype(scores_BPM)).masked_fill(~token_mask_BPM, -1e9)
+        weights_BPM = torch.softmax(scores_BPM, dim=-1) * token_mask_BPM  # Eq. (4)
+        return torch.einsum("bpm,bpmd->bpd", weights_BPM, tokens_BPMD)  # Eq. (5)
+
+    def glance(self, tokens_BPMD: Tensor, token_mask_BPM: Tensor) -> Tensor:
+        unused_BPM1 = ~token_mask_BPM[..., None]
+        if self.glance_by_mean:
+            tokens_BP1 = token_mask_BPM.sum(-1, keepdim=True).clamp(min=1)
+            return tokens_BPMD.masked_fill(unused_BPM1, 0).sum(2) / tokens_BP1  # Eq. (2), mean
+        maxima_BPD = tokens_BPMD.masked_fill(unused_BPM1, -torch.inf).amax(2)  # Eq. (2)
+        return maxima_BPD.masked_fill(unused_BPM1.all(2), 0)
+
+
+class Combination(nn.Module):
+    """What tokens take from the phrases they attend to."""
+
+    def __init__(self, settings: PhraseRepresentationModel) -> None:
+        super().__init__()
+        hidden_width = round(settings.combine_hidden * settings.width)
+        self.attention = KeyValueAttention(settings.width, settings.heads, settings.attn_dropout)
+        self.hidden = linear(2 * settings.width, hidden_width)
+        self.dropout = dropout_module(settings.act_dropout)
+        self.output = linear(hidden_width, settings.width)
+
+    def forward(self, x_BTD: Tensor, phrases_2BhPE: Tensor, phrase_mask_B11P: Tensor) -> Tensor:
+        attended_BTD = self.attention(x_BTD, phrases_2BhPE, phrase_mask_B11P)  # Eq. (7)
+        x_weight, attended_weight = self.hidden.weight.chunk(2, dim=1)  # W3 [x | a] without joining x and a
+        hidden_BTH = torch.sigmoid(
+            F.linear(x_BTD, x_weight, self.hidden.bias) + F.linear(attended_BTD, attended_weight)
+        )
+        output_BTD: Tensor = self.output(self.dropout(hidden_BTH))  # Eq. (8)
+        return output_BTD
+
+
+class TransparentAttention(nn.Module):
+    """Each decoder layer's own mixture of all encoder levels (Bapna et al. 2018), here of their phrases."""
+
+    def __init__(self, levels: int, decoder_layers: int, dropout: float) -> None:
+        super().__init__()
+        self.weights = nn.Parameter(torch.empty(levels, decoder_layers).uniform_(-(levels**-0.5), levels**-0.5))
+        self.dropout = dropout_module(dropout)
+
+    def forward(self, levels_IBPD: Tensor) -> Tensor:
+        """Phrases of all levels -> phrases for each decoder layer [J, B, P, D]."""
+        mixture_IJ = torch.softmax(self.dropout(self.weights), dim=0)
+        return torch.einsum("ibpd,ij->jbpd", levels_IBPD, mixture_IJ)  # Eq. (6)
+
+
+class EncoderLayer(nn.Module):
+    """Combination with the phrases of its own input, self-attention, feed-forward network."""
+
+    def __init__(self, settings: PhraseRepresentationModel) -> None:
+        super().__init__()
+        width, norm = settings.width, settings.norm
+        self.pooling = PhrasePooling(settings)
+        self.combination = Combination(settings)
+        self.around_combination = Residual(width, settings.dropout, norm)
+        self.attention = SelfAttention(width, settings.heads, settings.attn_dropout)
+        self.around_attention = Residual(width, settings.dropout, norm)
+        self.ffn = FeedForward(width, settings.ffn_width, settings.act_dropout)
+        self.around_ffn = Residual(width, settings.dropout, norm)
+
+    def forward(self, x_BSD: Tensor, mask_B11S: Tensor, phrases: Phrases) -> tuple[Tensor, Tensor]:
+        """The layer's output and the phrases of its input [B, P, D]."""
+        input_BSD = self.around_combination.enter(x_BSD)
+        phrases_BPD = self.pooling(input_BSD, phrases)
+        keys_values = self.combination.attention.project_memory(phrases_BPD)
+        combined_BSD = self.combination(input_BSD, keys_values, key_mask(phrases.phrase_mask_BP))
+        x_BSD = self.around_combination.leave(x_BSD, combined_BSD)
+        x_BSD = self.around_attention(x_BSD, lambda x: self.attention(x, mask_B11S))
+        x_BSD = self.around_ffn(x_BSD, self.ffn)
+        return x_BSD, phrases_BPD
+
+
+class DecoderLayer(nn.Module):
+    """Self-attention, combination with the source phrases, attention to the source tokens, feed-forward network."""
+
+    def __init__(self, settings: PhraseRepresentationModel) -> None:
+        super().__init__()
+        width, norm = settings.width, settings.norm
+        self.attention = SelfAttention(width, settings.heads, settings.attn_dropout)
+        self.around_attention = Residual(width, settings.dropout, norm)
+        self.combination = Combination(settings)
+        self.around_combination = Residual(width, settings.dropout, norm)
+        self.source_attention = KeyValueAttention(width, settings.heads, settings.attn_dropout)
+        self.around_source_attention = Residual(width, settings.dropout, norm)
+        self.ffn = FeedForward(width, settings.ffn_width, settings.act_dropout)
+        self.around_ffn = Residual(width, settings.dropout, norm)
+
+    def forward(
+        self,
+        y: Tensor,
+        attend_to_past: Callable[[Tensor], Tensor],
+        phrases_2BhPE: Tensor,
+        phrase_mask_B11P: Tensor,
+        source_2BhSE: Tensor,
+        source_mask_B11S: Tensor,
+    ) -> Tensor:
+        """Teacher forcing and search differ only in what attention to the past is; y is [B, T, D] or [B, K, D]."""
+        y = self.around_attention(y, attend_to_past)
+        y = self.around_combination(y, lambda y: self.combination(y, phrases_2BhPE, phrase_mask_B11P))
+        y = self.around_source_attention(y, lambda y: self.source_attention(y, source_2BhSE, source_mask_B11S))
+        states: Tensor = self.around_ffn(y, self.ffn)
+        return states
+
+
+class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
+    """Transformer whose tokens attend to source phrases in every encoder and decoder layer."""
+
+    def __init__(self, settings: PhraseRepresentationModel, *, source_vocabulary: int, target_vocabulary: int) -> None:
+        super().__init__()
+        width = settings.width
+        self.target_table_VD = embedding_table(target_vocabulary, width)
+        if settings.tie == "all":
+            assert source_vocabulary == target_vocabulary
+            self.register_parameter("source_table_VD", None)
+        else:
+            self.source_table_VD = embedding_table(source_vocabulary, width)
+        self.softmax_bias_V = zeros(target_vocabulary) if settings.softmax_bias else None
+        self.source_embedding = Embedding(width, settings.dropout, normalise=settings.embed_ln)
+        self.target_embedding = Embedding(width, settings.dropout, normalise=settings.embed_ln)
+        self.encoder = Stack[EncoderLayer](EncoderLayer(settings) for _ in range(settings.encoder_layers))
+        self.last_pooling = PhrasePooling(settings)
+        self.transparent_attention = (
+            TransparentAttention(settings.encoder_layers + 1, settings.decoder_layers, settings.dropout)
+            if settings.ta == "on"
+            else None
+        )
+        self.decoder = Stack[DecoderLayer](DecoderLayer(settings) for _ in range(settings.decoder_layers))
+        self.encoder_norm = layer_norm(width) if settings.norm == "pre" else nn.Identity()
+        self.decoder_norm = layer_norm(width) if settings.norm == "pre" else nn.Identity()
+
+    def encode(self, source: Source) -> Memory:
+        phrases = source.phrases
+        assert phrases is not None
+        table_VD = self.target_table_VD if self.source_table_VD is None else self.source_table_VD
+        x_BSD = self.source_embedding(source.ids_BS, table_VD)
+        mask_B11S = key_mask(source.mask_BS)
+        levels = []
+        for layer in self.encoder:
+            x_BSD, phrases_BPD = layer(x_BSD, mask_B11S, phrases)
+            levels.append(phrases_BPD)
+        states_BSD = self.encoder_norm(x_BSD)
+        levels.append(self.last_pooling(states_BSD, phrases))
+        if self.transparent_attention is None:
+            phrases_JBPD = levels[-1].expand(len(self.decoder), -1, -1, -1)
+        else:
+            phrases_JBPD = self.transparent_attention(torch.stack(levels))
+        return Memory(
+            states_BSD=states_BSD,
+            mask_BS=source.mask_BS,
+            phrases_JBPD=phrases_JBPD,
+            phrase_mask_BP=phrases.phrase_mask_BP,
+        )
+
+    def decode(self, memory: Memory, target: Target) -> Tensor:
+        """Teacher forcing: the decoder's states [B, T, D], from each of which one word is predicted."""
+        y_BTD = self.target_embedding(target.inputs_BT, self.target_table_VD)
+        causal_TT = causal_mask(y_BTD.shape[1], y_BTD.device)
+        masks = key_mask(memory.phrase_mask_BP), key_mask(memory.mask_BS)
+        for layer, phrases_BPD in zip(self.decoder, memory.phrases_JBPD, strict=True):
+            phrases_2BhPE = layer.combination.attention.project_memory(phrases_BPD)
+            source_2BhSE = layer.source_attention.project_memory(memory.states_BSD)
+            attend_to_past = partial(layer.attention, mask=causal_TT)
+            y_BTD = layer(y_BTD, attend_to_past, phrases_2BhPE, masks[0], source_2BhSE, masks[1])
+        states_BTD: Tensor = self.decoder_norm(y_BTD)
+        return states_BTD
+
+    def loss(self, batch: Batch, *, label_smoothing: float) -> Loss:
+        states_BTD = self.decode(self.encode(batch.source), batch.target)
+        real_N = batch.target.mask_BT.flatten().nonzero().squeeze(1)
+        states_ND = states_BTD.flatten(0, 1).index_select(0, real_N)
+        references_N = batch.target.outputs_BT.flatten().index_select(0, real_N)
+        objective, nll = smoothed_cross_entropy(
+            states_ND, self.target_table_VD, self.softmax_bias_V, references_N, label_smoothing
+        )
+        return Loss(objective=objective, nll=nll, tokens=real_N.numel(), parts={})
+
+    def log_probs(self, batch: Batch) -> Tensor:
+        states_BTD = self.decode(self.encode(batch.source), batch.target)
+        mask_BT = batch.target.mask_BT
+        real_N = reference_log_probabilities(
+            states_BTD[mask_BT], self.target_table_VD, self.softmax_bias_V, batch.target.outputs_BT[mask_BT]
+        )
+        return real_N.new_zeros(mask_BT.shape).masked_scatter(mask_BT, real_N)
+
+    def start(self, memory: Memory, beams: int) -> State:
+        source = tuple(layer.source_attention.project_memory(memory.states_BSD).contiguous() for layer in self.decoder)
+        phrases = tuple(
+            layer.combination.attention.project_memory(phrases_BPD).contiguous()
+            for layer, phrases_BPD in zip(self.decoder, memory.phrases_JBPD, strict=True)
+        )
+        cache = BeamCache.empty(layers=len(self.decoder), beams=beams, like_2BhSE=source[0])
+        return State(cache=cache, source=source, phrases=phrases)
+
+    def step(self, memory: Memory, state: State, last_tokens_BK: Tensor) -> tuple[Tensor, State]:
+        y_BKD = self.target_embedding.one_position(last_tokens_BK, self.target_table_VD, state.cache.steps)
+        cache = state.cache.grown()
+        masks = key_mask(memory.phrase_mask_BP), key_mask(memory.mask_BS)
+        per_layer = zip(self.decoder, state.phrases, state.source, strict=True)
+        for index, (layer, phrases_2BhPE, source_2BhSE) in enumerate(per_layer):
+            attend_to_past = partial(layer.attention.step, cache=cache, layer=index)
+            y_BKD = layer(y_BKD, attend_to_past, phrases_2BhPE, masks[0], source_2BhSE, masks[1])
+        log_probs_BKV = log_probabilities(self.decoder_norm(y_BKD), self.target_table_VD, self.softmax_bias_V)
+        return log_probs_BKV, replace(state, cache=cache)
+
+    def reorder(self, state: State, parents_BK: Tensor) -> State:
+        return replace(state, cache=state.cache.reordered(parents_BK))
+
+    def keep(self, memory: Memory, state: State, sentences: Tensor) -> tuple[Memory, State]:
+        memory = Memory(
+            states_BSD=memory.states_BSD.index_select(0, sentences),
+            mask_BS=memory.mask_BS.index_select(0, sentences),
+            phrases_JBPD=memory.phrases_JBPD.index_select(1, sentences),
+            phrase_mask_BP=memory.phrase_mask_BP.index_select(0, sentences),
+        )
+        state = State(
+            cache=state.cache.kept(sentences),
+            source=tuple(source_2BhSE.index_select(1, sentences) for source_2BhSE in state.source),
+            phrases=tuple(phrases_2BhPE.index_select(1, sentences) for phrases_2BhPE in state.phrases),
+        )
+        return memory, state
+
+
+def build(
+    settings: PhraseRepresentationModel, *, source_vocabulary: int, target_vocabulary: int
+) -> PhraseRepresentationTransformer:
+    """The untrained model; sizes count the special symbols."""
+    return PhraseRepresentationTransformer(
+        settings, source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary
+    )
