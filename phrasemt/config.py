@@ -464,6 +464,7 @@ class TableSettings(Settings):
     # Lists and not mappings: settings travel as JSON with sorted keys, and the order is that of the table.
     systems: list[tuple[str, str]]  # name and title of each row
     test_sets: list[tuple[str, str]]  # data set and test set of each block
+    contrasts: list[str]  # data sets with contrastive pairs
     seeds: list[int]
 
 

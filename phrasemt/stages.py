@@ -285,8 +285,9 @@ def _table(study: Study, w: Wildcards) -> Settings:
         study=study.study,
         title=study.title or study.study,
         baseline=study.baseline,
-        systems={name: system.title or name for name, system in study.systems.items()},
-        test_sets={name: list(dataset.test_sets) for name, dataset in study.datasets.items()},
+        systems=[(name, system.title or name) for name, system in study.systems.items()],
+        test_sets=[(name, test_set) for name, dataset in study.datasets.items() for test_set in dataset.test_sets],
+        contrasts=[name for name, dataset in study.datasets.items() if dataset.generator],
         seeds=study.seeds,
     )
 

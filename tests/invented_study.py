@@ -1,0 +1,276 @@
+"""A finished study without a training: invented translations, scored and compared by the real stages.
+
+The files lie where the workflow puts them, with sidecars, so that tables and reports see what they see in earnest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+import json
+import math
+import random
+from pathlib import Path
+from typing import Any
+
+from phrasemt.cli import run_stage
+from phrasemt.config import Settings, Study
+from phrasemt.lines import write_lines, write_text
+from phrasemt.provenance import produce
+from phrasemt.stages import STAGES, stage_settings
+
+WORDS = ["der", "die", "das", "Hund", "Katze", "Haus", "sieht", "kauft", "und", "rote", "alte", "E-Mail", ","]
+# Share of the words of the reference that a system gets wrong.
+MISTAKES = {"base": 0.30, "max": 0.20, "mean": 0.29}
+SENTENCES = 60
+METRICS = "state/abc/metrics.jsonl"
+
+
+def study_of(*, seeds: tuple[int, ...] = (1, 2), systems: tuple[str, ...] = ("base", "max", "mean")) -> Study:
+    titles = {"base": "Transformer", "max": "+ phrases (max) & <b>", "mean": "+ phrases | mean"}
+    models: dict[str, dict[str, object]] = {
+        "base": {"family": "transformer"},
+        "max": {"family": "phrase_representation", "glance": "max"},
+        "mean": {"family": "phrase_representation", "glance": "mean"},
+    }
+    texts = [{"corpus": "multi30k", "part": "train"}]
+    return Study.model_validate(
+        {
+            "study": "invented",
+            "title": "Phrases on <invented> data",
+            "seeds": list(seeds),
+            "comparison": {"samples": 100},
+            "datasets": {
+                "demo": {
+                    "source_language": "en",
+                    "target_language": "de",
+                    "generator": {"train": 9, "dev": 9, "test": 9},
+                },
+                "captions": {
+                    "source_language": "de",
+                    "target_language": "en",
+                    "splits": {"train": texts, "dev": texts, "test": {"flickr_2016": texts, "coco": texts}},
+                },
+            },
+            "systems": {name: {"title": titles[name], "model": models[name]} for name in systems},
+        }
+    )
+
+
+class InventedStudy:
+    """The files of a study below the current folder. `build` makes all of them; the parts can be made again."""
+
+    def __init__(self, study: Study) -> None:
+        self.study = study
+        self.results = Path("results", study.study)
+
+    def build(self) -> None:
+        for dataset, test_set in self.test_sets:
+            self.invent_reference(dataset, test_set)
+            for system, seed in itertools.product(self.study.systems, self.study.seeds):
+                self.score(dataset, test_set, system, seed)
+            for system in self.challengers:
+                self.compare(dataset, test_set, system)
+        for dataset, system, seed in itertools.product(self.study.datasets, self.study.systems, self.study.seeds):
+            self.train(dataset, system, seed)
+            if self.study.datasets[dataset].generator:
+                self.score_contrasts(dataset, system, seed)
+        for dataset in self.study.datasets:
+            self.clean(dataset)
+
+    @property
+    def test_sets(self) -> list[tuple[str, str]]:
+        return [(name, test_set) for name, dataset in self.study.datasets.items() for test_set in dataset.test_sets]
+
+    @property
+    def challengers(self) -> list[str]:
+        return [system for system in self.study.systems if system != self.study.baseline]
+
+    def folder(self, dataset: str) -> Path:
+        return self.results / f"{dataset}.{'-'.join(self.study.datasets[dataset].languages)}"
+
+    def score_path(self, dataset: str, test_set: str, system: str, seed: int) -> Path:
+        return self.folder(dataset) / "scores" / system / str(seed) / f"{test_set}.json"
+
+    def comparison_path(self, dataset: str, test_set: str, system: str) -> Path:
+        return self.folder(dataset) / "comparisons" / system / f"{test_set}.json"
+
+    def contrasts_path(self, dataset: str, system: str, seed: int) -> Path:
+        return self.folder(dataset) / "contrasts" / system / f"{seed}.json"
+
+    def record_path(self, dataset: str, system: str, seed: int) -> Path:
+        return self.folder(dataset) / "models" / system / str(seed) / "training.json"
+
+    # ------------------------------------------------------------------------------------------------------- the stages
+
+    def run(self, stage: str, wildcards: dict[str, str], **paths: Path | list[Path]) -> None:
+        settings = stage_settings(self.study, stage, wildcards).canonical_json()
+        run_stage(stage, argparse.Namespace(settings=settings, cores=1, **paths))
+
+    def score(self, dataset: str, test_set: str, system: str, seed: int) -> None:
+        folder = self.folder(dataset)
+        target = self.study.datasets[dataset].target_language
+        draw = random.Random(f"{dataset} {test_set} {system} {seed}")
+        tokens = [
+            " ".join(draw.choice(WORDS) if draw.random() < MISTAKES[system] else word for word in line.split(" "))
+            for line in (folder / "tokens" / f"{test_set}.{target}").read_text().split("\n")[:-1]
+        ]
+        translation = folder / "translations" / system / str(seed) / test_set
+        write_lines(translation.with_name(f"{test_set}.tok"), tokens)
+        write_lines(translation.with_name(f"{test_set}.txt"), map(_detokenised, tokens))
+        self.run(
+            "score_system",
+            {"dataset": dataset, "split": test_set, "system": system, "seed": str(seed)},
+            tokens=translation.with_name(f"{test_set}.tok"),
+            text=translation.with_name(f"{test_set}.txt"),
+            reference_tokens=folder / "tokens" / f"{test_set}.{target}",
+            reference=folder / "corpus" / f"{test_set}.{target}",
+            scores=self.score_path(dataset, test_set, system, seed),
+        )
+
+    def compare(self, dataset: str, test_set: str, system: str) -> None:
+        self.run(
+            "compare_systems",
+            {"dataset": dataset, "split": test_set, "system": system},
+            baseline=[self.score_path(dataset, test_set, self.study.baseline, seed) for seed in self.study.seeds],
+            system=[self.score_path(dataset, test_set, system, seed) for seed in self.study.seeds],
+            comparison=self.comparison_path(dataset, test_set, system),
+        )
+
+    @property
+    def table_inputs(self) -> dict[str, list[Path]]:
+        systems, seeds = self.study.systems, self.study.seeds
+        return {
+            "scores": [
+                self.score_path(*test_set, system, seed)
+                for test_set, system, seed in itertools.product(self.test_sets, systems, seeds)
+            ],
+            "comparisons": [
+                self.comparison_path(*test_set, system)
+                for test_set, system in itertools.product(self.test_sets, self.challengers)
+            ],
+            "contrasts": [self.contrasts_path("demo", *run) for run in itertools.product(systems, seeds)],
+        }
+
+    def make_table(self, **changes: list[Path]) -> None:
+        self.run(
+            "make_table",
+            {},
+            **{**self.table_inputs, **changes},
+            table=self.results / "table.json",
+            markdown=self.results / "table.md",
+            latex=self.results / "table.tex",
+        )
+
+    @property
+    def report_inputs(self) -> dict[str, list[Path]]:
+        datasets = self.study.datasets
+        runs = itertools.product(datasets, self.study.systems, self.study.seeds)
+        return {
+            "records": [self.record_path(*run) for run in runs],
+            "dropped": [
+                self.folder(name) / "corpus" / f"{split}.dropped.tsv" for name in datasets for split in ("train", "dev")
+            ],
+        }
+
+    def write_report(self, **changes: list[Path]) -> None:
+        inputs = {**self.report_inputs, **changes}
+        self.run("write_report", {}, table=self.results / "table.json", report=self.results / "report.html", **inputs)
+
+    # ------------------------------------------------------------------------------ what the stages before have written
+
+    def invent_reference(self, dataset: str, test_set: str) -> None:
+        folder, target = self.folder(dataset), self.study.datasets[dataset].target_language
+        draw = random.Random(f"{dataset} {test_set}")
+        tokens = [" ".join([*draw.choices(WORDS, k=draw.randint(5, 14)), "."]) for _ in range(SENTENCES)]
+        self._made_by(
+            "tokenize_text",
+            {"dataset": dataset, "language": target},
+            {"tokens": (folder / "tokens" / f"{test_set}.{target}", "".join(f"{line}\n" for line in tokens))},
+        )
+        write_lines(folder / "corpus" / f"{test_set}.{target}", map(_detokenised, tokens))
+
+    def score_contrasts(self, dataset: str, system: str, seed: int) -> None:
+        wrong = MISTAKES[system] + seed / 100
+        groups = [(1, 2, 80, 1 - wrong / 3), (3, 4, 40, 1 - wrong / 2), (5, 10, 0, None), (11, None, 30, 1 - wrong)]
+        content = {
+            "format": 1,
+            "dataset": dataset,
+            "system": system,
+            "seed": seed,
+            "pairs": 150,
+            "accuracy": sum(pairs * (accuracy or 0) for _, _, pairs, accuracy in groups) / 150,
+            "by_distance": [dict(zip(("low", "high", "pairs", "accuracy"), group, strict=True)) for group in groups],
+        }
+        wildcards = {"dataset": dataset, "system": system, "seed": str(seed)}
+        path = self.contrasts_path(dataset, system, seed)
+        self._made_by("score_contrasts", wildcards, {"accuracy": (path, json.dumps(content))})
+
+    def train(self, dataset: str, system: str, seed: int) -> None:
+        draw = random.Random(f"{dataset} {system} {seed}")
+        model = self.study.systems[system].model
+        best = 45 * (1 - MISTAKES[system])
+        updates = range(500, 6001, 500)
+        evaluations = [
+            {
+                "update": update,
+                "dev_bleu": best * (1 - math.exp(-update / 1500)) + draw.random(),
+                "dev_perplexity": 5 + 50 * math.exp(-update / 900),
+            }
+            for update in updates
+        ]
+        content = {
+            "format": 1,
+            "model": model.model_dump(mode="json"),
+            "parameters": 1_234_567 if system == "base" else 1_534_567,
+            "updates": 6000,
+            "stopped": "max_updates",
+            "checkpoints": [f"state/abc/checkpoint-{update:06}.safetensors" for update in updates],
+            "best_update": max(evaluations, key=lambda evaluation: evaluation["dev_bleu"])["update"],
+            "evaluations": evaluations,
+            "metrics": METRICS,
+        }
+        path = self.record_path(dataset, system, seed)
+        wildcards = {"dataset": dataset, "system": system, "seed": str(seed)}
+        self._made_by("train_model", wildcards, {"record": (path, json.dumps(content))})
+        lines: list[dict[str, float]] = [
+            {"update": update, "loss": 2 + 6 * math.exp(-update / 800) + draw.random() / 5, "tokens_per_second": 9000.0}
+            for update in range(20, 6001, 20)
+        ]
+        lines[25:25] = [{"update": 500, "seconds": 9.0, "dev_bleu": 3.0}]  # evaluations stand between the updates
+        write_lines(path.parent / METRICS, map(json.dumps, lines))
+
+    def clean(self, dataset: str) -> None:
+        folder = self.folder(dataset) / "corpus"
+        dropped = ["3\tmax_words\t140", "4\tmax_words\t101", "9\tduplicate\t2"]
+        contents = {
+            "train": "\n".join(["# read 12345 kept 12342 dropped 3", "row\tfilter\tvalue", *dropped, ""]),
+            "dev": "# read 900 kept 900 dropped 0\nrow\tfilter\tvalue\n",
+        }
+        for split, content in contents.items():
+            wildcards = {"dataset": dataset, "split": split}
+            self._made_by("clean_pairs", wildcards, {"dropped": (folder / f"{split}.dropped.tsv", content)})
+
+    def _made_by(self, stage: str, wildcards: dict[str, str], outputs: dict[str, tuple[Path, str]]) -> None:
+        """Writes files with the sidecars that the stage would have written."""
+        settings: Settings = stage_settings(self.study, stage, wildcards)
+        paths: dict[str, Path] = {name: path for name, (path, _) in outputs.items()}
+        libraries = tuple(library for library in STAGES[stage].libraries if library != "torch")
+        with produce(
+            stage, inputs={}, outputs=paths, settings=settings, code="0" * 16, libraries=libraries
+        ) as temporary:
+            for name, (_, text) in outputs.items():
+                write_text(temporary[name], text)
+
+
+def _detokenised(line: str) -> str:
+    return line.replace(" .", ".").replace(" ,", ",")
+
+
+def build(folder: Path, **choices: Any) -> InventedStudy:
+    """A whole invented study below a folder."""
+    invented = InventedStudy(study_of(**choices))
+    with contextlib.chdir(folder):
+        invented.build()
+    return invented
