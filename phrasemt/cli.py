@@ -56,6 +56,9 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         return 130
+    except Exception:
+        log.exception("phrasemt %s: a mistake in phrasemt, not of yours; please report it", options.verb)
+        return 1
     return 0
 
 

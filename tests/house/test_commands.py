@@ -1,0 +1,86 @@
+"""The commands that the README promises, the versions they install, and what must stay out of the repository."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^\s#]+)", re.MULTILINE)
+
+
+def _pins(repository: Path) -> dict[str, str]:
+    found = PIN.findall((repository / "constraints.txt").read_text())
+    assert len({name for name, _ in found}) == len(found), "a package stands twice in constraints.txt"
+    return dict(found)
+
+
+def _direct(repository: Path) -> list[str]:
+    project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
+    return [*project["dependencies"], *(name for extra in project["optional-dependencies"].values() for name in extra)]
+
+
+def _targets(repository: Path) -> list[str]:
+    return re.findall(r"^([a-z-]+):", (repository / "Makefile").read_text(), flags=re.MULTILINE)
+
+
+def test_every_direct_dependency_is_pinned_with_a_reason(repository: Path) -> None:
+    text, pins = (repository / "constraints.txt").read_text(), _pins(repository)
+    for name in _direct(repository):
+        assert name in pins, f"constraints.txt does not pin {name}"
+        line = next(line for line in text.splitlines() if line.startswith(f"{name}=="))
+        assert "  # " in line, f"constraints.txt does not say why {name} is there"
+
+
+def test_environments_have_the_versions_of_the_constraints(repository: Path) -> None:
+    pins = _pins(repository)
+    for path in sorted((repository / "envs").glob("*.yaml")):
+        packages = yaml.safe_load(path.read_text())["dependencies"][-1]["pip"]
+        assert dict(package.split("==") for package in packages).items() <= pins.items(), path.name
+
+
+def test_the_commands_of_the_readme_are_targets(repository: Path) -> None:
+    readme = (repository / "README.md").read_text()
+    named = re.findall(r"\bmake ([a-z-]+)", readme)
+    assert {"demo", "test"} <= set(named)
+    assert set(named) <= set(_targets(repository))
+
+
+def test_continuous_integration_runs_the_same_commands(repository: Path) -> None:
+    script = (repository / ".ci" / "run").read_text()
+    called = re.findall(r"^make (?:\S+=\S+ )*([a-z-]+)$", script, flags=re.MULTILINE)
+    assert called == ["test", "check"]
+    assert "set -euo pipefail" in script
+    assert (repository / ".ci" / "run").stat().st_mode & 0o111
+
+
+def test_the_schema_is_that_of_the_typed_study(repository: Path) -> None:
+    schema = repository / "workflow" / "schemas" / "study.schema.json"
+    made = subprocess.run(
+        [sys.executable, "-m", "phrasemt", "schema"], cwd=repository, check=True, capture_output=True, text=True
+    ).stdout
+    assert schema.read_text() == made, "the schema is out of date. Next: make schema"
+
+
+@pytest.mark.parametrize("path", ["results/demo/table.md", "resources/multi30k/train.en", "logs/x", ".venv/bin/python"])
+def test_what_a_run_makes_is_ignored_by_git(repository: Path, path: str) -> None:
+    if not (repository / ".git").exists():
+        pytest.skip("not a git checkout")
+    assert subprocess.run(["git", "check-ignore", "-q", path], cwd=repository, check=False).returncode == 0
+
+
+def test_profiles_hold_the_machine_and_nothing_of_the_study(repository: Path) -> None:
+    assert not (repository / "profiles" / "default").exists(), "Snakemake would lay it over every other profile"
+    explained = (repository / "profiles" / "README.md").read_text()
+    for key in yaml.safe_load((repository / "profiles" / "local" / "profile.yaml").read_text()):
+        assert f"`{key}" in explained, f"profiles/README.md does not explain {key}"
+    for path in (repository / "profiles" / "local" / "profile.yaml", repository / "slurm" / "profile.yaml"):
+        profile = yaml.safe_load(path.read_text())
+        assert not {"config", "configfile"} & profile.keys()
+        assert profile["rerun-triggers"] == ["mtime", "params", "input"]
+        assert profile["rerun-incomplete"] is True

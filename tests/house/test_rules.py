@@ -1,0 +1,76 @@
+"""One name everywhere: a stage is a row of the table, a rule, a subcommand, and a function of the same signature."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from phrasemt.stages import STAGES, Stage
+
+
+def _rules(repository: Path) -> dict[str, str]:
+    """The text of each rule, by name."""
+    text = "\n".join(path.read_text() for path in sorted((repository / "rules").glob("*.smk")))
+    parts = re.split(r"^rule (\w+):$", text, flags=re.MULTILINE)[1:]
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+def _flag(name: str) -> str:
+    return "--" + name.rstrip("*").replace("_", "-")
+
+
+def test_every_stage_is_a_rule_and_every_rule_a_stage(repository: Path) -> None:
+    assert sorted(_rules(repository)) == sorted(STAGES)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_rule_is_one_call_of_its_stage_with_all_its_flags(repository: Path, stage: str) -> None:
+    row, rule = STAGES[stage], _rules(repository)[stage]
+    command = re.findall(r'^        "(.*)"$', rule.split("    shell:\n")[1], flags=re.MULTILINE)
+    names = [*row.inputs, *row.outputs, *row.folders, "settings", "cores", "log"]
+    assert command[0] == f"python -m phrasemt {stage}"
+    assert [line.split()[0] for line in command[1:]] == [_flag(name) for name in names], "one flag per line, in order"
+    assert all(line.startswith(" ") for line in command[1:])
+    assert "{params.settings:q}" in rule
+    assert f'flow.settings("{stage}")' in rule
+    assert f'flow.code("{stage}")' in rule
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_rule_has_what_a_rule_has(repository: Path, stage: str) -> None:
+    rule = _rules(repository)[stage]
+    directives = re.findall(r"^    (\w+):", rule, flags=re.MULTILINE)
+    assert {"output", "params", "log", "benchmark", "conda", "threads", "message", "shell"} <= set(directives)
+    assert not {"run", "script", "resources"} & set(directives), "resources belong to the profiles"
+    assert "lambda" not in rule
+    assert f"<logs>/{stage}" in rule
+    assert f"<benchmarks>/{stage}" in rule
+    assert "temp(" not in rule
+
+
+@pytest.mark.parametrize(("name", "stage"), STAGES.items())
+def test_the_function_of_a_stage_has_its_signature(repository: Path, name: str, stage: Stage) -> None:
+    tree = ast.parse((repository / Path(*stage.module.split("."))).with_suffix(".py").read_text())
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name]
+    assert len(functions) == 1, f"{stage.module} has no function {name}"
+    arguments = functions[0].args
+    expected = {"settings", "cores", *(entry.rstrip("*") for entry in (*stage.inputs, *stage.outputs, *stage.folders))}
+    assert not arguments.args, "all arguments are passed by name"
+    assert {argument.arg for argument in arguments.kwonlyargs} == expected
+
+
+def test_the_snakefile_is_a_contents_page(repository: Path) -> None:
+    lines = (repository / "workflow" / "Snakefile").read_text().splitlines()
+    assert len(lines) <= 60
+    assert not [line for line in lines if re.match(r"\s*(def|for|if|while|lambda)\b", line)]
+    included = [line for line in lines if line.startswith("include:")]
+    assert len(included) == len(list((repository / "rules").glob("*.smk")))
+
+
+def test_no_python_in_the_rules(repository: Path) -> None:
+    for path in (repository / "rules").glob("*.smk"):
+        found = [line for line in path.read_text().splitlines() if re.match(r"\s*(def|for|if|import|from)\b", line)]
+        assert not found, f"{path.name}: {found}"

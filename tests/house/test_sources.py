@@ -1,0 +1,66 @@
+"""What every source file keeps: a docstring, a readable length, its layer, and no torch where none is needed."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from phrasemt.stages import STAGES
+
+MOST_LINES = 600
+# The command line asks these of a stage before it does anything; they must not wait for torch (about two seconds).
+WITHOUT_TORCH = ["phrasemt.cli", "phrasemt.flow", "phrasemt.stages", "phrasemt.config", "phrasemt.study"]
+
+
+def _sources(repository: Path) -> list[Path]:
+    return sorted([*(repository / "phrasemt").rglob("*.py"), *(repository / "tests").rglob("*.py")])
+
+
+def test_every_file_says_what_it_is(repository: Path) -> None:
+    silent = [
+        str(path.relative_to(repository))
+        for path in _sources(repository)
+        if path.read_text().strip() and ast.get_docstring(ast.parse(path.read_text())) is None
+    ]
+    assert not silent, f"no module docstring: {silent}"
+
+
+def test_no_file_is_too_long(repository: Path) -> None:
+    lengths = {path.relative_to(repository): len(path.read_text().splitlines()) for path in _sources(repository)}
+    assert not {str(path): length for path, length in lengths.items() if length >= MOST_LINES}
+
+
+def test_imports_go_downward_only(repository: Path) -> None:
+    linter = Path(sys.executable).with_name("lint-imports")
+    done = subprocess.run([linter, "--no-cache"], cwd=repository, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-3000:]
+
+
+@pytest.mark.parametrize("module", WITHOUT_TORCH)
+def test_no_torch_before_it_is_needed(module: str) -> None:
+    code = f"import sys, {module}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_help_needs_no_torch() -> None:
+    code = (
+        "import sys\n"
+        "from phrasemt.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "sys.exit('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert done.returncode == 0
+    assert all(stage in done.stdout for stage in STAGES)
+
+
+def test_text_stages_never_reach_torch() -> None:
+    folders = ("corpus", "text", "syntax", "scoring", "paper")
+    modules = sorted({stage.module for stage in STAGES.values() if stage.module.split(".")[1] in folders})
+    code = f"import sys, {', '.join(modules)}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
