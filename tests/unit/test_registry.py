@@ -119,6 +119,7 @@ def entry(**changes: object) -> dict[str, object]:
     return {**whole, "parts": {"all": {"lines": 3, "sides": sides}}, **changes}
 
 
+COLUMN_OF_LINES = {"file": "a.zip", "member": "m", "column": 1}
 FILE = {"name": "a.zip", "url": "http://host/a.zip", "md5": "0" * 32}
 
 
@@ -133,7 +134,7 @@ FILE = {"name": "a.zip", "url": "http://host/a.zip", "md5": "0" * 32}
         ({"parts": {"all": {"sides": {"en": {"file": "a.zip", "member": "en"}}}}}, "at least 2 items"),
         ({"parts": {"all": {"sides": {"en": {"file": "a.zip"}, "de": {"file": "a.zip"}}}}}, "archive needs one"),
         (
-            {"parts": {"all": {"sides": dict.fromkeys(("en", "de"), {"file": "a.zip", "member": "m", "column": 1})}}},
+            {"parts": {"all": {"sides": {"en": COLUMN_OF_LINES, "de": COLUMN_OF_LINES}}}},
             "a column belongs to the format tsv",
         ),
     ],

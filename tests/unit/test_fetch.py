@@ -1,0 +1,334 @@
+"""Fetching against a server on this machine that misbehaves as told."""
+
+from __future__ import annotations
+
+import hashlib
+import http.server
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from phrasemt.config import CorpusFileSettings
+from phrasemt.corpus import fetch, registry
+from phrasemt.corpus.fetch import fetch_corpus
+from phrasemt.corpus.registry import Corpus
+from phrasemt.errors import DataError, DownloadError
+
+DATA = b"".join(b"line %d of the corpus\n" % number for number in range(40_000))  # several blocks
+OTHER_WAYS = (
+    "put the file into a mirror folder as <corpus>/corpus.txt and name the folder in PHRASEMT_MIRROR, or use text "
+    "files of your own (source: and target: in the study)"
+)
+Handler = http.server.BaseHTTPRequestHandler
+Answer = Callable[[Handler], None]
+
+
+def send(
+    data: bytes, *, status: int = 200, announced: int | None = None, type: str = "application/octet-stream"
+) -> Answer:
+    """Sends these bytes; `announced` bytes were promised, none when it is negative."""
+
+    def answer(handler: Handler) -> None:
+        handler.send_response(status)
+        handler.send_header("Content-Type", type)
+        length = len(data) if announced is None else announced
+        if length >= 0:
+            handler.send_header("Content-Length", str(length))
+        handler.end_headers()
+        handler.wfile.write(data)
+
+    return answer
+
+
+def serve(handler: Handler) -> None:
+    """A well-behaved server with ranges."""
+    start = int(handler.headers.get("Range", "bytes=0-").removeprefix("bytes=").removesuffix("-"))
+    if start >= len(DATA):
+        send(b"", status=416)(handler)
+    else:
+        send(DATA[start:], status=206 if start else 200)(handler)
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """Gives the answers of `script` one after the other, then behaves well; remembers what was asked for."""
+
+    def __init__(self) -> None:
+        self.script: list[Answer] = []
+        self.ranges: list[str | None] = []
+        super().__init__(("127.0.0.1", 0), self._handler())
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/data/corpus.txt"
+
+    @staticmethod
+    def _handler() -> type[Handler]:
+        class Scripted(Handler):
+            server: Server
+
+            def do_GET(self) -> None:
+                self.server.ranges.append(self.headers.get("Range"))
+                (self.server.script.pop(0) if self.server.script else serve)(self)
+
+            def log_message(self, *arguments: object) -> None:
+                pass
+
+        return Scripted
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The pauses that would have been made."""
+    made: list[float] = []
+    monkeypatch.setattr(fetch.time, "sleep", made.append)
+    return made
+
+
+@pytest.fixture
+def register(monkeypatch: pytest.MonkeyPatch, server: Server) -> Callable[..., None]:
+    """Makes the registry hold one corpus with one file, as the test describes it."""
+    monkeypatch.delenv("PHRASEMT_MIRROR", raising=False)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+
+    def make(**changes: object) -> None:
+        file = {
+            "name": "corpus.txt",
+            "url": server.url,
+            "bytes": len(DATA),
+            "sha256": hashlib.sha256(DATA).hexdigest(),
+            **changes,
+        }
+        sides = {"en": {"file": "corpus.txt"}, "de": {"file": "corpus.txt"}}
+        entry = {"id": "tiny", "description": "d", "terms": "t", "citation": "c"}
+        corpus = Corpus.model_validate({**entry, "files": [file], "parts": {"all": {"sides": sides}}})
+        monkeypatch.setattr(registry, "load_registry", lambda: {"tiny": corpus})
+
+    make()
+    return make
+
+
+@pytest.fixture
+def fetch_it(tmp_path: Path, register: object, pauses: object) -> Callable[[], bytes]:
+    """Fetches as the command line does, to a temporary name that is deleted when that fails."""
+
+    def run() -> bytes:
+        temporary = tmp_path / ".corpus.txt.1.part"
+        try:
+            fetch_corpus(settings=CorpusFileSettings(corpus="tiny", file="corpus.txt"), cores=1, file=temporary)
+            return temporary.read_bytes()
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    return run
+
+
+Fetch = Callable[[], bytes]
+
+
+def test_a_good_server(server: Server, fetch_it: Fetch, tmp_path: Path) -> None:
+    assert fetch_it() == DATA
+    assert server.ranges == [None]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("size", [None, len(DATA)])
+def test_a_cut_connection_is_resumed(
+    server: Server, fetch_it: Fetch, register: Callable[..., None], pauses: list[float], size: int | None
+) -> None:
+    register(bytes=size)
+    server.script = [send(DATA[:300_000], announced=len(DATA))]
+    assert fetch_it() == DATA
+    assert server.ranges == [None, "bytes=300000-"]
+    assert pauses == [1.0]
+
+
+def test_a_server_without_ranges_starts_again(server: Server, fetch_it: Fetch) -> None:
+    server.script = [send(DATA[:300_000], announced=len(DATA)), send(DATA)]
+    assert fetch_it() == DATA
+    assert server.ranges == [None, "bytes=300000-"]
+
+
+def test_progress_earns_further_attempts(server: Server, fetch_it: Fetch, pauses: list[float]) -> None:
+    steps = range(0, 600_000, 100_000)
+    server.script = [
+        send(DATA[start : start + 100_000], announced=len(DATA) - start, status=206 if start else 200)
+        for start in steps
+    ]
+    assert fetch_it() == DATA
+    assert server.ranges == [None, *(f"bytes={start + 100_000}-" for start in steps)]
+    assert pauses == [1.0] * 6
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_errors_that_may_pass_are_tried_again(
+    server: Server, fetch_it: Fetch, pauses: list[float], status: int
+) -> None:
+    server.script = [send(b"busy", status=status)] * 3
+    assert fetch_it() == DATA
+    assert pauses == [1.0, 5.0, 25.0]
+
+
+def test_bytes_are_kept_for_the_next_run(server: Server, fetch_it: Fetch, tmp_path: Path) -> None:
+    server.script = [send(DATA[:300_000], announced=len(DATA)), *[send(b"", status=503)] * 4]
+    with pytest.raises(DownloadError) as raised:
+        fetch_it()
+    assert str(raised.value) == (
+        f"{server.url}: the download failed again and again (expected {len(DATA)} bytes, found HTTP 503 Service "
+        f"Unavailable). Next: run again, which goes on after the 300000 bytes that are there, or {OTHER_WAYS}"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == [".corpus.txt.partial"]
+    assert fetch_it() == DATA
+    assert server.ranges[-1] == "bytes=300000-"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_complete_partial_file_needs_no_server(server: Server, fetch_it: Fetch, tmp_path: Path) -> None:
+    (tmp_path / ".corpus.txt.partial").write_bytes(DATA)
+    assert fetch_it() == DATA
+    assert server.ranges == []
+
+
+@pytest.mark.parametrize("kept", [b"x" * 1000, DATA + b"x", b"y" * len(DATA)])
+def test_partial_bytes_of_another_file_are_dropped(
+    server: Server, fetch_it: Fetch, tmp_path: Path, kept: bytes
+) -> None:
+    (tmp_path / ".corpus.txt.partial").write_bytes(kept)
+    assert fetch_it() == DATA
+    assert server.ranges[-1] is None
+
+
+def test_no_server(server: Server, fetch_it: Fetch, register: Callable[..., None], pauses: list[float]) -> None:
+    register(url="http://127.0.0.1:1/corpus.txt")
+    with pytest.raises(DownloadError, match=r"failed again and again .* no connection: .*refused"):
+        fetch_it()
+    assert pauses == [1.0, 5.0, 25.0]
+
+
+WRONG = b"#" * len(DATA)
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (
+            send(WRONG),
+            f"the file has the wrong checksum (expected sha256 {hashlib.sha256(DATA).hexdigest()}, "
+            f"found {hashlib.sha256(WRONG).hexdigest()})",
+        ),
+        (
+            send(DATA[:-100]),
+            f"the file at the source has another size than in the registry (expected {len(DATA)} bytes, "
+            f"found {len(DATA) - 100} bytes)",
+        ),
+        (send(DATA + b"more", announced=-1), f"the file has the wrong size (expected {len(DATA)} bytes, "
+            f"found {len(DATA) + 4} bytes)"),
+        (send(b"gone", status=404), "the server does not give the file (found HTTP 404 Not Found)"),
+        (
+            send(b"<html>Please log in</html>", type="text/html; charset=utf-8"),
+            "the server sent a web page instead of the file (a log-in, an error or a proxy) (expected corpus.txt, "
+            "found text/html, HTTP 200)",
+        ),
+    ],
+    ids=["checksum", "short", "long", "404", "web page"],
+)  # fmt: skip
+def test_a_wrong_file_is_refused_at_once(
+    server: Server, fetch_it: Fetch, pauses: list[float], tmp_path: Path, answer: Answer, message: str
+) -> None:
+    server.script = [answer]
+    with pytest.raises(DownloadError) as raised:
+        fetch_it()
+    assert str(raised.value) == f"{server.url}: {message}. Next: {OTHER_WAYS}"
+    assert (pauses, len(server.ranges), list(tmp_path.iterdir())) == ([], 1, [])
+
+
+def test_md5_where_nothing_better_is_known(server: Server, fetch_it: Fetch, register: Callable[..., None]) -> None:
+    register(sha256=None, md5=hashlib.md5(DATA).hexdigest())
+    assert fetch_it() == DATA
+    register(sha256=None, md5="0" * 32)
+    with pytest.raises(DownloadError, match=r"wrong checksum \(expected md5 00000000000000000000000000000000, found"):
+        fetch_it()
+
+
+def test_a_file_without_checksum_is_reported(
+    fetch_it: Fetch, register: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    register(sha256=None, bytes=None, unverified="the source changes every week")
+    assert fetch_it() == DATA
+    assert f"has no checksum (the source changes every week): sha256 {hashlib.sha256(DATA).hexdigest()}" in caplog.text
+
+
+def test_progress_messages(fetch_it: Fetch, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(fetch, "PROGRESS_EVERY", 0.0)
+    caplog.set_level("INFO", logger="phrasemt")
+    assert fetch_it() == DATA
+    assert f"fetch_corpus: corpus.txt: 0.3 of {len(DATA) / 1e6:.1f} MB" in caplog.text
+
+
+def test_unknown_corpus_and_file(tmp_path: Path) -> None:
+    for corpus, file in (("multi30", "train.en.gz"), ("multi30k", "train.xx.gz")):
+        with pytest.raises(DataError, match="did you mean"):
+            fetch_corpus(settings=CorpusFileSettings(corpus=corpus, file=file), cores=1, file=tmp_path / "file")
+    assert list(tmp_path.iterdir()) == []
+
+
+# -------------------------------------------------------------------------------------------------------------- mirror
+
+
+@pytest.fixture
+def mirror(tmp_path_factory: pytest.TempPathFactory, register: object, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path_factory.mktemp("mirror")
+    (folder / "tiny").mkdir()
+    monkeypatch.setenv("PHRASEMT_MIRROR", str(folder))
+    return folder
+
+
+def test_mirror(server: Server, fetch_it: Fetch, mirror: Path) -> None:
+    (mirror / "tiny" / "corpus.txt").write_bytes(DATA)
+    assert fetch_it() == DATA
+    assert server.ranges == []
+
+
+def test_mirror_without_the_file(
+    server: Server, fetch_it: Fetch, mirror: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="phrasemt")
+    assert fetch_it() == DATA
+    assert server.ranges == [None]
+    assert f"the mirror has no {mirror / 'tiny' / 'corpus.txt'}, so it comes from {server.url}" in caplog.text
+
+
+def test_mirror_with_a_wrong_file(server: Server, fetch_it: Fetch, mirror: Path, tmp_path: Path) -> None:
+    path = mirror / "tiny" / "corpus.txt"
+    path.write_bytes(DATA[:-1])
+    with pytest.raises(DownloadError) as raised:
+        fetch_it()
+    assert str(raised.value) == (
+        f"{path}: the file has the wrong size (expected {len(DATA)} bytes, found {len(DATA) - 1} bytes). "
+        "Next: replace it in the mirror by the registered file (`phrasemt corpora ID`)"
+    )
+    path.write_bytes(WRONG)
+    with pytest.raises(DownloadError, match="wrong checksum"):
+        fetch_it()
+    assert (server.ranges, list(tmp_path.iterdir())) == ([], [])
+
+
+def test_mirror_that_is_no_folder(fetch_it: Fetch, mirror: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PHRASEMT_MIRROR", str(mirror / "none"))
+    with pytest.raises(DownloadError) as raised:
+        fetch_it()
+    assert str(raised.value) == (
+        f"PHRASEMT_MIRROR: the mirror is not a folder (found '{mirror / 'none'}'). "
+        "Next: correct PHRASEMT_MIRROR or unset it"
+    )
