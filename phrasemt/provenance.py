@@ -13,6 +13,7 @@ import hashlib
 import importlib.metadata
 import json
 import platform
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -151,8 +152,11 @@ def produce(
     """
     for path in outputs.values():
         path.parent.mkdir(parents=True, exist_ok=True)
-        for leftover in path.parent.glob(f".{path.name}.*.part"):
-            leftover.unlink(missing_ok=True)
+        # Twice temporary: a stage may write its (temporary) output atomically itself.
+        leftover = re.compile(rf"\.+{re.escape(path.name)}(\.meta\.json)?(\.\d+\.part)+")
+        for entry in path.parent.iterdir():
+            if leftover.fullmatch(entry.name):
+                entry.unlink(missing_ok=True)
     temporary = {name: temporary_beside(path) for name, path in outputs.items()}
     try:
         yield temporary

@@ -128,10 +128,11 @@ class _Tokenizer(MosesTokenizer):  # type: ignore[misc]
     def handles_nonbreaking_prefixes(self, text: str) -> str:
         """Split a full stop off a token, unless the token is an abbreviation or the next one begins in lower case."""
         tokens = text.split()
-        for position, (token, next_token) in enumerate(zip(tokens, [*tokens[1:], ""], strict=True)):
+        for position, token in enumerate(tokens):
             if token[-1] != "." or token == ".":
                 continue
             prefix = token[:-1]
+            next_token = tokens[position + 1] if position + 1 < len(tokens) else ""
             if not (
                 ("." in prefix and not self._letters.isdisjoint(prefix))
                 or prefix in self._prefixes

@@ -97,9 +97,8 @@ class Vocabulary:
                 raise _damaged(path, number, "a subword is given twice", expected=None, found=line)
             subwords[subword] = None
         if len(subwords) < len(SPECIAL_TOKENS):
-            raise _damaged(
-                path, len(subwords) + 1, "a special symbol is missing", expected=SPECIAL_TOKENS[len(subwords)], found=""
-            )
+            expected = f"{SPECIAL_TOKENS[len(subwords)]}\t0"
+            raise _damaged(path, len(subwords) + 1, "a special symbol is missing", expected=repr(expected), found="")
         return cls(list(subwords), digest=digest_file(path))
 
     def __len__(self) -> int:

@@ -1,0 +1,223 @@
+"""The stages from text to examples as a user runs them: output, messages, exit codes, and what is left behind."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from phrasemt.batching.example import Examples
+from phrasemt.cli import main
+from phrasemt.errors import MismatchError
+from phrasemt.text.subwords import join_subwords
+from phrasemt.text.vocab import Vocabulary
+
+SOURCE = "A man isn't here.\nTwo dogs run, fast.\n\nA dog is here.\n"
+TARGET = "Ein Mann ist nicht hier.\nZwei Hunde laufen schnell.\n\nEin Hund ist hier.\n"
+SIDES = {"source": "en", "target": "de"}
+TOKENIZE = {language: {"language": language, "aggressive_dash": False} for language in SIDES.values()}
+
+
+def stage(name: str, settings: dict[str, object], **paths: Path | int) -> list[str]:
+    flags = [text for flag, value in paths.items() for text in (f"--{flag.replace('_', '-')}", str(value))]
+    return [name, *flags, "--settings", json.dumps(settings)]
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+@pytest.fixture
+def prepared(tmp_path: Path) -> Path:
+    """A folder after all stages up to build_vocabulary."""
+    (tmp_path / "text.en").write_text(SOURCE)
+    (tmp_path / "text.de").write_text(TARGET)
+    (tmp_path / "rows").write_text("0\n2\n3\n7\n")
+    at = tmp_path.joinpath
+    for language, settings in TOKENIZE.items():
+        assert main(stage("tokenize_text", settings, text=at(f"text.{language}"), tokens=at(f"tokens.{language}"))) == 0
+    learn = {"source": at("tokens.en"), "target": at("tokens.de"), "codes": at("codes")}
+    counts = {"source_counts": at("counts.en"), "target_counts": at("counts.de")}
+    assert main(stage("learn_subwords", {"merges": 20}, **learn, **counts)) == 0
+    for language in TOKENIZE:
+        inputs = {"tokens": at(f"tokens.{language}"), "codes": at("codes"), "counts": at(f"counts.{language}")}
+        subwords = at(f"subwords.{language}")
+        assert main(stage("apply_subwords", {"vocabulary_threshold": 2}, **inputs, subwords=subwords)) == 0
+    sides = {"source": at("subwords.en"), "target": at("subwords.de")}
+    vocabularies = {"source_vocabulary": at("vocabulary.en.tsv"), "target_vocabulary": at("vocabulary.de.tsv")}
+    assert main(stage("build_vocabulary", {"shared": False}, **sides, **vocabularies)) == 0
+    return tmp_path
+
+
+def pack(folder: Path, **changed: Path | int) -> list[str]:
+    paths: dict[str, Path | int] = {
+        "rows": folder / "rows",
+        "source": folder / "subwords.en",
+        "target": folder / "subwords.de",
+        "source_vocabulary": folder / "vocabulary.en.tsv",
+        "target_vocabulary": folder / "vocabulary.de.tsv",
+        "examples": folder / "examples.arrow",
+    }
+    return stage("pack_examples", {}, **{**paths, **changed})
+
+
+def test_from_text_to_examples(prepared, capsys):
+    assert main(pack(prepared)) == 0
+    assert (prepared / "tokens.en").read_text() == (
+        "A man isn &apos;t here .\nTwo dogs run , fast .\n\nA dog is here .\n"
+    )
+    examples = Examples.open(prepared / "examples.arrow")
+    words = [Vocabulary.from_file(prepared / f"vocabulary.{language}.tsv") for language in ("en", "de")]
+    examples.check_vocabularies(*words)
+    assert examples.rows.tolist() == [0, 2, 3, 7]
+    sides = ([examples.source(pair) for pair in range(4)], [examples.target(pair) for pair in range(4)])
+    for language, side, vocabulary in zip(("en", "de"), sides, words, strict=True):
+        lines = [join_subwords(" ".join(vocabulary.tokens(ids))) for ids in side]
+        assert lines == (prepared / f"tokens.{language}").read_text().split("\n")[:-1]
+    assert capsys.readouterr().err.splitlines() == [
+        "pack_examples: 4 pairs, 38 source subwords (0.00% unknown), 38 target subwords (0.00% unknown)"
+    ]
+    assert "examples.arrow.meta.json" in names(prepared)
+    assert not [name for name in names(prepared) if name.endswith(".part")]
+
+
+def test_same_bytes_again_and_for_every_number_of_cores(prepared):
+    assert main(pack(prepared)) == 0
+    first = (prepared / "examples.arrow").read_bytes(), (prepared / "examples.arrow.meta.json").read_bytes()
+    assert main(pack(prepared, cores=2)) == 0
+    assert first == ((prepared / "examples.arrow").read_bytes(), (prepared / "examples.arrow.meta.json").read_bytes())
+
+
+def test_a_missing_line_leaves_nothing(prepared, capsys):
+    target = prepared / "subwords.de"
+    target.write_text(target.read_text().split("\n", 1)[1])
+    before = names(prepared)
+    assert main(pack(prepared)) == 2
+    paths = ", ".join(str(prepared / name) for name in ("rows", "subwords.en", "subwords.de"))
+    assert capsys.readouterr().err == (
+        f"phrasemt pack_examples: error: {paths}: the sides of a parallel text have unequal numbers of lines "
+        "(expected the same number of lines in each file, found 4 and 4 and 3). "
+        "Next: restore the line that is missing; phrasemt never cuts the longer side\n"
+    )
+    assert names(prepared) == before
+
+
+def test_a_vocabulary_of_another_data_set_leaves_nothing(prepared, capsys):
+    other = prepared / "vocabulary.other.tsv"
+    other.write_text("<pad>\t0\n<s>\t0\n</s>\t0\n<unk>\t0\nhello\t3\n")
+    before = names(prepared)
+    assert main(pack(prepared, source_vocabulary=other)) == 2
+    assert capsys.readouterr().err == (
+        f"phrasemt pack_examples: error: {prepared}/subwords.en: most subwords are not in the vocabulary {other} "
+        "(expected few unknown subwords, found 100.0%). "
+        "Next: use the vocabulary built from this data set's training text, of the same side\n"
+    )
+    assert names(prepared) == before
+    assert main(pack(prepared)) == 0
+    source, target = (Vocabulary.from_file(path) for path in (other, prepared / "vocabulary.de.tsv"))
+    with pytest.raises(MismatchError, match="examples were packed with another source vocabulary"):
+        Examples.open(prepared / "examples.arrow").check_vocabularies(source, target)
+
+
+def test_damaged_examples_are_named(prepared, capsys):
+    assert main(pack(prepared)) == 0
+    examples = prepared / "examples.arrow"
+    examples.write_bytes(examples.read_bytes()[:-20])
+    before = names(prepared)
+    settings = {"model": {"family": "transformer"}, "training": {}, "seed": 1, "target_language": "de"}
+    inputs = {"train": examples, "dev": examples, "dev_reference": prepared / "tokens.de"}
+    vocabularies = {f"{side}_vocabulary": prepared / f"vocabulary.{language}.tsv" for side, language in SIDES.items()}
+    outputs = {"record": prepared / "training.json", "state": prepared / "state"}
+    capsys.readouterr()
+    assert main(stage("train_model", settings, **inputs, **vocabularies, **outputs)) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"phrasemt train_model: error: {examples}: not a whole example store (found ")
+    assert line.endswith("). Next: delete it and run again")
+    assert names(prepared) == before
+
+
+def test_a_damaged_vocabulary_leaves_the_old_examples(prepared, capsys):
+    assert main(pack(prepared)) == 0
+    old = (prepared / "examples.arrow").read_bytes()
+    vocabulary = prepared / "vocabulary.de.tsv"
+    vocabulary.write_text(vocabulary.read_text().replace("<s>\t0\n", ""))
+    capsys.readouterr()
+    assert main(pack(prepared)) == 2
+    assert capsys.readouterr().err == (
+        f"phrasemt pack_examples: error: {vocabulary}, line 2: a special symbol is missing "
+        r"(expected '<s>\t0', found '</s>\t0'). Next: delete the file and run build_vocabulary again"
+        "\n"
+    )
+    assert (prepared / "examples.arrow").read_bytes() == old
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"language": "tlh", "aggressive_dash": False},
+            "language 'tlh': Moses has no rules for this language (expected one of as, bn, ca, ",
+        ),
+        ({"language": "en"}, "--settings: bad settings: aggressive_dash: Field required. Next: see "),
+    ],
+)
+def test_bad_settings_leave_nothing(settings, message, tmp_path, capsys):
+    (tmp_path / "text").write_text("A\n")
+    assert main(stage("tokenize_text", settings, text=tmp_path / "text", tokens=tmp_path / "tokens")) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"phrasemt tokenize_text: error: {message}")
+    assert names(tmp_path) == {"text"}
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_text_that_is_not_utf8_leaves_nothing(cores, tmp_path, capsys):
+    (tmp_path / "text").write_bytes(b"A\n" * 5000 + b"caf\xe9 au lait\n" + b"B\n" * 20_000)
+    command = stage("tokenize_text", TOKENIZE["en"], text=tmp_path / "text", tokens=tmp_path / "tokens", cores=cores)
+    assert main(command) == 2
+    assert capsys.readouterr().err == (
+        f"phrasemt tokenize_text: error: {tmp_path}/text, line 5001, byte 4: not UTF-8 (expected UTF-8 text, "
+        "found bytes e9 20 61 75). Next: convert the file to UTF-8 (iconv) or remove the line on both sides\n"
+    )
+    assert names(tmp_path) == {"text"}
+
+
+def kill_while_writing(command: list[str], folder: Path) -> None:
+    """Run a stage and kill it as soon as it has written something."""
+    process = subprocess.Popen([sys.executable, "-m", "phrasemt", *command])
+    deadline = time.monotonic() + 60
+    while not any(path.stat().st_size for path in folder.glob(".*.part")):
+        assert process.poll() is None, "ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+    process.kill()
+    assert process.wait() == -9
+
+
+def test_a_killed_tokenizer_runs_again(tmp_path):
+    (tmp_path / "text").write_text(SOURCE * 15_000)
+    command = stage("tokenize_text", TOKENIZE["en"], text=tmp_path / "text", tokens=tmp_path / "tokens")
+    kill_while_writing([*command, "--cores", "2"], tmp_path)
+    assert "tokens" not in names(tmp_path)
+    assert main(command) == 0
+    assert names(tmp_path) == {"text", "tokens", "tokens.meta.json"}
+    tokens = "A man isn &apos;t here .\nTwo dogs run , fast .\n\nA dog is here .\n"
+    assert (tmp_path / "tokens").read_text() == tokens * 15_000
+
+
+def test_a_killed_packer_runs_again(prepared):
+    pairs = 200_000
+    (prepared / "rows").write_text("".join(f"{row}\n" for row in range(pairs)))
+    for language in ("en", "de"):
+        subwords = prepared / f"subwords.{language}"
+        subwords.write_text(subwords.read_text() * (pairs // 4))
+    assert main(pack(prepared, examples=prepared / "undisturbed")) == 0
+    before = names(prepared)
+    kill_while_writing(pack(prepared), prepared)
+    assert "examples.arrow" not in names(prepared)
+    assert main(pack(prepared)) == 0
+    assert names(prepared) == before | {"examples.arrow", "examples.arrow.meta.json"}
+    assert (prepared / "examples.arrow").read_bytes() == (prepared / "undisturbed").read_bytes()

@@ -1,0 +1,287 @@
+"""Witness: a plain dictionary look-up, line by line; pyarrow as the reader of the files."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from phrasemt.batching import pack
+from phrasemt.batching.example import Examples
+from phrasemt.batching.pack import pack_examples
+from phrasemt.config import PackSettings
+from phrasemt.errors import DamagedFileError, DataError, MismatchError
+from phrasemt.text.vocab import Vocabulary
+
+SPECIAL = "<pad>\t0\n<s>\t0\n</s>\t0\n<unk>\t0\n"
+IDS = {"source": {"a": 4, "b@@": 5, "c": 6}, "target": {"x": 4, "y": 5}}
+
+
+class Folder:
+    """The inputs of the stage, and the stage on them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.examples = path / "examples.arrow"
+        for side, ids in IDS.items():
+            self.write(f"{side}.tsv", SPECIAL + "".join(f"{subword}\t9\n" for subword in ids))
+
+    def write(self, name: str, text: str) -> None:
+        (self.path / name).write_text(text, encoding="utf-8", newline="\n")
+
+    def pack(self, rows: str, source: str, target: str, *, cores: int = 1, examples: Path | None = None) -> Examples:
+        for name, text in (("rows", rows), ("source", source), ("target", target)):
+            self.write(name, text)
+        pack_examples(
+            settings=PackSettings(),
+            cores=cores,
+            rows=self.path / "rows",
+            source=self.path / "source",
+            target=self.path / "target",
+            source_vocabulary=self.path / "source.tsv",
+            target_vocabulary=self.path / "target.tsv",
+            examples=examples or self.examples,
+        )
+        return Examples.open(examples or self.examples)
+
+    def pack_lines(self, pairs: list[tuple[list[str], list[str]]], **options: object) -> Examples:
+        source, target = ("".join(" ".join(pair[side]) + "\n" for pair in pairs) for side in (0, 1))
+        return self.pack("".join(f"{3 * number}\n" for number in range(len(pairs))), source, target, **options)
+
+    def vocabularies(self) -> tuple[Vocabulary, Vocabulary]:
+        return Vocabulary.from_file(self.path / "source.tsv"), Vocabulary.from_file(self.path / "target.tsv")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+@pytest.fixture
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_batches_small(monkeypatch)
+
+
+def make_batches_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pack, "_PAIRS_PER_CHUNK", 3)
+    monkeypatch.setattr(pack, "_CHUNKS_PER_RECORD_BATCH", 2)
+
+
+def content(examples: Examples) -> list[tuple[list[int], list[int]]]:
+    pairs = range(len(examples))
+    return [(examples.source(pair).tolist(), examples.target(pair).tolist()) for pair in pairs]
+
+
+SUBWORDS = st.lists(
+    st.tuples(
+        st.lists(st.sampled_from(["a", "b@@", "c", "a", "b@@", "c", "?"]), max_size=5),
+        st.lists(st.sampled_from(["x", "y", "x", "y", "</s>"]), max_size=5),
+    ),
+    max_size=30,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(pairs=SUBWORDS)
+def test_ids_are_those_of_the_vocabularies(pairs, tmp_path_factory):
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        make_batches_small(monkeypatch)
+        monkeypatch.setattr(pack, "_MOST_UNKNOWN", 1.0)
+        examples = Folder(tmp_path_factory.mktemp("pack")).pack_lines(pairs)
+    assert content(examples) == [
+        ([IDS["source"].get(subword, 3) for subword in source], [IDS["target"].get(subword, 3) for subword in target])
+        for source, target in pairs
+    ]
+    assert examples.rows.tolist() == list(range(0, 3 * len(pairs), 3))
+    assert examples.source_lengths.tolist() == [len(source) for source, _ in pairs]
+    assert examples.target_lengths.tolist() == [len(target) for _, target in pairs]
+    assert (examples.source_lengths.dtype, examples.rows.dtype) == (np.int32, np.int64)
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_the_file_is_plain_arrow_in_record_batches(folder):
+    folder.pack("2\n5\n7\n8\n9\n10\n12\n", "a c\n\n" + "b@@ c\n" * 5, "x\n" * 7)
+    with pa.ipc.open_file(folder.examples) as reader:
+        assert [reader.get_batch(number).num_rows for number in range(reader.num_record_batches)] == [6, 1]
+        table = reader.read_all()
+    assert str(table.schema.remove_metadata()).split("\n")[:3:2] == ["row: int64", "  child 0, item: int32"]
+    assert table.column("row").to_pylist() == [2, 5, 7, 8, 9, 10, 12]
+    assert table.column("source").to_pylist() == [[4, 6], [], *[[5, 6]] * 5]
+    source, target = folder.vocabularies()
+    description = {"format": 1, "source_vocabulary": source.digest, "target_vocabulary": target.digest}
+    assert json.loads(table.schema.metadata[b"phrasemt"]) == description
+
+
+def test_record_batches_of_65536_rows(folder):
+    pairs = 65_536 + 10
+    folder.pack("".join(f"{row}\n" for row in range(pairs)), "a\n" * pairs, "x y\n" * pairs)
+    with pa.ipc.open_file(folder.examples) as reader:
+        assert [reader.get_batch(number).num_rows for number in range(reader.num_record_batches)] == [65_536, 10]
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_same_file_for_every_number_of_cores(folder):
+    pairs = [(["a", "c"] * (number % 4), ["x"] * (number % 3)) for number in range(50)]
+    folder.pack_lines(pairs, cores=1, examples=folder.path / "one")
+    folder.pack_lines(pairs, cores=3, examples=folder.path / "three")
+    assert (folder.path / "one").read_bytes() == (folder.path / "three").read_bytes()
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_sentences_are_views_of_the_file(folder):
+    examples = folder.pack_lines([(["a", "b@@"], ["x"])] * 8)
+    sentence = examples.source(7)
+    assert not sentence.flags.owndata
+    assert not sentence.flags.writeable
+    assert np.shares_memory(sentence, examples.source(7))
+
+
+def test_positions_outside_are_refused(folder):
+    examples = folder.pack_lines([(["a"], ["x"])])
+    for position in (-1, 1):
+        with pytest.raises(IndexError):
+            examples.source(position)
+
+
+@pytest.mark.parametrize(
+    ("rows", "line"), [("0\n0\n2\n", 2), ("0\n2\n1\n", 3), ("0\nx\n2\n", 2), ("-1\n0\n1\n", 1), ("\n0\n1\n", 1)]
+)
+def test_rows_out_of_order(rows, line, folder):
+    with pytest.raises(DataError) as error:
+        folder.pack(rows, "a\n" * 3, "x\n" * 3)
+    assert str(error.value) == (
+        f"{folder.path}/rows, line {line}: rows must be increasing numbers. Next: run clean_pairs again"
+    )
+
+
+@pytest.mark.parametrize("counts", [(3, 3, 2), (3, 2, 3), (2, 3, 3), (3, 3, 4)])
+def test_files_out_of_step(counts, folder):
+    rows, source, target = counts
+    with pytest.raises(DataError) as error:
+        folder.pack("0\n1\n2\n3\n"[: 2 * rows], "a\n" * source, "x\n" * target)
+    paths = ", ".join(str(folder.path / name) for name in ("rows", "source", "target"))
+    assert str(error.value) == (
+        f"{paths}: the sides of a parallel text have unequal numbers of lines (expected the same number of lines in "
+        f"each file, found {rows} and {source} and {target}). "
+        "Next: restore the line that is missing; phrasemt never cuts the longer side"
+    )
+    assert not folder.examples.exists()
+
+
+def test_vocabulary_of_another_side(folder):
+    with pytest.raises(MismatchError) as error:
+        folder.pack("0\n1\n", "x y\na\n", "x\ny\n")
+    assert str(error.value) == (
+        f"{folder.path}/source: most subwords are not in the vocabulary {folder.path}/source.tsv "
+        "(expected few unknown subwords, found 66.7%). "
+        "Next: use the vocabulary built from this data set's training text, of the same side"
+    )
+
+
+def test_vocabularies_are_compared(folder):
+    examples = folder.pack_lines([(["a"], ["x"])])
+    source, target = folder.vocabularies()
+    examples.check_vocabularies(source, target)
+    with pytest.raises(MismatchError) as error:
+        examples.check_vocabularies(source, source)
+    assert str(error.value) == (
+        f"{folder.examples}: examples were packed with another target vocabulary (expected sha256 "
+        f"{source.digest[:12]}, found sha256 {target.digest[:12]}). "
+        "Next: run pack_examples with the vocabularies of this data set"
+    )
+
+
+def write_store(path: Path, *, source: pa.Array, schema_format: object = 1) -> None:
+    columns = {"row": pa.array([0, 1]), "source": source, "target": pa.array([[4], [5]], pa.list_(pa.int32()))}
+    description = {"format": schema_format, "source_vocabulary": "s", "target_vocabulary": "t"}
+    table = pa.table(columns).replace_schema_metadata({"phrasemt": json.dumps(description)})
+    with pa.ipc.new_file(str(path), table.schema) as writer:
+        writer.write(table)
+
+
+def lists(*sentences: list[int]) -> pa.Array:
+    return pa.array(sentences, pa.list_(pa.int32()))
+
+
+@pytest.mark.parametrize("offsets", [[0, 1, 5], [0, 3, 2], [0, 2, 1], [-1, 1, 2]])
+def test_offsets_are_checked(offsets, tmp_path):
+    path = tmp_path / "examples.arrow"
+    write_store(path, source=lists([4], [5]))
+    good = np.array([0, 1, 2], np.int32).tobytes()
+    assert good in path.read_bytes()
+    path.write_bytes(path.read_bytes().replace(good, np.array(offsets, np.int32).tobytes(), 1))
+    with pytest.raises(DamagedFileError) as error:
+        Examples.open(path)
+    assert str(error.value).startswith(f"{path}: not a whole example store (found In column 1: Invalid: ")
+    assert str(error.value).endswith("). Next: delete it and run again")
+
+
+def test_ids_are_checked(tmp_path):
+    path = tmp_path / "examples.arrow"
+    write_store(path, source=lists([4], [70_000]))
+    Examples.open(path).check_ids(70_001, 6)
+    with pytest.raises(DamagedFileError) as error:
+        Examples.open(path).check_ids(70_000, 6)
+    assert str(error.value) == (
+        f"{path}: not a whole example store (expected source ids from 3 to 69999, found 4 to 70000 in record batch 0). "
+        "Next: delete it and run again"
+    )
+    write_store(path, source=lists([4], [2]))
+    with pytest.raises(DamagedFileError):
+        Examples.open(path).check_ids(10, 6)
+
+
+def test_missing_values_are_refused(tmp_path):
+    path = tmp_path / "examples.arrow"
+    write_store(path, source=lists([4], None))
+    with pytest.raises(DamagedFileError, match="found missing values"):
+        Examples.open(path)
+
+
+def test_other_formats_and_schemas(tmp_path):
+    path = tmp_path / "examples.arrow"
+    write_store(path, source=lists([4], [5]), schema_format=2)
+    with pytest.raises(DamagedFileError, match=r"\(expected format version 1, found 2\). Next: delete it and run"):
+        Examples.open(path)
+    write_store(path, source=pa.array([[4], [5]], pa.list_(pa.int64())))
+    with pytest.raises(DamagedFileError) as error:
+        Examples.open(path)
+    assert "found row int64, source list<item: int64>, target list<item: int32>" in str(error.value)
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_a_cut_or_changed_file_is_refused_or_whole(folder):
+    """No cut and no flipped bit of the structure may crash the reader: what opens has the shape of a store."""
+    folder.pack_lines([(["a", "b@@", "c"], ["x"]), (["c"], []), ([], ["y"]), (["a"], ["x", "y"])] * 2)
+    data = folder.examples.read_bytes()
+    damaged = folder.path / "damaged.arrow"
+    for size in range(0, len(data), 31):
+        damaged.write_bytes(data[:size])
+        with pytest.raises(DamagedFileError) as error:
+            Examples.open(damaged)
+        assert str(error.value).startswith(f"{damaged}: not a whole example store (")
+        assert str(error.value).endswith("). Next: delete it and run again")
+    refused = 0
+    for position in range(0, len(data), 3):
+        damaged.write_bytes(data[:position] + bytes([data[position] ^ 0xFF]) + data[position + 1 :])
+        try:
+            examples = Examples.open(damaged)
+        except DamagedFileError:
+            refused += 1
+        else:
+            lengths = [(len(source), len(target)) for source, target in content(examples)]
+            columns = examples.source_lengths.tolist(), examples.target_lengths.tolist()
+            assert lengths == list(zip(*columns, strict=True))
+    assert refused > 200
+
+
+def test_reading_does_not_import_torch():
+    code = "import sys, phrasemt.batching.example, phrasemt.batching.pack; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

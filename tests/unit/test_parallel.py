@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from phrasemt.errors import DataError, PhrasemtError
+from phrasemt.parallel import chunked, map_each_in_order, map_in_order
+
+
+def no_preparation() -> None:
+    return None
+
+
+def slow_square(prepared: None, number: int) -> int:
+    time.sleep(0.02 if number % 5 == 0 else 0)  # later items finish earlier
+    return number * number
+
+
+def multiplier(factor: int):
+    return lambda number: number * factor
+
+
+def process_and_preparations(prepared: list[int], item: int) -> tuple[int, int]:
+    return os.getpid(), prepared[0]
+
+
+def count_preparations(calls: list[int]) -> list[int]:
+    calls[0] += 1
+    return calls
+
+
+def fail(prepared: None, number: int) -> int:
+    if number == 3:
+        raise DataError("bad line", where="line 3", expected="a", found="b", next_step="mend it")
+    return number
+
+
+def fail_to_prepare() -> None:
+    raise DataError("bad codes", where="codes")
+
+
+def die(prepared: None, number: int) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 3])
+def test_results_come_in_order(jobs):
+    results = map_in_order(slow_square, range(40), jobs=jobs, prepare=no_preparation)
+    assert list(results) == [number * number for number in range(40)]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_each_item_through_the_prepared_function(jobs):
+    results = map_each_in_order(range(5000), jobs=jobs, prepare=multiplier, arguments=(3,))
+    assert list(results) == list(range(0, 15000, 3))
+
+
+def test_few_items_are_under_way():
+    taken = 0
+
+    def items() -> Iterator[int]:
+        nonlocal taken
+        for number in range(1000):
+            taken += 1
+            yield number
+
+    results = map_in_order(slow_square, items(), jobs=2, prepare=no_preparation)
+    for received in range(1, 20):
+        next(results)
+        assert taken <= received + 4
+    results.close()  # must not wait for the other items
+
+
+def test_prepared_once_per_process():
+    results = set(
+        map_in_order(process_and_preparations, range(200), jobs=2, prepare=count_preparations, arguments=([0],))
+    )
+    assert {preparations for _, preparations in results} == {1}
+    assert os.getpid() not in {process for process, _ in results}
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_errors_come_through_whole(jobs):
+    results = map_in_order(fail, range(10), jobs=jobs, prepare=no_preparation)
+    assert [next(results) for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(DataError) as error:
+        next(results)
+    assert str(error.value) == "line 3: bad line (expected a, found b). Next: mend it"
+    with pytest.raises(DataError, match="codes: bad codes"):
+        list(map_in_order(fail, range(10), jobs=jobs, prepare=fail_to_prepare))
+
+
+def test_a_killed_worker_is_an_error():
+    with pytest.raises(PhrasemtError) as error:
+        list(map_in_order(die, range(10), jobs=2, prepare=no_preparation))
+    assert str(error.value) == (
+        "a worker process was killed, often because memory ran out. Next: run again with fewer cores or more memory"
+    )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_workers_end_with_a_killed_parent():
+    code = (
+        "import os, time\n"
+        "from phrasemt.parallel import map_in_order\n"
+        "def work(prepared, item):\n    return os.getpid()\n"
+        "for process in map_in_order(work, range(10**9), jobs=2, prepare=int):\n"
+        "    print(process, flush=True)\n"
+        "    time.sleep(0.01)\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    workers = {int(parent.stdout.readline()) for _ in range(20)}
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    deadline = time.monotonic() + 10
+    while any(_is_running(worker) for worker in workers):
+        assert time.monotonic() < deadline, "workers outlive their parent"
+        time.sleep(0.02)
+
+
+def _is_running(process: int) -> bool:
+    try:
+        with open(f"/proc/{process}/stat") as stat:  # noqa: PTH123
+            return stat.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_chunks():
+    assert list(chunked(range(5), 2)) == [[0, 1], [2, 3], [4]]
+    assert list(chunked([], 2)) == []

@@ -1,0 +1,238 @@
+"""Witness: the commands of the installed subword-nmt, every byte."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sacremoses import MosesTokenizer
+
+from phrasemt.config import ApplySubwordsSettings, LearnSubwordsSettings
+from phrasemt.errors import DamagedFileError, DataError
+from phrasemt.text import subwords
+from phrasemt.text.subwords import apply_subwords, join_subwords, learn_subwords, subword_cutter
+
+STEMS = """house garden water light größe straße über schön gehen lauf spiel wasser été 北京 大学 🙂 x y 1 2 , .
+    &apos;s""".split()  # noqa: SIM905
+ENDINGS = ["", "s", "ing", "er", "en", "keit", "ß", "@-@", "学"]
+
+
+def sentences(seed: int, lines: int) -> str:
+    """Words of frequent and rare parts, drawn by a fixed linear congruence; some lines are empty."""
+    state, text = seed, []
+    for _ in range(lines):
+        words = []
+        for _ in range(state % 9):
+            state = (state * 1103515245 + 12345) % 2**31
+            stem = STEMS[(state >> 8) % len(STEMS) * ((state >> 20) % len(STEMS)) // len(STEMS)]
+            words.append(stem + ENDINGS[(state >> 16) % len(ENDINGS)])
+        state = (state * 1103515245 + 12345) % 2**31
+        text.append(" ".join(words) + "\n")
+    return "".join(text)
+
+
+def subword_nmt(*arguments: object) -> None:
+    code = "from subword_nmt.subword_nmt import main; main()"
+    subprocess.run([sys.executable, "-c", code, *map(str, arguments)], check=True, capture_output=True)
+
+
+class Files:
+    """A folder with two sides, and the stages on it."""
+
+    def __init__(self, folder: Path, source: str, target: str) -> None:
+        self.folder = folder
+        for name, text in (("source", source), ("target", target)):
+            self.path(name).write_text(text, encoding="utf-8", newline="\n")
+
+    def path(self, name: str) -> Path:
+        return self.folder / name
+
+    def learn(self, merges: int, cores: int = 1) -> None:
+        learn_subwords(
+            settings=LearnSubwordsSettings(merges=merges),
+            cores=cores,
+            source=self.path("source"),
+            target=self.path("target"),
+            codes=self.path("codes"),
+            source_counts=self.path("source.counts"),
+            target_counts=self.path("target.counts"),
+        )
+
+    def apply(self, side: str, threshold: int, cores: int = 1) -> bytes:
+        apply_subwords(
+            settings=ApplySubwordsSettings(vocabulary_threshold=threshold),
+            cores=cores,
+            tokens=self.path(side),
+            codes=self.path("codes"),
+            counts=self.path(f"{side}.counts"),
+            subwords=self.path(f"{side}.subwords"),
+        )
+        return self.path(f"{side}.subwords").read_bytes()
+
+    def learn_by_command(self, merges: int) -> None:
+        vocabularies = [self.path(f"{side}.counts.expected") for side in ("source", "target")]
+        subword_nmt(
+            *("learn-joint-bpe-and-vocab", "-s", merges, "-o", self.path("codes.expected")),
+            *("-i", self.path("source"), self.path("target"), "--write-vocabulary", *vocabularies),
+        )
+
+    def apply_by_command(self, side: str, threshold: int) -> bytes:
+        limit = ["--vocabulary", self.path(f"{side}.counts"), "--vocabulary-threshold", threshold] if threshold else []
+        output = self.path(f"{side}.subwords.expected")
+        subword_nmt("apply-bpe", "-i", self.path(side), "-o", output, "-c", self.path("codes"), *limit)
+        return output.read_bytes()
+
+    def same_as_command(self) -> bool:
+        names = ("codes", "source.counts", "target.counts")
+        return all(self.path(name).read_bytes() == self.path(f"{name}.expected").read_bytes() for name in names)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    files = Files(tmp_path_factory.mktemp("learned"), sentences(1, 600), sentences(5, 600))
+    files.learn(150)
+    return files
+
+
+def test_learning_writes_what_the_command_writes(files):
+    files.learn_by_command(150)
+    assert files.same_as_command()
+    assert len(files.path("codes").read_text(encoding="utf-8").splitlines()) == 151
+
+
+@pytest.mark.parametrize("threshold", [0, 1, 5, 40, 10**6])
+def test_applying_writes_what_the_command_writes(threshold, files):
+    assert files.apply("source", threshold) == files.apply_by_command("source", threshold)
+
+
+def test_a_threshold_cuts_rare_subwords(files):
+    assert files.apply("target", 0).count(b"@@") < files.apply("target", 40).count(b"@@")
+
+
+def test_same_files_for_every_number_of_cores(files, tmp_path):
+    one = {name: files.path(name).read_bytes() for name in ("codes", "source.counts", "target.counts")}
+    subwords_with_one = files.apply("source", 5)
+    other = Files(tmp_path, *(files.path(side).read_text(encoding="utf-8") for side in ("source", "target")))
+    other.learn(150, cores=2)
+    assert {name: other.path(name).read_bytes() for name in one} == one
+    assert other.apply("source", 5, cores=2) == subwords_with_one
+
+
+def test_same_as_the_commands_on_real_text(shared_data, tmp_path):
+    def tokens(name: str, language: str) -> str:
+        moses = MosesTokenizer(language)
+        lines = (shared_data / "newstest-en-de" / name).read_text(encoding="utf-8").split("\n")[:300]
+        return "".join(moses.tokenize(line, return_str=True) + "\n" for line in lines)
+
+    files = Files(tmp_path, tokens("newstest2012.eng", "en"), tokens("newstest2012.deu", "de"))
+    files.learn(300)
+    files.learn_by_command(300)
+    assert files.same_as_command()
+    assert files.apply("target", 8) == files.apply_by_command("target", 8)
+
+
+def test_learning_that_stops_early_says_so(tmp_path, caplog, capfd):
+    files = Files(tmp_path, "ab ab\n", "cd\n")
+    with caplog.at_level(logging.INFO, logger="phrasemt"):
+        files.learn(10)
+    files.learn_by_command(10)
+    assert files.same_as_command()
+    assert files.path("codes").read_text() == "#version: 0.2\na b</w>\n"
+    assert caplog.messages == [
+        "learn_subwords: stopped early, no other pair of subwords occurs twice",
+        "learn_subwords: 1 merges learned of 10 asked for, from 2 word types; 3 subword types on both sides",
+    ]
+    assert capfd.readouterr() == ("", "")
+
+
+def test_words_of_one_letter_need_no_merges(tmp_path):
+    files = Files(tmp_path, "a b a\n\n", "你 好\n")
+    files.learn(10)
+    assert files.path("codes").read_text() == "#version: 0.2\n"
+    assert files.path("source.counts").read_text() == "a 2\nb 1\n"
+    assert files.apply("source", 0) == b"a b a\n\n"
+    files.path("target").write_text("你好 ab\n", encoding="utf-8")
+    assert files.apply("target", 0).decode() == "你@@ 好 a@@ b\n"
+
+
+def test_no_words_at_all(tmp_path):
+    files = Files(tmp_path, "\n\n", "")
+    with pytest.raises(DataError) as error:
+        files.learn(10)
+    assert str(error.value) == (
+        f"{tmp_path}/source, {tmp_path}/target: no words to learn subwords from. Next: check the training text"
+    )
+
+
+def test_a_threshold_that_nothing_reaches_is_reported(files, caplog):
+    files.apply("source", 10**6)
+    counts = files.path("source.counts")
+    assert caplog.messages == [
+        f"warning: the vocabulary threshold 1000000 has no effect, since no subword of {counts} occurs as often"
+    ]
+
+
+def test_remembering_few_words_changes_nothing(files, monkeypatch):
+    expected = files.apply("source", 5)
+    monkeypatch.setattr(subwords, "_REMEMBERED_WORDS", 3)
+    cutter = subword_cutter(files.path("codes"), files.path("source.counts"), 5)
+    lines = files.path("source").read_text(encoding="utf-8").splitlines()
+    assert "".join(cutter(line) + "\n" for line in lines).encode() == expected
+    assert len(cutter) <= 3
+
+
+@settings(max_examples=200, deadline=None)
+@given(words=st.lists(st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "S"]), min_size=1)))
+def test_joining_undoes_cutting(words, files):
+    line = " ".join(word for word in words if not word.endswith("@"))
+    cutter = subword_cutter(files.path("codes"), files.path("target.counts"), 5)
+    assert join_subwords(cutter(line)) == line
+
+
+@pytest.mark.parametrize(
+    ("line", "tokens"),
+    [("un@@ believ@@ able", "unbelievable"), ("a un@@", "a un"), ("@@", ""), ("", ""), ("a @-@ b", "a @-@ b")],
+)
+def test_joining(line, tokens):
+    assert join_subwords(line) == tokens
+
+
+def test_superfluous_spaces_are_dropped(files):
+    assert subword_cutter(files.path("codes"), files.path("source.counts"), 0)("  x   y ") == "x y"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "details"),
+    [
+        ("", 1, "expected '#version: 0.2', found ''"),
+        ("a b\n", 1, "expected '#version: 0.2', found 'a b'"),
+        ("#version: 0.2\na b\nc\n", 3, "expected two subwords, found 'c'"),
+        ("#version: 0.2\na b \n", 2, "expected two subwords, found 'a b '"),
+        ("#version: 0.2\na \n", 2, "expected two subwords, found 'a '"),
+    ],
+)
+def test_damaged_codes(text, line, details, files, tmp_path):
+    codes = tmp_path / "codes"
+    codes.write_text(text)
+    with pytest.raises(DamagedFileError) as error:
+        subword_cutter(codes, files.path("source.counts"), 0)
+    assert str(error.value) == (
+        f"{codes}, line {line}: not a file of learn_subwords ({details}). Next: delete {codes} and run again"
+    )
+
+
+@pytest.mark.parametrize("line", ["", "ab", "ab x", " 3", "ab -1"])
+def test_damaged_counts(line, files, tmp_path):
+    counts = tmp_path / "counts"
+    counts.write_text(f"x 5\n{line}\n")
+    with pytest.raises(DamagedFileError) as error:
+        subword_cutter(files.path("codes"), counts, 0)
+    assert str(error.value) == (
+        f"{counts}, line 2: not a file of learn_subwords (expected a subword and its count, found {line!r}). "
+        f"Next: delete {counts} and run again"
+    )

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import hashlib
+import logging
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from phrasemt.config import VocabularySettings
+from phrasemt.errors import DamagedFileError, DataError
+from phrasemt.symbols import SPECIAL_TOKENS, UNK
+from phrasemt.text.vocab import Vocabulary, build_vocabulary
+
+SPECIAL = "<pad>\t0\n<s>\t0\n</s>\t0\n<unk>\t0\n"
+
+
+def build(folder: Path, source: str, target: str, *, shared: bool, cores: int = 1) -> tuple[str, str]:
+    for name, text in (("source", source), ("target", target)):
+        (folder / name).write_text(text, encoding="utf-8", newline="\n")
+    build_vocabulary(
+        settings=VocabularySettings(shared=shared),
+        cores=cores,
+        source=folder / "source",
+        target=folder / "target",
+        source_vocabulary=folder / "source.tsv",
+        target_vocabulary=folder / "target.tsv",
+    )
+    return (folder / "source.tsv").read_text(encoding="utf-8"), (folder / "target.tsv").read_text(encoding="utf-8")
+
+
+def test_order_is_count_then_code_point(tmp_path):
+    source, target = build(tmp_path, "b a b\n\nz@@ ä Z z@@\n", "c\n", shared=False)
+    assert source == SPECIAL + "b\t2\nz@@\t2\nZ\t1\na\t1\nä\t1\n"
+    assert target == SPECIAL + "c\t1\n"
+
+
+def test_shared_vocabulary_adds_the_counts(tmp_path, caplog):
+    with caplog.at_level(logging.INFO, logger="phrasemt"):
+        source, target = build(tmp_path, "a b a\n", "b c b\n", shared=True)
+    assert source == target == SPECIAL + "b\t3\na\t2\nc\t1\n"
+    assert caplog.messages == ["build_vocabulary: 7 source and 7 target symbols, one vocabulary for both"]
+
+
+def test_same_file_for_every_number_of_cores(tmp_path):
+    text = "".join(f"w{number % 977} w{number % 31}\n" for number in range(20_000))
+    assert build(tmp_path, text, "a\n", shared=False) == build(tmp_path, text, "a\n", shared=False, cores=2)
+
+
+def test_words_like_special_symbols_are_unknown_words(tmp_path):
+    build(tmp_path, "</s> a <pad> <unk> <s>\n", "b\n", shared=False)
+    vocabulary = Vocabulary.from_file(tmp_path / "source.tsv")
+    assert len(vocabulary) == 5
+    assert vocabulary.ids(["</s>", "a", "<pad>", "<unk>", "<s>", "b"]).tolist() == [UNK, 4, UNK, UNK, UNK, UNK]
+    assert vocabulary.tokens([0, 1, 2, 3, 4]) == [*SPECIAL_TOKENS, "a"]
+
+
+def test_no_subwords(tmp_path):
+    with pytest.raises(DataError) as error:
+        build(tmp_path, "a\n", "\n\n", shared=True)
+    assert str(error.value) == f"{tmp_path}/target: no subwords to number. Next: check the training text"
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.text(st.characters(exclude_characters=" \n", codec="utf-8"), min_size=1), min_size=1))
+def test_known_subwords_come_back(tmp_path_factory, subwords):
+    folder = tmp_path_factory.mktemp("vocabulary")
+    build(folder, " ".join(subwords) + "\n", "b\n", shared=True)
+    vocabulary = Vocabulary.from_file(folder / "source.tsv")
+    ids = vocabulary.ids(subwords)
+    assert ids.dtype == np.int32
+    expected = ["<unk>" if subword in SPECIAL_TOKENS else subword for subword in subwords]
+    assert vocabulary.tokens(ids) == vocabulary.tokens(ids.tolist()) == expected
+
+
+def test_digest_is_that_of_the_file(tmp_path):
+    source, _ = build(tmp_path, "a b\n", "c\n", shared=False)
+    digest = Vocabulary.from_file(tmp_path / "source.tsv").digest
+    assert digest == hashlib.sha256(source.encode()).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "problem"),
+    [
+        ("", 1, r"a special symbol is missing (expected '<pad>\t0', found '')"),
+        ("a\t1\n", 1, r"a special symbol is missing (expected '<pad>\t0', found 'a\t1')"),
+        ("<pad>\t0\n<s>\t0\n", 3, r"a special symbol is missing (expected '</s>\t0', found '')"),
+        ("<pad>\t0\n<s>\t0\na\t0\n", 3, r"a special symbol is missing (expected '</s>\t0', found 'a\t0')"),
+        (SPECIAL + "a\t2\na\t1\n", 6, r"a subword is given twice (found 'a\t1')"),
+        (SPECIAL + "<s>\t2\n", 5, r"a subword is given twice (found '<s>\t2')"),
+        (SPECIAL + "a 2\n", 5, "not a vocabulary (expected subword<TAB>count, found 'a 2')"),
+        (SPECIAL + "a\tx\n", 5, r"not a vocabulary (expected subword<TAB>count, found 'a\tx')"),
+        (SPECIAL + "\t5\n", 5, r"not a vocabulary (expected subword<TAB>count, found '\t5')"),
+    ],
+)
+def test_damaged_files(text, line, problem, tmp_path):
+    path = tmp_path / "vocabulary.tsv"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(DamagedFileError) as error:
+        Vocabulary.from_file(path)
+    message = f"{path}, line {line}: {problem}. Next: delete the file and run build_vocabulary again"
+    assert str(error.value) == message
