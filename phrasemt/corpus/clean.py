@@ -233,7 +233,7 @@ def script_of(character: str) -> str | None:
     return words[1] if words[0] in ("FULLWIDTH", "HALFWIDTH") else words[0]
 
 
-class _Language:
+class WrittenLanguage:
     """What the filters have to know about one side's language."""
 
     def __init__(self, language: str) -> None:
@@ -286,8 +286,8 @@ class _Judge:
 
     def __init__(self, settings: CleanSettings) -> None:
         self.filters = settings.filters
-        self.source = _Language(settings.source_language)
-        self.target = _Language(settings.target_language)
+        self.source = WrittenLanguage(settings.source_language)
+        self.target = WrittenLanguage(settings.target_language)
 
     def reason_to_drop(self, source: str, target: str) -> tuple[str, str] | None:
         """Name and value of the first filter that refuses a normalised pair."""

@@ -1,0 +1,334 @@
+"""The stages from a corpus' source to its clean pairs on the command line: what a user sees, and what is left."""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import logging
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from phrasemt.cli import main
+from phrasemt.lines import read_lines
+
+TRAIN = {"source_language": "en", "target_language": "de", "filters": {}}
+TEST = {**TRAIN, "filters": None}
+OUTPUTS = ("source", "target", "rows", "dropped")
+LONG = b"x" * 100_000
+
+
+@pytest.fixture(autouse=True)
+def _leave_process_as_it_was() -> Iterator[None]:
+    """main() sets up logging and a signal handler for a whole process."""
+    root, ours = logging.getLogger(), logging.getLogger("phrasemt")
+    handlers, levels, handler = root.handlers[:], (root.level, ours.level), signal.getsignal(signal.SIGTERM)
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(levels[0])
+    ours.setLevel(levels[1])
+    signal.signal(signal.SIGTERM, handler)
+
+
+def run(stage: str, settings: dict[str, Any], **paths: Path | list[Path]) -> int:
+    arguments = [stage, "--settings", json.dumps(settings)]
+    for name, value in paths.items():
+        arguments += [f"--{name.replace('_', '-')}", *map(str, value if isinstance(value, list) else [value])]
+    return main(arguments)
+
+
+def clean(folder: Path, source: bytes, target: bytes, settings: dict[str, Any] = TRAIN) -> int:
+    """Cleans two raw files, which stand apart from the outputs."""
+    raw = {"raw_source": [folder / "raw.en"], "raw_target": [folder / "raw.de"]}
+    for (path,), data in zip(raw.values(), (source, target), strict=True):
+        path.write_bytes(data)
+    return run("clean_pairs", settings, **raw, **{name: folder / "out" / name for name in OUTPUTS})
+
+
+def left(folder: Path) -> list[str]:
+    """Everything in the folder and below it, hidden files too."""
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+Assert = Callable[[str], None]
+
+
+@pytest.fixture
+def assert_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Assert:
+    """The only message is that line, and nothing but the raw files is left."""
+
+    def check(message: str) -> None:
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        assert printed.err == message + "\n"
+        assert left(tmp_path) == ["raw.de", "raw.en"]
+
+    return check
+
+
+# --------------------------------------------------------------------------------------------------------- clean_pairs
+
+
+@pytest.mark.parametrize("settings", [TRAIN, TEST], ids=["train", "test"])
+@pytest.mark.parametrize(
+    ("source", "target", "counts"),
+    [
+        (b"a\nb\n", b"c\n", "2 and 1"),
+        (b"a\n", b"c\nd\n", "1 and 2"),
+        (b"a\n\n", b"c\n", "2 and 1"),
+        (b"", b"c\n", "0 and 1"),
+    ],
+)
+def test_unequal_line_counts(
+    tmp_path: Path, assert_refused: Assert, source: bytes, target: bytes, counts: str, settings: dict[str, Any]
+) -> None:
+    assert clean(tmp_path, source, target, settings) == 2
+    assert_refused(
+        f"phrasemt clean_pairs: error: {tmp_path / 'raw.en'}, {tmp_path / 'raw.de'}: the sides of a parallel text have "
+        f"unequal numbers of lines (expected the same number of lines in each file, found {counts}). "
+        "Next: restore the line that is missing; phrasemt never cuts the longer side"
+    )
+
+
+@pytest.mark.parametrize("settings", [TRAIN, TEST], ids=["train", "test"])
+def test_empty_files(tmp_path: Path, assert_refused: Assert, settings: dict[str, Any]) -> None:
+    assert clean(tmp_path, b"", b"", settings) == 2
+    assert_refused(
+        f"phrasemt clean_pairs: error: {tmp_path / 'raw.en'}, {tmp_path / 'raw.de'}: the text is empty (expected at "
+        "least one line, found 0 lines). Next: check the paths in the study"
+    )
+
+
+@pytest.mark.parametrize("settings", [TRAIN, TEST], ids=["train", "test"])
+def test_invalid_utf8(tmp_path: Path, assert_refused: Assert, settings: dict[str, Any]) -> None:
+    assert clean(tmp_path, b"good\nbad \xfc\n", b"gut\nschlecht\n", settings) == 2
+    assert_refused(
+        f"phrasemt clean_pairs: error: {tmp_path / 'raw.en'}, line 2, byte 5: not UTF-8 (expected UTF-8 text, found "
+        "bytes fc 0a). Next: convert the file to UTF-8 (iconv) or remove the line on both sides"
+    )
+
+
+def test_nothing_left(tmp_path: Path, assert_refused: Assert) -> None:
+    assert clean(tmp_path, "Привет\n".encode(), b"Hallo\n") == 2
+    assert_refused(
+        f"phrasemt clean_pairs: error: {tmp_path / 'raw.en'}, {tmp_path / 'raw.de'}: no pair of the training text "
+        "is left (found 1 pairs read, all dropped: wrong_script 1). "
+        "Next: check the languages of the data set and the limits in `cleaning`"
+    )
+
+
+@pytest.mark.parametrize("settings", [TRAIN, TEST], ids=["train", "test"])
+def test_other_line_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str], settings: dict[str, Any]) -> None:
+    source = "one\u2028two\r\nthree\x0cfour\r\n\x85five\n".encode()
+    assert clean(tmp_path, source, b"eins zwei\r\ndrei vier\r\nf\xc3\xbcnf\n", settings) == 0
+    assert list(read_lines(tmp_path / "out" / "source")) == ["one two", "three four", "five"]
+    assert list(read_lines(tmp_path / "out" / "target")) == ["eins zwei", "drei vier", "fünf"]
+    assert (tmp_path / "out" / "source").read_bytes().count(b"\n") == 3
+    assert capsys.readouterr().err == (
+        "clean_pairs: read 3 pairs, kept 3, dropped 0\n"
+        "clean_pairs: 4 lines ended in a carriage return (CRLF)\n"
+        "clean_pairs: 3 lines had white space or control characters normalised\n"
+    )
+    assert left(tmp_path / "out") == sorted(f"{name}{end}" for name in OUTPUTS for end in ("", ".meta.json"))
+
+
+def test_a_very_long_line(tmp_path: Path) -> None:
+    source, target = b"one\n" + LONG + b"\n", b"eins\nzwei\n"
+    assert clean(tmp_path, source, target) == 0
+    assert (tmp_path / "out" / "dropped").read_text() == (
+        "# read 2 kept 1 dropped 1\nrow\tfilter\tvalue\n1\ttoo_long\t5000\n"
+    )
+    assert clean(tmp_path, source, target, TEST) == 0
+    assert (tmp_path / "out" / "source").read_bytes() == source
+
+
+# --------------------------------------------------------------------------------------- registry, fetching, extraction
+
+
+@pytest.mark.parametrize(
+    ("stage", "settings", "paths"),
+    [
+        ("fetch_corpus", {"corpus": "multi30", "file": "train.en.gz"}, {"file": "train.en.gz"}),
+        ("extract_text", {"corpus": "multi30", "part": "train", "language": "en"}, {"text": "train.en"}),
+    ],
+)
+def test_unknown_corpus(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], stage: str, settings: dict[str, str], paths: dict[str, str]
+) -> None:
+    assert run(stage, settings, **{name: tmp_path / file for name, file in paths.items()}) == 2
+    printed = capsys.readouterr().err
+    assert printed.startswith(
+        f"phrasemt {stage}: error: the registry of corpora: unknown corpus (expected one of multi30k, "
+    )
+    assert printed.endswith(
+        "found 'multi30'; did you mean 'multi30k'?). Next: run `phrasemt corpora` to list the corpora, "
+        "`phrasemt corpora ID` for the parts and languages of one\n"
+    )
+    assert left(tmp_path) == []
+
+
+def test_wrong_file_in_the_mirror(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = tmp_path / "mirror" / "multi30k" / "val.en.gz"
+    copy.parent.mkdir(parents=True)
+    copy.write_bytes(b"not it")
+    monkeypatch.setenv("PHRASEMT_MIRROR", str(tmp_path / "mirror"))
+    settings = {"corpus": "multi30k", "file": "val.en.gz"}
+    assert run("fetch_corpus", settings, file=tmp_path / "resources" / "val.en.gz") == 2
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        f"phrasemt fetch_corpus: error: {copy}: the file has the wrong size (expected 21650 bytes, found 6 bytes). "
+        "Next: replace it in the mirror by the registered file (`phrasemt corpora ID`)"
+    )
+    assert left(tmp_path / "resources") == []
+
+
+def test_damaged_archive(tmp_path: Path, shared_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "train.en.gz"
+    path.write_bytes((shared_data / "multi30k" / "train.en.gz").read_bytes()[:300_000])
+    settings = {"corpus": "multi30k", "part": "train", "language": "en"}
+    assert run("extract_text", settings, files=[path], text=tmp_path / "train.en") == 2
+    assert capsys.readouterr().err == (
+        f"phrasemt extract_text: error: {path}: the file is damaged or cut off (found EOFError: Compressed file ended "
+        "before the end-of-stream marker was reached). Next: delete it and fetch it again\n"
+    )
+    assert left(tmp_path) == ["train.en.gz"]
+
+
+def test_from_the_mirror_to_clean_pairs(
+    tmp_path: Path, shared_data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PHRASEMT_MIRROR", str(shared_data))
+    for language in ("en", "de"):
+        file = tmp_path / "original" / f"val.{language}.gz"
+        assert run("fetch_corpus", {"corpus": "multi30k", "file": file.name}, file=file) == 0
+        side = {"corpus": "multi30k", "part": "val", "language": language}
+        assert run("extract_text", side, files=[file], text=tmp_path / f"val.{language}") == 0
+    inputs = {"raw_source": [tmp_path / "val.en"], "raw_target": [tmp_path / "val.de"]}
+    assert run("clean_pairs", TEST, **inputs, **{name: tmp_path / "out" / name for name in OUTPUTS}) == 0
+    assert list(read_lines(tmp_path / "out" / "rows")) == [str(row) for row in range(1014)]
+    assert "clean_pairs: read 1014 pairs, kept 1014, dropped 0\n" in capsys.readouterr().err
+    assert not [name for name in left(tmp_path) if name.endswith((".part", ".partial"))]
+
+
+# --------------------------------------------------------------------------------------------------- partition_corpus
+
+
+def partition(folder: Path, pairs: int, **settings: int) -> int:
+    for side in ("en", "de"):
+        (folder / f"raw.{side}").write_text("".join(f"{side} {number}\n" for number in range(pairs)))
+    splits = [f"{split}_{side}" for split in ("train", "dev", "test") for side in ("source", "target")]
+    outputs = {name: folder / "out" / name for name in splits}
+    return run("partition_corpus", settings, source=folder / "raw.en", target=folder / "raw.de", **outputs)
+
+
+def test_partition(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert partition(tmp_path, 30, dev=5, test=7, seed=1) == 0
+    assert capsys.readouterr().err == (
+        "partition_corpus: 30 pairs in 30 components, the largest of 1 pairs; train 18, dev 5, test 7\n"
+    )
+
+
+def test_partition_of_more_than_there_is(tmp_path: Path, assert_refused: Assert) -> None:
+    assert partition(tmp_path, 30, dev=20, test=11, seed=1) == 2
+    assert_refused(
+        "phrasemt partition_corpus: error: partition, dev: too few pairs can be taken out without their sentences "
+        "standing in train too (expected 20 pairs in groups of at most 1 that share a sentence, found 19 such pairs "
+        "among 30). Next: ask for fewer pairs in the study, or add text"
+    )
+
+
+# ----------------------------------------------------------------------------------------------------------- full disk
+
+
+class FullDisk(io.FileIO):
+    """A file on a disk with room for its name only."""
+
+    def write(self, data: Any) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device", str(self.name))
+
+
+@pytest.fixture
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    def fill() -> None:
+        original = Path.open
+
+        def open_(path: Path, mode: str = "r", *arguments: Any, **keywords: Any) -> Any:
+            if "w" in mode or "a" in mode:
+                return FullDisk(path, mode.replace("b", ""))
+            return original(path, mode, *arguments, **keywords)
+
+        monkeypatch.setattr(Path, "open", open_)
+
+    return fill
+
+
+def test_full_disk(tmp_path: Path, full_disk: Callable[[], None], capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "raw.en").write_text("a\n")
+    (tmp_path / "raw.de").write_text("b\n")
+    full_disk()
+    inputs = {"raw_source": [tmp_path / "raw.en"], "raw_target": [tmp_path / "raw.de"]}
+    assert run("clean_pairs", TRAIN, **inputs, **{name: tmp_path / "out" / name for name in OUTPUTS}) == 2
+    printed = capsys.readouterr().err.strip()
+    assert printed.startswith(f"phrasemt clean_pairs: error: {tmp_path / 'out'}/.")
+    assert printed.endswith(": the disk is full; nothing half-written was kept. Next: free space and run again")
+    assert left(tmp_path) == ["raw.de", "raw.en"]
+
+
+def test_full_disk_while_fetching(
+    tmp_path: Path,
+    shared_data: Path,
+    full_disk: Callable[[], None],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("PHRASEMT_MIRROR", str(shared_data))
+    full_disk()
+    settings = {"corpus": "multi30k", "file": "val.en.gz"}
+    assert run("fetch_corpus", settings, file=tmp_path / "val.en.gz") == 2
+    assert "the disk is full; nothing half-written was kept" in capsys.readouterr().err
+    assert left(tmp_path) == []
+
+
+# -------------------------------------------------------------------------------------------------------- verb corpora
+
+
+def test_corpora_lists_one_per_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["corpora"]) == 0
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert head.split() == ["corpus", "languages", "size", "parts", "terms"]
+    by_id = {line.split()[0]: line for line in lines}
+    assert len(by_id) == len(lines)
+    assert " ".join(by_id["tatoeba-zh-en"].split()) == (
+        "tatoeba-zh-en en zh 0.5 MB all CC-BY 2.0; attribution: www.manythings.org/anki and tatoeba.org"
+    )
+
+
+def test_corpora_shows_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["corpora", "tatoeba-zh-en"]) == 0
+    assert capsys.readouterr().out == (
+        "tatoeba-zh-en\n"
+        "  about Short English sentences with Chinese translations, simplified and traditional characters mixed\n"
+        "  terms CC-BY 2.0; attribution: www.manythings.org/anki and tatoeba.org\n"
+        "  cite  Tatoeba, https://tatoeba.org; selection of https://www.manythings.org/anki\n"
+        "parts\n"
+        "  all: 20294 lines\n"
+        "    en: cmn-eng.zip, cmn.txt, column 1\n"
+        "    zh: cmn-eng.zip, cmn.txt, column 2\n"
+        "files\n"
+        "  cmn-eng.zip\n"
+        "    https://raw.githubusercontent.com/timmy0519/machine_translation/"
+        "4e3655173d124e706b8a175991b09d237c5d04de/cmn-eng.zip\n"
+        "    546053 bytes, sha256 5400a73ca08dc3b098c78945185694757e1bb12f9a9596115b9914700e603439\n"
+    )
+
+
+def test_corpora_of_an_unknown_id(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["corpora", "multi30"]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "found 'multi30'; did you mean 'multi30k'?" in printed.err

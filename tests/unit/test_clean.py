@@ -1,0 +1,293 @@
+"""Every pair is kept or listed with a reason, and the reasons are right."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from phrasemt.config import Cleaning, CleanSettings
+from phrasemt.corpus import clean
+from phrasemt.corpus.clean import FILTERS, WrittenLanguage, clean_pairs, pair_digest, script_of, scripts_of
+from phrasemt.corpus.normalise import normalise_spaces
+from phrasemt.errors import DataError
+from phrasemt.lines import read_lines
+
+Pair = tuple[str, str]
+LONG = "x" * 100_000
+TRAIN = CleanSettings(source_language="en", target_language="de", filters=Cleaning())
+
+
+@dataclass
+class Cleaned:
+    """What clean_pairs wrote."""
+
+    pairs: list[Pair]
+    rows: list[int]
+    head: str
+    dropped: list[tuple[int, str, str]]
+
+    @classmethod
+    def of(cls, folder: Path) -> Cleaned:
+        source, target, rows, (head, names, *dropped) = (
+            list(read_lines(folder / name)) for name in ("source", "target", "rows", "dropped")
+        )
+        assert names == "row\tfilter\tvalue"
+        entries = [line.split("\t") for line in dropped]
+        pairs = list(zip(source, target, strict=True))
+        return cls(pairs, [int(row) for row in rows], head, [(int(row), name, value) for row, name, value in entries])
+
+
+def run(
+    folder: Path, *texts: Sequence[Pair], filters: Cleaning | None, languages: Pair = ("en", "de"), cores: int = 1
+) -> Cleaned:
+    """Cleans texts given as pairs of raw lines."""
+    paths: dict[str, list[Path]] = {"raw_source": [], "raw_target": []}
+    for number, pairs in enumerate(texts):
+        for side, name in enumerate(paths):
+            paths[name].append(folder / f"{name}{number}")
+            paths[name][-1].write_bytes("".join(f"{pair[side]}\n" for pair in pairs).encode())
+    outputs = {name: folder / name for name in ("source", "target", "rows", "dropped")}
+    clean_settings = CleanSettings(source_language=languages[0], target_language=languages[1], filters=filters)
+    clean_pairs(settings=clean_settings, cores=cores, **paths, **outputs)
+    return Cleaned.of(folder)
+
+
+@pytest.mark.parametrize(
+    ("pair", "reason"),
+    [
+        (("", "Hallo"), ("empty", "source")),
+        (("Hello", " \u2028\u00a0"), ("empty", "target")),
+        (("\t", ""), ("empty", "both")),
+        (("a " * 100, "Hallo Welt " * 50), None),
+        (("a " * 101, "Hallo Welt " * 50), ("too_long", "101")),
+        (("Hello", LONG), ("too_long", "5000")),
+        (("Hello", "ha " * 9), None),
+        (("ha " * 10, "Hello"), ("ratio", "10.00")),
+        (("Berlin", "Berlin "), ("identical", "source = target")),
+        (("1, 2, 3!", "1 - 2 - 3"), None),  # no letters: nothing to say about the script
+        (("Hello Мир", "Hallo, grüß dich Ωmega"), None),
+        (("Привет Tom", "Hallo Tom"), ("wrong_script", "source 0.33")),
+        (("Hello", "你好"), ("wrong_script", "target 0.00")),
+        (("A café", "Ein Café"), ("duplicate", "0")),
+    ],
+)
+def test_reasons(tmp_path: Path, pair: Pair, reason: tuple[str, str] | None) -> None:
+    cleaned = run(tmp_path, [("A café", "Ein Café"), pair], filters=Cleaning())
+    assert cleaned.dropped == ([(1, *reason)] if reason else [])
+    assert cleaned.rows == ([0] if reason else [0, 1])
+
+
+def test_the_first_filter_in_order_is_named(tmp_path: Path) -> None:
+    filters = Cleaning(max_words=3, max_ratio=2)
+    pairs = [("ok", "gut"), ("", ""), ("и " * 9, "a"), ("и и и", "a"), ("и", "и"), ("и", "a"), ("ok", "gut")]
+    cleaned = run(tmp_path, pairs, filters=filters)
+    assert [name for _, name, _ in cleaned.dropped] == list(FILTERS)
+    assert cleaned.head == "# read 7 kept 1 dropped 6"
+
+
+def test_filters_can_be_switched_off(tmp_path: Path) -> None:
+    filters = Cleaning(max_words=10**6, max_ratio=10**6, min_letters=0, drop_duplicates=False, drop_identical=False)
+    pairs = [("a", "b"), ("a", "b"), ("a", "a"), ("и", "三"), ("a", "b " * 1000), (LONG, "a")]
+    assert run(tmp_path, pairs, filters=filters).rows == list(range(6))
+
+
+def test_dev_and_test_keep_every_pair(tmp_path: Path) -> None:
+    pairs = [("a", "a"), ("a", "a"), ("", "b"), ("и", "三"), (f"{LONG} ", LONG)]
+    cleaned = run(tmp_path, pairs, filters=None)
+    assert cleaned.pairs == [("a", "a"), ("a", "a"), ("", "b"), ("и", "三"), (LONG, LONG)]
+    assert (cleaned.rows, cleaned.head, cleaned.dropped) == ([0, 1, 2, 3, 4], "# read 5 kept 5 dropped 0", [])
+
+
+@pytest.mark.parametrize("filters", [None, Cleaning()])
+def test_line_ends_inside_lines(tmp_path: Path, filters: Cleaning | None, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", logger="phrasemt")
+    pairs = [("\ufeffone\u2028two\r", "eins\x0czwei\r"), ("three\x85  four\r", "drei vier"), ("five", "fünf")]
+    cleaned = run(tmp_path, pairs, filters=filters)
+    assert cleaned.pairs == [("one two", "eins zwei"), ("three four", "drei vier"), ("five", "fünf")]
+    assert "3 lines ended in a carriage return (CRLF)" in caplog.text
+    assert "3 lines had white space or control characters normalised" in caplog.text
+
+
+def test_texts_are_read_one_after_the_other(tmp_path: Path) -> None:
+    texts = [[("a", "b"), ("", "c")], [("d", "e")], [("a", "b"), ("f", "g")]]
+    cleaned = run(tmp_path, *texts, filters=Cleaning())
+    assert (cleaned.rows, cleaned.dropped) == ([0, 2, 4], [(1, "empty", "source"), (3, "duplicate", "0")])
+    assert cleaned.head == "# read 5 kept 3 dropped 2"
+
+
+# A small alphabet makes all filters refuse something.
+sides = st.text(alphabet="ab и三 \u2028\x0c\r\x85", max_size=6)
+corpora = st.lists(st.tuples(sides, sides), max_size=30).map(lambda pairs: [("kept", "behalten"), *pairs])
+
+
+@settings(max_examples=50, deadline=None)
+@given(corpora, st.booleans(), st.integers(1, 4), st.sampled_from([1.0, 2.0]))
+def test_counts_add_up(pairs: list[Pair], drop: bool, max_words: int, max_ratio: float) -> None:
+    filters = Cleaning(max_words=max_words, max_ratio=max_ratio, drop_duplicates=drop, drop_identical=drop)
+    with tempfile.TemporaryDirectory() as folder:
+        cleaned = run(Path(folder), pairs, filters=filters)
+    dropped_rows = [row for row, _, _ in cleaned.dropped]
+    assert sorted(cleaned.rows + dropped_rows) == list(range(len(pairs)))
+    assert cleaned.rows == sorted(cleaned.rows)
+    assert dropped_rows == sorted(dropped_rows)
+    assert cleaned.head == f"# read {len(pairs)} kept {len(cleaned.rows)} dropped {len(dropped_rows)}"
+    normal = [(normalise_spaces(source), normalise_spaces(target)) for source, target in pairs]
+    assert cleaned.pairs == [normal[row] for row in cleaned.rows]
+    for source, target in cleaned.pairs:
+        words = len(source.split()), len(target.split())
+        assert source
+        assert target
+        assert max(words) <= max_words
+        assert max(words) <= max_ratio * min(words)
+    if drop:
+        assert len(set(cleaned.pairs)) == len(cleaned.pairs)
+        assert not any(source == target for source, target in cleaned.pairs)
+    for row, name, value in cleaned.dropped:
+        assert name in FILTERS
+        if name == "duplicate":
+            assert normal[int(value)] == normal[row]
+            assert int(value) in cleaned.rows
+
+
+@pytest.mark.parametrize("filters", [None, Cleaning(max_words=30)])
+def test_same_bytes_for_any_number_of_cores(
+    tmp_path: Path, filters: Cleaning | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clean, "CHUNK", 7)
+    pairs = [(f"a {number % 160}" * (number % 40), f"ü {number % 80}\r") for number in range(500)]
+    results = []
+    for cores in (1, 3):
+        (tmp_path / str(cores)).mkdir()
+        cleaned = run(tmp_path / str(cores), pairs, filters=filters, cores=cores)
+        results.append(
+            [(tmp_path / str(cores) / name).read_bytes() for name in ("source", "target", "rows", "dropped")]
+        )
+    assert results[0] == results[1]
+    reasons = {name for _, name, _ in cleaned.dropped}
+    assert reasons == ({"empty", "too_long", "ratio", "duplicate"} if filters else set())
+
+
+def test_errors_with_several_cores(tmp_path: Path) -> None:
+    (tmp_path / "latin1").write_bytes("ü\n".encode("latin-1"))
+    (tmp_path / "utf8").write_bytes("ü\n".encode())
+    outputs = {name: tmp_path / name for name in ("source", "target", "rows", "dropped")}
+    with pytest.raises(DataError, match="latin1, line 1, byte 1: not UTF-8"):
+        clean_pairs(
+            settings=TRAIN, cores=2, raw_source=[tmp_path / "latin1"], raw_target=[tmp_path / "utf8"], **outputs
+        )
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["latin1", "utf8"]
+
+
+def test_empty_text(tmp_path: Path) -> None:
+    for filters in (None, Cleaning()):
+        with pytest.raises(DataError) as raised:
+            run(tmp_path, [("a", "b")], [], filters=filters)
+        assert str(raised.value) == (
+            f"{tmp_path / 'raw_source1'}, {tmp_path / 'raw_target1'}: the text is empty (expected at least one line, "
+            "found 0 lines). Next: check the paths in the study"
+        )
+
+
+def test_nothing_kept(tmp_path: Path) -> None:
+    with pytest.raises(DataError) as raised:
+        run(tmp_path, [("a", ""), ("и", "b"), ("и", "c")], filters=Cleaning())
+    assert str(raised.value) == (
+        f"{tmp_path / 'raw_source0'}, {tmp_path / 'raw_target0'}: no pair of the training text is left (found 3 pairs "
+        "read, all dropped: empty 1, wrong_script 2). Next: check the languages of the data set and the limits in "
+        "`cleaning`"
+    )
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["raw_source0", "raw_target0"]
+
+
+def test_texts_without_partner(tmp_path: Path) -> None:
+    outputs: dict[str, Any] = {name: tmp_path / name for name in ("source", "target", "rows", "dropped")}
+    with pytest.raises(DataError, match=r"each source text needs its target text .* found 1 and 0"):
+        clean_pairs(settings=TRAIN, cores=1, raw_source=[tmp_path / "a"], raw_target=[], **outputs)
+
+
+# ---------------------------------------------------------------------------------------------------- words and scripts
+
+
+@pytest.mark.parametrize(
+    ("language", "line", "share"),
+    [
+        ("de", "Grüße, 12 €!", 1.0),
+        ("xx", "abc где", 0.5),  # a language we do not know is taken to be written in Latin letters
+        ("ru", "Привет Tom", 6 / 9),
+        ("zh", "我是Tom。", 2 / 5),
+        ("zh", "你好，世界！", 1.0),
+        ("ja", "東京タワーへ行く。", 1.0),
+        ("ko", "안녕 世界", 1.0),
+        ("el", "Καλημέρα", 1.0),
+        ("sr", "Beograd Београд", 1.0),
+        ("de", "１２３ Ｔｅｘｔ", 1.0),
+        ("de", "123 …", 1.0),
+        ("hi", "नमस्ते", 1.0),
+        ("ar", "مرحبا", 1.0),
+    ],
+)
+def test_share_of_letters(language: str, line: str, share: float) -> None:
+    sides = WrittenLanguage(language)
+    for _ in range(2):  # what was remembered of the line must not change the answer
+        assert sides.script_share(line) == pytest.approx(share)
+
+
+def test_remembered_characters_do_not_change_shares() -> None:
+    lines = ["Grüße", "где", "Grüße где", "gr где", "ß", "д", "12", "ü д"]
+    remembering = WrittenLanguage("de")
+    assert [remembering.script_share(line) for line in lines] == [
+        WrittenLanguage("de").script_share(line) for line in lines
+    ]
+
+
+@pytest.mark.parametrize(
+    ("language", "line", "words"),
+    [
+        ("en", "one two three", 3),
+        ("en", "x" * 39, 1),
+        ("en", "x" * 40, 2),
+        ("de", "Donaudampfschifffahrtskapitän", 1),
+        ("zh", "你好世界", 2),
+        ("zh", "你 好世", 2),
+        ("ja", "あ", 1),
+    ],
+)
+def test_words(language: str, line: str, words: int) -> None:
+    assert WrittenLanguage(language).words(line) == words
+
+
+def test_scripts() -> None:
+    assert [script_of(character) for character in "aßя中あ1 ،ー"] == [
+        "LATIN",
+        "LATIN",
+        "CYRILLIC",
+        "CJK",
+        "HIRAGANA",
+        *[None] * 4,
+    ]
+    assert scripts_of("ja") == {"CJK", "HIRAGANA", "KATAKANA"}
+    assert scripts_of("fi") == {"LATIN"}
+
+
+def test_digests_tell_pairs_apart() -> None:
+    pairs = [("a", "b"), ("b", "a"), ("ab", ""), ("", "ab"), ("a b", ""), ("a", " b")]
+    assert len({pair_digest(*pair) for pair in pairs}) == len(pairs)
+
+
+def test_multi30k_loses_next_to_nothing(shared_data: Path, tmp_path: Path) -> None:
+    outputs = {name: tmp_path / name for name in ("source", "target", "rows", "dropped")}
+    folder = shared_data / "multi30k"
+    clean_pairs(
+        settings=TRAIN, cores=1, raw_source=[folder / "train.en.gz"], raw_target=[folder / "train.de.gz"], **outputs
+    )
+    cleaned = Cleaned.of(tmp_path)
+    assert len(cleaned.pairs) + len(cleaned.dropped) == 29_000
+    assert {name for _, name, _ in cleaned.dropped} <= {"ratio", "duplicate"}
+    assert len(cleaned.dropped) < 20

@@ -1,0 +1,43 @@
+"""White space and control characters become single spaces; all else stays."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from phrasemt.corpus.normalise import normalise_spaces
+
+ALL_CHARACTERS = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
+
+
+def test_every_character_between_two_words() -> None:
+    """Witness: the categories of Unicode. Zs, Zl, Zp are its white space, Cc its control characters."""
+    for character in ALL_CHARACTERS:
+        spaces = unicodedata.category(character) in ("Zs", "Zl", "Zp", "Cc") or character == "\ufeff"
+        assert normalise_spaces(f"a{character}b") == ("a b" if spaces else f"a{character}b"), hex(ord(character))
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("", ""),
+        (" \t\u2028\x0c", ""),
+        ("\ufeffHallo  Welt\r", "Hallo Welt"),
+        ("10\u00a0000 \u2009€ ", "10 000 €"),
+        ("ein\x0czwei\x85drei\x00vier", "ein zwei drei vier"),
+        ("zero\u200bwidth stays", "zero\u200bwidth stays"),
+    ],
+)
+def test_examples(line: str, expected: str) -> None:
+    assert normalise_spaces(line) == expected
+
+
+@given(st.text())
+def test_properties(line: str) -> None:
+    normal = normalise_spaces(line)
+    assert normalise_spaces(normal) == normal
+    assert normal.split() == normal.split(" ") or normal == ""
+    assert len(normal.splitlines()) <= 1
