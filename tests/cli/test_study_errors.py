@@ -1,0 +1,191 @@
+"""What a user reads about a wrong study: every mistake with its place, what was found, what is allowed, what is near."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+RIGHT = """\
+study: small
+datasets:
+  demo:
+    source_language: en
+    target_language: de
+    generator: {train: 10, dev: 10, test: 10}
+systems:
+  base:
+    model: {family: transformer, width: 16, heads: 2}
+"""
+
+
+def _check(folder: Path, study: str) -> subprocess.CompletedProcess[str]:
+    (folder / "study.yaml").write_text(study, encoding="utf-8")
+    return subprocess.run(
+        [sys.executable, "-m", "phrasemt", "check", "study.yaml"],
+        cwd=folder,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+
+def _snakemake(repository: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [
+        sys.executable,
+        "-m",
+        "snakemake",
+        "-n",
+        "--snakefile",
+        repository / "workflow" / "Snakefile",
+        *arguments,
+    ]
+    environment = os.environ | {"PYTHONPATH": str(repository)}
+    return subprocess.run(command, cwd=folder, env=environment, check=False, capture_output=True, text=True)
+
+
+TRANSCRIPTS = {
+    "three typos, all three at once": (
+        RIGHT.replace("test: 10}", "tests: 10, test: 10}").replace(
+            "family: transformer", "family: phrase_representation, glance: maxx"
+        )
+        + "    training: {max_updates: many}\n",
+        "phrasemt check: error: study.yaml: 3 mistakes in the study\n"
+        "  - datasets.demo.generator.tests: unknown key; did you mean 'test'?; allowed: train, dev, test, seed\n"
+        "  - systems.base.model.glance: found \"maxx\", allowed: max, mean; did you mean 'max'?\n"
+        '  - systems.base.training.max_updates: found "many", input should be a valid integer, unable to parse string '
+        "as an integer\n",
+    ),
+    "a family that does not exist": (
+        RIGHT.replace("family: transformer", "family: transfomer"),
+        "phrasemt check: error: study.yaml: 1 mistake in the study\n"
+        "  - systems.base.model.family: found 'transfomer', allowed: transformer, phrase_representation; "
+        "did you mean 'transformer'?\n",
+    ),
+    "a key given twice": (
+        RIGHT + "study: other\n",
+        "phrasemt check: error: study.yaml: 1 mistake in the study\n"
+        "  - not YAML: line 10: the key 'study' is given twice, first in line 1\n",
+    ),
+    "not YAML": (
+        "study: [small\ndatasets:\n",
+        "phrasemt check: error: study.yaml: 1 mistake in the study\n"
+        "  - not YAML: line 2: expected ',' or ']', but got ':'\n",
+    ),
+    "empty": (
+        "",
+        "phrasemt check: error: study.yaml: 1 mistake in the study\n  - empty, or not a mapping of keys to values\n",
+    ),
+    "a language left out": (
+        RIGHT.replace("    target_language: de\n", ""),
+        "phrasemt check: error: study.yaml: 1 mistake in the study\n  - datasets.demo.target_language: missing\n",
+    ),
+    "a language that the generator does not have": (
+        RIGHT.replace("target_language: de", "target_language: fr"),
+        "phrasemt check: error: study.yaml: 1 mistake in the study\n"
+        "  - datasets.demo: the generator makes nothing but source_language: en, target_language: de\n",
+    ),
+    "a file that is not there": (
+        RIGHT.replace(
+            "generator: {train: 10, dev: 10, test: 10}",
+            "partition: {text: {source: my.en, target: study.yaml}, dev: 1, test: 1}",
+        ),
+        "phrasemt check: error: study.yaml: 1 mistake in the study\n"
+        "  - datasets.demo.partition.text.source: no such file: my.en\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(("study", "transcript"), TRANSCRIPTS.values(), ids=TRANSCRIPTS)
+def test_transcript(tmp_path: Path, study: str, transcript: str) -> None:
+    done = _check(tmp_path, study)
+    assert done.stderr == transcript
+    assert done.stdout == ""
+    assert done.returncode == 2
+
+
+def test_a_corpus_part_that_does_not_exist_is_named_with_its_place(tmp_path: Path) -> None:
+    train, dev, test = ("multi30k", "trian"), ("multi30k", "val"), ("multi31k", "val")
+    train, dev, test = (f"[{{corpus: {corpus}, part: {part}}}]" for corpus, part in (train, dev, test))
+    texts = f"splits: {{train: {train}, dev: {dev}, test: {{t: {test}}}}}"
+    done = _check(tmp_path, RIGHT.replace("generator: {train: 10, dev: 10, test: 10}", texts))
+    first, second = done.stderr.splitlines()[1:]
+    assert first.startswith(
+        "  - datasets.demo.splits.train.0: corpus multi30k, part: unknown part"
+    ) or first.startswith("  - datasets.demo.splits.train.0: corpus multi30k: unknown part")
+    assert "did you mean 'train'?" in first
+    assert second.startswith("  - datasets.demo.splits.test.t.0: ")
+    assert "did you mean 'multi30k'?" in second
+    assert done.returncode == 2
+
+
+def test_a_right_study_is_described(tmp_path: Path) -> None:
+    done = _check(tmp_path, RIGHT)
+    assert done.stdout == "study.yaml: study small; data sets: demo; systems: base; seeds: 1\n"
+    assert (done.stderr, done.returncode) == ("", 0)
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "phrasemt", "check", "studys/x.yaml"],
+        cwd=tmp_path, check=False, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.stderr == (
+        "phrasemt check: error: studys/x.yaml: 1 mistake in the study\n"
+        "  - no such file; `ls studies` shows those that come with phrasemt\n"
+    )
+    assert done.returncode == 2
+
+
+# ------------------------------------------------------------------------------------------------------ in the workflow
+
+
+def test_the_workflow_shows_the_same_text_without_a_traceback(repository: Path, tmp_path: Path) -> None:
+    study, transcript = TRANSCRIPTS["three typos, all three at once"]
+    (tmp_path / "study.yaml").write_text(study, encoding="utf-8")
+    done = _snakemake(repository, tmp_path, "--configfile", "study.yaml")
+    assert done.stderr.endswith(transcript.removeprefix("phrasemt check: error: "))
+    assert "phrasemt: error: study.yaml: 3 mistakes in the study\n" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Snakefile" not in done.stderr
+    assert done.returncode == 2
+    assert not (tmp_path / "results").exists()
+
+
+def test_without_a_study_the_workflow_says_which_file_it_looked_for(repository: Path, tmp_path: Path) -> None:
+    done = _snakemake(repository, tmp_path)
+    assert done.stderr.endswith(
+        "phrasemt: error: config.yaml: 1 mistake in the study\n"
+        "  - no such file; `ls studies` shows those that come with phrasemt\n"
+    )
+    assert done.returncode == 2
+
+
+def test_a_change_on_the_command_line_is_refused(repository: Path, tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(RIGHT, encoding="utf-8")
+    done = _snakemake(repository, tmp_path, "--config", "seeds=2")
+    assert done.stderr.endswith(
+        "phrasemt: error: --config seeds: a study cannot be changed on the command line, so that its file says all of "
+        "it. Next: copy the study, change the copy, and pass it with --configfile\n"
+    )
+    assert done.returncode == 2
+
+
+def test_two_studies_are_refused(repository: Path, tmp_path: Path) -> None:
+    for name in ("a.yaml", "b.yaml"):
+        (tmp_path / name).write_text(RIGHT, encoding="utf-8")
+    done = _snakemake(repository, tmp_path, "--configfile", "a.yaml", "b.yaml")
+    assert "phrasemt: error: --configfile: a study is one file, complete in itself (found " in done.stderr
+    assert done.returncode == 2
+
+
+def test_a_chosen_study_replaces_the_default_one(repository: Path, tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(RIGHT.replace("  base:", "  only_in_default:"), encoding="utf-8")
+    (tmp_path / "other.yaml").write_text(RIGHT.replace("study: small", "study: other"), encoding="utf-8")
+    done = _snakemake(repository, tmp_path, "--configfile", "other.yaml", "--quiet", "host")
+    assert done.returncode == 0, done.stderr
+    assert "results/other/table.md" in done.stdout + done.stderr
+    assert "only_in_default" not in done.stdout + done.stderr

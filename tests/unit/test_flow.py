@@ -1,0 +1,152 @@
+"""What the rules ask of a study: paths, patterns, settings."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from phrasemt.config import Study
+from phrasemt.errors import StudyError
+from phrasemt.flow import Flow, dataset_folder, open_study, read_study
+
+PATTERN = "<results>/{dataset}.{source}-{target}/scores/{system}/{seed}/{split}.json"
+
+
+def _study(tmp_path: Path, **changes: Any) -> dict[str, Any]:
+    for name in ("my.en", "my.de", "more.en", "more.de"):
+        (tmp_path / name).write_text("a\n")
+    mine = {"source": str(tmp_path / "my.en"), "target": str(tmp_path / "my.de")}
+    more = {"source": str(tmp_path / "more.en"), "target": str(tmp_path / "more.de")}
+    registered = {"corpus": "multi30k", "part": "train"}
+    languages = {"source_language": "en", "target_language": "de"}
+    return {
+        "study": "mixed",
+        "seeds": [1, 2],
+        "datasets": {
+            "generated": {**languages, "generator": {"train": 9, "dev": 9, "test": 9}},
+            "cut": {**languages, "partition": {"text": mine, "dev": 1, "test": 1}},
+            "mine": {**languages, "splits": {"train": [mine, more], "dev": [mine], "test": {"a": [mine], "b": [more]}}},
+            "back": {
+                "source_language": "de",
+                "target_language": "en",
+                "splits": {"train": [registered, mine], "dev": [registered], "test": {"c": [registered]}},
+            },
+        },
+        "systems": {"base": {"model": {"family": "transformer"}}, "wide": {"model": {"family": "transformer"}}},
+        **changes,
+    }
+
+
+@pytest.fixture
+def flow(tmp_path: Path) -> Flow:
+    return Flow(Study.model_validate(_study(tmp_path)))
+
+
+def _wildcards(**names: str) -> SimpleNamespace:
+    """Snakemake's wildcards: attributes and items()."""
+    return SimpleNamespace(**names, items=names.items)
+
+
+def test_every_asks_for_each_data_sets_own_splits(flow: Flow) -> None:
+    paths = flow.every(PATTERN)
+    assert len(paths) == len(set(paths)) == (1 + 1 + 2 + 1) * 2 * 2
+    assert "<results>/mine.en-de/scores/wide/2/b.json" in paths
+    assert "<results>/back.de-en/scores/base/1/c.json" in paths
+    assert flow.every("{dataset}/{split}", datasets=["mine"], splits="all") == [
+        "mine/train", "mine/dev", "mine/a", "mine/b",
+    ]  # fmt: skip
+    assert flow.every("{system}", systems=flow.challengers) == ["wide"]
+    assert flow.every("{system}", datasets=[]) == []
+
+
+def test_groups_of_the_study(flow: Flow) -> None:
+    assert (flow.generated, flow.partitioned, flow.challengers, flow.baseline) == (
+        ["generated"],
+        ["cut"],
+        ["wide"],
+        "base",
+    )
+    assert flow.results == "results/mixed"
+
+
+def test_wildcards_stand_for_names_of_the_study_only(flow: Flow) -> None:
+    patterns = {name: re.compile(f"(?:{pattern})$") for name, pattern in flow.wildcards.items()}
+    assert patterns["dataset"].match("generated")
+    assert not patterns["dataset"].match("generated.en-de")
+    assert patterns["seed"].match("2")
+    assert not patterns["seed"].match("3")
+    assert {split for split in ("train", "dev", "test", "a", "b", "c", "d") if patterns["split"].match(split)} == {
+        "train", "dev", "test", "a", "b", "c",
+    }  # fmt: skip
+    assert patterns["corpus"].match("multi30k")
+    assert not patterns["file"].match("a/b")
+
+
+def test_a_pattern_of_no_names_fits_nothing() -> None:
+    assert re.fullmatch(Flow.only([]), "") is None
+    assert re.fullmatch(Flow.only(["a+b"]), "a+b")
+
+
+def test_raw_texts(flow: Flow, tmp_path: Path) -> None:
+    source, target = flow.raw_texts("source"), flow.raw_texts("target")
+    assert source(_wildcards(dataset="mine", split="train")) == [str(tmp_path / "my.en"), str(tmp_path / "more.en")]
+    assert target(_wildcards(dataset="mine", split="b")) == [str(tmp_path / "more.de")]
+    assert source(_wildcards(dataset="generated", split="dev")) == ["results/mixed/generated.en-de/raw/dev.en"]
+    assert target(_wildcards(dataset="cut", split="test")) == ["results/mixed/cut.en-de/raw/test.de"]
+    assert source(_wildcards(dataset="back", split="train")) == ["resources/multi30k/train.de", str(tmp_path / "my.en")]
+    assert flow.whole_text("target")(_wildcards(dataset="cut")) == str(tmp_path / "my.de")
+
+
+def test_original_files(flow: Flow) -> None:
+    wildcards = _wildcards(corpus="multi30k", part="train", language="de")
+    assert flow.original_files(wildcards) == ["resources/multi30k/original/train.de.gz"]
+
+
+def test_settings_are_the_part_of_the_study_that_the_stage_uses(flow: Flow) -> None:
+    tokenize = flow.settings("tokenize_text")(_wildcards(dataset="mine", split="a", language="de"))
+    assert json.loads(tokenize) == {"language": "de", "aggressive_dash": False}
+    train = json.loads(flow.settings("train_model")(_wildcards(dataset="mine", system="base", seed="2")))
+    assert train["seed"] == 2
+    assert "decoding" not in train
+
+
+def test_folder_of_a_data_set(tmp_path: Path) -> None:
+    assert dataset_folder(Study.model_validate(_study(tmp_path)), "back") == Path("results/mixed/back.de-en")
+
+
+def _workflow(path: Path) -> SimpleNamespace:
+    return SimpleNamespace(config_settings=SimpleNamespace(config={}, configfiles=[path]))
+
+
+def test_the_mirror_of_the_environment_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = tmp_path / "study.yaml"
+    study.write_text(json.dumps(_study(tmp_path, mirror="of/the/study")))
+    monkeypatch.setenv("PATH", os.environ["PATH"])
+    monkeypatch.setenv("PHRASEMT_MIRROR", "of/the/environment")
+    open_study(_workflow(study))
+    assert os.environ["PHRASEMT_MIRROR"] == "of/the/environment"
+    monkeypatch.delenv("PHRASEMT_MIRROR")
+    open_study(_workflow(study))
+    assert os.environ["PHRASEMT_MIRROR"] == "of/the/study"
+    monkeypatch.delenv("PHRASEMT_MIRROR")
+
+
+def test_texts_that_nobody_has_are_mistakes_of_the_study(tmp_path: Path) -> None:
+    study = _study(tmp_path)
+    (tmp_path / "more.de").unlink()
+    study["datasets"]["back"]["splits"]["dev"] = [{"corpus": "multi30k", "part": "vall"}]
+    path = tmp_path / "study.yaml"
+    path.write_text(json.dumps(study))
+    with pytest.raises(StudyError) as caught:
+        read_study(path)
+    assert [problem.split(":")[0] for problem in caught.value.problems] == [
+        "datasets.mine.splits.train.1.target",
+        "datasets.mine.splits.test.b.0.target",
+        "datasets.back.splits.dev.0",
+    ]

@@ -1,0 +1,107 @@
+"""The table of stages, and which part of a study each stage uses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from phrasemt.config import Study
+from phrasemt.stages import STAGES, stage_settings
+
+WILDCARDS = {"dataset": "demo", "system": "max", "seed": "1", "split": "train", "language": "de",
+             "corpus": "multi30k", "part": "train", "file": "train.de.gz"}  # fmt: skip
+
+
+def _study(changes: dict[str, Any] | None = None) -> Study:
+    raw: dict[str, Any] = {
+        "study": "small",
+        "datasets": {
+            "demo": {
+                "source_language": "en",
+                "target_language": "de",
+                "generator": {"train": 9, "dev": 8, "test": 7},
+                "cleaning": {},
+                "tokenization": {},
+                "subwords": {},
+            },
+        },
+        "systems": {
+            "base": {"model": {"family": "transformer"}, "training": {}, "decoding": {}},
+            "max": {"model": {"family": "phrase_representation"}, "training": {}, "decoding": {}},
+        },
+        "comparison": {},
+    }
+    for path, value in (changes or {}).items():
+        *sections, key = path.split(".")
+        section = raw
+        for name in sections:
+            section = section[name]
+        section[key] = value
+    return Study.model_validate(raw)
+
+
+# A change of the study, and the stages that must see it. `system` is max, so a change of base is seen by none.
+CHANGES = {
+    "title": ("A title", {"make_table", "write_report"}),
+    "seeds": ([1, 2], {"make_table"}),
+    "datasets.demo.generator": ({"train": 10, "dev": 8, "test": 7}, {"generate_demo"}),
+    "datasets.demo.cleaning": ({"max_words": 50}, {"clean_pairs"}),
+    "datasets.demo.tokenization": (
+        {"aggressive_dash": True},
+        {"tokenize_text", "score_system", "score_contrasts"},
+    ),
+    "datasets.demo.subwords": ({"merges": 5}, {"learn_subwords"}),
+    "systems.max.title": ("+ Max", {"make_table"}),
+    "systems.max.model": (
+        {"family": "phrase_representation", "dropout": 0.2},
+        {"train_model", "translate", "score_contrasts"},
+    ),
+    "systems.max.training": ({"max_updates": 9}, {"train_model"}),
+    "systems.max.decoding": ({"beam": 7}, {"translate"}),
+    "systems.base.model": ({"family": "transformer", "dropout": 0.2}, set()),
+    "comparison": ({"samples": 9}, {"compare_systems"}),
+    "mirror": ("/somewhere", set()),
+}  # fmt: skip
+
+
+def _used(study: Study) -> dict[str, str]:
+    return {
+        name: stage_settings(study, name, WILDCARDS).canonical_json() for name in STAGES if name != "partition_corpus"
+    }
+
+
+@pytest.mark.parametrize(("path", "value", "seen_by"), [(path, *rest) for path, rest in CHANGES.items()])
+def test_a_change_is_seen_by_the_stages_that_use_it(path: str, value: Any, seen_by: set[str]) -> None:
+    before, after = _used(_study()), _used(_study({path: value}))
+    assert {name for name in before if before[name] != after[name]} == seen_by
+
+
+def test_settings_are_of_the_class_in_the_table() -> None:
+    for name, stage in STAGES.items():
+        if name != "partition_corpus":
+            settings = stage_settings(_study(), name, WILDCARDS)
+            assert type(settings) is stage.settings
+            assert type(settings).model_validate_json(settings.canonical_json()) == settings
+
+
+def test_the_family_of_the_model_belongs_to_the_code() -> None:
+    def modules(stage: str) -> tuple[str, ...]:
+        return STAGES[stage].code_modules(stage_settings(_study(), stage, WILDCARDS))
+
+    assert modules("train_model") == ("phrasemt.train.loop", "phrasemt.models.phrase_representation")
+    assert modules("tokenize_text") == ("phrasemt.text.tokenize",)
+
+
+def test_dev_and_test_sets_are_not_filtered() -> None:
+    for split in ("dev", "test"):
+        assert (
+            '"filters":null' in stage_settings(_study(), "clean_pairs", {**WILDCARDS, "split": split}).canonical_json()
+        )
+
+
+def test_names_of_inputs_outputs_and_folders_do_not_collide() -> None:
+    for name, stage in STAGES.items():
+        names = [entry.rstrip("*") for entry in (*stage.inputs, *stage.outputs, *stage.folders)]
+        assert len(set(names)) == len(names), name
+        assert not {"settings", "cores", "log"} & set(names), name
