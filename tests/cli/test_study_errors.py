@@ -1,4 +1,4 @@
-"""What a user reads about a wrong study: every mistake with its place, what was found, what is allowed, what is near."""
+"""What a user reads about a wrong study: each mistake with its place, what was found, what is allowed, what is near."""
 
 from __future__ import annotations
 
