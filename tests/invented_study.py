@@ -117,11 +117,15 @@ class InventedStudy:
             for line in (folder / "tokens" / f"{test_set}.{target}").read_text().split("\n")[:-1]
         ]
         translation = folder / "translations" / system / str(seed) / test_set
-        write_lines(translation.with_name(f"{test_set}.tok"), tokens)
-        write_lines(translation.with_name(f"{test_set}.txt"), map(_detokenised, tokens))
+        wildcards = {"dataset": dataset, "split": test_set, "system": system, "seed": str(seed)}
+        outputs = {
+            "tokens": (translation.with_name(f"{test_set}.tok"), "".join(f"{line}\n" for line in tokens)),
+            "text": (translation.with_name(f"{test_set}.txt"), "".join(f"{_detokenised(line)}\n" for line in tokens)),
+        }
+        self._made_by("translate", wildcards, outputs)
         self.run(
             "score_system",
-            {"dataset": dataset, "split": test_set, "system": system, "seed": str(seed)},
+            wildcards,
             tokens=translation.with_name(f"{test_set}.tok"),
             text=translation.with_name(f"{test_set}.txt"),
             reference_tokens=folder / "tokens" / f"{test_set}.{target}",

@@ -109,7 +109,7 @@ class Row(Settings):
 
 
 class Block(Settings):
-    """The rows of one test set, or of the contrastive pairs of one data set (test_set None); size in sentences or pairs."""
+    """The rows of one test set, or of the contrastive pairs of a data set (no test_set). size: sentences or pairs."""
 
     dataset: str
     test_set: str | None = None

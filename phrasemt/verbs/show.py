@@ -1,0 +1,35 @@
+"""`phrasemt show`: the results table of a study, and where its report is."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from phrasemt.errors import PhrasemtError
+from phrasemt.lines import read_lines
+from phrasemt.study import load_study
+
+
+def add_parser(verbs: Any) -> None:
+    parser = verbs.add_parser("show", help="print the results table of a study")
+    parser.add_argument(
+        "study", nargs="?", type=Path, default=Path("config.yaml"), metavar="STUDY.yaml", help="default: config.yaml"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Prints the table; raises PhrasemtError with the command that makes it when it is not there."""
+    results = Path("results", load_study(options.study).study)
+    table, report = results / "table.md", results / "report.html"
+    if not table.exists():
+        raise PhrasemtError(
+            "no results yet",
+            where=table,
+            next_step=f"snakemake --profile profiles/local --configfile {options.study}",
+        )
+    for line in read_lines(table):
+        print(line)
+    if report.exists():
+        print(f"\nReport: {report}")
