@@ -1,7 +1,7 @@
 """Keys and values of what the hypotheses of a beam have produced so far.
 
-All hypotheses of a sentence share one cache: at each step every hypothesis adds its entry, and a mask says which are its
-own history. Hypotheses that change places therefore move a few booleans and never keys or values.
+All hypotheses of a sentence share one cache: at each step every hypothesis adds its entry, and a mask says which ones
+belong to its own history. Hypotheses that change places move a few booleans and never keys or values.
 
 Letters: N layers, B sentences, K hypotheses, L = steps * K entries, h heads, E head width.
 """

@@ -69,7 +69,7 @@ class FeedForward(nn.Module):
         self.outer = linear(inner_width, width)
 
     def forward(self, x_BTD: Tensor) -> Tensor:
-        outer_BTD: Tensor = self.outer(self.dropout(F.relu(self.inner(x_BTD), inplace=True)))
+        outer_BTD: Tensor = self.outer(self.dropout(F.relu(self.inner(x_BTD))))
         return outer_BTD
 
 
