@@ -96,7 +96,9 @@ class Generator(Settings):
 class Cleaning(Settings):
     """Filters on training pairs. Dev and test sets are never filtered: scores are about all of their sentences."""
 
-    max_words: int = Field(100, gt=0, description="longest side kept, in white-space separated words")
+    max_words: int = Field(
+        100, gt=0, description="longest side kept, in words between spaces (zh, ja, ...: two characters a word)"
+    )
     max_ratio: float = Field(9.0, ge=1, description="longest side / shortest side in words, at most")
     min_letters: Probability = Field(
         0.5, description="smallest share of letters of the language's script among all letters of a line"

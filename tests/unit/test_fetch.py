@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import http.server
+import io
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -207,6 +210,37 @@ def test_partial_bytes_of_another_file_are_dropped(
     (tmp_path / ".corpus.txt.partial").write_bytes(kept)
     assert fetch_it() == DATA
     assert server.ranges[-1] is None
+
+
+def test_an_interrupted_run_keeps_its_bytes(
+    server: Server, fetch_it: Fetch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    server.script = [send(DATA[:300_000], announced=len(DATA))]
+    with monkeypatch.context() as patched:
+        patched.setattr(fetch.time, "sleep", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            fetch_it()
+    assert [path.name for path in tmp_path.iterdir()] == [".corpus.txt.partial"]
+    assert fetch_it() == DATA
+
+
+def test_a_full_disk_keeps_nothing(fetch_it: Fetch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class FullDisk(io.FileIO):
+        def write(self, data: object) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    original = Path.open
+
+    def open_(path: Path, mode: str = "r", **keywords: Any) -> Any:
+        return FullDisk(path, "w") if "w" in mode else original(path, mode, **keywords)
+
+    monkeypatch.setattr(Path, "open", open_)
+    with pytest.raises(OSError, match="No space left on device"):
+        fetch_it()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_no_server(server: Server, fetch_it: Fetch, register: Callable[..., None], pauses: list[float]) -> None:
