@@ -1,0 +1,580 @@
+"""The demonstration corpus against outside witnesses: a grammar book's tables, sentences translated by hand, Moses."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import pytest
+from sacremoses import MosesTokenizer
+
+from phrasemt.corpus import demo_lexicon as lexicon
+from phrasemt.corpus.demo import DemoPair, demo_pairs, detokenise, generate_demo
+from phrasemt.corpus.demo_english import realise_english
+from phrasemt.corpus.demo_german import realise_german
+from phrasemt.corpus.demo_grammar import (
+    Clause,
+    Coordination,
+    Name,
+    Nominal,
+    NounPhrase,
+    PrepositionalPhrase,
+    Quality,
+    Relative,
+    Sentence,
+)
+from phrasemt.corpus.demo_lexicon import (
+    AT_PLACE,
+    BARE,
+    HE,
+    INDEFINITE,
+    KEIN,
+    SHE,
+    SPEAKER,
+    THE,
+    THEY,
+    TO_PLACE,
+    WE,
+    WITH,
+    Adverb,
+    Modal,
+    Verb,
+)
+from phrasemt.corpus.demo_morphology import FEMININE, MASCULINE, NEUTER, PLURAL, german_verb
+from phrasemt.corpus.demo_sampling import anaphor
+
+# --- a small language for derivations -------------------------------------------------------------------------------
+
+
+def the(noun: str, *adjectives: str, **parts: object) -> NounPhrase:
+    """A noun phrase by its English words; definite and singular unless said otherwise."""
+    found = [entry for entries in lexicon.nouns().values() for entry in entries if entry.english[0] == noun]
+    by_name = {adjective.english: adjective for adjective in lexicon.adjectives()}
+    qualities = tuple(Quality(by_name[adjective]) for adjective in adjectives)
+    modifier = parts.pop("compound", None)
+    if modifier:
+        (parts["modifier"],) = (entry for entry in lexicon.modifiers() if entry.english == modifier)
+    return NounPhrase(found[0], **{"determiner": THE, "qualities": qualities, **parts})  # type: ignore[arg-type]
+
+
+def plural(noun: str, *adjectives: str, **parts: object) -> NounPhrase:
+    return the(noun, *adjectives, plural=True, **parts)
+
+
+def verb(frame: str, base: str) -> Verb:
+    """The last one, which for "eat" is the one of animals."""
+    return [entry for entry in lexicon.verbs()[frame] if entry.english.base == base][-1]
+
+
+def predicate(adjective: str, intensifier: str | None = None) -> Quality:
+    by_name = {entry.english[0][0]: entry for entry in lexicon.PREDICATE_INTENSIFIERS}
+    (found,) = (entry for entry in lexicon.adjectives() if entry.english == adjective)
+    return Quality(found, by_name[intensifier] if intensifier else None)
+
+
+def be(subject: Nominal, adjective: str, **parts: object) -> Clause:
+    return Clause(verb("predicate", "be"), subject, predicate=predicate(adjective), **parts)  # type: ignore[arg-type]
+
+
+def do(frame: str, base: str, subject: Nominal | None = None, **parts: object) -> Clause:
+    return Clause(verb(frame, base), subject, **parts)  # type: ignore[arg-type]
+
+
+def modal(english: str) -> Modal:
+    modals = itertools.chain.from_iterable(lexicon.MODALS.values())
+    return next(entry for entry in modals if entry.english[2] == english)
+
+
+def adverb(english: str) -> Adverb:
+    groups = (lexicon.FREQUENCIES, lexicon.MANNERS, lexicon.COMMENTS, *lexicon.TIMES.values())
+    return next(entry for entry in itertools.chain(*groups) if " ".join(word for word, _ in entry.english) == english)
+
+
+def connective(english: str, tense: str = "present") -> lexicon.Connective:
+    groups = (*lexicon.REASONS, *lexicon.COORDINATORS, *lexicon.SUBORDINATORS[tense])
+    return next(entry for entry in groups if entry.english == english)
+
+
+def determiner(english: str) -> lexicon.Determiner:
+    groups = (lexicon.THIS, lexicon.EVERY, *lexicon.POSSESSIVES, *lexicon.QUANTIFIERS, *lexicon.NUMERALS)
+    return next(entry for entry in groups if english in entry.english)
+
+
+DOG = the("dog", relative=do("transitive", "chase", Relative(False, MASCULINE), object=plural("cat")))
+ANNA = Name(("Anna", "Müller"), ("Anna", "Müller"), female=True)
+
+BY_HAND = [
+    (
+        Sentence(do("intransitive", "sleep", DOG), connective("because"), be(anaphor(DOG), "tired")),
+        "The dog that chases the cats sleeps, because it is tired.",
+        "Der Hund, der die Katzen jagt, schläft, weil er müde ist.",
+    ),
+    (
+        Sentence(
+            do("transitive", "call", the("mother"), object=the("boy", determiner=determiner("her")), negated=True,
+               time=adverb("today"), front="time")
+        ),
+        "Today the mother does not call her boy.",
+        "Heute ruft die Mutter ihren Jungen nicht an.",
+    ),
+    (
+        Sentence(
+            do("clause", "say", the("teacher"), complement=do("transitive", "call", the("uncle"), object=the("doctor")))
+        ),
+        "The teacher says that the uncle calls the doctor.",
+        "Der Lehrer sagt, dass der Onkel den Arzt anruft.",
+    ),
+    (
+        Sentence(
+            do("motion", "run", plural("child"), tense="perfect",
+               place=PrepositionalPhrase(TO_PLACE["in"], the("garden", "big", determiner=determiner("our"))))
+        ),
+        "The children have run into our big garden.",
+        "Die Kinder sind in unseren großen Garten gelaufen.",
+    ),
+    (
+        Sentence(
+            do("ditransitive", "give", the("man", determiner=INDEFINITE), tense="past",
+               recipient=plural("woman", "old"), object=the("knife", "small", determiner=INDEFINITE))
+        ),
+        "A man gave the old women a small knife.",
+        "Ein Mann gab den alten Frauen ein kleines Messer.",
+    ),
+    (
+        Sentence(be(the("house", owner=the("farmer", "young")), "old", tense="past")),
+        "The house of the young farmer was old.",
+        "Das Haus des jungen Bauern war alt.",
+    ),
+    (
+        Sentence(
+            do("transitive", "repair", plural("car"), tense="perfect", passive=True, agent=the("engineer", "clever"))
+        ),
+        "The cars have been repaired by the clever engineer.",
+        "Die Autos sind vom klugen Ingenieur repariert worden.",
+    ),
+    (
+        Sentence(
+            do("intransitive", "wait", WE),
+            connective("until"),
+            do("transitive", "close", the("door"), passive=True, modal=modal("must")),
+        ),
+        "We wait until the door must be closed.",
+        "Wir warten, bis die Tür geschlossen werden muss.",
+    ),
+    (
+        Sentence(do("stative", "have", SHE, object=plural("dog", "dangerous", determiner=BARE), negated=True)),
+        "She does not have dangerous dogs.",
+        "Sie hat keine gefährlichen Hunde.",
+    ),
+    (
+        Sentence(do("infinitive", "try", the("king"), tense="perfect",
+                    complement=do("transitive", "invite", object=the("guest")))),
+        "The king has tried to invite the guest.",
+        "Der König hat versucht, den Gast einzuladen.",
+    ),
+    (
+        Sentence(
+            do("transitive", "see", the("woman"), tense="perfect",
+               object=the("man", relative=do("intransitive", "sleep", Relative(True, MASCULINE))))
+        ),
+        "The woman has seen the man who sleeps.",
+        "Die Frau hat den Mann gesehen, der schläft.",
+    ),
+    (
+        Sentence(
+            do("intransitive", "laugh",
+               plural("child", relative=do("dative", "help", the("doctor"), object=Relative(True, PLURAL))))
+        ),
+        "The children who the doctor helps laugh.",
+        "Die Kinder, denen der Arzt hilft, lachen.",
+    ),
+    (
+        Sentence(
+            do("transitive", "eat", Coordination(the("wolf"), the("bear", determiner=INDEFINITE)),
+               frequency=adverb("often"), object=the("apple", "red", "sour", determiner=determiner("my")))
+        ),
+        "The wolf and a bear often eat my red sour apple.",
+        "Der Wolf und ein Bär fressen oft meinen roten sauren Apfel.",
+    ),
+    (
+        Sentence(be(the("door", "new", compound="garden"), "expensive", tense="perfect")),
+        "The new garden door has been expensive.",
+        "Die neue Gartentür ist teuer gewesen.",
+    ),
+    (
+        Sentence(
+            do("transitive", "eat", anaphor(the("horse")), object=the("apple", determiner=INDEFINITE), tense="past"),
+            connective("because"),
+            be(the("horse"), "hungry", tense="past"),
+            second_is_fronted=True,
+        ),
+        "Because the horse was hungry, it ate an apple.",
+        "Weil das Pferd hungrig war, fraß es einen Apfel.",
+    ),
+    (
+        Sentence(
+            do("intransitive", "burn", tense="past", time=adverb("last week"), front="time", subject=the(
+                "house", relative=do("location", "live", WE, tense="past",
+                                     place=PrepositionalPhrase(AT_PLACE["in"], Relative(False, NEUTER)))))
+        ),
+        "Last week the house in which we lived burned.",
+        "Letzte Woche brannte das Haus, in dem wir wohnten.",
+    ),
+    (
+        Sentence(
+            do("dative", "listen", the("captain"), object=plural("pilot", "tired"),
+               place=PrepositionalPhrase(lexicon.AROUND_EVENT[3], the("storm", "terrible")), front="place")
+        ),
+        "Despite the terrible storm, the captain listens to the tired pilots.",
+        "Trotz des schrecklichen Sturmes hört der Kapitän den müden Piloten zu.",
+    ),
+    (
+        Sentence(
+            do("transitive", "look", SPEAKER, comment=adverb("unfortunately"), front="comment",
+               object=the("book", owner=plural("girl", determiner=determiner("two"))))
+        ),
+        "Unfortunately, I look at the book of two girls.",
+        "Leider sehe ich das Buch von zwei Mädchen an.",
+    ),
+    (
+        Sentence(do("transitive", "pick", ANNA, object=HE, modal=modal("want"), manner=adverb("quickly"))),
+        "Anna Müller wants to pick him up quickly.",
+        "Anna Müller will ihn schnell abholen.",
+    ),
+    (
+        Sentence(
+            do("prepositional", "wait", the("prince"), object=the("train", "fast", determiner=determiner("every")),
+               place=PrepositionalPhrase(AT_PLACE["at"], the("station"))),
+            connective("but"),
+            do("intransitive", "arrive", plural("train", determiner=determiner("many")), frequency=adverb("never")),
+            second_is_main=True,
+        ),
+        "The prince waits for every fast train at the station, but many trains never arrive.",
+        "Der Prinz wartet auf jeden schnellen Zug am Bahnhof, aber viele Züge kommen nie an.",
+    ),
+    (
+        Sentence(
+            do("question", "ask", THEY, tense="past",
+               complement=be(the("nun", attribute=PrepositionalPhrase(WITH, plural("suitcase", "heavy"))), "polite",
+                             tense="past"))
+        ),
+        "They asked whether the nun with the heavy suitcases was polite.",
+        "Sie fragten, ob die Nonne mit den schweren Koffern höflich war.",
+    ),
+    (
+        Sentence(do("intransitive", "smile", SPEAKER)),
+        "I smile.",
+        "Ich lächle.",
+    ),
+    (
+        Sentence(
+            do("motion", "go", the("girl"), modal=modal("will"), time=adverb("tomorrow"),
+               place=PrepositionalPhrase(TO_PLACE["in"],
+                                         the("forest", "dark", relative=be(Relative(False, MASCULINE), "dangerous"))))
+        ),
+        "The girl will go into the dark forest that is dangerous tomorrow.",
+        "Das Mädchen wird morgen in den dunklen Wald gehen, der gefährlich ist.",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("derivation", "english", "german"), BY_HAND, ids=[english for _, english, _ in BY_HAND])
+def test_sentences_translated_by_hand(derivation: Sentence, english: str, german: str) -> None:
+    assert detokenise(realise_english(derivation).tokens) == english
+    assert detokenise(realise_german(derivation).tokens) == german
+
+
+# From a grammar book: determiner, adjective and noun in nominative, accusative, dative, genitive.
+PARADIGMS = {
+    ("weak", MASCULINE): "der gute Hund, den guten Hund, dem guten Hund, des guten Hundes",
+    ("weak", FEMININE): "die gute Katze, die gute Katze, der guten Katze, der guten Katze",
+    ("weak", NEUTER): "das gute Pferd, das gute Pferd, dem guten Pferd, des guten Pferdes",
+    ("weak", PLURAL): "die guten Pferde, die guten Pferde, den guten Pferden, der guten Pferde",
+    ("mixed", MASCULINE): "kein guter Hund, keinen guten Hund, keinem guten Hund, keines guten Hundes",
+    ("mixed", FEMININE): "keine gute Katze, keine gute Katze, keiner guten Katze, keiner guten Katze",
+    ("mixed", NEUTER): "kein gutes Pferd, kein gutes Pferd, keinem guten Pferd, keines guten Pferdes",
+    ("mixed", PLURAL): "keine guten Pferde, keine guten Pferde, keinen guten Pferden, keiner guten Pferde",
+    ("strong", MASCULINE): "guter Hund, guten Hund, gutem Hund, guten Hundes",
+    ("strong", FEMININE): "gute Katze, gute Katze, guter Katze, guter Katze",
+    ("strong", NEUTER): "gutes Pferd, gutes Pferd, gutem Pferd, guten Pferdes",
+    ("strong", PLURAL): "gute Pferde, gute Pferde, guten Pferden, guter Pferde",
+}
+
+
+@pytest.mark.parametrize(("declension", "row"), PARADIGMS)
+def test_declension(declension: str, row: int) -> None:
+    good = predicate("good").adjective
+    noun = the(("dog", "cat", "horse", "horse")[row]).noun
+    determiner = {"weak": THE, "mixed": KEIN, "strong": BARE}[declension]
+    assert determiner.declension == declension
+    forms = []
+    for case in range(4):
+        article = [determiner.german[row][case]] if determiner.german else []
+        words = [*article, good.inflected[declension][row][case], noun.german[row == PLURAL][case]]
+        forms.append(" ".join(words))
+    assert ", ".join(forms) == PARADIGMS[declension, row]
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        (("kaufen",), "kaufe kauft kaufen kaufte kauften gekauft"),
+        (("arbeiten",), "arbeite arbeitet arbeiten arbeitete arbeiteten gearbeitet"),
+        (("öffnen",), "öffne öffnet öffnen öffnete öffneten geöffnet"),
+        (("lächeln",), "lächle lächelt lächeln lächelte lächelten gelächelt"),
+        (("ändern",), "ändere ändert ändern änderte änderten geändert"),
+        (("reparieren",), "repariere repariert reparieren reparierte reparierten repariert"),
+        (("besuchen",), "besuche besucht besuchen besuchte besuchten besucht"),
+        (("wissen", "weiß", "wusste", "gewusst"), "weiß weiß wissen wusste wussten gewusst"),
+        (("fahren", "fährt", "fuhr", "gefahren"), "fahre fährt fahren fuhr fuhren gefahren"),
+        (("sein", "ist", "war", "gewesen"), "bin ist sind war waren gewesen"),
+        (("haben", "hat", "hatte", "gehabt"), "habe hat haben hatte hatten gehabt"),
+    ],
+)
+def test_conjugation(parts: tuple[str, ...], expected: str) -> None:
+    conjugated = german_verb(*parts)
+    assert " ".join([*conjugated.present, *conjugated.past[1:], conjugated.participle]) == expected
+
+
+@pytest.mark.parametrize(
+    ("clause", "wrong"),
+    [
+        # The object could be read as the subject: both look alike in nominative and accusative.
+        (do("transitive", "see", the("woman"), object=plural("dog")), None),
+        (do("transitive", "see", the("man"), object=plural("dog")), "Der Mann sehen die Hunde."),
+        (do("transitive", "see", the("woman"), object=the("dog")), "Die Frau sehen den Hund."),
+        (do("transitive", "see", plural("woman"), object=plural("cat")), "Die Frauen sieht die Katzen."),
+        (do("transitive", "see", plural("woman"), object=SHE), None),
+        (do("dative", "help", the("woman"), object=plural("dog")), "Die Frau helfen den Hunden."),
+        (do("dative", "help", plural("cat", determiner=BARE), object=ANNA), None),
+        (do("dative", "help", plural("dog", determiner=BARE), object=ANNA), "Hunde hilft Anna Müller."),
+        (do("ditransitive", "show", ANNA, recipient=plural("woman", determiner=BARE), object=the("book")), None),
+        # Ambiguous number of the subject itself.
+        (do("intransitive", "sleep", SHE), None),
+        (do("intransitive", "sleep", HE), "Er schlafen."),
+        (do("intransitive", "sleep", plural("teacher", determiner=BARE)), None),
+        (do("intransitive", "sleep", plural("teacher", "old", determiner=BARE)), "Alte Lehrer schläft."),
+        # After the verb, a coordination may agree with its first part.
+        (do("intransitive", "sleep", Coordination(the("man"), the("dog"))), "Der Mann und der Hund schläft."),
+        (
+            do("intransitive", "sleep", Coordination(the("man"), the("dog")), time=adverb("today"), front="time"),
+            None,
+        ),
+    ],
+)
+def test_a_contrast_is_really_wrong(clause: Clause, wrong: str | None) -> None:
+    german = realise_german(Sentence(clause))
+    found = None
+    for agreement in german.agreements:
+        tokens = list(german.tokens)
+        tokens[agreement.verb] = agreement.wrong
+        found = detokenise(tuple(tokens))
+    assert found == wrong
+
+
+def test_distance_counts_from_the_head_of_the_subject() -> None:
+    german = realise_german(BY_HAND[0][0])
+    found = [(german.tokens[a.subject], german.tokens[a.verb], a.wrong, a.verb - a.subject) for a in german.agreements]
+    assert found == [("der", "jagt", "jagen", 3), ("Hund", "schläft", "schlafen", 7), ("er", "ist", "sind", 2)]
+
+
+# --- properties of the stream ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def train() -> list[DemoPair]:
+    return list(demo_pairs(split="train", pairs=20_000, seed=1))
+
+
+def test_same_seed_same_bytes_in_another_process() -> None:
+    program = (
+        "import hashlib; from phrasemt.corpus.demo import demo_pairs;"
+        "print(hashlib.sha256(repr(list(demo_pairs(split='dev', pairs=50, seed=7))).encode()).hexdigest())"
+    )
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", program], check=True, capture_output=True, text=True, env={"PYTHONHASHSEED": seed}
+        ).stdout.strip()
+        for seed in ("1", "2")
+    }
+    here = hashlib.sha256(repr(list(demo_pairs(split="dev", pairs=50, seed=7))).encode()).hexdigest()
+    assert digests == {here}
+
+
+def test_the_stream_is_the_one_that_published_numbers_were_measured_on() -> None:
+    """A change of grammar, lexicon or Python that moves this digest changes every number of the demonstration study."""
+    pairs = demo_pairs(split="train", pairs=500, seed=1)
+    text = "".join(f"{pair.source}\t{pair.target}\n" for pair in pairs)
+    assert hashlib.sha256(text.encode()).hexdigest()[:16] == "3b212bcb4fd0e125"
+
+
+def test_seeds_differ(train: list[DemoPair]) -> None:
+    assert [pair.source for pair in demo_pairs(split="train", pairs=20, seed=2)] != [p.source for p in train[:20]]
+
+
+def test_splits_are_disjoint_and_sentences_distinct() -> None:
+    sources = [pair.source for split in ("train", "dev", "test") for pair in demo_pairs(split=split, pairs=300, seed=3)]
+    assert len(set(sources)) == 900
+
+
+def test_a_larger_split_continues_a_smaller_one(train: list[DemoPair]) -> None:
+    assert list(demo_pairs(split="train", pairs=300, seed=1)) == train[:300]
+
+
+def test_unknown_split() -> None:
+    with pytest.raises(ValueError, match="valid"):
+        next(demo_pairs(split="valid", pairs=1, seed=1))
+
+
+def test_moses_finds_the_gold_tokens(train: list[DemoPair]) -> None:
+    english, german = MosesTokenizer("en"), MosesTokenizer("de")
+    for pair in train[:2000]:
+        assert tuple(english.tokenize(pair.source, escape=True)) == pair.source_tokens
+        assert tuple(german.tokenize(pair.target, escape=True)) == pair.target_tokens
+
+
+def test_no_word_is_an_abbreviation_before_a_full_stop(train: list[DemoPair]) -> None:
+    for language, side in (("en", "source_tokens"), ("de", "target_tokens")):
+        moses = MosesTokenizer(language)
+        words = sorted({token for pair in train for token in getattr(pair, side) if len(token) > 1})
+        assert [word for word in words if moses.tokenize(f"A {word}.") != ["A", word, "."]] == []
+
+
+def parse(tree: str) -> list[object]:
+    """A bracketed tree as nested lists."""
+    pieces = iter(re.findall(r"[()]|[^\s()]+", tree))
+
+    def constituent() -> list[object]:
+        children: list[object] = [next(pieces)]
+        for piece in pieces:
+            if piece == ")":
+                return children
+            children.append(constituent() if piece == "(" else piece)
+        raise AssertionError(f"unbalanced: {tree}")
+
+    assert next(pieces) == "("
+    root = constituent()
+    assert next(pieces, None) is None
+    return root
+
+
+def leaves(node: list[object]) -> Iterator[tuple[str, str]]:
+    """Tag and word of each leaf; every other constituent has only constituents in it."""
+    label, *children = node
+    if len(children) == 1 and isinstance(children[0], str):
+        yield str(label), children[0]
+        return
+    assert children
+    for child in children:
+        assert isinstance(child, list), node
+        yield from leaves(child)
+
+
+LABELS = {"S", "NP", "VP", "PP", "SBAR", "ADVP", "ADJP", "PRT", "WHNP", "WHPP", "WHADVP"}
+TAGS = frozenset(re.findall(r"\S+", "DT NN NNS NNP PRP PRP$ JJ CD RB RP IN TO CC MD VB VBD VBN VBP VBZ WDT WP WRB , ."))
+
+
+def test_trees(train: list[DemoPair]) -> None:
+    tags: set[str] = set()
+    labels: set[str] = set()
+    for pair in train[:3000]:
+        tree = parse(pair.tree)
+        assert tree[0] == "S"
+        tagged = list(leaves(tree))
+        assert tuple(word for _, word in tagged) == pair.source_tokens
+        tags.update(tag for tag, _ in tagged)
+        labels.update(re.findall(r"\((\S+) (?=\()", pair.tree))
+    assert tags == TAGS
+    assert labels == LABELS
+
+
+def test_a_tree_by_hand() -> None:
+    assert realise_english(BY_HAND[0][0]).tree == (
+        "(S (NP (NP (DT The) (NN dog)) (SBAR (WHNP (WDT that)) (S (VP (VBZ chases) (NP (DT the) (NNS cats))))))"
+        " (VP (VBZ sleeps) (, ,) (SBAR (IN because) (S (NP (PRP it)) (VP (VBZ is) (ADJP (JJ tired)))))) (. .))"
+    )
+
+
+def test_chunks_are_legal(train: list[DemoPair]) -> None:
+    types: Counter[str] = Counter()
+    for pair in train[:3000]:
+        for tokens, chunks in ((pair.source_tokens, pair.source_chunks), (pair.target_tokens, pair.target_chunks)):
+            assert len(tokens) == len(chunks)
+            before = "O"
+            for chunk in chunks:
+                assert not chunk.startswith("I-") or before[1:] == chunk[1:]
+                before = chunk
+            types.update(chunk[2:] for chunk in chunks if chunk != "O")
+    assert set(types) == {"NP", "VP", "PP", "ADVP", "ADJP", "SBAR", "PRT"}
+
+
+def test_chunks_by_hand() -> None:
+    derivation = BY_HAND[18][0]
+    assert " ".join(realise_english(derivation).chunks) == "B-NP I-NP B-VP I-VP I-VP B-NP B-PRT B-ADVP O"
+    assert " ".join(realise_german(derivation).chunks) == "B-NP I-NP B-VP B-NP B-ADVP B-VP O"
+    perfect = Sentence(do("intransitive", "wait", HE, tense="perfect"))
+    assert " ".join(realise_german(perfect).chunks) == "B-NP B-VP I-VP O"
+
+
+def test_contrasts_differ_in_the_number_of_one_verb(train: list[DemoPair]) -> None:
+    finite = [lexicon.HABEN, lexicon.SEIN, lexicon.WERDEN, *itertools.chain(*lexicon.verbs().values())]
+    pairs = {(modal.german[1], modal.german[2]) for modals in lexicon.MODALS.values() for modal in modals}
+    for entry in finite:
+        german = entry.german if isinstance(entry, Verb) else entry
+        for forms in (german.present, german.past):
+            pairs |= {(forms[1], forms[2]), (german.prefix + forms[1], german.prefix + forms[2])}
+    for pair in train:
+        if pair.contrast is None:
+            continue
+        wrong = pair.contrast.wrong_target_tokens
+        assert detokenise(wrong) == pair.contrast.wrong_target
+        ((right_form, wrong_form),) = (
+            forms for forms in zip(pair.target_tokens, wrong, strict=True) if forms[0] != forms[1]
+        )
+        if pair.contrast.number == "plural":
+            right_form, wrong_form = wrong_form, right_form
+        assert (right_form, wrong_form) in pairs
+
+
+def test_contrasts_spread_over_distances(train: list[DemoPair]) -> None:
+    distances = [pair.contrast.distance for pair in train if pair.contrast]
+    assert len(distances) > 0.7 * len(train)
+    assert min(distances) == 1
+    assert sum(distance > 5 for distance in distances) > 0.05 * len(distances)
+    assert sum(distance > 8 for distance in distances) > 0.02 * len(distances)
+
+
+def test_size_of_the_vocabulary_and_of_sentences(train: list[DemoPair]) -> None:
+    assert len({token for pair in train for token in pair.target_tokens}) >= 3000
+    lengths = [len(pair.source_tokens) for pair in train]
+    assert min(lengths) >= 4
+    assert max(lengths) <= 40
+    assert 11 <= sum(lengths) / len(lengths) <= 13
+
+
+def test_files(tmp_path, train: list[DemoPair]) -> None:  # type: ignore[no-untyped-def]
+    names = ("source", "target", "trees", "source_chunks", "target_chunks", "contrasts")
+    paths = {name: tmp_path / name for name in names}
+    generate_demo(settings=SimpleNamespace(split="train", pairs=100, seed=1), cores=1, **paths)  # type: ignore[arg-type]
+    text = {name: path.read_text(encoding="utf-8") for name, path in paths.items()}
+    assert text["source"] == "".join(f"{pair.source}\n" for pair in train[:100])
+    assert text["target"] == "".join(f"{pair.target}\n" for pair in train[:100])
+    assert text["trees"] == "".join(f"{pair.tree}\n" for pair in train[:100])
+    for side in ("source", "target"):
+        *sentences, rest = text[f"{side}_chunks"].split("\n\n")
+        assert rest == ""
+        tokens = [tuple(line.split("\t")[0] for line in sentence.split("\n")) for sentence in sentences]
+        assert tokens == [getattr(pair, f"{side}_tokens") for pair in train[:100]]
+    header, *rows = text["contrasts"].removesuffix("\n").split("\n")
+    assert header == "row\tsource\tright\twrong\tdistance\tnumber"
+    assert [row.split("\t") for row in rows] == [
+        [str(number), pair.source, pair.target, pair.contrast.wrong_target, str(pair.contrast.distance),
+         pair.contrast.number]
+        for number, pair in enumerate(train[:100]) if pair.contrast
+    ]  # fmt: skip
