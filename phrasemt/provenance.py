@@ -49,12 +49,17 @@ def digest_settings(settings: Settings) -> str:
 def code_digest(*modules: str) -> str:
     """Digest of modules and all phrasemt modules they import, without comments, docstrings and layout.
 
+    A page that a module fills in (`report.html` beside `report.py`) counts as its code.
+
     Snakemake sees only the command of a rule; with this among a rule's parameters, a changed formula reruns the stage
     and what follows, and a changed comment reruns nothing.
     """
     digest = hashlib.sha256()
     for module in sorted(_import_closure(modules)):
         digest.update(f"{module}\0{_code_without_comments(module)}\0".encode())
+        path = _module_path(module)
+        if path is not None and (page := path.with_suffix(".html")).is_file():
+            digest.update(page.read_bytes())
     return digest.hexdigest()[:16]
 
 

@@ -289,8 +289,8 @@ def _curves(dataset: str, trainings: Sequence[Training], titles: Mapping[str, st
     losses = []
     for run in runs:
         # The fall of the first updates would press everything after it into a flat line.
-        late = {update: loss for update, loss in run.losses.items() if update > max(run.losses) / 10}
-        if late:
+        first = max(run.losses, default=0) / 10
+        if late := {update: loss for update, loss in run.losses.items() if update > first}:
             losses.append(Series(group=titles[run.system], x=list(late), y=list(late.values())))
     if losses:
         yield draw_curves(

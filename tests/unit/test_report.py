@@ -1,0 +1,290 @@
+"""The report of an invented study, read as a browser's parser reads it."""
+
+from __future__ import annotations
+
+import contextlib
+import html.parser
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import invented_study
+import pytest
+from invented_study import InventedStudy
+
+from phrasemt.errors import PhrasemtError
+from phrasemt.paper.figures import Series, draw_categories, draw_curves
+from phrasemt.paper.tables import Table
+from phrasemt.provenance import code_digest
+from phrasemt.scoring.scores import read_artefact
+
+# Elements without an end tag.
+VOID = {"meta", "br", "link", "img", "hr", "input"}
+
+
+class Page(html.parser.HTMLParser):
+    """Ids, links, attributes and text of a page; checks that elements are closed in order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.cells: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        self.ids += [value or "" for name, value in attrs if name == "id"]
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag in ("td", "th"):
+            self.cells.append("")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.handle_endtag(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag, (tag, self.getpos())
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+        if "td" in self.open or "th" in self.open:
+            self.cells[-1] += data
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, InventedStudy]:
+    folder = tmp_path_factory.mktemp("finished")
+    study = invented_study.build(folder)
+    with contextlib.chdir(folder):
+        study.make_table()
+        study.write_report()
+    return folder, study
+
+
+@pytest.fixture
+def study(finished: tuple[Path, InventedStudy], tmp_path: Path) -> Iterator[InventedStudy]:
+    folder, invented = finished
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    with contextlib.chdir(tmp_path):
+        yield invented
+
+
+def source_of(study: InventedStudy) -> str:
+    return (study.results / "report.html").read_text()
+
+
+def test_every_number_of_the_table_is_there(study: InventedStudy) -> None:
+    cells = [cell.strip() for cell in Page(source_of(study)).cells]
+    table = read_artefact(study.results / "table.json", Table)
+    for block in table.blocks:
+        for row in block.rows:
+            start = cells.index(row.title)
+            expected = [row.printed(column).replace("-", "−", 1) for column in block.columns]
+            while cells[start + 1 : start + 1 + len(expected)] != expected:
+                start = cells.index(row.title, start + 1)  # raises ValueError when the row is nowhere
+    assert "+ phrases (max) & <b>" in cells  # escaped in the source, itself on the page
+    assert "<b>" not in source_of(study)
+
+
+def test_needs_nothing_from_outside(study: InventedStudy) -> None:
+    source = source_of(study)
+    page = Page(source)
+    assert not {"script", "link", "iframe", "object", "img"} & {tag for tag, _ in page.elements}
+    for _, attributes in page.elements:
+        for name in ("src", "href", "xlink:href", "data", "action"):
+            assert (attributes.get(name) or "#").startswith("#")
+        assert not any(name.startswith("on") for name in attributes)
+    assert "@import" not in source
+    assert not re.search(r"url\((?!#)", source)
+    assert "http" not in source
+
+
+def test_links_and_ids_meet(study: InventedStudy) -> None:
+    page = Page(source_of(study))
+    assert len(page.ids) == len(set(page.ids))
+    links = [attributes["href"] for _, attributes in page.elements if attributes.get("href")]
+    assert {str(link)[1:] for link in links} <= set(page.ids)
+    assert "#from-demo-test-max" in links
+    assert "#from-demo-contrasts-max" in links
+    labels = [attributes["aria-labelledby"] for _, attributes in page.elements if "aria-labelledby" in attributes]
+    assert set(labels) <= set(page.ids)
+
+
+def test_figures_say_in_words_what_they_show(study: InventedStudy) -> None:
+    figures = [attributes for tag, attributes in Page(source_of(study)).elements if tag == "svg"]
+    assert len(figures) == 5  # contrasts; loss and dev BLEU of two data sets
+    for attributes in figures:
+        assert attributes["role"] == "img"
+        assert len(str(attributes["aria-label"])) > 80
+    assert "+ phrases (max) & <b>: 92.8 at 1-2, 89.2 at 3-4, 78.5 at 11+" in str(figures[0]["aria-label"])
+
+
+def test_light_dark_phone_and_print(study: InventedStudy) -> None:
+    source = source_of(study)
+    assert "prefers-color-scheme: dark" in source
+    assert "@media print" in source
+    assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in source
+    used = set(re.findall(r"var\((--[\w-]+)\)", source))
+    defined = [set(re.findall(r"(--[\w-]+):", part)) for part in re.findall(r":root \{(.*?)\}", source, re.DOTALL)]
+    assert len(defined) == 2
+    assert all(used <= names for names in defined)
+    assert '<html lang="en">' in source
+
+
+def test_shows_trainings_settings_cleaning_and_origins(study: InventedStudy) -> None:
+    page = Page(source_of(study))
+    text = " ".join("".join(page.text).split())
+    cells = [" ".join(cell.split()) for cell in page.cells]
+    for expected in ("1,234,567", "6,000", "max updates", "9,000", "12,345", "12,342", "max_words 2, duplicate 1"):
+        assert expected in cells
+    start = cells.index("model.glance")
+    assert cells[start : start + 4] == ["model.glance", "–", "max", "mean"]
+    start = cells.index("decoding.beam")
+    assert cells[start : start + 2] == ["decoding.beam", "4"]
+    for stage in ("score_system", "compare_systems", "score_contrasts", "make_table", "train_model", "clean_pairs"):
+        assert stage in cells
+    assert code_digest("phrasemt.scoring.bleu") in cells
+    table = read_artefact(study.results / "table.json", Table)
+    for row in (row for block in table.blocks for row in block.rows):
+        for source in (source for cell in row.cells.values() for source in cell.sources):
+            assert f"{source.path}{source.sha256}" in text
+    assert all(signature in text for signature in table.signatures)
+    assert all(note in text for note in table.notes)
+
+
+def test_same_inputs_same_bytes_in_another_process(study: InventedStudy) -> None:
+    """Hash seeds and dates differ between processes; the page must not."""
+    before = source_of(study)
+    (study.results / "report.html").unlink()
+    inputs = study.report_inputs
+    command = [
+        *(sys.executable, "-m", "phrasemt", "write_report", "--table", study.results / "table.json"),
+        *("--records", *inputs["records"], "--dropped", *inputs["dropped"]),
+        *("--report", study.results / "report.html", "--settings", json.dumps({"title": study.study.title})),
+    ]
+    environment = {**os.environ, "PYTHONHASHSEED": "7", "SOURCE_DATE_EPOCH": "1000000000"}
+    subprocess.run([str(word) for word in command], check=True, env=environment, capture_output=True)
+    assert source_of(study) == before
+    assert not re.search(r"20\d\d-\d\d-\d\d", before)
+
+
+def test_without_training_state_the_page_says_so(study: InventedStudy) -> None:
+    """States are large and may be deleted; the hole is not silent."""
+    (study.record_path("demo", "max", 2).parent / invented_study.METRICS).unlink()
+    study.write_report()
+    text = " ".join("".join(Page(source_of(study)).text).split())
+    assert "No loss curve of + phrases (max) & <b>, demo, seed 2: its training state is not there any more." in text
+
+
+def test_a_changed_page_is_changed_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The template is among what decides whether the report is made again."""
+    read = Path.read_bytes
+    before = code_digest.__wrapped__("phrasemt.paper.report")
+    monkeypatch.setattr(Path, "read_bytes", lambda path: read(path) + b" " * (path.name == "report.html"))
+    assert code_digest.__wrapped__("phrasemt.paper.report") != before
+    assert code_digest.__wrapped__("phrasemt.paper.tables") == code_digest("phrasemt.paper.tables")
+
+
+# ------------------------------------------------------------------------------------------------------------ refusals
+
+
+def fails(study: InventedStudy, **inputs: list[Path]) -> str:
+    report = study.results / "report.html"
+    report.unlink()
+    with pytest.raises(PhrasemtError) as error:
+        study.write_report(**inputs)
+    assert not report.exists()
+    return str(error.value)
+
+
+def test_a_missing_training_is_named(study: InventedStudy) -> None:
+    found = fails(study, records=study.report_inputs["records"][:-1])
+    assert found.startswith("the report would have a hole: no training record for captions mean 2. Next: ")
+
+
+def test_a_file_changed_by_hand_is_refused(study: InventedStudy) -> None:
+    path = study.score_path("demo", "test", "max", 1)
+    path.write_text(path.read_text().replace('"seed":1', '"seed": 1'))
+    assert fails(study).startswith(f"{path}: changed after it was made (expected sha256 ")
+
+
+def test_scores_made_after_the_table_are_refused(study: InventedStudy) -> None:
+    translations = study.folder("demo") / "translations" / "max" / "1"
+    path = study.score_path("demo", "test", "max", 1)
+    study.run(
+        "score_system",
+        {"dataset": "demo", "split": "test", "system": "max", "seed": "1"},
+        tokens=translations / "test.tok",
+        text=translations.with_name("2") / "test.txt",  # other text than before
+        reference_tokens=study.folder("demo") / "tokens" / "test.de",
+        reference=study.folder("demo") / "corpus" / "test.de",
+        scores=path,
+    )
+    assert fails(study).startswith(f"{path}: not the file that the table was made from (expected sha256 ")
+
+
+def test_a_missing_sidecar_is_named(study: InventedStudy) -> None:
+    path = study.record_path("demo", "base", 1)
+    path.with_name("training.json.meta.json").unlink()
+    assert fails(study).startswith(f"{path}.meta.json: no readable sidecar")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "# read 5 kept 4 dropped 1\nrow\tfilter\tvalue\n",
+        "# read 5 kept 3 dropped 1\nrow\tfilter\tvalue\n1\tmax_words\t9\n",
+        "row\tfilter\tvalue\n",
+    ],
+)
+def test_cleaning_counts_that_do_not_add_up_are_refused(study: InventedStudy, content: str) -> None:
+    path = study.report_inputs["dropped"][0]
+    path.write_text(content)
+    assert "dropped" in fails(study)
+
+
+def test_torn_metrics_are_named(study: InventedStudy) -> None:
+    path = study.record_path("demo", "base", 1).parent / invented_study.METRICS
+    with path.open("a") as stream:
+        stream.write('{"update": 60')
+    assert fails(study).startswith(f"{path}, line 302: not a line of training metrics")
+
+
+# ------------------------------------------------------------------------------------------------------------- figures
+
+
+def test_figures_are_the_same_for_the_same_values_and_take_the_colours_of_the_page() -> None:
+    series = [Series(group=f"system {n}", x=range(5), y=[n, 2, 3, 4, 5]) for n in range(8)]
+    first, second = (draw_curves("a", series, title="t", x_label="x", y_label="y").svg for _ in range(2))
+    assert first == second
+    assert not re.search(r"#[0-9a-f]{6}\b", first)
+    assert all(f"var(--series-{number})" in first for number in range(1, 7))
+    assert first.count("stroke-dasharray") >= 2  # the seventh and eighth system: colours again, dashed
+    other = draw_curves("b", series, title="t", x_label="x", y_label="y").svg
+    assert not set(re.findall(r'\bid="([^"]+)"', first)) & set(re.findall(r'\bid="([^"]+)"', other))
+
+
+def test_long_lines_are_thinned_to_means() -> None:
+    line = Series(group="s", x=range(100_000), y=[float(x) for x in range(100_000)])
+    svg = draw_curves("a", [line], title="t", x_label="x", y_label="y").svg
+    assert len(svg) < 40_000
+    assert "s ends at 99" in svg
+
+
+def test_names_are_escaped_in_figures() -> None:
+    series = [Series(group='<b> & "x"', x=[0, 1], y=[1.0, 2.0])]
+    svg = draw_categories("a", ["1-2", "3+"], series, title="t", x_label="x", y_label="y").svg
+    assert "<b>" not in svg
+    assert "&lt;b&gt; &amp; &quot;x&quot;: 1.0 at 1-2, 2.0 at 3+" in svg

@@ -1,0 +1,302 @@
+"""The results table of an invented study: every number from its files, nothing missing, nothing mixed."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import math
+import shutil
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import invented_study
+import pytest
+from invented_study import InventedStudy
+
+from phrasemt.errors import PhrasemtError
+from phrasemt.paper import tables
+from phrasemt.paper.tables import Column, Row, Table
+from phrasemt.provenance import digest_file
+from phrasemt.scoring.scores import read_artefact
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, InventedStudy]:
+    folder = tmp_path_factory.mktemp("finished")
+    return folder, invented_study.build(folder)
+
+
+@pytest.fixture
+def study(finished: tuple[Path, InventedStudy], tmp_path: Path) -> Iterator[InventedStudy]:
+    """A finished study in the current folder, to be spoilt at will."""
+    folder, invented = finished
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    with contextlib.chdir(tmp_path):
+        yield invented
+
+
+def table_of(study: InventedStudy) -> Table:
+    study.make_table()
+    return read_artefact(study.results / "table.json", Table)
+
+
+def change(path: Path, **fields: object) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+
+
+# --------------------------------------------------------------------------------------------------------- the numbers
+
+
+def test_cells_are_means_of_their_files(study: InventedStudy) -> None:
+    """Recomputed from the score files' JSON, by another road than the table's."""
+    table = table_of(study)
+    scores = [block for block in table.blocks if block.test_set is not None]
+    assert [(block.dataset, block.test_set) for block in scores] == study.test_sets
+    for block, row in [(scores_block, row) for scores_block in scores for row in scores_block.rows]:
+        files = [study.score_path(block.dataset, str(block.test_set), row.system, seed) for seed in (1, 2)]
+        for metric in json.loads(files[0].read_text())["metrics"]:
+            values = [json.loads(path.read_text())["metrics"][metric]["score"] for path in files]
+            cell = row.cells[metric]
+            assert cell.value == pytest.approx(sum(values) / 2, abs=1e-12)
+            assert cell.text == f"{sum(values) / 2:.2f} ± {abs(values[0] - values[1]) / math.sqrt(2):.2f}"
+            assert cell.by_seed == dict(zip((1, 2), values, strict=True))
+            assert cell.signature == json.loads(files[0].read_text())["metrics"][metric]["signature"]
+            assert [(source.path, source.sha256) for source in cell.sources] == [
+                (str(path), digest_file(path)) for path in files
+            ]
+
+
+def test_differences_come_from_unrounded_scores(study: InventedStudy) -> None:
+    for block in table_of(study).blocks[:3]:
+        base, *others = block.rows
+        assert not any(key.endswith("_difference") for key in base.cells)
+        for row, metric in itertools.product(others, ("bleu_tok", "bleu_detok")):
+            cell = row.cells[f"{metric}_difference"]
+            assert cell.value == pytest.approx(row.cells[metric].value - base.cells[metric].value, abs=1e-9)
+            assert cell.text == f"{cell.value:+.2f}"
+            path = study.comparison_path(block.dataset, str(block.test_set), row.system)
+            p = json.loads(path.read_text())["metrics"][metric]["p_values"]["koehn2004"]
+            assert cell.mark == ("‡" if p < 0.01 else "†" if p < 0.05 else "")
+            assert cell.sources[0].path == str(path)
+
+
+def test_marks_of_a_difference() -> None:
+    assert [tables._mark(p) for p in (0.0, 0.0099, 0.01, 0.049, 0.05, 1.0)] == ["‡", "‡", "†", "†", "", ""]
+
+
+def test_compound_split_stands_in_german_blocks_only(study: InventedStudy) -> None:
+    headings = {block.dataset: [column.heading for column in block.columns] for block in table_of(study).blocks[:3]}
+    assert headings == {
+        "demo": ["BLEU tok", "Δ", "BLEU split", "BLEU detok", "Δ", "chrF2"],
+        "captions": ["BLEU tok", "Δ", "BLEU detok", "Δ", "chrF2"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ([27.375], "27.38"),  # exact in binary: a tie goes to the even digit
+        ([27.125], "27.12"),
+        ([2.675], "2.67"),  # the double is below 2.675
+        ([27.125, 27.125], "27.12 ± 0.00"),
+        ([27.0, 28.0, 29.5], f"28.17 ± {statistics.stdev([27.0, 28.0, 29.5]):.2f}"),
+    ],
+)
+def test_numbers_are_rounded_once(values: list[float], text: str) -> None:
+    assert tables._mean_cell(dict(enumerate(values)), signature="", sources=[]).text == text
+
+
+def test_contrasts_by_distance(study: InventedStudy) -> None:
+    block = table_of(study).blocks[3]
+    assert (block.dataset, block.test_set, block.size) == ("demo", None, 150)
+    assert [column.heading for column in block.columns] == ["all", "1-2", "3-4", "11+"]  # 5-10 has no pairs
+    cell = block.rows[1].cells["11+"]
+    assert cell.by_seed == pytest.approx({1: 79.0, 2: 78.0})
+    assert cell.text == "78.5 ± 0.7"
+    assert cell.signature == "contrastive_accuracy|distance:11+|pairs:30"
+
+
+def test_one_seed_and_one_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    table = table_of(invented_study.build(tmp_path, seeds=(7,), systems=("base",)))
+    assert [column.heading for column in table.blocks[1].columns] == ["BLEU tok", "BLEU detok", "chrF2"]
+    assert "±" not in table.blocks[0].rows[0].cells["bleu_tok"].text
+    assert table.notes[0] == (
+        "One training per system (seed 7): how much trainings differ from each other is not measured."
+    )
+    assert not any("bootstrap" in note for note in table.notes)
+
+
+def test_order_of_inputs_does_not_matter(study: InventedStudy) -> None:
+    study.make_table()
+    before = {path.name: path.read_bytes() for path in study.results.glob("table.*") if path.suffix != ".json"}
+    study.make_table(**{name: paths[::-1] for name, paths in study.table_inputs.items()})
+    assert {name: (study.results / name).read_bytes() for name in before} == before
+
+
+# ---------------------------------------------------------------------------------------------------------- the output
+
+
+def test_markdown_lines_up(study: InventedStudy) -> None:
+    study.make_table()
+    lines = (study.results / "table.md").read_text().split("\n")
+    blocks = [list(group) for is_row, group in itertools.groupby(lines, lambda line: line.startswith("|")) if is_row]
+    assert len(blocks) == 4
+    for rows in blocks:
+        assert len({len(row) for row in rows}) == 1
+        bars = [i for i, character in enumerate(rows[0]) if character == "|"]
+        assert all(row[i] == "|" for row in rows for i in bars)
+        assert [row.replace(r"\|", "").count("|") for row in rows] == [len(bars)] * len(rows)
+    assert lines[0] == "# Phrases on <invented> data"
+    assert lines[2] == "## demo, test (60 sentences)"
+    signatures = [line for line in lines if line.startswith("- ")]
+    assert len(signatures) == 4
+    assert all("|version:" in line for line in signatures)
+    assert lines[-2].endswith("--configfile STUDY.yaml results/invented/table.md")
+    assert max(len(line) for line in lines if not line.startswith(("|", "- ", "    "))) <= 100
+
+
+def test_markdown_counts_wide_characters() -> None:
+    assert tables._width("中文 a") == 6
+    assert tables._width("e\u0301±") == 2
+
+
+def test_caption_says_what_the_marks_mean(study: InventedStudy) -> None:
+    notes = table_of(study).notes
+    assert notes[0] == "Mean ± sample standard deviation over 2 trainings per system (seeds 1, 2)."
+    assert notes[1] == (
+        "Δ: difference to Transformer. † p < 0.05, ‡ p < 0.01: better by paired bootstrap (Koehn 2004), 100 samples. "
+        "The test covers the sampling of test sentences only, not the randomness of training."
+    )
+
+
+def test_latex_is_balanced_and_escaped(study: InventedStudy) -> None:
+    study.make_table()
+    latex = (study.results / "table.tex").read_text()
+    for environment in ("table", "tabular"):
+        assert latex.count(rf"\begin{{{environment}}}") == latex.count(rf"\end{{{environment}}}") == 4
+    body = "\n".join(line for line in latex.split("\n") if not line.startswith("%"))
+    assert body.count("{") - body.count(r"\{") == body.count("}") - body.count(r"\}")
+    assert r"+ phrases (max) \& $<$b$>$" in body
+    assert r"captions, flickr\_2016" in body
+    assert not set(body) & set("±†‡Δ")
+    rows = [line for line in body.split("\n") if line.endswith(r"\\")]
+    columns = [6 + 1] * 4 + [5 + 1] * 8 + [4 + 1] * 4
+    assert [row.replace(r"\&", "").count("&") + 1 for row in rows] == columns
+
+
+def test_latex_escapes() -> None:
+    assert tables._latex(r"50% of_a {b} #1 \x ~ ^ $") == (
+        r"50\% of\_a \{b\} \#1 \textbackslash{}x \textasciitilde{} \textasciicircum{} \$"
+    )
+    assert tables._latex("-0.31‡") == r"$-$0.31$^{\ddagger}$"
+    assert tables._latex("zh-en, 3-4") == "zh-en, 3-4"
+
+
+def test_nothing_is_printed_where_the_baseline_has_no_difference() -> None:
+    row = Row(system="base", title="Base", cells={})
+    assert row.printed(Column(key="bleu_tok_difference", heading="Δ")) == ""
+
+
+# -------------------------------------------------------------------------------------------------- holes and mix-ups
+
+
+def fails(study: InventedStudy, **inputs: list[Path]) -> str:
+    with pytest.raises(PhrasemtError) as error:
+        study.make_table(**inputs)
+    assert not list(study.results.glob("table.*"))
+    assert not list(study.results.glob(".table.*"))
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("scores", "no score file for captions coco mean 2 (expected 18 files, found 17)"),
+        ("comparisons", "no comparison for captions coco mean (expected 6 files, found 5)"),
+        ("contrasts", "no contrastive accuracy for demo mean 2 (expected 6 files, found 5)"),
+    ],
+)
+def test_a_hole_is_named(study: InventedStudy, what: str, message: str) -> None:
+    found = fails(study, **{what: study.table_inputs[what][:-1]})
+    assert found == f"the table would have a hole: {message}. Next: run the workflow again; it makes what is missing"
+
+
+def test_no_contrasts_at_all_is_a_hole_too(study: InventedStudy) -> None:
+    assert "no contrastive accuracy for demo base 1 (expected 6 files, found 0)" in fails(study, contrasts=[])
+
+
+def test_files_given_twice_or_foreign_are_refused(study: InventedStudy) -> None:
+    paths = study.table_inputs["scores"]
+    copy = Path("copy.json")
+    shutil.copy(paths[0], copy)
+    assert fails(study, scores=[*paths, copy]).startswith("copy.json: a second score file for demo test base 1")
+    change(copy, seed=3)
+    assert fails(study, scores=[*paths, copy]).startswith(
+        "copy.json: a score file that the table has no place for: demo test base 3"
+    )
+
+
+@pytest.mark.parametrize("field", ["metrics", "seed", "system", "split", "references", "statistics", "format"])
+def test_a_missing_field_is_named(study: InventedStudy, field: str) -> None:
+    path = study.table_inputs["scores"][4]
+    content = json.loads(path.read_text())
+    del content[field]
+    path.write_text(json.dumps(content))
+    assert fails(study).startswith(f"{path}: {field}: Field required")
+
+
+def edited(path: Path, *keys: str, value: object) -> None:
+    content: dict[str, Any] = json.loads(path.read_text())
+    inner = content
+    for key in keys[:-1]:
+        inner = inner[key]
+    inner[keys[-1]] = value
+    path.write_text(json.dumps(content))
+
+
+def test_scores_of_another_convention_are_refused(study: InventedStudy) -> None:
+    path = study.score_path("demo", "test", "max", 2)
+    edited(path, "metrics", "bleu_tok", "signature", value="nrefs:1|tok:intl|smooth:none")
+    assert fails(study).startswith(
+        f"{path}: cannot be compared with {study.score_path('demo', 'test', 'base', 1)}: another convention of bleu_tok"
+    )
+
+
+def test_another_reference_is_refused(study: InventedStudy) -> None:
+    path = study.score_path("demo", "test", "mean", 1)
+    edited(path, "references", "text", value="0" * 64)
+    assert "another reference" in fails(study)
+
+
+@pytest.mark.parametrize(
+    ("keys", "value", "message"),
+    [
+        (("metrics", "bleu_tok", "system", "value"), 12.5, "another bleu_tok of max"),
+        (("metrics", "bleu_detok", "baseline", "value"), 12.5, "another bleu_detok of base"),
+        (("metrics", "bleu_tok", "signature"), "tok:13a", "another convention of bleu_tok"),
+        (("system_seeds",), [1], "another seeds (expected [1, 2], found [1])"),
+        (("baseline",), "mean", "another baseline (expected base, found mean)"),
+    ],
+)
+def test_comparisons_of_other_scores_are_refused(
+    study: InventedStudy, keys: tuple[str, ...], value: object, message: str
+) -> None:
+    path = study.comparison_path("demo", "test", "max")
+    edited(path, *keys, value=value)
+    found = fails(study)
+    assert found.startswith(f"{path}: the comparison was made from other scores than the table: {message}")
+
+
+def test_comparisons_with_other_samples_are_refused(study: InventedStudy) -> None:
+    edited(study.comparison_path("demo", "test", "max"), "samples", value=7)
+    assert "different numbers of samples" in fails(study)
+
+
+def test_contrasts_of_other_pairs_are_refused(study: InventedStudy) -> None:
+    path = study.contrasts_path("demo", "mean", 2)
+    change(path, pairs=151)
+    assert fails(study).startswith(f"{path}: other contrastive pairs than those of the first system")
