@@ -20,9 +20,6 @@ from phrasemt.errors import PhrasemtError
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# Items sent to a worker at once when one alone is too little work to be sent.
-_CHUNK = 2048
-
 # Makes (once) what work needs in this worker: a tokenizer, a BPE model; too large or impossible to send with each item.
 _prepared: Callable[[], Any]
 
@@ -88,24 +85,6 @@ def map_in_order(
         ) from None
     finally:
         executor.shutdown(cancel_futures=True)
-
-
-def map_each_in_order(
-    items: Iterable[Item],
-    *,
-    jobs: int,
-    prepare: Callable[..., Callable[[Item], Result]],
-    arguments: tuple[Any, ...] = (),
-) -> Iterator[Result]:
-    """`prepare(*arguments)(item)` for each item, like `map_in_order`, for work as short as on a line of text."""
-    for results in map_in_order(
-        _apply_to_each, chunked(items, _CHUNK), jobs=jobs, prepare=prepare, arguments=arguments
-    ):
-        yield from results
-
-
-def _apply_to_each(work: Callable[[Item], Result], items: list[Item]) -> list[Result]:
-    return [work(item) for item in items]
 
 
 def chunked(items: Iterable[Item], size: int) -> Iterator[list[Item]]:

@@ -19,8 +19,7 @@ from subword_nmt.learn_bpe import learn_bpe
 from phrasemt.config import ApplySubwordsSettings, LearnSubwordsSettings
 from phrasemt.errors import DamagedFileError, DataError
 from phrasemt.lines import read_lines, write_lines
-from phrasemt.parallel import map_each_in_order
-from phrasemt.text.tokens import count_tokens, write_tokens
+from phrasemt.text.tokens import convert_lines, count_tokens
 
 log = logging.getLogger("phrasemt.subwords")
 
@@ -77,8 +76,7 @@ def apply_subwords(
 ) -> None:
     """Cut each token into subwords; those seen less often than the threshold in training are cut further."""
     arguments = (_read_merges(codes), _read_vocabulary(counts, settings.vocabulary_threshold))
-    cut = map_each_in_order(read_lines(tokens), jobs=cores, prepare=_SubwordCutter, arguments=arguments)
-    lines, count = write_tokens(subwords, cut)
+    lines, count = convert_lines(tokens, subwords, cores=cores, prepare=_SubwordCutter, arguments=arguments)
     log.info("apply_subwords: %s lines, %s subwords", f"{lines:,}", f"{count:,}")
 
 

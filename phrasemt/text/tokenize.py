@@ -12,9 +12,7 @@ from sacremoses.corpus import NonbreakingPrefixes
 
 from phrasemt.config import TokenizeSettings
 from phrasemt.errors import DataError
-from phrasemt.lines import read_lines
-from phrasemt.parallel import map_each_in_order
-from phrasemt.text.tokens import write_tokens
+from phrasemt.text.tokens import convert_lines
 
 log = logging.getLogger("phrasemt.tokenize_text")
 
@@ -37,10 +35,9 @@ def tokenize_text(*, settings: TokenizeSettings, cores: int, text: Path, tokens:
             "give it a segmented text where words matter",
             _LANGUAGES_WITHOUT_CUTS[settings.language],
         )
-    tokenized = map_each_in_order(
-        read_lines(text), jobs=cores, prepare=tokenizer, arguments=(settings.language, settings.aggressive_dash)
+    lines, count = convert_lines(
+        text, tokens, cores=cores, prepare=tokenizer, arguments=(settings.language, settings.aggressive_dash)
     )
-    lines, count = write_tokens(tokens, tokenized)
     log.info("tokenize_text: %s lines, %s tokens", f"{lines:,}", f"{count:,}")
 
 

@@ -3,39 +3,51 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from phrasemt.lines import read_lines, write_lines
-from phrasemt.parallel import chunked, map_in_order
-
-_LINES_PER_CHUNK = 8192
+from phrasemt.lines import Block, read_blocks, write_atomic
+from phrasemt.parallel import map_in_order
 
 
-def write_tokens(path: Path, sentences: Iterable[str]) -> tuple[int, int]:
-    """Write sentences; returns the numbers of lines and of tokens."""
-    tokens = 0
+def convert_lines(
+    text: Path,
+    tokens: Path,
+    *,
+    cores: int,
+    prepare: Callable[..., Callable[[str], str]],
+    arguments: tuple[Any, ...],
+) -> tuple[int, int]:
+    """Write `prepare(*arguments)(line)` for each line of a text; returns the numbers of lines and of tokens written."""
+    lines = count = 0
+    converted = map_in_order(_convert, read_blocks(text), jobs=cores, prepare=prepare, arguments=arguments)
+    with write_atomic(tokens) as stream:
+        for data, lines_of_block, tokens_of_block in converted:
+            stream.write(data)
+            lines += lines_of_block
+            count += tokens_of_block
+    return lines, count
 
-    def counted() -> Iterator[str]:
-        nonlocal tokens
-        for sentence in sentences:
-            tokens += sentence.count(" ") + 1 if sentence else 0
-            yield sentence
 
-    return write_lines(path, counted()), tokens
+def _convert(convert: Callable[[str], str], block: Block) -> tuple[bytes, int, int]:
+    sentences = [convert(line) for line in block.lines()]
+    text = "\n".join(sentences) + "\n"
+    assert text.count("\n") == len(sentences), "a line must stay one line"
+    return text.encode("utf-8"), len(sentences), text.count(" ") + len(sentences) - sentences.count("")
 
 
 def count_tokens(path: Path, *, cores: int) -> Counter[str]:
     """How often each token of a file occurs, in the order of first appearance. Memory grows with the types only."""
     counts: Counter[str] = Counter()
-    for part in map_in_order(_count, chunked(read_lines(path), _LINES_PER_CHUNK), jobs=cores, prepare=_nothing):
+    for part in map_in_order(_count, read_blocks(path), jobs=cores, prepare=_nothing):
         counts.update(part)  # keeps the order of first appearance, since the parts come in order
     return counts
 
 
-def _count(prepared: None, lines: list[str]) -> Counter[str]:
-    counts = Counter(" ".join(lines).split(" "))
-    del counts[""]  # empty lines; a Counter forgives a missing key
+def _count(prepared: None, block: Block) -> Counter[str]:
+    counts = Counter(" ".join(block.lines()).split(" "))
+    del counts[""]  # of empty lines; a Counter forgives a missing key
     return counts
 
 

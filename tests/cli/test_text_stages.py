@@ -175,11 +175,11 @@ def test_bad_settings_leave_nothing(settings, message, tmp_path, capsys):
 
 @pytest.mark.parametrize("cores", [1, 2])
 def test_text_that_is_not_utf8_leaves_nothing(cores, tmp_path, capsys):
-    (tmp_path / "text").write_bytes(b"A\n" * 5000 + b"caf\xe9 au lait\n" + b"B\n" * 20_000)
+    (tmp_path / "text").write_bytes(b"A\n" * 200_000 + b"caf\xe9 au lait\n" + b"B\n" * 20_000)
     command = stage("tokenize_text", TOKENIZE["en"], text=tmp_path / "text", tokens=tmp_path / "tokens", cores=cores)
     assert main(command) == 2
     assert capsys.readouterr().err == (
-        f"phrasemt tokenize_text: error: {tmp_path}/text, line 5001, byte 4: not UTF-8 (expected UTF-8 text, "
+        f"phrasemt tokenize_text: error: {tmp_path}/text, line 200001, byte 4: not UTF-8 (expected UTF-8 text, "
         "found bytes e9 20 61 75). Next: convert the file to UTF-8 (iconv) or remove the line on both sides\n"
     )
     assert names(tmp_path) == {"text"}

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from phrasemt.errors import DataError, PhrasemtError
-from phrasemt.parallel import chunked, map_each_in_order, map_in_order
+from phrasemt.parallel import chunked, map_in_order
 
 
 def no_preparation() -> None:
@@ -20,10 +20,6 @@ def no_preparation() -> None:
 def slow_square(prepared: None, number: int) -> int:
     time.sleep(0.02 if number % 5 == 0 else 0)  # later items finish earlier
     return number * number
-
-
-def multiplier(factor: int):
-    return lambda number: number * factor
 
 
 def process_and_preparations(prepared: list[int], item: int) -> tuple[int, int]:
@@ -53,12 +49,6 @@ def die(prepared: None, number: int) -> None:
 def test_results_come_in_order(jobs):
     results = map_in_order(slow_square, range(40), jobs=jobs, prepare=no_preparation)
     assert list(results) == [number * number for number in range(40)]
-
-
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_each_item_through_the_prepared_function(jobs):
-    results = map_each_in_order(range(5000), jobs=jobs, prepare=multiplier, arguments=(3,))
-    assert list(results) == list(range(0, 15000, 3))
 
 
 def test_few_items_are_under_way():
