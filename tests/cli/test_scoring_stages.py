@@ -1,0 +1,227 @@
+"""The stages from translations to the report, and `phrasemt show`, as a user runs them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import invented_study
+import pytest
+import yaml
+from invented_study import InventedStudy
+
+from phrasemt.cli import main
+
+
+def stage(name: str, settings: dict[str, object], **paths: Path | list[Path]) -> list[str]:
+    flags: list[str] = []
+    for flag, value in paths.items():
+        flags += [f"--{flag.replace('_', '-')}", *map(str, value if isinstance(value, list) else [value])]
+    return [name, *flags, "--settings", json.dumps(settings)]
+
+
+SCORE = {
+    "dataset": "toy",
+    "split": "test",
+    "system": "base",
+    "seed": 1,
+    "target_language": "de",
+    "aggressive_dash": False,
+}
+COMPARE = {"dataset": "toy", "split": "test", "system": "new", "baseline": "base", "samples": 50, "seed": 1}
+REFERENCE = ["Der Hund sieht die Katze an .", "Ja , die alte Katze sieht den Hund ."]
+
+
+@pytest.fixture
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Translations of two systems and their reference, in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    for name, lines in {
+        "reference": REFERENCE,
+        "base": ["Der Hund sieht die Katze .", "Ja , der alte Kater sieht den Hund ."],
+        "new": ["Der Hund sieht die Katze an .", "Ja , die alte Katze sieht dem Hund ."],
+    }.items():
+        Path(f"{name}.tok").write_text("".join(f"{line}\n" for line in lines))
+        Path(f"{name}.txt").write_text("".join(f"{line}\n".replace(" .", ".").replace(" ,", ",") for line in lines))
+    return tmp_path
+
+
+def score(system: str, **changes: Path) -> list[str]:
+    paths = {
+        "tokens": Path(f"{system}.tok"),
+        "text": Path(f"{system}.txt"),
+        "reference_tokens": Path("reference.tok"),
+        "reference": Path("reference.txt"),
+        "scores": Path(f"{system}.json"),
+    }
+    return stage("score_system", {**SCORE, "system": system}, **{**paths, **changes})
+
+
+def names() -> set[str]:
+    return {path.name for path in Path().iterdir()}
+
+
+def test_score_and_compare(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(score("base")) == main(score("new")) == 0
+    compare = stage("compare_systems", COMPARE, baseline=[Path("base.json")], system=[Path("new.json")])
+    assert main([*compare, "--comparison", "comparison.json"]) == 0
+    scores, comparison = (json.loads(Path(name).read_text()) for name in ("base.json", "comparison.json"))
+    assert list(scores) == [
+        *("format", "dataset", "system", "seed", "split", "sentences", "references", "metrics", "statistics"),
+    ]
+    assert list(comparison["metrics"]) == ["bleu_tok", "bleu_tok_compound_split", "bleu_detok"]
+    lines = capsys.readouterr().err.splitlines()
+    by_hand = 100 * math.exp(1 - 16 / 15) * (13 / 15 * 8 / 13 * 5 / 11 * 3 / 9) ** 0.25
+    assert lines[0].startswith(f"score_system: 2 sentences: bleu_tok {by_hand:.2f}, ")
+    assert lines[2].startswith("compare_systems: bleu_tok: +")
+    assert lines[2].endswith(" to base, p = 0.000 (Koehn 2004, 50 samples)")
+    assert {"base.json.meta.json", "comparison.json.meta.json"} <= names()
+    versions = json.loads(Path("comparison.json.meta.json").read_text())["versions"]
+    assert set(versions) == {"phrasemt", "python", "numpy"}
+    assert not [name for name in names() if name.endswith(".part")]
+
+
+def test_same_bytes_again_and_for_every_number_of_cores(toy: Path) -> None:
+    assert main(score("base")) == 0
+    before = Path("base.json").read_bytes(), Path("base.json.meta.json").read_bytes()
+    assert main([*score("base"), "--cores", "2"]) == 0
+    assert (Path("base.json").read_bytes(), Path("base.json.meta.json").read_bytes()) == before
+
+
+def test_unjoined_subwords_leave_nothing(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("base.tok").write_text("Der Hu@@ nd sieht .\nJa .\n")
+    before = names()
+    assert main(score("base")) == 2
+    assert capsys.readouterr().err == (
+        "phrasemt score_system: error: base.tok, line 1: subwords that were not joined, which would inflate BLEU "
+        "(expected whole words, found 'Der Hu@@ nd sieht .'). Next: undo the byte-pair encoding (remove '@@ ') before "
+        "scoring\n"
+    )
+    assert names() == before
+
+
+def test_a_missing_line_leaves_nothing(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("base.txt").write_text("Der Hund sieht die Katze.\n")
+    before = names()
+    assert main(score("base")) == 2
+    assert "unequal numbers of lines" in capsys.readouterr().err
+    assert names() == before
+
+
+def test_another_convention_leaves_nothing(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*score("base")[:-1], json.dumps({**SCORE, "target_language": "en"})]) == 0
+    assert main([*score("new")[:-1], json.dumps({**SCORE, "system": "new", "target_language": "en",
+                                                 "aggressive_dash": True})]) == 0  # fmt: skip
+    before = names()
+    capsys.readouterr()
+    compare = stage("compare_systems", COMPARE, baseline=[Path("base.json")], system=[Path("new.json")])
+    assert main([*compare, "--comparison", "comparison.json"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(
+        "phrasemt compare_systems: error: new.json: cannot be compared with base.json: another convention of bleu_tok "
+    )
+    assert line.endswith("Next: score both on the same test set in the same convention")
+    assert names() == before
+
+
+def test_a_score_file_cut_off_is_named(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(score("base")) == main(score("new")) == 0
+    Path("new.json").write_text(Path("new.json").read_text()[:500])
+    capsys.readouterr()
+    compare = stage("compare_systems", COMPARE, baseline=[Path("base.json")], system=[Path("new.json")])
+    assert main([*compare, "--comparison", "comparison.json"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("phrasemt compare_systems: error: new.json: file: Invalid JSON")
+    assert error.endswith("Next: delete it and run again\n")
+
+
+# ----------------------------------------------------------------------------------------------- table, report and show
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, InventedStudy]:
+    folder = tmp_path_factory.mktemp("finished")
+    study = invented_study.build(folder, seeds=(1,), systems=("base", "max"))
+    with contextlib.chdir(folder):
+        content = study.study.model_dump(mode="json", exclude_none=True)
+        Path("config.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+    return folder, study
+
+
+@pytest.fixture
+def study(finished: tuple[Path, InventedStudy], tmp_path: Path) -> Iterator[InventedStudy]:
+    folder, invented = finished
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    with contextlib.chdir(tmp_path):
+        yield invented
+
+
+def test_show_prints_the_table_and_where_the_report_is(
+    study: InventedStudy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study.make_table()
+    assert main(["show"]) == 0
+    assert capsys.readouterr().out == Path("results/invented/table.md").read_text()
+    study.write_report()
+    Path("config.yaml").rename("mine.yaml")
+    assert main(["show", "mine.yaml"]) == 0
+    out = capsys.readouterr().out
+    assert out == Path("results/invented/table.md").read_text() + "\nReport: results/invented/report.html\n"
+    assert "| Transformer           |" in out
+
+
+def test_show_without_results_says_what_to_run(study: InventedStudy, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == (
+        "phrasemt show: error: results/invented/table.md: no results yet. "
+        "Next: snakemake --profile profiles/local --configfile config.yaml\n"
+    )
+
+
+def test_show_of_a_study_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", str(tmp_path / "nothing.yaml")]) == 2
+    assert "no such file" in capsys.readouterr().err
+
+
+def test_show_imports_nothing_heavy(repository: Path) -> None:
+    code = (
+        "import sys; from phrasemt.cli import main\ntry: main(['show', '--help'])\nexcept SystemExit: pass\n"
+        "assert not {'matplotlib', 'sacrebleu', 'jinja2', 'phrasemt.paper.tables'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=repository, capture_output=True)
+
+
+def test_a_hole_in_the_table_leaves_nothing(study: InventedStudy, capsys: pytest.CaptureFixture[str]) -> None:
+    inputs = study.table_inputs
+    outputs = {name: study.results / name for name in ("table", "markdown", "latex")}
+    titles = {name: system.title for name, system in study.study.systems.items()}
+    settings: dict[str, object] = {
+        "study": "invented",
+        "title": "T",
+        "baseline": "base",
+        "systems": list(titles.items()),
+        "test_sets": study.test_sets,
+        "contrasts": ["demo"],
+        "seeds": [1],
+    }
+    before = set(study.results.iterdir())
+    assert main(stage("make_table", settings, **{**inputs, "scores": inputs["scores"][1:]}, **outputs)) == 2
+    assert capsys.readouterr().err == (
+        "phrasemt make_table: error: the table would have a hole: no score file for demo test base 1 "
+        "(expected 6 files, found 5). Next: run the workflow again; it makes what is missing\n"
+    )
+    assert set(study.results.iterdir()) == before
+    assert main(stage("make_table", settings, **inputs, **outputs)) == 0
+    assert {path.name for path in set(study.results.iterdir()) - before} == {
+        *("table", "markdown", "latex"),
+        *("table.meta.json", "markdown.meta.json", "latex.meta.json"),
+    }
+    assert capsys.readouterr().err == "make_table: 2 systems, 4 blocks, 6 score files\n"
