@@ -1,0 +1,64 @@
+"""Small models and batches for the numerical tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+import torch
+from small_systems import SOURCE_VOCABULARY, SYSTEMS, TARGET_VOCABULARY
+
+from phrasemt.batching.batch import Batch, collate_phrases, collate_source, collate_target
+from phrasemt.config import TransformerModel
+from phrasemt.models.interface import TranslationModel, build_model
+from phrasemt.syntax.phrases import ngram_ends
+
+MakeModel = Callable[[TransformerModel], TranslationModel]
+MakeBatch = Callable[..., Batch]
+
+
+@pytest.fixture(params=SYSTEMS)
+def settings(request: pytest.FixtureRequest) -> TransformerModel:
+    return SYSTEMS[request.param]
+
+
+@pytest.fixture
+def make_model() -> MakeModel:
+    """A model with random weights everywhere, also where training starts from 0 or 1."""
+
+    def make(settings: TransformerModel) -> TranslationModel:
+        torch.manual_seed(5)
+        target = SOURCE_VOCABULARY if settings.tie == "all" else TARGET_VOCABULARY
+        model = build_model(settings, source_vocabulary=SOURCE_VOCABULARY, target_vocabulary=target)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                if parameter.ndim == 1:
+                    parameter.add_(torch.randn_like(parameter), alpha=0.3)
+        return model.eval()
+
+    return make
+
+
+@pytest.fixture
+def make_batch() -> MakeBatch:
+    """Random sentence pairs of given lengths, without special symbols; the same for the same seed."""
+
+    def make(
+        settings: TransformerModel, sources: Sequence[int], targets: Sequence[int], seed: int = 0, only: int | None = None
+    ) -> Batch:
+        rng = np.random.default_rng(seed)
+        source_ids = [rng.integers(4, TARGET_VOCABULARY, size=length).astype(np.int32) for length in sources]
+        target_ids = [rng.integers(4, TARGET_VOCABULARY, size=length).astype(np.int32) for length in targets]
+        if only is not None:
+            source_ids, target_ids = [source_ids[only]], [target_ids[only]]
+        phrases = None
+        if settings.source_phrases is not None:
+            phrases = collate_phrases([ngram_ends(len(ids) + 1, settings.source_phrases) for ids in source_ids])
+        return Batch(
+            rows=tuple(range(len(source_ids))),
+            source=collate_source(source_ids, phrases),
+            target=collate_target(target_ids),
+        )
+
+    return make

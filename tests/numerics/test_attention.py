@@ -1,0 +1,117 @@
+"""Witness: attention written as loops over sentences, heads, queries and keys; torch's kernel; finite differences.
+
+float64, where another order of summation changes about 1e-15 of numbers near 1: 1e-12.
+"""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from phrasemt.nn.attention import KeyValueAttention, SelfAttention, attend, heads_first
+from phrasemt.nn.masks import causal_mask, key_mask
+
+SENTENCES, HEADS, QUERIES, KEYS, HEAD_WIDTH = 2, 3, 4, 5, 2
+
+
+def loops(queries, keys, values, mask):
+    """One [T, h*E] matrix per sentence."""
+    result = torch.zeros(queries.shape[0], queries.shape[2], queries.shape[1] * queries.shape[3], dtype=torch.float64)
+    for b in range(queries.shape[0]):
+        for h in range(queries.shape[1]):
+            for i in range(queries.shape[2]):
+                usable = [j for j in range(keys.shape[2]) if mask is None or bool(mask[b, h, i, j])]
+                scores = {j: float(queries[b, h, i] @ keys[b, h, j]) / math.sqrt(queries.shape[3]) for j in usable}
+                total = sum(math.exp(score) for score in scores.values())
+                for e in range(queries.shape[3]):
+                    result[b, i, h * queries.shape[3] + e] = sum(
+                        math.exp(scores[j]) / total * float(values[b, h, j, e]) for j in usable
+                    )
+    return result
+
+
+@pytest.fixture
+def projections():
+    torch.manual_seed(3)
+    queries = torch.randn(1, SENTENCES, HEADS, QUERIES, HEAD_WIDTH, dtype=torch.float64, requires_grad=True)
+    keys_values = torch.randn(2, SENTENCES, HEADS, KEYS, HEAD_WIDTH, dtype=torch.float64, requires_grad=True)
+    return queries, keys_values
+
+
+MASKS = {
+    "none": None,
+    "keys": key_mask(torch.tensor([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], dtype=torch.bool)),
+    "own history": torch.tensor([[1, 0, 1, 0, 0], [0, 1, 0, 1, 0], [1, 1, 1, 1, 1], [0, 0, 0, 0, 1]], dtype=torch.bool),
+}
+
+
+@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS.keys())
+def test_both_paths_equal_the_loops(projections, mask):
+    queries, keys_values = projections
+    full = None if mask is None else mask.expand(SENTENCES, HEADS, QUERIES, KEYS)
+    expected = loops(queries[0].detach(), *keys_values.detach(), full)
+    training = attend(queries, keys_values, mask=mask, dropout=0.0)
+    with torch.no_grad():
+        inference = attend(queries, keys_values, mask=mask, dropout=0.0)
+    torch.testing.assert_close(training, expected, rtol=0, atol=1e-12)
+    torch.testing.assert_close(inference, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS.keys())
+def test_gradient_equals_finite_differences(projections, mask):
+    assert torch.autograd.gradcheck(lambda q, kv: attend(q, kv, mask=mask, dropout=0.0), projections)
+
+
+def test_gradient_with_dropout_equals_finite_differences(projections):
+    def same_draws(queries, keys_values):
+        torch.manual_seed(8)
+        return attend(queries, keys_values, mask=MASKS["keys"], dropout=0.4)
+
+    assert torch.autograd.gradcheck(same_draws, projections)
+
+
+def test_a_masked_key_gets_no_gradient(projections):
+    queries, keys_values = projections
+    attend(queries, keys_values, mask=MASKS["keys"], dropout=0.0).sum().backward()
+    assert (keys_values.grad[:, 0, :, 3:] == 0).all()
+    assert (keys_values.grad[1, 0, :, :3] != 0).all()
+
+
+def test_causal_mask_is_this_matrix():
+    expected = [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
+    assert causal_mask(3, torch.device("cpu")).int().tolist() == expected
+
+
+def test_fused_projections_are_the_separate_ones():
+    """[Wq; Wk; Wv] x is Wq x, Wk x and Wv x, and head h has the columns h*E .. (h+1)*E."""
+    torch.manual_seed(1)
+    attention = SelfAttention(width=6, heads=3, dropout=0.0).double()
+    x = torch.randn(2, 4, 6, dtype=torch.float64)
+    projected = attention.project(x)
+    for block, weight in enumerate(attention.query_key_value.split(6)):
+        for head in range(3):
+            torch.testing.assert_close(
+                projected[block, :, head], (x @ weight.T)[..., 2 * head : 2 * head + 2], rtol=0, atol=1e-14
+            )
+    assert heads_first(torch.zeros(2, 4, 12), heads=3, width=6).shape == (2, 2, 3, 4, 2)
+
+
+def test_key_value_attention_to_itself_is_self_attention():
+    torch.manual_seed(1)
+    attention, other = SelfAttention(6, 3, 0.0).double(), KeyValueAttention(6, 3, 0.0).double()
+    with torch.no_grad():
+        other.query.copy_(attention.query_key_value[:6])
+        other.key_value.copy_(attention.query_key_value[6:])
+        other.output.copy_(attention.output)
+    x = torch.randn(2, 4, 6, dtype=torch.float64)
+    torch.testing.assert_close(attention(x, None), other(x, other.project_memory(x), None), rtol=0, atol=1e-14)
+
+
+def test_bfloat16_stays_near_float32():
+    """bfloat16 has 8 bits: errors of 2^-8 in each product, averaged by the weights; 0.05 of values near 1."""
+    torch.manual_seed(3)
+    blocks = torch.randn(3, 4, 3, 7, 8)
+    expected = attend(blocks, mask=None, dropout=0.0)
+    torch.testing.assert_close(attend(blocks.bfloat16(), mask=None, dropout=0.0).float(), expected, rtol=0, atol=0.05)

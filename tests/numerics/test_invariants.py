@@ -1,0 +1,235 @@
+"""Witness: properties that the equations imply for every system, whatever its weights are.
+
+Exact zeros are compared exactly. Two orders of the same float64 sums differ by rounding: 1e-10. In float32, as training
+and search run, 1e-5.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import torch
+import torch.nn.functional as F
+from small_systems import SYSTEMS
+from torch import Tensor
+
+from phrasemt.batching.batch import Batch, Phrases, Source, Target
+from phrasemt.symbols import BOS, EOS
+
+SOURCES, TARGETS = [3, 0, 9, 1, 20], [6, 2, 0, 11, 4]
+
+
+@contextmanager
+def embeddings_of(model, side: str) -> Iterator[list[Tensor]]:
+    """The decoder's or encoder's input vectors, with their gradients kept."""
+    seen: list[Tensor] = []
+
+    def keep(_module, _inputs, output):
+        output.retain_grad()
+        seen.append(output)
+
+    handle = getattr(model, f"{side}_embedding").register_forward_hook(keep)
+    yield seen
+    handle.remove()
+
+
+def padded_with_junk(batch: Batch) -> Batch:
+    """The same sentences in wider tensors, with real words and real positions in all the padding."""
+
+    def widen(ids: Tensor, mask: Tensor, by: int) -> tuple[Tensor, Tensor]:
+        mask = F.pad(mask, (0, by), value=False)
+        junk = torch.arange(mask.numel()).view(mask.shape) % 20 + 4
+        return torch.where(mask, F.pad(ids, (0, by)), junk), mask
+
+    source_ids, source_mask = widen(batch.source.ids_BS, batch.source.mask_BS, 4)
+    inputs, target_mask = widen(batch.target.inputs_BT, batch.target.mask_BT, 3)
+    outputs, _ = widen(batch.target.outputs_BT, batch.target.mask_BT, 3)
+    phrases = batch.source.phrases
+    if phrases is not None:
+        token_mask = F.pad(phrases.token_mask_BPM, (0, 1, 0, 2), value=False)
+        index = F.pad(phrases.token_index_BPM, (0, 1, 0, 2))
+        index = torch.where(token_mask, index, torch.arange(index.numel()).view(index.shape) % source_ids.shape[1])
+        phrases = Phrases(
+            token_index_BPM=index, token_mask_BPM=token_mask, phrase_mask_BP=F.pad(phrases.phrase_mask_BP, (0, 2))
+        )
+    return Batch(
+        rows=batch.rows,
+        source=Source(ids_BS=source_ids, mask_BS=source_mask, phrases=phrases),
+        target=Target(inputs_BT=inputs, outputs_BT=outputs, mask_BT=target_mask),
+    )
+
+
+def test_padding_changes_nothing(settings, make_model, make_batch):
+    model, batch = make_model(settings).double(), make_batch(settings, SOURCES, TARGETS)
+    junk = padded_with_junk(batch)
+    expected, got = model.log_probs(batch), model.log_probs(junk)
+    torch.testing.assert_close(got[:, : expected.shape[1]], expected, rtol=0, atol=1e-10)
+    assert (got[~junk.target.mask_BT] == 0).all()
+    loss, loss_junk = (model.loss(b, label_smoothing=0.1) for b in (batch, junk))
+    assert loss.tokens == loss_junk.tokens == sum(TARGETS) + len(TARGETS)
+    torch.testing.assert_close(loss_junk.objective, loss.objective, rtol=1e-12, atol=0)
+
+
+def test_padding_gets_no_gradient(settings, make_model, make_batch):
+    model, batch = make_model(settings).double(), padded_with_junk(make_batch(settings, SOURCES, TARGETS))
+    with embeddings_of(model, "source") as sources, embeddings_of(model, "target") as targets:
+        model.loss(batch, label_smoothing=0.1).objective.backward()
+    for embedded, mask in ((sources[0], batch.source.mask_BS), (targets[0], batch.target.mask_BT)):
+        assert embedded.grad is not None
+        assert (embedded.grad[~mask] == 0).all()
+        assert (embedded.grad[mask] != 0).any(-1).all()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert torch.isfinite(parameter.grad).all(), name
+
+
+def test_company_changes_nothing(settings, make_model, make_batch):
+    """A sentence scored alone and in a batch with others of other lengths."""
+    model = make_model(settings)
+    with torch.no_grad():
+        together = model.log_probs(make_batch(settings, SOURCES, TARGETS))
+        for row, length in enumerate(TARGETS):
+            alone = model.log_probs(make_batch(settings, SOURCES, TARGETS, only=row))
+            assert alone.shape == (1, length + 1)
+            torch.testing.assert_close(together[row, : length + 1], alone[0], rtol=0, atol=1e-5)
+
+
+def test_no_word_sees_the_future(settings, make_model, make_batch):
+    model, batch = make_model(settings).double(), make_batch(settings, [5], [6])
+    length = batch.target.inputs_BT.shape[1]
+    for position in range(length):
+        with embeddings_of(model, "target") as embedded:
+            states = model.decode(model.encode(batch.source), batch.target)
+        states[0, position, 0].backward()
+        gradient = embedded[0].grad
+        assert gradient is not None
+        assert (gradient[0, position + 1 :] == 0).all()
+        assert (gradient[0, : position + 1] != 0).any(-1).all()
+
+
+def test_every_word_sees_the_whole_source(settings, make_model, make_batch):
+    model, batch = make_model(settings).double(), make_batch(settings, [7], [4])
+    with embeddings_of(model, "source") as embedded:
+        model.decode(model.encode(batch.source), batch.target)[0, 0, 0].backward()
+    assert (embedded[0].grad[0] != 0).any(-1).all()
+
+
+@pytest.mark.parametrize("length", [0, 1, 2])
+def test_shortest_sentences(length, settings, make_model, make_batch):
+    """`</s>` alone, and with one and two words."""
+    model, batch = make_model(settings), make_batch(settings, [length], [length])
+    assert batch.source.ids_BS.shape == (1, length + 1)
+    loss = model.loss(batch, label_smoothing=0.1)
+    loss.objective.backward()
+    assert all(torch.isfinite(parameter.grad).all() for parameter in model.parameters())
+    with torch.no_grad():
+        memory = model.encode(batch.source)
+        log_probs, _ = model.step(memory, model.start(memory, 2), torch.full((1, 2), BOS))
+    torch.testing.assert_close(log_probs.exp().sum(-1), torch.ones(1, 2))
+
+
+def full_log_probs(model, source: Source, inputs_BT: Tensor) -> Tensor:
+    """Log-probabilities of all words after each prefix, by teacher forcing."""
+    target = Target(inputs_BT=inputs_BT, outputs_BT=inputs_BT, mask_BT=torch.ones_like(inputs_BT, dtype=torch.bool))
+    states = model.decode(model.encode(source), target)
+    return torch.log_softmax(F.linear(states, model.target_table_VD, model.softmax_bias_V), dim=-1)
+
+
+def repeated(source: Source, times: int) -> Source:
+    """Each sentence several times."""
+    phrases = source.phrases
+    if phrases is not None:
+        fields = dataclasses.fields(phrases)
+        phrases = Phrases(**{f.name: getattr(phrases, f.name).repeat_interleave(times, dim=0) for f in fields})
+    return Source(
+        ids_BS=source.ids_BS.repeat_interleave(times, dim=0),
+        mask_BS=source.mask_BS.repeat_interleave(times, dim=0),
+        phrases=phrases,
+    )
+
+
+@torch.no_grad()
+def test_search_steps_equal_teacher_forcing(settings, make_model, make_batch):
+    """Hypotheses that part, change places and outlive each other, for more steps than the cache has room at first."""
+    model, source = make_model(settings).double(), make_batch(settings, SOURCES, TARGETS).source
+    sentences, beams = len(SOURCES), 3
+    generator = torch.Generator().manual_seed(9)
+    memory = model.encode(source)
+    state = model.start(memory, beams)
+    prefixes = torch.full((sentences, beams, 1), BOS)
+    for _ in range(20):
+        log_probs, state = model.step(memory, state, prefixes[:, :, -1])
+        expected = full_log_probs(model, repeated(source, beams), prefixes.flatten(0, 1))[:, -1]
+        torch.testing.assert_close(log_probs.flatten(0, 1), expected, rtol=0, atol=1e-10)
+        parents = torch.randint(beams, (sentences, beams), generator=generator)
+        words = torch.randint(4, 29, (sentences, beams, 1), generator=generator)
+        state = model.reorder(state, parents)
+        prefixes = torch.cat((prefixes.gather(1, parents[:, :, None].expand_as(prefixes)), words), dim=2)
+
+
+@torch.no_grad()
+def test_beams_as_queries_equal_expanded_sources(settings, make_model, make_batch):
+    model, source = make_model(settings), make_batch(settings, SOURCES, TARGETS).source
+    sentences, beams = len(SOURCES), 4
+    shared, expanded = model.encode(source), model.encode(repeated(source, beams))
+    state, state_expanded = model.start(shared, beams), model.start(expanded, 1)
+    words = torch.randint(4, 29, (6, sentences, beams), generator=torch.Generator().manual_seed(1))
+    for last in words:
+        log_probs, state = model.step(shared, state, last)
+        log_probs_expanded, state_expanded = model.step(expanded, state_expanded, last.view(-1, 1))
+        torch.testing.assert_close(log_probs.flatten(0, 1), log_probs_expanded[:, 0], rtol=0, atol=1e-5)
+    assert log_probs.dtype == torch.float32
+
+
+@torch.no_grad()
+def test_finished_sentences_leave_without_a_trace(settings, make_model, make_batch):
+    model, source = make_model(settings), make_batch(settings, SOURCES, TARGETS).source
+    beams, kept = 2, torch.tensor([0, 2, 4])
+    memory = model.encode(source)
+    words = torch.randint(4, 29, (5, len(SOURCES), beams), generator=torch.Generator().manual_seed(1))
+    all_state, some_state, some_memory = model.start(memory, beams), model.start(memory, beams), memory
+    for step, last in enumerate(words):
+        log_probs, all_state = model.step(memory, all_state, last)
+        some_log_probs, some_state = model.step(some_memory, some_state, last if step < 2 else last[kept])
+        if step == 1:
+            some_memory, some_state = model.keep(some_memory, some_state, kept)
+    torch.testing.assert_close(some_log_probs, log_probs[kept], rtol=0, atol=1e-5)
+
+
+def test_loss_and_log_probs_agree(settings, make_model, make_batch):
+    model, batch = make_model(settings), make_batch(settings, SOURCES, TARGETS)
+    assert (batch.target.outputs_BT[batch.target.mask_BT] == EOS).sum() == len(TARGETS)
+    loss = model.loss(batch, label_smoothing=0.0)
+    torch.testing.assert_close(loss.nll, -model.log_probs(batch).sum(), rtol=1e-5, atol=0)
+    torch.testing.assert_close(loss.objective.detach(), loss.nll, rtol=1e-6, atol=0)
+    assert not loss.nll.requires_grad
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_dropout_only_acts_in_training(name, make_model, make_batch):
+    settings = SYSTEMS[name].model_copy(update={"dropout": 0.2, "attn_dropout": 0.2, "act_dropout": 0.2})
+    model, batch = make_model(settings), make_batch(settings, SOURCES, TARGETS)
+    assert torch.equal(model.log_probs(batch), model.log_probs(batch))
+    model.train()
+    torch.manual_seed(1)
+    first = model.loss(batch, label_smoothing=0.1).objective
+    second = model.loss(batch, label_smoothing=0.1).objective
+    torch.manual_seed(1)
+    assert torch.equal(model.loss(batch, label_smoothing=0.1).objective, first)
+    assert first != second
+
+
+def test_bfloat16_is_near_float32(settings, make_model, make_batch):
+    """Products have 8 bits then; sums and the loss stay float32. Losses of untrained models move by less than 2 %."""
+    model, batch = make_model(settings), make_batch(settings, SOURCES, TARGETS)
+    exact = model.loss(batch, label_smoothing=0.1)
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded = model.loss(batch, label_smoothing=0.1)
+        log_probs = model.log_probs(batch)
+    assert rounded.objective.dtype == log_probs.dtype == torch.float32
+    torch.testing.assert_close(rounded.objective, exact.objective, rtol=0.02, atol=0)
+    rounded.objective.backward()
+    assert all(parameter.grad.dtype == torch.float32 for parameter in model.parameters())
