@@ -29,6 +29,7 @@ _STYLE = {
     "svg.fonttype": "none",
     "font.size": 10,
     "text.color": _TEXT,
+    "text.parse_math": False,  # a $ in a system's title is a $
     "axes.edgecolor": _GRID,
     "axes.labelcolor": _TEXT,
     "xtick.color": _TEXT,
@@ -96,8 +97,8 @@ def _figure(x_label: str, y_label: str) -> tuple[Figure, Axes]:
         figure = Figure(figsize=_SIZE, layout="constrained")
         FigureCanvasSVG(figure)
         axes = figure.add_subplot()
-    axes.set_xlabel(x_label)
-    axes.set_ylabel(y_label)
+        axes.set_xlabel(x_label)
+        axes.set_ylabel(y_label)
     return figure, axes
 
 

@@ -284,7 +284,8 @@ def test_long_lines_are_thinned_to_means() -> None:
 
 
 def test_names_are_escaped_in_figures() -> None:
-    series = [Series(group='<b> & "x"', x=[0, 1], y=[1.0, 2.0])]
+    series = [Series(group=name, x=[0, 1], y=[1.0, 2.0]) for name in ('<b> & "x"', r"$\nothing and 5$")]
     svg = draw_categories("a", ["1-2", "3+"], series, title="t", x_label="x", y_label="y").svg
     assert "<b>" not in svg
     assert "&lt;b&gt; &amp; &quot;x&quot;: 1.0 at 1-2, 2.0 at 3+" in svg
+    assert svg.count(r"$\nothing and 5$") == 2  # in the words and in the legend
