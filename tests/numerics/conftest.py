@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pytest
@@ -16,6 +16,15 @@ from phrasemt.syntax.phrases import ngram_ends
 
 MakeModel = Callable[[TransformerModel], TranslationModel]
 MakeBatch = Callable[..., Batch]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Tensors are so small here that threads only wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture(params=SYSTEMS)
@@ -45,7 +54,11 @@ def make_batch() -> MakeBatch:
     """Random sentence pairs of given lengths, without special symbols; the same for the same seed."""
 
     def make(
-        settings: TransformerModel, sources: Sequence[int], targets: Sequence[int], seed: int = 0, only: int | None = None
+        settings: TransformerModel,
+        sources: Sequence[int],
+        targets: Sequence[int],
+        seed: int = 0,
+        only: int | None = None,
     ) -> Batch:
         rng = np.random.default_rng(seed)
         source_ids = [rng.integers(4, TARGET_VOCABULARY, size=length).astype(np.int32) for length in sources]

@@ -65,9 +65,11 @@ def test_gradient_equals_finite_differences(projections, mask):
 
 
 def test_gradient_with_dropout_equals_finite_differences(projections):
+    projections = tuple(projection[:, :1, :2].detach().requires_grad_() for projection in projections)
+
     def same_draws(queries, keys_values):
         torch.manual_seed(8)
-        return attend(queries, keys_values, mask=MASKS["keys"], dropout=0.4)
+        return attend(queries, keys_values, mask=MASKS["keys"][:1], dropout=0.4)
 
     assert torch.autograd.gradcheck(same_draws, projections)
 

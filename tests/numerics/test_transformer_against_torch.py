@@ -62,7 +62,9 @@ def test_same_log_probabilities_and_gradients(norm, make_model, make_batch):
     batch = make_batch(settings, sources=[4, 0, 7], targets=[5, 8, 0])
 
     scale = settings.width**0.5
-    source_table, target_table = (table.detach().clone().requires_grad_() for table in (ours.source_table_VD, ours.target_table_VD))
+    source_table, target_table = (
+        table.detach().clone().requires_grad_() for table in (ours.source_table_VD, ours.target_table_VD)
+    )
     positions = ours.source_embedding.positions
     x = F.embedding(batch.source.ids_BS, source_table) * scale + positions(0, batch.source.ids_BS.shape[1])
     y = F.embedding(batch.target.inputs_BT, target_table) * scale + positions(0, batch.target.inputs_BT.shape[1])
@@ -84,4 +86,6 @@ def test_same_log_probabilities_and_gradients(norm, make_model, make_batch):
         torch.testing.assert_close(
             our_layer.attention.query_key_value.grad, theirs_layer.self_attn.in_proj_weight.grad, rtol=0, atol=1e-10
         )
-        torch.testing.assert_close(our_layer.ffn.outer.weight.grad, theirs_layer.linear2.weight.grad, rtol=0, atol=1e-10)
+        torch.testing.assert_close(
+            our_layer.ffn.outer.weight.grad, theirs_layer.linear2.weight.grad, rtol=0, atol=1e-10
+        )

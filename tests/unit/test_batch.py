@@ -1,0 +1,86 @@
+"""Witness: the definition of each tensor, filled in one element at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from phrasemt.batching.batch import Batch, collate_phrases, collate_source, collate_target, pad
+from phrasemt.symbols import BOS, EOS, PAD
+
+# Phrase sizes of each sentence.
+SEGMENTATIONS = st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=6), min_size=1, max_size=5)
+SENTENCES = st.lists(st.lists(st.integers(3, 1000), max_size=7), min_size=1, max_size=5)
+
+
+def arrays(sentences: list[list[int]]) -> list[np.ndarray]:
+    return [np.array(sentence, dtype=np.int32) for sentence in sentences]
+
+
+@given(SEGMENTATIONS)
+def test_collate_phrases(segmentations):
+    most_phrases = max(len(sizes) for sizes in segmentations)
+    longest = max(max(sizes) for sizes in segmentations)
+    index = [[[0] * longest for _ in range(most_phrases)] for _ in segmentations]
+    mask = [[[False] * longest for _ in range(most_phrases)] for _ in segmentations]
+    real = [[False] * most_phrases for _ in segmentations]
+    for sentence, sizes in enumerate(segmentations):
+        position = 0
+        for phrase, size in enumerate(sizes):
+            real[sentence][phrase] = True
+            for token in range(size):
+                index[sentence][phrase][token] = position
+                mask[sentence][phrase][token] = True
+                position += 1
+    phrases = collate_phrases([np.cumsum(sizes) for sizes in segmentations])
+    assert phrases.token_index_BPM.tolist() == index
+    assert phrases.token_mask_BPM.tolist() == mask
+    assert phrases.phrase_mask_BP.tolist() == real
+    assert phrases.token_index_BPM.dtype == torch.int64
+
+
+@given(SENTENCES)
+def test_collate_source(sentences):
+    source = collate_source(arrays(sentences))
+    longest = max(len(sentence) for sentence in sentences) + 1
+    assert source.ids_BS.shape == source.mask_BS.shape == (len(sentences), longest)
+    for row, sentence in enumerate(sentences):
+        assert source.ids_BS[row].tolist() == [*sentence, EOS] + [PAD] * (longest - len(sentence) - 1)
+        assert source.mask_BS[row].tolist() == [position <= len(sentence) for position in range(longest)]
+    assert source.ids_BS.dtype == torch.int64
+    assert source.phrases is None
+
+
+@given(SENTENCES)
+def test_collate_target(sentences):
+    target = collate_target(arrays(sentences))
+    longest = max(len(sentence) for sentence in sentences) + 1
+    for row, sentence in enumerate(sentences):
+        filling = [PAD] * (longest - len(sentence) - 1)
+        assert target.inputs_BT[row].tolist() == [BOS, *sentence, *filling]
+        assert target.outputs_BT[row].tolist() == [*sentence, EOS, *filling]
+        assert target.mask_BT[row].tolist() == [position <= len(sentence) for position in range(longest)]
+
+
+def test_pad():
+    assert pad([np.array([5, 6]), np.array([7])]).tolist() == [[5, 6], [7, 0]]
+
+
+def test_moving_a_batch_moves_all_of_it():
+    batch = Batch(
+        rows=(4,),
+        source=collate_source(arrays([[5, 6]]), collate_phrases([np.array([2, 3])])),
+        target=collate_target(arrays([[7]])),
+    )
+    moved = batch.to(torch.device("meta"))
+    assert moved.rows == (4,)
+    tensors = [
+        moved.source.ids_BS,
+        moved.source.mask_BS,
+        *vars(moved.source.phrases).values(),
+        *vars(moved.target).values(),
+    ]
+    assert {tensor.device.type for tensor in tensors} == {"meta"}
+    assert len(tensors) == 8
