@@ -24,7 +24,7 @@ study: .venv/installed  ## any study: make study STUDY=studies/multi30k.yaml
 
 plan: .venv/installed  ## what would run: make plan STUDY=studies/multi30k.yaml
 	@$(BIN)/phrasemt check $(STUDY)
-	@$(SNAKEMAKE) --configfile $(STUDY) --dry-run
+	@$(SNAKEMAKE) --configfile $(STUDY) --dry-run --quiet host
 
 test: .venv/installed  ## all tests that take seconds
 	$(BIN)/pytest -m "not slow"

@@ -1,0 +1,28 @@
+"""The tiny study, really run once: what the tests of reruns, kills and results look at."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from workplace import STUDY, Workplace
+
+
+@pytest.fixture(scope="session")
+def _finished(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Workplace:
+    folder = tmp_path_factory.mktemp("workplace")
+    for part in ("phrasemt", "workflow", "rules", "profiles", "envs"):
+        shutil.copytree(repository / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
+    workplace = Workplace(folder)
+    workplace.write_study(STUDY)
+    done = workplace.snakemake()
+    assert done.returncode == 0, done.stderr[-5000:]
+    return workplace
+
+
+@pytest.fixture
+def finished(_finished: Workplace, tmp_path: Path) -> Workplace:
+    """The finished study in a copy of its own (modification times are kept)."""
+    shutil.copytree(_finished.folder, tmp_path / "copy")
+    return Workplace(tmp_path / "copy")

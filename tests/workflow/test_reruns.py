@@ -1,0 +1,174 @@
+"""What a change runs again: the rows of the table in docs/reruns.md, asked of Snakemake in a finished study."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from workplace import STUDY, Workplace
+
+NAMES = ("base", "max", "mean")
+
+
+def _paper(*systems: str) -> set[str]:
+    """What follows from new scores of these systems. The baseline is in every comparison."""
+    compared = {"max"} if "base" in systems else set(systems)
+    return {f"compare_systems {system}" for system in compared} | {"make_table", "write_report"}
+
+
+def _translations(*systems: str) -> set[str]:
+    return {f"{rule} {system}" for rule in ("translate", "score_system") for system in systems} | _paper(*systems)
+
+
+def _training(*systems: str) -> set[str]:
+    rules = ("train_model", "average_checkpoints", "score_contrasts")
+    return {f"{rule} {system}" for rule in rules for system in systems} | _translations(*systems)
+
+
+def _examples() -> set[str]:
+    return {"pack_examples"} | _training("base", "max")
+
+
+def _subwords() -> set[str]:
+    return {"learn_subwords", "apply_subwords", "build_vocabulary"} | _examples()
+
+
+def _tokens() -> set[str]:
+    return {"tokenize_text"} | _subwords()
+
+
+def _planned(workplace: Workplace, *arguments: str) -> set[str]:
+    """What Snakemake would run: rules, with the system where there is one."""
+    done = workplace.snakemake("--summary", *arguments)
+    assert done.returncode == 0, done.stderr
+    header, *rows = [line.split("\t") for line in done.stdout.splitlines() if "\t" in line]
+    assert len(rows) > 30, done.stdout
+    planned = set()
+    for row in rows:
+        cells = dict(zip(header, row, strict=True))
+        if cells["plan"] != "no update":
+            systems = [part for part in Path(cells["output_file"]).parts if part in NAMES]
+            planned.add(" ".join([cells["rule"], *systems]))
+    return planned
+
+
+def _changed(change: Callable[[dict[str, Any]], None]) -> str:
+    """The study after a change, written in another layout."""
+    study = json.loads(json.dumps(yaml.safe_load(STUDY)))  # blocks that anchors share become apart
+    change(study)
+    return yaml.safe_dump(study, indent=4, width=300)
+
+
+def _at(path: str, value: object) -> Callable[[dict[str, Any]], None]:
+    def change(study: dict[str, Any]) -> None:
+        *sections, key = path.split(".")
+        for name in sections:
+            study = study[name]
+        study[key] = value
+
+    return change
+
+
+STUDY_CHANGES: dict[str, tuple[str, set[str]]] = {
+    "comments": (f"# A comment.\n{STUDY}# Another.\n", set()),
+    "layout": (_changed(lambda study: None), set()),
+    "mirror": (_changed(_at("mirror", "somewhere")), set()),
+    "a default written out": (_changed(_at("datasets.demo.cleaning", {"max_words": 100})), set()),
+    "title": (_changed(_at("title", "Another")), {"make_table", "write_report"}),
+    "comparison.samples": (_changed(_at("comparison.samples", 11)), _paper("base")),
+    "decoding of one system": (_changed(_at("systems.max.decoding", {"beam": 3})), _translations("max")),
+    "dropout of one system": (_changed(_at("systems.max.model.dropout", 0.2)), _training("max")),
+    "training of the baseline": (_changed(_at("systems.base.training.max_updates", 3)), _training("base")),
+    "subwords.merges": (_changed(_at("datasets.demo.subwords.merges", 90)), _subwords()),
+    "cleaning of the training pairs": (
+        _changed(_at("datasets.demo.cleaning", {"max_words": 12})),
+        {"clean_pairs"} | _tokens(),
+    ),
+}
+
+
+@pytest.mark.parametrize(("study", "expected"), STUDY_CHANGES.values(), ids=STUDY_CHANGES)
+def test_a_changed_study_reruns_what_uses_the_change(finished: Workplace, study: str, expected: set[str]) -> None:
+    finished.write_study(study)
+    assert _planned(finished) == expected
+
+
+def test_a_new_system_reruns_nothing_of_the_others(finished: Workplace) -> None:
+    study = yaml.safe_load(STUDY)
+    study["systems"]["mean"] = {
+        **study["systems"]["max"],
+        "model": {**study["systems"]["max"]["model"], "glance": "mean"},
+    }
+    finished.write_study(yaml.safe_dump(study, sort_keys=False))
+    assert _planned(finished) == _training("mean")
+
+
+def test_a_new_seed_trains_that_seed_only(finished: Workplace) -> None:
+    finished.write_study(_changed(_at("seeds", [1, 2])))
+    done = finished.snakemake("--summary")
+    trained = [line for line in done.stdout.splitlines() if "\ttrain_model\t" in line and "no update" not in line]
+    assert [re.search(r"models/(\w+/\d+)/", line).group(1) for line in trained] == ["base/2", "max/2"]  # type: ignore[union-attr]
+
+
+# ----------------------------------------------------------------------------------------------------------------- code
+
+CODE_CHANGES: dict[str, set[str]] = {
+    "corpus/clean.py": {"clean_pairs"} | _tokens(),
+    "batching/pack.py": _examples(),
+    "models/phrase_representation.py": _training("max"),
+    "search/translate.py": _translations("base", "max"),
+    "search/contrasts.py": {"score_contrasts base", "score_contrasts max", "make_table", "write_report"},
+    "scoring/significance.py": _paper("base"),
+    "paper/report.py": {"write_report"},
+    "corpus/fetch.py": set(),  # no fetched corpus in this study
+    "stages.py": set(),  # what it decides stands in the settings
+    "verbs/trace.py": set(),
+}
+
+
+@pytest.mark.parametrize(("module", "expected"), CODE_CHANGES.items(), ids=CODE_CHANGES)
+def test_changed_code_of_a_stage_reruns_the_stage_and_what_follows(
+    finished: Workplace, module: str, expected: set[str]
+) -> None:
+    path = finished.folder / "phrasemt" / module
+    path.write_text(path.read_text() + "\nCHANGED = 1\n")
+    assert _planned(finished) == expected
+
+
+def test_comments_and_docstrings_rerun_nothing(finished: Workplace) -> None:
+    for path in (finished.folder / "phrasemt").rglob("*.py"):
+        text = path.read_text().replace('"""', '"""Another docstring. ', 1)
+        path.write_text(f"# A comment.\n{text}\n# Another.\n")
+    assert _planned(finished) == set()
+
+
+# -------------------------------------------------------------------------------------------------------------- machine
+
+
+def test_cores_profiles_and_messages_rerun_nothing(finished: Workplace) -> None:
+    profile = finished.folder / "profiles" / "local" / "profile.yaml"
+    profile.write_text(profile.read_text().replace("train_model: 1", "train_model: 2\n  translate: 1"))
+    for path in (finished.folder / "rules").glob("*.smk"):
+        text = path.read_text().replace('message:\n        "', 'message:\n        "Now: ')
+        path.write_text(re.sub(r"threads: \d", "threads: 3", text).replace('" --log {log}"', '"  --log {log}"'))
+    assert _planned(finished, "--cores", "1") == set()
+
+
+def test_a_finished_study_is_planned_without_torch(finished: Workplace) -> None:
+    arguments = finished.command("--dry-run")[3:]
+    code = (
+        "import sys\n"
+        "from snakemake.cli import main\n"
+        f"try: main({arguments!r})\n"
+        "except SystemExit as end: assert end.code == 0, end.code\n"
+        "assert 'torch' not in sys.modules and 'sacrebleu' not in sys.modules\n"
+    )
+    done = finished.run(sys.executable, "-c", code)
+    assert done.returncode == 0, done.stderr
+    assert "Nothing to be done" in done.stdout + done.stderr

@@ -1,0 +1,65 @@
+"""A tiny study, and a folder in which it can be run, changed and killed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+STUDY = """\
+study: tiny
+datasets:
+  demo:
+    source_language: en
+    target_language: de
+    generator: {train: 200, dev: 20, test: 20}
+    subwords: {merges: 100, vocabulary_threshold: 0}
+systems:
+  base:
+    model: &model {family: transformer, encoder_layers: 1, decoder_layers: 1, width: 16, heads: 2, ffn_width: 32}
+    training: &training
+      tokens_per_update: 200
+      max_updates: 2
+      optimizer: {warmup: 2}
+      evaluate_every: 1
+      checkpoint_every: 1
+      average_last: 2
+    decoding: &decoding {beam: 2, max_length_extra: 5}
+  max:
+    model: {<<: *model, family: phrase_representation}
+    training: *training
+    decoding: *decoding
+comparison: {samples: 10}
+"""
+PROFILE = "profiles/local"
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """A copy of the repository in which things can be run, changed and killed."""
+
+    folder: Path
+
+    @property
+    def results(self) -> Path:
+        return self.folder / "results" / "tiny"
+
+    def command(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "snakemake", *arguments, "--profile", PROFILE, "--configfile", "study.yaml"]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return os.environ | {"PYTHONPATH": str(self.folder)}
+
+    def snakemake(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return self.run(*self.command(*arguments))
+
+    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command, cwd=self.folder, env=self.environment, check=False, capture_output=True, text=True
+        )
+
+    def write_study(self, text: str) -> None:
+        (self.folder / "study.yaml").write_text(text, encoding="utf-8")
