@@ -20,7 +20,7 @@ study: .venv/installed  ## any study: make study STUDY=studies/multi30k.yaml
 	@$(BIN)/phrasemt check $(STUDY)
 	@$(BIN)/phrasemt unlock
 	@$(SNAKEMAKE) --configfile $(STUDY)
-	@$(BIN)/phrasemt show --study $(STUDY)
+	@$(BIN)/phrasemt show $(STUDY)
 
 plan: .venv/installed  ## what would run: make plan STUDY=studies/multi30k.yaml
 	@$(BIN)/phrasemt check $(STUDY)
