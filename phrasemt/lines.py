@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import gzip
 import io
-import itertools
 import os
 import zlib
 from collections.abc import Iterable, Iterator
@@ -19,8 +18,6 @@ from pathlib import Path
 from typing import IO, BinaryIO, cast
 
 from phrasemt.errors import DataError
-
-_MISSING = object()
 
 
 @contextlib.contextmanager
@@ -101,18 +98,19 @@ def read_parallel(*paths: Path | str) -> Iterator[tuple[str, ...]]:
 
     Raises DataError when one file ends before another, naming both with their line counts.
     """
-    readers = [read_lines(path) for path in paths]
-    for lines in itertools.zip_longest(*readers, fillvalue=_MISSING):
-        if _MISSING in lines:
-            counts = {str(path): count_lines(path) for path in paths}
-            raise DataError(
-                "the sides of a parallel text have unequal numbers of lines",
-                where=", ".join(counts),
-                expected="the same number of lines in each file",
-                found=" and ".join(str(count) for count in counts.values()),
-                next_step="restore the line that is missing; phrasemt never cuts the longer side",
-            )
-        yield cast("tuple[str, ...]", lines)
+    try:
+        yield from zip(*map(read_lines, paths), strict=True)
+    except ValueError:
+        counts = {str(path): count_lines(path) for path in paths}
+        if len(set(counts.values())) == 1:
+            raise  # not from the zip
+        raise DataError(
+            "the sides of a parallel text have unequal numbers of lines",
+            where=", ".join(counts),
+            expected="the same number of lines in each file",
+            found=" and ".join(str(count) for count in counts.values()),
+            next_step="restore the line that is missing; phrasemt never cuts the longer side",
+        ) from None
 
 
 def count_lines(path: Path | str) -> int:
