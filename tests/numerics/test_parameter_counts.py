@@ -1,8 +1,8 @@
 """Witness: closed forms written out by hand, and the counts of the papers.
 
-The figures in millions are those of Xu et al.'s code base, which leaves out the biases just before a normalisation (b2 of
-the feed-forward network, b4 of the combination) and normalises the embeddings. We keep the biases, as the equations do;
-they are subtracted here before the figures are compared, with the rounding the figures have.
+The figures in millions are those of Xu et al.'s code base. It leaves out the biases just before a layer normalisation
+(b2 of the feed-forward network, b4 of the combination) and normalises the embeddings. We keep those biases, as the
+equations do; here they are subtracted before figures are compared, with the rounding the figures have.
 """
 
 from __future__ import annotations
