@@ -1,3 +1,5 @@
+"""Streams worked on in several processes: order, memory, errors of workers, no processes left behind."""
+
 from __future__ import annotations
 
 import os

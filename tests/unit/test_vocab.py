@@ -1,3 +1,5 @@
+"""Vocabularies: order, ids, thresholds, damaged files."""
+
 from __future__ import annotations
 
 import hashlib

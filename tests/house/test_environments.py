@@ -1,0 +1,54 @@
+"""A conda environment has what its stages import; nobody notices otherwise before a cluster does."""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import pkgutil
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+import phrasemt.models
+import phrasemt.verbs
+from phrasemt.provenance import _import_closure
+from phrasemt.stages import STAGES
+
+# Loaded with the command line, before the stage.
+COMMAND_LINE = [
+    "phrasemt.cli",
+    *(f"phrasemt.verbs.{module.name}" for module in pkgutil.iter_modules(phrasemt.verbs.__path__)),
+]
+FAMILIES = [f"phrasemt.models.{module.name}" for module in pkgutil.iter_modules(phrasemt.models.__path__)]
+# Of the command line itself: what phrasemt.config, left out of the closure of code, imports.
+ALWAYS = {"pydantic"}
+
+
+def _imports(repository: Path, module: str) -> set[str]:
+    base = repository.joinpath(*module.split("."))
+    path = base.with_suffix(".py") if base.with_suffix(".py").is_file() else base / "__init__.py"
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module.split(".")[0])
+    return names - set(sys.stdlib_module_names) - {"phrasemt"}
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_an_environment_has_what_its_stages_import(repository: Path, stage: str) -> None:
+    rules = "\n".join(path.read_text() for path in (repository / "rules").glob("*.smk"))
+    environment = re.search(rf'^rule {stage}:$.*?conda:\s+"\.\./(envs/\w+\.yaml)"', rules, flags=re.M | re.S)
+    assert environment is not None
+    packages = yaml.safe_load((repository / environment.group(1)).read_text())["dependencies"][-1]["pip"]
+    available = {package.split("==")[0] for package in packages}
+
+    modules = [STAGES[stage].module, *COMMAND_LINE, *(FAMILIES if STAGES[stage].runs_a_model else [])]
+    imported = {name for module in _import_closure(modules) for name in _imports(repository, module)}
+    distributions = importlib.metadata.packages_distributions()
+    needed = {distributions[name][0].lower().replace("_", "-") for name in imported} | ALWAYS
+    assert needed <= available
