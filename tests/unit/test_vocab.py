@@ -1,4 +1,4 @@
-"""Vocabularies: order, ids, thresholds, damaged files."""
+"""Vocabularies: order, ids, special symbols, damaged files."""
 
 from __future__ import annotations
 
