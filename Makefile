@@ -47,7 +47,7 @@ format: .venv/installed  ## let ruff and snakefmt rewrite the files
 	$(BIN)/snakefmt workflow rules
 
 bench: .venv/installed  ## speed and memory on this machine
-	$(BIN)/pytest tests/benchmarks --capture=no -m "slow or not slow"
+	@for script in tests/benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done
 
 schema: .venv/installed  ## write the JSON schema of a study from phrasemt/config.py
 	$(BIN)/phrasemt schema > $(SCHEMA)
