@@ -40,7 +40,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from phrasemt.batching.batch import Batch, Phrases, Source, Target
@@ -49,8 +48,9 @@ from phrasemt.models.interface import Loss, TranslationModel
 from phrasemt.nn.attention import KeyValueAttention, SelfAttention
 from phrasemt.nn.beams import BeamCache
 from phrasemt.nn.dropout import dropout_module
-from phrasemt.nn.init import embedding_table, linear, zeros
+from phrasemt.nn.init import embedding_table, zeros
 from phrasemt.nn.layers import Embedding, FeedForward, Residual, Stack, layer_norm
+from phrasemt.nn.linear import Linear, project
 from phrasemt.nn.losses import (
     log_probabilities,
     normalised_dtype,
@@ -100,8 +100,8 @@ class PhrasePooling(nn.Module):
         self.attentive = settings.pool == "attn"
         if self.attentive:
             hidden_width = round(settings.score_hidden * settings.width)
-            self.hidden = linear(2 * settings.width, hidden_width)
-            self.score = linear(hidden_width, 1)
+            self.hidden = Linear(2 * settings.width, hidden_width)
+            self.score = Linear(hidden_width, 1)
 
     def forward(self, x_BSD: Tensor, phrases: Phrases) -> Tensor:
         """[B, S, D] -> [B, P, D], 0 for phrases that only fill."""
@@ -112,8 +112,8 @@ class PhrasePooling(nn.Module):
             return glances_BPD
         token_weight, glance_weight = self.hidden.weight.chunk(2, dim=1)  # W1 = [W_t | W_g]
         hidden_BPMH = torch.sigmoid(
-            tokens_of_phrases(F.linear(x_BSD, token_weight, self.hidden.bias), phrases)
-            + F.linear(glances_BPD, glance_weight)[:, :, None]
+            tokens_of_phrases(project(x_BSD, token_weight, self.hidden.bias), phrases)
+            + project(glances_BPD, glance_weight)[:, :, None]
         )
         scores_BPM = self.score(hidden_BPMH).squeeze(-1)  # Eq. (3)
         scores_BPM = scores_BPM.to(normalised_dtype(scores_BPM)).masked_fill(~token_mask_BPM, -1e9)
@@ -136,16 +136,14 @@ class Combination(nn.Module):
         super().__init__()
         hidden_width = round(settings.combine_hidden * settings.width)
         self.attention = KeyValueAttention(settings.width, settings.heads, settings.attn_dropout)
-        self.hidden = linear(2 * settings.width, hidden_width)
+        self.hidden = Linear(2 * settings.width, hidden_width)
         self.dropout = dropout_module(settings.act_dropout)
-        self.output = linear(hidden_width, settings.width)
+        self.output = Linear(hidden_width, settings.width)
 
     def forward(self, x_BTD: Tensor, phrases_2BhPE: Tensor, phrase_mask_B11P: Tensor) -> Tensor:
         attended_BTD = self.attention(x_BTD, phrases_2BhPE, phrase_mask_B11P)  # Eq. (7)
         x_weight, attended_weight = self.hidden.weight.chunk(2, dim=1)  # W3 [x | a] without joining x and a
-        hidden_BTH = torch.sigmoid(
-            F.linear(x_BTD, x_weight, self.hidden.bias) + F.linear(attended_BTD, attended_weight)
-        )
+        hidden_BTH = torch.sigmoid(project(x_BTD, x_weight, self.hidden.bias) + project(attended_BTD, attended_weight))
         output_BTD: Tensor = self.output(self.dropout(hidden_BTH))  # Eq. (8)
         return output_BTD
 

@@ -17,6 +17,7 @@ from torch.autograd.function import once_differentiable
 from phrasemt.nn.beams import BeamCache
 from phrasemt.nn.dropout import scaled_keep_mask
 from phrasemt.nn.init import xavier_blocks
+from phrasemt.nn.linear import project
 
 
 class _CpuAttention(torch.autograd.Function):
@@ -99,19 +100,19 @@ class SelfAttention(nn.Module):
 
     def project(self, x_BTD: Tensor) -> Tensor:
         """Queries, keys and values of each head: [3, B, h, T, E]."""
-        return heads_first(F.linear(x_BTD, self.query_key_value), self.heads, self.width)
+        return heads_first(project(x_BTD, self.query_key_value), self.heads, self.width)
 
     def forward(self, x_BTD: Tensor, mask: Tensor | None) -> Tensor:
         """[B, T, D] -> [B, T, D]."""
         attended_BTD = attend(self.project(x_BTD), mask=mask, dropout=self.dropout if self.training else 0.0)
-        return F.linear(attended_BTD, self.output)
+        return project(attended_BTD, self.output)
 
     def step(self, x_BKD: Tensor, cache: BeamCache, layer: int) -> Tensor:
         """The newest position of K hypotheses, which are the queries of a sentence here: [B, K, D] -> [B, K, D]."""
         queries_BhKE, keys_BhKE, values_BhKE = self.project(x_BKD)
         keys_values_2BhLE = cache.add(layer, keys_BhKE, values_BhKE)
         attended_BKD = attend(queries_BhKE[None], keys_values_2BhLE, mask=cache.mask_B1KL, dropout=0.0)
-        return F.linear(attended_BKD, self.output)
+        return project(attended_BKD, self.output)
 
 
 class KeyValueAttention(nn.Module):
@@ -126,12 +127,12 @@ class KeyValueAttention(nn.Module):
 
     def project_memory(self, memory_BSD: Tensor) -> Tensor:
         """Keys and values of each head: [2, B, h, S, E]."""
-        return heads_first(F.linear(memory_BSD, self.key_value), self.heads, self.width)
+        return heads_first(project(memory_BSD, self.key_value), self.heads, self.width)
 
     def forward(self, x_BTD: Tensor, keys_values_2BhSE: Tensor, mask: Tensor | None) -> Tensor:
         """[B, T, D] -> [B, T, D]; T may as well be the hypotheses of a sentence."""
-        queries_1BhTE = heads_first(F.linear(x_BTD, self.query), self.heads, self.width)
+        queries_1BhTE = heads_first(project(x_BTD, self.query), self.heads, self.width)
         attended_BTD = attend(
             queries_1BhTE, keys_values_2BhSE, mask=mask, dropout=self.dropout if self.training else 0.0
         )
-        return F.linear(attended_BTD, self.output)
+        return project(attended_BTD, self.output)

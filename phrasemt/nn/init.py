@@ -26,14 +26,6 @@ def embedding_table(vocabulary: int, width: int) -> nn.Parameter:
     return nn.Parameter(table_VD)
 
 
-def linear(inputs: int, outputs: int) -> nn.Linear:
-    """A linear map with bias: Xavier-uniform weight, zero bias."""
-    layer = nn.Linear(inputs, outputs)
-    nn.init.xavier_uniform_(layer.weight)
-    nn.init.zeros_(layer.bias)
-    return layer
-
-
 def zeros(*shape: int) -> nn.Parameter:
     bias: Tensor = torch.zeros(*shape)
     return nn.Parameter(bias)

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from phrasemt.nn.dropout import dropout_module
-from phrasemt.nn.init import linear
+from phrasemt.nn.linear import Linear
 from phrasemt.nn.positions import SinusoidalPositions
 
 NORM_EPSILON = 1e-6
@@ -64,9 +64,9 @@ class FeedForward(nn.Module):
 
     def __init__(self, width: int, inner_width: int, dropout: float) -> None:
         super().__init__()
-        self.inner = linear(width, inner_width)
+        self.inner = Linear(width, inner_width)
         self.dropout = dropout_module(dropout)
-        self.outer = linear(inner_width, width)
+        self.outer = Linear(inner_width, width)
 
     def forward(self, x_BTD: Tensor) -> Tensor:
         outer_BTD: Tensor = self.outer(self.dropout(F.relu(self.inner(x_BTD))))

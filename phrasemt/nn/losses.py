@@ -14,6 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from phrasemt.nn.linear import ROWS_AT_ONCE, fill_rows, round_up
+
 # Logits alive at once, and of these how many are normalised at once: on a CPU what fits into the caches.
 LOGITS_AT_ONCE = {"cpu": 2**24, "cuda": 2**28}
 NORMALISED_AT_ONCE = {"cpu": 2**19, "cuda": 2**28}
@@ -39,7 +41,7 @@ def normalised_dtype(x: Tensor) -> torch.dtype:
 
 def slices(length: int, size: int) -> list[slice]:
     """0 .. length cut into pieces of at most `size`, at least 1."""
-    return [slice(first, first + max(1, size)) for first in range(0, length, max(1, size))]
+    return [slice(first, min(first + max(1, size), length)) for first in range(0, length, max(1, size))]
 
 
 class _SmoothedCrossEntropy(torch.autograd.Function):
@@ -61,17 +63,23 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         vocabulary = table_VD.shape[0]
         exact, fast = normalised_dtype(states_ND), matmul_dtype(states_ND)
         other = smoothing / (vocabulary - 1)  # q of a word that is not the reference
-        table_fast_VD, states_fast_ND = table_VD.to(fast), states_ND.to(fast)
+        rows = states_ND.shape[0]
+        # See phrasemt/nn/linear.py: few shapes on a CPU in bfloat16. The rows that are filled up get gradient 0.
+        filled = states_ND.device.type == "cpu" and fast == torch.bfloat16
+        table_fast_VD, states_fast_ND = table_VD.to(fast), fill_rows(states_ND, fast) if filled else states_ND.to(fast)
         objective, nll = states_ND.new_zeros((), dtype=exact), states_ND.new_zeros((), dtype=exact)
-        states_gradient_ND = torch.empty_like(states_ND) if with_gradient else None
+        states_gradient_ND = torch.empty_like(states_fast_ND, dtype=states_ND.dtype) if with_gradient else None
         table_gradient_VD = torch.zeros_like(table_VD, dtype=exact) if with_gradient else None
         bias_gradient_V = torch.zeros_like(bias_V, dtype=exact) if with_gradient and bias_V is not None else None
 
         device = states_ND.device.type
         with torch.autocast(device, enabled=False):
-            for some in slices(states_ND.shape[0], LOGITS_AT_ONCE[device] // vocabulary):
+            at_once = LOGITS_AT_ONCE[device] // vocabulary
+            for some in slices(states_fast_ND.shape[0], round_up(at_once, ROWS_AT_ONCE) if filled else at_once):
                 logits_nV = states_fast_ND[some] @ table_fast_VD.T
-                for few in slices(logits_nV.shape[0], NORMALISED_AT_ONCE[device] // vocabulary):
+                real = min(rows - some.start, logits_nV.shape[0])
+                logits_nV[real:] = 0
+                for few in slices(real, NORMALISED_AT_ONCE[device] // vocabulary):
                     logits_mV, references_m1 = logits_nV[few], references_N[some][few, None]
                     log_probs_mV = torch.log_softmax(
                         logits_mV.to(exact) if bias_V is None else logits_mV + bias_V, dim=-1, dtype=exact
@@ -90,6 +98,8 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
                 if states_gradient_ND is not None and table_gradient_VD is not None:
                     states_gradient_ND[some] = logits_nV @ table_fast_VD
                     table_gradient_VD += logits_nV.T @ states_fast_ND[some]
+        if states_gradient_ND is not None:
+            states_gradient_ND = states_gradient_ND[:rows]
         ctx.save_for_backward(states_gradient_ND, table_gradient_VD, bias_gradient_V)
         ctx.mark_non_differentiable(nll)
         return objective, nll

@@ -1,0 +1,77 @@
+"""Linear maps: y = x W^T + b.
+
+On a CPU with bfloat16, oneDNN writes machine code for every new shape of a product, which takes several times as long
+as the product itself, and keeps it in memory. The number of tokens is a new one in nearly every batch, so here rows are
+filled up to a multiple of `ROWS_AT_ONCE`: few shapes, whose code is made once. Elsewhere this is torch's own.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+ROWS_AT_ONCE = 256
+
+
+def round_up(number: int, multiple: int) -> int:
+    return math.ceil(number / multiple) * multiple
+
+
+def fill_rows(x_ND: Tensor, dtype: torch.dtype) -> Tensor:
+    """A copy in another type whose rows are filled up with zeros to a multiple of `ROWS_AT_ONCE`."""
+    rows, width = x_ND.shape
+    filled_ND = torch.empty(round_up(rows, ROWS_AT_ONCE), width, dtype=dtype, device=x_ND.device)
+    filled_ND[:rows] = x_ND
+    filled_ND[rows:] = 0
+    return filled_ND
+
+
+class _FilledLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x_XD: Tensor, weight_ED: Tensor, bias_E: Tensor | None) -> Tensor:
+        dtype = torch.get_autocast_dtype("cpu")
+        x_ND, weight_fast_ED = fill_rows(x_XD.reshape(-1, x_XD.shape[-1]), dtype), weight_ED.to(dtype)
+        y_NE = F.linear(x_ND, weight_fast_ED, None if bias_E is None else bias_E.to(dtype))
+        ctx.save_for_backward(x_ND, weight_fast_ED)
+        ctx.shape, ctx.x_dtype, ctx.weight_dtype, ctx.has_bias = (
+            x_XD.shape,
+            x_XD.dtype,
+            weight_ED.dtype,
+            bias_E is not None,
+        )
+        return y_NE[: x_XD.shape[:-1].numel()].view(*x_XD.shape[:-1], -1)
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator]
+    def backward(ctx: Any, gradient_XE: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        x_ND, weight_fast_ED = ctx.saved_tensors
+        rows = ctx.shape[:-1].numel()
+        gradient_NE = fill_rows(gradient_XE.reshape(rows, -1), x_ND.dtype)
+        d_x_XD = (gradient_NE @ weight_fast_ED)[:rows].view(ctx.shape).to(ctx.x_dtype)
+        d_weight_ED = (gradient_NE.T @ x_ND).to(ctx.weight_dtype)
+        d_bias_E = gradient_NE.sum(0, dtype=ctx.weight_dtype) if ctx.has_bias else None
+        return d_x_XD, d_weight_ED, d_bias_E
+
+
+def project(x_XD: Tensor, weight_ED: Tensor, bias_E: Tensor | None = None) -> Tensor:
+    """x W^T + b over the last axis, [..., D] -> [..., E]."""
+    if x_XD.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
+        projected_XE: Tensor = _FilledLinear.apply(x_XD, weight_ED, bias_E)  # type: ignore[no-untyped-call]
+        return projected_XE
+    return F.linear(x_XD, weight_ED, bias_E)
+
+
+class Linear(nn.Linear):
+    """A linear map with bias: Xavier-uniform weight, zero bias."""
+
+    def reset_parameters(self) -> None:
+        nn.init.xavier_uniform_(self.weight)
+        nn.init.zeros_(self.bias)
+
+    def forward(self, x_XD: Tensor) -> Tensor:
+        return project(x_XD, self.weight, self.bias)
