@@ -26,7 +26,7 @@ log = logging.getLogger("phrasemt.subwords")
 SEPARATOR = "@@"
 _VERSION = "#version: 0.2"
 # Words a process remembers the subwords of, about 100 MB; beyond, it starts afresh, so that memory stays flat.
-_REMEMBERED_WORDS = 1 << 18
+_REMEMBERED_WORDS = 1 << 19
 
 
 def learn_subwords(
