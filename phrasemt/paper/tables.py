@@ -361,22 +361,22 @@ def _contrast_block(settings: TableSettings, dataset: str, files: Files[Contrast
     for system, title in settings.systems:
         by_seed = {seed: _accuracies(contents[system, seed]) for seed in settings.seeds}
         cells = {
-            heading: _mean_cell(
-                {seed: 100 * accuracies[heading] for seed, accuracies in by_seed.items()},
-                signature=f"contrastive_accuracy|distance:{heading}|pairs:{pairs}",
+            group: _mean_cell(
+                {seed: 100 * accuracies[group] for seed, accuracies in by_seed.items()},
+                signature=f"contrastive_accuracy|distance:{group}|pairs:{pairs}",
                 sources=[paths[system, seed] for seed in settings.seeds],
                 decimals=1,
             )
-            for heading, pairs in groups.items()
+            for group, pairs in groups.items()
         }
         rows.append(Row(system=system, title=title, cells=cells))
-    columns = [Column(key=heading, heading=heading) for heading in groups]
+    columns = [Column(key=group, heading=f"{group} ({pairs:,})") for group, pairs in groups.items()]
     notes = [_note_on_seeds(settings), _NOTE_ON_CONTRASTS]
     return Block(dataset=dataset, size=groups["all"], columns=columns, rows=rows, notes=notes)
 
 
 def _groups(file: ContrastFile) -> dict[str, int]:
-    """Heading -> pairs, of all pairs and of each group of distances that has some."""
+    """Number of pairs: of all, and of each group of distances that has some."""
     return {"all": file.pairs, **{_range(group): group.pairs for group in file.by_distance if group.pairs}}
 
 
@@ -393,7 +393,7 @@ def _range(group: DistanceGroup) -> str:
 
 _NOTE_ON_CONTRASTS = (
     "Contrastive pairs: how often, in percent, the right target is more probable than one with a single mistake; all, "
-    "and by the distance in words between the two that must agree."
+    "and by the distance in words between the two that must agree (in brackets: number of pairs)."
 )
 
 

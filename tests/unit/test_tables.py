@@ -110,9 +110,10 @@ def test_numbers_are_rounded_once(values: list[float], text: str) -> None:
 
 
 def test_contrasts_by_distance(study: InventedStudy) -> None:
+    """The group 5-10 of the invented files has no pairs and so no column."""
     block = table_of(study).blocks[3]
     assert (block.dataset, block.test_set, block.size) == ("demo", None, 150)
-    assert [column.heading for column in block.columns] == ["all", "1-2", "3-4", "11+"]  # 5-10 has no pairs
+    assert [column.heading for column in block.columns] == ["all (150)", "1-2 (80)", "3-4 (40)", "11+ (30)"]
     cell = block.rows[1].cells["11+"]
     assert cell.by_seed == pytest.approx({1: 79.0, 2: 78.0})
     assert cell.text == "78.5 ± 0.7"
