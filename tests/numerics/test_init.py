@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from phrasemt.nn.init import embedding_table, linear, xavier_blocks
+from phrasemt.nn.init import embedding_table, xavier_blocks
+from phrasemt.nn.linear import Linear
 
 
 def test_each_block_has_the_bound_of_its_own_size():
@@ -26,6 +27,7 @@ def test_embeddings():
 
 
 def test_linear_has_no_bias_to_begin_with():
-    layer = linear(7, 9)
+    layer = Linear(7, 9)
+    assert layer.weight.abs().max() <= (6 / (7 + 9)) ** 0.5
     assert layer.weight.shape == (9, 7)
     assert (layer.bias == 0).all()
