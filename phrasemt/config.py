@@ -50,14 +50,14 @@ class UserText(Settings):
     target: Path = Field(description="file with the target side")
 
 
-def _kind_of_text(value: Any) -> str:
+def kind_of_text(value: Any) -> str:
     """Decides by the keys, so that a mistake is reported against the kind that was meant."""
     keys = value if isinstance(value, dict) else vars(value) if isinstance(value, Settings) else {}
     return "files" if "source" in keys or "target" in keys else "registry"
 
 
 ParallelText = Annotated[
-    Annotated[RegistryText, Tag("registry")] | Annotated[UserText, Tag("files")], Discriminator(_kind_of_text)
+    Annotated[RegistryText, Tag("registry")] | Annotated[UserText, Tag("files")], Discriminator(kind_of_text)
 ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
+import typing
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from phrasemt.config import Study
+from phrasemt.config import Settings, Study, kind_of_text
 from phrasemt.errors import StudyError
 
 
@@ -65,14 +66,14 @@ def study_schema() -> str:
 
 def _problems(error: ValidationError) -> Iterator[str]:
     for item in error.errors():
-        parts = [str(part) for part in item["loc"] if not _is_union_tag(part)]
+        parts, around = _place(item["loc"])
         where = ".".join(parts) or "study"
         found = json.dumps(item["input"], default=str)
         found = found if len(found) <= 60 else found[:57] + "..."
         context = item.get("ctx", {})
         match item["type"]:
             case "extra_forbidden":
-                allowed = _keys_beside(item["loc"])
+                allowed = [key for section in around for key in section.model_fields]
                 yield f"{where}: unknown key{_nearest(parts[-1], allowed)}; allowed: {', '.join(allowed)}"
             case "missing":
                 yield f"{where}: missing"
@@ -93,40 +94,43 @@ def _problems(error: ValidationError) -> Iterator[str]:
                 yield f"{where}: found {found}, {message}"
 
 
-# Tags of pydantic's unions stand in its locations but not in the user's file.
-_UNION_TAGS = {"transformer", "phrase_representation", "registry", "files", "[key]"}
+def _place(location: tuple[int | str, ...]) -> tuple[list[str], list[type[Settings]]]:
+    """Where a mistake is in the user's file, and the section classes that could stand around it.
+
+    pydantic's locations hold the tag of a union as a step of its own, which is in no file; only the types tell it from
+    a system or a test set of that name.
+    """
+    names: list[str] = []
+    annotation: Any = Study
+    around: list[type[Settings]] = []
+    for part in location:
+        around = _sections(annotation)
+        if typing.get_origin(annotation) in (dict, list):
+            annotation = typing.get_args(annotation)[-1]
+        elif len(around) > 1:
+            annotation = next((section for section in around if part in _tags(section)), annotation)
+            continue
+        elif around and part in around[0].model_fields:
+            annotation = around[0].model_fields[str(part)].annotation
+        elif part == "[key]":
+            continue
+        names.append(str(part))
+    return names, around
 
 
-def _is_union_tag(part: int | str) -> bool:
-    return part in _UNION_TAGS
-
-
-def _keys_beside(location: tuple[int | str, ...]) -> list[str]:
-    """The keys allowed where an unknown one was found, read off the section that the location leads to."""
-    section: Any = Study
-    for part in location[:-1]:
-        section = _descend(section, part)
-    return [key for candidate in _sections(section) for key in candidate.model_fields]
-
-
-def _sections(annotation: Any) -> list[Any]:
-    """The section classes in an annotation: itself, or the members of a union, without their Annotated wrappers."""
-    if hasattr(annotation, "model_fields"):
+def _sections(annotation: Any) -> list[type[Settings]]:
+    """The section classes of an annotation: itself, or the members of a union, without their wrappers."""
+    if isinstance(annotation, type) and issubclass(annotation, Settings):
         return [annotation]
-    return [section for argument in getattr(annotation, "__args__", ()) for section in _sections(argument)]
+    if typing.get_origin(annotation) in (dict, list):
+        return []
+    return [section for argument in typing.get_args(annotation) for section in _sections(argument)]
 
 
-def _descend(annotation: Any, part: int | str) -> Any:
-    sections = _sections(annotation)
-    if part in _UNION_TAGS:
-        tagged = {"registry": "RegistryText", "files": "UserText"}
-        for section in sections:
-            family = section.model_fields.get("family")
-            if section.__name__ == tagged.get(str(part)) or (family is not None and family.default == part):
-                return section
-    if len(sections) == 1 and part in sections[0].model_fields:
-        return sections[0].model_fields[part].annotation
-    return annotation  # a key of a dict or an index of a list: the annotation's only section is that of its items
+def _tags(section: type[Settings]) -> set[object]:
+    """What pydantic calls a member of a union: its family, or the kind of text."""
+    family = section.model_fields.get("family")
+    return {family.default} if family else {kind_of_text(dict.fromkeys(section.model_fields))}
 
 
 def _nearest(name: str, allowed: list[str]) -> str:

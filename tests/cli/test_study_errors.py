@@ -88,6 +88,19 @@ TRANSCRIPTS = {
         "phrasemt check: error: study.yaml: 1 mistake in the study\n"
         "  - datasets.demo: the generator makes nothing but source_language: en, target_language: de\n",
     ),
+    "systems and test sets named like families and kinds of text": (
+        RIGHT.replace("  base:", "  transformer:")
+        .replace("width: 16", "widht: 16")
+        .replace(
+            "generator: {train: 10, dev: 10, test: 10}",
+            "splits: {train: [{source: a, target: b}], dev: [{source: a, target: b}], test: {files: [{corpus: c}]}}",
+        ),
+        "phrasemt check: error: study.yaml: 2 mistakes in the study\n"
+        "  - datasets.demo.splits.test.files.0.part: missing\n"
+        "  - systems.transformer.model.widht: unknown key; did you mean 'width'?; allowed: family, encoder_layers, "
+        "decoder_layers, width, heads, ffn_width, dropout, attn_dropout, act_dropout, norm, embed_ln, tie, "
+        "softmax_bias\n",
+    ),
     "a file that is not there": (
         RIGHT.replace(
             "generator: {train: 10, dev: 10, test: 10}",
