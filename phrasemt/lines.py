@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import io
+import itertools
 import os
 import zlib
 from collections.abc import Iterable, Iterator
@@ -98,19 +99,28 @@ def read_parallel(*paths: Path | str) -> Iterator[tuple[str, ...]]:
 
     Raises DataError when one file ends before another, naming both with their line counts.
     """
-    try:
-        yield from zip(*map(read_lines, paths), strict=True)
-    except ValueError:
-        counts = {str(path): count_lines(path) for path in paths}
-        if len(set(counts.values())) == 1:
-            raise  # not from the zip
-        raise DataError(
-            "the sides of a parallel text have unequal numbers of lines",
-            where=", ".join(counts),
-            expected="the same number of lines in each file",
-            found=" and ".join(str(count) for count in counts.values()),
-            next_step="restore the line that is missing; phrasemt never cuts the longer side",
-        ) from None
+    for blocks in read_parallel_blocks(*paths, lines=1000):
+        yield from zip(*(block.lines() for block in blocks), strict=True)
+
+
+def read_parallel_blocks(*paths: Path | str, lines: int) -> Iterator[tuple[Block, ...]]:
+    """Several files side by side in blocks of `lines` lines; the last ones may be shorter. Errors as above."""
+    with contextlib.ExitStack() as stack:
+        streams = [stack.enter_context(open_binary(path)) for path in paths]
+        for first in itertools.count(1, lines):
+            parts = [b"".join(itertools.islice(stream, lines)) for stream in streams]
+            if len({part.count(b"\n") + (part[-1:] not in (b"", b"\n")) for part in parts}) > 1:
+                counts = {str(path): count_lines(path) for path in paths}
+                raise DataError(
+                    "the sides of a parallel text have unequal numbers of lines",
+                    where=", ".join(counts),
+                    expected="the same number of lines in each file",
+                    found=" and ".join(str(count) for count in counts.values()),
+                    next_step="restore the line that is missing; phrasemt never cuts the longer side",
+                )
+            if not parts[0]:
+                return
+            yield tuple(Block(path, first, part) for path, part in zip(paths, parts, strict=True))
 
 
 def count_lines(path: Path | str) -> int:

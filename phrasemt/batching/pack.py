@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from phrasemt.batching.example import SCHEMA, describe
 from phrasemt.config import PackSettings
 from phrasemt.errors import DataError, MismatchError
-from phrasemt.lines import read_parallel, write_atomic
+from phrasemt.lines import Block, read_parallel_blocks, write_atomic
 from phrasemt.parallel import chunked, map_in_order
 from phrasemt.symbols import UNK
 from phrasemt.text.vocab import Vocabulary
@@ -65,7 +64,7 @@ def pack_examples(
     vocabularies = Vocabulary.from_file(source_vocabulary), Vocabulary.from_file(target_vocabulary)
     chunks = map_in_order(
         _look_up,
-        chunked(read_parallel(rows, source, target), _PAIRS_PER_CHUNK),
+        read_parallel_blocks(rows, source, target, lines=_PAIRS_PER_CHUNK),
         jobs=cores,
         prepare=_vocabularies,
         arguments=vocabularies,
@@ -103,14 +102,14 @@ def _vocabularies(source: Vocabulary, target: Vocabulary) -> tuple[Vocabulary, V
     return source, target
 
 
-def _look_up(vocabularies: tuple[Vocabulary, Vocabulary], pairs: list[tuple[str, ...]]) -> _Chunk:
-    rows, source, target = zip(*pairs, strict=True)
+def _look_up(vocabularies: tuple[Vocabulary, Vocabulary], blocks: tuple[Block, ...]) -> _Chunk:
+    rows, source, target = (block.lines() for block in blocks)
     # What is no number becomes -1, so that the check of the order, which knows the line, reports it.
     numbers = np.array([int(row) if row.isascii() and row.isdigit() else -1 for row in rows], dtype=np.int64)
     return _Chunk(numbers, *(map(_look_up_side, vocabularies, (source, target))))
 
 
-def _look_up_side(vocabulary: Vocabulary, sentences: Sequence[str]) -> _Side:
+def _look_up_side(vocabulary: Vocabulary, sentences: list[str]) -> _Side:
     lengths = [sentence.count(" ") + 1 if sentence else 0 for sentence in sentences]
     subwords = " ".join(filter(None, sentences)).split(" ") if any(lengths) else []
     return _Side(np.array(lengths, dtype=np.int32), vocabulary.ids(subwords))
