@@ -32,7 +32,7 @@ def shared_data() -> Path:
 
 @dataclass(frozen=True)
 class TinyData:
-    """A packed toy corpus: words are letters, the target is the source in capitals and reversed order."""
+    """A packed toy corpus: words are letters, the target is the source in capitals."""
 
     train: Path
     dev: Path
@@ -50,11 +50,11 @@ def tiny_data(tmp_path_factory: pytest.TempPathFactory) -> TinyData:
     folder = tmp_path_factory.mktemp("tiny")
     random = Random(5)
     stages_of_text = {}
-    for split, pairs in (("train", 600), ("dev", 60)):
-        sources = [[random.choice("abcdefgh") for _ in range(random.randint(1, 9))] for _ in range(pairs)]
+    for split, pairs in (("train", 1500), ("dev", 60)):
+        sources = [[random.choice("abcdefgh") for _ in range(random.randint(1, 7))] for _ in range(pairs)]
         paths = {side: folder / f"{split}.{side}" for side in ("source", "target", "rows")}
         write_lines(paths["source"], (" ".join(words) for words in sources))
-        write_lines(paths["target"], (" ".join(reversed(words)).upper() for words in sources))
+        write_lines(paths["target"], (" ".join(words).upper() for words in sources))
         write_lines(paths["rows"], map(str, range(pairs)))
         stages_of_text[split] = paths
     vocabularies = {side: folder / f"vocabulary.{side}" for side in ("source_vocabulary", "target_vocabulary")}
