@@ -24,7 +24,14 @@ from phrasemt.lines import commit_file, temporary_beside, write_text
 
 PACKAGE_FOLDER = Path(__file__).parent
 # Their effect on an artefact is wholly in the settings and digests themselves, in messages, or nil.
-_MODULES_WITHOUT_EFFECT = {"phrasemt", "phrasemt.config", "phrasemt.errors", "phrasemt.provenance", "phrasemt.stages"}
+_MODULES_WITHOUT_EFFECT = {
+    "phrasemt",
+    "phrasemt.config",
+    "phrasemt.errors",
+    "phrasemt.provenance",
+    "phrasemt.stages",
+    "phrasemt.train.reporting",
+}
 
 
 def digest_bytes(data: bytes) -> str:

@@ -6,7 +6,7 @@ where something may be used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,9 +15,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from phrasemt.symbols import BOS, EOS, PAD
-
-# Ends of the phrases of a sentence: (row in the example store, positions with `</s>`) -> increasing ends, last = positions
-PhraseEnds = Callable[[int, int], NDArray[np.int64]]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,6 +26,7 @@ from phrasemt.config import ScoreSettings
 from phrasemt.errors import DataError
 from phrasemt.lines import read_parallel, write_text
 from phrasemt.provenance import digest_file, read_sidecar, sidecar_path
+from phrasemt.scoring.multi_bleu import multi_bleu
 from phrasemt.scoring.scores import BleuScore, MetricScore, ScoreFile
 
 log = logging.getLogger("phrasemt.scoring.bleu")
@@ -69,12 +70,12 @@ def score_system(
     metrics: dict[str, BleuScore | MetricScore] = {}
     statistics: dict[str, list[list[int]]] = {}
     metrics[TOKENISED], statistics[TOKENISED] = _bleu(
-        _multi_bleu(), token_lines, reference_token_lines, signature=tokenizer
+        multi_bleu(), token_lines, reference_token_lines, signature=tokenizer
     )
     # Moses' -a has already split at hyphens: splitting again would be a convention that nobody uses.
     if settings.target_language == "de" and not settings.aggressive_dash:
         metrics[COMPOUND_SPLIT], statistics[COMPOUND_SPLIT] = _bleu(
-            _multi_bleu(),
+            multi_bleu(),
             [split_compounds(line) for line in token_lines],
             [split_compounds(line) for line in reference_token_lines],
             signature=f"{tokenizer}|compounds:t2t",
@@ -102,12 +103,6 @@ def score_system(
     log.info("score_system: %s sentences: %s", f"{len(lines):,}", found)
 
 
-def tokenised_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    """Corpus BLEU of tokenised lines as multi-bleu.perl computes it, 0 to 100: the dev BLEU of training."""
-    assert len(hypotheses) == len(references), (len(hypotheses), len(references))
-    return float(_multi_bleu().corpus_score(hypotheses, [references]).score)
-
-
 def split_compounds(line: str) -> str:
     """Tensor2Tensor's `s{(\\S)-(\\S)}{$1 ##AT##-##AT## $2}g` (get_ende_bleu.sh).
 
@@ -115,10 +110,6 @@ def split_compounds(line: str) -> str:
     single ASCII letter only the first is split, while around "é" (two bytes) both are.
     """
     return re.sub(rb"(\S)-(\S)", rb"\1 ##AT##-##AT## \2", line.encode()).decode()
-
-
-def _multi_bleu() -> BLEU:
-    return BLEU(tokenize="none", smooth_method="none", force=True)
 
 
 def _bleu(

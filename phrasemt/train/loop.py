@@ -24,7 +24,7 @@ from phrasemt.lines import read_lines, write_text
 from phrasemt.models.interface import TranslationModel, build_model
 from phrasemt.models.weights import describe_weights
 from phrasemt.provenance import code_digest, digest_bytes, digest_file
-from phrasemt.scoring.bleu import tokenised_bleu
+from phrasemt.scoring.multi_bleu import tokenised_bleu
 from phrasemt.search.decode import translate_split
 from phrasemt.search.device import choose_device
 from phrasemt.stages import STAGES
