@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 from workplace import Workplace
 
-PATIENCE = 120  # seconds; only a broken workflow takes so long
+PATIENCE = 600  # seconds; only a broken workflow takes so long
 
 
 def _wait_for(stage: str, workplace: Workplace) -> psutil.Process:
