@@ -124,6 +124,7 @@ CODE_CHANGES: dict[str, set[str]] = {
     "models/phrase_representation.py": _training("max"),
     "search/translate.py": _translations("base", "max"),
     "search/contrasts.py": {"score_contrasts base", "score_contrasts max", "make_table", "write_report"},
+    "scoring/bleu.py": {"score_system base", "score_system max"} | _paper("base"),
     "scoring/significance.py": _paper("base"),
     "paper/report.py": {"write_report"},
     "corpus/fetch.py": set(),  # no fetched corpus in this study
