@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 from random import Random
@@ -73,3 +75,17 @@ def tiny_data(tmp_path_factory: pytest.TempPathFactory) -> TinyData:
         dev_reference=stages_of_text["dev"]["target"],
         **vocabularies,
     )
+
+
+@pytest.fixture(autouse=True)
+def _no_logging_of_an_earlier_test() -> Iterator[None]:
+    """Takes back what the command line sets up for its process: level and handlers."""
+    yield
+    root = logging.getLogger()
+    for handler in [
+        handler for handler in root.handlers if type(handler) in (logging.StreamHandler, logging.FileHandler)
+    ]:
+        root.removeHandler(handler)
+        handler.close()
+    root.setLevel(logging.WARNING)
+    logging.getLogger("phrasemt").setLevel(logging.NOTSET)
