@@ -2,9 +2,9 @@
 
 Letters: B sentences, K hypotheses per sentence, V target vocabulary, L tokens so far.
 
-A sentence starts with K places. The K best continuations of its live hypotheses are taken; one that ends in `</s>` is
-finished and keeps its place, so the next step has one place less (Bahdanau et al. 2015). The search of a sentence ends
-when no place is left. With one place this is greedy search, and a sentence's result does not depend on the others.
+At each step a continuation that ends in `</s>` is finished if it is among the K best; the K best of the others live on.
+The search of a sentence ends with its K-th finished hypothesis. These are the rules of fairseq; with K = 1 they are
+those of greedy search. A sentence's result does not depend on the others of its batch.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def beam_search(model: TranslationModel[Any, Any], source: Source, settings: Dec
     tokens_BKL = torch.full((B, K, 1), BOS, dtype=torch.long, device=device)
     scores_BK = torch.full((B, K), -torch.inf, device=device)
     scores_BK[:, 0] = 0.0  # all hypotheses are equal at first: only one may be continued
-    places_B = torch.full((B,), K, device=device)
+    places_B = torch.full((B,), K, device=device)  # hypotheses that are still to finish
     finished: list[list[Hypothesis]] = [[] for _ in range(B)]
 
     for length in range(int(limits_B.max()) + 1):
@@ -75,24 +75,25 @@ def beam_search(model: TranslationModel[Any, Any], source: Source, settings: Dec
             closed_BKV[:, :, EOS] = end_BK
             log_probs_BKV = torch.where(at_limit_B[:, None, None], closed_BKV, log_probs_BKV)
         V = log_probs_BKV.shape[-1]
-        scores_BK, best_BK = (scores_BK[:, :, None] + log_probs_BKV).flatten(1).topk(K)
-        parents_BK, words_BK = best_BK // V, best_BK % V
+        # At most K of the 2K best end here, so at least K of them can live on.
+        scores_BC, best_BC = (scores_BK[:, :, None] + log_probs_BKV).flatten(1).topk(2 * K)
+        parents_BC, words_BC = best_BC // V, best_BC % V
+        ended_BC = (words_BC == EOS) & (scores_BC > -torch.inf)
+        finished_BK = ended_BC[:, :K] & (ended_BC[:, :K].cumsum(-1) <= places_B[:, None])
+        for row, place in finished_BK.nonzero().tolist():
+            tokens = tokens_BKL[row, parents_BC[row, place], 1:].tolist()
+            finished[int(sentences_B[row])].append(_hypothesis(tokens, float(scores_BC[row, place]), settings))
+        places_B = places_B - finished_BK.sum(-1)
+
+        alive_BK = ended_BC.long().argsort(dim=-1, stable=True)[:, :K]  # the first K that do not end
+        parents_BK, words_BK = parents_BC.gather(1, alive_BK), words_BC.gather(1, alive_BK)
+        scores_BK = scores_BC.masked_fill(ended_BC | (places_B == 0)[:, None], -torch.inf).gather(1, alive_BK)
         tokens_BKL = torch.cat(
             (tokens_BKL.gather(1, parents_BK[:, :, None].expand(-1, -1, length + 1)), words_BK[:, :, None]), dim=-1
         )
-        taken_BK = torch.arange(K, device=device) < places_B[:, None]
-        taken_BK &= scores_BK > -torch.inf
-        ended_BK = taken_BK & (words_BK == EOS)
-        for row, place in ended_BK.nonzero().tolist():
-            finished[int(sentences_B[row])].append(
-                _hypothesis(tokens_BKL[row, place, 1:-1].tolist(), float(scores_BK[row, place]), settings)
-            )
-        places_B = places_B - ended_BK.sum(-1)
-        live_BK = taken_BK & ~ended_BK
-        scores_BK = scores_BK.masked_fill(~live_BK, -torch.inf)
         state = model.reorder(state, parents_BK)
 
-        live_B = live_BK.any(-1)
+        live_B = (scores_BK > -torch.inf).any(-1)
         if not live_B.any():
             break
         if live_B.float().mean() < _NARROW_BELOW:

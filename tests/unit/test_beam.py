@@ -56,9 +56,7 @@ def source_of(words, lengths=None):
 
 
 def settings_of(beam, *, extra=6, alpha=0.6, n_best=None):
-    return Decoding(
-        beam=beam, length_penalty=alpha, max_length_factor=0, max_length_extra=extra, n_best=n_best or beam
-    )
+    return Decoding(beam=beam, length_penalty=alpha, max_length_factor=0, max_length_extra=extra, n_best=n_best or beam)
 
 
 def plain_beam(model, word, settings):
@@ -66,7 +64,6 @@ def plain_beam(model, word, settings):
     live, done = [((), 0.0)], []
     limit = settings.max_length_extra
     for position in range(limit + 1):
-        places = settings.beam - len(done)
         candidates = []
         for tokens, score in live:
             row = model.table[word, position, tokens[-1] if tokens else BOS]
@@ -75,12 +72,14 @@ def plain_beam(model, word, settings):
                     continue
                 candidates.append(((*tokens, token), score + float(row[token])))
         candidates.sort(key=lambda candidate: -candidate[1])
-        live = []
-        for tokens, score in candidates[:places]:
-            (done if tokens[-1] == EOS else live).append((tokens, score))
-        if not live:
+        done += [candidate for candidate in candidates[: settings.beam] if candidate[0][-1] == EOS]
+        live = [candidate for candidate in candidates if candidate[0][-1] != EOS][: settings.beam]
+        if len(done) >= settings.beam or not live:
             break
-    finished = [(tokens[:-1], score, score / length_penalty(len(tokens), settings.length_penalty)) for tokens, score in done]
+    finished = [
+        (tokens[:-1], score, score / length_penalty(len(tokens), settings.length_penalty))
+        for tokens, score in done[: settings.beam]
+    ]
     return sorted(finished, key=lambda hypothesis: -hypothesis[2])
 
 
