@@ -88,7 +88,7 @@ def test_same_seed_same_weights_other_seed_other_weights(tiny_data, tmp_path):
 
 
 def test_accumulation_gives_the_gradient_of_the_whole_update(tiny_data, monkeypatch):
-    """Without dropout, one micro-batch and many differ only in the order of float32 sums: 1e-6 relative to the largest."""
+    """Without dropout, micro-batches differ only in the order of float32 sums: 1e-6 of the largest."""
     examples = Examples.open(tiny_data.train)
     words = Vocabulary.from_file(tiny_data.source_vocabulary)
     gradients = []

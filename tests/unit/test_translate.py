@@ -15,8 +15,8 @@ from phrasemt.config import (
     Decoding,
     LearnSubwordsSettings,
     PhraseRepresentationModel,
-    TranslateSettings,
     TransformerModel,
+    TranslateSettings,
     VocabularySettings,
 )
 from phrasemt.errors import DataError, MismatchError
