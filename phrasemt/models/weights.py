@@ -42,8 +42,8 @@ def weights_of(model: torch.nn.Module) -> dict[str, Tensor]:
 
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], description: dict[str, Any]) -> None:
-    """Write tensors and a JSON description into one safetensors file."""
-    safetensors.torch.save_file(tensors, path, {_METADATA: json.dumps(description, sort_keys=True)})
+    """Write tensors and a JSON description into one safetensors file, readable by those who may read other files."""
+    path.write_bytes(safetensors.torch.save(tensors, {_METADATA: json.dumps(description, sort_keys=True)}))
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
