@@ -42,9 +42,13 @@ def main(arguments: list[str] | None = None) -> int:
     except PhrasemtError as error:
         log.error("phrasemt %s: error: %s", options.verb, error)
         return error.exit_code
+    except BrokenPipeError:
+        sys.stdout = None  # the reader has left (`| head`); nothing is to be flushed at the end
+        return 0
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
+            log.error("phrasemt %s: error: %s. Next: mend this and run again", options.verb, error)
+            return 2
         where = f"{error.filename}: " if error.filename else ""
         log.error(
             "phrasemt %s: error: %sthe disk is full; nothing half-written was kept. Next: free space and run again",
@@ -52,8 +56,6 @@ def main(arguments: list[str] | None = None) -> int:
             where,
         )
         return 2
-    except BrokenPipeError:
-        return 0
     except KeyboardInterrupt:
         return 130
     except Exception:

@@ -65,7 +65,7 @@ class Splits(Settings):
     """Ready-made splits. Several texts for one split are read one after the other."""
 
     train: list[ParallelText] = Field(min_length=1, description="training texts")
-    dev: list[ParallelText] = Field(min_length=1, description="development set: early stopping, best checkpoint")
+    dev: list[ParallelText] = Field(min_length=1, description="development set: early stopping")
     test: dict[Name, list[ParallelText]] = Field(min_length=1, description="test sets by name")
 
     @model_validator(mode="after")
@@ -241,7 +241,9 @@ class Training(Settings):
 
     tokens_per_update: int = Field(25_000, gt=0, description="target tokens (with </s>) of one update, about")
     max_updates: int = Field(100_000, gt=0, description="updates")
-    max_length: int = Field(256, gt=1, description="longest side in subwords; longer training pairs are left out")
+    max_length: int = Field(
+        256, gt=1, le=1024, description="longest side in positions, </s> included; longer training pairs are left out"
+    )
     label_smoothing: Probability = Field(0.1, description="probability mass spread over the other words")
     optimizer: Adam = Field(default_factory=Adam, description="optimiser and schedule")
     precision: Literal["float32", "bfloat16"] = Field(

@@ -102,7 +102,7 @@ class StateFolder:
         set_weights(model, _part(tensors, "model."), where=self._latest)
         for name, parameter in model.named_parameters():
             optimizer.state[parameter] = {
-                key: tensors[f"optimizer.{key}.{name}"].to(parameter.device if key != "step" else "cpu")
+                key: tensors[f"optimizer.{key}.{name}"].to(parameter.device)
                 for key in ("step", "exp_avg", "exp_avg_sq")
             }
         torch.set_rng_state(tensors["random.cpu"])

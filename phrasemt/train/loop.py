@@ -198,6 +198,7 @@ def train_model(
                 "metrics": f"{state.name}/{folder.folder.name}/{folder.metrics.name}",
             },
             indent=1,
+            sort_keys=True,  # what comes back from a saved state has another order
         )
         + "\n",
     )
@@ -224,17 +225,19 @@ def _run(trainer: Trainer, evaluate: Evaluator, plan: UpdatePlan, folder: StateF
         max_updates=settings.max_updates,
         seconds=progress.seconds,
     ) as reporter:
-        window_started = time.monotonic()
+        training_seconds = 0.0  # of the updates since the last report, without evaluations
         for epoch, position, rows in plan.updates(first_epoch=progress.epoch, first_update=progress.position):
             if _ended(progress, settings):
                 break
+            started = time.monotonic()
             recent.append(trainer.update(progress.update + 1, rows))
+            training_seconds += time.monotonic() - started
             progress.update += 1
             progress.epoch, progress.position = epoch, position + 1
             last = progress.update == settings.max_updates
             if len(recent) == _UPDATES_BETWEEN_REPORTS or last:
-                reporter.update(progress.update, _averages(recent, epoch, time.monotonic() - window_started))
-                recent, window_started = [], time.monotonic()
+                reporter.update(progress.update, _averages(recent, epoch, training_seconds))
+                recent, training_seconds = [], 0.0
             evaluation_due = last or progress.update % settings.evaluate_every == 0
             checkpoint_due = last or progress.update % settings.checkpoint_every == 0
             if evaluation_due:
@@ -248,7 +251,6 @@ def _run(trainer: Trainer, evaluate: Evaluator, plan: UpdatePlan, folder: StateF
             if evaluation_due or checkpoint_due:
                 progress.seconds = reporter.seconds
                 folder.save_latest(trainer.model, trainer.optimizer, progress)
-                window_started = time.monotonic()
     stopped = _ended(progress, settings)
     assert stopped is not None
     return progress, stopped

@@ -118,11 +118,12 @@ def _line_of_row(rows: Path, row: int) -> int:
         if int(text) == row:
             return line
     dropped = Path(read_sidecar(rows)["outputs"]["dropped"]["path"])
-    for text in itertools.islice(read_lines(dropped), 2, None):
+    head, _, *entries = read_lines(dropped)  # "# read N kept K dropped D", names of columns, dropped pairs
+    for text in entries:
         dropped_row, name, value = text.split("\t")
         if int(dropped_row) == row:
             raise PhrasemtError("this pair was dropped by clean_pairs", where=f"row {row}", found=f"{name} {value}")
-    raise PhrasemtError("no such row", where=rows, expected=f"0 to {count_lines(rows) - 1}", found=row)
+    raise PhrasemtError("no such row", where=rows, expected=f"0 to {int(head.split()[2]) - 1}", found=row)
 
 
 def _nth(path: Path, line: int) -> str:

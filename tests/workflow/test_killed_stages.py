@@ -1,0 +1,71 @@
+"""`kill -9` of every stage at its worst moment, then the same command again.
+
+The process kills itself when the first whole output is about to get its name: everything is computed, nothing is named.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from workplace import Workplace
+
+from phrasemt.cli import main
+from phrasemt.provenance import digest_file, read_sidecar, sidecar_path
+from phrasemt.stages import STAGES
+
+_DIES_BEFORE_NAMING = """
+import os, signal, sys
+import phrasemt.provenance
+phrasemt.provenance.commit_file = lambda *paths: os.kill(os.getpid(), signal.SIGKILL)
+from phrasemt.cli import main
+main(sys.argv[1:])
+"""
+# They read corpora that the generated study does not have; tests/cli kills and repeats them on their own.
+_NOT_IN_THE_STUDY = {"fetch_corpus", "extract_text", "partition_corpus"}
+
+
+def _command(sidecar: dict, stage: str, state: Path) -> list[str]:
+    """The command that made an artefact, read off its sidecar."""
+    settings = STAGES[stage].settings.model_validate(sidecar["settings"])
+    command = [stage, "--settings", settings.canonical_json()]
+    for name, files in sidecar["inputs"].items():
+        if files:
+            command += [f"--{name.replace('_', '-')}", *(file["path"] for file in files)]
+    for name, file in sidecar["outputs"].items():
+        command += [f"--{name.replace('_', '-')}", file["path"]]
+    return [*command, "--state", str(state)] if STAGES[stage].folders else command
+
+
+@pytest.mark.parametrize("stage", sorted(STAGES.keys() - _NOT_IN_THE_STUDY))
+def test_a_stage_killed_before_naming_its_outputs_runs_again(
+    stage: str, finished: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(finished.folder)
+    artefact = next(
+        Path(str(path).removesuffix(".meta.json"))
+        for path in sorted(finished.results.rglob("*.meta.json"))
+        if f'"stage": "{stage}"' in path.read_text(encoding="utf-8")
+    )
+    sidecar = read_sidecar(artefact)
+    outputs = {Path(file["path"]): file["sha256"] for file in sidecar["outputs"].values()}
+    for path in outputs:
+        path.unlink()
+        sidecar_path(path).unlink()
+    command = _command(sidecar, stage, artefact.parent / "state")
+
+    killed = subprocess.run(
+        [sys.executable, "-c", _DIES_BEFORE_NAMING, *command],
+        env=finished.environment,
+        capture_output=True,
+        check=False,
+    )
+    assert killed.returncode == -9, killed.stderr.decode()[-2000:]
+    assert not any(path.exists() for path in outputs)
+
+    assert main(command) == 0
+    assert {path: digest_file(path) for path in outputs} == outputs
+    assert read_sidecar(artefact) == sidecar
+    assert not list(finished.results.rglob("*.part"))
