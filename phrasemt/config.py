@@ -123,6 +123,110 @@ class Subwords(Settings):
     shared_vocabulary: bool = Field(True, description="one vocabulary for both sides (needed by tie: all)")
 
 
+class AnnotatedText(Settings):
+    """Sentences with trees or chunks to learn from: of the registry, of a generated data set, or a file of the user."""
+
+    corpus: Name | None = Field(None, description="id in the registry, e.g. treebank")
+    part: Name | None = Field(None, description="part of that corpus, e.g. train")
+    generated: Name | None = Field(None, description="data set of this study that has a generator: its gold annotation")
+    split: Literal["train", "dev", "test"] | None = Field(None, description="split of the generated data set")
+    file: Path | None = Field(None, description="file of the user: bracketed trees, or CoNLL-2000 columns")
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> AnnotatedText:
+        given = {name for name in ("corpus", "part", "generated", "split", "file") if getattr(self, name) is not None}
+        if given not in ({"corpus", "part"}, {"generated", "split"}, {"file"}):
+            raise ValueError("give either corpus and part, or generated and split, or file")
+        return self
+
+
+class AnnotatorTraining(Settings):
+    """What a parser or chunker is trained on. Sizes and budgets are those of a small model; see docs/syntax.md."""
+
+    train: list[AnnotatedText] = Field(min_length=1, description="sentences to learn from")
+    dev: list[AnnotatedText] = Field(min_length=1, description="sentences that choose the best epoch")
+    test: list[AnnotatedText] = Field(min_length=1, description="sentences whose F1 is reported with the model")
+    sentences: int | None = Field(None, gt=0, description="learn from the first so many sentences only; null: all")
+    vectors: int = Field(100, ge=0, description="width of word vectors learned from train and the data sets' text; 0: none")
+    hidden: int = Field(128, gt=0, description="width of the LSTM states")
+    seed: Seed = Field(1234, description="seed of the initial weights")
+
+
+class ParserTraining(AnnotatorTraining):
+    """A parser of our own: an XPOS tagger and a constituency parser on bracketed trees."""
+
+    tagger_updates: int = Field(2400, gt=0, description="updates of the tagger, 32 sentences each")
+    epochs: int = Field(20, gt=0, description="passes of the parser over the trees")
+
+
+class ChunkerTraining(AnnotatorTraining):
+    """A chunker of our own: a sequence tagger on CoNLL-2000 columns."""
+
+    updates: int = Field(2400, gt=0, description="updates, 32 sentences each")
+
+
+class ParserFiles(Settings):
+    """Stanza model files of the user."""
+
+    constituency: Path = Field(description="constituency parser (.pt)")
+    tagger: Path | None = Field(None, description="part-of-speech tagger (.pt); none if the parser reads no tags")
+    vectors: Path = Field(description="word vectors that both were trained with (.pt)")
+    forward_charlm: Path | None = Field(None, description="forward character model, if they were trained with one")
+    backward_charlm: Path | None = Field(None, description="backward character model, if they were trained with one")
+
+
+class ChunkerFiles(Settings):
+    """Stanza model files of the user."""
+
+    chunker: Path = Field(description="sequence tagger for chunks (.pt), made with Stanza's ner_tagger")
+    vectors: Path = Field(description="word vectors that it was trained with (.pt)")
+
+
+class Parser(Settings):
+    """A constituency parser. Exactly one of train, files, published."""
+
+    language: Language = Field(description="ISO 639 code, e.g. en")
+    train: ParserTraining | None = Field(None, description="trained by the workflow")
+    files: ParserFiles | None = Field(None, description="model files of the user")
+    published: Name | None = Field(None, description="one of Stanza's published packages, e.g. ptb3-revised_charlm")
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> Parser:
+        if sum(origin is not None for origin in (self.train, self.files, self.published)) != 1:
+            raise ValueError("exactly one of train, files and published must be given")
+        return self
+
+
+class Chunker(Settings):
+    """A chunk tagger. Exactly one of train, files."""
+
+    language: Language = Field(description="ISO 639 code, e.g. en")
+    train: ChunkerTraining | None = Field(None, description="trained by the workflow")
+    files: ChunkerFiles | None = Field(None, description="model files of the user")
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> Chunker:
+        if (self.train is None) == (self.files is None):
+            raise ValueError("exactly one of train and files must be given")
+        return self
+
+
+class TargetChunks(Settings):
+    """The chunks of the target side (Zhou et al. 2017). What `origin` does not name is only compared with it."""
+
+    origin: Literal["gold", "chunker", "parser"] = Field(
+        description="gold: the generator's own; chunker: a tagger; parser: rules on English trees"
+    )
+    chunker: Name | None = Field(None, description="a chunk tagger of the study")
+    parser: Name | None = Field(None, description="a parser of the study")
+
+    @model_validator(mode="after")
+    def _origin_is_named(self) -> TargetChunks:
+        if self.origin != "gold" and getattr(self, self.origin) is None:
+            raise ValueError(f"origin is {self.origin!r}, but {self.origin} names none")
+        return self
+
+
 class Dataset(Settings):
     """A language pair with its texts and how they are prepared. Exactly one of splits, partition, generator."""
 
@@ -134,6 +238,11 @@ class Dataset(Settings):
     cleaning: Cleaning = Field(default_factory=Cleaning, description="filters on training pairs")
     tokenization: Tokenization = Field(default_factory=Tokenization, description="Moses options")
     subwords: Subwords = Field(default_factory=Subwords, description="byte-pair encoding")
+    source_parser: Name | None = Field(None, description="parser of the study that parses the source side")
+    target_chunks: TargetChunks | None = Field(None, description="chunks of the target side")
+    parse_jobs: int = Field(
+        1, gt=0, le=64, description="jobs that the sentences to be parsed or tagged are spread over; changes no result"
+    )
 
     @model_validator(mode="after")
     def _one_origin(self) -> Dataset:
@@ -156,19 +265,46 @@ class Dataset(Settings):
 
 
 class PhraseSegmentation(Settings):
-    """Where the source phrases of Xu et al. end (science 1.3, X1-X3). L counts encoder positions, `</s>` included."""
+    """Where the source phrases of Xu et al. end (science 1.3, X1-X3). L counts encoder positions, `</s>` included.
 
-    mode: Literal["ngram"] = Field("ngram", description="phrases of max(min(ntok_max, L/ntok_div), ntok_min) tokens")
+    n = max(min(ntok_max, L/ntok_div), ntok_min) is the length of n-gram phrases and the limit of those cut from trees.
+    """
+
+    mode: Literal["ngram", "parse", "random", "right", "shuffled", "given"] = Field(
+        "ngram",
+        description="ngram: n tokens each; parse: Algorithm 1 on parses; random, right: Algorithm 1 on random binary "
+        "and right-branching trees; shuffled: phrases of parse in random order of their lengths; given: of the user",
+    )
     ntok_div: int = Field(6, gt=0, description="phrases per sentence that L is divided into")
     ntok_min: int = Field(3, gt=0, description="smallest phrase length, tokens")
     ntok_max: int = Field(8, gt=0, description="largest phrase length, tokens")
     ntok_round: Literal["ceil", "floor"] = Field("ceil", description="rounding of L/ntok_div")
+    parse_unit: Literal["subword", "word"] = Field("subword", description="what n counts in trees (science 6.4)")
+    seed: Seed = Field(1, description="seed of the modes random and shuffled")
+    given: Path | None = Field(
+        None, description="mode given: folder with <dataset>/<split>.txt, the ends of phrases in words for each raw pair"
+    )
 
     @model_validator(mode="after")
-    def _ordered(self) -> PhraseSegmentation:
+    def _fits_together(self) -> PhraseSegmentation:
         if self.ntok_min > self.ntok_max:
             raise ValueError(f"ntok_min ({self.ntok_min}) must not exceed ntok_max ({self.ntok_max})")
+        if (self.mode == "given") != (self.given is not None):
+            raise ValueError("the folder `given` belongs to mode: given, and only to it")
         return self
+
+    @property
+    def needs_parses(self) -> bool:
+        return self.mode in ("parse", "shuffled")
+
+    @property
+    def name(self) -> str:
+        """The mode and every option that is not at its default: names the phrase columns of this segmentation."""
+        options = [
+            f"{key}-{value}"
+            for key, value in self.model_dump(mode="json", exclude={"mode", "given"}, exclude_defaults=True).items()
+        ]
+        return "_".join([self.mode, *options])
 
 
 class TransformerModel(Settings):
@@ -300,7 +436,14 @@ class Study(Settings):
     seeds: list[Seed] = Field([1], min_length=1, description="each system is trained once per seed")
     datasets: dict[Name, Dataset] = Field(min_length=1, description="data sets by name")
     systems: dict[Name, System] = Field(min_length=1, description="systems by name, in the order of the table")
+    parsers: dict[Name, Parser] = Field(default_factory=dict, description="constituency parsers by name")
+    chunkers: dict[Name, Chunker] = Field(default_factory=dict, description="chunk taggers by name")
     comparison: Comparison = Field(default_factory=Comparison, description="significance tests")
+    cache: Path = Field(
+        Path("resources/cache"),
+        description="folder of the parse store, best shared between studies and users; the environment variable "
+        "PHRASEMT_CACHE goes first. Changes no result",
+    )
     mirror: Path | None = Field(
         None,
         description="folder <mirror>/<corpus>/<file> to take corpora from instead of their sources; "
@@ -314,8 +457,24 @@ class Study(Settings):
             problems.append(f"seeds holds a value twice: {self.seeds}")
         if self.comparison.baseline is not None and self.comparison.baseline not in self.systems:
             problems.append(f"comparison.baseline is {self.comparison.baseline!r}, allowed: {', '.join(self.systems)}")
+        if both := self.parsers.keys() & self.chunkers.keys():
+            problems.append(f"a parser and a chunker are both called {sorted(both)[0]!r}; names must differ")
+        for dataset_name, dataset in self.datasets.items():
+            problems += [f"datasets.{dataset_name}.{problem}" for problem in self._syntax_problems(dataset)]
+        for kind, annotators in (("parsers", self.parsers), ("chunkers", self.chunkers)):
+            for name, annotator in annotators.items():
+                texts = [*annotator.train.train, *annotator.train.dev, *annotator.train.test] if annotator.train else []
+                for generated in dict.fromkeys(text.generated for text in texts if text.generated):
+                    if generated not in self.datasets or self.datasets[generated].generator is None:
+                        problems.append(f"{kind}.{name}.train names {generated!r}, no data set with a generator")
         for name, system in self.systems.items():
             for dataset_name, dataset in self.datasets.items():
+                phrases = system.model.source_phrases
+                if phrases and phrases.needs_parses and dataset.source_parser is None:
+                    problems.append(
+                        f"systems.{name}.model.phrase.mode is {phrases.mode!r}, which needs "
+                        f"datasets.{dataset_name}.source_parser"
+                    )
                 if system.model.tie == "all" and not dataset.subwords.shared_vocabulary:
                     problems.append(
                         f"systems.{name}.model.tie is 'all', which needs "
@@ -324,6 +483,30 @@ class Study(Settings):
         if problems:
             raise ValueError("\n".join(problems))
         return self
+
+    @property
+    def segmentations(self) -> dict[str, PhraseSegmentation]:
+        """All ways in which systems of the study cut phrases, by name."""
+        found = [system.model.source_phrases for system in self.systems.values()]
+        return {segmentation.name: segmentation for segmentation in found if segmentation is not None}
+
+    def _syntax_problems(self, dataset: Dataset) -> list[str]:
+        chunks = dataset.target_chunks or TargetChunks(origin="gold")
+        problems = []
+        for key, name, known, language in (
+            ("source_parser", dataset.source_parser, self.parsers, dataset.source_language),
+            ("target_chunks.parser", chunks.parser, self.parsers, dataset.target_language),
+            ("target_chunks.chunker", chunks.chunker, self.chunkers, dataset.target_language),
+        ):
+            if name is None:
+                continue
+            if name not in known:
+                problems.append(f"{key} is {name!r}, allowed: {', '.join(known) or 'none, since the study has none'}")
+            elif known[name].language != language:
+                problems.append(f"{key} is {name!r}, which is for {known[name].language!r} and not {language!r}")
+        if dataset.target_chunks and chunks.origin == "gold" and dataset.generator is None:
+            problems.append("target_chunks.origin is 'gold', but only a generator has gold chunks")
+        return problems
 
     @property
     def baseline(self) -> str:
@@ -399,6 +582,81 @@ class VocabularySettings(Settings):
 
 class PackSettings(Settings):
     """pack_examples has nothing to choose."""
+
+
+class CollectSettings(Settings):
+    """collect_sentences has nothing to choose."""
+
+
+class StanzaFileSettings(Settings):
+    """fetch_stanza_file: a file of Stanza's published models, as phrasemt/syntax/published.yaml names it."""
+
+    language: str
+    file: str
+
+
+class VectorsSettings(Settings):
+    """train_vectors; width 0: no vectors, only the empty file that Stanza wants."""
+
+    width: int
+    seed: int
+
+
+class TaggerSettings(Settings):
+    """train_tagger."""
+
+    language: str
+    sentences: int | None
+    hidden: int
+    updates: int
+    seed: int
+
+
+class ParserSettings(Settings):
+    """train_parser."""
+
+    language: str
+    sentences: int | None
+    hidden: int
+    epochs: int
+    seed: int
+
+
+class ChunkerSettings(Settings):
+    """train_chunker."""
+
+    language: str
+    sentences: int | None
+    hidden: int
+    updates: int
+    seed: int
+
+
+class DescribeSettings(Settings):
+    """describe_annotator: model files that were not trained here."""
+
+    kind: Literal["constituency", "chunks"]
+    language: str
+    origin: Literal["files", "published"]
+
+
+class AnnotateSettings(Settings):
+    """parse_sentences, tag_sentences: which part of the sentences."""
+
+    job: int
+    jobs: int
+
+
+class PhrasesSettings(Settings):
+    """extract_phrases."""
+
+    segmentation: PhraseSegmentation
+
+
+class ChunksSettings(Settings):
+    """extract_chunks."""
+
+    origin: Literal["gold", "chunker", "parser"]
 
 
 class TrainSettings(Settings):

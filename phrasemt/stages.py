@@ -107,6 +107,94 @@ STAGES: dict[str, Stage] = {
         outputs=("source_vocabulary", "target_vocabulary"),
         help="number the subwords",
     ),
+    "collect_sentences": Stage(
+        module="phrasemt.syntax.sentences",
+        settings=config.CollectSettings,
+        inputs=("tokens*",),
+        outputs=("sentences",),
+        libraries=("pyarrow",),
+        help="the distinct sentences of one language in all splits, by key",
+    ),
+    "fetch_stanza_file": Stage(
+        module="phrasemt.syntax.published",
+        settings=config.StanzaFileSettings,
+        outputs=("file",),
+        help="fetch one of Stanza's published model files and verify it",
+    ),
+    "train_vectors": Stage(
+        module="phrasemt.syntax.vectors",
+        settings=config.VectorsSettings,
+        inputs=("tokens*", "trees*", "chunks*"),
+        outputs=("vectors",),
+        libraries=("gensim", "stanza", "torch"),
+        help="word vectors for parsers and chunkers",
+    ),
+    "train_tagger": Stage(
+        module="phrasemt.syntax.training",
+        settings=config.TaggerSettings,
+        inputs=("train*", "dev*", "test*", "vectors"),
+        outputs=("tagger", "scores"),
+        libraries=("stanza", "torch"),
+        help="train a part-of-speech tagger on the leaves of trees",
+    ),
+    "train_parser": Stage(
+        module="phrasemt.syntax.training",
+        settings=config.ParserSettings,
+        inputs=("train*", "dev*", "test*", "vectors", "tagger", "tagger_scores"),
+        outputs=("constituency", "annotator"),
+        libraries=("stanza", "torch"),
+        help="train a constituency parser on trees",
+    ),
+    "train_chunker": Stage(
+        module="phrasemt.syntax.training",
+        settings=config.ChunkerSettings,
+        inputs=("train*", "dev*", "test*", "vectors"),
+        outputs=("chunker", "annotator"),
+        libraries=("stanza", "torch"),
+        help="train a chunk tagger on CoNLL-2000 columns",
+    ),
+    "describe_annotator": Stage(
+        module="phrasemt.syntax.annotator",
+        settings=config.DescribeSettings,
+        inputs=("constituency*", "chunker*", "tagger*", "vectors*", "forward_charlm*", "backward_charlm*"),
+        outputs=("annotator",),
+        libraries=("stanza",),
+        help="a parser or chunker made of model files that were not trained here",
+    ),
+    "parse_sentences": Stage(
+        module="phrasemt.syntax.annotate",
+        settings=config.AnnotateSettings,
+        inputs=("sentences", "annotator"),
+        outputs=("annotations",),
+        folders=("cache",),
+        libraries=("stanza", "torch"),
+        help="parse the sentences that the store does not have yet",
+    ),
+    "tag_sentences": Stage(
+        module="phrasemt.syntax.annotate",
+        settings=config.AnnotateSettings,
+        inputs=("sentences", "annotator"),
+        outputs=("annotations",),
+        folders=("cache",),
+        libraries=("stanza", "torch"),
+        help="tag the chunks of the sentences that the store does not have yet",
+    ),
+    "extract_phrases": Stage(
+        module="phrasemt.syntax.phrases",
+        settings=config.PhrasesSettings,
+        inputs=("rows", "tokens", "subwords", "parses*", "given*"),
+        outputs=("phrases", "statistics"),
+        libraries=("pyarrow", "numpy"),
+        help="cut each source sentence into phrases",
+    ),
+    "extract_chunks": Stage(
+        module="phrasemt.syntax.chunks",
+        settings=config.ChunksSettings,
+        inputs=("rows", "tokens", "subwords", "gold*", "tags*", "parses*"),
+        outputs=("chunks", "statistics"),
+        libraries=("pyarrow", "numpy"),
+        help="chunk starts and labels of each target sentence",
+    ),
     "pack_examples": Stage(
         module="phrasemt.batching.pack",
         settings=config.PackSettings,
@@ -224,6 +312,75 @@ def _clean(study: Study, w: Wildcards) -> Settings:
     )
 
 
+def _vectors(study: Study, w: Wildcards) -> Settings:
+    training = {**study.parsers, **study.chunkers}[w["annotator"]].train
+    assert training is not None
+    return config.VectorsSettings(width=training.vectors, seed=training.seed)
+
+
+def _tagger(study: Study, w: Wildcards) -> Settings:
+    parser = study.parsers[w["annotator"]]
+    training = parser.train
+    assert training is not None
+    return config.TaggerSettings(
+        language=parser.language,
+        sentences=training.sentences,
+        hidden=training.hidden,
+        updates=training.tagger_updates,
+        seed=training.seed,
+    )
+
+
+def _parser(study: Study, w: Wildcards) -> Settings:
+    parser = study.parsers[w["annotator"]]
+    training = parser.train
+    assert training is not None
+    return config.ParserSettings(
+        language=parser.language,
+        sentences=training.sentences,
+        hidden=training.hidden,
+        epochs=training.epochs,
+        seed=training.seed,
+    )
+
+
+def _chunker(study: Study, w: Wildcards) -> Settings:
+    chunker = study.chunkers[w["annotator"]]
+    training = chunker.train
+    assert training is not None
+    return config.ChunkerSettings(
+        language=chunker.language,
+        sentences=training.sentences,
+        hidden=training.hidden,
+        updates=training.updates,
+        seed=training.seed,
+    )
+
+
+def _describe(study: Study, w: Wildcards) -> Settings:
+    parser = study.parsers.get(w["annotator"])
+    annotator = parser or study.chunkers[w["annotator"]]
+    return config.DescribeSettings(
+        kind="constituency" if parser else "chunks",
+        language=annotator.language,
+        origin="files" if annotator.files else "published",
+    )
+
+
+def _annotate(study: Study, w: Wildcards) -> Settings:
+    return config.AnnotateSettings(job=int(w["job"]), jobs=study.datasets[w["dataset"]].parse_jobs)
+
+
+def _phrases(study: Study, w: Wildcards) -> Settings:
+    return config.PhrasesSettings(segmentation=study.segmentations[w["segmenter"]])
+
+
+def _chunks(study: Study, w: Wildcards) -> Settings:
+    chunks = study.datasets[w["dataset"]].target_chunks
+    assert chunks is not None
+    return config.ChunksSettings(origin=chunks.origin)
+
+
 def _train(study: Study, w: Wildcards) -> Settings:
     system = study.systems[w["system"]]
     return config.TrainSettings(
@@ -311,6 +468,17 @@ _SETTINGS: dict[str, Callable[[Study, Wildcards], Settings]] = {
         shared=study.datasets[w["dataset"]].subwords.shared_vocabulary
     ),
     "pack_examples": lambda study, w: config.PackSettings(),
+    "collect_sentences": lambda study, w: config.CollectSettings(),
+    "fetch_stanza_file": lambda study, w: config.StanzaFileSettings(language=w["language"], file=w["file"]),
+    "train_vectors": _vectors,
+    "train_tagger": _tagger,
+    "train_parser": _parser,
+    "train_chunker": _chunker,
+    "describe_annotator": _describe,
+    "parse_sentences": _annotate,
+    "tag_sentences": _annotate,
+    "extract_phrases": _phrases,
+    "extract_chunks": _chunks,
     "train_model": _train,
     "average_checkpoints": lambda study, w: config.AverageSettings(
         last=study.systems[w["system"]].training.average_last
