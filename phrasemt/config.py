@@ -147,7 +147,9 @@ class AnnotatorTraining(Settings):
     dev: list[AnnotatedText] = Field(min_length=1, description="sentences that choose the best epoch")
     test: list[AnnotatedText] = Field(min_length=1, description="sentences whose F1 is reported with the model")
     sentences: int | None = Field(None, gt=0, description="learn from the first so many sentences only; null: all")
-    vectors: int = Field(100, ge=0, description="width of word vectors learned from train and the data sets' text; 0: none")
+    vectors: int = Field(
+        100, ge=0, description="width of word vectors learned from train and the data sets' text; 0: none"
+    )
     hidden: int = Field(128, gt=0, description="width of the LSTM states")
     seed: Seed = Field(1234, description="seed of the initial weights")
 
@@ -282,7 +284,8 @@ class PhraseSegmentation(Settings):
     parse_unit: Literal["subword", "word"] = Field("subword", description="what n counts in trees (science 6.4)")
     seed: Seed = Field(1, description="seed of the modes random and shuffled")
     given: Path | None = Field(
-        None, description="mode given: folder with <dataset>/<split>.txt, the ends of phrases in words for each raw pair"
+        None,
+        description="mode given: folder with <dataset>/<split>.txt, the ends of phrases in words for each raw pair",
     )
 
     @model_validator(mode="after")

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from phrasemt.batching.example import SCHEMA, describe
+from phrasemt.batching.example import COLUMNS, describe
+from phrasemt.columns import Chunk, Lists, write_columns
 from phrasemt.config import PackSettings
 from phrasemt.errors import DataError, MismatchError
-from phrasemt.lines import Block, read_parallel_blocks, write_atomic
+from phrasemt.lines import Block, read_parallel_blocks
 from phrasemt.parallel import chunked, map_in_order
 from phrasemt.symbols import UNK
 from phrasemt.text.vocab import Vocabulary
@@ -27,22 +28,10 @@ _MOST_UNKNOWN = 0.5
 
 
 @dataclass(frozen=True)
-class _Side:
-    """Sentences one after the other: lengths int32 [pairs], ids int32 [sum of lengths]."""
-
-    lengths: NDArray[np.int32]
-    ids: NDArray[np.int32]
-
-    @property
-    def unknown(self) -> int:
-        return int(np.count_nonzero(self.ids == UNK))
-
-
-@dataclass(frozen=True)
 class _Chunk:
     rows: NDArray[np.int64]
-    source: _Side
-    target: _Side
+    source: Lists
+    target: Lists
 
 
 def pack_examples(
@@ -69,18 +58,22 @@ def pack_examples(
         prepare=_vocabularies,
         arguments=vocabularies,
     )
-    schema = SCHEMA.with_metadata(describe(*vocabularies))
-    pairs, subwords, unknown = 0, np.zeros(2, dtype=np.int64), np.zeros(2, dtype=np.int64)
-    last_row = -1
-    with write_atomic(examples) as stream, pa.ipc.new_file(stream, schema) as writer:
+    unknown = np.zeros(2, dtype=np.int64)
+    subwords = np.zeros(2, dtype=np.int64)
+
+    def batches() -> Iterator[Chunk]:
+        pairs, last_row = 0, -1
         for batch in chunked(chunks, _CHUNKS_PER_RECORD_BATCH):
             for chunk in batch:
                 _check_rows(rows, chunk.rows, after=last_row, line=pairs)
                 last_row = int(chunk.rows[-1])
                 pairs += len(chunk.rows)
-                subwords += [len(chunk.source.ids), len(chunk.target.ids)]
-                unknown += [chunk.source.unknown, chunk.target.unknown]
-            writer.write_batch(_record_batch(batch, schema))
+                subwords[:] += [len(chunk.source.values), len(chunk.target.values)]
+                unknown[:] += [np.count_nonzero(side.values == UNK) for side in (chunk.source, chunk.target)]
+            sides = Lists.joined([chunk.source for chunk in batch]), Lists.joined([chunk.target for chunk in batch])
+            yield np.concatenate([chunk.rows for chunk in batch]), dict(zip(COLUMNS, sides, strict=True))
+
+    pairs = write_columns(examples, columns=COLUMNS, description=describe(*vocabularies), chunks=batches())
     shares = unknown / np.maximum(subwords, 1)
     for share, side, vocabulary in zip(shares, (source, target), (source_vocabulary, target_vocabulary), strict=True):
         if share > _MOST_UNKNOWN:
@@ -109,10 +102,10 @@ def _look_up(vocabularies: tuple[Vocabulary, Vocabulary], blocks: tuple[Block, .
     return _Chunk(numbers, *(map(_look_up_side, vocabularies, (source, target))))
 
 
-def _look_up_side(vocabulary: Vocabulary, sentences: list[str]) -> _Side:
+def _look_up_side(vocabulary: Vocabulary, sentences: list[str]) -> Lists:
     lengths = [sentence.count(" ") + 1 if sentence else 0 for sentence in sentences]
     subwords = " ".join(filter(None, sentences)).split(" ") if any(lengths) else []
-    return _Side(np.array(lengths, dtype=np.int32), vocabulary.ids(subwords))
+    return Lists(np.array(lengths, dtype=np.int32), vocabulary.ids(subwords))
 
 
 def _check_rows(path: Path, rows: NDArray[np.int64], *, after: int, line: int) -> None:
@@ -124,15 +117,3 @@ def _check_rows(path: Path, rows: NDArray[np.int64], *, after: int, line: int) -
             where=f"{path}, line {line + first + 1}",
             next_step="run clean_pairs again",
         )
-
-
-def _record_batch(chunks: list[_Chunk], schema: pa.Schema) -> pa.RecordBatch:
-    rows = np.concatenate([chunk.rows for chunk in chunks])
-    sides = (_list_array([chunk.source for chunk in chunks]), _list_array([chunk.target for chunk in chunks]))
-    return pa.record_batch([pa.array(rows), *sides], schema=schema)
-
-
-def _list_array(sides: list[_Side]) -> pa.ListArray:
-    lengths = np.concatenate([side.lengths for side in sides])
-    offsets = np.concatenate([np.zeros(1, np.int32), np.cumsum(lengths, dtype=np.int32)])
-    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(np.concatenate([side.ids for side in sides])))

@@ -135,7 +135,7 @@ def test_damaged_examples_are_named(prepared, capsys):
     capsys.readouterr()
     assert main(stage("train_model", settings, **inputs, **vocabularies, **outputs)) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"phrasemt train_model: error: {examples}: not a whole example store (found ")
+    assert line.startswith(f"phrasemt train_model: error: {examples}: not a whole column file (found ")
     assert line.endswith("). Next: delete it and run again")
     assert names(prepared) == before
 

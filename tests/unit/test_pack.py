@@ -219,7 +219,7 @@ def test_offsets_are_checked(offsets, tmp_path):
     path.write_bytes(path.read_bytes().replace(good, np.array(offsets, np.int32).tobytes(), 1))
     with pytest.raises(DamagedFileError) as error:
         Examples.open(path)
-    assert str(error.value).startswith(f"{path}: not a whole example store (found In column 1: Invalid: ")
+    assert str(error.value).startswith(f"{path}: not a whole column file (found In column 1: Invalid: ")
     assert str(error.value).endswith("). Next: delete it and run again")
 
 
@@ -230,7 +230,7 @@ def test_ids_are_checked(tmp_path):
     with pytest.raises(DamagedFileError) as error:
         Examples.open(path).check_ids(70_000, 6)
     assert str(error.value) == (
-        f"{path}: not a whole example store (expected source ids from 3 to 69999, found 4 to 70000 in record batch 0). "
+        f"{path}: not a whole column file (expected source ids from 3 to 69999, found 4 to 70000 in record batch 0). "
         "Next: delete it and run again"
     )
     write_store(path, source=lists([4], [2]))
@@ -266,7 +266,7 @@ def test_a_cut_or_changed_file_is_refused_or_whole(folder):
         damaged.write_bytes(data[:size])
         with pytest.raises(DamagedFileError) as error:
             Examples.open(damaged)
-        assert str(error.value).startswith(f"{damaged}: not a whole example store (")
+        assert str(error.value).startswith(f"{damaged}: not a whole column file (")
         assert str(error.value).endswith("). Next: delete it and run again")
     refused = 0
     for position in range(0, len(data), 3):
