@@ -1,0 +1,230 @@
+"""The stage `collect_sentences`: the distinct sentences of a language by key, and how a sentence is named everywhere.
+
+A sentence is a list of parser tokens: Moses tokens whose escapes are undone, since parsers and chunkers have learned
+from text without them. Its key is a digest of its tokens, so the same sentence has the same key in every corpus. The
+first bits of the key say its bucket: a fixed number of parts of about the same size, known before there is a corpus.
+
+The file of sentences is an Arrow IPC file with the columns key (16 bytes) and tokens (list<string>), one record batch
+for each bucket in order, keys increasing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import logging
+import re
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from phrasemt.config import CollectSettings
+from phrasemt.errors import DamagedFileError
+from phrasemt.lines import Block, read_blocks, write_atomic
+from phrasemt.parallel import map_in_order
+
+log = logging.getLogger("phrasemt.collect_sentences")
+
+BUCKETS = 64
+KEY_BYTES = 16
+# Keys [n] as numpy strings of 16 bytes: compared and sorted as bytes are. Their items lose zero bytes at the end.
+Keys = NDArray[np.bytes_]
+
+FORMAT = 1
+METADATA_KEY = b"phrasemt"
+SCHEMA = pa.schema([("key", pa.binary(KEY_BYTES)), ("tokens", pa.list_(pa.string()))])
+
+_ESCAPES = {
+    "&amp;": "&",
+    "&#124;": "|",
+    "&lt;": "<",
+    "&gt;": ">",
+    "&apos;": "'",
+    "&quot;": '"',
+    "&#91;": "[",
+    "&#93;": "]",
+}
+_ESCAPE = re.compile("|".join(_ESCAPES))
+
+
+def parser_tokens(line: str) -> list[str]:
+    """The tokens of a line of Moses tokens with Moses' escapes undone, and no others; [] for an empty line.
+
+    There are as many as the line has words for `apply_subwords`: both pass over a second space.
+    """
+    if "&" in line:
+        line = _ESCAPE.sub(lambda match: _ESCAPES[match[0]], line)
+    return [token for token in line.split(" ") if token]
+
+
+def sentence_key(tokens: Sequence[str]) -> bytes:
+    """The 16 bytes that name a sentence. Tokens come from lines, so none holds a line break."""
+    return blake2b("\n".join(tokens).encode("utf-8"), digest_size=KEY_BYTES).digest()
+
+
+def bucket_of(key: bytes) -> int:
+    """The bucket of a key, 0 <= bucket < 64: its first six bits."""
+    return key[0] >> 2
+
+
+def key_array(keys: Sequence[bytes]) -> Keys:
+    """Keys as an array."""
+    return np.frombuffer(b"".join(keys), dtype=f"S{KEY_BYTES}")
+
+
+def key_bytes(keys: Keys) -> list[bytes]:
+    """Keys of an array, all of their bytes."""
+    listed: list[bytes] = np.ascontiguousarray(keys).view(f"V{KEY_BYTES}").tolist()
+    return listed
+
+
+def buckets_of(keys: Keys) -> NDArray[np.uint8]:
+    """The bucket of each key."""
+    first: NDArray[np.uint8] = np.ascontiguousarray(keys).view(np.uint8)[::KEY_BYTES]
+    return first >> np.uint8(2)
+
+
+def arrow_keys(keys: Keys) -> pa.FixedSizeBinaryArray:
+    """Keys as a column."""
+    return pa.Array.from_buffers(pa.binary(KEY_BYTES), len(keys), [None, pa.py_buffer(keys.tobytes())])
+
+
+def numpy_keys(column: pa.FixedSizeBinaryArray) -> Keys:
+    """A column of keys as an array, a view of its memory. The column must have no missing values."""
+    keys = np.frombuffer(column.buffers()[1] or b"", dtype=f"S{KEY_BYTES}")
+    return keys[column.offset : column.offset + len(column)]
+
+
+# --------------------------------------------------------------------------------------------------------------- stage
+
+
+def collect_sentences(*, settings: CollectSettings, cores: int, tokens: list[Path], sentences: Path) -> None:
+    """Write the distinct sentences of all files by key; empty ones are left out. Memory: one bucket of sentences."""
+    blocks = itertools.chain.from_iterable(map(read_blocks, tokens))
+    lines = empty = distinct = 0
+    metadata = {METADATA_KEY: json.dumps({"format": FORMAT, "buckets": BUCKETS}, sort_keys=True).encode()}
+    with contextlib.ExitStack() as stack:
+        # Without names, so that a killed run leaves nothing.
+        spills = [stack.enter_context(tempfile.TemporaryFile(dir=sentences.parent)) for _ in range(BUCKETS)]
+        for parts, lines_of_block, empty_of_block in map_in_order(_with_keys, blocks, jobs=cores, prepare=_nothing):
+            for spill, part in zip(spills, parts, strict=True):
+                spill.write(part)
+            lines += lines_of_block
+            empty += empty_of_block
+        with write_atomic(sentences) as stream, pa.ipc.new_file(stream, SCHEMA.with_metadata(metadata)) as writer:
+            for spill in spills:
+                spill.seek(0)
+                batch = _distinct(spill.read())
+                spill.close()  # gives its place on the disk back
+                writer.write_batch(batch)
+                distinct += batch.num_rows
+    log.info(
+        "collect_sentences: %s lines, %s empty, %s distinct sentences", f"{lines:,}", f"{empty:,}", f"{distinct:,}"
+    )
+
+
+def _with_keys(prepared: None, block: Block) -> tuple[list[bytes], int, int]:
+    """For each bucket the block's sentences as lines, key in hexadecimal before the tokens; lines; empty lines."""
+    parts: list[list[str]] = [[] for _ in range(BUCKETS)]
+    lines = block.lines()
+    empty = 0
+    for line in lines:
+        if tokens := parser_tokens(line):
+            key = sentence_key(tokens)
+            parts[key[0] >> 2].append(f"{key.hex()}{' '.join(tokens)}\n")
+        else:
+            empty += 1
+    return ["".join(part).encode("utf-8") for part in parts], len(lines), empty
+
+
+def _nothing() -> None:
+    return None
+
+
+def _distinct(spilled: bytes) -> pa.RecordBatch:
+    lines = sorted(set(spilled.split(b"\n")[:-1]))  # hexadecimal digits have the order of the bytes they stand for
+    digits = 2 * KEY_BYTES
+    keys = bytes.fromhex(b"".join(line[:digits] for line in lines).decode("ascii"))
+    texts = pa.array([line[digits:] for line in lines], pa.string())
+    return pa.record_batch(
+        [arrow_keys(np.frombuffer(keys, f"S{KEY_BYTES}")), pc.split_pattern(texts, pattern=" ")], schema=SCHEMA
+    )
+
+
+# -------------------------------------------------------------------------------------------------------------- reader
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """The sentences of a bucket. keys [n], increasing; tokens: the column of their tokens."""
+
+    keys: Keys
+    tokens: pa.ListArray
+
+    def sentences(self, positions: NDArray[np.integer[Any]]) -> list[list[str]]:
+        """The tokens of the sentences at some positions."""
+        listed: list[list[str]] = self.tokens.take(pa.array(positions)).to_pylist()
+        return listed
+
+
+class Sentences:
+    """A file of `collect_sentences`, memory-mapped; made by `open`."""
+
+    def __init__(self, path: Path, batches: list[pa.RecordBatch]) -> None:
+        self.path = path
+        self._batches = batches
+
+    @classmethod
+    def open(cls, path: Path) -> Sentences:
+        """Open a file; sentences are read when they are asked for.
+
+        Raises DamagedFileError when it is cut off or of another schema or format version.
+        """
+        try:
+            reader = pa.ipc.open_file(pa.memory_map(str(path)))
+            description = json.loads((reader.schema.metadata or {}).get(METADATA_KEY, b"{}"))
+            if (found := description.get("format", "none")) != FORMAT:
+                raise _damaged(path, expected=f"format version {FORMAT}", found=found)
+            if not reader.schema.equals(SCHEMA) or reader.num_record_batches != BUCKETS:
+                raise _damaged(path, found=f"{reader.num_record_batches} batches of {', '.join(reader.schema.names)}")
+            return cls(path, [reader.get_batch(number) for number in range(BUCKETS)])
+        except FileNotFoundError:
+            raise
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise _damaged(path, found=error) from None
+
+    def __len__(self) -> int:
+        return sum(batch.num_rows for batch in self._batches)
+
+    def bucket(self, number: int) -> Bucket:
+        """The sentences of one bucket. Raises DamagedFileError when they cannot be what `collect_sentences` wrote."""
+        batch = self._batches[number]
+        try:
+            batch.validate(full=True)
+        except pa.ArrowException as error:
+            raise _damaged(self.path, found=error) from None
+        if any(column.null_count for column in batch.columns):
+            raise _damaged(self.path, found=f"missing values in bucket {number}")
+        keys = numpy_keys(batch.column("key"))
+        if not (keys[1:] > keys[:-1]).all() or (buckets_of(keys) != number).any():
+            raise _damaged(self.path, found=f"keys of bucket {number} out of order")
+        return Bucket(keys, batch.column("tokens"))
+
+
+def _damaged(path: Path, *, expected: object = None, found: object) -> DamagedFileError:
+    return DamagedFileError(
+        "not a whole file of sentences",
+        where=path,
+        expected=expected,
+        found=found,
+        next_step="delete it and run collect_sentences again",
+    )
