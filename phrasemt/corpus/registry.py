@@ -10,49 +10,19 @@ from __future__ import annotations
 import difflib
 import functools
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 import yaml
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, model_validator
 
 from phrasemt.config import Language, Name, Settings
 from phrasemt.errors import DataError
+from phrasemt.remote import Count, FileName, SourceFile
 
 REGISTRY_FILE = Path(__file__).with_name("registry.yaml")
 ARCHIVE_SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz")
 
-FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
-Url = Annotated[str, StringConstraints(pattern=r"^https?://[^\s/]+/\S+$")]
-Count = Annotated[int, Field(gt=0)]
 _LIST_THEM = "run `phrasemt corpora` to list the corpora, `phrasemt corpora ID` for the parts and languages of one"
-
-
-class SourceFile(Settings):
-    """A file as it stands at its source. It has a checksum, or says why it cannot."""
-
-    name: FileName
-    url: Url
-    bytes: Count | None = None
-    sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
-    md5: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")] | None = None
-    unverified: str | None = Field(None, description="why no checksum is known")
-
-    @model_validator(mode="after")
-    def _can_be_verified(self) -> SourceFile:
-        if (self.sha256 or self.md5 or self.unverified) is None:
-            raise ValueError(f"{self.name} has neither sha256 nor md5, and `unverified` does not say why")
-        return self
-
-    @property
-    def checksum(self) -> tuple[str, str] | None:
-        """Algorithm (a name of hashlib) and expected hexadecimal digest, the strongest that is known."""
-        if self.sha256 is not None:
-            return "sha256", self.sha256
-        return ("md5", self.md5) if self.md5 is not None else None
-
-    @property
-    def is_archive(self) -> bool:
-        return self.name.endswith(ARCHIVE_SUFFIXES)
 
 
 class Side(Settings):
@@ -101,7 +71,7 @@ class Corpus(Settings):
                 where = f"corpus {self.id}, part {name}, language {language}"
                 if side.file not in files:
                     raise ValueError(f"{where}: {side.file} is not among the files")
-                if files[side.file].is_archive != (side.member is not None):
+                if side.file.endswith(ARCHIVE_SUFFIXES) != (side.member is not None):
                     raise ValueError(f"{where}: a member belongs to an archive, and each archive needs one")
         return self
 

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
+from phrasemt import download
 from phrasemt.config import CorpusFileSettings
-from phrasemt.corpus import fetch, registry
+from phrasemt.corpus import registry
 from phrasemt.corpus.fetch import fetch_corpus
 from phrasemt.corpus.registry import Corpus
 from phrasemt.errors import DataError, DownloadError
@@ -95,7 +96,7 @@ def server() -> Iterator[Server]:
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The pauses that would have been made."""
     made: list[float] = []
-    monkeypatch.setattr(fetch.time, "sleep", made.append)
+    monkeypatch.setattr(download.time, "sleep", made.append)
     return made
 
 
@@ -220,7 +221,7 @@ def test_an_interrupted_run_keeps_its_bytes(
 
     server.script = [send(DATA[:300_000], announced=len(DATA))]
     with monkeypatch.context() as patched:
-        patched.setattr(fetch.time, "sleep", interrupt)
+        patched.setattr(download.time, "sleep", interrupt)
         with pytest.raises(KeyboardInterrupt):
             fetch_it()
     assert [path.name for path in tmp_path.iterdir()] == [".corpus.txt.partial"]
@@ -304,7 +305,7 @@ def test_a_file_without_checksum_is_reported(
 
 
 def test_progress_messages(fetch_it: Fetch, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr(fetch, "PROGRESS_EVERY", 0.0)
+    monkeypatch.setattr(download, "PROGRESS_EVERY", 0.0)
     caplog.set_level("INFO", logger="phrasemt")
     assert fetch_it() == DATA
     assert f"fetch_corpus: corpus.txt: 0.3 of {len(DATA) / 1e6:.1f} MB" in caplog.text
