@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import gzip
+import itertools
 import logging
 import re
 import tarfile
@@ -48,11 +49,16 @@ def extract_text(*, settings: ExtractSettings, cores: int, files: list[Path], te
             next_step="fetch it with `phrasemt fetch_corpus`",
         )
     path = given[side.file]
-    where = f"{path}, member {side.member}" if side.member else str(path)
-    with _open_side(path, side.member) as stream:
-        lines = _of_format(side, decode_lines(stream, where), where)
-        count = write_lines(text, _counted(lines, expected, where))
+    lines = itertools.chain.from_iterable(_lines_of_member(side, path, member) for member in side.members)
+    where = f"{path}, member {side.members[0]}" if side.members[0] else str(path)
+    count = write_lines(text, _counted(lines, expected, where))
     log.info("extract_text: %s %s.%s: %d lines", settings.corpus, settings.part, settings.language, count)
+
+
+def _lines_of_member(side: Side, path: Path, member: str | None) -> Iterator[str]:
+    where = f"{path}, member {member}" if member else str(path)
+    with _open_side(path, member) as stream:
+        yield from _of_format(side, decode_lines(stream, where), where)
 
 
 def _counted(lines: Iterable[str], expected: int | None, where: str) -> Iterator[str]:

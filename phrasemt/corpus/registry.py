@@ -10,10 +10,10 @@ from __future__ import annotations
 import difflib
 import functools
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import yaml
-from pydantic import Field, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
 from phrasemt.config import Language, Name, Settings
 from phrasemt.errors import DataError
@@ -25,6 +25,23 @@ ARCHIVE_SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz")
 _LIST_THEM = "run `phrasemt corpora` to list the corpora, `phrasemt corpora ID` for the parts and languages of one"
 
 
+class MemberRange(Settings):
+    """Archive members that only differ in a number, read one after the other."""
+
+    pattern: Annotated[str, StringConstraints(pattern=r"\{number(:\d+)?\}")] = Field(
+        description="path inside the archive, e.g. wsj_{number:04}.mrg"
+    )
+    first: Count
+    last: Count
+
+    @property
+    def names(self) -> list[str]:
+        return [self.pattern.format(number=number) for number in range(self.first, self.last + 1)]
+
+    def __str__(self) -> str:
+        return f"{self.pattern} from {self.first} to {self.last}"
+
+
 class Side(Settings):
     """Where the text of one language of a part is.
 
@@ -33,9 +50,14 @@ class Side(Settings):
     """
 
     file: FileName
-    member: str | None = Field(None, description="path inside the archive")
+    member: str | MemberRange | None = Field(None, description="path inside the archive, or several")
     format: Literal["lines", "tsv", "sgm"] = "lines"
     column: Count | None = Field(None, description="column of a tsv, counted from 1")
+
+    @property
+    def members(self) -> list[str | None]:
+        """Paths inside the archive, in order; [None] for a plain file."""
+        return [*self.member.names] if isinstance(self.member, MemberRange) else [self.member]
 
     @model_validator(mode="after")
     def _column_of_a_table(self) -> Side:
@@ -45,10 +67,13 @@ class Side(Settings):
 
 
 class Part(Settings):
-    """Parallel sides: line n of each is a translation of line n of the others, so they have equally many lines."""
+    """Parallel sides: line n of each is a translation of line n of the others, so they have equally many lines.
+
+    A part with one side is a text with annotation, trees or chunks, for parsers and chunkers to learn from.
+    """
 
     lines: Count | None = Field(None, description="lines of each side; null where nobody has published them")
-    sides: dict[Language, Side] = Field(min_length=2)
+    sides: dict[Language, Side] = Field(min_length=1)
 
 
 class Corpus(Settings):

@@ -131,7 +131,11 @@ FILE = {"name": "a.zip", "url": "http://host/a.zip", "md5": "0" * 32}
         ({"files": [{**FILE, "url": "ftp://host/a.zip"}]}, "String should match pattern"),
         ({"files": [FILE, FILE]}, "names a file twice"),
         ({"files": [{**FILE, "name": "b.zip"}]}, "a.zip is not among the files"),
-        ({"parts": {"all": {"sides": {"en": {"file": "a.zip", "member": "en"}}}}}, "at least 2 items"),
+        ({"parts": {"all": {"sides": {}}}}, "at least 1 item"),
+        (
+            {"parts": {"all": {"sides": {"en": {"file": "a.zip", "member": {"pattern": "a", "first": 1, "last": 2}}}}}},
+            "should match pattern",
+        ),
         ({"parts": {"all": {"sides": {"en": {"file": "a.zip"}, "de": {"file": "a.zip"}}}}}, "archive needs one"),
         (
             {"parts": {"all": {"sides": {"en": COLUMN_OF_LINES, "de": COLUMN_OF_LINES}}}},
