@@ -12,6 +12,7 @@ import gzip
 import io
 import itertools
 import os
+import re
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -137,6 +138,13 @@ def temporary_beside(path: Path | str) -> Path:
     """A name in the same folder for the unfinished file, different for each process."""
     path = Path(path)
     return path.with_name(f".{path.name}.{os.getpid()}.part")
+
+
+def final_name(path: Path | str) -> Path:
+    """The name that an unfinished file of `temporary_beside` will get; any other path as it is."""
+    path = Path(path)
+    unfinished = re.fullmatch(r"\.(.+)\.\d+\.part", path.name)
+    return path.with_name(unfinished[1]) if unfinished else path
 
 
 def commit_file(temporary: Path, path: Path | str) -> None:

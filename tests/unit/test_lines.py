@@ -8,7 +8,17 @@ from pathlib import Path
 import pytest
 
 from phrasemt.errors import DataError
-from phrasemt.lines import count_lines, decode_lines, read_lines, read_parallel, write_atomic, write_lines, write_text
+from phrasemt.lines import (
+    count_lines,
+    decode_lines,
+    final_name,
+    read_lines,
+    read_parallel,
+    temporary_beside,
+    write_atomic,
+    write_lines,
+    write_text,
+)
 
 # Each of these ends a line for str.splitlines and must not end one here.
 INSIDE_A_LINE = ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\r"]
@@ -131,3 +141,9 @@ def test_a_line_with_a_line_feed_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"line 2 for .* holds a line break: 'b\\nc'"):
         write_lines(tmp_path / "text", ["a", "b\nc"])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_final_name_undoes_temporary_beside() -> None:
+    for name in ("folder/model.pt", "folder/.hidden.part", "a.12.part"):
+        assert final_name(temporary_beside(name)) == Path(name)
+    assert final_name(Path("folder/model.pt")) == Path("folder/model.pt")
