@@ -7,32 +7,16 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from torch import Tensor, nn
 
 from phrasemt.batching.batch import Batch, Source
 from phrasemt.config import TransformerModel
+from phrasemt.nn.words import Loss
 
 Memory = TypeVar("Memory")
 State = TypeVar("State")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Loss:
-    """Sums over the real target tokens of a batch, to be divided by the count of the whole update.
-
-    objective: what training minimises, with label smoothing and extra terms (scalar, float32, has a gradient).
-    nll: negative log-likelihood of the words alone, without smoothing (scalar, no gradient).
-    tokens: number of real target tokens (`</s>` included).
-    parts: further sums a family reports, by name.
-    """
-
-    objective: Tensor
-    nll: Tensor
-    tokens: int
-    parts: dict[str, Tensor]
 
 
 class TranslationModel(nn.Module, ABC, Generic[Memory, State]):

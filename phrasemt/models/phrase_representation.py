@@ -44,20 +44,15 @@ from torch import Tensor, nn
 
 from phrasemt.batching.batch import Batch, Phrases, Source, Target
 from phrasemt.config import PhraseRepresentationModel
-from phrasemt.models.interface import Loss, TranslationModel
+from phrasemt.models.interface import TranslationModel
 from phrasemt.nn.attention import KeyValueAttention, SelfAttention
 from phrasemt.nn.beams import BeamCache
 from phrasemt.nn.dropout import dropout_module
-from phrasemt.nn.init import embedding_table, zeros
-from phrasemt.nn.layers import Embedding, FeedForward, Residual, Stack, layer_norm
+from phrasemt.nn.layers import FeedForward, Residual, Stack, layer_norm
 from phrasemt.nn.linear import Linear, project
-from phrasemt.nn.losses import (
-    log_probabilities,
-    normalised_dtype,
-    reference_log_probabilities,
-    smoothed_cross_entropy,
-)
+from phrasemt.nn.losses import normalised_dtype
 from phrasemt.nn.masks import causal_mask, key_mask
+from phrasemt.nn.words import Loss, Words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,15 +221,15 @@ class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
     def __init__(self, settings: PhraseRepresentationModel, *, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
         width = settings.width
-        self.target_table_VD = embedding_table(target_vocabulary, width)
-        if settings.tie == "all":
-            assert source_vocabulary == target_vocabulary
-            self.register_parameter("source_table_VD", None)
-        else:
-            self.source_table_VD = embedding_table(source_vocabulary, width)
-        self.softmax_bias_V = zeros(target_vocabulary) if settings.softmax_bias else None
-        self.source_embedding = Embedding(width, settings.dropout, normalise=settings.embed_ln)
-        self.target_embedding = Embedding(width, settings.dropout, normalise=settings.embed_ln)
+        self.words = Words(
+            source_vocabulary=source_vocabulary,
+            target_vocabulary=target_vocabulary,
+            width=width,
+            dropout=settings.dropout,
+            tie_all=settings.tie == "all",
+            softmax_bias=settings.softmax_bias,
+            normalise=settings.embed_ln,
+        )
         self.encoder = Stack[EncoderLayer](EncoderLayer(settings) for _ in range(settings.encoder_layers))
         self.last_pooling = PhrasePooling(settings)
         self.transparent_attention = (
@@ -249,8 +244,7 @@ class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
     def encode(self, source: Source) -> Memory:
         phrases = source.phrases
         assert phrases is not None
-        table_VD = self.target_table_VD if self.source_table_VD is None else self.source_table_VD
-        x_BSD = self.source_embedding(source.ids_BS, table_VD)
+        x_BSD = self.words.embed_source(source.ids_BS)
         mask_B11S = key_mask(source.mask_BS)
         levels = []
         for layer in self.encoder:
@@ -271,7 +265,7 @@ class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
 
     def decode(self, memory: Memory, target: Target) -> Tensor:
         """Teacher forcing: the decoder's states [B, T, D], from each of which one word is predicted."""
-        y_BTD = self.target_embedding(target.inputs_BT, self.target_table_VD)
+        y_BTD = self.words.embed_target(target.inputs_BT)
         causal_TT = causal_mask(y_BTD.shape[1], y_BTD.device)
         masks = key_mask(memory.phrase_mask_BP), key_mask(memory.mask_BS)
         for layer, phrases_BPD in zip(self.decoder, memory.phrases_JBPD, strict=True):
@@ -284,21 +278,10 @@ class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
 
     def loss(self, batch: Batch, *, label_smoothing: float) -> Loss:
         states_BTD = self.decode(self.encode(batch.source), batch.target)
-        real_N = batch.target.mask_BT.flatten().nonzero().squeeze(1)
-        states_ND = states_BTD.flatten(0, 1).index_select(0, real_N)
-        references_N = batch.target.outputs_BT.flatten().index_select(0, real_N)
-        objective, nll = smoothed_cross_entropy(
-            states_ND, self.target_table_VD, self.softmax_bias_V, references_N, label_smoothing
-        )
-        return Loss(objective=objective, nll=nll, tokens=real_N.numel(), parts={})
+        return self.words.loss(states_BTD, batch.target, label_smoothing=label_smoothing)
 
     def log_probs(self, batch: Batch) -> Tensor:
-        states_BTD = self.decode(self.encode(batch.source), batch.target)
-        mask_BT = batch.target.mask_BT
-        real_N = reference_log_probabilities(
-            states_BTD[mask_BT], self.target_table_VD, self.softmax_bias_V, batch.target.outputs_BT[mask_BT]
-        )
-        return real_N.new_zeros(mask_BT.shape).masked_scatter(mask_BT, real_N)
+        return self.words.log_probs(self.decode(self.encode(batch.source), batch.target), batch.target)
 
     def start(self, memory: Memory, beams: int) -> State:
         source = tuple(layer.source_attention.project_memory(memory.states_BSD).contiguous() for layer in self.decoder)
@@ -310,15 +293,14 @@ class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
         return State(cache=cache, source=source, phrases=phrases)
 
     def step(self, memory: Memory, state: State, last_tokens_BK: Tensor) -> tuple[Tensor, State]:
-        y_BKD = self.target_embedding.one_position(last_tokens_BK, self.target_table_VD, state.cache.steps)
+        y_BKD = self.words.embed_last(last_tokens_BK, state.cache.steps)
         cache = state.cache.grown()
         masks = key_mask(memory.phrase_mask_BP), key_mask(memory.mask_BS)
         per_layer = zip(self.decoder, state.phrases, state.source, strict=True)
         for index, (layer, phrases_2BhPE, source_2BhSE) in enumerate(per_layer):
             attend_to_past = partial(layer.attention.step, cache=cache, layer=index)
             y_BKD = layer(y_BKD, attend_to_past, phrases_2BhPE, masks[0], source_2BhSE, masks[1])
-        log_probs_BKV = log_probabilities(self.decoder_norm(y_BKD), self.target_table_VD, self.softmax_bias_V)
-        return log_probs_BKV, replace(state, cache=cache)
+        return self.words.next_log_probs(self.decoder_norm(y_BKD)), replace(state, cache=cache)
 
     def reorder(self, state: State, parents_BK: Tensor) -> State:
         return replace(state, cache=state.cache.reordered(parents_BK))

@@ -1,4 +1,4 @@
-"""What surrounds attention in every Transformer layer: embeddings, feed-forward networks, residual connections.
+"""What surrounds attention in every Transformer layer: feed-forward networks, residual connections.
 
 Letters: B sentences, T positions, D model width. Layer normalisation is in float32 whatever the products are in.
 """
@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from phrasemt.nn.dropout import dropout_module
 from phrasemt.nn.linear import Linear
-from phrasemt.nn.positions import SinusoidalPositions
 
 NORM_EPSILON = 1e-6
 
@@ -71,26 +70,3 @@ class FeedForward(nn.Module):
     def forward(self, x_BTD: Tensor) -> Tensor:
         outer_BTD: Tensor = self.outer(self.dropout(F.relu(self.inner(x_BTD))))
         return outer_BTD
-
-
-class Embedding(nn.Module):
-    """drop(sqrt(d) E[id] + PE), with `normalise` followed by a layer normalisation. The table E is its user's."""
-
-    def __init__(self, width: int, dropout: float, *, normalise: bool) -> None:
-        super().__init__()
-        self.scale = width**0.5
-        self.positions = SinusoidalPositions(width)
-        self.dropout = dropout_module(dropout)
-        self.norm = layer_norm(width) if normalise else nn.Identity()
-
-    def forward(self, ids_BT: Tensor, table_VD: Tensor) -> Tensor:
-        """Sentences: [B, T] -> [B, T, D]."""
-        return self._embed(ids_BT, table_VD, self.positions(0, ids_BT.shape[1]))
-
-    def one_position(self, ids_BK: Tensor, table_VD: Tensor, position: int) -> Tensor:
-        """Hypotheses, all at the same position: [B, K] -> [B, K, D]."""
-        return self._embed(ids_BK, table_VD, self.positions(position, 1))
-
-    def _embed(self, ids: Tensor, table_VD: Tensor, positions: Tensor) -> Tensor:
-        embedded: Tensor = self.norm(self.dropout(positions.add(F.embedding(ids, table_VD), alpha=self.scale)))
-        return embedded

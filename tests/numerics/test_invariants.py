@@ -31,7 +31,7 @@ def embeddings_of(model, side: str) -> Iterator[list[Tensor]]:
         output.retain_grad()
         seen.append(output)
 
-    handle = getattr(model, f"{side}_embedding").register_forward_hook(keep)
+    handle = getattr(model.words, f"{side}_embedding").register_forward_hook(keep)
     yield seen
     handle.remove()
 
@@ -135,7 +135,7 @@ def full_log_probs(model, source: Source, inputs_BT: Tensor) -> Tensor:
     """Log-probabilities of all words after each prefix, by teacher forcing."""
     target = Target(inputs_BT=inputs_BT, outputs_BT=inputs_BT, mask_BT=torch.ones_like(inputs_BT, dtype=torch.bool))
     states = model.decode(model.encode(source), target)
-    return torch.log_softmax(F.linear(states, model.target_table_VD, model.softmax_bias_V), dim=-1)
+    return torch.log_softmax(F.linear(states, model.words.target_table_VD, model.words.softmax_bias_V), dim=-1)
 
 
 def repeated(source: Source, times: int) -> Source:

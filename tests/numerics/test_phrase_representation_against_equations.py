@@ -110,7 +110,7 @@ class Reference:
         return [self.layer_norm(x_i + o_i, name) for x_i, o_i in zip(x, outputs, strict=True)]
 
     def log_probs(self, source, inputs, outputs):
-        x = self.embed(source, "source_table_VD")
+        x = self.embed(source, "words.source_table_VD")
         levels = []
         for k in range(self.settings.encoder_layers):
             layer = f"encoder.{k}"
@@ -120,7 +120,7 @@ class Reference:
             x = self.residual(x, [self.ffn(x_i, f"{layer}.ffn") for x_i in x], f"{layer}.around_ffn")
         levels.append(self.pool(x, "last_pooling"))
 
-        y = self.embed(inputs, "target_table_VD")
+        y = self.embed(inputs, "words.target_table_VD")
         for j in range(self.settings.decoder_layers):
             layer = f"decoder.{j}"
             phrases = levels[-1]
@@ -135,7 +135,7 @@ class Reference:
             y = self.residual(y, [self.ffn(y_i, f"{layer}.ffn") for y_i in y], f"{layer}.around_ffn")
         scores = []
         for y_i, word in zip(y, outputs, strict=True):
-            logits = self["target_table_VD"] @ y_i + self["softmax_bias_V"]
+            logits = self["words.target_table_VD"] @ y_i + self["words.softmax_bias_V"]
             scores.append(logits[word] - logits.max() - math.log(np.exp(logits - logits.max()).sum()))
         return scores
 

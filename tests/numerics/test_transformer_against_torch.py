@@ -63,16 +63,16 @@ def test_same_log_probabilities_and_gradients(norm, make_model, make_batch):
 
     scale = settings.width**0.5
     source_table, target_table = (
-        table.detach().clone().requires_grad_() for table in (ours.source_table_VD, ours.target_table_VD)
+        table.detach().clone().requires_grad_() for table in (ours.words.source_table_VD, ours.words.target_table_VD)
     )
-    positions = ours.source_embedding.positions
+    positions = ours.words.source_embedding.positions
     x = F.embedding(batch.source.ids_BS, source_table) * scale + positions(0, batch.source.ids_BS.shape[1])
     y = F.embedding(batch.target.inputs_BT, target_table) * scale + positions(0, batch.target.inputs_BT.shape[1])
     padded = ~batch.source.mask_BS
     future = torch.ones(y.shape[1], y.shape[1], dtype=torch.bool).triu(1)  # torch: True = must not be used
     memory = encoder(x, src_key_padding_mask=padded)
     states = decoder(y, memory, tgt_mask=future, memory_key_padding_mask=padded)
-    logits = states @ target_table.T + ours.softmax_bias_V
+    logits = states @ target_table.T + ours.words.softmax_bias_V
     theirs = F.cross_entropy(logits.transpose(1, 2), batch.target.outputs_BT, reduction="none") * batch.target.mask_BT
 
     torch.testing.assert_close(ours.log_probs(batch), -theirs, rtol=0, atol=1e-10)
@@ -80,8 +80,8 @@ def test_same_log_probabilities_and_gradients(norm, make_model, make_batch):
     torch.testing.assert_close(loss.objective, theirs.sum(), rtol=1e-12, atol=0)
     loss.objective.backward()
     theirs.sum().backward()
-    torch.testing.assert_close(ours.source_table_VD.grad, source_table.grad, rtol=0, atol=1e-10)
-    torch.testing.assert_close(ours.target_table_VD.grad, target_table.grad, rtol=0, atol=1e-10)
+    torch.testing.assert_close(ours.words.source_table_VD.grad, source_table.grad, rtol=0, atol=1e-10)
+    torch.testing.assert_close(ours.words.target_table_VD.grad, target_table.grad, rtol=0, atol=1e-10)
     for theirs_layer, our_layer in zip(decoder.layers, ours.decoder, strict=True):
         torch.testing.assert_close(
             our_layer.attention.query_key_value.grad, theirs_layer.self_attn.in_proj_weight.grad, rtol=0, atol=1e-10

@@ -1,0 +1,115 @@
+"""Words at both ends of a model: their embeddings, and the softmax over the target vocabulary.
+
+Letters: B sentences, S source positions, T target positions, K hypotheses, D model width, V words, N real target words.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from phrasemt.batching.batch import Target
+from phrasemt.nn.dropout import dropout_module
+from phrasemt.nn.init import embedding_table, zeros
+from phrasemt.nn.layers import layer_norm
+from phrasemt.nn.losses import log_probabilities, reference_log_probabilities, smoothed_cross_entropy
+from phrasemt.nn.positions import SinusoidalPositions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loss:
+    """Sums over the real target tokens of a batch, to be divided by the count of the whole update.
+
+    objective: what training minimises, with label smoothing and extra terms (scalar, float32, has a gradient).
+    nll: negative log-likelihood of the words alone, without smoothing (scalar, no gradient).
+    tokens: number of real target tokens (`</s>` included).
+    parts: further sums a family reports, by name.
+    """
+
+    objective: Tensor
+    nll: Tensor
+    tokens: int
+    parts: dict[str, Tensor] = field(default_factory=dict)
+
+
+class Embedding(nn.Module):
+    """drop(sqrt(d) E[id] + PE), with `normalise` followed by a layer normalisation. The table E is its user's."""
+
+    def __init__(self, width: int, dropout: float, *, normalise: bool) -> None:
+        super().__init__()
+        self.scale = width**0.5
+        self.positions = SinusoidalPositions(width)
+        self.dropout = dropout_module(dropout)
+        self.norm = layer_norm(width) if normalise else nn.Identity()
+
+    def forward(self, ids: Tensor, table_VD: Tensor, first_position: int, positions: int) -> Tensor:
+        """[B, T] -> [B, T, D]; `positions` 1 puts all ids of a row at the same place."""
+        places = self.positions(first_position, positions)
+        embedded: Tensor = self.norm(self.dropout(places.add(F.embedding(ids, table_VD), alpha=self.scale)))
+        return embedded
+
+
+class Words(nn.Module):
+    """Embedding tables of source and target, and the softmax, which shares the target's table.
+
+    tie_all: one table for both sides. softmax_bias: a bias on the logits. normalise: as in `Embedding`.
+    """
+
+    def __init__(
+        self,
+        *,
+        source_vocabulary: int,
+        target_vocabulary: int,
+        width: int,
+        dropout: float,
+        tie_all: bool,
+        softmax_bias: bool,
+        normalise: bool,
+    ) -> None:
+        super().__init__()
+        self.target_table_VD = embedding_table(target_vocabulary, width)
+        if tie_all:
+            assert source_vocabulary == target_vocabulary
+            self.register_parameter("source_table_VD", None)
+        else:
+            self.source_table_VD = embedding_table(source_vocabulary, width)
+        self.softmax_bias_V = zeros(target_vocabulary) if softmax_bias else None
+        self.source_embedding = Embedding(width, dropout, normalise=normalise)
+        self.target_embedding = Embedding(width, dropout, normalise=normalise)
+
+    def embed_source(self, ids_BS: Tensor) -> Tensor:
+        """[B, S] -> [B, S, D]."""
+        table_VD = self.target_table_VD if self.source_table_VD is None else self.source_table_VD
+        return self.source_embedding(ids_BS, table_VD, 0, ids_BS.shape[1])  # type: ignore[no-any-return]
+
+    def embed_target(self, ids_BT: Tensor) -> Tensor:
+        """[B, T] -> [B, T, D]."""
+        return self.target_embedding(ids_BT, self.target_table_VD, 0, ids_BT.shape[1])  # type: ignore[no-any-return]
+
+    def embed_last(self, ids_BK: Tensor, position: int) -> Tensor:
+        """The newest word of each hypothesis, all at the same position: [B, K] -> [B, K, D]."""
+        return self.target_embedding(ids_BK, self.target_table_VD, position, 1)  # type: ignore[no-any-return]
+
+    def loss(self, states_BTD: Tensor, target: Target, *, label_smoothing: float) -> Loss:
+        """Loss sums of the words that the decoder's states predict."""
+        real_N = target.mask_BT.flatten().nonzero().squeeze(1)
+        states_ND = states_BTD.flatten(0, 1).index_select(0, real_N)
+        references_N = target.outputs_BT.flatten().index_select(0, real_N)
+        objective, nll = smoothed_cross_entropy(
+            states_ND, self.target_table_VD, self.softmax_bias_V, references_N, label_smoothing
+        )
+        return Loss(objective=objective, nll=nll, tokens=real_N.numel())
+
+    def log_probs(self, states_BTD: Tensor, target: Target) -> Tensor:
+        """Log-probability of each reference word [B, T], float32, 0 where padded."""
+        mask_BT = target.mask_BT
+        real_N = reference_log_probabilities(
+            states_BTD[mask_BT], self.target_table_VD, self.softmax_bias_V, target.outputs_BT[mask_BT]
+        )
+        return real_N.new_zeros(mask_BT.shape).masked_scatter(mask_BT, real_N)
+
+    def next_log_probs(self, states_BKD: Tensor) -> Tensor:
+        """Log-probabilities of all words after each hypothesis [B, K, V], float32."""
+        return log_probabilities(states_BKD, self.target_table_VD, self.softmax_bias_V)
