@@ -61,9 +61,15 @@ class AnnotationBatch:
         buckets = buckets_of(self.keys)
         if not len(buckets) or (buckets != buckets[0]).any() or not (self.keys[1:] > self.keys[:-1]).all():
             raise ValueError("keys out of order")
-        if not (self._text.is_null().to_numpy(False) ^ self._failure.is_null().to_numpy(False)).all():
+        if not (self.failed ^ self._failure.is_null().to_numpy(False)).all():
             raise ValueError("a sentence without an annotation, or with two")
         self.bucket = int(buckets[0])
+
+    @property
+    def failed(self) -> NDArray[np.bool_]:
+        """Whether each sentence has a failure and no text."""
+        failed: NDArray[np.bool_] = self._text.is_null().to_numpy(False)
+        return failed
 
     def positions(self, keys: Keys) -> NDArray[np.intp]:
         """Where each key stands; -1: nowhere."""
@@ -146,8 +152,8 @@ def parse_annotations(source: pa.NativeFile | pa.Buffer) -> tuple[dict[str, Any]
     try:
         reader = pa.ipc.open_file(source)
         metadata = json.loads((reader.schema.metadata or {}).get(METADATA_KEY, b"{}"))
-        if metadata.get("format") != FORMAT:
-            raise ValueError(f"format version {metadata.get('format', 'none')} instead of {FORMAT}")
+        if (found := metadata.get("format", "none")) != FORMAT:
+            raise ValueError(f"format version {found} instead of {FORMAT}")
         if not reader.schema.equals(SCHEMA):
             raise ValueError(f"columns {', '.join(reader.schema.names)} instead of {', '.join(SCHEMA.names)}")
         return metadata["annotator"], [AnnotationBatch(reader.get_batch(i)) for i in range(reader.num_record_batches)]

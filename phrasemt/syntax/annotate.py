@@ -1,0 +1,163 @@
+"""The stages `parse_sentences` and `tag_sentences`: a job's part of the sentences, each annotated once and for all.
+
+A job has the buckets `bucket % jobs == job`. What the store has is taken from there; the rest is annotated in blocks,
+and each worker process puts its finished blocks into the store at once, so that a killed job loses the blocks under
+way and nothing else. The output is read from the store, in the order of the keys: it does not depend on processes, on
+jobs run before, or on what the store held.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phrasemt.config import AnnotateSettings
+from phrasemt.errors import DamagedFileError, MismatchError
+from phrasemt.parallel import chunked, map_in_order
+from phrasemt.syntax.annotations import Annotation, write_sorted_annotations
+from phrasemt.syntax.annotator import Card, Kind
+from phrasemt.syntax.sentences import BUCKETS, Keys, Sentences, key_array, key_bytes
+from phrasemt.syntax.store import AnnotationStore
+
+if TYPE_CHECKING:
+    from phrasemt.syntax.stanza_annotators import Annotator
+
+_SENTENCES_PER_BLOCK = 2000
+# So that two processes end at about the same time, each is given at least so many blocks.
+_BLOCKS_PER_PROCESS = 8
+_SECONDS_BETWEEN_MESSAGES = 30.0
+
+Missing = Mapping[int, NDArray[np.intp]]  # by bucket: positions of the sentences that the store does not have
+Block = list[tuple[bytes, list[str]]]  # keys and sentences
+
+
+def parse_sentences(
+    *, settings: AnnotateSettings, cores: int, sentences: Path, annotator: Path, annotations: Path, cache: Path
+) -> None:
+    """Trees for the sentences of a job.
+
+    Raises MismatchError when the annotator is no parser, DamagedFileError when a model file is not the card's.
+    """
+    _Job("parse_sentences", "constituency", settings, sentences, annotator, cache).run(cores, annotations)
+
+
+def tag_sentences(
+    *, settings: AnnotateSettings, cores: int, sentences: Path, annotator: Path, annotations: Path, cache: Path
+) -> None:
+    """Chunk tags for the sentences of a job. Errors as above, when it is no chunker."""
+    _Job("tag_sentences", "chunks", settings, sentences, annotator, cache).run(cores, annotations)
+
+
+class _Job:
+    def __init__(
+        self, stage: str, kind: Kind, settings: AnnotateSettings, sentences: Path, annotator: Path, cache: Path
+    ) -> None:
+        self._stage = stage
+        self._buckets = range(settings.job, BUCKETS, settings.jobs)
+        self._sentences = Sentences.open(sentences)
+        self._annotator = annotator
+        self._card = Card.read(annotator)
+        if self._card.kind != kind:
+            raise MismatchError(
+                f"no annotator for {stage}",
+                where=annotator,
+                expected=kind,
+                found=self._card.kind,
+                next_step="check which parser or chunker the data set names",
+            )
+        self._cache = cache
+        self._description = self._card.as_dict(annotator.parent)
+        self._store = AnnotationStore(cache, self._description)
+
+    def run(self, cores: int, output: Path) -> None:
+        missing = {bucket: self._store.missing(bucket, self._keys(bucket)) for bucket in self._buckets}
+        sentences = sum(len(self._keys(bucket)) for bucket in self._buckets)
+        to_do = sum(map(len, missing.values()))
+        self._say("%s sentences, %s of them found in the store", f"{sentences:,}", f"{sentences - to_do:,}")
+        if to_do:
+            self._annotate(missing, to_do, cores)
+        write_sorted_annotations(output, self._from_store(), self._description)
+
+    def _annotate(self, missing: Missing, to_do: int, cores: int) -> None:
+        self._card.verify()
+        processes = _processes(cores)
+        size = min(_SENTENCES_PER_BLOCK, -(-to_do // (_BLOCKS_PER_PROCESS * processes)))
+        results = map_in_order(
+            _annotate_block,
+            chunked(self._missing_sentences(missing), size),
+            jobs=processes,
+            prepare=_prepare,
+            arguments=(self._annotator, self._cache, self._description),
+        )
+        done = failed = 0
+        start = spoken = time.monotonic()
+        for done_now, failed_now in results:
+            done += done_now
+            failed += failed_now
+            now = time.monotonic()
+            rate = done / max(now - start, 1e-9)
+            if now - spoken >= _SECONDS_BETWEEN_MESSAGES:
+                spoken = now
+                left = (to_do - done) / rate
+                self._say("%s of %s annotated, %.0f/s, %.0f minutes left", f"{done:,}", f"{to_do:,}", rate, left / 60)
+        self._say("%s annotated, %.0f/s, %s of them failed", f"{done:,}", rate, f"{failed:,}")
+
+    def _missing_sentences(self, missing: Missing) -> Iterator[tuple[bytes, list[str]]]:
+        for bucket, positions in missing.items():
+            sentences = self._sentences.bucket(bucket)
+            for start in range(0, len(positions), _SENTENCES_PER_BLOCK):
+                part = positions[start : start + _SENTENCES_PER_BLOCK]
+                yield from zip(key_bytes(sentences.keys[part]), sentences.sentences(part), strict=True)
+
+    def _from_store(self) -> Iterator[tuple[Keys, list[Annotation]]]:
+        for bucket in self._buckets:
+            keys = self._keys(bucket)
+            found = self._store.find(bucket, keys)
+            annotations = [annotation for annotation in found if annotation is not None]
+            if len(annotations) < len(found):
+                raise DamagedFileError(
+                    "the store lost annotations while the stage ran",
+                    where=self._store.folder,
+                    expected=f"{len(found):,} in bucket {bucket}",
+                    found=f"{len(annotations):,}",
+                    next_step="run again, which annotates them again; check the disk if files were set aside",
+                )
+            yield keys, annotations
+
+    def _keys(self, bucket: int) -> Keys:
+        return self._sentences.bucket(bucket).keys
+
+    def _say(self, message: str, *values: object) -> None:
+        logging.getLogger(f"phrasemt.{self._stage}").info(f"%s: {message}", self._stage, *values)
+
+
+def _processes(cores: int) -> int:
+    """How many processes annotate: one on a GPU, which forked processes could not share."""
+    import torch
+
+    return 1 if torch.cuda.is_available() else cores
+
+
+def _prepare(annotator: Path, cache: Path, description: Mapping[str, Any]) -> tuple[Annotator, AnnotationStore]:
+    import torch
+
+    from phrasemt.syntax.stanza_annotators import load_annotator
+
+    torch.set_num_threads(1)  # the processes are the cores' work
+    return load_annotator(annotator), AnnotationStore(cache, description)
+
+
+def _annotate_block(prepared: tuple[Annotator, AnnotationStore], block: Block) -> tuple[int, int]:
+    """Annotate sentences and store the result; returns their number and that of the failures."""
+    annotator, store = prepared
+    keys, sentences = zip(*block, strict=True)
+    annotations = annotator.annotate(sentences)
+    assert len(annotations) == len(sentences), "an annotation for each sentence"
+    store.add(key_array(keys), annotations)
+    return len(annotations), sum(annotation.failure is not None for annotation in annotations)

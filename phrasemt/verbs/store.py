@@ -1,0 +1,128 @@
+"""`phrasemt store`: what parsers and chunkers have made of sentences so far, and how it is moved and kept in order."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import Any
+
+from phrasemt.errors import DamagedFileError, PhrasemtError
+from phrasemt.syntax.store import AnnotationStore, import_annotations
+
+CACHE = "PHRASEMT_CACHE"
+DEFAULT_CACHE = Path("resources/cache")
+
+
+def add_parser(verbs: Any) -> None:
+    parser = verbs.add_parser("store", help="list, check, move and tidy the annotations that studies share")
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
+    where = argparse.ArgumentParser(add_help=False)
+    where.add_argument(
+        "--cache",
+        type=Path,
+        default=Path(os.environ.get(CACHE) or DEFAULT_CACHE),
+        metavar="FOLDER",
+        help=f"folder of the store, `cache` in the study (default: the variable {CACHE}, or {DEFAULT_CACHE})",
+    )
+
+    def action(name: str, function: Any, text: str) -> argparse.ArgumentParser:
+        added: argparse.ArgumentParser = actions.add_parser(name, parents=[where], help=text, description=text)
+        added.set_defaults(run=function)
+        return added
+
+    action("ls", _list, "the annotators whose work is kept, and how much of it there is")
+    action("verify", _verify, "read every file; set aside the damaged ones, whose sentences are annotated again")
+    export = action("export", _export, "write all annotations of one annotator to one file")
+    export.add_argument("fingerprint", metavar="FINGERPRINT", help="of the annotator, or how it begins")
+    export.add_argument("file", type=Path, metavar="FILE", help="file to write (tar)")
+    take_in = action("import", _import, "add the annotations of such a file, or of another store")
+    take_in.add_argument("source", type=Path, metavar="SOURCE", help="file of `store export`, or a store's folder")
+    tidy = action("gc", _tidy, "merge small files; remove files set aside and unfinished files older than a day")
+    tidy.add_argument(
+        "--remove", nargs="+", default=[], metavar="FINGERPRINT", help="remove all annotations of these annotators too"
+    )
+
+
+def _list(options: argparse.Namespace) -> None:
+    stores = AnnotationStore.all(options.cache)
+    if not stores:
+        print(f"no annotations in {options.cache}")
+        return
+    rows = [("fingerprint", "kind", "language", "origin", "F1", "Stanza", "sentences", "failures", "size", "files")]
+    rows += [_row(store) for store in stores]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _row(store: AnnotationStore) -> tuple[str, ...]:
+    card, contents = store.card, store.contents()
+    f1 = card.get("scores", {}).get("f1")
+    return (
+        store.fingerprint,
+        *(str(card.get(key, "?")) for key in ("kind", "language", "origin")),
+        "?" if f1 is None else f"{f1:.1f}",
+        str(card.get("stanza", "?")),
+        f"{contents.sentences:,}",
+        f"{contents.failures:,}",
+        _size(contents.bytes),
+        f"{contents.files:,}",
+    )
+
+
+def _verify(options: argparse.Namespace) -> None:
+    damaged: list[Path] = []
+    for store in AnnotationStore.all(options.cache):
+        contents = store.contents()
+        damaged += store.set_aside
+        good = f"{contents.files:,} files, {contents.sentences:,} sentences whole"
+        print(f"{store.fingerprint}: {good}, {len(store.set_aside):,} damaged")
+    if damaged:
+        raise DamagedFileError(
+            "damaged files were set aside",
+            where=options.cache,
+            found=", ".join(map(str, damaged[:3])) + (f" and {len(damaged) - 3} more" if len(damaged) > 3 else ""),
+            next_step="run the study again, which annotates their sentences again; `phrasemt store gc` removes them",
+        )
+
+
+def _export(options: argparse.Namespace) -> None:
+    store = _store(options.cache, options.fingerprint)
+    files = store.export(options.file)
+    print(f"{store.fingerprint}: {files:,} files, {_size(options.file.stat().st_size)} in {options.file}")
+
+
+def _import(options: argparse.Namespace) -> None:
+    for store, new, files in import_annotations(options.cache, options.source):
+        print(f"{store.fingerprint}: {files:,} files, {new:,} of them new")
+
+
+def _tidy(options: argparse.Namespace) -> None:
+    for store in [_store(options.cache, fingerprint) for fingerprint in options.remove]:
+        store.remove()
+        print(f"{store.fingerprint}: removed")
+    for store in AnnotationStore.all(options.cache):
+        done = store.clean()
+        print(f"{store.fingerprint}: {done.merged:,} files merged into others, {done.removed:,} leftovers removed")
+
+
+def _store(cache: Path, beginning: str) -> AnnotationStore:
+    stores = AnnotationStore.all(cache)
+    match [store for store in stores if store.fingerprint.startswith(beginning)]:
+        case [store]:
+            return store
+        case found:
+            raise PhrasemtError(
+                "several annotators begin like this" if found else "no such annotator",
+                where=beginning,
+                expected=f"one of {', '.join(store.fingerprint for store in stores)}" if stores else None,
+                next_step="`phrasemt store ls` lists them",
+            )
+
+
+def _size(size: int) -> str:
+    for unit, factor in (("GB", 1e9), ("MB", 1e6)):
+        if size >= factor:
+            return f"{size / factor:.1f} {unit}"
+    return f"{size / 1e3:.1f} kB"
