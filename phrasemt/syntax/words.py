@@ -1,0 +1,70 @@
+"""Words and their subwords: where the words of a line begin in the positions of encoder and decoder."""
+
+from __future__ import annotations
+
+import itertools
+
+from phrasemt.errors import DataError
+from phrasemt.lines import Block
+
+_GOES_ON = "@@"
+
+
+def word_offsets(tokens: str, subwords: str) -> list[int] | None:
+    """Position of the first subword of each word of a line, and at the end the position of `</s>`.
+
+    tokens: a line of words, subwords: the same line of `apply_subwords`. None when they do not belong together.
+    """
+    if subwords.replace(f"{_GOES_ON} ", "") == tokens and not subwords.endswith(_GOES_ON):
+        parts = subwords.split(" ") if subwords else []
+        return [0, *(end for end, part in enumerate(parts, start=1) if not part.endswith(_GOES_ON))]
+    return _offsets_by_characters(tokens, subwords)
+
+
+def _offsets_by_characters(tokens: str, subwords: str) -> list[int] | None:
+    """The same for lines in which a word itself ends in @@, or has two spaces after it."""
+    words = iter(filter(None, tokens.split(" ")))
+    offsets, rest = [0], ""
+    for end, part in enumerate(filter(None, subwords.split(" ")), start=1):
+        rest = rest or next(words, "")
+        if part == rest:
+            offsets.append(end)
+            rest = ""
+        elif part.endswith(_GOES_ON) and rest.startswith(part.removesuffix(_GOES_ON)):
+            rest = rest[len(part) - len(_GOES_ON) :]
+        else:
+            return None
+    return None if rest or next(words, "") else offsets
+
+
+def offsets_of_block(tokens: Block, subwords: Block) -> tuple[list[str], list[list[int]]]:
+    """The lines of tokens and the offsets of their words.
+
+    Raises DataError naming file and line where words and subwords do not belong together.
+    """
+    lines = tokens.lines()
+    found = []
+    for number, (line, cut) in enumerate(zip(lines, subwords.lines(), strict=True)):
+        if (offsets := word_offsets(line, cut)) is None:
+            raise DataError(
+                "words and subwords are not those of the same sentence",
+                where=f"{tokens.path} and {subwords.path}, line {tokens.first + number}",
+                expected=repr(line[:80]),
+                found=repr(cut[:80]),
+                next_step="run apply_subwords again",
+            )
+        found.append(offsets)
+    return lines, found
+
+
+def row_numbers(rows: Block, *, after: int) -> list[int]:
+    """The rows of a block of a `.rows` file, increasing from `after` on. Raises DataError naming file and line."""
+    numbers = [int(line) if line.isascii() and line.isdigit() else -1 for line in rows.lines()]
+    for number, (last, row) in enumerate(itertools.pairwise([after, *numbers]), start=rows.first):
+        if row <= last:
+            raise DataError(
+                "rows must be increasing numbers",
+                where=f"{rows.path}, line {number}",
+                next_step="run clean_pairs again",
+            )
+    return numbers
