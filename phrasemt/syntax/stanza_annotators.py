@@ -1,0 +1,367 @@
+"""Parsing and chunking with Stanza's models, without its Pipeline: no network, no lost and no shifted sentence.
+
+Sentences go to the models as they are, cut into tokens. They are sorted by length and taken in batches, which is what
+makes Stanza fast; whether a sentence stands alone, with others or in another order changes no result. A sentence that
+a model gives up on loses only itself, and becomes a recorded failure.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from phrasemt.errors import DataError, MismatchError
+from phrasemt.parallel import chunked
+from phrasemt.syntax.annotations import Annotation
+from phrasemt.syntax.annotator import Card
+
+Tokens = Sequence[str]
+
+# Sentences at once: more need more memory, fewer make the models' fixed costs count.
+_DOCUMENT = 2000
+# Batches of the models, in sentences and in tokens with padding. The tokens bound the memory of long sentences.
+_TAGGER_BATCH, _PARSER_BATCH, _CHUNKER_BATCH = 250, 50, 64
+_TAGGER_TOKENS, _PARSER_TOKENS, _CHUNKER_TOKENS = 5000, 10_000, 10_000
+# Tokens that the models cannot read, or have never seen, and what they see instead. Moses cuts hyphens out as @-@.
+_SEEN_AS = {"": "_", "@-@": "-"}
+_LABEL_CHARACTERS = str.maketrans({"(": "-LRB-", ")": "-RRB-", " ": "_", "\n": "_"})
+
+
+class Annotator(Protocol):
+    """What annotates sentences: a parser or a chunker."""
+
+    def annotate(self, sentences: Sequence[Tokens]) -> list[Annotation]:
+        """An annotation for each sentence, in order; a failure where there can be none. Never raises for a sentence."""
+
+
+def load_annotator(card_path: Path) -> Annotator:
+    """The parser or chunker of a card, its model files verified; on a GPU if torch sees one.
+
+    On the CPU torch is set to one thread in this process: several slow these models down.
+
+    Raises DamagedFileError when the card or a file is not what it was; MismatchError when the card is of another Stanza
+    or the files do not fit together; DataError when a file is no such model.
+    """
+    card = Card.read(card_path)
+    if card.stanza != (installed := importlib.metadata.version("stanza")):
+        raise MismatchError(
+            "the annotator was described under another version of Stanza",
+            where=card_path,
+            expected=f"stanza {card.stanza}",
+            found=f"stanza {installed}",
+            next_step="install that version, or delete the card and run again",
+        )
+    card.verify()
+    return ParserAnnotator(card) if card.kind == "constituency" else ChunkerAnnotator(card)
+
+
+# ------------------------------------------------------------------------------------------------------------- models
+
+
+class _StanzaAnnotator:
+    """What parser and chunker have in common: the order of sentences, and what happens when one fails."""
+
+    name: str
+
+    def __init__(self, card: Card) -> None:
+        self._longest: int = card.options["longest"]
+
+    def annotate(self, sentences: Sequence[Tokens]) -> list[Annotation]:
+        """See `Annotator`."""
+        annotations = [Annotation(None, self._unfit(tokens)) for tokens in sentences]
+        fit = [number for number, annotation in enumerate(annotations) if annotation.failure is None]
+        for part in chunked(fit, _DOCUMENT):
+            part.sort(key=lambda number: len(sentences[number]), reverse=True)
+            seen = [[_SEEN_AS.get(token, token) for token in sentences[number]] for number in part]
+            for number, annotation in zip(part, self._annotate_surely(seen), strict=True):
+                annotations[number] = annotation
+        return annotations
+
+    def _unfit(self, tokens: Tokens) -> str | None:
+        if not tokens:
+            return "no tokens"
+        return f"longer than {self._longest} tokens" if len(tokens) > self._longest else None
+
+    def _annotate_surely(self, sentences: list[list[str]]) -> list[Annotation]:
+        """Annotations of all; the half with a sentence that fails is cut in halves until that one is alone."""
+        try:
+            return [Annotation(text, None) for text in self._annotate(sentences)]
+        except Exception as error:
+            if _is_of_the_machine(error):
+                raise
+            if len(sentences) == 1:
+                return [Annotation(None, f"the {self.name} gave up ({type(error).__name__})")]
+        half = len(sentences) // 2
+        return self._annotate_surely(sentences[:half]) + self._annotate_surely(sentences[half:])
+
+    def _annotate(self, sentences: list[list[str]]) -> list[str]:
+        """Texts of sentences that decrease in length. Raises when that fails for one of them."""
+        raise NotImplementedError
+
+
+class GaveUpError(Exception):
+    """The parser found no tree for a sentence, or a wrong one."""
+
+
+class ParserAnnotator(_StanzaAnnotator):
+    """A constituency parser, with a tagger if it reads parts of speech."""
+
+    name = "parser"
+
+    def __init__(self, card: Card) -> None:
+        super().__init__(card)
+        paths = {role: str(file.path) for role, file in card.files.items()}
+        with _loading(card):
+            device = prepare_stanza()
+            from stanza.models.common.foundation_cache import FoundationCache
+            from stanza.models.constituency.trainer import Trainer as ParserTrainer
+            from stanza.models.pos.trainer import Trainer as TaggerTrainer
+
+            cache = FoundationCache(local_files_only=True)
+            # Stanza searches for a character model whose path is None, in the end on the network; "" is none at all.
+            arguments = {f"charlm_{way}_file": paths.get(f"{way}_charlm", "") for way in ("forward", "backward")}
+            self._model = ParserTrainer.load(
+                paths["constituency"],
+                args={**arguments, "wordvec_pretrain_file": paths["vectors"], "device": device},
+                foundation_cache=cache,
+            ).model
+            self._model.eval()
+            self._tagger = None
+            if "tagger" in paths:
+                vectors = cache.load_pretrain(paths["vectors"])
+                trainer = TaggerTrainer(
+                    pretrain=vectors, model_file=paths["tagger"], device=device, args=arguments, foundation_cache=cache
+                )
+                self._tagger = Tagger(trainer, vectors, "xpos" if self._model.uses_xpos() else "upos")
+        self._check_tags(card)
+        with _loading(card):
+            self._annotate([["a", "."], ["."]])
+
+    def _check_tags(self, card: Card) -> None:
+        """A parser that is given tags it does not know still makes trees, of no use."""
+        if not self._model.args["tag_embedding_dim"]:
+            return
+        known = set(self._model.tags)
+        given = self._tagger.tags if self._tagger else set()
+        if len(given & known) < len(known) / 2:
+            raise MismatchError(
+                "the parser reads parts of speech that the tagger does not give",
+                where=card.files["constituency"].path,
+                expected=f"tags such as {', '.join(sorted(known)[:8])}",
+                found=f"tags such as {', '.join(sorted(given)[:8])}" if given else "no tagger",
+                next_step="give the tagger that the parser was trained with",
+            )
+
+    def _annotate(self, sentences: list[list[str]]) -> list[str]:
+        tags = self._tagger.tag(sentences) if self._tagger else [["X"] * len(tokens) for tokens in sentences]
+        return self.parse(sentences, tags)
+
+    def parse(self, sentences: list[list[str]], tags: list[list[str]]) -> list[str]:
+        """The trees, as short texts, of sentences that decrease in length, with the tags they are given.
+
+        Raises GaveUpError when one has no tree.
+        """
+        texts: list[str] = []
+        for batch, part in batches_by_length(sentences, _PARSER_BATCH, _PARSER_TOKENS, refilled=True):
+            tagged = [list(zip(sentences[number], tags[number], strict=True)) for number in part]
+            trees = self._model.parse_tagged_words(tagged, batch)
+            if len(trees) != len(part):
+                raise GaveUpError
+            roots = self._model.root_labels
+            texts += [short_text(tree, sentences[number], roots) for number, tree in zip(part, trees, strict=True)]
+        return texts
+
+
+class Tagger:
+    """A part-of-speech tagger; `column` says which of its tags: xpos or upos. tags: all that it can give."""
+
+    def __init__(self, trainer: Any, vectors: Any, column: str) -> None:
+        self._trainer, self._vectors = trainer, vectors
+        self._column = [tag_column.name for tag_column in trainer.model.tag_columns if tag_column.output].index(column)
+        vocabulary = trainer.vocab[column]
+        units = vocabulary._unit2id
+        self.tags = {
+            unit
+            for part in (units.values() if isinstance(next(iter(units.values())), dict) else [units])
+            for unit in part
+        }
+
+    def tag(self, sentences: list[list[str]]) -> list[list[str]]:
+        """The tags of each token."""
+        import torch
+        from stanza.models.common.utils import unsort
+        from stanza.models.pos.data import Dataset
+
+        data = Dataset(
+            _Document(sentences), self._trainer.args, self._vectors, vocab=self._trainer.vocab, evaluation=True
+        )
+        words: list[list[list[str]]] = []
+        order: list[int] = []
+        with torch.no_grad():
+            for batch in data.to_length_limited_loader(_TAGGER_BATCH, _TAGGER_TOKENS):
+                words += self._trainer.predict(batch)
+                order += batch.idx
+        return [[word[self._column] for word in sentence] for sentence in unsort(words, order)]
+
+
+class ChunkerAnnotator(_StanzaAnnotator):
+    """A chunk tagger: Stanza's tagger of names, trained on chunks."""
+
+    name = "chunker"
+
+    def __init__(self, card: Card) -> None:
+        super().__init__(card)
+        with _loading(card):
+            device = prepare_stanza()
+            from stanza.models.common.foundation_cache import FoundationCache
+            from stanza.models.ner.trainer import Trainer
+
+            cache = FoundationCache(local_files_only=True)
+            vectors = cache.load_pretrain(str(card.files["vectors"].path))
+            path = str(card.files["chunker"].path)
+            self._trainer = Trainer(model_file=path, pretrain=vectors, device=device, foundation_cache=cache)
+            self._annotate([["a", "."], ["."]])
+
+    def _annotate(self, sentences: list[list[str]]) -> list[str]:
+        import torch
+        from stanza.models.ner.data import DataLoader
+
+        texts: list[str] = []
+        with torch.no_grad():
+            for _, part in batches_by_length(sentences, _CHUNKER_BATCH, _CHUNKER_TOKENS):
+                loader = DataLoader(
+                    _Document([sentences[number] for number in part]),
+                    len(part),
+                    self._trainer.args,
+                    vocab=self._trainer.vocab,
+                    evaluation=True,
+                    preprocess_tags=False,
+                )
+                texts += [" ".join(bio_tags(tags)) for batch in loader for tags in self._trainer.predict(batch)]
+        return texts
+
+
+class _Document:
+    """As much of Stanza's Document as its readers of data ask for: the tokens, and no tags."""
+
+    def __init__(self, sentences: Sequence[Tokens]) -> None:
+        self._sentences = sentences
+
+    def get(self, fields: Sequence[str], as_sentences: bool, from_token: bool = False) -> list[list[list[str | None]]]:
+        tags: list[str | None] = [None] * (len(fields) - 1)
+        return [[[token, *tags] for token in sentence] for sentence in self._sentences]
+
+
+# ---------------------------------------------------------------------------------------------------------- functions
+
+
+def prepare_stanza() -> str:
+    """Imports Stanza, silent and offline, and sets torch up for it. The device for its models."""
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    import stanza  # noqa: F401
+    import torch
+
+    logging.getLogger("stanza").setLevel(logging.CRITICAL)
+    if torch.cuda.is_available():
+        return "cuda"
+    torch.set_num_threads(1)
+    return "cpu"
+
+
+@contextlib.contextmanager
+def _loading(card: Card) -> Iterator[None]:
+    """What Stanza raises for files that are no models, or not of one another, becomes a DataError."""
+    try:
+        yield
+    except Exception as error:
+        if _is_of_the_machine(error):
+            raise
+        raise DataError(
+            "Stanza cannot use the model files",
+            where=", ".join(str(file.path) for file in card.files.values()),
+            found=f"{type(error).__name__}: {str(error)[:300]}",
+            next_step="check that they are models of this Stanza, with the vectors that they were trained with",
+        ) from error
+
+
+def _is_of_the_machine(error: Exception) -> bool:
+    """Errors that say nothing about the sentence: with more memory or another device it may be annotated."""
+    import torch
+
+    return isinstance(error, (MemoryError, OSError, ImportError, torch.OutOfMemoryError, torch.AcceleratorError))
+
+
+def batches_by_length(
+    sentences: Sequence[Tokens], most: int, most_tokens: int, *, refilled: bool = False
+) -> Iterator[tuple[int, range]]:
+    """Cuts sentences of decreasing length into batches: at most `most` of them, at most `most_tokens` with padding.
+
+    Gives the size of the batch and the numbers of its sentences. With `refilled` the model itself fills a batch up
+    when a sentence is done: then the numbers are of all sentences for which the size of the batch is the same.
+    """
+    start = 0
+    while start < len(sentences):
+        size = min(most, max(1, most_tokens // len(sentences[start])))
+        end = start + size
+        while refilled and end < len(sentences) and min(most, max(1, most_tokens // len(sentences[end]))) == size:
+            end += 1
+        yield size, range(start, min(end, len(sentences)))
+        start = end
+
+
+def short_text(tree: Any, tokens: Tokens, roots: Sequence[str]) -> str:
+    """A tree of Stanza as `phrasemt.syntax.trees.tree_text` writes trees.
+
+    The root goes, except above a single token. Raises GaveUpError unless leaf i is token i.
+    """
+    children = tree.children
+    if tree.label in roots and len(children) == 1 and not children[0].is_preterminal():
+        tree = children[0]
+    pieces: list[str] = []
+    leaf = 0
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if node is None:
+            pieces[-1] += ")"
+        elif node.is_preterminal():
+            if leaf == len(tokens) or node.children[0].label != tokens[leaf]:
+                raise GaveUpError
+            pieces.append(f"({_label(node.label)} {leaf})")
+            leaf += 1
+        else:
+            pieces.append("(" + ("ROOT" if node.label in roots else _label(node.label)))
+            waiting.append(None)
+            waiting += reversed(node.children)
+    if leaf != len(tokens):
+        raise GaveUpError
+    return " ".join(pieces)
+
+
+def _label(label: str | None) -> str:
+    return label.translate(_LABEL_CHARACTERS) if label else "X"
+
+
+def bio_tags(tags: Sequence[str]) -> list[str]:
+    """Tags BIOES, or BIO, as BIO. What no chunk can be made of is read as conlleval does: a new chunk begins.
+
+    That is at B and S, after E, S and O, and wherever the type changes.
+    """
+    converted = []
+    before, type_before = "O", ""
+    for tag in tags:
+        prefix, _, type_ = tag.partition("-")
+        if prefix not in {"B", "I", "E", "S"} or not type_:
+            prefix, type_ = "O", ""
+            converted.append("O")
+        elif prefix in "BS" or before in "ESO" or type_ != type_before:
+            converted.append(f"B-{type_}")
+        else:
+            converted.append(f"I-{type_}")
+        before, type_before = prefix, type_
+    return converted
