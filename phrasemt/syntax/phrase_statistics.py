@@ -69,12 +69,13 @@ def measure_phrases(
                 fallbacks[reason_of(annotation)] += 1
     if position != len(columns):
         raise _mismatch(phrases, tokens, position, 0, columns.values("ends", position).tolist())
+    token_count = sum(length * count for length, count in lengths.items())
     result = {
         "segmentation": segmentation.name,
         "settings": segmentation.model_dump(mode="json"),
         "sentences": position,
         "phrases": lengths.total(),
-        "tokens": sum(length * count for length, count in lengths.items()),
+        "tokens": token_count,
         "lengths": {str(length): lengths[length] for length in sorted(lengths)},
         "fallbacks": dict(fallbacks.most_common()),
         "constituents": constituents if parses else None,
@@ -85,7 +86,7 @@ def measure_phrases(
         "measure_phrases: %s: %s phrases of %.2f tokens",
         segmentation.name,
         f"{lengths.total():,}",
-        result["tokens"] / max(lengths.total(), 1),
+        token_count / max(lengths.total(), 1),
     )
 
 
