@@ -85,7 +85,6 @@ class _Job:
         write_sorted_annotations(output, self._from_store(), self._description)
 
     def _annotate(self, missing: Missing, to_do: int, cores: int) -> None:
-        self._card.verify()
         processes = _processes(cores)
         size = min(_SENTENCES_PER_BLOCK, -(-to_do // (_BLOCKS_PER_PROCESS * processes)))
         results = map_in_order(
@@ -145,11 +144,8 @@ def _processes(cores: int) -> int:
 
 
 def _prepare(annotator: Path, cache: Path, description: Mapping[str, Any]) -> tuple[Annotator, AnnotationStore]:
-    import torch
-
     from phrasemt.syntax.stanza_annotators import load_annotator
 
-    torch.set_num_threads(1)  # the processes are the cores' work
     return load_annotator(annotator), AnnotationStore(cache, description)
 
 

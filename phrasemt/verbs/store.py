@@ -49,17 +49,17 @@ def _list(options: argparse.Namespace) -> None:
     if not stores:
         print(f"no annotations in {options.cache}")
         return
-    rows = [("fingerprint", "kind", "language", "origin", "F1", "Stanza", "sentences", "failures", "size", "files")]
+    rows = [["fingerprint", "kind", "language", "origin", "F1", "Stanza", "sentences", "failures", "size", "files"]]
     rows += [_row(store) for store in stores]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def _row(store: AnnotationStore) -> tuple[str, ...]:
+def _row(store: AnnotationStore) -> list[str]:
     card, contents = store.card, store.contents()
     f1 = card.get("scores", {}).get("f1")
-    return (
+    return [
         store.fingerprint,
         *(str(card.get(key, "?")) for key in ("kind", "language", "origin")),
         "?" if f1 is None else f"{f1:.1f}",
@@ -68,7 +68,7 @@ def _row(store: AnnotationStore) -> tuple[str, ...]:
         f"{contents.failures:,}",
         _size(contents.bytes),
         f"{contents.files:,}",
-    )
+    ]
 
 
 def _verify(options: argparse.Namespace) -> None:

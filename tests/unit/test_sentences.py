@@ -1,0 +1,145 @@
+"""Witnesses: sacremoses for the escapes, coreutils' b2sum for the key, a set of strings for the distinct sentences."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sacremoses import MosesTokenizer
+
+from phrasemt.config import CollectSettings
+from phrasemt.errors import DamagedFileError, DataError
+from phrasemt.lines import write_lines
+from phrasemt.syntax.sentences import (
+    BUCKETS,
+    Sentences,
+    bucket_of,
+    buckets_of,
+    collect_sentences,
+    key_array,
+    key_bytes,
+    parser_tokens,
+    sentence_key,
+)
+
+MOSES = MosesTokenizer()
+TOKENS = st.lists(
+    st.text(st.characters(exclude_characters=" \n", exclude_categories=["Cs"]), min_size=1, max_size=6), max_size=8
+)
+
+
+def collect(folder: Path, *texts: list[str], cores: int = 1) -> Path:
+    for number, lines in enumerate(texts):
+        write_lines(folder / f"tokens.{number}", lines)
+    collect_sentences(
+        settings=CollectSettings(),
+        cores=cores,
+        tokens=[folder / f"tokens.{number}" for number in range(len(texts))],
+        sentences=folder / "sentences",
+    )
+    return folder / "sentences"
+
+
+def content(path: Path) -> list[tuple[bytes, list[str]]]:
+    """Keys and tokens in the order of the file."""
+    opened = Sentences.open(path)
+    pairs = []
+    for number in range(BUCKETS):
+        bucket = opened.bucket(number)
+        tokens = bucket.sentences(np.arange(len(bucket.keys)))
+        pairs += list(zip(key_bytes(bucket.keys), tokens, strict=True))
+        assert all(bucket_of(key) == number for key in key_bytes(bucket.keys))
+    assert len(opened) == len(pairs)
+    return pairs
+
+
+def test_escapes_are_undone_once():
+    assert parser_tokens("&apos;s &amp;apos; &#91; &#93; &quot; &lt;&gt; a&#124;b &amp;amp; &nbsp; & &#64; &AMP;") == [
+        *("'s", "&apos;", "[", "]", '"', "<>", "a|b", "&amp;", "&nbsp;", "&", "&#64;", "&AMP;")
+    ]
+    assert parser_tokens("") == parser_tokens(" ") == []
+    assert parser_tokens(" a  b ") == ["a", "b"]
+    assert parser_tokens("a\u00a0b c\u2028 \x85 d\re") == ["a\u00a0b", "c\u2028", "\x85", "d\re"]
+
+
+@given(tokens=TOKENS)
+def test_what_moses_escapes_comes_back(tokens):
+    assert parser_tokens(" ".join(map(MOSES.escape_xml, tokens))) == tokens
+
+
+def test_key():
+    # printf 'A\ndog\nbarks\n.' | b2sum -l 128
+    assert sentence_key(["A", "dog", "barks", "."]).hex() == "64718a08ccb92154c768d180d72b2dfb"
+    assert sentence_key(["ab"]) != sentence_key(["a", "b"])
+    assert bucket_of(bytes([0b11111100, *range(15)])) == 63
+    assert bucket_of(bytes([0b00000111, *range(15)])) == 1
+
+
+@given(keys=st.lists(st.binary(min_size=16, max_size=16)))
+def test_keys_as_arrays(keys):
+    array = key_array(keys)
+    assert key_bytes(array) == keys  # zero bytes at the end too
+    assert buckets_of(array).tolist() == list(map(bucket_of, keys))
+    assert (array[1:] > array[:-1]).tolist() == [b > a for a, b in zip(keys, keys[1:], strict=False)]
+
+
+@settings(max_examples=40, deadline=None)
+@given(texts=st.lists(st.lists(TOKENS, max_size=12), max_size=3))
+def test_distinct_sentences_by_key(texts, tmp_path_factory):
+    lines = [[" ".join(map(MOSES.escape_xml, tokens)) for tokens in text] for text in texts]
+    pairs = content(collect(tmp_path_factory.mktemp("sentences"), *lines))
+    expected = {tuple(tokens) for text in texts for tokens in text if tokens}
+    assert sorted(tuple(tokens) for _, tokens in pairs) == sorted(expected)
+    assert [key for key, _ in pairs] == sorted(map(sentence_key, expected))
+    assert all(key == sentence_key(tokens) for key, tokens in pairs)
+
+
+def test_order_files_and_cores_do_not_matter(tmp_path):
+    lines = [f"word{number % 3000} of {number % 7} &amp; more" for number in range(40_000)]
+    first = collect(tmp_path, lines).read_bytes()
+    random.Random(1).shuffle(lines)
+    assert collect(tmp_path, lines[:25_000], [], lines[25_000:], cores=2).read_bytes() == first
+    assert {path.name for path in tmp_path.iterdir()} == {"sentences", "tokens.0", "tokens.1", "tokens.2"}
+
+
+def test_empty_corpus_and_one_sentence(tmp_path, caplog):
+    caplog.set_level("INFO")
+    assert content(collect(tmp_path)) == content(collect(tmp_path, ["", ""])) == []
+    assert content(collect(tmp_path, ["One &apos;s ."])) == [(sentence_key(["One", "'s", "."]), ["One", "'s", "."])]
+    assert [record.message for record in caplog.records] == [
+        "collect_sentences: 0 lines, 0 empty, 0 distinct sentences",
+        "collect_sentences: 2 lines, 2 empty, 0 distinct sentences",
+        "collect_sentences: 1 lines, 0 empty, 1 distinct sentences",
+    ]
+
+
+def test_bytes_that_are_no_text(tmp_path):
+    (tmp_path / "tokens").write_bytes(b"a\nb \xff\n")
+    with pytest.raises(DataError, match="tokens, line 2, byte 3: not UTF-8"):
+        collect_sentences(
+            settings=CollectSettings(), cores=1, tokens=[tmp_path / "tokens"], sentences=tmp_path / "sentences"
+        )
+    assert [path.name for path in tmp_path.iterdir()] == ["tokens"]
+
+
+def test_damaged_files(tmp_path):
+    path = collect(tmp_path, [f"word {number}" for number in range(500)])
+    whole = path.read_bytes()
+    for data in (b"", whole[:-200], whole[: len(whole) // 2], whole.replace(b'"format": 1', b'"format": 2')):
+        path.write_bytes(data)
+        with pytest.raises(DamagedFileError, match="not a whole file of sentences.*run collect_sentences again"):
+            Sentences.open(path)
+    with pa.OSFile(str(path), "wb") as stream, pa.ipc.new_file(stream, pa.schema([("a", pa.int8())])):
+        pass
+    with pytest.raises(DamagedFileError, match=r"expected format version 1, found none"):
+        Sentences.open(path)
+    key = content(collect(tmp_path, ["word 7"]))[0][0]
+    assert whole.count(key) == 1
+    path.write_bytes(whole.replace(key, key[::-1]))
+    with pytest.raises(DamagedFileError, match="out of order"):
+        content(path)
