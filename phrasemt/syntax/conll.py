@@ -12,7 +12,7 @@ from phrasemt.errors import DataError
 from phrasemt.lines import read_lines
 
 TYPES = ("NP", "VP", "PP", "ADVP", "ADJP", "SBAR", "PRT", "CONJP", "INTJ", "LST", "UCP")
-_TAGS = frozenset(["O", *(f"{position}-{type_}" for position in "BI" for type_ in TYPES)])
+TAGS = frozenset(["O", *(f"{position}-{type_}" for position in "BI" for type_ in TYPES)])
 
 Span = tuple[int, int, str]  # first token, token after the last, type
 
@@ -35,7 +35,7 @@ def read_conll(path: Path) -> Iterator[tuple[list[str], list[str]]]:
         columns = line.rstrip("\r").split("\t" if "\t" in line else " ")
         if len(columns) != (2 if "\t" in line else 3) or not columns[0]:
             raise _unreadable(path, number, "token TAB tag, or word, part of speech and tag with spaces", line)
-        if columns[-1] not in _TAGS:
+        if columns[-1] not in TAGS:
             raise _unreadable(path, number, f"a tag: O, or B- or I- and one of {' '.join(TYPES)}", columns[-1])
         tokens.append(columns[0])
         tags.append(columns[-1])
@@ -77,6 +77,11 @@ class ChunkScores:
         reference, judged = set(chunk_spans(gold)), set(chunk_spans(predicted))
         for counts, spans in ((self.gold, reference), (self.predicted, judged), (self.correct, reference & judged)):
             counts.update(type_ for *_, type_ in spans)
+
+    def merge(self, other: ChunkScores) -> None:
+        """Add the chunks that another one has counted."""
+        for own, others in ((self.gold, other.gold), (self.predicted, other.predicted), (self.correct, other.correct)):
+            own.update(others)
 
     @property
     def f1(self) -> float:
