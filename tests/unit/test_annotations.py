@@ -100,7 +100,7 @@ def test_damaged_files(tmp_path):
     ):
         assert data != whole
         path.write_bytes(data)
-        with pytest.raises(DamagedFileError, match="not a whole file of annotations .*Next: delete it and run again"):
+        with pytest.raises(DamagedFileError, match=r"not a whole file of annotations .*Next: delete it and run again"):
             Annotations.open([path])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from pathlib import Path
 
@@ -85,7 +86,7 @@ def test_keys_as_arrays(keys):
     array = key_array(keys)
     assert key_bytes(array) == keys  # zero bytes at the end too
     assert buckets_of(array).tolist() == list(map(bucket_of, keys))
-    assert (array[1:] > array[:-1]).tolist() == [b > a for a, b in zip(keys, keys[1:], strict=False)]
+    assert (array[1:] > array[:-1]).tolist() == [b > a for a, b in itertools.pairwise(keys)]
 
 
 @settings(max_examples=40, deadline=None)
@@ -132,7 +133,7 @@ def test_damaged_files(tmp_path):
     whole = path.read_bytes()
     for data in (b"", whole[:-200], whole[: len(whole) // 2], whole.replace(b'"format": 1', b'"format": 2')):
         path.write_bytes(data)
-        with pytest.raises(DamagedFileError, match="not a whole file of sentences.*run collect_sentences again"):
+        with pytest.raises(DamagedFileError, match=r"not a whole file of sentences.*run collect_sentences again"):
             Sentences.open(path)
     with pa.OSFile(str(path), "wb") as stream, pa.ipc.new_file(stream, pa.schema([("a", pa.int8())])):
         pass

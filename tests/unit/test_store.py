@@ -1,0 +1,423 @@
+"""Witness: a dictionary; for files, what is really in the folder."""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from phrasemt.errors import DamagedFileError, DataError, MismatchError
+from phrasemt.syntax.annotations import Annotation
+from phrasemt.syntax.sentences import BUCKETS, Keys, key_array
+from phrasemt.syntax.store import AnnotationStore, Cleaning, Contents, import_annotations
+
+CARD = {"format": 1, "kind": "constituency", "fingerprint": "ab" * 16}
+OTHER = {**CARD, "fingerprint": "cd" * 16}
+Known = dict[bytes, Annotation]
+
+
+def numbered(*numbers: int) -> Known:
+    """Sentences by number: a tree or, for every tenth, a failure."""
+    return {
+        random.Random(number).randbytes(16): Annotation(None, "too long")
+        if number % 10 == 9
+        else Annotation(f"(S (X {number}))", None)
+        for number in numbers
+    }
+
+
+def add(store: AnnotationStore, known: Known) -> None:
+    store.add(key_array(list(known)), list(known.values()))
+
+
+def found(store: AnnotationStore, known: Known) -> Known:
+    """What the store has of these sentences."""
+    result: Known = {}
+    for bucket in range(BUCKETS):
+        keys = sorted(key for key in known if key[0] >> 2 == bucket)
+        annotations = store.find(bucket, key_array(keys))
+        missing = store.missing(bucket, key_array(keys)).tolist()
+        assert missing == [number for number, annotation in enumerate(annotations) if annotation is None]
+        result.update(
+            {key: annotation for key, annotation in zip(keys, annotations, strict=True) if annotation is not None}
+        )
+    return result
+
+
+def files(store: AnnotationStore) -> list[Path]:
+    return sorted(store.folder.glob("*/*.arrow"))
+
+
+def unusual(store: AnnotationStore) -> list[str]:
+    """Files that are neither whole nor the card."""
+    return [path.name for path in store.folder.rglob("*") if path.is_file() and path.suffix not in (".arrow", ".json")]
+
+
+# ----------------------------------------------------------------------------------------------------- look up and add
+
+
+@settings(max_examples=30, deadline=None)
+@given(added=st.lists(st.sets(st.integers(0, 60), max_size=20), max_size=4), cleaned=st.booleans())
+def test_what_was_added_is_found(added, cleaned, tmp_path_factory):
+    store = AnnotationStore(tmp_path_factory.mktemp("cache"), CARD)
+    for numbers in added:
+        add(store, numbered(*numbers))
+    if cleaned:
+        store.clean()
+    everything = numbered(*range(60))
+    assert found(store, everything) == numbered(*set().union(*added) - {60})
+    assert found(AnnotationStore(store.folder.parents[1], CARD), everything) == found(store, everything)
+    contents = store.contents()
+    kept = numbered(*set().union(*added))
+    failures = sum(annotation.failure is not None for annotation in kept.values())
+    assert (contents.sentences, contents.failures) == (len(kept), failures)
+    assert contents.bytes == sum(path.stat().st_size for path in files(store))
+    assert not unusual(store)
+
+
+def test_keys_that_end_or_begin_with_zero_bytes(tmp_path):
+    store = AnnotationStore(tmp_path, CARD)
+    keys = [bytes(16), bytes(15) + b"\1", b"\1" + bytes(15), b"\1\2" + bytes(14), b"\xff" * 15 + b"\0"]
+    known = {key: Annotation(key.hex(), None) for key in keys}
+    add(store, known)
+    assert found(store, known) == known
+    assert found(store, {b"\1\2\0\1" + bytes(12): Annotation("", None)}) == {}
+
+
+def test_other_annotators_share_nothing(tmp_path):
+    add(AnnotationStore(tmp_path, CARD), numbered(1, 2))
+    other = AnnotationStore(tmp_path, OTHER)
+    assert found(other, numbered(1, 2)) == {}
+    assert [store.card for store in AnnotationStore.all(tmp_path)] == [CARD, OTHER]
+    assert AnnotationStore.all(tmp_path / "elsewhere") == []
+
+
+def test_the_first_file_by_name_is_believed(tmp_path):
+    store = AnnotationStore(tmp_path, CARD)
+    key = bytes(16)
+    for text in ("one", "two", "three", "four"):
+        add(store, {key: Annotation(text, None)})
+    (believed,) = found(store, {key: Annotation("", None)}).values()
+    assert len(files(store)) == 4
+    texts = {}
+    for path in files(store):
+        alone = AnnotationStore(tmp_path / path.stem, CARD)
+        alone.take_over(0, path.name, path.read_bytes())
+        texts[path.name] = alone.find(0, key_array([key]))[0]
+    assert believed == texts[min(texts)]
+    store.clean()
+    assert len(files(store)) == 1
+    assert found(store, {key: Annotation("", None)}) == {key: believed}
+
+
+def test_the_same_again_writes_nothing_new(tmp_path):
+    store = AnnotationStore(tmp_path, CARD)
+    add(store, numbered(1, 2, 3))
+    before = [(path, path.stat().st_ino) for path in files(store)]
+    add(store, dict(reversed(numbered(1, 2, 3).items())))
+    assert [(path, path.stat().st_ino) for path in files(store)] == before
+    keys = list(numbered(1, 1, 2))
+    store.add(key_array([*keys, *keys]), [Annotation("a", None), Annotation("b", None)] * 2)  # the same keys twice
+    assert store.contents().sentences == 3
+
+
+# -------------------------------------------------------------------------------------------------------- many writers
+
+
+def write_many(cache: Path, writer: int, additions: int) -> None:
+    """Sentences of one's own and sentences that the other writer adds too, in small files."""
+    store = AnnotationStore(cache, CARD)
+    for number in range(additions):
+        add(store, numbered(number % 250, 1000 * (writer + 1) + number))
+
+
+def test_two_writers_add_a_thousand_times(tmp_path):
+    fork = multiprocessing.get_context("fork")
+    writers = [fork.Process(target=write_many, args=(tmp_path, writer, 1000)) for writer in range(2)]
+    for process in writers:
+        process.start()
+    store = AnnotationStore(tmp_path, CARD)
+    while any(process.is_alive() for process in writers):  # a reader and a tidier beside them
+        store.clean()
+    for process in writers:
+        process.join()
+        assert process.exitcode == 0
+    everything = numbered(*range(250), *range(1000, 3000))
+    assert found(store, everything) == everything
+    assert (store.contents().sentences, store.set_aside) == (2250, [])
+    store.clean()
+    assert len(files(store)) == len({key[0] >> 2 for key in everything})
+    assert (found(store, everything), unusual(store)) == (everything, [])
+
+
+def test_a_killed_writer(tmp_path):
+    code = (
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import test_store; from pathlib import Path\n"
+    )
+    code += f"test_store.write_many(Path({str(tmp_path)!r}), 0, 10**9)"
+    writer = subprocess.Popen([sys.executable, "-c", code])
+    store = AnnotationStore(tmp_path, CARD)
+    try:
+        while len(files(store)) < 60:
+            time.sleep(0.01)
+    finally:
+        os.kill(writer.pid, signal.SIGKILL)
+        writer.wait()
+    kept = found(store, everything := numbered(*range(250), *range(1000, 1300)))
+    assert len(kept) >= 60
+    assert kept.items() <= everything.items()
+    write_many(tmp_path, 0, 300)
+    assert found(store, everything) == everything
+    assert store.set_aside == []
+    store.clean()  # what the dead writer was writing is young: nobody can know that it is dead
+    for path in store.folder.rglob(".*.part"):
+        os.utime(path, (time.time() - 90_000,) * 2)
+    store.clean()
+    assert unusual(store) == []
+
+
+class FullDisk(io.FileIO):
+    """A file on a disk that is full after some bytes."""
+
+    def write(self, data: Any) -> int:
+        super().write(bytes(data)[:100])
+        raise OSError(errno.ENOSPC, "No space left on device", str(self.name))
+
+
+def test_a_full_disk(tmp_path, monkeypatch):
+    store = AnnotationStore(tmp_path, CARD)
+    add(store, numbered(1))
+    original = Path.open
+    with monkeypatch.context() as full:
+        full.setattr(
+            Path,
+            "open",
+            lambda path, mode="r", *rest: FullDisk(path, "w") if "w" in mode else original(path, mode, *rest),
+        )
+        with pytest.raises(OSError, match="No space left"):
+            add(store, numbered(2, 3, 4))
+        with pytest.raises(OSError, match="No space left"):
+            store.export(tmp_path / "export.tar")
+    assert found(store, numbered(1, 2, 3, 4)) == numbered(1)
+    assert (len(files(store)), unusual(store)) == (1, [])
+    assert [path.name for path in tmp_path.iterdir()] == ["annotations"]
+
+
+def test_a_file_merged_away_while_it_is_looked_for(tmp_path, monkeypatch):
+    store = AnnotationStore(tmp_path, CARD)
+    known = {bytes([0, number, *bytes(14)]): Annotation(str(number), None) for number in range(5)}
+    for key, annotation in known.items():
+        add(store, {key: annotation})
+    original = Path.read_bytes
+
+    def read_later(path: Path) -> bytes:
+        if len(files(store)) > 1:
+            monkeypatch.undo()
+            AnnotationStore(tmp_path, CARD).clean()
+        return original(path)
+
+    monkeypatch.setattr(Path, "read_bytes", read_later)
+    assert found(store, known) == known
+    assert (len(files(store)), store.set_aside) == (1, [])
+
+
+# ------------------------------------------------------------------------------------------------------------- damages
+
+
+def flip(data: bytes) -> bytes:
+    middle = len(data) // 2
+    return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+
+
+@pytest.mark.parametrize(
+    "damage", [flip, lambda data: data[:-1], lambda data: data[:300], lambda data: b"", lambda data: data + b"\0"]
+)
+def test_damaged_files_are_set_aside(tmp_path, caplog, damage: Callable[[bytes], bytes]):
+    store = AnnotationStore(tmp_path, CARD)
+    known = numbered(*range(200))
+    add(store, known)
+    victim = files(store)[7]
+    lost = {key for key in known if key[0] >> 2 == int(victim.parent.name)}
+    victim.write_bytes(damage(victim.read_bytes()))
+    assert found(store, known).keys() == known.keys() - lost
+    assert store.set_aside == [victim]
+    assert [record.message for record in caplog.records] == [
+        f"warning: {victim} is damaged (its content is not what its name says). It is set aside as "
+        f"{victim.name}.damaged; its sentences count as missing"
+    ]
+    assert unusual(store) == [f"{victim.name}.damaged"]
+    add(store, known)
+    assert found(store, known) == known
+    assert victim in files(store)
+    assert store.clean() == Cleaning(merged=0, removed=1)
+    assert unusual(store) == []
+
+
+def test_files_in_the_wrong_place_are_set_aside(tmp_path):
+    store, other = AnnotationStore(tmp_path, CARD), AnnotationStore(tmp_path, OTHER)
+    add(other, numbered(1))
+    (path,) = files(other)
+    for bucket in (int(path.parent.name), (int(path.parent.name) + 1) % BUCKETS):
+        place = (store if path.parent.name == f"{bucket:02}" else other).folder / f"{bucket:02}" / path.name
+        place.parent.mkdir(exist_ok=True)
+        place.write_bytes(path.read_bytes())
+    assert (found(store, numbered(1)), other.contents().sentences) == ({}, 1)
+    assert len(store.set_aside) == len(other.set_aside) == 1
+
+
+def test_another_format_version_is_refused(tmp_path):
+    store = AnnotationStore(tmp_path, CARD)
+    path = store.folder / "card.json"
+    path.write_text(json.dumps({"format": 2, "something": "else"}))
+    for opened in (lambda: AnnotationStore(tmp_path, CARD), lambda: AnnotationStore.all(tmp_path)):
+        with pytest.raises(MismatchError) as error:
+            opened()
+        assert str(error.value) == (
+            f"{path}: a store of another format version (expected 1, found 2). Next: use another folder "
+            "(`cache` in the study), or the version of phrasemt that wrote this one"
+        )
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"format": 1, "annotator": {"finger', json.dumps({"format": 1, "annotator": OTHER}), "\xff"]
+)
+def test_a_damaged_card_is_named(tmp_path, text):
+    store = AnnotationStore(tmp_path, CARD)
+    add(store, numbered(1))
+    (store.folder / "card.json").write_text(text, encoding="latin-1")
+    with pytest.raises(DamagedFileError, match=r"card.json: not the card .* Next: delete it"):
+        AnnotationStore(tmp_path, CARD)
+    (store.folder / "card.json").unlink()
+    assert found(AnnotationStore(tmp_path, CARD), numbered(1)) == numbered(1)
+
+
+# ---------------------------------------------------------------------------------------------------------------- care
+
+
+def test_young_unfinished_files_stay(tmp_path):
+    store = AnnotationStore(tmp_path, CARD)
+    add(store, numbered(1))
+    young, old = (files(store)[0].with_name(f".{name}.part") for name in ("young", "old"))
+    for path in (young, old):
+        path.write_bytes(b"half")
+    os.utime(old, (time.time() - 90_000,) * 2)
+    assert store.clean() == Cleaning(merged=0, removed=1)
+    assert unusual(store) == [".young.part"]
+    store.remove()
+    assert [path.name for path in store.folder.rglob("*") if path.is_file()] == [".young.part"]
+    assert AnnotationStore.all(tmp_path) == []
+    add(store, numbered(2))  # a writer that has not noticed
+    assert found(AnnotationStore.all(tmp_path)[0], numbered(1, 2)) == numbered(2)
+    young.unlink()
+    store.remove()
+    assert not store.folder.exists()
+
+
+def test_clean_merges_the_files_of_a_bucket(tmp_path):
+    store = AnnotationStore(tmp_path, CARD)
+    for number in range(50):
+        add(store, numbered(number, number + 1))
+    before = store.contents()
+    assert store.clean().merged > 0
+    after = store.contents()
+    assert after.files == len({path.parent for path in files(store)})
+    assert (after.sentences, after.failures) == (before.sentences, before.failures) == (51, 5)
+    assert store.clean() == Cleaning(merged=0, removed=0)
+
+
+# ------------------------------------------------------------------------------------------------------ other machines
+
+
+def imported(cache: Path, source: Path) -> list[tuple[str, int, int]]:
+    return [(store.fingerprint, new, files) for store, new, files in import_annotations(cache, source)]
+
+
+def test_export_and_import(tmp_path):
+    here, there = tmp_path / "here", tmp_path / "there"
+    store = AnnotationStore(here, CARD)
+    add(store, known := numbered(*range(100)))
+    add(AnnotationStore(here, OTHER), numbered(1))
+    count = len(files(store))
+    assert store.export(tmp_path / "export.tar") == count
+    add(AnnotationStore(there, CARD), numbered(7, 1000))
+    assert imported(there, tmp_path / "export.tar") == [(CARD["fingerprint"], count, count)]
+    assert found(AnnotationStore(there, CARD), known | numbered(1000)) == known | numbered(1000)
+    assert imported(there, tmp_path / "export.tar") == [(CARD["fingerprint"], 0, count)]
+    assert imported(there, here) == [(CARD["fingerprint"], 0, count), (OTHER["fingerprint"], 1, 1)]
+    assert found(AnnotationStore(there, OTHER), known) == numbered(1)
+    assert imported(here, here) == [(CARD["fingerprint"], 0, count), (OTHER["fingerprint"], 0, 1)]
+    store.export(tmp_path / "again.tar")
+    assert (tmp_path / "again.tar").read_bytes() == (tmp_path / "export.tar").read_bytes()
+
+
+def test_export_of_nothing(tmp_path):
+    AnnotationStore(tmp_path / "here", CARD).export(tmp_path / "export.tar")
+    assert imported(tmp_path / "there", tmp_path / "export.tar") == [(CARD["fingerprint"], 0, 0)]
+    assert AnnotationStore(tmp_path / "there", CARD).contents() == Contents(0, 0, 0, 0)
+
+
+def test_damaged_exports(tmp_path):
+    store = AnnotationStore(tmp_path / "here", CARD)
+    add(store, known := numbered(*range(20)))
+    path = tmp_path / "export.tar"
+    store.export(path)
+    whole = path.read_bytes()
+    end = whole.index(f"{CARD['fingerprint']}/complete.json".encode())
+    foreign = io.BytesIO()
+    with tarfile.open(fileobj=foreign, mode="w") as archive:
+        archive.addfile(tarfile.TarInfo("../../outside"), io.BytesIO())
+    for data, reason in (
+        (b"", "file"),
+        (b"text\n" * 1000, "file"),
+        (whole[: len(whole) // 2], "unexpected end of data"),
+        (whole[:end], "files and no end"),
+        (whole.replace(b"(S (X 3))", b"(S (X 4))"), "its content is not what its name says"),
+        (foreign.getvalue(), "an entry '../../outside'"),
+    ):
+        path.write_bytes(data)
+        with pytest.raises(
+            DamagedFileError, match=r"not a whole file of `phrasemt store export`.*export it again"
+        ) as e:
+            imported(tmp_path / "there", path)
+        assert reason in str(e.value)
+    there = AnnotationStore(tmp_path / "there", CARD)
+    assert found(there, known) == known  # from the one that lacked the end, and nothing wrong from the others
+    assert there.set_aside == []
+
+
+def test_nothing_to_import(tmp_path):
+    with pytest.raises(DataError, match="nowhere: no such file or folder"):
+        imported(tmp_path, tmp_path / "nowhere")
+    with pytest.raises(DataError, match="no store of annotations"):
+        imported(tmp_path, tmp_path)
+
+
+def test_a_look_up_reads_one_file_at_a_time(tmp_path, monkeypatch):
+    store = AnnotationStore(tmp_path, CARD)
+    keys: Keys = key_array([bytes([0, number, *bytes(14)]) for number in range(30)])
+    for number in range(30):
+        store.add(keys[number : number + 1], [Annotation("a", None)])
+    iterator = store._files(0)
+    first = next(iterator)
+    assert np.isin(first.batch.keys, keys).all()
+    for path in files(store):
+        if path.name != first.name:
+            path.write_bytes(b"changed after the first was given")
+    assert list(iterator) == []
+    assert len(store.set_aside) == 29
