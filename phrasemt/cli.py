@@ -1,4 +1,4 @@
-"""The command line: one subcommand per stage, and the verbs for people (`trace`, `show`, `corpora`, `schema`).
+"""The command line: one subcommand per stage, and the verbs for people (phrasemt/verbs).
 
 Nothing heavy is imported before a subcommand is chosen, so `phrasemt --help` answers at once.
 """

@@ -144,12 +144,13 @@ class AnnotatorTraining(Settings):
     """What a parser or chunker is trained on. Sizes and budgets are those of a small model; see docs/syntax.md."""
 
     train: list[AnnotatedText] = Field(min_length=1, description="sentences to learn from")
-    dev: list[AnnotatedText] = Field(min_length=1, description="sentences that choose the best epoch")
+    dev: list[AnnotatedText] = Field(
+        [], description="sentences that choose the best epoch; empty: every twelfth one of train, held out"
+    )
     test: list[AnnotatedText] = Field(min_length=1, description="sentences whose F1 is reported with the model")
     sentences: int | None = Field(None, gt=0, description="learn from the first so many sentences only; null: all")
-    vectors: int = Field(
-        100, ge=0, description="width of word vectors learned from train and the data sets' text; 0: none"
-    )
+    vectors: int = Field(100, ge=0, description="width of the word vectors, learned from train and text; 0: none")
+    text: list[AnnotatedText] = Field([], description="more text, without annotation, for the word vectors")
     hidden: int = Field(128, gt=0, description="width of the LSTM states")
     seed: Seed = Field(1234, description="seed of the initial weights")
 
@@ -184,10 +185,27 @@ class ChunkerFiles(Settings):
     vectors: Path = Field(description="word vectors that it was trained with (.pt)")
 
 
-class Parser(Settings):
-    """A constituency parser. Exactly one of train, files, published."""
+class Annotator(Settings):
+    """What parsers and chunkers have in common."""
 
     language: Language = Field(description="ISO 639 code, e.g. en")
+
+    @property
+    def texts(self) -> list[tuple[str, AnnotatedText]]:
+        """The texts it is trained on, each with its place in the study."""
+        training: AnnotatorTraining | None = getattr(self, "train", None)
+        if training is None:
+            return []
+        return [
+            (f"train.{part}.{number}", text)
+            for part in ("train", "dev", "test", "text")
+            for number, text in enumerate(getattr(training, part))
+        ]
+
+
+class Parser(Annotator):
+    """A constituency parser. Exactly one of train, files, published."""
+
     train: ParserTraining | None = Field(None, description="trained by the workflow")
     files: ParserFiles | None = Field(None, description="model files of the user")
     published: Name | None = Field(None, description="one of Stanza's published packages, e.g. ptb3-revised_charlm")
@@ -199,10 +217,9 @@ class Parser(Settings):
         return self
 
 
-class Chunker(Settings):
+class Chunker(Annotator):
     """A chunk tagger. Exactly one of train, files."""
 
-    language: Language = Field(description="ISO 639 code, e.g. en")
     train: ChunkerTraining | None = Field(None, description="trained by the workflow")
     files: ChunkerFiles | None = Field(None, description="model files of the user")
 
@@ -464,12 +481,11 @@ class Study(Settings):
             problems.append(f"a parser and a chunker are both called {sorted(both)[0]!r}; names must differ")
         for dataset_name, dataset in self.datasets.items():
             problems += [f"datasets.{dataset_name}.{problem}" for problem in self._syntax_problems(dataset)]
-        for kind, annotators in (("parsers", self.parsers), ("chunkers", self.chunkers)):
-            for name, annotator in annotators.items():
-                texts = [*annotator.train.train, *annotator.train.dev, *annotator.train.test] if annotator.train else []
-                for generated in dict.fromkeys(text.generated for text in texts if text.generated):
-                    if generated not in self.datasets or self.datasets[generated].generator is None:
-                        problems.append(f"{kind}.{name}.train names {generated!r}, no data set with a generator")
+        for name, annotator in self.annotators.items():
+            where = f"parsers.{name}" if name in self.parsers else f"chunkers.{name}"
+            for generated in {text.generated: None for _, text in annotator.texts if text.generated}:
+                if generated not in self.datasets or self.datasets[generated].generator is None:
+                    problems.append(f"{where}.train names {generated!r}, which is no data set with a generator")
         for name, system in self.systems.items():
             for dataset_name, dataset in self.datasets.items():
                 phrases = system.model.source_phrases
@@ -488,6 +504,11 @@ class Study(Settings):
         return self
 
     @property
+    def annotators(self) -> dict[str, Parser | Chunker]:
+        """Parsers and chunkers by name."""
+        return {**self.parsers, **self.chunkers}
+
+    @property
     def segmentations(self) -> dict[str, PhraseSegmentation]:
         """All ways in which systems of the study cut phrases, by name."""
         found = [system.model.source_phrases for system in self.systems.values()]
@@ -496,10 +517,12 @@ class Study(Settings):
     def _syntax_problems(self, dataset: Dataset) -> list[str]:
         chunks = dataset.target_chunks or TargetChunks(origin="gold")
         problems = []
+        parsers: dict[str, Parser | Chunker] = {**self.parsers}
+        chunkers: dict[str, Parser | Chunker] = {**self.chunkers}
         for key, name, known, language in (
-            ("source_parser", dataset.source_parser, self.parsers, dataset.source_language),
-            ("target_chunks.parser", chunks.parser, self.parsers, dataset.target_language),
-            ("target_chunks.chunker", chunks.chunker, self.chunkers, dataset.target_language),
+            ("source_parser", dataset.source_parser, parsers, dataset.source_language),
+            ("target_chunks.parser", chunks.parser, parsers, dataset.target_language),
+            ("target_chunks.chunker", chunks.chunker, chunkers, dataset.target_language),
         ):
             if name is None:
                 continue
@@ -601,6 +624,7 @@ class StanzaFileSettings(Settings):
 class VectorsSettings(Settings):
     """train_vectors; width 0: no vectors, only the empty file that Stanza wants."""
 
+    language: str
     width: int
     seed: int
 
@@ -654,6 +678,10 @@ class PhrasesSettings(Settings):
     """extract_phrases."""
 
     segmentation: PhraseSegmentation
+
+
+class MeasureSettings(Settings):
+    """measure_phrases has nothing to choose."""
 
 
 class ChunksSettings(Settings):

@@ -14,19 +14,21 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from phrasemt.config import Dataset, ParallelText, RegistryText, Settings, Study
+from phrasemt.config import AnnotatedText, Dataset, ParallelText, Parser, RegistryText, Settings, Study
 from phrasemt.corpus.fetch import MIRROR
 from phrasemt.corpus.registry import files_of
 from phrasemt.errors import DataError, PhrasemtError, StudyError
 from phrasemt.provenance import code_digest
 from phrasemt.stages import STAGES, stage_settings
 from phrasemt.study import load_study
+from phrasemt.syntax.published import files_of_package
 
 # Snakemake's wildcards of a job: an object with items(), which the rules pass to the functions made here.
 Wildcards = Any
 Side = Literal["source", "target"]
 
 DEFAULT_STUDY = Path("config.yaml")
+CACHE = "PHRASEMT_CACHE"
 
 
 def open_study(workflow: Any) -> Flow:
@@ -43,6 +45,7 @@ def open_study(workflow: Any) -> Flow:
         sys.exit(error.exit_code)
     if study.mirror is not None:
         os.environ.setdefault(MIRROR, str(study.mirror))
+    os.environ.setdefault(CACHE, str(study.cache))
     # Jobs are `python -m phrasemt ...`: the Python that runs Snakemake, unless a conda environment goes first.
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     return Flow(study)
@@ -51,7 +54,7 @@ def open_study(workflow: Any) -> Flow:
 def read_study(path: Path) -> Study:
     """A study whose texts exist: in the registry, or as files. Raises StudyError with all mistakes."""
     study = load_study(path)
-    if problems := list(dict.fromkeys(_problems(study))):
+    if problems := list(dict.fromkeys([*_problems(study), *_annotator_problems(study)])):
         raise StudyError(path, problems)
     return study
 
@@ -89,22 +92,35 @@ class Flow:
         self.generated = [name for name, dataset in study.datasets.items() if dataset.generator]
         self.partitioned = [name for name, dataset in study.datasets.items() if dataset.partition]
         self.challengers = [name for name in study.systems if name != study.baseline]
+        self.chunked = [name for name, dataset in study.datasets.items() if dataset.target_chunks]
+        self.trained_parsers = [name for name, parser in study.parsers.items() if parser.train]
+        self.trained_chunkers = [name for name, chunker in study.chunkers.items() if chunker.train]
+        self.trained_annotators = [*self.trained_parsers, *self.trained_chunkers]
+        self.ready_annotators = [name for name in study.annotators if name not in self.trained_annotators]
 
     @property
     def wildcards(self) -> dict[str, str]:
         """The names a wildcard can stand for: nothing but what the study names."""
         datasets = self.study.datasets.values()
-        texts = [text for dataset in datasets for _, text in _texts(dataset) if isinstance(text, RegistryText)]
+        annotators = self.study.annotators.values()
+        texts: list[RegistryText | AnnotatedText] = [
+            *(text for dataset in datasets for _, text in _texts(dataset) if isinstance(text, RegistryText)),
+            *(text for annotator in annotators for _, text in annotator.texts if text.corpus),
+        ]
+        languages = [language for dataset in datasets for language in dataset.languages]
         return {
             "dataset": self.only(self.study.datasets),
             "source": self.only(dataset.source_language for dataset in datasets),
             "target": self.only(dataset.target_language for dataset in datasets),
-            "language": self.only(language for dataset in datasets for language in dataset.languages),
+            "language": self.only([*languages, *(annotator.language for annotator in annotators)]),
             "split": self.only(split for dataset in datasets for split in _splits(dataset)),
             "system": self.only(self.study.systems),
             "seed": self.only(str(seed) for seed in self.seeds),
-            "corpus": self.only(text.corpus for text in texts),
-            "part": self.only(text.part for text in texts),
+            "corpus": self.only(str(text.corpus) for text in texts),
+            "part": self.only(str(text.part) for text in texts),
+            "annotator": self.only(self.study.annotators),
+            "segmenter": self.only(self.study.segmentations),
+            "job": r"\d+",
             "file": "[^/]+",
         }
 
@@ -177,6 +193,107 @@ class Flow:
         files = files_of(wildcards.corpus, wildcards.part, wildcards.language)
         return [f"resources/{wildcards.corpus}/original/{file}" for file in files]
 
+    # ------------------------------------------------------------------------------------ inputs: parsers and chunkers
+
+    def model_files(self, role: str) -> Callable[[Wildcards], list[str]]:
+        """The file of a role (constituency, tagger, ...) of an annotator that is not trained here; none or one."""
+
+        def model_files(wildcards: Wildcards) -> list[str]:
+            annotator = self.study.annotators[wildcards.annotator]
+            if annotator.files is not None:
+                file = getattr(annotator.files, role, None)
+                return [str(file)] if file else []
+            assert isinstance(annotator, Parser)
+            assert annotator.published is not None
+            files = files_of_package(annotator.language, annotator.published)
+            return [f"resources/stanza/{annotator.language}/{files[role]}"] if role in files else []
+
+        return model_files
+
+    def training_texts(
+        self, part: str, *, kind: Literal["trees", "chunks"] | None = None
+    ) -> Callable[[Wildcards], list[str]]:
+        """The texts of one part that an annotator is trained on; with a kind, none for annotators of another kind."""
+
+        def training_texts(wildcards: Wildcards) -> list[str]:
+            name = wildcards.annotator
+            annotator = self.study.annotators[name]
+            annotation: Literal["trees", "chunks"] = "trees" if name in self.study.parsers else "chunks"
+            if annotator.train is None or kind not in (None, annotation):
+                return []
+            texts: list[AnnotatedText] = getattr(annotator.train, part)
+            wanted = None if part == "text" else annotation
+            return [self._annotated_path(text, annotator.language, wanted) for text in texts]
+
+        return training_texts
+
+    def _annotated_path(self, text: AnnotatedText, language: str, kind: Literal["trees", "chunks"] | None) -> str:
+        if text.corpus is not None:
+            return f"resources/{text.corpus}/{text.part}.{language}"
+        if text.generated is not None:
+            ending = {"trees": "trees", "chunks": f"chunks.{language}", None: language}[kind]
+            return f"{dataset_folder(self.study, text.generated)}/raw/{text.split}.{ending}"
+        return str(text.file)
+
+    # ------------------------------------------------------------------------------------------ inputs: what they make
+
+    def tokens_of_all_splits(self, wildcards: Wildcards) -> list[str]:
+        folder = dataset_folder(self.study, wildcards.dataset)
+        splits = _splits(self.study.datasets[wildcards.dataset])
+        return [f"{folder}/tokens/{split}.{wildcards.language}" for split in splits]
+
+    def sentences(self, wildcards: Wildcards) -> str:
+        """The sentences of a data set in the language of an annotator."""
+        folder = dataset_folder(self.study, wildcards.dataset)
+        return f"{folder}/sentences/{self.study.annotators[wildcards.annotator].language}.arrow"
+
+    def source_parses(self, wildcards: Wildcards) -> list[str]:
+        """All parses of the source side, if the data set has a parser for it."""
+        return self._annotations("parses", wildcards.dataset, self.study.datasets[wildcards.dataset].source_parser)
+
+    def parses_for_phrases(self, wildcards: Wildcards) -> list[str]:
+        """The parses of the source side if this way of cutting phrases reads them."""
+        segmentation = self.study.segmentations[wildcards.segmenter]
+        return self.source_parses(wildcards) if segmentation.needs_parses else []
+
+    def given_phrases(self, wildcards: Wildcards) -> list[str]:
+        """The phrases of the user."""
+        folder = self.study.segmentations[wildcards.segmenter].given
+        return [str(folder / wildcards.dataset / f"{wildcards.split}.txt")] if folder else []
+
+    def gold_chunks(self, wildcards: Wildcards) -> list[str]:
+        dataset = self.study.datasets[wildcards.dataset]
+        folder = dataset_folder(self.study, wildcards.dataset)
+        return [f"{folder}/raw/{wildcards.split}.chunks.{dataset.target_language}"] if dataset.generator else []
+
+    def target_tags(self, wildcards: Wildcards) -> list[str]:
+        """The chunk tags of the target side by a tagger, if the data set names one."""
+        chunks = self.study.datasets[wildcards.dataset].target_chunks
+        return self._annotations("tags", wildcards.dataset, chunks.chunker if chunks else None)
+
+    def target_parses(self, wildcards: Wildcards) -> list[str]:
+        """The parses of the target side, if the data set names a parser for its chunks."""
+        chunks = self.study.datasets[wildcards.dataset].target_chunks
+        return self._annotations("parses", wildcards.dataset, chunks.parser if chunks else None)
+
+    def _annotations(self, kind: Literal["parses", "tags"], dataset: str, annotator: str | None) -> list[str]:
+        if annotator is None:
+            return []
+        folder = dataset_folder(self.study, dataset)
+        return [f"{folder}/{kind}/{annotator}/{job}.arrow" for job in range(self.study.datasets[dataset].parse_jobs)]
+
+    def phrases(self, split: str | None = None) -> Callable[[Wildcards], list[str]]:
+        """The phrase columns of a split that a system reads: none for systems without phrases and for n-grams."""
+
+        def phrases(wildcards: Wildcards) -> list[str]:
+            segmentation = self.study.systems[wildcards.system].model.source_phrases
+            if segmentation is None or segmentation.mode == "ngram":
+                return []
+            folder = dataset_folder(self.study, wildcards.dataset)
+            return [f"{folder}/phrases/{segmentation.name}/{split or wildcards.split}.arrow"]
+
+        return phrases
+
     @staticmethod
     def only(names: Iterable[str]) -> str:
         """A pattern for a wildcard that is one of these names; none fits when there are no names."""
@@ -203,6 +320,36 @@ def _problems(study: Study) -> Iterator[str]:
                         yield f"datasets.{name}.{where}.{side}: no such file: {getattr(text, side)}"
                 except DataError as error:
                     yield f"datasets.{name}.{where}: {error}"
+
+
+def _annotator_problems(study: Study) -> Iterator[str]:
+    """Texts and model files that a study's parsers and chunkers need and that nobody has."""
+    for name, annotator in study.annotators.items():
+        where = f"parsers.{name}" if name in study.parsers else f"chunkers.{name}"
+        for place, text in annotator.texts:
+            try:
+                if text.corpus is not None and text.part is not None:
+                    files_of(text.corpus, text.part, annotator.language)
+                elif text.file is not None and not text.file.is_file():
+                    yield f"{where}.{place}.file: no such file: {text.file}"
+            except DataError as error:
+                yield f"{where}.{place}: {error}"
+        for role, file in annotator.files or ():
+            if file is not None and not file.is_file():
+                yield f"{where}.files.{role}: no such file: {file}"
+        if isinstance(annotator, Parser) and annotator.published is not None:
+            try:
+                files_of_package(annotator.language, annotator.published)
+            except DataError as error:
+                yield f"{where}.published: {error}"
+    for name, system in study.systems.items():
+        segmentation = system.model.source_phrases
+        if segmentation is None or segmentation.given is None:
+            continue
+        for dataset_name, dataset in study.datasets.items():
+            for split in _splits(dataset):
+                if not (file := segmentation.given / dataset_name / f"{split}.txt").is_file():
+                    yield f"systems.{name}.model.phrase.given: no such file: {file}"
 
 
 def _texts(dataset: Dataset) -> Iterator[tuple[str, ParallelText]]:

@@ -44,11 +44,6 @@ def digest_file(path: Path | str) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def digest_settings(settings: Settings) -> str:
-    """Digest of settings, equal for equal settings whatever the order of keys."""
-    return digest_bytes(settings.canonical_json().encode())
-
-
 # ---------------------------------------------------------------------------------------------------------------- code
 
 

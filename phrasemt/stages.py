@@ -124,9 +124,9 @@ STAGES: dict[str, Stage] = {
     "train_vectors": Stage(
         module="phrasemt.syntax.vectors",
         settings=config.VectorsSettings,
-        inputs=("tokens*", "trees*", "chunks*"),
+        inputs=("texts*", "trees*", "chunks*"),
         outputs=("vectors",),
-        libraries=("gensim", "stanza", "torch"),
+        libraries=("gensim", "sacremoses", "stanza", "torch"),
         help="word vectors for parsers and chunkers",
     ),
     "train_tagger": Stage(
@@ -183,9 +183,16 @@ STAGES: dict[str, Stage] = {
         module="phrasemt.syntax.phrases",
         settings=config.PhrasesSettings,
         inputs=("rows", "tokens", "subwords", "parses*", "given*"),
-        outputs=("phrases", "statistics"),
+        outputs=("phrases",),
         libraries=("pyarrow", "numpy"),
         help="cut each source sentence into phrases",
+    ),
+    "measure_phrases": Stage(
+        module="phrasemt.syntax.phrase_statistics",
+        settings=config.MeasureSettings,
+        inputs=("phrases", "tokens", "subwords", "parses*"),
+        outputs=("statistics",),
+        help="lengths of phrases, how many are constituents, fallbacks",
     ),
     "extract_chunks": Stage(
         module="phrasemt.syntax.chunks",
@@ -206,7 +213,15 @@ STAGES: dict[str, Stage] = {
     "train_model": Stage(
         module="phrasemt.train.loop",
         settings=config.TrainSettings,
-        inputs=("train", "dev", "dev_reference", "source_vocabulary", "target_vocabulary"),
+        inputs=(
+            "train",
+            "dev",
+            "dev_reference",
+            "source_vocabulary",
+            "target_vocabulary",
+            "train_phrases*",
+            "dev_phrases*",
+        ),
         outputs=("record",),
         folders=("state",),
         libraries=("torch", "numpy"),
@@ -224,7 +239,7 @@ STAGES: dict[str, Stage] = {
     "translate": Stage(
         module="phrasemt.search.translate",
         settings=config.TranslateSettings,
-        inputs=("weights", "examples", "source_vocabulary", "target_vocabulary"),
+        inputs=("weights", "examples", "source_vocabulary", "target_vocabulary", "phrases*"),
         outputs=("translations", "tokens", "text"),
         libraries=("torch", "sacremoses"),
         runs_a_model=True,
@@ -257,6 +272,7 @@ STAGES: dict[str, Stage] = {
             "target_counts",
             "source_vocabulary",
             "target_vocabulary",
+            "phrases*",
         ),
         outputs=("accuracy",),
         libraries=("torch", "sacremoses", "subword-nmt"),
@@ -313,9 +329,10 @@ def _clean(study: Study, w: Wildcards) -> Settings:
 
 
 def _vectors(study: Study, w: Wildcards) -> Settings:
-    training = {**study.parsers, **study.chunkers}[w["annotator"]].train
+    annotator = study.annotators[w["annotator"]]
+    training = annotator.train
     assert training is not None
-    return config.VectorsSettings(width=training.vectors, seed=training.seed)
+    return config.VectorsSettings(language=annotator.language, width=training.vectors, seed=training.seed)
 
 
 def _tagger(study: Study, w: Wildcards) -> Settings:
@@ -358,10 +375,9 @@ def _chunker(study: Study, w: Wildcards) -> Settings:
 
 
 def _describe(study: Study, w: Wildcards) -> Settings:
-    parser = study.parsers.get(w["annotator"])
-    annotator = parser or study.chunkers[w["annotator"]]
+    annotator = study.annotators[w["annotator"]]
     return config.DescribeSettings(
-        kind="constituency" if parser else "chunks",
+        kind="constituency" if w["annotator"] in study.parsers else "chunks",
         language=annotator.language,
         origin="files" if annotator.files else "published",
     )
@@ -478,6 +494,7 @@ _SETTINGS: dict[str, Callable[[Study, Wildcards], Settings]] = {
     "parse_sentences": _annotate,
     "tag_sentences": _annotate,
     "extract_phrases": _phrases,
+    "measure_phrases": lambda study, w: config.MeasureSettings(),
     "extract_chunks": _chunks,
     "train_model": _train,
     "average_checkpoints": lambda study, w: config.AverageSettings(

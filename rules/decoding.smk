@@ -7,6 +7,7 @@ rule translate:
         examples="<results>/{dataset}.{source}-{target}/examples/{split}.arrow",
         source_vocabulary="<results>/{dataset}.{source}-{target}/vocabulary.{source}.tsv",
         target_vocabulary="<results>/{dataset}.{source}-{target}/vocabulary.{target}.tsv",
+        phrases=flow.phrases(),
     output:
         translations="<results>/{dataset}.{source}-{target}/translations/{system}/{seed}/{split}.jsonl",
         tokens="<results>/{dataset}.{source}-{target}/translations/{system}/{seed}/{split}.tok",
@@ -29,6 +30,7 @@ rule translate:
         " --examples {input.examples}"
         " --source-vocabulary {input.source_vocabulary}"
         " --target-vocabulary {input.target_vocabulary}"
+        " --phrases {input.phrases}"
         " --translations {output.translations}"
         " --tokens {output.tokens}"
         " --text {output.text}"
@@ -46,6 +48,7 @@ rule score_contrasts:
         target_counts="<results>/{dataset}.{source}-{target}/subwords/counts.{target}",
         source_vocabulary="<results>/{dataset}.{source}-{target}/vocabulary.{source}.tsv",
         target_vocabulary="<results>/{dataset}.{source}-{target}/vocabulary.{target}.tsv",
+        phrases=flow.phrases("test"),
     output:
         accuracy="<results>/{dataset}.{source}-{target}/contrasts/{system}/{seed}.json",
     log:
@@ -69,6 +72,7 @@ rule score_contrasts:
         " --target-counts {input.target_counts}"
         " --source-vocabulary {input.source_vocabulary}"
         " --target-vocabulary {input.target_vocabulary}"
+        " --phrases {input.phrases}"
         " --accuracy {output.accuracy}"
         " --settings {params.settings:q}"
         " --cores {threads}"

@@ -8,6 +8,8 @@ rule train_model:
         dev_reference="<results>/{dataset}.{source}-{target}/tokens/dev.{target}",
         source_vocabulary="<results>/{dataset}.{source}-{target}/vocabulary.{source}.tsv",
         target_vocabulary="<results>/{dataset}.{source}-{target}/vocabulary.{target}.tsv",
+        train_phrases=flow.phrases("train"),
+        dev_phrases=flow.phrases("dev"),
     output:
         record="<results>/{dataset}.{source}-{target}/models/{system}/{seed}/training.json",
     log:
@@ -31,6 +33,8 @@ rule train_model:
         " --dev-reference {input.dev_reference}"
         " --source-vocabulary {input.source_vocabulary}"
         " --target-vocabulary {input.target_vocabulary}"
+        " --train-phrases {input.train_phrases}"
+        " --dev-phrases {input.dev_phrases}"
         " --record {output.record}"
         " --state {params.folder}/state"
         " --settings {params.settings:q}"

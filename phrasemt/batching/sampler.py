@@ -6,6 +6,7 @@ micro-batches, and over how many processes, follows from the machine and changes
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -36,7 +37,7 @@ class UpdatePlan:
     max_length: int
     seed: int
 
-    @property
+    @functools.cached_property
     def rows(self) -> NDArray[np.int64]:
         """The rows that are short enough.
 
@@ -51,6 +52,12 @@ class UpdatePlan:
                 next_step="raise training.max_length",
             )
         return rows
+
+    @property
+    def updates_of_an_epoch(self) -> int:
+        """About how many updates see all rows once."""
+        tokens = int(self.target_lengths[self.rows].sum()) + len(self.rows)
+        return max(1, round(tokens / self.tokens_per_update))
 
     def epoch(self, epoch: int) -> list[NDArray[np.int64]]:
         """The updates of an epoch (counted from 0), each an array of rows."""

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from phrasemt.batching.batch import Batch, collate_target
 from phrasemt.batching.reader import SourceCollator
 from phrasemt.batching.sampler import micro_batches
-from phrasemt.config import ContrastSettings, TransformerModel
-from phrasemt.errors import DataError
+from phrasemt.config import ContrastSettings
+from phrasemt.errors import DataError, MismatchError
 from phrasemt.lines import read_lines, write_text
 from phrasemt.models.interface import TranslationModel
 from phrasemt.models.weights import load_model
@@ -40,6 +40,7 @@ _BATCH_POSITIONS = 4_000
 
 @dataclass(frozen=True)
 class _Pair:
+    row: int
     source: str
     right: str
     wrong: str
@@ -57,6 +58,7 @@ def score_contrasts(
     target_counts: Path,
     source_vocabulary: Path,
     target_vocabulary: Path,
+    phrases: list[Path],
     accuracy: Path,
 ) -> None:
     """Accuracy over all pairs and by distance, as JSON; a group without pairs has accuracy null."""
@@ -75,9 +77,12 @@ def score_contrasts(
         prepare(texts, settings.target_language, target_counts, target_words)
         for texts in ([pair.right for pair in pairs], [pair.wrong for pair in pairs])
     )
-    preferred = forced_scores(model, settings.model, sources, rights, device) > forced_scores(
-        model, settings.model, sources, wrongs, device
+    collate = SourceCollator(settings.model, phrases)
+    positions = _positions([pair.row for pair in pairs], collate)
+    right_scores, wrong_scores = (
+        forced_scores(model, collate, sources, targets, positions, device) for targets in (rights, wrongs)
     )
+    preferred = right_scores > wrong_scores
     distances = np.array([pair.distance for pair in pairs])
     result = {
         "format": 1,
@@ -99,20 +104,23 @@ def score_contrasts(
 @torch.inference_mode()
 def forced_scores(
     model: TranslationModel[Any, Any],
-    settings: TransformerModel,
+    collate_source: SourceCollator,
     sources: Sequence[NDArray[np.int32]],
     targets: Sequence[NDArray[np.int32]],
+    positions: Sequence[int],
     device: torch.device,
 ) -> NDArray[np.float64]:
-    """log P(target | source) of each pair, `</s>` included; subword ids without special symbols."""
-    collate_source = SourceCollator(settings)
+    """log P(target | source) of each pair, `</s>` included; subword ids without special symbols.
+
+    positions: of the sources in the phrase columns that the collator may read.
+    """
     source_lengths = np.array([len(source) for source in sources], dtype=np.int32)
     target_lengths = np.array([len(target) for target in targets], dtype=np.int32)
     scores = np.zeros(len(sources))
     for rows in micro_batches(np.arange(len(sources)), source_lengths, target_lengths, capacity=_BATCH_POSITIONS):
         batch = Batch(
             rows=tuple(rows.tolist()),
-            source=collate_source([sources[row] for row in rows]),
+            source=collate_source([sources[row] for row in rows], [positions[row] for row in rows]),
             target=collate_target([targets[row] for row in rows]),
         )
         scores[rows] = model.log_probs(batch.to(device)).double().sum(-1).cpu().numpy()
@@ -126,12 +134,31 @@ def _read(path: Path) -> list[_Pair]:
     pairs = []
     for number, line in enumerate(lines, start=2):
         fields = line.split("\t")
-        if len(fields) != 6 or not fields[4].isdecimal():
+        if len(fields) != 6 or not (fields[0].isdecimal() and fields[4].isdecimal()):
             raise DataError(
                 "not a contrastive pair", where=f"{path}, line {number}", expected=repr(_HEADER), found=repr(line[:80])
             )
-        pairs.append(_Pair(source=fields[1], right=fields[2], wrong=fields[3], distance=int(fields[4])))
+        row, source, right, wrong, distance, _ = fields
+        pairs.append(_Pair(row=int(row), source=source, right=right, wrong=wrong, distance=int(distance)))
     return pairs
+
+
+def _positions(rows: Sequence[int], collate: SourceCollator) -> Sequence[int]:
+    """Where the phrases of these rows are; any numbers will do without phrase columns.
+
+    Raises MismatchError for a row that the columns do not have.
+    """
+    if collate.phrases is None:
+        return rows
+    known = {row: position for position, row in enumerate(collate.phrases.rows.tolist())}
+    if missing := [row for row in rows if row not in known]:
+        raise MismatchError(
+            "no phrases for the source of a contrastive pair",
+            where=collate.phrases.path,
+            found=f"no row {missing[0]}",
+            next_step="run extract_phrases on the split that the pairs were made of",
+        )
+    return [known[row] for row in rows]
 
 
 def _share(flags: NDArray[np.bool_]) -> float | None:

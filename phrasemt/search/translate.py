@@ -32,6 +32,7 @@ def translate(
     examples: Path,
     source_vocabulary: Path,
     target_vocabulary: Path,
+    phrases: list[Path],
     translations: Path,
     tokens: Path,
     text: Path,
@@ -46,10 +47,9 @@ def translate(
     model = load_model(weights, settings.model, source_words, target_words).to(device)
     store = Examples.open(examples)
     store.check_vocabularies(source_words, target_words)
+    reader = BatchReader(store, settings.model, phrases)
     with tqdm(total=len(store), unit="sentence", disable=None, leave=False) as bar:
-        results = translate_split(
-            model, BatchReader(store, settings.model), settings.decoding, device=device, on_progress=bar.update
-        )
+        results = translate_split(model, reader, settings.decoding, device=device, on_progress=bar.update)
     best = [" ".join(target_words.tokens(hypotheses[0].tokens)) for hypotheses in results]
     joined = [join_subwords(line) for line in best]
     write_lines(translations, _json_lines(store.rows.tolist(), results, target_words))

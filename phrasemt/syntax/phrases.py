@@ -107,7 +107,7 @@ def tree_nodes(text: str, offsets: Sequence[int]) -> Nodes:
                 depth -= 1
     except IndexError:
         word = -1
-    if node or word != len(offsets) - 1:
+    if depth or parents.count(0) != 2 or word != len(offsets) - 1:  # below node 0 there are itself and the root
         raise ValueError(f"not a tree over {len(offsets) - 1} words: {text[:80]}")
     return Nodes(parents, starts, depths, leaves)
 

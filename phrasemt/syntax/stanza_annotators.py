@@ -11,16 +11,17 @@ import contextlib
 import importlib.metadata
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from phrasemt.errors import DataError, MismatchError
 from phrasemt.parallel import chunked
 from phrasemt.syntax.annotations import Annotation
-from phrasemt.syntax.annotator import Card
+from phrasemt.syntax.annotator import LONGEST, Card
 
 Tokens = Sequence[str]
+Item = TypeVar("Item", bound=Sequence[object])
 
 # Sentences at once: more need more memory, fewer make the models' fixed costs count.
 _DOCUMENT = 2000
@@ -57,7 +58,9 @@ def load_annotator(card_path: Path) -> Annotator:
             next_step="install that version, or delete the card and run again",
         )
     card.verify()
-    return ParserAnnotator(card) if card.kind == "constituency" else ChunkerAnnotator(card)
+    files = {role: file.path for role, file in card.files.items()}
+    made_of = ParserAnnotator if card.kind == "constituency" else ChunkerAnnotator
+    return made_of(files, card.options["longest"])
 
 
 # ------------------------------------------------------------------------------------------------------------- models
@@ -68,40 +71,43 @@ class _StanzaAnnotator:
 
     name: str
 
-    def __init__(self, card: Card) -> None:
-        self._longest: int = card.options["longest"]
+    def __init__(self, longest: int) -> None:
+        self._longest = longest
 
     def annotate(self, sentences: Sequence[Tokens]) -> list[Annotation]:
         """See `Annotator`."""
-        annotations = [Annotation(None, self._unfit(tokens)) for tokens in sentences]
-        fit = [number for number, annotation in enumerate(annotations) if annotation.failure is None]
-        for part in chunked(fit, _DOCUMENT):
-            part.sort(key=lambda number: len(sentences[number]), reverse=True)
-            seen = [[_SEEN_AS.get(token, token) for token in sentences[number]] for number in part]
-            for number, annotation in zip(part, self._annotate_surely(seen), strict=True):
-                annotations[number] = annotation
-        return annotations
-
-    def _unfit(self, tokens: Tokens) -> str | None:
-        if not tokens:
-            return "no tokens"
-        return f"longer than {self._longest} tokens" if len(tokens) > self._longest else None
-
-    def _annotate_surely(self, sentences: list[list[str]]) -> list[Annotation]:
-        """Annotations of all; the half with a sentence that fails is cut in halves until that one is alone."""
-        try:
-            return [Annotation(text, None) for text in self._annotate(sentences)]
-        except Exception as error:
-            if _is_of_the_machine(error):
-                raise
-            if len(sentences) == 1:
-                return [Annotation(None, f"the {self.name} gave up ({type(error).__name__})")]
-        half = len(sentences) // 2
-        return self._annotate_surely(sentences[:half]) + self._annotate_surely(sentences[half:])
+        return self._run(sentences, lambda part: self._annotate([_seen(tokens) for tokens in part]))
 
     def _annotate(self, sentences: list[list[str]]) -> list[str]:
         """Texts of sentences that decrease in length. Raises when that fails for one of them."""
         raise NotImplementedError
+
+    def _run(self, sentences: Sequence[Item], annotate: Callable[[list[Item]], list[str]]) -> list[Annotation]:
+        annotations = [Annotation(None, self._unfit(sentence)) for sentence in sentences]
+        fit = [number for number, annotation in enumerate(annotations) if annotation.failure is None]
+        for part in chunked(fit, _DOCUMENT):
+            part.sort(key=lambda number: len(sentences[number]), reverse=True)
+            texts = self._surely([sentences[number] for number in part], annotate)
+            for number, annotation in zip(part, texts, strict=True):
+                annotations[number] = annotation
+        return annotations
+
+    def _unfit(self, sentence: Sequence[object]) -> str | None:
+        if not sentence:
+            return "no tokens"
+        return f"longer than {self._longest} tokens" if len(sentence) > self._longest else None
+
+    def _surely(self, sentences: list[Item], annotate: Callable[[list[Item]], list[str]]) -> list[Annotation]:
+        """Annotations of all; a part with a sentence that fails is cut in halves until that sentence is alone."""
+        try:
+            return [Annotation(text, None) for text in annotate(sentences)]
+        except Exception as error:
+            if _is_of_the_machine(error):
+                raise
+            if len(sentences) == 1:
+                return [Annotation(None, f"the {self.name} gave up ({type(error).__name__.removesuffix('Error')})")]
+        half = len(sentences) // 2
+        return self._surely(sentences[:half], annotate) + self._surely(sentences[half:], annotate)
 
 
 class GaveUpError(Exception):
@@ -113,10 +119,10 @@ class ParserAnnotator(_StanzaAnnotator):
 
     name = "parser"
 
-    def __init__(self, card: Card) -> None:
-        super().__init__(card)
-        paths = {role: str(file.path) for role, file in card.files.items()}
-        with _loading(card):
+    def __init__(self, files: Mapping[str, Path], longest: int = LONGEST) -> None:
+        super().__init__(longest)
+        paths = {role: str(path) for role, path in files.items()}
+        with _loading(files):
             device = prepare_stanza()
             from stanza.models.common.foundation_cache import FoundationCache
             from stanza.models.constituency.trainer import Trainer as ParserTrainer
@@ -138,11 +144,11 @@ class ParserAnnotator(_StanzaAnnotator):
                     pretrain=vectors, model_file=paths["tagger"], device=device, args=arguments, foundation_cache=cache
                 )
                 self._tagger = Tagger(trainer, vectors, "xpos" if self._model.uses_xpos() else "upos")
-        self._check_tags(card)
-        with _loading(card):
+        self._check_tags(files)
+        with _loading(files):
             self._annotate([["a", "."], ["."]])
 
-    def _check_tags(self, card: Card) -> None:
+    def _check_tags(self, files: Mapping[str, Path]) -> None:
         """A parser that is given tags it does not know still makes trees, of no use."""
         if not self._model.args["tag_embedding_dim"]:
             return
@@ -151,7 +157,7 @@ class ParserAnnotator(_StanzaAnnotator):
         if len(given & known) < len(known) / 2:
             raise MismatchError(
                 "the parser reads parts of speech that the tagger does not give",
-                where=card.files["constituency"].path,
+                where=files["constituency"],
                 expected=f"tags such as {', '.join(sorted(known)[:8])}",
                 found=f"tags such as {', '.join(sorted(given)[:8])}" if given else "no tagger",
                 next_step="give the tagger that the parser was trained with",
@@ -159,22 +165,54 @@ class ParserAnnotator(_StanzaAnnotator):
 
     def _annotate(self, sentences: list[list[str]]) -> list[str]:
         tags = self._tagger.tag(sentences) if self._tagger else [["X"] * len(tokens) for tokens in sentences]
-        return self.parse(sentences, tags)
+        return self._parse([list(zip(*both, strict=True)) for both in zip(sentences, tags, strict=True)])
 
-    def parse(self, sentences: list[list[str]], tags: list[list[str]]) -> list[str]:
-        """The trees, as short texts, of sentences that decrease in length, with the tags they are given.
+    def annotate_tagged(self, sentences: Sequence[Sequence[tuple[str, str]]]) -> list[Annotation]:
+        """The same for sentences whose tokens have their parts of speech with them."""
+        return self._run(sentences, self._parse)
 
-        Raises GaveUpError when one has no tree.
-        """
-        texts: list[str] = []
-        for batch, part in batches_by_length(sentences, _PARSER_BATCH, _PARSER_TOKENS, refilled=True):
-            tagged = [list(zip(sentences[number], tags[number], strict=True)) for number in part]
-            trees = self._model.parse_tagged_words(tagged, batch)
-            if len(trees) != len(part):
-                raise GaveUpError
-            roots = self._model.root_labels
-            texts += [short_text(tree, sentences[number], roots) for number, tree in zip(part, trees, strict=True)]
-        return texts
+    def _parse(self, sentences: Sequence[Sequence[tuple[str, str]]]) -> list[str]:
+        trees: list[Any] = []
+        for size, numbers in batches_by_length(sentences, _PARSER_BATCH, _PARSER_TOKENS, refilled=True):
+            trees += self._trees([sentences[number] for number in numbers], size)
+        roots = self._model.root_labels
+        return [
+            short_text(tree, [token for token, _ in sentence], roots)
+            for tree, sentence in zip(trees, sentences, strict=True)
+        ]
+
+    def _trees(self, sentences: Sequence[Sequence[tuple[str, str]]], size: int) -> list[Any]:
+        """Stanza's trees. A sentence with a close decision, or without a tree, is parsed again by itself."""
+        import torch
+
+        model = self._model
+        close: set[int] = set()
+
+        def states(size: int, waiting: Iterator[int]) -> list[Any]:
+            numbers = list(itertools.islice(waiting, size))
+            if not numbers:
+                return []
+            new = model.initial_state_from_words([sentences[number] for number in numbers])
+            # Stanza loses count of its states when it gives one up. The field for the right tree is free: it says which
+            # sentence this is.
+            return [state._replace(gold_tree=number) for state, number in zip(new, numbers, strict=True)]
+
+        def choose(states: list[Any]) -> tuple[Any, Any, Any]:
+            scores_SD, transitions, chosen_S = model.predict(states)  # S states, D transitions to decide for
+            rivals_S = ((scores_SD - chosen_S.unsqueeze(1)).abs_() < _CLOSE).sum(1) > 1
+            if rivals_S.any():
+                close.update(states[index].gold_tree for index in rivals_S.nonzero().flatten().tolist())
+            return scores_SD, transitions, chosen_S
+
+        with torch.no_grad():
+            results = model.parse_sentences(iter(range(len(sentences))), states, size, choose)
+        trees = {result.gold: result.predictions[0].tree for result in results}
+        if len(sentences) == 1 and not trees:
+            raise GaveUpError
+        for number, sentence in enumerate(sentences):
+            if len(sentences) > 1 and (number in close or number not in trees):
+                (trees[number],) = self._trees([sentence], 1)
+        return [trees[number] for number in range(len(sentences))]
 
 
 class Tagger:
@@ -182,48 +220,28 @@ class Tagger:
 
     def __init__(self, trainer: Any, vectors: Any, column: str) -> None:
         self._trainer, self._vectors = trainer, vectors
-        self._column = [tag_column.name for tag_column in trainer.model.tag_columns if tag_column.output].index(column)
-        vocabulary = trainer.vocab[column]
-        units = vocabulary._unit2id
-        self.tags = {
-            unit
-            for part in (units.values() if isinstance(next(iter(units.values())), dict) else [units])
-            for unit in part
-        }
+        self._column = [tags.name for tags in trainer.model.tag_columns if tags.output].index(column)
+        units = trainer.vocab[column]._unit2id  # of a composite vocabulary, by part
+        self.tags = set(itertools.chain(*units.values()) if column != "upos" and _is_composite(units) else units)
+        self._close: set[int] = set()
 
     def tag(self, sentences: list[list[str]]) -> list[list[str]]:
-        """The tags of each token."""
-        import torch
-        from stanza.models.common.utils import unsort
-        from stanza.models.pos.data import Dataset
-
-        data = Dataset(
-            _Document(sentences), self._trainer.args, self._vectors, vocab=self._trainer.vocab, evaluation=True
-        )
-        words: list[list[list[str]]] = []
-        order: list[int] = []
-        with torch.no_grad():
-            for batch in data.to_length_limited_loader(_TAGGER_BATCH, _TAGGER_TOKENS):
-                words += self._trainer.predict(batch)
-                order += batch.idx
-        return [[word[self._column] for word in sentence] for sentence in unsort(words, order)]
-
-
+        """The tags of each token, of sentences that decrease in length."""
 class ChunkerAnnotator(_StanzaAnnotator):
     """A chunk tagger: Stanza's tagger of names, trained on chunks."""
 
     name = "chunker"
 
-    def __init__(self, card: Card) -> None:
-        super().__init__(card)
-        with _loading(card):
+    def __init__(self, files: Mapping[str, Path], longest: int = LONGEST) -> None:
+        super().__init__(longest)
+        with _loading(files):
             device = prepare_stanza()
             from stanza.models.common.foundation_cache import FoundationCache
             from stanza.models.ner.trainer import Trainer
 
             cache = FoundationCache(local_files_only=True)
-            vectors = cache.load_pretrain(str(card.files["vectors"].path))
-            path = str(card.files["chunker"].path)
+            vectors = cache.load_pretrain(str(files["vectors"]))
+            path = str(files["chunker"])
             self._trainer = Trainer(model_file=path, pretrain=vectors, device=device, foundation_cache=cache)
             self._annotate([["a", "."], ["."]])
 
@@ -244,6 +262,21 @@ class ChunkerAnnotator(_StanzaAnnotator):
                 )
                 texts += [" ".join(bio_tags(tags)) for batch in loader for tags in self._trainer.predict(batch)]
         return texts
+
+
+def load_tagger(tagger: Path, vectors: Path) -> Tagger:
+    """A tagger for XPOS tags by itself. Raises DataError when the files are not such models."""
+    with _loading({"tagger": tagger, "vectors": vectors}):
+        device = prepare_stanza()
+        from stanza.models.common.pretrain import Pretrain
+        from stanza.models.pos.trainer import Trainer
+
+        pretrain = Pretrain(str(vectors))
+        return Tagger(Trainer(pretrain=pretrain, model_file=str(tagger), device=device), pretrain, "xpos")
+
+
+def _seen(tokens: Tokens) -> list[str]:
+    return [_SEEN_AS.get(token, token) for token in tokens]
 
 
 class _Document:
@@ -274,7 +307,7 @@ def prepare_stanza() -> str:
 
 
 @contextlib.contextmanager
-def _loading(card: Card) -> Iterator[None]:
+def _loading(files: Mapping[str, Path]) -> Iterator[None]:
     """What Stanza raises for files that are no models, or not of one another, becomes a DataError."""
     try:
         yield
@@ -283,7 +316,7 @@ def _loading(card: Card) -> Iterator[None]:
             raise
         raise DataError(
             "Stanza cannot use the model files",
-            where=", ".join(str(file.path) for file in card.files.values()),
+            where=", ".join(map(str, files.values())),
             found=f"{type(error).__name__}: {str(error)[:300]}",
             next_step="check that they are models of this Stanza, with the vectors that they were trained with",
         ) from error
@@ -297,7 +330,7 @@ def _is_of_the_machine(error: Exception) -> bool:
 
 
 def batches_by_length(
-    sentences: Sequence[Tokens], most: int, most_tokens: int, *, refilled: bool = False
+    sentences: Sequence[Sequence[object]], most: int, most_tokens: int, *, refilled: bool = False
 ) -> Iterator[tuple[int, range]]:
     """Cuts sentences of decreasing length into batches: at most `most` of them, at most `most_tokens` with padding.
 

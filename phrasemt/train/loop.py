@@ -138,6 +138,8 @@ def train_model(
     dev_reference: Path,
     source_vocabulary: Path,
     target_vocabulary: Path,
+    train_phrases: list[Path],
+    dev_phrases: list[Path],
     record: Path,
     state: Path,
 ) -> None:
@@ -156,8 +158,10 @@ def train_model(
     model = build_model(settings.model, source_vocabulary=len(source_words), target_vocabulary=len(target_words)).to(
         device
     )
-    trainer = Trainer(model, BatchReader(train_examples, settings.model), settings)
-    evaluate = Evaluator(BatchReader(dev_examples, settings.model), list(read_lines(dev_reference)), target_words)
+    train_reader = BatchReader(train_examples, settings.model, train_phrases)
+    dev_reader = BatchReader(dev_examples, settings.model, dev_phrases)
+    trainer = Trainer(model, train_reader, settings)
+    evaluate = Evaluator(dev_reader, list(read_lines(dev_reference)), target_words)
     plan = UpdatePlan(
         source_lengths=train_examples.source_lengths,
         target_lengths=train_examples.target_lengths,
@@ -167,18 +171,21 @@ def train_model(
     )
     parameters = sum(parameter.numel() for parameter in model.parameters())
     log.info(
-        "train_model: %s, %s parameters, %s pairs (%d too long), %d updates an epoch, %s on %s",
+        "train_model: %s, %s parameters, %s pairs (%d too long), about %d updates an epoch, %s on %s",
         settings.model.family,
         f"{parameters:,}",
         f"{len(plan.rows):,}",
         len(train_examples) - len(plan.rows),
-        len(plan.epoch(0)),
+        plan.updates_of_an_epoch,
         settings.training.precision,
         device,
     )
     folder = StateFolder(
         state,
-        signature=_signature(settings, train, dev, dev_reference, source_vocabulary, target_vocabulary),
+        signature=_signature(
+            settings,
+            *(train, dev, dev_reference, source_vocabulary, target_vocabulary, *train_phrases, *dev_phrases),
+        ),
         description=describe_weights(settings.model, source_words, target_words),
         keep=settings.training.average_last,
     )

@@ -62,7 +62,7 @@ def _row(store: AnnotationStore) -> list[str]:
     return [
         store.fingerprint,
         *(str(card.get(key, "?")) for key in ("kind", "language", "origin")),
-        "?" if f1 is None else f"{f1:.1f}",
+        "?" if f1 is None else f"{100 * f1:.1f}",
         str(card.get("stanza", "?")),
         f"{contents.sentences:,}",
         f"{contents.failures:,}",

@@ -29,7 +29,7 @@ def test_every_stage_is_a_rule_and_every_rule_a_stage(repository: Path) -> None:
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_rule_is_one_call_of_its_stage_with_all_its_flags(repository: Path, stage: str) -> None:
     row, rule = STAGES[stage], _rules(repository)[stage]
-    command = re.findall(r'^        "(.*)"$', rule.split("    shell:\n")[1], flags=re.MULTILINE)
+    command = re.findall(r"""^        ["'](.*)["']$""", rule.split("    shell:\n")[1], flags=re.MULTILINE)
     names = [*row.inputs, *row.outputs, *row.folders, "settings", "cores", "log"]
     assert command[0] == f"python -m phrasemt {stage}"
     assert [line.split()[0] for line in command[1:]] == [_flag(name) for name in names], "one flag per line, in order"

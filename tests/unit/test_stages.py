@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
-from phrasemt.config import Study
+from phrasemt.config import Settings, Study
 from phrasemt.stages import STAGES, stage_settings
 
-WILDCARDS = {"dataset": "demo", "system": "max", "seed": "1", "split": "train", "language": "de",
-             "corpus": "multi30k", "part": "train", "file": "train.de.gz"}  # fmt: skip
+WILDCARDS = {"dataset": "demo", "system": "max", "seed": "1", "split": "train", "language": "de", "segmenter": "ngram",
+             "corpus": "multi30k", "part": "train", "file": "train.de.gz", "annotator": "english", "job": "0"}  # fmt: skip
+TREES = [{"corpus": "treebank", "part": "train"}]
+CHUNKS = [{"generated": "demo", "split": "test"}]
 
 
 def _study(changes: dict[str, Any] | None = None) -> Study:
@@ -24,8 +26,12 @@ def _study(changes: dict[str, Any] | None = None) -> Study:
                 "cleaning": {},
                 "tokenization": {},
                 "subwords": {},
+                "source_parser": "english",
+                "target_chunks": {"origin": "chunker", "chunker": "german"},
             },
         },
+        "parsers": {"english": {"language": "en", "train": {"train": TREES, "test": TREES}}},
+        "chunkers": {"german": {"language": "de", "train": {"train": CHUNKS, "test": CHUNKS}}},
         "systems": {
             "base": {"model": {"family": "transformer"}, "training": {}, "decoding": {}},
             "max": {"model": {"family": "phrase_representation"}, "training": {}, "decoding": {}},
@@ -61,14 +67,23 @@ CHANGES = {
     "systems.max.decoding": ({"beam": 7}, {"translate"}),
     "systems.base.model": ({"family": "transformer", "dropout": 0.2}, set()),
     "comparison": ({"samples": 9}, {"compare_systems"}),
+    "datasets.demo.parse_jobs": (2, {"parse_sentences", "tag_sentences"}),
+    "datasets.demo.target_chunks": ({"origin": "gold"}, {"extract_chunks"}),
+    "parsers.english.train.epochs": (3, {"train_parser"}),
+    "parsers.english.train.tagger_updates": (3, {"train_tagger"}),
+    "parsers.english.train.vectors": (3, {"train_vectors"}),
+    "chunkers.german.train.updates": (3, {"train_chunker"}),
+    "cache": ("/somewhere", set()),
     "mirror": ("/somewhere", set()),
 }  # fmt: skip
 
 
 def _used(study: Study) -> dict[str, str]:
-    return {
-        name: stage_settings(study, name, WILDCARDS).canonical_json() for name in STAGES if name != "partition_corpus"
-    }
+    return {name: _settings(study, name).canonical_json() for name in STAGES if name != "partition_corpus"}
+
+
+def _settings(study: Study, stage: str) -> Settings:
+    return stage_settings(study, stage, {**WILDCARDS, "annotator": "german" if "chunk" in stage else "english"})
 
 
 @pytest.mark.parametrize(("path", "value", "seen_by"), [(path, *rest) for path, rest in CHANGES.items()])
@@ -80,7 +95,7 @@ def test_a_change_is_seen_by_the_stages_that_use_it(path: str, value: Any, seen_
 def test_settings_are_of_the_class_in_the_table() -> None:
     for name, stage in STAGES.items():
         if name != "partition_corpus":
-            settings = stage_settings(_study(), name, WILDCARDS)
+            settings = _settings(_study(), name)
             assert type(settings) is stage.settings
             assert type(settings).model_validate_json(settings.canonical_json()) == settings
 

@@ -139,7 +139,7 @@ def test_kill_9_and_the_same_command_again(tiny_data, tmp_path):
     whole = run(tiny_data, tmp_path / "whole", settings)
     folder = tmp_path / "killed"
     command = [sys.executable, "-m", "phrasemt", "train_model", "--settings", settings.canonical_json()]
-    for name, path in tiny_data.inputs.items():
+    for name, path in ((name, path) for name, path in tiny_data.inputs.items() if path):
         command += [f"--{name.replace('_', '-')}", str(path)]
     command += ["--record", str(folder / "training.json"), "--state", str(folder / "state")]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)

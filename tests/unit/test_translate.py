@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from phrasemt.batching.example import Examples
-from phrasemt.batching.reader import BatchReader
+from phrasemt.batching.reader import BatchReader, SourceCollator
 from phrasemt.config import (
     ContrastSettings,
     Decoding,
@@ -74,7 +74,7 @@ def test_reported_score_is_the_score_of_forced_decoding(model, reader, settings)
     for row, hypotheses in enumerate(translate_split(model, reader, DECODING, device=CPU)[:20]):
         targets = [np.array(hypothesis.tokens, dtype=np.int32) for hypothesis in hypotheses]
         sources = [reader.examples.source(row)] * len(targets)
-        forced = forced_scores(model, settings, sources, targets, CPU)
+        forced = forced_scores(model, SourceCollator(settings), sources, targets, [row] * len(targets), CPU)
         assert [hypothesis.log_prob for hypothesis in hypotheses] == pytest.approx(forced.tolist(), abs=1e-4)
         for hypothesis in hypotheses:
             penalty = length_penalty(len(hypothesis.tokens) + 1, DECODING.length_penalty)
@@ -112,7 +112,8 @@ def test_the_stage_writes_every_row_in_order(model, reader, settings, words, wei
     outputs = {name: tmp_path / name for name in ("translations", "tokens", "text")}
     stage_settings = TranslateSettings(model=settings, decoding=DECODING, target_language="de")
     inputs = {name: getattr(tiny_data, name) for name in ("source_vocabulary", "target_vocabulary")}
-    translate(settings=stage_settings, cores=1, weights=weights, examples=tiny_data.dev, **inputs, **outputs)
+    paths = {**inputs, **outputs, "phrases": []}
+    translate(settings=stage_settings, cores=1, weights=weights, examples=tiny_data.dev, **paths)
     lines = [json.loads(line) for line in read_lines(outputs["translations"])]
     assert [line["row"] for line in lines] == list(range(len(reader.examples)))
     expected = translate_split(model, reader, DECODING, device=CPU)
@@ -132,6 +133,7 @@ def test_weights_of_another_study_are_refused(weights, tiny_data, settings, tmp_
             examples=tiny_data.dev,
             source_vocabulary=tiny_data.source_vocabulary,
             target_vocabulary=tiny_data.target_vocabulary,
+            phrases=[],
             **{name: tmp_path / name for name in ("translations", "tokens", "text")},
         )
 
@@ -192,6 +194,7 @@ def contrasts_of(contrast_files, tmp_path, lines):
         weights=weights,
         contrasts=tmp_path / "contrasts",
         **contrast_files,
+        phrases=[],
         accuracy=tmp_path / "accuracy",
     )
     return json.loads((tmp_path / "accuracy").read_text())
