@@ -1,0 +1,297 @@
+"""Algorithm 1 of Xu et al. (2020) on trees.
+
+Witness: the algorithm as it is printed (with the corrections A1-A9), which takes trees apart, written here anew; and
+the example worked out by hand.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from phrasemt.config import PhraseSegmentation
+from phrasemt.syntax.phrases import Nodes, hang_end, ngram_ends, phrase_ends, tree_nodes
+
+# A tree is a list of trees; a word is the number of its subwords.
+Shape = list["Shape"] | int
+
+EXAMPLE = "(S (NP (DT 0) (JJ 1) (JJ 2) (NN 3)) (VP (VBD 4) (PP (IN 5) (NP (DT 6) (JJ 7) (NN 8)))) (. 9))"
+EXAMPLE_WORDS = ["The", "quick", "brown", "fox", "jumped", "over", "the", "lazy", "dog", "."]
+WORDS = st.one_of(st.just(1), st.integers(1, 20))
+# Random trees with unary chains, flat ones, and left- and right-branching ones.
+TREES = st.one_of(
+    st.recursive(WORDS, lambda trees: st.lists(trees, min_size=1, max_size=5), max_leaves=20),
+    st.lists(WORDS, min_size=1, max_size=30),
+    st.lists(WORDS, min_size=2, max_size=15).map(lambda words: branching(words, left=True)),
+    st.lists(WORDS, min_size=2, max_size=15).map(lambda words: branching(words, left=False)),
+).map(lambda tree: tree if isinstance(tree, list) else [tree])
+SIZES = st.integers(1, 10)
+
+
+def branching(words: list[int], *, left: bool) -> Shape:
+    tree: Shape = words[0] if left else words[-1]
+    for word in words[1:] if left else reversed(words[:-1]):
+        tree = [tree, word] if left else [word, tree]
+    return tree
+
+
+def text_of(shape: Shape) -> str:
+    numbers = itertools.count()
+
+    def text(tree: Shape) -> str:
+        return f"(W {next(numbers)})" if isinstance(tree, int) else f"(X {' '.join(map(text, tree))})"
+
+    return text(shape)
+
+
+def words_of(shape: Shape) -> list[int]:
+    return [shape] if isinstance(shape, int) else [word for tree in shape for word in words_of(tree)]
+
+
+def nodes_of(shape: Shape) -> Nodes:
+    """With `</s>`."""
+    return hang_end(tree_nodes(text_of(shape), list(itertools.accumulate(words_of(shape), initial=0))))
+
+
+def spans_of(ends: Sequence[int]) -> list[tuple[int, int]]:
+    return list(itertools.pairwise([0, *ends]))
+
+
+# ------------------------------------------------------------------------------------------------------ taking it apart
+
+
+@dataclass(eq=False)
+class Node:
+    level: int
+    children: list[Node] = field(default_factory=list)
+    is_token: bool = False
+
+    def size(self) -> int:
+        return 1 if self.is_token else sum(child.size() for child in self.children)
+
+
+def literal_tree(shape: Shape) -> Node:
+    """Subwords under their word, a word of one subword a leaf; `</s>` the last child of the root."""
+
+    def build(tree: Shape, level: int) -> Node:
+        if tree == 1:
+            return Node(level, is_token=True)
+        below = [1] * tree if isinstance(tree, int) else tree
+        return Node(level, [build(child, level + 1) for child in below])
+
+    root = build(shape, 0)
+    root.children.append(Node(1, is_token=True))
+    return root
+
+
+def right_edge(root: Node) -> list[Node]:
+    """From the root down to the last token."""
+    edge = [root]
+    while edge[-1].children:
+        edge.append(edge[-1].children[-1])
+    return edge
+
+
+def remove(root: Node, node: Node) -> bool:
+    """Take a node on the right edge out, and what is empty then; says whether anything is left."""
+    edge = right_edge(root)
+    for above, below in reversed(list(itertools.pairwise(edge[: edge.index(node) + 1]))):
+        above.children.remove(below)
+        if above.children:
+            return True
+    return False
+
+
+def literal_phrases(shape: Shape, size: int) -> list[int]:
+    """Lengths of the phrases, left to right."""
+    root = literal_tree(shape)
+    lengths = []
+    left = True
+    while left:
+        subtree = next(node for node in right_edge(root) if node.size() <= size)  # the largest, the highest of equals
+        level, length = subtree.level, subtree.size()
+        left = remove(root, subtree)
+        while left and length < size:
+            adjacent = [node for node in right_edge(root) if node.level == level]
+            if not adjacent or adjacent[0].size() > size - length:
+                break
+            length += adjacent[0].size()
+            left = remove(root, adjacent[0])
+        lengths.append(length)
+    return lengths[::-1]
+
+
+# ----------------------------------------------------------------------------------------------------------- invariants
+
+
+@pytest.mark.parametrize(
+    ("size", "phrases"),
+    [
+        (3, ["The", "quick brown fox", "jumped over", "the lazy dog", "."]),
+        (4, ["The quick brown fox", "jumped", "over the lazy dog", "."]),
+        (8, ["The quick brown fox", "jumped over the lazy dog ."]),
+    ],
+)
+def test_worked_example(size, phrases):
+    ends = phrase_ends(tree_nodes(EXAMPLE, range(11)), size)
+    assert [" ".join(EXAMPLE_WORDS[start:end]) for start, end in spans_of(ends)] == phrases
+
+
+@settings(max_examples=300, deadline=None)
+@given(shape=TREES, size=SIZES)
+def test_equal_to_taking_trees_apart(shape, size):
+    """I4; I3 follows, since the same input is cut twice."""
+    spans = spans_of(phrase_ends(nodes_of(shape), size))
+    assert [end - start for start, end in spans] == literal_phrases(shape, size)
+    assert spans == spans_of(phrase_ends(nodes_of(shape), size))
+
+
+@settings(max_examples=200, deadline=None)
+@given(shape=TREES, size=SIZES)
+def test_phrases_cover_the_sentence_and_none_is_too_long(shape, size):
+    """I1 and I2."""
+    ends = phrase_ends(nodes_of(shape), size)
+    assert ends[-1] == sum(words_of(shape)) + 1
+    assert all(1 <= end - start <= size for start, end in spans_of(ends))
+
+
+@settings(max_examples=100, deadline=None)
+@given(shape=TREES, more=st.integers(0, 3))
+def test_one_phrase_when_all_fits_and_single_tokens_when_one_fits(shape, more):
+    """I5 and I6."""
+    length = sum(words_of(shape)) + 1
+    assert phrase_ends(nodes_of(shape), length + more) == [length]
+    assert phrase_ends(nodes_of(shape), 1) == list(range(1, length + 1))
+
+
+@given(words=st.integers(1, 40), size=SIZES)
+def test_a_flat_tree_is_cut_from_the_right_into_full_phrases(words, size):
+    """I7."""
+    length = words + 1
+    lengths = [end - start for start, end in spans_of(phrase_ends(nodes_of([1] * words), size))]
+    assert lengths == [length % size] * (length % size > 0) + [size] * (length // size)
+
+
+@settings(max_examples=200, deadline=None)
+@given(shape=TREES, size=SIZES)
+def test_a_phrase_is_made_of_whole_remaining_nodes_of_one_level(shape, size):
+    """I8."""
+    nodes = nodes_of(shape)
+
+    def start_at(level: int, position: int) -> int:
+        """Start of the node of a level above a position, or -1."""
+        node = nodes.leaves[position]
+        while nodes.depths[node] > level:
+            node = nodes.parents[node]
+        return nodes.starts[node] if nodes.depths[node] == level else -1
+
+    def is_made_of(level: int, start: int, end: int) -> bool:
+        while end > start:
+            end = start_at(level, end - 1)
+        return end == start
+
+    for start, end in spans_of(phrase_ends(nodes, size)):
+        assert any(is_made_of(level, start, end) for level in range(max(nodes.depths) + 1))
+
+
+class Counting(list):
+    reads = 0
+
+    def __getitem__(self, index):
+        Counting.reads += 1
+        return super().__getitem__(index)
+
+
+@settings(max_examples=100, deadline=None)
+@given(shape=TREES, size=SIZES)
+def test_work_is_linear_in_the_nodes(shape, size):
+    """I9, with reads of parents as visits; two of them are one step."""
+    nodes = nodes_of(shape)
+    Counting.reads = 0
+    phrase_ends(Nodes(Counting(nodes.parents), nodes.starts, nodes.depths, nodes.leaves), size)
+    assert Counting.reads <= 6 * len(nodes.parents)
+
+
+@pytest.mark.parametrize("left", [True, False])
+def test_work_is_linear_in_long_sentences(left):
+    per_word = []
+    for words in (300, 3000):
+        tree = " ".join(["(X"] * (words - 1) + ["(W 0)"] + [f"(W {word}))" for word in range(1, words)])
+        if not left:
+            tree = " ".join(f"(X (W {word})" for word in range(words)) + " (W 0)" + ")" * words
+        nodes = tree_nodes(tree, range(words + 1 + (not left)))
+        Counting.reads = 0
+        phrase_ends(Nodes(Counting(nodes.parents), nodes.starts, nodes.depths, nodes.leaves), 8)
+        per_word.append(Counting.reads / words)
+    assert per_word[1] == pytest.approx(per_word[0], rel=0.05)
+
+
+@given(length=st.integers(2, 100))
+def test_a_tree_of_ngrams_gives_the_ngrams(length):
+    """I11: equal ends, hence the same batch and the same output."""
+    expected = ngram_ends(length, PhraseSegmentation()).tolist()
+    groups = [[1] * (end - start) for start, end in spans_of(expected)]
+    groups[-1].pop()  # `</s>` itself
+    nodes = nodes_of([group for group in groups if group])
+    assert phrase_ends(nodes, expected[0]) == expected
+
+
+# ------------------------------------------------------------------------------------------------------------- the tree
+
+
+def test_nodes_of_words_of_several_subwords():
+    """NP over a word of one subword and a word of three, then a word of two under the root."""
+    nodes = hang_end(tree_nodes("(S (NP (DT 0) (NN 1)) (VB 2))", [0, 1, 4, 6]))
+    paths = []
+    for leaf in nodes.leaves:
+        path = []
+        while leaf:
+            path.append((nodes.depths[leaf], nodes.starts[leaf]))
+            leaf = nodes.parents[leaf]
+        paths.append(path[::-1])
+    noun, verb = [(0, 0), (1, 0), (2, 1)], [(0, 0), (1, 4)]
+    assert paths == [
+        [(0, 0), (1, 0), (2, 0)],
+        [*noun, (3, 1)],
+        [*noun, (3, 2)],
+        [*noun, (3, 3)],
+        [*verb, (2, 4)],
+        [*verb, (2, 5)],
+        [(0, 0), (1, 6)],
+    ]
+
+
+@pytest.mark.parametrize("subwords", range(1, 21))
+def test_a_long_word_is_cut_by_the_algorithm_itself(subwords):
+    """A word alone with `</s>`: if both do not fit into 3, its subwords are taken from the right."""
+    ends = phrase_ends(nodes_of([subwords]), 3)
+    lengths = [end - start for start, end in spans_of(ends)]
+    if subwords + 1 <= 3:
+        assert lengths == [subwords + 1]
+    elif subwords == 3:
+        assert lengths == [3, 1]
+    else:
+        full, rest = divmod(subwords, 3)
+        assert lengths == [rest] * (rest > 0) + [3] * full + [1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(S (DT 0))",
+        "(S (DT 0) (NN 1) (VB 2))",
+        "(S (DT 0) (NN 1)",
+        "(S (DT 0) (NN 1)))",
+        "",
+        "(S (DT 0)) (NN 1))",
+        "(S (DT 0)) (NN 1)",
+    ],
+)
+def test_trees_of_other_sentences_and_broken_ones_are_refused(text):
+    with pytest.raises(ValueError, match="not a tree over 2 words"):
+        tree_nodes(text, [0, 1, 2])

@@ -1,0 +1,201 @@
+"""Witness: trees written out by hand; Stanza's own reader of treebanks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from phrasemt.errors import DamagedFileError, DataError
+from phrasemt.syntax.trees import Tree, leaves, parse_tree, read_treebank, tree_text, words
+
+LABELS = st.text(st.characters(exclude_characters="() \n", exclude_categories=["Cs"]), min_size=1, max_size=4)
+# Anything can be a token: brackets, quotes, Unicode spaces, emoji, -LRB- itself, control characters.
+TOKENS = st.one_of(
+    st.sampled_from(
+        ["(", ")", "-LRB-", "a(b)", '"', "'", "\u00a0", "\u3000", "\u2028", "🙂", "a b", "\n", "\x00", "0"]
+    ),
+    st.text(min_size=1, max_size=5),
+)
+TREES = st.recursive(
+    st.builds(Tree, LABELS, word=TOKENS),
+    lambda trees: st.builds(Tree, LABELS, st.lists(trees, min_size=1, max_size=4).map(tuple)),
+    max_leaves=15,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(tree=TREES)
+def test_round_trip(tree):
+    """Labels and shape survive whatever the words are; the leaves are their numbers."""
+    text = tree_text(tree)
+    again = parse_tree(text)
+    assert tree_text(again) == text
+    assert words(again) == [str(number) for number in range(len(words(tree)))]
+    assert [leaf.label for leaf in leaves(again)] == [leaf.label for leaf in leaves(tree)]
+    tokens = words(tree)
+    assert with_words(again, tokens) == tree
+
+
+def with_words(tree: Tree, tokens: list[str]) -> Tree:
+    if tree.word is not None:
+        return Tree(tree.label, word=tokens[int(tree.word)])
+    return Tree(tree.label, tuple(with_words(child, tokens) for child in tree.children))
+
+
+def test_text():
+    tree = Tree("S", (Tree("NP", (Tree("DT", word="a)"), Tree("NN", word="-LRB-"))), Tree("VBZ", word=" ")))
+    assert tree_text(tree) == "(S (NP (DT 0) (NN 1)) (VBZ 2))"
+    assert parse_tree("(ROOT (CD 0))") == Tree("ROOT", (Tree("CD", word="0"),))
+
+
+def test_deep_trees():
+    """3,000 tokens, each in a bracket of its own."""
+    text = " ".join(f"(X (W {number})" for number in range(2999)) + " (W 2999)" + ")" * 2999
+    assert tree_text(parse_tree(text)) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "0",
+        "(S",
+        "(S)",
+        "( 0)",
+        "(S (A 0)",
+        "(S (A 0)))",
+        "(A 0) (B 1)",
+        "(S (A 1))",
+        "(S (A 0) (B 0))",
+        "(S (A 0)  (B 1))",
+        "(S (A dog))",
+        "(S 0 (A 1))",
+        "(S(A 0))",
+        "(S (A 0) )",
+        "(S (A\n0))",
+        ")",
+        "(S (A 0)) ",
+    ],
+)
+def test_malformed_text(text):
+    with pytest.raises(DamagedFileError) as caught:
+        parse_tree(text, where="parses.arrow, row 3")
+    assert str(caught.value).startswith("parses.arrow, row 3: not a tree (expected brackets around tokens 0, 1, ...")
+
+
+@pytest.mark.parametrize("tree", [Tree("S"), Tree("", word="a"), Tree("a b", word="a"), Tree("(", word="a")])
+def test_trees_that_cannot_be_written(tree):
+    with pytest.raises(ValueError, match="not a node of a tree"):
+        tree_text(tree)
+
+
+# ------------------------------------------------------------------------------------------------------------- treebank
+
+PENN = r"""
+( (S
+    (NP-SBJ-1 (NNP Mr.) (NNP O'Neill) )
+    (ADVP|PRT (RB up))
+    (VP (VBD was)
+      (VP (VBN named)
+        (S (NP-SBJ (-NONE- *-1) ) (NP-PRD=2 (CD 1\/2) (-LRB- -LRB-) (: --) (-RRB- -RRB-) ($ US$) (-LCB- -LCB-)))))
+    (. .) ))
+(ROOT (FRAG (NP (NN caf\u00e9))))
+(NP (NN dog))
+( (CD 5) )
+(CD 6)
+""".replace("\\u00e9", "\u00e9")
+
+
+@pytest.fixture
+def read(tmp_path: Path):
+    def read(text: str) -> list[Tree]:
+        (tmp_path / "trees.mrg").write_text(text, encoding="utf-8", newline="\n")
+        return list(read_treebank(tmp_path / "trees.mrg"))
+
+    return read
+
+
+def test_treebank(read):
+    trees = read(PENN)
+    named = "(VP (VBD 3) (VP (VBN 4) (S (NP (CD 5) (-LRB- 6) (: 7) (-RRB- 8) ($ 9) (-LCB- 10)))))"
+    assert [tree_text(tree) for tree in trees] == [
+        f"(S (NP (NNP 0) (NNP 1)) (ADVP|PRT (RB 2)) {named} (. 11))",
+        "(FRAG (NP (NN 0)))",
+        "(NP (NN 0))",
+        "(ROOT (CD 0))",
+        "(ROOT (CD 0))",
+    ]
+    assert words(trees[0]) == ["Mr.", "O'Neill", "up", "was", "named", "1/2", "(", "--", ")", "US$", "{", "."]
+    assert [words(tree) for tree in trees[1:]] == [["caf\u00e9"], ["dog"], ["5"], ["6"]]
+
+
+def test_treebank_with_other_line_ends_and_all_on_one_line(read):
+    expected = read(PENN)
+    assert read(PENN.replace("\n", "\r\n")) == expected
+    assert read(" ".join(PENN.split("\n"))) == expected
+
+
+def test_unicode_spaces_and_emoji_in_words(read):
+    (tree,) = read("(NP (NN a\u00a0b) (NN \u3000) (NN 🙂) (NN \u2028) (NN \x85))\n")
+    assert words(tree) == ["a\u00a0b", "\u3000", "🙂", "\u2028", "\x85"]
+
+
+def test_like_stanzas_reader(tmp_path):
+    reader = pytest.importorskip("stanza.models.constituency.tree_reader")
+    # Stanza keeps 1\\/2 escaped, and has no label -LCB-.
+    text = PENN.partition("(NP (NN dog")[0].replace("\\/", "/").replace(" (-LCB- -LCB-)", "")
+    (tmp_path / "trees").write_text(text, encoding="utf-8")
+    for ours, theirs in zip(
+        read_treebank(tmp_path / "trees"), reader.read_treebank(str(tmp_path / "trees")), strict=True
+    ):
+        leaf_words = theirs.leaf_labels()
+        assert words(ours) == leaf_words
+        numbered = theirs.replace_words([str(number) for number in range(len(leaf_words))])
+        assert tree_text(Tree("ROOT", (ours,))) == str(numbered)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "problem"),
+    [
+        # In the second of three trees.
+        ("(NP (NN a))\n(NP (NN a)\n(NP (NN a))\n", 2, "a bracket too few: 1 open at the end of the file"),
+        ("(NP (NN a))\n(NP\n  (NN a)))\n(NP (NN a))\n", 2, "a bracket too many in line 3"),
+        ("( (NP (NN a)))\n( (NP\n (NN a))\n( (NP (NN a)))\n", 2, "a bracket without label within a tree in line 4"),
+        ("(ROOT (NP (NN a)))\n(ROOT (NP (NN a))\n(ROOT (NP (NN a)))\n", 2, "a bracket with label ROOT within a tree"),
+        ("( (NP (NN a)) (NP (NN b)))\n", 1, "several trees in one outermost bracket in line 1"),
+        ("(NP (NN a b))\n", 1, "b not alone in its bracket"),
+        ("(NP the (NN a))\n", 1, "the not alone in its bracket"),
+        ("(NP (NN a) dog)\n", 1, "dog not alone in its bracket"),
+        ("(NP (NN a) (NN))\n", 1, "a bracket without words"),
+        ("(NP (NN a) ())\n", 1, "a bracket without words"),
+        ("\n(NP (NP (-NONE- *)) (-NONE- *T*-1))\n", 2, "a tree without words"),
+        ("( (-NONE- *))\n", 1, "a tree without words"),
+        ("\nhello (NP (NN a))\n", 1, "hello outside of all brackets in line 2"),
+    ],
+)
+def test_broken_trees_are_named(read, tmp_path, text, line, problem):
+    with pytest.raises(DataError) as caught:
+        read(text)
+    assert str(caught.value).startswith(f"{tmp_path / 'trees.mrg'}, line {line}: the tree that begins here is broken")
+    assert problem in str(caught.value)
+
+
+def test_trees_before_a_broken_one_are_read(tmp_path):
+    (tmp_path / "trees").write_text("(NP (NN a))\n(NP (NN a\n")
+    trees = read_treebank(tmp_path / "trees")
+    assert words(next(trees)) == ["a"]
+    with pytest.raises(DataError, match="line 2"):
+        next(trees)
+
+
+def test_the_whole_sample_of_the_penn_treebank(shared_data, tmp_path):
+    import zipfile
+
+    with zipfile.ZipFile(shared_data / "treebank" / "treebank.zip") as archive:
+        names = [name for name in archive.namelist() if name.endswith(".mrg")]
+        (tmp_path / "trees").write_bytes(b"".join(archive.read(name) for name in sorted(names)))
+    counts = [len(words(tree)) for tree in read_treebank(tmp_path / "trees")]
+    assert (len(counts), sum(counts)) == (3914, 94_084)
