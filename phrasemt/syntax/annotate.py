@@ -33,7 +33,7 @@ _SENTENCES_PER_BLOCK = 2000
 _BLOCKS_PER_PROCESS = 8
 _SECONDS_BETWEEN_MESSAGES = 30.0
 
-Missing = Mapping[int, NDArray[np.intp]]  # by bucket: positions of the sentences that the store does not have
+Missing = Mapping[int, NDArray[np.int32]]  # by bucket: positions of the sentences that the store does not have
 Block = list[tuple[bytes, list[str]]]  # keys and sentences
 
 
@@ -77,7 +77,7 @@ class _Job:
 
     def run(self, cores: int, output: Path) -> None:
         missing = {bucket: self._store.missing(bucket, self._keys(bucket)) for bucket in self._buckets}
-        sentences = sum(len(self._keys(bucket)) for bucket in self._buckets)
+        sentences = sum(self._sentences.lengths[bucket] for bucket in self._buckets)
         to_do = sum(map(len, missing.values()))
         self._say("%s sentences, %s of them found in the store", f"{sentences:,}", f"{sentences - to_do:,}")
         if to_do:

@@ -177,11 +177,11 @@ class Bucket:
 
 
 class Sentences:
-    """A file of `collect_sentences`, memory-mapped; made by `open`."""
+    """A file of `collect_sentences`; made by `open`. lengths [64]: sentences of each bucket."""
 
-    def __init__(self, path: Path, batches: list[pa.RecordBatch]) -> None:
+    def __init__(self, path: Path, lengths: list[int]) -> None:
         self.path = path
-        self._batches = batches
+        self.lengths = lengths
 
     @classmethod
     def open(cls, path: Path) -> Sentences:
@@ -196,19 +196,20 @@ class Sentences:
                 raise _damaged(path, expected=f"format version {FORMAT}", found=found)
             if not reader.schema.equals(SCHEMA) or reader.num_record_batches != BUCKETS:
                 raise _damaged(path, found=f"{reader.num_record_batches} batches of {', '.join(reader.schema.names)}")
-            return cls(path, [reader.get_batch(number) for number in range(BUCKETS)])
+            return cls(path, [reader.get_batch(number).num_rows for number in range(BUCKETS)])
         except FileNotFoundError:
             raise
         except (pa.ArrowException, OSError, ValueError) as error:
             raise _damaged(path, found=error) from None
 
     def __len__(self) -> int:
-        return sum(batch.num_rows for batch in self._batches)
+        return sum(self.lengths)
 
     def bucket(self, number: int) -> Bucket:
         """The sentences of one bucket. Raises DamagedFileError when they cannot be what `collect_sentences` wrote."""
-        batch = self._batches[number]
         try:
+            # Mapped for this bucket only: what was read of the others leaves the process with them.
+            batch = pa.ipc.open_file(pa.memory_map(str(self.path))).get_batch(number)
             batch.validate(full=True)
         except pa.ArrowException as error:
             raise _damaged(self.path, found=error) from None

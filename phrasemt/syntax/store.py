@@ -95,12 +95,12 @@ class AnnotationStore:
 
     # ------------------------------------------------------------------------------------------------ look up and add
 
-    def missing(self, bucket: int, keys: Keys) -> NDArray[np.intp]:
+    def missing(self, bucket: int, keys: Keys) -> NDArray[np.int32]:
         """Positions of the keys of a bucket that the store does not have."""
         missing = np.ones(len(keys), dtype=bool)
         for numbers, _, _ in self._locate(bucket, keys):
             missing[numbers] = False
-        return np.flatnonzero(missing)
+        return np.flatnonzero(missing).astype(np.int32)
 
     def find(self, bucket: int, keys: Keys) -> list[Annotation | None]:
         """The annotations of keys of a bucket; None: not there."""

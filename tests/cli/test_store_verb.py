@@ -1,0 +1,161 @@
+"""`phrasemt store` as people call it: what it prints, and the one line of each mistake."""
+
+from __future__ import annotations
+
+import logging
+import random
+from pathlib import Path
+
+import pytest
+
+from phrasemt.cli import main
+from phrasemt.syntax.annotations import Annotation
+from phrasemt.syntax.sentences import key_array
+from phrasemt.syntax.store import AnnotationStore
+
+CARD = {"kind": "constituency", "language": "en", "origin": "trained", "stanza": "1.15.0", "scores": {"f1": 0.862}}
+PARSER, CHUNKER = "ab" * 16, "ac" * 16
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PHRASEMT_CACHE", raising=False)
+    return tmp_path / "resources" / "cache"
+
+
+@pytest.fixture
+def filled(cache: Path) -> list[AnnotationStore]:
+    """A parser with 1,200 sentences in four times as many files as need be, a chunker with one."""
+    parser = AnnotationStore(cache, {**CARD, "fingerprint": PARSER})
+    chunker = AnnotationStore(cache, {"kind": "chunks", "language": "en", "fingerprint": CHUNKER})
+    keys = [random.Random(number).randbytes(16) for number in range(1200)]
+    for start in range(0, 1200, 300):
+        annotations = [Annotation(None, "too long"), *[Annotation("(S (X 0))", None)] * 299]
+        parser.add(key_array(keys[start : start + 300]), annotations)
+    chunker.add(key_array(keys[:1]), [Annotation("B-NP", None)])
+    return [parser, chunker]
+
+
+@pytest.fixture
+def store(capsys: pytest.CaptureFixture[str]):
+    def call(*arguments: object) -> tuple[int, str, str]:
+        code = main(["store", *map(str, arguments)])
+        logging.shutdown()
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+def test_ls(store, filled, monkeypatch, cache, tmp_path):
+    code, out, err = store("ls")
+    assert (code, err) == (0, "")
+    names, parser, chunker = out.split("\n")[:-1]
+    assert names.split() == (
+        "fingerprint kind language origin F1 Stanza sentences failures size files".split()  # noqa: SIM905
+    )
+    assert parser.split()[:8] == [PARSER, "constituency", "en", "trained", "86.2", "1.15.0", "1,200", "4"]
+    assert parser.split()[9] == "kB"
+    assert chunker.split()[:8] == [CHUNKER, "chunks", "en", "?", "?", "?", "1", "0"]
+    monkeypatch.chdir("/")
+    assert store("ls", "--cache", cache) == (0, out, "")
+    monkeypatch.setenv("PHRASEMT_CACHE", str(cache))
+    assert store("ls") == (0, out, "")
+    assert store("ls", "--cache", tmp_path) == (0, f"no annotations in {tmp_path}\n", "")
+
+
+def test_export_import(store, filled, tmp_path):
+    code, out, err = store("export", "ab", "parser.tar")
+    files = len(list(filled[0].folder.glob("*/*.arrow")))
+    assert (code, err) == (0, "")
+    assert out.startswith(f"{PARSER}: {files} files, ")
+    assert out.endswith(" kB in parser.tar\n")
+    there = tmp_path / "there"
+    assert store("import", "parser.tar", "--cache", there) == (0, f"{PARSER}: {files} files, {files} of them new\n", "")
+    assert store("import", "resources/cache", "--cache", there) == (
+        0,
+        f"{PARSER}: {files} files, 0 of them new\n{CHUNKER}: 1 files, 1 of them new\n",
+        "",
+    )
+
+
+def test_gc(store, filled):
+    files = len(list(filled[0].folder.glob("*/*.arrow")))
+    assert store("gc") == (
+        0,
+        f"{PARSER}: {files} files merged into others, 0 leftovers removed\n"
+        f"{CHUNKER}: 0 files merged into others, 0 leftovers removed\n",
+        "",
+    )
+    assert filled[0].contents().files == 64
+    assert store("gc", "--remove", "ac") == (
+        0,
+        f"{CHUNKER}: removed\n{PARSER}: 0 files merged into others, 0 leftovers removed\n",
+        "",
+    )
+    assert not filled[1].folder.exists()
+
+
+def test_verify(store, filled):
+    files = len(list(filled[0].folder.glob("*/*.arrow")))
+    good = f"{CHUNKER}: 1 files, 1 sentences whole, 0 damaged\n"
+    assert store("verify") == (0, f"{PARSER}: {files} files, 1,200 sentences whole, 0 damaged\n{good}", "")
+    victim = next(filled[0].folder.glob("*/*.arrow"))
+    victim.write_bytes(victim.read_bytes()[:-1])
+    code, out, err = store("verify")
+    assert code == 2
+    assert out.startswith(f"{PARSER}: {files - 1} files, ")
+    assert out.endswith(f" sentences whole, 1 damaged\n{good}")
+    relative = victim.relative_to(Path.cwd())
+    assert err == (
+        f"warning: {relative} is damaged (its content is not what its name says). It is set aside as "
+        f"{victim.name}.damaged; its sentences count as missing\n"
+        f"phrasemt store: error: resources/cache: damaged files were set aside (found {relative}). Next: run the study "
+        "again, which annotates their sentences again; `phrasemt store gc` removes them\n"
+    )
+    assert store("verify")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("export", "ffff", "out.tar"),
+            f"ffff: no such annotator (expected one of {PARSER}, {CHUNKER}). Next: `phrasemt store ls` lists them",
+        ),
+        (
+            ("gc", "--remove", "a"),
+            f"a: several annotators begin like this (expected one of {PARSER}, {CHUNKER}). "
+            "Next: `phrasemt store ls` lists them",
+        ),
+        (("export", "ab", "out.tar", "--cache", "no"), "ab: no such annotator. Next: `phrasemt store ls` lists them"),
+        (("import", "no.tar"), "no.tar: no such file or folder. Next: check the path"),
+        (("import", "."), ".: no store of annotations (expected a folder that holds `annotations/`)"),
+        (
+            ("import", "resources/cache/annotations/" + PARSER + "/card.json"),
+            f"resources/cache/annotations/{PARSER}/card.json: not a whole file of `phrasemt store export` "
+            "(found truncated header). Next: export it again; what was imported "
+            "already is whole and stays",
+        ),
+    ],
+)
+def test_mistakes(store, filled, arguments, message):
+    code, out, err = store(*arguments)
+    assert (code, out, err) == (2, "", f"phrasemt store: error: {message}\n")
+    assert not Path("out.tar").exists()
+
+
+def test_a_store_of_another_version(store, filled):
+    card = filled[0].folder / "card.json"
+    card.write_text(card.read_text().replace('"format": 1', '"format": 9'))
+    code, _, err = store("ls")
+    assert code == 2
+    assert "a store of another format version (expected 1, found 9). Next: use another folder" in err
+
+
+def test_an_action_is_needed(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["store"])
+    assert end.value.code == 2
+    assert "the following arguments are required: ACTION" in capsys.readouterr().err

@@ -1,0 +1,300 @@
+"""The stages that fill the store, with an annotator that is a function of the tokens. Witness: that function."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from phrasemt.config import AnnotateSettings, CollectSettings
+from phrasemt.errors import DamagedFileError, MismatchError
+from phrasemt.lines import write_lines
+from phrasemt.syntax import annotate
+from phrasemt.syntax.annotate import parse_sentences, tag_sentences
+from phrasemt.syntax.annotations import Annotation, Annotations
+from phrasemt.syntax.annotator import Card, Kind, ModelFile
+from phrasemt.syntax.sentences import BUCKETS, collect_sentences, parser_tokens, sentence_key
+from phrasemt.syntax.store import AnnotationStore
+
+
+def expected(tokens: Sequence[str]) -> Annotation:
+    if "fails" in tokens:
+        return Annotation(None, f"gave up after {len(tokens)} tokens")
+    return Annotation(f"(S {' '.join(f'({token} {number})' for number, token in enumerate(tokens))})", None)
+
+
+class Fake:
+    """Annotates, and notes in a file what it was asked for: one process or several."""
+
+    def __init__(self, notes: Path) -> None:
+        self.notes = notes
+
+    def annotate(self, sentences: Sequence[Sequence[str]]) -> list[Annotation]:
+        with self.notes.open("a") as stream:
+            stream.write("".join(f"{' '.join(tokens)}\n" for tokens in sentences))
+        return list(map(expected, sentences))
+
+
+class Folder:
+    """A corpus, its annotator's card, and the stages on them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.notes = path / "notes"
+
+    def card(self, name: str = "annotator", *, kind: Kind = "constituency", model: str = "0" * 64) -> Path:
+        role = "constituency" if kind == "constituency" else "chunker"
+        Card(
+            kind=kind,
+            origin="trained",
+            language="en",
+            stanza="1.15.0",
+            files={role: ModelFile(self.path / "model.pt", model)},
+            options={},
+        ).write(self.path / name)
+        return self.path / name
+
+    def collect(self, lines: list[str]) -> None:
+        write_lines(self.path / "tokens", lines)
+        collect_sentences(
+            settings=CollectSettings(), cores=1, tokens=[self.path / "tokens"], sentences=self.path / "sentences"
+        )
+
+    def parse(
+        self, *, job: int = 0, jobs: int = 1, cores: int = 1, cache: str = "cache", card: Path | None = None
+    ) -> Path:
+        output = self.path / f"annotations.{job}"
+        parse_sentences(
+            settings=AnnotateSettings(job=job, jobs=jobs),
+            cores=cores,
+            sentences=self.path / "sentences",
+            annotator=card or self.card(),
+            annotations=output,
+            cache=self.path / cache,
+        )
+        return output
+
+    def asked(self) -> list[str]:
+        """The sentences that the annotator was given since the last call."""
+        if not self.notes.exists():
+            return []
+        lines = self.notes.read_text().split("\n")[:-1]
+        self.notes.unlink()
+        return sorted(lines)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
+    module = SimpleNamespace(load_annotator=lambda card: Fake(tmp_path / "notes"))
+    monkeypatch.setitem(sys.modules, "phrasemt.syntax.stanza_annotators", module)
+    monkeypatch.setattr(annotate, "_processes", lambda cores: cores)
+    monkeypatch.setattr(annotate, "_SENTENCES_PER_BLOCK", 100)
+    return Folder(tmp_path)
+
+
+def numbered(count: int) -> list[str]:
+    """Different lines of tokens; one in ten fails."""
+    return [f"a {'fails' if number % 10 == 3 else 'dog'} &amp; {number} ." for number in range(count)]
+
+
+def sentences(lines: list[str]) -> list[list[str]]:
+    return [tokens for line in dict.fromkeys(lines) if (tokens := parser_tokens(line))]
+
+
+def check(outputs: list[Path], lines: list[str]) -> None:
+    annotations = Annotations.open(outputs)
+    wanted = sentences(lines)
+    assert annotations.find([sentence_key(tokens) for tokens in wanted]) == list(map(expected, wanted))
+    assert len(annotations) == len(wanted)
+
+
+def messages(caplog: pytest.LogCaptureFixture) -> list[str]:
+    found = [re.sub(r"\d+/s", "N/s", record.message) for record in caplog.records if "collect" not in record.name]
+    caplog.clear()
+    return found
+
+
+def test_every_sentence_is_annotated_once(folder, caplog):
+    caplog.set_level("INFO")
+    lines = [*numbered(1000), *numbered(300), ""]
+    folder.collect(lines)
+    output = folder.parse()
+    check([output], lines)
+    first = output.read_bytes()
+    assert folder.asked() == sorted(map(" ".join, sentences(lines)))
+    assert messages(caplog) == [
+        "parse_sentences: 1,000 sentences, 0 of them found in the store",
+        "parse_sentences: 1,000 annotated, N/s, 100 of them failed",
+    ]
+    assert folder.parse().read_bytes() == first
+    assert folder.asked() == []
+    assert messages(caplog) == ["parse_sentences: 1,000 sentences, 1,000 of them found in the store"]
+
+
+def test_a_hit_loads_nothing(folder):
+    folder.collect(numbered(50))
+    first = folder.parse().read_bytes()
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom phrasemt.config import AnnotateSettings\n"
+        "from phrasemt.syntax.annotate import parse_sentences\n"
+        f"folder = Path({str(folder.path)!r})\n"
+        "parse_sentences(settings=AnnotateSettings(job=0, jobs=1), cores=2, sentences=folder / 'sentences',"
+        " annotator=folder / 'annotator', annotations=folder / 'again', cache=folder / 'cache')\n"
+        "sys.exit(bool({'torch', 'stanza', 'phrasemt.syntax.stanza_annotators'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    assert (folder.path / "again").read_bytes() == first
+
+
+def test_a_grown_corpus(folder, caplog):
+    folder.collect(numbered(500))
+    folder.parse()
+    folder.asked()
+    caplog.set_level("INFO")
+    folder.collect(numbered(520))
+    output = folder.parse()
+    check([output], numbered(520))
+    assert folder.asked() == sorted(map(" ".join, sentences(numbered(520)[500:])))
+    assert messages(caplog)[0] == "parse_sentences: 520 sentences, 500 of them found in the store"
+    held_more = output.read_bytes()
+    assert folder.parse(cache="fresh").read_bytes() == held_more
+
+
+@pytest.mark.parametrize("order", [list(range(7)), [5, 1, 6, 0, 3, 2, 4]])
+def test_jobs_share_the_work(folder, order):
+    folder.collect(numbered(700))
+    alone = Annotations.open([folder.parse()])
+    outputs = {job: folder.parse(job=job, jobs=7, cache="jobs") for job in order}
+    check([outputs[job] for job in sorted(outputs)], numbered(700))
+    together = Annotations.open([outputs[job] for job in sorted(outputs)])
+    assert (together.fingerprint, len(together)) == (alone.fingerprint, len(alone))
+    assert len(folder.asked()) == 1400
+
+
+def test_more_jobs_than_sentences(folder):
+    folder.collect(["one &apos;s ."])
+    check([folder.parse(job=job, jobs=BUCKETS) for job in range(BUCKETS)], ["one &apos;s ."])
+    assert folder.asked() == ["one 's ."]
+
+
+def test_cores_do_not_show(folder):
+    folder.collect(numbered(900))
+    one = folder.parse(cores=1, cache="one").read_bytes()
+    assert folder.parse(cores=2, cache="two").read_bytes() == one
+    assert folder.asked() == sorted([" ".join(tokens) for tokens in sentences(numbered(900))] * 2)
+
+
+@pytest.mark.parametrize("lines", [[], ["", ""]])
+def test_an_empty_corpus(folder, lines):
+    folder.collect(lines)
+    check([folder.parse(cores=2)], [])
+    assert folder.asked() == []
+
+
+def test_another_annotator_begins_anew(folder):
+    folder.collect(numbered(20))
+    first = Annotations.open([folder.parse()])
+    second = Annotations.open([folder.parse(card=folder.card("other", model="1" * 64))])
+    assert first.fingerprint != second.fingerprint
+    assert len(folder.asked()) == 40
+
+
+def test_an_annotator_of_another_kind(folder):
+    folder.collect(numbered(3))
+    with pytest.raises(MismatchError, match=r"annotator: no annotator for parse_sentences .expected constituency, fou"):
+        folder.parse(card=folder.card(kind="chunks"))
+    tag_sentences(
+        settings=AnnotateSettings(job=0, jobs=1),
+        cores=1,
+        sentences=folder.path / "sentences",
+        annotator=folder.card(kind="chunks"),
+        annotations=folder.path / "tags",
+        cache=folder.path / "cache",
+    )
+    check([folder.path / "tags"], numbered(3))
+
+
+def test_damaged_files_are_annotated_again(folder, caplog):
+    folder.collect(numbered(300))
+    whole = folder.parse().read_bytes()
+    folder.asked()
+    victim = sorted((folder.path / "cache").glob("annotations/*/*/*.arrow"))[10]
+    data = victim.read_bytes()
+    victim.write_bytes(data[:500] + bytes([data[500] ^ 4]) + data[501:])
+    caplog.set_level("INFO")
+    assert folder.parse().read_bytes() == whole
+    again = len(folder.asked())
+    assert 0 < again < 20
+    damaged, found, _ = messages(caplog)
+    assert damaged.startswith(f"warning: {victim} is damaged")
+    assert found == f"parse_sentences: 300 sentences, {300 - again} of them found in the store"
+
+
+def test_annotations_that_get_lost_meanwhile(folder, monkeypatch):
+    folder.collect(numbered(30))
+    monkeypatch.setattr(AnnotationStore, "add", lambda store, keys, annotations: None)
+    with pytest.raises(DamagedFileError, match=r"the store lost annotations while the stage ran .* Next: run again"):
+        folder.parse()
+    assert not list(folder.path.glob("*annotations.0*"))
+
+
+def test_an_annotator_that_forgets_a_sentence(folder, monkeypatch):
+    folder.collect(numbered(30))
+    monkeypatch.setattr(Fake, "annotate", lambda self, sentences: list(map(expected, sentences[1:])))
+    with pytest.raises(AssertionError, match="an annotation for each sentence"):
+        folder.parse()
+    assert list((folder.path / "cache").rglob("*.arrow")) == []
+
+
+@pytest.mark.parametrize(("visible", "processes"), [(False, 3), (True, 1)])
+def test_one_process_on_a_gpu(monkeypatch, visible, processes):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: visible)
+    assert annotate._processes(3) == processes
+
+
+def test_progress_is_told_from_time_to_time(folder, monkeypatch, caplog):
+    caplog.set_level("INFO")
+    monkeypatch.setattr(annotate, "_SECONDS_BETWEEN_MESSAGES", 0.0)
+    folder.collect(numbered(200))
+    folder.parse()
+    assert len(progress := messages(caplog)) == 10
+    assert progress[1] == "parse_sentences: 25 of 200 annotated, N/s, 0 minutes left"
+
+
+def test_a_killed_job_keeps_its_finished_blocks(folder):
+    folder.collect(numbered(800))
+    folder.card()
+    code = (
+        "import sys, time\nfrom pathlib import Path\n"
+        f"sys.path.insert(0, {str(Path(__file__).parent)!r})\nimport test_annotate as t\n"
+        "class Slow(t.Fake):\n"
+        "    def annotate(self, sentences):\n        time.sleep(0.05)\n        return super().annotate(sentences)\n"
+        f"folder = t.Folder(Path({str(folder.path)!r}))\n"
+        "sys.modules['phrasemt.syntax.stanza_annotators'] = t.SimpleNamespace("
+        "load_annotator=lambda card: Slow(folder.notes))\n"
+        "t.annotate._SENTENCES_PER_BLOCK = 10\nt.annotate._processes = lambda cores: cores\n"
+        "folder.parse(cores=2)\n"
+    )
+    job = subprocess.Popen([sys.executable, "-c", code])
+    try:
+        while len(list((folder.path / "cache").rglob("*.arrow"))) < 20:
+            assert job.poll() is None
+            time.sleep(0.01)
+    finally:
+        os.kill(job.pid, signal.SIGKILL)
+        job.wait()
+    time.sleep(0.3)  # its workers end with it
+    before = folder.asked()
+    check([folder.parse()], numbered(800))
+    after = folder.asked()
+    assert len(set(before)) < 800
+    assert set(before) | set(after) == set(map(" ".join, sentences(numbered(800))))
+    assert len(before) + len(after) <= 800 + 2 * 10  # what was under way
