@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 from phrasemt.errors import DataError
 from phrasemt.lines import Block
@@ -23,18 +24,9 @@ def word_offsets(tokens: str, subwords: str) -> list[int] | None:
 
 def _offsets_by_characters(tokens: str, subwords: str) -> list[int] | None:
     """The same for lines in which a word itself ends in @@, or has two spaces after it."""
-    words = iter(filter(None, tokens.split(" ")))
-    offsets, rest = [0], ""
-    for end, part in enumerate(filter(None, subwords.split(" ")), start=1):
-        rest = rest or next(words, "")
-        if part == rest:
-            offsets.append(end)
-            rest = ""
-        elif part.endswith(_GOES_ON) and rest.startswith(part.removesuffix(_GOES_ON)):
-            rest = rest[len(part) - len(_GOES_ON) :]
-        else:
-            return None
-    return None if rest or next(words, "") else offsets
+    words = [f"({f'(?:{_GOES_ON} )?'.join(map(re.escape, word))})" for word in tokens.split(" ") if word]
+    match = re.fullmatch(" ".join(words), subwords)
+    return list(itertools.accumulate((cut.count(" ") + 1 for cut in match.groups()), initial=0)) if match else None
 
 
 def offsets_of_block(tokens: Block, subwords: Block) -> tuple[list[str], list[list[int]]]:

@@ -1,11 +1,29 @@
-"""Witness: the rule of Xu et al. (2020), footnote 2, worked out by hand for every length up to 60."""
+"""Witnesses: the rule of Xu et al. (2020), footnote 2, worked out by hand for every length up to 60; phrases of small
+sentences by hand; algorithm 1 itself is tested in test_algorithm_1.py.
+"""
 
 from __future__ import annotations
 
-import pytest
+import itertools
+import logging
+import random
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
 
-from phrasemt.config import PhraseSegmentation
-from phrasemt.syntax.phrases import ngram_ends, phrase_tokens
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from phrasemt.columns import ColumnFile
+from phrasemt.config import PhraseSegmentation, PhrasesSettings
+from phrasemt.errors import DamagedFileError, DataError
+from phrasemt.lines import write_lines
+from phrasemt.syntax import phrases
+from phrasemt.syntax.annotations import Annotation, write_annotations
+from phrasemt.syntax.phrases import SEGMENTERS, extract_phrases, ngram_ends, phrase_tokens, random_tree, right_tree
+from phrasemt.syntax.sentences import parser_tokens, sentence_key
+from phrasemt.syntax.trees import Tree, parse_tree, words
 
 # Lengths (positions with </s>) and n_tok = max(min(8, ceil(L/6)), 3).
 BY_HAND = {
@@ -64,3 +82,269 @@ def test_ends_cover_every_sentence_with_phrases_of_the_right_size():
         assert all(s == size for s in sizes[:-1])
         assert 1 <= sizes[-1] <= size
         assert length > 48 or len(sizes) <= 6
+
+
+# --------------------------------------------------------------------------------------------------------------- trees
+
+
+def test_right_branching_trees():
+    assert right_tree(1) == "(X (W 0))"
+    assert right_tree(2) == "(X (W 0) (W 1))"
+    assert right_tree(4) == "(X (W 0) (X (W 1) (X (W 2) (W 3))))"
+
+
+@given(count=st.integers(1, 60), seed=st.integers(0, 1000))
+def test_random_trees_are_binary_and_over_all_words(count, seed):
+    tree = parse_tree(random_tree(count, random.Random(seed)))
+    assert len(words(tree)) == count
+
+    def is_binary(node: Tree) -> bool:
+        return node.word is not None or (len(node.children) == 2 and all(map(is_binary, node.children)))
+
+    assert is_binary(tree if count > 1 else tree.children[0])
+
+
+def test_random_trees_cut_everywhere_alike():
+    """Of four words the first cut is after 1, 2 or 3 of them, and then three words have two trees."""
+    numbers = random.Random(5)
+    counts = Counter(random_tree(4, numbers) for _ in range(6000))
+    assert len(counts) == 5
+    assert counts["(X (X (W 0) (W 1)) (X (W 2) (W 3)))"] == pytest.approx(2000, abs=150)
+    assert counts[right_tree(4)] == pytest.approx(1000, abs=120)
+
+
+# --------------------------------------------------------------------------------------------------------------- stage
+
+SENTENCE = "The quick brown fox jumped over the lazy dog ."
+TREE = "(S (NP (DT 0) (JJ 1) (JJ 2) (NN 3)) (VP (VBD 4) (PP (IN 5) (NP (DT 6) (JJ 7) (NN 8)))) (. 9))"
+SUBWORDS = "The qu@@ ick brown fox jumped over the la@@ zy dog ."
+
+
+class Split:
+    """A split of few sentences, and the stage on it. Sentences are lines of Moses tokens, not cut unless said."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def extract(
+        self,
+        sentences: Sequence[str],
+        *,
+        subwords: Sequence[str] | None = None,
+        trees: dict[str, Annotation | str] | None = None,
+        rows: Sequence[int] | None = None,
+        given: Sequence[str] | None = None,
+        cores: int = 1,
+        name: str = "phrases.arrow",
+        **settings: object,
+    ) -> list[list[int]]:
+        write_lines(self.folder / "tokens", sentences)
+        write_lines(self.folder / "subwords", sentences if subwords is None else subwords)
+        write_lines(self.folder / "rows", map(str, range(len(sentences)) if rows is None else rows))
+        annotations = {
+            sentence_key(parser_tokens(sentence)): Annotation(tree, None) if isinstance(tree, str) else tree
+            for sentence, tree in (trees or {}).items()
+        }
+        card = {"fingerprint": "f" * 32}
+        write_annotations(self.folder / "parses", list(annotations), list(annotations.values()), card)
+        if given is not None:
+            write_lines(self.folder / "given.txt", given)
+            settings["given"] = self.folder
+        segmentation = PhraseSegmentation.model_validate(settings)
+        extract_phrases(
+            settings=PhrasesSettings(segmentation=segmentation),
+            cores=cores,
+            rows=self.folder / "rows",
+            tokens=self.folder / "tokens",
+            subwords=self.folder / "subwords",
+            parses=[] if trees is None else [self.folder / "parses"],
+            given=[] if given is None else [self.folder / "given.txt"],
+            phrases=self.folder / name,
+        )
+        columns = ColumnFile.open(self.folder / name, ["ends"])
+        assert columns.description == {"segmentation": segmentation.model_dump(mode="json")}
+        assert columns.rows.tolist() == list(range(len(sentences)) if rows is None else rows)
+        return [columns.values("ends", position).tolist() for position in range(len(columns))]
+
+
+@pytest.fixture
+def split(tmp_path: Path) -> Split:
+    return Split(tmp_path)
+
+
+def test_there_is_a_segmenter_for_each_mode():
+    assert set(SEGMENTERS) == set(PhraseSegmentation.model_fields["mode"].annotation.__args__)
+
+
+def test_ngrams(split):
+    assert split.extract([SENTENCE, "a"], subwords=[SUBWORDS, "a"]) == [[3, 6, 9, 12, 13], [2]]
+
+
+def test_parse(split):
+    """By hand, n = 3: The qu@@ ick | brown fox | jumped over the | la@@ zy dog | . </s>
+
+    `</s>` and the full stop at level 1. dog and lazy, a node of two subwords, at level 4, since the noun phrase has 4.
+    What remains of the verb phrase fits as a whole. fox and brown at level 2, and quick would be one too many. The rest
+    of the sentence.
+    """
+    assert split.extract([SENTENCE], subwords=[SUBWORDS], trees={SENTENCE: TREE}, mode="parse") == [[3, 5, 8, 11, 13]]
+
+
+def test_parse_in_words(split):
+    """n = 3 words for 13 positions: as the worked example, but that `</s>` joins the full stop."""
+    phrases = split.extract([SENTENCE], subwords=[SUBWORDS], trees={SENTENCE: TREE}, mode="parse", parse_unit="word")
+    # The | quick brown fox | jumped over | the lazy dog | . </s>, and quick and lazy have two subwords.
+    assert phrases == [[1, 5, 7, 11, 13]]
+
+
+def test_right_branching(split):
+    """By hand, n = 3: a | b c d | </s>. At the level of `</s>` stands the tree over b c d, too large to join it."""
+    assert split.extract(["a b c d"], mode="right") == [[1, 4, 5]]
+
+
+def test_shuffled_phrases_have_the_lengths_of_parsed_ones(split):
+    sentences = [f"{SENTENCE} {number}" for number in range(30)]
+    tree = TREE[:-1] + " (CD 10))"
+    trees = dict.fromkeys(sentences, tree)
+    parsed = split.extract(sentences, trees=trees, mode="parse")
+    shuffled = split.extract(sentences, trees=trees, mode="shuffled")
+    lengths = [[end - start for start, end in itertools.pairwise([0, *ends])] for ends in (*parsed, *shuffled)]
+    assert len({tuple(sorted(each)) for each in lengths}) == 1
+    assert len({tuple(each) for each in lengths}) > 10
+    assert split.extract(sentences, trees=trees, mode="shuffled", seed=2) != shuffled
+
+
+def test_one_word(split):
+    for mode in ("ngram", "random", "right"):
+        assert split.extract(["a"], mode=mode) == [[2]]
+    for mode in ("parse", "shuffled"):
+        assert split.extract(["a"], trees={"a": "(ROOT (CD 0))"}, mode=mode) == [[2]]
+    assert split.extract(["a"], given=["1"], mode="given") == [[2]]
+
+
+@pytest.mark.parametrize("mode", ["ngram", "parse", "random", "right", "shuffled"])
+def test_an_empty_sentence_is_one_phrase(split, mode, caplog):
+    caplog.set_level(logging.INFO, "phrasemt")
+    trees = {"a b": "(S (A 0) (B 1))"}
+    assert split.extract(["", "a b", ""], trees=trees, mode=mode) == [[1], [3], [1]]
+    assert "cut into n-grams" not in caplog.text
+
+
+def test_long_sentences(split):
+    """3,000 words, in a tree as deep."""
+    sentence = " ".join(map(str, range(3000)))
+    for mode in ("random", "right", "ngram"):
+        (ends,) = split.extract([sentence], mode=mode)
+        assert ends[-1] == 3001
+        assert max(end - start for start, end in itertools.pairwise([0, *ends])) <= 8
+
+
+def test_sentences_without_a_parse_fall_back_and_are_counted(split, caplog):
+    caplog.set_level(logging.INFO, "phrasemt")
+    trees = {SENTENCE: TREE, "x y z w": Annotation(None, "too long"), "x y z v": Annotation(None, "too long")}
+    expected = [[1, 4, 6, 9, 11], [3, 5], [3, 5], [3, 4]]
+    assert split.extract([SENTENCE, "x y z w", "x y z v", "q r s"], trees=trees, mode="parse") == expected
+    assert [record.getMessage() for record in caplog.records if record.name == "phrasemt.extract_phrases"] == [
+        "extract_phrases: parse: 4 sentences, 11 phrases",
+        "extract_phrases: 2 sentences cut into n-grams: too long",
+        "extract_phrases: 1 sentences cut into n-grams: not parsed",
+    ]
+
+
+def test_escapes_are_undone_before_the_sentence_is_looked_up(split):
+    sentence = "he &apos;s &amp; ( &#91;"
+    trees = {"he 's & ( [": "(S (NP (A 0) (B 1) (C 2)) (X (D 3) (E 4)))"}
+    assert split.extract([sentence], trees=trees, mode="parse") == [[3, 6]]
+
+
+@pytest.mark.parametrize("mode", ["random", "shuffled"])
+def test_phrases_depend_on_the_sentence_alone(split, mode, monkeypatch):
+    """Not on its row, its companions, the cores, or where chunks of work end."""
+    sentences = [" ".join(["w"] * (number % 23) + [str(number)]) for number in range(60)]
+    trees = {sentence: right_tree(sentence.count(" ") + 1) for sentence in sentences}
+    all_at_once = split.extract(sentences, trees=trees, mode=mode)
+    monkeypatch.setattr(phrases, "_LINES_PER_CHUNK", 7)
+    in_parts = split.extract(sentences, trees=trees, mode=mode, cores=2, name="other.arrow")
+    backwards = split.extract(sentences[::-1], trees=trees, mode=mode, rows=range(100, 160))
+    assert all_at_once == in_parts == backwards[::-1]
+    assert len({tuple(ends) for ends in all_at_once}) > 20
+
+
+def test_same_file_for_every_number_of_cores(split, monkeypatch):
+    monkeypatch.setattr(phrases, "_LINES_PER_CHUNK", 5)
+    sentences = [" ".join(map(str, range(number))) for number in range(40)]
+    for cores in (1, 2):
+        split.extract(sentences, mode="random", cores=cores, name=str(cores))
+    assert (split.folder / "1").read_bytes() == (split.folder / "2").read_bytes()
+
+
+# --------------------------------------------------------------------------------------------------------- user's spans
+
+
+def test_given(split, monkeypatch):
+    """Lines of the user are those of the raw pairs; rows 1, 3 and 4 were dropped."""
+    monkeypatch.setattr(phrases, "_LINES_PER_CHUNK", 2)
+    sentences = ["a bcd e", "", "x y"]
+    subwords = ["a b@@ c@@ d e", "", "x y"]
+    lines = ["1 2 3", "9", "", "who cares", "5 4", "2", "not read"]
+    assert split.extract(sentences, subwords=subwords, rows=[0, 2, 5], given=lines, mode="given") == [
+        [1, 4, 6],
+        [1],
+        [3],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence", "expected"),
+    [
+        ("1 2", "a b c", "increasing ends, the last of them 3"),
+        ("1 4", "a b c", "increasing ends, the last of them 3"),
+        ("2 1 3", "a b c", "increasing ends"),
+        ("1 1 3", "a b c", "increasing ends"),
+        ("0 3", "a b c", "increasing ends"),
+        ("-1 3", "a b c", "increasing ends"),
+        ("1,3", "a b c", "increasing ends"),
+        ("", "a b c", "increasing ends"),
+        ("1", "", "an empty line"),
+    ],
+)
+def test_wrong_user_lines_are_named(split, line, sentence, expected):
+    with pytest.raises(DataError) as caught:
+        split.extract(["a", sentence], rows=[1, 3], given=["1", "1", "1", line], mode="given")
+    message = str(caught.value)
+    assert message.startswith(f"{split.folder / 'given.txt'}, line 4: these are no phrases of the sentence")
+    assert expected in message
+    assert f"found {line!r}" in message
+
+
+def test_too_few_user_lines(split):
+    with pytest.raises(DataError, match=r"given.txt: phrases are missing at the end .*a line for each of 4 raw pairs"):
+        split.extract(["a", "b"], rows=[1, 3], given=["1", "1", "1"], mode="given")
+
+
+# --------------------------------------------------------------------------------------------------------------- errors
+
+
+def test_words_and_subwords_that_do_not_agree(split):
+    with pytest.raises(DataError, match=r"tokens and .*subwords, line 2: words and subwords are not those of the same"):
+        split.extract(["a", "ab"], subwords=["a", "a b"])
+
+
+def test_unequal_numbers_of_lines(split):
+    with pytest.raises(DataError, match="unequal numbers of lines"):
+        split.extract(["a", "b"], subwords=["a"])
+
+
+def test_rows_out_of_order(split):
+    with pytest.raises(DataError, match=r"rows, line 3: rows must be increasing numbers"):
+        split.extract(["a", "b", "c"], rows=[0, 4, 4])
+
+
+def test_a_parse_of_another_sentence(split):
+    with pytest.raises(DamagedFileError, match=r"tokens, line 2: the parse is no tree over this sentence"):
+        split.extract(["a", "b c"], trees={"a": "(ROOT (A 0))", "b c": "(S (A 0) (B 1) (C 2))"}, mode="parse")
+
+
+def test_missing_inputs_are_said(split):
+    with pytest.raises(DataError, match="segmentation shuffled needs --parses"):
+        split.extract(["a"], mode="shuffled")

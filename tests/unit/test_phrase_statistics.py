@@ -1,0 +1,109 @@
+"""Witness: counts made by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from phrasemt.columns import Lists, write_columns
+from phrasemt.config import MeasureSettings, PhraseSegmentation
+from phrasemt.errors import DamagedFileError, MismatchError
+from phrasemt.lines import write_lines
+from phrasemt.syntax.annotations import Annotation, write_annotations
+from phrasemt.syntax.phrase_statistics import measure_phrases, node_spans
+from phrasemt.syntax.sentences import sentence_key
+
+TREES = {
+    # S: positions 0-5, NP 0-3 (the second word has two subwords), D 0-1, N 1-3, V 3-4, P 4-5
+    "the dog barks .": Annotation("(S (NP (D 0) (N 1)) (V 2) (P 3))", None),
+    "a b": Annotation("(S (A 0) (B 1))", None),
+    "c d": Annotation(None, "too long"),
+}
+SENTENCES = ["the dog barks .", "the dog barks .", "a b", "c d", "e f", ""]
+SUBWORDS = ["the do@@ g barks .", "the do@@ g barks .", "a b", "c d", "e f", ""]
+ENDS = [
+    [3, 6],  # NP, and "barks . </s>", which is no node
+    [1, 2, 4, 5, 6],  # D; half of N; no node; P; </s> alone, which is left out
+    [3],  # S with </s>
+    [3],
+    [2, 3],
+    [1],
+]
+
+
+@pytest.fixture
+def measure(tmp_path: Path):
+    def measure(ends=ENDS, sentences=SENTENCES, subwords=SUBWORDS, trees=TREES, mode="parse", **options) -> dict:
+        segmentation = PhraseSegmentation(mode=mode, **options)
+        chunks = [(list(range(len(ends))), {"ends": Lists.of(ends)})]
+        description = {"segmentation": segmentation.model_dump(mode="json")}
+        write_columns(tmp_path / "phrases", columns=["ends"], description=description, chunks=chunks)
+        write_lines(tmp_path / "tokens", sentences)
+        write_lines(tmp_path / "subwords", subwords)
+        keys = [sentence_key(sentence.split(" ")) for sentence in trees]
+        write_annotations(tmp_path / "parses", keys, list(trees.values()), {"fingerprint": "0" * 32})
+        measure_phrases(
+            settings=MeasureSettings(),
+            cores=1,
+            phrases=tmp_path / "phrases",
+            tokens=tmp_path / "tokens",
+            subwords=tmp_path / "subwords",
+            parses=[tmp_path / "parses"] if trees else [],
+            statistics=tmp_path / "statistics.json",
+        )
+        return json.loads((tmp_path / "statistics.json").read_text(encoding="utf-8"))
+
+    return measure
+
+
+def test_counts(measure):
+    assert measure(ntok_max=9) == {
+        "segmentation": "parse_ntok_max-9",
+        "settings": PhraseSegmentation(mode="parse", ntok_max=9).model_dump(mode="json"),
+        "sentences": 6,
+        "phrases": 12,
+        "tokens": 22,
+        "lengths": {"1": 6, "2": 2, "3": 4},
+        "fallbacks": {"too long": 1, "not parsed": 1},
+        "constituents": 4,
+        "comparable": 7,
+    }
+
+
+def test_fallbacks_are_those_of_segmentations_that_need_parses(measure):
+    statistics = measure(mode="ngram")
+    assert (statistics["fallbacks"], statistics["constituents"], statistics["segmentation"]) == ({}, 4, "ngram")
+
+
+def test_without_parses(measure):
+    statistics = measure(trees={}, mode="right")
+    assert (statistics["constituents"], statistics["comparable"], statistics["phrases"]) == (None, None, 12)
+
+
+def test_node_spans():
+    assert node_spans("(S (NP (D 0) (N 1)) (V 2))", [0, 1, 3, 4]) == {(0, 4), (0, 3), (0, 1), (1, 3), (3, 4)}
+
+
+@pytest.mark.parametrize("text", ["", "(S (A 0))", "(S (A 0) (B 1) (C 2))", "(S (A 0) (B 1)", "(S (A 0) (B 1)))"])
+def test_a_parse_of_another_sentence(measure, text):
+    with pytest.raises(DamagedFileError, match=r"tokens, line 3: the parse is no tree over this sentence"):
+        measure(trees={**TREES, "a b": Annotation(text or "0", None)})
+
+
+@pytest.mark.parametrize(
+    ("ends", "line", "expected", "found"),
+    [
+        ([*ENDS[:2], [4], *ENDS[3:]], 3, "phrases that end at 3", "4"),
+        (ENDS[:-1], 6, "phrases that end at 1", "none"),
+        ([*ENDS, [1]], 7, "no more phrases", "1"),
+    ],
+)
+def test_phrases_of_other_sentences(measure, tmp_path, ends, line, expected, found):
+    with pytest.raises(MismatchError) as caught:
+        measure(ends)
+    assert str(caught.value) == (
+        f"{tmp_path / 'phrases'}, {tmp_path / 'tokens'}, line {line}: phrases and sentences do not belong together "
+        f"(expected {expected}, found {found}). Next: run extract_phrases again"
+    )
