@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.metadata
+import itertools
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,6 +31,10 @@ _TAGGER_BATCH, _PARSER_BATCH, _CHUNKER_BATCH = 250, 50, 64
 _TAGGER_TOKENS, _PARSER_TOKENS, _CHUNKER_TOKENS = 5000, 10_000, 10_000
 # Tokens that the models cannot read, or have never seen, and what they see instead. Moses cuts hyphens out as @-@.
 _SEEN_AS = {"": "_", "@-@": "-"}
+# The sums of a sentence differ in their last digits with the batch that it is in (measured: by less than 1e-4), and so
+# may a decision between scores closer than this. A sentence with such a decision is annotated again by itself, which
+# makes its annotation the same whatever its companions were. One in a thousand is.
+_CLOSE = 1e-3
 _LABEL_CHARACTERS = str.maketrans({"(": "-LRB-", ")": "-RRB-", " ": "_", "\n": "_"})
 
 
@@ -154,7 +159,7 @@ class ParserAnnotator(_StanzaAnnotator):
             return
         known = set(self._model.tags)
         given = self._tagger.tags if self._tagger else set()
-        if len(given & known) < len(known) / 2:
+        if given is not None and len(given & known) < len(known) / 2:
             raise MismatchError(
                 "the parser reads parts of speech that the tagger does not give",
                 where=files["constituency"],
@@ -216,17 +221,60 @@ class ParserAnnotator(_StanzaAnnotator):
 
 
 class Tagger:
-    """A part-of-speech tagger; `column` says which of its tags: xpos or upos. tags: all that it can give."""
+    """A part-of-speech tagger; `column` says which of its tags: xpos or upos. tags: all of them, None if not known."""
 
     def __init__(self, trainer: Any, vectors: Any, column: str) -> None:
         self._trainer, self._vectors = trainer, vectors
-        self._column = [tags.name for tags in trainer.model.tag_columns if tags.output].index(column)
-        units = trainer.vocab[column]._unit2id  # of a composite vocabulary, by part
-        self.tags = set(itertools.chain(*units.values()) if column != "upos" and _is_composite(units) else units)
-        self._close: set[int] = set()
+        model, vocabulary = trainer.model, trainer.vocab[column]
+        self._column = [tags.name for tags in model.tag_columns if tags.output].index(column)
+        whole = type(vocabulary).__name__ == "WordVocab"  # others compose a tag of several parts
+        self.tags = set(vocabulary._unit2id) if whole else None
+        heads = [model.upos_clf] if column == "upos" or not model.share_hid else []  # xpos may look at upos
+        if column == "xpos":
+            head = model.tag_clf["xpos"]
+            heads += [head] if whole else list(head)
+        self._close: list[Any] = []  # of each head, which rows of its last output are close decisions
+        for head in heads:
+            head.register_forward_hook(lambda head, inputs, scores_ND: self._close.append(_close_rows(scores_ND)))
 
     def tag(self, sentences: list[list[str]]) -> list[list[str]]:
-        """The tags of each token, of sentences that decrease in length."""
+        """The tags of each token, of sentences that decrease in length. One with a close decision is tagged again."""
+        tags, close = self._tag(sentences, together=True)
+        for number in close:
+            ((tags[number],), _) = self._tag([sentences[number]], together=False)
+        return tags
+
+    def _tag(self, sentences: list[list[str]], *, together: bool) -> tuple[list[list[str]], list[int]]:
+        """The tags, and the numbers of the sentences with close decisions; none if a sentence is not with others."""
+        import torch
+        from stanza.models.pos.data import Dataset
+        from torch.nn.utils.rnn import pack_padded_sequence
+
+        trainer = self._trainer
+        data = Dataset(_Document(sentences), trainer.args, self._vectors, vocab=trainer.vocab, evaluation=True)
+        tags: list[list[str]] = [[]] * len(sentences)
+        close: set[int] = set()
+        for batch in data.to_length_limited_loader(_TAGGER_BATCH, _TAGGER_TOKENS):
+            self._close.clear()
+            with torch.no_grad():
+                words = trainer.predict(batch)
+            for number, sentence in zip(batch.idx, words, strict=True):
+                tags[number] = [word[self._column] for word in sentence]
+            if together and (rows_N := torch.stack(self._close).any(0)).any():
+                # The rows are the tokens of all sentences, first ones first, as torch packs them.
+                numbers_B = torch.tensor(batch.idx)[torch.tensor(batch.orig_idx)]
+                numbers_BT = numbers_B.unsqueeze(1).expand(-1, int(max(batch.lens)))
+                numbers_N = pack_padded_sequence(numbers_BT, batch.lens, batch_first=True).data
+                close.update(numbers_N[rows_N.cpu()].tolist())
+        return tags, sorted(close)
+
+
+def _close_rows(scores_ND: Any) -> Any:
+    """Which of N decisions between D possibilities could turn out otherwise if the scores differ a little: bool [N]."""
+    best_N2 = scores_ND.reshape(-1, scores_ND.shape[-1]).topk(2).values
+    return best_N2[:, 0] - best_N2[:, 1] < _CLOSE
+
+
 class ChunkerAnnotator(_StanzaAnnotator):
     """A chunk tagger: Stanza's tagger of names, trained on chunks."""
 
@@ -301,6 +349,7 @@ def prepare_stanza() -> str:
 
     logging.getLogger("stanza").setLevel(logging.CRITICAL)
     if torch.cuda.is_available():
+        torch.backends.cudnn.allow_tf32 = False  # ten bits of mantissa would make many more decisions close
         return "cuda"
     torch.set_num_threads(1)
     return "cpu"
