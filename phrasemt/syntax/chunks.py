@@ -155,14 +155,12 @@ def starts_and_labels(tags: Sequence[str], offsets: Sequence[int]) -> tuple[list
 def align_tags(gold_tokens: Sequence[str], gold_tags: Sequence[str], tokens: Sequence[str]) -> Tags | None:
     """The tags of tokens that may be split at other places than the gold ones; None when they are other text.
 
-    As many tokens as gold ones, of which normalisation may have changed some, take their tags one by one. Otherwise the
-    characters must be the same, and a token belongs to the chunk of its first one.
+    Of the same characters a token belongs to the chunk of its first one. Where normalisation has changed some tokens,
+    they must be as many, and half of them the same; then they take their tags one by one.
     """
-    if len(tokens) == len(gold_tokens):
-        same = sum(token == gold for token, gold in zip(tokens, gold_tokens, strict=True))
-        return list(gold_tags) if 2 * same >= len(tokens) else None
     if "".join(tokens) != "".join(gold_tokens):
-        return None
+        same = sum(map(str.__eq__, tokens, gold_tokens))
+        return list(gold_tags) if len(tokens) == len(gold_tokens) <= 2 * same else None
     numbers = [0] * len(gold_tags)  # of the chunk of each gold token; 0: of none
     for number, (start, end, _) in enumerate(chunk_spans(gold_tags), start=1):
         numbers[start:end] = [number] * (end - start)

@@ -1,0 +1,282 @@
+"""Witnesses: chunks by hand; the demo corpus, whose gold chunks must come out as they went in."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sacremoses import MosesTokenizer
+
+from phrasemt.columns import ColumnFile
+from phrasemt.config import ChunksSettings
+from phrasemt.corpus.demo import conll, demo_pairs
+from phrasemt.errors import DamagedFileError, DataError
+from phrasemt.lines import write_lines
+from phrasemt.syntax import chunks
+from phrasemt.syntax.annotations import Annotation, write_annotations
+from phrasemt.syntax.chunks import LABELS, align_tags, extract_chunks, starts_and_labels
+from phrasemt.syntax.conll import TAGS
+from phrasemt.syntax.sentences import parser_tokens, sentence_key
+
+Gold = Sequence[tuple[Sequence[str], Sequence[str]]]
+
+
+class Split:
+    """A split of few sentences, and the stage on it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.statistics: dict[str, Any] = {}
+
+    def extract(
+        self,
+        sentences: Sequence[str],
+        origin: str,
+        *,
+        subwords: Sequence[str] | None = None,
+        rows: Sequence[int] | None = None,
+        gold: Gold | None = None,
+        tags: Mapping[str, str | Annotation] | None = None,
+        trees: Mapping[str, str | Annotation] | None = None,
+        cores: int = 1,
+    ) -> list[tuple[list[int], list[str]]]:
+        rows = range(len(sentences)) if rows is None else rows
+        write_lines(self.folder / "tokens", sentences)
+        write_lines(self.folder / "subwords", sentences if subwords is None else subwords)
+        write_lines(self.folder / "rows", map(str, rows))
+        if gold is not None:
+            text = "".join(conll(tuple(tokens), tuple(tags)) for tokens, tags in gold)
+            (self.folder / "gold").write_text(text, encoding="utf-8", newline="\n")
+        extract_chunks(
+            settings=ChunksSettings(origin=origin),
+            cores=cores,
+            rows=self.folder / "rows",
+            tokens=self.folder / "tokens",
+            subwords=self.folder / "subwords",
+            gold=[] if gold is None else [self.folder / "gold"],
+            tags=self.annotate("tags", tags),
+            parses=self.annotate("parses", trees),
+            chunks=self.folder / "chunks.arrow",
+            statistics=self.folder / "statistics.json",
+        )
+        self.statistics = json.loads((self.folder / "statistics.json").read_text(encoding="utf-8"))
+        columns = ColumnFile.open(self.folder / "chunks.arrow", ["starts", "labels"])
+        assert columns.description == {"origin": origin, "labels": list(LABELS)}
+        assert columns.rows.tolist() == list(rows)
+        return [
+            (
+                columns.values("starts", position).tolist(),
+                [LABELS[label] for label in columns.values("labels", position)],
+            )
+            for position in range(len(columns))
+        ]
+
+    def annotate(self, name: str, texts: Mapping[str, str | Annotation] | None) -> list[Path]:
+        if texts is None:
+            return []
+        keys = [sentence_key(parser_tokens(sentence)) for sentence in texts]
+        annotations = [Annotation(text, None) if isinstance(text, str) else text for text in texts.values()]
+        write_annotations(self.folder / name, keys, annotations, {"fingerprint": name})
+        return [self.folder / name]
+
+
+@pytest.fixture
+def split(tmp_path: Path) -> Split:
+    return Split(tmp_path)
+
+
+DOG = "the lazy dog barks up , not here"
+DOG_SUBWORDS = "the la@@ z@@ y dog bar@@ ks up , not he@@ re"
+DOG_TAGS = "B-NP I-NP I-NP B-VP B-PRT O O B-ADVP"
+DOG_TREE = "(S (NP (DT 0) (JJ 1) (NN 2)) (VP (VBZ 3) (PRT (RP 4)) (, 5) (ADVP (RB 6) (RB 7))))"  # ADVP takes "not"
+DOG_CHUNKS = ([0, 5, 7, 8, 9, 10, 12], ["NP", "VP", "PRT", "O", "O", "ADVP", "eos"])
+
+
+def test_classes():
+    """Science 8.3: 14 classes, eos 0 and NULL 1."""
+    assert len(LABELS) == 14
+    assert LABELS[:2] == ("eos", "NULL")
+
+
+@pytest.mark.parametrize(
+    ("origin", "source"),
+    [("gold", {"gold": [(DOG.split(" "), DOG_TAGS.split(" "))]}), ("chunker", {"tags": {DOG: DOG_TAGS}})],
+)
+def test_chunks_start_at_words_and_eos_is_the_last(split, origin, source):
+    assert split.extract([DOG], origin, subwords=[DOG_SUBWORDS], **source) == [DOG_CHUNKS]
+    assert split.statistics == {
+        "origin": origin,
+        "sentences": 1,
+        "words": 8,
+        "chunks": 6,
+        "mean_chunk_length": pytest.approx(8 / 6),
+        "labels": {"NP": 1, "VP": 1, "ADVP": 1, "PRT": 1, "O": 2},
+        "fallbacks": {},
+        "agreement": {},
+    }
+
+
+def test_rules_on_trees(split):
+    ((starts, labels),) = split.extract([DOG], "parser", subwords=[DOG_SUBWORDS], trees={DOG: DOG_TREE})
+    assert starts == [0, 5, 7, 8, 9, 12]
+    assert labels == ["NP", "VP", "PRT", "O", "ADVP", "eos"]
+
+
+def test_all_origins_are_compared_with_the_chosen_one(split):
+    sources = {"gold": [(DOG.split(" "), DOG_TAGS.split(" "))], "tags": {DOG: DOG_TAGS}, "trees": {DOG: DOG_TREE}}
+    split.extract([DOG], "gold", **sources)
+    agreement = split.statistics["agreement"]
+    assert list(agreement) == ["chunker", "parser"]
+    assert agreement["chunker"]["f1"] == 1
+    # Of four chunks the adverb differs.
+    assert (agreement["parser"]["precision"], agreement["parser"]["recall"]) == (0.75, 0.75)
+    assert agreement["parser"]["types"]["ADVP"]["f1"] == 0
+    split.extract([DOG], "parser", **sources)
+    assert list(split.statistics["agreement"]) == ["gold", "chunker"]
+
+
+def test_sentences_without_annotation_are_counted_and_not_compared(split, caplog):
+    caplog.set_level(logging.INFO, "phrasemt")
+    tags = {"a b": "B-NP I-NP", "c d": Annotation(None, "too long")}
+    gold = [(sentence.split(), ["B-NP", "B-NP"][: len(sentence.split())]) for sentence in ("a b", "", "c d", "e f")]
+    found = split.extract(["a b", "", "c d", "e f"], "chunker", tags=tags, gold=gold)
+    assert found == [([0, 2], ["NP", "eos"]), ([0], ["eos"]), *[([0, 1, 2], ["O", "O", "eos"])] * 2]
+    assert split.statistics["fallbacks"] == {"too long": 1, "not parsed": 1}
+    assert split.statistics["agreement"]["gold"]["gold"] == 1
+    assert "1 sentences without chunks: too long" in caplog.text
+    assert "gold against chunker: F1 0.0" in caplog.text
+
+
+def test_the_gold_file_has_all_raw_sentences(split):
+    gold = [(["x"], [f"B-{type_}"]) for type_ in ("NP", "VP", "PP", "ADVP", "ADJP")]
+    found = split.extract(["x", "x"], "gold", gold=gold, rows=[1, 3])
+    assert [labels[0] for _, labels in found] == ["VP", "ADVP"]
+
+
+def test_a_tree_too_deep_for_the_rules_is_a_fallback(split):
+    words = [str(number) for number in range(3000)]
+    tree = " ".join(f"(X (W {word})" for word in words[:-1]) + " (W 2999)" + ")" * 2999
+    ((starts, _),) = split.extract([" ".join(words)], "parser", trees={" ".join(words): tree})
+    assert starts == list(range(3001))
+    assert split.statistics["fallbacks"] == {"the tree is too deep for the rules": 1}
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    tags=st.lists(st.sampled_from(sorted(TAGS)), max_size=12),
+    lengths=st.lists(st.integers(1, 20), min_size=12, max_size=12),
+)
+def test_columns_say_what_the_tags_say(tags, lengths):
+    """Starts at words only, increasing, eos last; and the tags are found again, but for I- that begins a chunk."""
+    offsets = [0]
+    for length in lengths[: len(tags)]:
+        offsets.append(offsets[-1] + length)
+    starts, labels = starts_and_labels(tags, offsets)
+    assert starts[-1] == offsets[-1]
+    assert LABELS[labels[-1]] == "eos"
+    assert starts == sorted(set(starts))
+    assert set(starts) <= set(offsets)
+    assert labels.count(0) == 1
+    assert 1 not in labels
+    label_at = dict(zip(starts, labels, strict=True))
+    again, last = [], ""
+    for offset in offsets[:-1]:
+        begins = offset in label_at
+        last = LABELS[label_at[offset]] if begins else last
+        again.append("O" if last == "O" else f"{'B' if begins else 'I'}-{last}")
+    expected = [
+        f"B-{tag[2:]}" if tag[0] == "I" and tag[2:] != before[2:] else tag
+        for before, tag in zip(["O", *tags], tags, strict=False)
+    ]
+    assert again == expected
+
+
+# ------------------------------------------------------------------------------------------------------------ alignment
+
+
+@pytest.mark.parametrize(
+    ("gold", "tags", "tokens", "expected"),
+    [
+        ("I do n't", "B-NP B-VP I-VP", "I don 't", "B-NP B-VP I-VP"),
+        ("ca n't stop", "B-VP I-VP I-VP", "can't stop", "B-VP I-VP"),
+        ("U.S. firms", "B-NP I-NP", "U . S . firms", "B-NP I-NP I-NP I-NP I-NP"),
+        ("( see )", "O B-VP O", "(see )", "O O"),
+        ("e.g. cows", "O B-NP", "e . g . cows", "O O O O B-NP"),
+        ("a b c", "B-NP B-NP B-NP", "ab c", "B-NP B-NP"),
+        ("ab", "B-NP", "a b", "B-NP I-NP"),
+        ("a “ b", "B-NP O B-NP", 'a " b', "B-NP O B-NP"),
+        ("a b", "B-NP I-NP", "a c d", None),
+        ("a b c d", "O O O O", "e f g d", None),
+        ("", "", "", ""),
+    ],
+)
+def test_alignment(gold, tags, tokens, expected):
+    found = align_tags(gold.split(), tags.split(), tokens.split())
+    assert found == (None if expected is None else expected.split())
+
+
+def test_the_demo_corpus_comes_out_as_it_went_in(split, monkeypatch):
+    """Through Moses, in several chunks of work and with rows dropped, on one core and on two."""
+    monkeypatch.setattr(chunks, "_LINES_PER_CHUNK", 16)
+    pairs = list(demo_pairs(split="train", pairs=60, seed=4))
+    moses = MosesTokenizer("de")
+    rows = [row for row in range(60) if row % 7]
+    sentences = [moses.tokenize(pairs[row].target, return_str=True) for row in rows]
+    gold = [(pair.target_tokens, pair.target_chunks) for pair in pairs]
+    results = [split.extract(sentences, "gold", gold=gold, rows=rows, cores=cores) for cores in (1, 2)]
+    assert results[0] == results[1]
+    for row, (starts, labels) in zip(rows, results[0], strict=True):
+        expected = starts_and_labels(pairs[row].target_chunks, range(len(pairs[row].target_tokens) + 1))
+        assert (starts, labels) == (expected[0], [LABELS[label] for label in expected[1]])
+
+
+# --------------------------------------------------------------------------------------------------------------- errors
+
+
+def test_gold_of_another_sentence(split):
+    gold = [(["x"], ["O"])] * 4 + [(["y", "z"], ["B-NP", "I-NP"])]
+    with pytest.raises(DataError) as caught:
+        split.extract(["x", "x y z"], "gold", gold=gold, rows=[2, 4])
+    assert str(caught.value).startswith(
+        f"{split.folder / 'gold'}, sentence 5: gold chunks of another sentence (expected 'x y z', found 'y z')"
+    )
+
+
+def test_too_few_gold_sentences(split):
+    with pytest.raises(DataError, match=r"gold: sentences are missing .*expected at least 5 sentences"):
+        split.extract(["x", "x"], "gold", gold=[(["x"], ["O"])] * 4, rows=[2, 4])
+
+
+def test_a_missing_blank_line_shifts_nothing(split):
+    """Two sentences have run into one: the row is named."""
+    gold = [(["x", "y"], ["O", "O"]), *[(["x"], ["O"])] * 3]
+    with pytest.raises(DataError, match="gold, sentence 1: gold chunks of another sentence"):
+        split.extract(["x", "y", "x", "x"], "gold", gold=gold)
+
+
+@pytest.mark.parametrize("tags", ["B-NP", "B-NP I-NP O"])
+def test_tags_of_another_sentence(split, tags):
+    with pytest.raises(DamagedFileError, match=r"tokens, line 2: the chunk tags .*expected 2 tags, found"):
+        split.extract(["a", "b c"], "chunker", tags={"a": "O", "b c": tags})
+
+
+def test_unknown_tags(split):
+    with pytest.raises(DataError, match=r"tokens, line 1: the chunker gives tags .*found B-PER"):
+        split.extract(["a"], "chunker", tags={"a": "B-PER"})
+
+
+@pytest.mark.parametrize(("tree", "message"), [("(S (A 0) (B 1))", "no tree over this"), ("(S (A 0)", "not a tree")])
+def test_trees_of_another_sentence(split, tree, message):
+    with pytest.raises(DamagedFileError, match=f"tokens, line 1: .*{message}"):
+        split.extract(["a"], "parser", trees={"a": tree})
+
+
+def test_the_origin_must_be_given(split):
+    with pytest.raises(DataError, match="chunks of origin parser need their file"):
+        split.extract(["a"], "parser", gold=[(["a"], ["O"])])
