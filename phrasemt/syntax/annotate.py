@@ -28,7 +28,7 @@ from phrasemt.syntax.store import AnnotationStore
 if TYPE_CHECKING:
     from phrasemt.syntax.stanza_annotators import Annotator
 
-_SENTENCES_PER_BLOCK = 2000
+_SENTENCES_PER_BLOCK = 1000
 # So that two processes end at about the same time, each is given at least so many blocks.
 _BLOCKS_PER_PROCESS = 8
 _SECONDS_BETWEEN_MESSAGES = 30.0
