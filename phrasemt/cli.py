@@ -85,7 +85,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
     for module in pkgutil.iter_modules(phrasemt.verbs.__path__):
-        importlib.import_module(f"phrasemt.verbs.{module.name}").add_parser(verbs)
+        if not module.name.startswith("_"):
+            importlib.import_module(f"phrasemt.verbs.{module.name}").add_parser(verbs)
     for name, stage in STAGES.items():
         _add_stage_parser(verbs, name, stage)
     return parser

@@ -294,6 +294,25 @@ class Flow:
 
         return phrases
 
+    @property
+    def phrase_statistics(self) -> list[str]:
+        """What the report says about phrases: of the training pairs of every data set with a parser."""
+        return [
+            f"{dataset_folder(self.study, name)}/phrases/{segmenter}/train.json"
+            for name, dataset in self.study.datasets.items()
+            for segmenter in self.study.segmentations
+            if dataset.source_parser
+        ]
+
+    @property
+    def annotators(self) -> list[str]:
+        """The cards of the parsers and chunkers that data sets use."""
+        used = []
+        for dataset in self.study.datasets.values():
+            chunks = dataset.target_chunks
+            used += [dataset.source_parser, chunks and chunks.parser, chunks and chunks.chunker]
+        return [f"{self.results}/annotators/{name}/annotator.json" for name in dict.fromkeys(filter(None, used))]
+
     @staticmethod
     def only(names: Iterable[str]) -> str:
         """A pattern for a wildcard that is one of these names; none fits when there are no names."""

@@ -289,7 +289,7 @@ STAGES: dict[str, Stage] = {
     "write_report": Stage(
         module="phrasemt.paper.report",
         settings=config.ReportSettings,
-        inputs=("table", "records*", "dropped*"),
+        inputs=("table", "records*", "dropped*", "phrases*", "chunks*", "annotators*"),
         outputs=("report",),
         libraries=("jinja2", "matplotlib"),
         help="one self-contained HTML page about the study",

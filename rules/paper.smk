@@ -53,6 +53,13 @@ rule write_report:
             "<results>/{dataset}.{source}-{target}/corpus/{split}.dropped.tsv",
             splits="all",
         ),
+        phrases=flow.phrase_statistics,
+        chunks=flow.every(
+            "<results>/{dataset}.{source}-{target}/chunks/{split}.json",
+            datasets=flow.chunked,
+            splits="all",
+        ),
+        annotators=flow.annotators,
     output:
         report="<results>/report.html",
     log:
@@ -72,6 +79,9 @@ rule write_report:
         " --table {input.table}"
         " --records {input.records}"
         " --dropped {input.dropped}"
+        " --phrases {input.phrases}"
+        " --chunks {input.chunks}"
+        " --annotators {input.annotators}"
         " --report {output.report}"
         " --settings {params.settings:q}"
         " --cores {threads}"

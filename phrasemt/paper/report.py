@@ -25,6 +25,7 @@ from phrasemt.config import ReportSettings
 from phrasemt.errors import DamagedFileError, DataError, MismatchError
 from phrasemt.lines import read_lines, write_text
 from phrasemt.paper.figures import Drawing, Series, draw_categories, draw_curves
+from phrasemt.paper.syntax import length_figures, read_annotators, read_chunks, read_phrases
 from phrasemt.paper.tables import DIFFERENCE, Block, Row, Table
 from phrasemt.provenance import digest_file, read_sidecar
 from phrasemt.scoring.scores import read_artefact
@@ -104,7 +105,16 @@ class Choice:
 
 
 def write_report(
-    *, settings: ReportSettings, cores: int, table: Path, records: list[Path], dropped: list[Path], report: Path
+    *,
+    settings: ReportSettings,
+    cores: int,
+    table: Path,
+    records: list[Path],
+    dropped: list[Path],
+    phrases: list[Path],
+    chunks: list[Path],
+    annotators: list[Path],
+    report: Path,
 ) -> None:
     """Write the page of a study.
 
@@ -120,7 +130,7 @@ def write_report(
         for block in content.blocks
         for row in block.rows
     }
-    others = [origins.of(path) for path in [table, *records, *dropped]]
+    others = [origins.of(path) for path in [table, *records, *dropped, *phrases, *chunks, *annotators]]
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -131,6 +141,7 @@ def write_report(
     )
     environment.filters.update(minus=lambda text: re.sub(r"^-", "−", text), svg=lambda drawing: Markup(drawing.svg))
     titles = _titles(content)
+    measured_phrases = read_phrases(phrases)
     page = environment.get_template("report.html").render(
         title=settings.title,
         table=content,
@@ -142,6 +153,10 @@ def write_report(
         trainings=trainings,
         choices=_choices(content, records),
         cleanings=[_read_dropped(path) for path in dropped],
+        annotators=read_annotators(annotators),
+        phrases=measured_phrases,
+        phrase_figures=list(length_figures(measured_phrases)),
+        chunks=read_chunks(chunks),
         scores=scores,
         others=others,
         versions=origins.versions(),

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from phrasemt.errors import DamagedFileError, PhrasemtError
+from phrasemt.flow import CACHE
 from phrasemt.syntax.store import AnnotationStore, import_annotations
 
-CACHE = "PHRASEMT_CACHE"
 DEFAULT_CACHE = Path("resources/cache")
 
 

@@ -1,0 +1,128 @@
+"""What the report says about parsers, chunkers, phrases and chunks. Reads what their stages measured."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from phrasemt.paper.figures import Drawing, Series, draw_categories
+from phrasemt.scoring.scores import read_artefact
+
+
+class PhraseStatistics(BaseModel):
+    """The file that `measure_phrases` writes. lengths: number of phrases of each length in encoder positions."""
+
+    segmentation: str
+    sentences: int
+    phrases: int
+    tokens: int
+    lengths: dict[int, int]
+    fallbacks: dict[str, int]
+    constituents: int | None
+    comparable: int | None
+
+    @property
+    def mean_length(self) -> float:
+        return self.tokens / max(self.phrases, 1)
+
+    @property
+    def share_of_constituents(self) -> float | None:
+        """Of the phrases of parsed sentences."""
+        return self.constituents / self.comparable if self.constituents is not None and self.comparable else None
+
+
+class ChunkStatistics(BaseModel):
+    """The file that `extract_chunks` writes; agreement: scores of other annotations against the chosen one."""
+
+    origin: str
+    sentences: int
+    words: int
+    chunks: int
+    mean_chunk_length: float | None
+    fallbacks: dict[str, int]
+    agreement: dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """Phrases or chunks of a split of a data set."""
+
+    dataset: str
+    split: str
+    phrases: PhraseStatistics | None = None
+    chunks: ChunkStatistics | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnnotatorCard:
+    """A parser or chunker: scores in percent by name, as far as known."""
+
+    name: str
+    kind: str
+    origin: str
+    language: str
+    fingerprint: str
+    scores: Mapping[str, float]
+
+
+def read_phrases(paths: Sequence[Path]) -> list[Measured]:
+    """<dataset>.<source>-<target>/phrases/<segmenter>/<split>.json. Raises DamagedFileError for anything else."""
+    return [
+        Measured(
+            dataset=path.absolute().parents[2].name.split(".")[0],
+            split=path.stem,
+            phrases=read_artefact(path, PhraseStatistics),
+        )
+        for path in paths
+    ]
+
+
+def read_chunks(paths: Sequence[Path]) -> list[Measured]:
+    """<dataset>.<source>-<target>/chunks/<split>.json. Raises DamagedFileError for anything else."""
+    return [
+        Measured(
+            dataset=path.absolute().parents[1].name.split(".")[0],
+            split=path.stem,
+            chunks=read_artefact(path, ChunkStatistics),
+        )
+        for path in paths
+    ]
+
+
+def read_annotators(paths: Sequence[Path]) -> list[AnnotatorCard]:
+    """annotators/<name>/annotator.json."""
+    cards = []
+    for path in paths:
+        card = json.loads(path.read_text(encoding="utf-8"))
+        scores = {name: 100 * value for name, value in card["scores"].items() if isinstance(value, float)}
+        fields = {key: card[key] for key in ("kind", "origin", "language", "fingerprint")}
+        cards.append(AnnotatorCard(name=path.absolute().parent.name, scores=scores, **fields))
+    return cards
+
+
+def length_figures(measured: Sequence[Measured]) -> Iterator[Drawing]:
+    """For each data set the share of phrases of each length, a line for each segmentation."""
+    for dataset, group in itertools.groupby(measured, key=lambda one: one.dataset):
+        statistics = [one.phrases for one in group if one.phrases]
+        lengths = sorted(set().union(*(one.lengths for one in statistics)))
+        yield draw_categories(
+            f"phrases-{dataset}",
+            [str(length) for length in lengths],
+            [
+                Series(
+                    group=one.segmentation,
+                    x=range(len(lengths)),
+                    y=[100 * one.lengths.get(length, 0) / max(one.phrases, 1) for length in lengths],
+                )
+                for one in statistics
+            ],
+            title=f"{dataset}: lengths of phrases",
+            x_label="length in tokens",
+            y_label="phrases, %",
+        )

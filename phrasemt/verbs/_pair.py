@@ -1,0 +1,88 @@
+"""What verbs about one sentence pair have in common: which pair is meant, and where it is."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from phrasemt.config import Study
+from phrasemt.errors import PhrasemtError
+from phrasemt.flow import dataset_folder
+from phrasemt.lines import read_lines
+from phrasemt.provenance import read_sidecar
+from phrasemt.study import load_study
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """A pair that was kept by cleaning. row: in the raw text; line: in the files of its split, both from 0."""
+
+    study: Study
+    dataset: str
+    folder: Path
+    split: str
+    row: int
+    line: int
+
+
+def add_arguments(parser: Any) -> None:
+    parser.add_argument("pair", metavar="SPLIT:ROW", help="e.g. test:17; rows count from 0 in the raw text")
+    add_study_arguments(parser)
+
+
+def add_study_arguments(parser: Any) -> None:
+    parser.add_argument("--dataset", help="data set (default: the study's first)")
+    parser.add_argument("--study", type=Path, default=Path("config.yaml"), metavar="PATH", help="study file")
+
+
+def chosen_dataset(options: argparse.Namespace) -> tuple[Study, str]:
+    study = load_study(options.study)
+    return study, choose("dataset", options.dataset, list(study.datasets))
+
+
+def chosen_pair(options: argparse.Namespace) -> Pair:
+    """The pair of the command line. Raises PhrasemtError when there is none, or it is not prepared yet."""
+    study, dataset = chosen_dataset(options)
+    split, _, number = options.pair.partition(":")
+    if not number.isdecimal():
+        raise PhrasemtError("not a pair", where=options.pair, expected="SPLIT:ROW, e.g. test:17")
+    folder = dataset_folder(study, dataset)
+    examples = folder / "examples" / f"{split}.arrow"
+    if not examples.exists():
+        raise PhrasemtError(
+            "no such split, or not prepared yet",
+            where=examples,
+            expected=f"one of train, dev, {', '.join(study.datasets[dataset].test_sets)}",
+            found=split,
+            next_step=f"snakemake --profile profiles/local --configfile {options.study}",
+        )
+    line = _line_of_row(folder / "corpus" / f"{split}.rows", int(number))
+    return Pair(study=study, dataset=dataset, folder=folder, split=split, row=int(number), line=line)
+
+
+def choose(kind: str, wanted: str | None, known: list[str]) -> str:
+    """What was asked for, or the first there is. Raises PhrasemtError when it is not known."""
+    if wanted is not None and wanted not in known:
+        raise PhrasemtError(f"no such {kind}", where=wanted, expected=f"one of {', '.join(known)}")
+    return wanted or known[0]
+
+
+def nth(path: Path, line: int) -> str:
+    """A line of a file, counted from 0."""
+    return next(itertools.islice(read_lines(path), line, None))
+
+
+def _line_of_row(rows: Path, row: int) -> int:
+    for line, text in enumerate(read_lines(rows)):
+        if int(text) == row:
+            return line
+    dropped = Path(read_sidecar(rows)["outputs"]["dropped"]["path"])
+    head, _, *entries = read_lines(dropped)  # "# read N kept K dropped D", names of columns, dropped pairs
+    for text in entries:
+        dropped_row, name, value = text.split("\t")
+        if int(dropped_row) == row:
+            raise PhrasemtError("this pair was dropped by clean_pairs", where=f"row {row}", found=f"{name} {value}")
+    raise PhrasemtError("no such row", where=rows, expected=f"0 to {int(head.split()[2]) - 1}", found=row)

@@ -1,0 +1,60 @@
+"""`phrasemt phrases`: how the segmentations of a study cut its source sentences."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from phrasemt.errors import PhrasemtError
+from phrasemt.flow import dataset_folder
+from phrasemt.verbs import _pair
+
+_BAR = 40  # characters of the longest bar of a histogram
+
+
+def add_parser(verbs: Any) -> None:
+    parser = verbs.add_parser(
+        "phrases", help="lengths of phrases, how many are constituents, sentences without a parse"
+    )
+    _pair.add_study_arguments(parser)
+    parser.add_argument("--split", default="train", help="split (default: train)")
+    parser.add_argument("--stats", action="store_true", help="histograms of lengths too")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Prints a line for each segmentation that was measured; raises PhrasemtError when none was."""
+    study, dataset = _pair.chosen_dataset(options)
+    folder = dataset_folder(study, dataset) / "phrases"
+    paths = [folder / segmenter / f"{options.split}.json" for segmenter in study.segmentations]
+    measured = [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.exists()]
+    if not measured:
+        wanted = " ".join(map(str, paths)) or "nothing: no system of the study has phrases"
+        raise PhrasemtError(
+            "no statistics of phrases yet",
+            where=folder,
+            expected=wanted,
+            next_step=f"snakemake --profile profiles/local {' '.join(map(str, paths))} --configfile {options.study}",
+        )
+    row = "{:<16} {:>10} {:>10} {:>7} {:>13} {:>14}"
+    print(row.format("segmentation", "sentences", "phrases", "length", "constituents", "without parse"))
+    for statistics in measured:
+        sentences, phrases, comparable = (statistics[key] for key in ("sentences", "phrases", "comparable"))
+        share = f"{statistics['constituents'] / comparable:.1%}" if comparable else "-"
+        length = f"{statistics['tokens'] / max(phrases, 1):.2f}"
+        fallbacks = sum(statistics["fallbacks"].values())
+        print(row.format(statistics["segmentation"], f"{sentences:,}", f"{phrases:,}", length, share, f"{fallbacks:,}"))
+    if options.stats:
+        for statistics in measured:
+            _print_histogram(statistics)
+
+
+def _print_histogram(statistics: dict[str, Any]) -> None:
+    print(f"\n{statistics['segmentation']}: phrases of each length in tokens")
+    most = max(statistics["lengths"].values())
+    for length, count in statistics["lengths"].items():
+        bar = "█" * max(1, round(_BAR * count / most))
+        print(f"  {length:>3} {count:>10,} {count / statistics['phrases']:>6.1%} {bar}")
+    for reason, count in statistics["fallbacks"].items():
+        print(f"  cut into n-grams, {reason}: {count:,} sentences")

@@ -1,0 +1,81 @@
+"""`phrasemt tree`: the parse of a source sentence, its phrases by every segmentation, and the chunks of its target."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+from phrasemt.columns import ColumnFile
+from phrasemt.syntax.annotations import Annotations
+from phrasemt.syntax.phrases import reason_of
+from phrasemt.syntax.sentences import parser_tokens, sentence_key
+from phrasemt.syntax.trees import Tree, parse_tree
+from phrasemt.verbs import _pair
+
+_END = "</s>"
+
+
+def add_parser(verbs: Any) -> None:
+    parser = verbs.add_parser("tree", help="draw the parse, the phrases and the chunks of a sentence")
+    _pair.add_arguments(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Prints what there is of a pair; raises PhrasemtError for a pair that is not there."""
+    pair = _pair.chosen_pair(options)
+    source, target = pair.study.datasets[pair.dataset].languages
+    for line in _parse(pair, _pair.nth(pair.folder / "tokens" / f"{pair.split}.{source}", pair.line)):
+        print(line)
+    subwords = [*filter(None, _pair.nth(pair.folder / "subwords" / f"{pair.split}.{source}", pair.line).split(" "))]
+    for segmenter in pair.study.segmentations:
+        path = pair.folder / "phrases" / segmenter / f"{pair.split}.arrow"
+        if path.exists():
+            ends = ColumnFile.open(path, ["ends"]).values("ends", pair.line).tolist()
+            print(f"\nphrases: {segmenter}\n  {_bracketed([*subwords, _END], ends)}")
+    path = pair.folder / "chunks" / f"{pair.split}.arrow"
+    if path.exists():
+        subwords = [*filter(None, _pair.nth(pair.folder / "subwords" / f"{pair.split}.{target}", pair.line).split(" "))]
+        columns = ColumnFile.open(path, ["starts", "labels"])
+        _, *ends = columns.values("starts", pair.line).tolist()
+        labels = [columns.description["labels"][label] for label in columns.values("labels", pair.line)]
+        print(f"\nchunks of the target\n  {_bracketed([*subwords, _END], [*ends, len(subwords) + 1], labels)}")
+
+
+def _parse(pair: _pair.Pair, tokens: str) -> Iterator[str]:
+    name = pair.study.datasets[pair.dataset].source_parser
+    paths = sorted((pair.folder / "parses" / name).glob("*.arrow")) if name else []
+    words = parser_tokens(tokens)
+    if not paths or not words:
+        yield " ".join(words)
+        return
+    annotations = Annotations.open(paths)
+    (annotation,) = annotations.find([sentence_key(words)])
+    if annotation is None or annotation.text is None:
+        yield f"{' '.join(words)}\n  no parse: {reason_of(annotation)}"
+        return
+    yield from draw(parse_tree(annotation.text, paths[0]), words)
+
+
+def draw(tree: Tree, words: list[str]) -> Iterator[str]:
+    """A line for every node, the branches to the left of it; a leaf says its word."""
+    waiting: list[tuple[Tree, str, str]] = [(tree, "", "")]  # node, what stands before it, and before what is below it
+    while waiting:  # no recursion: trees of long sentences are deep
+        node, before, below = waiting.pop()
+        if node.word is not None:
+            yield f"{before}{node.label} {words[int(node.word)]}"
+            continue
+        yield f"{before}{node.label}"
+        last = len(node.children) - 1
+        waiting += [
+            (child, f"{below}{'└─ ' if number == last else '├─ '}", f"{below}{'   ' if number == last else '│  '}")
+            for number, child in reversed([*enumerate(node.children)])
+        ]
+
+
+def _bracketed(subwords: list[str], ends: list[int], labels: list[str] | None = None) -> str:
+    spans = [" ".join(subwords[start:end]) for start, end in itertools.pairwise([0, *ends])]
+    named = [f"{label} {span}" for label, span in zip(labels, spans, strict=True)] if labels else spans
+    return " ".join(f"[{span}]" for span in named)
