@@ -105,7 +105,7 @@ def extract_chunks(
     """
     given = {"gold": gold, "chunker": tags, "parser": parses}
     if not given[settings.origin]:
-        raise DataError(f"chunks of origin {settings.origin} need their file", where="chunks", found="none")
+        raise DataError(f"chunks of origin {settings.origin} need their file", where="extract_chunks", found="none")
     found = map_in_order(
         _find_chunks,
         _read_lines(rows, tokens, subwords, gold),
