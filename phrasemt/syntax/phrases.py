@@ -297,7 +297,9 @@ def extract_phrases(
         ("--given", given, segmentation.mode == "given"),
     ):
         if needed and not paths:
-            raise DataError(f"segmentation {segmentation.name} needs {name}, and there is no file", where="extract_phrases")
+            raise DataError(
+                f"segmentation {segmentation.name} needs {name}, and there is no file", where="extract_phrases"
+            )
     cuts = map_in_order(
         _cut_chunk,
         _read_chunks(rows, tokens, subwords, given),
