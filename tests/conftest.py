@@ -7,12 +7,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
 from phrasemt.batching.pack import pack_examples
-from phrasemt.config import PackSettings, VocabularySettings
-from phrasemt.lines import write_lines
+from phrasemt.config import (
+    ChunkerSettings,
+    PackSettings,
+    ParserSettings,
+    TaggerSettings,
+    VectorsSettings,
+    VocabularySettings,
+)
+from phrasemt.corpus.demo import conll, demo_pairs
+from phrasemt.lines import write_lines, write_text
+from phrasemt.syntax.training import train_chunker, train_parser, train_tagger
+from phrasemt.syntax.vectors import train_vectors
 from phrasemt.text.vocab import build_vocabulary
 
 REPOSITORY = Path(__file__).parents[1]
@@ -77,6 +88,55 @@ def tiny_data(tmp_path_factory: pytest.TempPathFactory) -> TinyData:
         dev_reference=stages_of_text["dev"]["target"],
         **vocabularies,
     )
+
+
+@dataclass(frozen=True)
+class TinyAnnotators:
+    """A parser and a chunker that a few seconds of training have made, with what they were trained on."""
+
+    folder: Path
+    trees: dict[str, list[Path]]
+    chunks: dict[str, list[Path]]
+    parser: Path
+    chunker: Path
+
+
+@pytest.fixture(scope="session")
+def tiny_annotators(tmp_path_factory: pytest.TempPathFactory) -> TinyAnnotators:
+    folder = tmp_path_factory.mktemp("annotators")
+    trees, chunks = {}, {}
+    for split, pairs in (("train", 150), ("dev", 15), ("test", 30)):
+        drawn = list(demo_pairs(split=split, pairs=pairs, seed=1))
+        trees[split], chunks[split] = [folder / f"{split}.trees"], [folder / f"{split}.chunks"]
+        write_lines(trees[split][0], (pair.tree for pair in drawn))
+        write_text(chunks[split][0], "".join(conll(pair.source_tokens, pair.source_chunks) for pair in drawn))
+    common: dict[str, Any] = {"language": "en", "seed": 1}
+    vectors, tagger, scores = (folder / name for name in ("vectors.pt", "tagger.pt", "tagger.json"))
+    annotators = TinyAnnotators(folder, trees, chunks, folder / "parser.json", folder / "chunker.json")
+    train_vectors(settings=VectorsSettings(width=0, **common), cores=1, texts=[], trees=[], chunks=[], vectors=vectors)
+    small: dict[str, Any] = {"sentences": None, "hidden": 32, **common}
+    train_tagger(
+        settings=TaggerSettings(updates=48, **small), cores=1, **trees, vectors=vectors, tagger=tagger, scores=scores
+    )
+    train_parser(
+        settings=ParserSettings(epochs=2, **small),
+        cores=1,
+        **trees,
+        vectors=vectors,
+        tagger=tagger,
+        tagger_scores=scores,
+        constituency=folder / "constituency.pt",
+        annotator=annotators.parser,
+    )
+    train_chunker(
+        settings=ChunkerSettings(updates=48, **small),
+        cores=1,
+        **chunks,
+        vectors=vectors,
+        chunker=folder / "chunker.pt",
+        annotator=annotators.chunker,
+    )
+    return annotators
 
 
 @pytest.fixture(autouse=True)

@@ -31,8 +31,8 @@ _TAGGER_BATCH, _PARSER_BATCH, _CHUNKER_BATCH = 250, 50, 64
 _TAGGER_TOKENS, _PARSER_TOKENS, _CHUNKER_TOKENS = 5000, 10_000, 10_000
 # Tokens that the models cannot read, or have never seen, and what they see instead. Moses cuts hyphens out as @-@.
 _SEEN_AS = {"": "_", "@-@": "-"}
-# The sums of a sentence differ in their last digits with the batch that it is in (measured: by less than 1e-4), and so
-# may a decision between scores closer than this. A sentence with such a decision is annotated again by itself, which
+# The sums of a sentence differ in their last digits with the batch that it is in (measured: by up to 2e-5), and so
+# may a decision between scores that are close. A sentence with such a decision is annotated again by itself, which
 # makes its annotation the same whatever its companions were. One in a thousand is.
 _CLOSE = 1e-3
 _LABEL_CHARACTERS = str.maketrans({"(": "-LRB-", ")": "-RRB-", " ": "_", "\n": "_"})
@@ -110,7 +110,8 @@ class _StanzaAnnotator:
             if _is_of_the_machine(error):
                 raise
             if len(sentences) == 1:
-                return [Annotation(None, f"the {self.name} gave up ({type(error).__name__.removesuffix('Error')})")]
+                reason = "gave up" if isinstance(error, GaveUpError) else f"failed ({type(error).__name__})"
+                return [Annotation(None, f"the {self.name} {reason}")]
         half = len(sentences) // 2
         return self._surely(sentences[:half], annotate) + self._surely(sentences[half:], annotate)
 
@@ -291,25 +292,66 @@ class ChunkerAnnotator(_StanzaAnnotator):
             vectors = cache.load_pretrain(str(files["vectors"]))
             path = str(files["chunker"])
             self._trainer = Trainer(model_file=path, pretrain=vectors, device=device, foundation_cache=cache)
+            self._trainer.model.register_forward_hook(self._remember)
             self._annotate([["a", "."], ["."]])
 
+    def _remember(self, model: Any, inputs: Any, outputs: Any) -> None:
+        """Keeps the scores [B, T, K] of K tags at T positions and those of tags after tags [K, K]."""
+        _, scores, transitions = outputs
+        tagset = self._trainer.args["predict_tagset"]
+        self._scores = scores[tagset], transitions[tagset]
+
     def _annotate(self, sentences: list[list[str]]) -> list[str]:
+        texts: list[str] = []
+        for _, part in batches_by_length(sentences, _CHUNKER_BATCH, _CHUNKER_TOKENS):
+            tags, margins_B = self._tags([sentences[number] for number in part])
+            for place in (margins_B < _CLOSE).nonzero().flatten().tolist():
+                (tags[place],), _ = self._tags([sentences[part[place]]])
+            texts += [" ".join(bio_tags(sentence)) for sentence in tags]
+        return texts
+
+    def _tags(self, sentences: list[list[str]]) -> tuple[list[list[str]], Any]:
+        """Tags of a batch, and by how much each sentence's are better than any others, float [B]."""
         import torch
         from stanza.models.ner.data import DataLoader
 
-        texts: list[str] = []
+        trainer = self._trainer
+        data = DataLoader(
+            _Document(sentences),
+            len(sentences),
+            trainer.args,
+            vocab=trainer.vocab,
+            evaluation=True,
+            preprocess_tags=False,
+        )
         with torch.no_grad():
-            for _, part in batches_by_length(sentences, _CHUNKER_BATCH, _CHUNKER_TOKENS):
-                loader = DataLoader(
-                    _Document([sentences[number] for number in part]),
-                    len(part),
-                    self._trainer.args,
-                    vocab=self._trainer.vocab,
-                    evaluation=True,
-                    preprocess_tags=False,
-                )
-                texts += [" ".join(bio_tags(tags)) for batch in loader for tags in self._trainer.predict(batch)]
-        return texts
+            tags: list[list[str]] = trainer.predict(data[0])
+            order, lengths = data[0][5], data[0][8]  # Stanza sorts the batch; the tags are back in order
+            margins_B = torch.empty(len(sentences))
+            margins_B[torch.tensor(order)] = _margins(*self._scores, torch.tensor(lengths)).cpu()
+        return tags, margins_B
+
+
+def _margins(scores_BTK: Any, transitions_KK: Any, lengths_B: Any) -> Any:
+    """By how much the best sequence of tags is better than any other one, float [B].
+
+    That is the least difference, over positions, between the two best tags, each with the best sequence through it.
+    """
+    import torch
+
+    positions = scores_BTK.shape[1]
+    lengths_B1 = lengths_B.to(scores_BTK.device).unsqueeze(1)
+    best_up_to = [scores_BTK[:, 0]]  # the sums of the best sequences that end with each tag, [B, K]
+    for t in range(1, positions):
+        best_up_to.append(scores_BTK[:, t] + (best_up_to[-1].unsqueeze(2) + transitions_KK).amax(1))
+    after_BK = torch.zeros_like(scores_BTK[:, 0])  # of those that come after each tag; nothing comes after the last one
+    margins_B = torch.full_like(after_BK[:, 0], torch.inf)
+    for t in reversed(range(positions)):
+        best_B2 = (best_up_to[t] + after_BK).topk(2).values
+        margins_B = torch.where(lengths_B1[:, 0] > t, margins_B.minimum(best_B2[:, 0] - best_B2[:, 1]), margins_B)
+        before_BK = (transitions_KK + (scores_BTK[:, t] + after_BK).unsqueeze(1)).amax(2)
+        after_BK = torch.where(lengths_B1 > t, before_BK, after_BK)
+    return margins_B
 
 
 def load_tagger(tagger: Path, vectors: Path) -> Tagger:

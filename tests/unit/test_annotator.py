@@ -1,0 +1,141 @@
+"""The card: what makes a fingerprint, and what is noticed when a card or a model file has changed."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from phrasemt.config import DescribeSettings
+from phrasemt.errors import DamagedFileError, DataError
+from phrasemt.lines import temporary_beside
+from phrasemt.syntax.annotator import Card, describe_annotator
+
+ROLES = ("constituency", "chunker", "tagger", "vectors", "forward_charlm", "backward_charlm")
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> dict[str, Path]:
+    """Small files in a folder of their own, by role."""
+    folder = tmp_path / "models"
+    folder.mkdir()
+    paths = {role: folder / f"{role}.pt" for role in ROLES}
+    for role, path in paths.items():
+        path.write_text(role)
+    return paths
+
+
+def describe(path: Path, models: dict[str, Path], *roles: str, kind: str = "constituency") -> Card:
+    settings = DescribeSettings.model_validate({"kind": kind, "language": "en", "origin": "files"})
+    given: dict[str, Any] = {role: [models[role]] if role in roles else [] for role in ROLES}
+    describe_annotator(settings=settings, cores=1, **given, annotator=path)
+    return Card.read(path)
+
+
+def test_a_card_says_what_it_was_told(tmp_path: Path, models: dict[str, Path]) -> None:
+    card = describe(tmp_path / "card.json", models, "constituency", "tagger", "vectors")
+    content = json.loads((tmp_path / "card.json").read_text())
+    assert content == {
+        "format": 1,
+        "kind": "constituency",
+        "origin": "files",
+        "language": "en",
+        "stanza": importlib.metadata.version("stanza"),
+        "files": {
+            role: {"path": f"models/{role}.pt", "sha256": hashlib.sha256(role.encode()).hexdigest()}
+            for role in ("constituency", "tagger", "vectors")
+        },
+        "options": {"longest": 1000},
+        "scores": {},
+        "fingerprint": card.fingerprint,
+    }
+    assert {role: file.path for role, file in card.files.items()} == {
+        role: models[role] for role in ("constituency", "tagger", "vectors")
+    }
+    card.verify()
+
+
+def test_files_elsewhere_are_absolute(tmp_path: Path, models: dict[str, Path]) -> None:
+    (tmp_path / "cards").mkdir()
+    describe(tmp_path / "cards" / "card.json", models, "constituency", "vectors").verify()
+    content = json.loads((tmp_path / "cards" / "card.json").read_text())
+    assert content["files"]["vectors"]["path"] == str(models["vectors"])
+
+
+def test_unfinished_files_have_their_final_names(tmp_path: Path) -> None:
+    unfinished = temporary_beside(tmp_path / "chunker.pt")
+    unfinished.write_text("model")
+    card = Card.of_files(kind="chunks", origin="trained", language="en", files={"chunker": unfinished})
+    card.write(temporary_beside(tmp_path / "card.json"))
+    unfinished.rename(tmp_path / "chunker.pt")
+    Card.read(temporary_beside(tmp_path / "card.json")).verify()
+
+
+def test_the_fingerprint_is_of_what_decides_results(tmp_path: Path, models: dict[str, Path]) -> None:
+    files = {"chunker": models["chunker"], "vectors": models["vectors"]}
+    card = Card.of_files(kind="chunks", origin="files", language="en", files=files)
+    copy = tmp_path / "copy.pt"
+    copy.write_text("vectors")
+    moved = {**files, "vectors": copy}
+    same = Card.of_files(kind="chunks", origin="trained", language="en", files=moved, scores={"f1": 0.9})
+    assert same.fingerprint == card.fingerprint
+    assert len(card.fingerprint) == 32
+    copy.write_text("other vectors")
+    assert Card.of_files(kind="chunks", origin="files", language="en", files=moved).fingerprint != card.fingerprint
+    for change in ({"stanza": "1.16.0"}, {"options": {"longest": 500}}, {"kind": "constituency"}):
+        assert replace(card, **change).fingerprint != card.fingerprint  # type: ignore[arg-type]
+
+
+def test_a_changed_model_file_is_noticed(tmp_path: Path, models: dict[str, Path]) -> None:
+    card = describe(tmp_path / "card.json", models, "constituency", "vectors")
+    models["vectors"].write_text("other vectors")
+    expected, found = (hashlib.sha256(text).hexdigest() for text in (b"vectors", b"other vectors"))
+    with pytest.raises(DamagedFileError) as raised:
+        card.verify()
+    assert str(raised.value) == (
+        f"{models['vectors']}: the model file (vectors) is not the one that the annotator was made of (expected sha256 "
+        f"{expected}, found {found}). Next: restore the file, or delete the annotator's card to describe the new one"
+    )
+    models["vectors"].unlink()
+    with pytest.raises(DamagedFileError, match="found no such file"):
+        card.verify()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"format": 1', '"format": 2', "format version 2 instead of 1"),
+        ('"longest": 1000', '"longest": 10', "fingerprint .* instead of"),
+        ('"kind": "constituency"', '"kind": "dependency"', "kind"),
+        ('"language": "en",', '"language": "en", "speed": 3,', "speed"),
+        ("}", "", "not the card"),
+        ('"format": 1', '"format": 1,', "not the card"),
+    ],
+)
+def test_an_altered_card_is_noticed(tmp_path: Path, models: dict[str, Path], old: str, new: str, message: str) -> None:
+    path = tmp_path / "card.json"
+    describe(path, models, "constituency", "vectors")
+    path.write_text(path.read_text().replace(old, new))
+    with pytest.raises(DamagedFileError, match=f"(?s){message}"):
+        Card.read(path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "roles", "message"),
+    [
+        ("constituency", ["constituency"], r"role vectors: .* \(expected one file, found none\)"),
+        ("constituency", ["vectors", "tagger"], r"role constituency: .* \(expected one file, found none\)"),
+        ("chunks", ["chunker", "vectors", "tagger"], r"role tagger: .* chunks \(expected no file, found .*tagger.pt\)"),
+    ],
+)
+def test_files_that_make_no_annotator(
+    tmp_path: Path, models: dict[str, Path], kind: str, roles: list[str], message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        describe(tmp_path / "card.json", models, *roles, kind=kind)
+    assert not (tmp_path / "card.json").exists()

@@ -1,0 +1,413 @@
+"""Parsing and chunking. Witnesses: Stanza's own Pipeline for the trees, all sequences of tags for the margins."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from phrasemt.config import DescribeSettings
+from phrasemt.errors import DamagedFileError, DataError, MismatchError
+from phrasemt.syntax import stanza_annotators
+from phrasemt.syntax.annotations import Annotation
+from phrasemt.syntax.annotator import describe_annotator
+from phrasemt.syntax.stanza_annotators import (
+    Annotator,
+    ChunkerAnnotator,
+    GaveUpError,
+    ParserAnnotator,
+    batches_by_length,
+    bio_tags,
+    load_annotator,
+    short_text,
+)
+from phrasemt.syntax.trees import leaves, parse_tree, read_treebank, tree_text, words
+
+if TYPE_CHECKING:
+    from conftest import TinyAnnotators
+
+
+@pytest.fixture(scope="module")
+def parser(tiny_annotators: TinyAnnotators) -> ParserAnnotator:
+    annotator = load_annotator(tiny_annotators.parser)
+    assert isinstance(annotator, ParserAnnotator)
+    return annotator
+
+
+@pytest.fixture(scope="module")
+def chunker(tiny_annotators: TinyAnnotators) -> ChunkerAnnotator:
+    annotator = load_annotator(tiny_annotators.chunker)
+    assert isinstance(annotator, ChunkerAnnotator)
+    return annotator
+
+
+@pytest.fixture(scope="module")
+def sentences(tiny_annotators: TinyAnnotators) -> list[list[str]]:
+    return [words(tree) for path in tiny_annotators.trees["test"] for tree in read_treebank(path)]
+
+
+def check_tree(annotation: Annotation, tokens: Sequence[str]) -> None:
+    assert annotation.text is not None
+    tree = parse_tree(annotation.text)
+    assert tree_text(tree) == annotation.text
+    assert words(tree) == [str(number) for number in range(len(tokens))]
+
+
+# ----------------------------------------------------------------------------------------------------------- sentences
+
+
+def test_the_trees_are_those_of_stanzas_pipeline(
+    tiny_annotators: TinyAnnotators, parser: ParserAnnotator, sentences: list[list[str]], tmp_path: Path
+) -> None:
+    import stanza
+
+    (tmp_path / "resources.json").write_text('{"en": {"lang_name": "English", "packages": {"default": {}}}}')
+    folder = tiny_annotators.folder
+    pipeline = stanza.Pipeline(
+        lang="en",
+        dir=str(tmp_path),
+        processors="tokenize,pos,constituency",
+        package=None,
+        download_method=None,
+        use_gpu=False,
+        verbose=False,
+        tokenize_pretokenized=True,
+        pos_model_path=str(folder / "tagger.pt"),
+        pos_pretrain_path=str(folder / "vectors.pt"),
+        constituency_model_path=str(folder / "constituency.pt"),
+        constituency_pretrain_path=str(folder / "vectors.pt"),
+    )
+    expected = []
+    for sentence in pipeline(sentences).sentences:
+        tree = sentence.constituency.replace_words([str(number) for number in range(len(sentence.words))])
+        whole = f"{tree:O}"
+        expected.append(whole.removeprefix("(ROOT ")[:-1] if whole.startswith("(ROOT (") else whole)
+    # What is over a single token keeps its ROOT.
+    expected = [f"(ROOT {text})" if text.count("(") == 1 else text for text in expected]
+    assert [annotation.text for annotation in parser.annotate(sentences)] == expected
+
+
+def test_neither_companions_nor_order_change_a_result(
+    parser: ParserAnnotator, chunker: ChunkerAnnotator, sentences: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shuffled = Random(3).sample(sentences, len(sentences))
+    for annotator in (parser, chunker):
+        alone = [annotator.annotate([sentence])[0] for sentence in sentences]
+        for batch in (50, 7):
+            for name in ("_PARSER_BATCH", "_TAGGER_BATCH", "_CHUNKER_BATCH"):
+                monkeypatch.setattr(stanza_annotators, name, batch)
+            for close in (1e-3, 1.0):  # the larger one: nearly all are annotated once more by themselves
+                monkeypatch.setattr(stanza_annotators, "_CLOSE", close)
+                assert annotator.annotate(sentences) == alone
+                found = annotator.annotate(shuffled)
+                assert found == [alone[sentences.index(sentence)] for sentence in shuffled]
+
+
+def test_a_sentence_with_a_close_decision_is_annotated_by_itself(
+    parser: ParserAnnotator, sentences: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    trees = parser._trees
+    monkeypatch.setattr(parser, "_trees", lambda part, size: sizes.append(len(part)) or trees(part, size))  # type: ignore[func-returns-value]
+    monkeypatch.setattr(stanza_annotators, "_CLOSE", 1e9)
+    parser.annotate(sentences)
+    assert sizes == [len(sentences)] + [1] * len(sentences)
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        ["."],
+        ["The"],
+        ["a b", "\u00a0", " ", "\u2028", "\x00", "\x85", "\u200b", "🙂", "\t", "\n"],
+        ["(", ")", "-LRB-", "(NN", "&apos;", "_", "*T*", ""],
+        ["the"] * 1000,
+        ["("] * 200,
+        ["and", ","] * 100,
+        ["x" * 3000, "y"],
+    ],
+)
+def test_sentences_that_are_hard_to_write_down(
+    parser: ParserAnnotator, chunker: ChunkerAnnotator, tokens: list[str]
+) -> None:
+    (annotation,) = parser.annotate([tokens])
+    check_tree(annotation, tokens)
+    (annotation,) = chunker.annotate([tokens])
+    assert annotation.text is not None
+    assert len(annotation.text.split(" ")) == len(tokens)
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.lists(st.text(max_size=4), max_size=6), max_size=6))
+@example([[]])
+@example([])
+def test_every_sentence_has_its_own_annotation(
+    parser: ParserAnnotator, chunker: ChunkerAnnotator, sentences: list[list[str]]
+) -> None:
+    for tokens, annotation in zip(sentences, parser.annotate(sentences), strict=True):
+        if tokens:
+            check_tree(annotation, tokens)
+        else:
+            assert annotation == Annotation(None, "no tokens")
+    for tokens, annotation in zip(sentences, chunker.annotate(sentences), strict=True):
+        assert (annotation.text or "").count(" ") == max(len(tokens) - 1, 0)
+
+
+def test_a_sentence_that_is_too_long_is_a_failure(parser: ParserAnnotator, chunker: ChunkerAnnotator) -> None:
+    for annotator in (parser, chunker):
+        long, short = annotator.annotate([["the"] * 3000, ["The", "dog", "."]])
+        assert long == Annotation(None, "longer than 1000 tokens")
+        assert short == annotator.annotate([["The", "dog", "."]])[0]
+
+
+def test_hyphens_that_moses_has_cut_out(parser: ParserAnnotator) -> None:
+    first, second = parser.annotate([["well", "@-@", "known"], ["well", "-", "known"]])
+    assert first == second
+
+
+# ------------------------------------------------------------------------------------------------------------ failures
+
+
+def test_a_sentence_that_the_parser_gives_up_on_loses_only_itself(
+    parser: ParserAnnotator, sentences: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = parser.annotate(sentences)
+    stuck = [3, 17, 29]
+    model = parser._model
+    predict = model.predict
+
+    def give_up(states: list[Any], is_legal: bool = True) -> Any:
+        scores, transitions, chosen = predict(states, is_legal)
+        for index, state in enumerate(states):
+            if state.num_transitions > 4 and _first_word(state) == "STUCK":
+                transitions[index] = None
+        return scores, transitions, chosen
+
+    monkeypatch.setattr(model, "predict", give_up)
+    changed = [["STUCK", *tokens] if number in stuck else tokens for number, tokens in enumerate(sentences)]
+    for number, (annotation, old) in enumerate(zip(parser.annotate(changed), before, strict=True)):
+        assert annotation == (Annotation(None, "the parser gave up") if number in stuck else old)
+
+
+def _first_word(state: Any) -> str:
+    return str(state.word_queue[1].value.children[0].label)
+
+
+@pytest.mark.parametrize("which", ["parser", "chunker"])
+def test_an_error_for_one_sentence_loses_only_that_one(
+    which: str, sentences: list[list[str]], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    annotator: ParserAnnotator | ChunkerAnnotator = request.getfixturevalue(which)
+    before = annotator.annotate(sentences)
+    annotate = annotator._annotate
+
+    def fail(part: list[list[str]]) -> list[str]:
+        if any("BAD" in tokens for tokens in part):
+            raise IndexError("list index out of range")
+        return annotate(part)
+
+    monkeypatch.setattr(annotator, "_annotate", fail)
+    changed = [*sentences[:5], ["BAD", "."], *sentences[5:], ["BAD"]]
+    found = annotator.annotate(changed)
+    failure = Annotation(None, f"the {which} failed (IndexError)")
+    assert found == [*before[:5], failure, *before[5:], failure]
+
+
+def test_errors_of_the_machine_are_not_the_sentences(parser: ParserAnnotator, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(part: list[list[str]]) -> list[str]:
+        raise MemoryError
+
+    monkeypatch.setattr(parser, "_annotate", fail)
+    with pytest.raises(MemoryError):
+        parser.annotate([["a"]])
+
+
+# --------------------------------------------------------------------------------------------------------------- files
+
+
+@pytest.fixture
+def copied(tiny_annotators: TinyAnnotators, tmp_path: Path) -> Path:
+    """A copy of the models and cards, to be spoilt."""
+    folder = tmp_path / "copy"
+    shutil.copytree(tiny_annotators.folder, folder)
+    return folder
+
+
+def test_a_model_with_a_wrong_checksum(copied: Path) -> None:
+    model = copied / "constituency.pt"
+    model.write_bytes(model.read_bytes()[:-1] + b"x")
+    with pytest.raises(DamagedFileError, match=r"constituency\.pt: the model file \(constituency\) is not the one"):
+        load_annotator(copied / "parser.json")
+
+
+def test_another_version_of_stanza(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stanza_annotators.importlib.metadata, "version", lambda name: "1.9.9")
+    with pytest.raises(MismatchError, match=r"under another version of Stanza \(expected stanza 1.15.0, found stanza"):
+        load_annotator(copied / "parser.json")
+
+
+def describe(folder: Path, kind: str, **files: str) -> Path:
+    """The card of model files that the user gives."""
+    roles = ("constituency", "chunker", "tagger", "vectors", "forward_charlm", "backward_charlm")
+    given = {role: [folder / files[role]] if role in files else [] for role in roles}
+    chosen = DescribeSettings.model_validate({"kind": kind, "language": "en", "origin": "files"})
+    describe_annotator(settings=chosen, cores=1, **given, annotator=folder / "card.json")
+    return folder / "card.json"
+
+
+def test_files_of_the_user(copied: Path, parser: ParserAnnotator, sentences: list[list[str]]) -> None:
+    card = describe(copied, "constituency", constituency="constituency.pt", tagger="tagger.pt", vectors="vectors.pt")
+    assert load_annotator(card).annotate(sentences) == parser.annotate(sentences)
+    trained = json.loads((copied / "parser.json").read_text())
+    assert json.loads(card.read_text())["fingerprint"] == trained["fingerprint"]
+
+
+def test_a_file_that_is_no_model(copied: Path) -> None:
+    (copied / "text.pt").write_text("not a model")
+    files = {"tagger": "tagger.pt", "vectors": "vectors.pt"}
+    with pytest.raises(DataError, match=r"text\.pt, .*: Stanza cannot use the model files \(found UnpicklingError"):
+        load_annotator(describe(copied, "constituency", constituency="text.pt", **files))
+    with pytest.raises(DataError, match=r"vectors\.pt: Stanza cannot use the model files"):
+        load_annotator(describe(copied, "chunks", chunker="tagger.pt", vectors="vectors.pt"))
+
+
+def test_a_parser_without_the_tagger_it_needs(copied: Path) -> None:
+    with pytest.raises(
+        MismatchError, match=r"reads parts of speech that the tagger does not give \(.* found no tagger"
+    ):
+        load_annotator(describe(copied, "constituency", constituency="constituency.pt", vectors="vectors.pt"))
+
+
+# ----------------------------------------------------------------------------------------------------------- functions
+
+
+class Node:
+    """As much of a tree of Stanza as is read."""
+
+    def __init__(self, label: str | None, *children: Node | str) -> None:
+        self.label = label
+        self.children = [Node(child) if isinstance(child, str) else child for child in children]
+
+    def is_preterminal(self) -> bool:
+        return len(self.children) == 1 and not self.children[0].children
+
+
+@pytest.mark.parametrize(
+    ("tree", "tokens", "text"),
+    [
+        (Node("ROOT", Node("S", Node("A", "x"), Node("B", "y"))), "xy", "(S (A 0) (B 1))"),
+        (Node("ROOT", Node("A", "x")), "x", "(ROOT (A 0))"),
+        (Node("ROOT", Node("NP", Node("A", "x"))), "x", "(NP (A 0))"),
+        (Node("ROOT", Node("A", "x"), Node("NP", Node("B", "y"))), "xy", "(ROOT (A 0) (NP (B 1)))"),
+        (Node("TOP", Node("A", "x")), "x", "(ROOT (A 0))"),
+        (Node("ROOT", Node("S", Node("(", "("), Node(None, ")"))), "()", "(S (-LRB- 0) (X 1))"),
+    ],
+)
+def test_short_text(tree: Node, tokens: str, text: str) -> None:
+    assert short_text(tree, tokens, ("ROOT", "TOP")) == text
+    assert tree_text(parse_tree(text)) == text
+
+
+@pytest.mark.parametrize("tokens", ["x", "xyz", "yx", ""])
+def test_a_tree_of_another_sentence_is_refused(tokens: str) -> None:
+    with pytest.raises(GaveUpError):
+        short_text(Node("ROOT", Node("S", Node("A", "x"), Node("B", "y"))), tokens, ("ROOT",))
+
+
+@pytest.mark.parametrize(
+    ("tags", "expected"),
+    [
+        ("B-NP I-NP E-NP S-VP O", "B-NP I-NP I-NP B-VP O"),
+        ("I-NP I-NP O I-NP", "B-NP I-NP O B-NP"),
+        ("B-NP I-VP E-VP", "B-NP B-VP I-VP"),
+        ("E-NP E-NP", "B-NP B-NP"),
+        ("S-NP I-NP", "B-NP B-NP"),
+        ("B-NP I-NP B-NP", "B-NP I-NP B-NP"),
+        ("<PAD> B-NP O-NP -NP I-NP", "O B-NP O O B-NP"),
+    ],
+)
+def test_bio_tags(tags: str, expected: str) -> None:
+    assert bio_tags(tags.split(" ")) == expected.split(" ")
+
+
+@given(
+    st.lists(st.integers(1, 30), max_size=40).map(lambda lengths: sorted(lengths, reverse=True)),
+    st.integers(1, 10),
+    st.integers(1, 100),
+    st.booleans(),
+)
+def test_batches_hold_every_sentence_once(lengths: list[int], most: int, tokens: int, refilled: bool) -> None:
+    sentences = [["x"] * length for length in lengths]
+    batches = list(batches_by_length(sentences, most, tokens, refilled=refilled))
+    assert [number for _, numbers in batches for number in numbers] == list(range(len(sentences)))
+    for size, numbers in batches:
+        assert 1 <= size <= most
+        assert size * lengths[numbers[0]] <= max(tokens, lengths[numbers[0]])
+        assert refilled or len(numbers) <= size
+
+
+def test_margins_of_tag_sequences() -> None:
+    import torch
+
+    torch.manual_seed(1)
+    scores, transitions, lengths = torch.randn(5, 4, 3), torch.randn(3, 3), [4, 3, 2, 1, 4]
+    margins = stanza_annotators._margins(scores, transitions, torch.tensor(lengths))
+    for sentence, length, margin in zip(scores, lengths, margins, strict=True):
+        sums = sorted(
+            sum(float(sentence[t, tag]) for t, tag in enumerate(tags))
+            + sum(float(transitions[pair]) for pair in itertools.pairwise(tags))
+            for tags in itertools.product(range(3), repeat=length)
+        )
+        assert float(margin) == pytest.approx(sums[-1] - sums[-2], abs=1e-5)
+
+
+# --------------------------------------------------------------------------------------------------------- real models
+
+
+@pytest.fixture
+def real(shared_data: Path, tmp_path: Path) -> Callable[..., Annotator]:
+    folder = shared_data / "stanza-models"
+    if not folder.is_dir():
+        pytest.skip("no models beside the checkout")
+
+    def load(kind: str, **files: str) -> Annotator:
+        given = {role: [folder / files[role]] if role in files else [] for role in (*files, "vectors")}
+        roles = ("constituency", "chunker", "tagger", "forward_charlm", "backward_charlm")
+        describe_annotator(
+            settings=DescribeSettings.model_validate({"kind": kind, "language": "en", "origin": "files"}),
+            cores=1,
+            **{role: given.get(role, []) for role in roles},
+            vectors=[folder / "vectors_en_100d.pt"],
+            annotator=tmp_path / "card.json",
+        )
+        return load_annotator(tmp_path / "card.json")
+
+    return load
+
+
+def test_real_models(real: Callable[..., Annotator], shared_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from phrasemt.lines import read_lines
+
+    lines = itertools.islice(read_lines(shared_data / "multi30k" / "test_2016_flickr.en.gz"), 120)
+    sentences = [[*line.removesuffix(".").split(" "), "."] for line in lines]
+    parser = real("constituency", constituency="constituency_en_wsj-sample.pt", tagger="pos_en_wsj-sample.pt")
+    chunker = real("chunks", chunker="chunker_en_conll2000.pt")
+    for annotator in (parser, chunker):
+        found = annotator.annotate(sentences)
+        assert all(annotation.failure is None for annotation in found)
+        monkeypatch.setattr(stanza_annotators, "_PARSER_BATCH", 9)
+        assert annotator.annotate(sentences[::-1])[::-1] == found
+        assert [annotator.annotate([sentence])[0] for sentence in sentences[:10]] == found[:10]
+    tree = parse_tree(parser.annotate([["A", "man", "sits", "on", "the", "bench", "."]])[0].text or "")
+    assert tree_text(tree) == "(S (NP (DT 0) (NN 1)) (VP (VBZ 2) (PP (IN 3) (NP (DT 4) (NN 5)))) (. 6))"
+    assert [leaf.label for leaf in leaves(tree)][:2] == ["DT", "NN"]
+    (tags,) = chunker.annotate([["A", "man", "sits", "on", "the", "bench", "."]])
+    assert tags.text == "B-NP I-NP B-VP B-PP B-NP I-NP O"

@@ -1,0 +1,225 @@
+"""Training of taggers, parsers and chunkers, on a few trees for a few steps. How well they learn is for the demo."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from phrasemt.config import ChunkerSettings, ParserSettings, TaggerSettings, VectorsSettings
+from phrasemt.corpus.demo import conll, demo_pairs
+from phrasemt.errors import DataError
+from phrasemt.syntax.annotator import Card
+from phrasemt.syntax.training import train_chunker, train_parser, train_tagger
+from phrasemt.syntax.trees import parse_tree, read_treebank, tree_text, words
+from phrasemt.syntax.vectors import train_vectors
+from phrasemt.syntax.workbench import work_folder
+
+if TYPE_CHECKING:
+    from conftest import TinyAnnotators
+
+RARE = "(FRAG (ADVP (RB so)) (XQ (XX .)))"  # a label, a tag and words that no training tree has
+
+
+@pytest.fixture(scope="module")
+def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("vectors") / "vectors.pt"
+    settings = VectorsSettings(language="en", width=0, seed=1)
+    train_vectors(settings=settings, cores=1, texts=[], trees=[], chunks=[], vectors=path)
+    return path
+
+
+@pytest.fixture
+def trees(tmp_path: Path) -> dict[str, list[Path]]:
+    """Twenty trees to learn from, in two files, and some to be judged by."""
+    drawn = [pair.tree for pair in demo_pairs(split="train", pairs=28, seed=2)]
+    files = {
+        "train": ["\n".join([*drawn[:12], "(. .)"]), "\n".join(drawn[12:20])],
+        "dev": ["\n".join([*drawn[20:24], RARE])],
+        "test": ["\n".join([*drawn[24:], RARE, "( (CD 1) )"])],
+    }
+    paths = {}
+    for name, texts in files.items():
+        paths[name] = [tmp_path / f"{name}{number}.trees" for number in range(len(texts))]
+        for path, text in zip(paths[name], texts, strict=True):
+            path.write_text(text + "\n")
+    return paths
+
+
+@pytest.fixture
+def chunks(tmp_path: Path) -> dict[str, list[Path]]:
+    drawn = [conll(pair.source_tokens, pair.source_chunks) for pair in demo_pairs(split="train", pairs=24, seed=2)]
+    rare = "Oh\tB-INTJ\n!\tO\n\n\n"
+    paths = {name: [tmp_path / f"{name}.chunks"] for name in ("train", "dev", "test")}
+    for name, text in (("train", drawn[:18]), ("dev", [*drawn[18:21], rare]), ("test", [*drawn[21:], rare])):
+        paths[name][0].write_text("".join(text))
+    return paths
+
+
+def tagger(folder: Path, vectors: Path, trees: dict[str, list[Path]], **changes: Any) -> dict[str, Path]:
+    settings = {"language": "en", "sentences": None, "hidden": 8, "updates": 9, "seed": 1, **changes}
+    outputs = {"tagger": folder / "tagger.pt", "scores": folder / "tagger.json"}
+    train_tagger(settings=TaggerSettings.model_validate(settings), cores=2, **trees, vectors=vectors, **outputs)
+    return outputs
+
+
+def parser(folder: Path, vectors: Path, trees: dict[str, list[Path]], **changes: Any) -> Card:
+    settings = {"language": "en", "sentences": None, "hidden": 8, "epochs": 2, "seed": 1, **changes}
+    train_parser(
+        settings=ParserSettings.model_validate(settings),
+        cores=2,
+        **trees,
+        vectors=vectors,
+        tagger=folder / "tagger.pt",
+        tagger_scores=folder / "tagger.json",
+        constituency=folder / "constituency.pt",
+        annotator=folder / "parser.json",
+    )
+    return Card.read(folder / "parser.json")
+
+
+def chunker(folder: Path, vectors: Path, chunks: dict[str, list[Path]], **changes: Any) -> Card:
+    settings = {"language": "en", "sentences": None, "hidden": 8, "updates": 9, "seed": 1, **changes}
+    outputs = {"chunker": folder / "chunker.pt", "annotator": folder / "chunker.json"}
+    train_chunker(settings=ChunkerSettings.model_validate(settings), cores=2, **chunks, vectors=vectors, **outputs)
+    return Card.read(outputs["annotator"])
+
+
+def test_the_same_settings_give_the_same_bytes(
+    tmp_path: Path, vectors: Path, trees: dict[str, list[Path]], chunks: dict[str, list[Path]]
+) -> None:
+    folders = [tmp_path / "one", tmp_path / "another"]
+    for folder in folders:
+        folder.mkdir()
+        tagger(folder, vectors, trees)
+        parser(folder, vectors, trees)
+        chunker(folder, vectors, chunks)
+    first, second = ({path.name: path.read_bytes() for path in folder.iterdir()} for folder in folders)
+    names = {"tagger.pt", "tagger.json", "constituency.pt", "parser.json", "chunker.pt", "chunker.json"}
+    assert set(first) == names  # and nothing else is left in the folder
+    assert first == second
+    assert str(tmp_path).encode() not in b"".join(first[name] for name in names if name.endswith(".pt"))
+    for folder in folders:
+        tagger(folder, vectors, trees, seed=2)
+    assert (folders[0] / "tagger.pt").read_bytes() != first["tagger.pt"]
+
+
+def test_scores_and_progress(
+    tmp_path: Path, vectors: Path, trees: dict[str, list[Path]], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="phrasemt")
+    accuracies = json.loads(tagger(tmp_path, vectors, trees)["scores"].read_text())
+    assert set(accuracies) == {"dev_accuracy", "test_accuracy"}
+    scores = parser(tmp_path, vectors, trees).scores
+    assert {**scores, **accuracies} == scores
+    assert scores["sentences"] == 6
+    assert scores["failures"] == 0
+    for name in ("f1", "precision", "recall", "exact", "f1_gold_tags"):
+        assert 0 <= scores[name] <= 1
+    lines = [record.getMessage() for record in caplog.records]
+    assert [line for line in lines if line.startswith("train_parser: epoch 1 of 2, dev F1 ")]
+    assert [line for line in lines if line.startswith("train_tagger: update 8 of 8, dev accuracy ")]
+    assert all(record.name.startswith("phrasemt") for record in caplog.records)
+
+
+def test_scores_of_a_chunker(tmp_path: Path, vectors: Path, chunks: dict[str, list[Path]]) -> None:
+    scores = chunker(tmp_path, vectors, chunks).scores
+    assert scores["types"]["INTJ"]["gold"] == 1  # though none was trained
+    assert 0 <= scores["f1"] <= 1
+
+
+def test_the_card_names_the_files(tiny_annotators: TinyAnnotators) -> None:
+    card = Card.read(tiny_annotators.parser)
+    assert (card.kind, card.origin, card.language) == ("constituency", "trained", "en")
+    assert {role: file.path.name for role, file in card.files.items()} == {
+        "constituency": "constituency.pt",
+        "tagger": "tagger.pt",
+        "vectors": "vectors.pt",
+    }
+    card.verify()
+
+
+def test_sentences_limits_what_is_learned_from(tmp_path: Path, vectors: Path, trees: dict[str, list[Path]]) -> None:
+    tagger(tmp_path, vectors, trees, sentences=13)
+    limited = (tmp_path / "tagger.pt").read_bytes()
+    tagger(tmp_path, vectors, {**trees, "train": trees["train"][:1]})
+    assert (tmp_path / "tagger.pt").read_bytes() == limited
+
+
+def test_nothing_to_learn_from(
+    tmp_path: Path, vectors: Path, trees: dict[str, list[Path]], chunks: dict[str, list[Path]]
+) -> None:
+    empty, single = tmp_path / "empty", tmp_path / "single"
+    empty.write_text("\n\n")
+    single.write_text("(. .)\n(. ?)\n")
+    for part in ("train", "dev", "test"):
+        with pytest.raises(DataError, match=r"empty: there are no trees"):
+            tagger(tmp_path, vectors, {**trees, part: [empty]}, updates=8)
+        with pytest.raises(DataError, match=r"empty: there are no sentences with chunks"):
+            chunker(tmp_path, vectors, {**chunks, part: [empty]}, updates=8)
+    tagger(tmp_path, vectors, trees)
+    with pytest.raises(DataError, match=r"single: only trees of one token to learn from"):
+        parser(tmp_path, vectors, {**trees, "train": [single]})
+    assert not [path for path in tmp_path.iterdir() if "work" in path.name]
+
+
+def test_odd_words_in_trees(tmp_path: Path, vectors: Path, trees: dict[str, list[Path]]) -> None:
+    odd = tmp_path / "odd"
+    odd.write_text("(S (NP (-LRB- -LRB-) (NN a\u00a0b)) (VP (VBZ \u2028) (NN #) (NN _)))\n" * 3)
+    text = "(S (NP (-LRB- 0) (NN 1)) (VP (VBZ 2) (NN 3) (NN 4)))"
+    (tree, *_) = read_treebank(odd)
+    assert (tree_text(tree), words(tree)) == (text, ["(", "a\u00a0b", "\u2028", "#", "_"])
+    odd_trees = {"train": [*trees["train"], odd], "dev": [odd], "test": [odd]}
+    tagger(tmp_path, vectors, odd_trees)
+    assert parser(tmp_path, vectors, odd_trees).scores["failures"] == 0
+
+
+def test_the_folder_of_a_killed_run_goes_with_the_next(tmp_path: Path) -> None:
+    code = (
+        "import sys, time; from pathlib import Path; from phrasemt.syntax.workbench import work_folder\n"
+        "with work_folder(Path(sys.argv[1])) as folder:\n"
+        "    (folder / 'half').touch(); print('there', flush=True); time.sleep(60)"
+    )
+    killed = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path / ".model.pt.77.part")], stdout=subprocess.PIPE, text=True
+    )
+    assert killed.stdout is not None
+    assert killed.stdout.readline() == "there\n"
+    os.kill(killed.pid, signal.SIGKILL)
+    killed.wait()
+    killed.stdout.close()
+    (left,) = tmp_path.iterdir()
+    with work_folder(tmp_path / ".model.pt.78.part") as folder:
+        assert list(tmp_path.iterdir()) == [folder] != [left]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_evaluator_answers_as_stanza_expects() -> None:
+    from phrasemt.syntax.training import _Evaluator, _stanza_tree
+
+    reported = []
+
+    class Progress:
+        def report(self, done: int, score: float, measure: str) -> None:
+            reported.append(score)
+
+    class Result:
+        def __init__(self, gold: str, parse: str) -> None:
+            class Prediction:
+                tree = _stanza_tree(parse_tree(parse))
+
+            self.gold, self.predictions = _stanza_tree(parse_tree(gold)), [Prediction]
+
+    evaluator = _Evaluator(Progress())  # type: ignore[arg-type]
+    gold = "(S (NP (DT 0) (NN 1)) (VP (VBZ 2)))"
+    answer = evaluator.process([Result(gold, gold), Result(gold, "(S (NP (DT 0)) (VP (NN 1) (VBZ 2)))")])
+    assert answer.f1 == (3 + 1) / 6
+    assert not answer.HasField("kbestF1")
+    assert reported == [answer.f1]
