@@ -27,6 +27,7 @@ PACKAGE_FOLDER = Path(__file__).parent
 _MODULES_WITHOUT_EFFECT = {
     "phrasemt",
     "phrasemt.config",
+    "phrasemt.settings",
     "phrasemt.errors",
     "phrasemt.provenance",
     "phrasemt.stages",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from phrasemt import config
+from phrasemt import settings
 from phrasemt.config import Settings, Study
 
 Wildcards = Mapping[str, str]
@@ -45,40 +45,40 @@ class Stage:
 STAGES: dict[str, Stage] = {
     "fetch_corpus": Stage(
         module="phrasemt.corpus.fetch",
-        settings=config.CorpusFileSettings,
+        settings=settings.CorpusFileSettings,
         outputs=("file",),
         help="fetch one file of a registered corpus and verify it",
     ),
     "extract_text": Stage(
         module="phrasemt.corpus.extract",
-        settings=config.ExtractSettings,
+        settings=settings.ExtractSettings,
         inputs=("files*",),
         outputs=("text",),
         help="take one side of one part of a corpus out of its archive",
     ),
     "partition_corpus": Stage(
         module="phrasemt.corpus.partition",
-        settings=config.PartitionSettings,
+        settings=settings.PartitionSettings,
         inputs=("source", "target"),
         outputs=("train_source", "train_target", "dev_source", "dev_target", "test_source", "test_target"),
         help="cut a corpus into train, dev and test without shared sentences",
     ),
     "generate_demo": Stage(
         module="phrasemt.corpus.demo",
-        settings=config.DemoSettings,
+        settings=settings.DemoSettings,
         outputs=("source", "target", "trees", "source_chunks", "target_chunks", "contrasts"),
         help="generate a split of the project's own English-German corpus",
     ),
     "clean_pairs": Stage(
         module="phrasemt.corpus.clean",
-        settings=config.CleanSettings,
+        settings=settings.CleanSettings,
         inputs=("raw_source*", "raw_target*"),
         outputs=("source", "target", "rows", "dropped"),
         help="check a parallel text and drop unusable training pairs",
     ),
     "tokenize_text": Stage(
         module="phrasemt.text.tokenize",
-        settings=config.TokenizeSettings,
+        settings=settings.TokenizeSettings,
         inputs=("text",),
         outputs=("tokens",),
         libraries=("sacremoses",),
@@ -86,7 +86,7 @@ STAGES: dict[str, Stage] = {
     ),
     "learn_subwords": Stage(
         module="phrasemt.text.subwords",
-        settings=config.LearnSubwordsSettings,
+        settings=settings.LearnSubwordsSettings,
         inputs=("source", "target"),
         outputs=("codes", "source_counts", "target_counts"),
         libraries=("subword-nmt",),
@@ -94,7 +94,7 @@ STAGES: dict[str, Stage] = {
     ),
     "apply_subwords": Stage(
         module="phrasemt.text.subwords",
-        settings=config.ApplySubwordsSettings,
+        settings=settings.ApplySubwordsSettings,
         inputs=("tokens", "codes", "counts"),
         outputs=("subwords",),
         libraries=("subword-nmt",),
@@ -102,14 +102,14 @@ STAGES: dict[str, Stage] = {
     ),
     "build_vocabulary": Stage(
         module="phrasemt.text.vocab",
-        settings=config.VocabularySettings,
+        settings=settings.VocabularySettings,
         inputs=("source", "target"),
         outputs=("source_vocabulary", "target_vocabulary"),
         help="number the subwords",
     ),
     "collect_sentences": Stage(
         module="phrasemt.syntax.sentences",
-        settings=config.CollectSettings,
+        settings=settings.CollectSettings,
         inputs=("tokens*",),
         outputs=("sentences",),
         libraries=("pyarrow",),
@@ -117,13 +117,13 @@ STAGES: dict[str, Stage] = {
     ),
     "fetch_stanza_file": Stage(
         module="phrasemt.syntax.published",
-        settings=config.StanzaFileSettings,
+        settings=settings.StanzaFileSettings,
         outputs=("file",),
         help="fetch one of Stanza's published model files and verify it",
     ),
     "train_vectors": Stage(
         module="phrasemt.syntax.vectors",
-        settings=config.VectorsSettings,
+        settings=settings.VectorsSettings,
         inputs=("texts*", "trees*", "chunks*"),
         outputs=("vectors",),
         libraries=("gensim", "sacremoses", "stanza", "torch"),
@@ -131,7 +131,7 @@ STAGES: dict[str, Stage] = {
     ),
     "train_tagger": Stage(
         module="phrasemt.syntax.training",
-        settings=config.TaggerSettings,
+        settings=settings.TaggerSettings,
         inputs=("train*", "dev*", "test*", "vectors"),
         outputs=("tagger", "scores"),
         libraries=("stanza", "torch"),
@@ -139,7 +139,7 @@ STAGES: dict[str, Stage] = {
     ),
     "train_parser": Stage(
         module="phrasemt.syntax.training",
-        settings=config.ParserSettings,
+        settings=settings.ParserSettings,
         inputs=("train*", "dev*", "test*", "vectors", "tagger", "tagger_scores"),
         outputs=("constituency", "annotator"),
         libraries=("stanza", "torch"),
@@ -147,7 +147,7 @@ STAGES: dict[str, Stage] = {
     ),
     "train_chunker": Stage(
         module="phrasemt.syntax.training",
-        settings=config.ChunkerSettings,
+        settings=settings.ChunkerSettings,
         inputs=("train*", "dev*", "test*", "vectors"),
         outputs=("chunker", "annotator"),
         libraries=("stanza", "torch"),
@@ -155,7 +155,7 @@ STAGES: dict[str, Stage] = {
     ),
     "describe_annotator": Stage(
         module="phrasemt.syntax.annotator",
-        settings=config.DescribeSettings,
+        settings=settings.DescribeSettings,
         inputs=("constituency*", "chunker*", "tagger*", "vectors*", "forward_charlm*", "backward_charlm*"),
         outputs=("annotator",),
         libraries=("stanza",),
@@ -163,7 +163,7 @@ STAGES: dict[str, Stage] = {
     ),
     "parse_sentences": Stage(
         module="phrasemt.syntax.annotate",
-        settings=config.AnnotateSettings,
+        settings=settings.AnnotateSettings,
         inputs=("sentences", "annotator"),
         outputs=("annotations",),
         folders=("cache",),
@@ -172,7 +172,7 @@ STAGES: dict[str, Stage] = {
     ),
     "tag_sentences": Stage(
         module="phrasemt.syntax.annotate",
-        settings=config.AnnotateSettings,
+        settings=settings.AnnotateSettings,
         inputs=("sentences", "annotator"),
         outputs=("annotations",),
         folders=("cache",),
@@ -181,7 +181,7 @@ STAGES: dict[str, Stage] = {
     ),
     "extract_phrases": Stage(
         module="phrasemt.syntax.phrases",
-        settings=config.PhrasesSettings,
+        settings=settings.PhrasesSettings,
         inputs=("rows", "tokens", "subwords", "parses*", "given*"),
         outputs=("phrases",),
         libraries=("pyarrow", "numpy"),
@@ -189,14 +189,14 @@ STAGES: dict[str, Stage] = {
     ),
     "measure_phrases": Stage(
         module="phrasemt.syntax.phrase_statistics",
-        settings=config.MeasureSettings,
+        settings=settings.MeasureSettings,
         inputs=("phrases", "tokens", "subwords", "parses*"),
         outputs=("statistics",),
         help="lengths of phrases, how many are constituents, fallbacks",
     ),
     "extract_chunks": Stage(
         module="phrasemt.syntax.chunks",
-        settings=config.ChunksSettings,
+        settings=settings.ChunksSettings,
         inputs=("rows", "tokens", "subwords", "gold*", "tags*", "parses*"),
         outputs=("chunks", "statistics"),
         libraries=("pyarrow", "numpy"),
@@ -204,7 +204,7 @@ STAGES: dict[str, Stage] = {
     ),
     "pack_examples": Stage(
         module="phrasemt.batching.pack",
-        settings=config.PackSettings,
+        settings=settings.PackSettings,
         inputs=("rows", "source", "target", "source_vocabulary", "target_vocabulary"),
         outputs=("examples",),
         libraries=("pyarrow",),
@@ -212,7 +212,7 @@ STAGES: dict[str, Stage] = {
     ),
     "train_model": Stage(
         module="phrasemt.train.loop",
-        settings=config.TrainSettings,
+        settings=settings.TrainSettings,
         inputs=(
             "train",
             "dev",
@@ -230,7 +230,7 @@ STAGES: dict[str, Stage] = {
     ),
     "average_checkpoints": Stage(
         module="phrasemt.train.average",
-        settings=config.AverageSettings,
+        settings=settings.AverageSettings,
         inputs=("record",),
         outputs=("weights",),
         libraries=("torch",),
@@ -238,7 +238,7 @@ STAGES: dict[str, Stage] = {
     ),
     "translate": Stage(
         module="phrasemt.search.translate",
-        settings=config.TranslateSettings,
+        settings=settings.TranslateSettings,
         inputs=("weights", "examples", "source_vocabulary", "target_vocabulary", "phrases*"),
         outputs=("translations", "tokens", "text"),
         libraries=("torch", "sacremoses"),
@@ -247,7 +247,7 @@ STAGES: dict[str, Stage] = {
     ),
     "score_system": Stage(
         module="phrasemt.scoring.bleu",
-        settings=config.ScoreSettings,
+        settings=settings.ScoreSettings,
         inputs=("tokens", "text", "reference_tokens", "reference"),
         outputs=("scores",),
         libraries=("sacrebleu",),
@@ -255,7 +255,7 @@ STAGES: dict[str, Stage] = {
     ),
     "compare_systems": Stage(
         module="phrasemt.scoring.significance",
-        settings=config.CompareSettings,
+        settings=settings.CompareSettings,
         inputs=("baseline*", "system*"),
         outputs=("comparison",),
         libraries=("numpy",),
@@ -263,7 +263,7 @@ STAGES: dict[str, Stage] = {
     ),
     "score_contrasts": Stage(
         module="phrasemt.search.contrasts",
-        settings=config.ContrastSettings,
+        settings=settings.ContrastSettings,
         inputs=(
             "weights",
             "contrasts",
@@ -281,14 +281,14 @@ STAGES: dict[str, Stage] = {
     ),
     "make_table": Stage(
         module="phrasemt.paper.tables",
-        settings=config.TableSettings,
+        settings=settings.TableSettings,
         inputs=("scores*", "comparisons*", "contrasts*"),
         outputs=("table", "markdown", "latex"),
         help="the results table",
     ),
     "write_report": Stage(
         module="phrasemt.paper.report",
-        settings=config.ReportSettings,
+        settings=settings.ReportSettings,
         inputs=("table", "records*", "dropped*", "phrases*", "chunks*", "annotators*"),
         outputs=("report",),
         libraries=("jinja2", "matplotlib"),
@@ -308,7 +308,7 @@ def stage_settings(study: Study, stage: str, wildcards: Wildcards) -> Settings:
 def _demo(study: Study, w: Wildcards) -> Settings:
     generator = study.datasets[w["dataset"]].generator
     assert generator is not None
-    return config.DemoSettings.model_validate(
+    return settings.DemoSettings.model_validate(
         {"split": w["split"], "pairs": getattr(generator, w["split"]), "seed": generator.seed}
     )
 
@@ -316,12 +316,12 @@ def _demo(study: Study, w: Wildcards) -> Settings:
 def _partition(study: Study, w: Wildcards) -> Settings:
     partition = study.datasets[w["dataset"]].partition
     assert partition is not None
-    return config.PartitionSettings(dev=partition.dev, test=partition.test, seed=partition.seed)
+    return settings.PartitionSettings(dev=partition.dev, test=partition.test, seed=partition.seed)
 
 
 def _clean(study: Study, w: Wildcards) -> Settings:
     dataset = study.datasets[w["dataset"]]
-    return config.CleanSettings(
+    return settings.CleanSettings(
         source_language=dataset.source_language,
         target_language=dataset.target_language,
         filters=dataset.cleaning if w["split"] == "train" else None,
@@ -332,14 +332,14 @@ def _vectors(study: Study, w: Wildcards) -> Settings:
     annotator = study.annotators[w["annotator"]]
     training = annotator.train
     assert training is not None
-    return config.VectorsSettings(language=annotator.language, width=training.vectors, seed=training.seed)
+    return settings.VectorsSettings(language=annotator.language, width=training.vectors, seed=training.seed)
 
 
 def _tagger(study: Study, w: Wildcards) -> Settings:
     parser = study.parsers[w["annotator"]]
     training = parser.train
     assert training is not None
-    return config.TaggerSettings(
+    return settings.TaggerSettings(
         language=parser.language,
         sentences=training.sentences,
         hidden=training.hidden,
@@ -352,7 +352,7 @@ def _parser(study: Study, w: Wildcards) -> Settings:
     parser = study.parsers[w["annotator"]]
     training = parser.train
     assert training is not None
-    return config.ParserSettings(
+    return settings.ParserSettings(
         language=parser.language,
         sentences=training.sentences,
         hidden=training.hidden,
@@ -365,7 +365,7 @@ def _chunker(study: Study, w: Wildcards) -> Settings:
     chunker = study.chunkers[w["annotator"]]
     training = chunker.train
     assert training is not None
-    return config.ChunkerSettings(
+    return settings.ChunkerSettings(
         language=chunker.language,
         sentences=training.sentences,
         hidden=training.hidden,
@@ -376,7 +376,7 @@ def _chunker(study: Study, w: Wildcards) -> Settings:
 
 def _describe(study: Study, w: Wildcards) -> Settings:
     annotator = study.annotators[w["annotator"]]
-    return config.DescribeSettings(
+    return settings.DescribeSettings(
         kind="constituency" if w["annotator"] in study.parsers else "chunks",
         language=annotator.language,
         origin="files" if annotator.files else "published",
@@ -384,22 +384,22 @@ def _describe(study: Study, w: Wildcards) -> Settings:
 
 
 def _annotate(study: Study, w: Wildcards) -> Settings:
-    return config.AnnotateSettings(job=int(w["job"]), jobs=study.datasets[w["dataset"]].parse_jobs)
+    return settings.AnnotateSettings(job=int(w["job"]), jobs=study.datasets[w["dataset"]].parse_jobs)
 
 
 def _phrases(study: Study, w: Wildcards) -> Settings:
-    return config.PhrasesSettings(segmentation=study.segmentations[w["segmenter"]])
+    return settings.PhrasesSettings(segmentation=study.segmentations[w["segmenter"]])
 
 
 def _chunks(study: Study, w: Wildcards) -> Settings:
     chunks = study.datasets[w["dataset"]].target_chunks
     assert chunks is not None
-    return config.ChunksSettings(origin=chunks.origin)
+    return settings.ChunksSettings(origin=chunks.origin)
 
 
 def _train(study: Study, w: Wildcards) -> Settings:
     system = study.systems[w["system"]]
-    return config.TrainSettings(
+    return settings.TrainSettings(
         model=system.model,
         training=system.training,
         seed=int(w["seed"]),
@@ -409,7 +409,7 @@ def _train(study: Study, w: Wildcards) -> Settings:
 
 def _translate(study: Study, w: Wildcards) -> Settings:
     system = study.systems[w["system"]]
-    return config.TranslateSettings(
+    return settings.TranslateSettings(
         model=system.model,
         decoding=system.decoding,
         target_language=study.datasets[w["dataset"]].target_language,
@@ -418,7 +418,7 @@ def _translate(study: Study, w: Wildcards) -> Settings:
 
 def _contrasts(study: Study, w: Wildcards) -> Settings:
     dataset = study.datasets[w["dataset"]]
-    return config.ContrastSettings(
+    return settings.ContrastSettings(
         dataset=w["dataset"],
         system=w["system"],
         seed=int(w["seed"]),
@@ -432,7 +432,7 @@ def _contrasts(study: Study, w: Wildcards) -> Settings:
 
 def _score(study: Study, w: Wildcards) -> Settings:
     dataset = study.datasets[w["dataset"]]
-    return config.ScoreSettings(
+    return settings.ScoreSettings(
         dataset=w["dataset"],
         system=w["system"],
         seed=int(w["seed"]),
@@ -443,7 +443,7 @@ def _score(study: Study, w: Wildcards) -> Settings:
 
 
 def _compare(study: Study, w: Wildcards) -> Settings:
-    return config.CompareSettings(
+    return settings.CompareSettings(
         dataset=w["dataset"],
         system=w["system"],
         baseline=study.baseline,
@@ -454,7 +454,7 @@ def _compare(study: Study, w: Wildcards) -> Settings:
 
 
 def _table(study: Study, w: Wildcards) -> Settings:
-    return config.TableSettings(
+    return settings.TableSettings(
         study=study.study,
         title=study.title or study.study,
         baseline=study.baseline,
@@ -466,26 +466,28 @@ def _table(study: Study, w: Wildcards) -> Settings:
 
 
 _SETTINGS: dict[str, Callable[[Study, Wildcards], Settings]] = {
-    "fetch_corpus": lambda study, w: config.CorpusFileSettings(corpus=w["corpus"], file=w["file"]),
-    "extract_text": lambda study, w: config.ExtractSettings(corpus=w["corpus"], part=w["part"], language=w["language"]),
+    "fetch_corpus": lambda study, w: settings.CorpusFileSettings(corpus=w["corpus"], file=w["file"]),
+    "extract_text": lambda study, w: settings.ExtractSettings(
+        corpus=w["corpus"], part=w["part"], language=w["language"]
+    ),
     "partition_corpus": _partition,
     "generate_demo": _demo,
     "clean_pairs": _clean,
-    "tokenize_text": lambda study, w: config.TokenizeSettings(
+    "tokenize_text": lambda study, w: settings.TokenizeSettings(
         language=w["language"], aggressive_dash=study.datasets[w["dataset"]].tokenization.aggressive_dash
     ),
-    "learn_subwords": lambda study, w: config.LearnSubwordsSettings(
+    "learn_subwords": lambda study, w: settings.LearnSubwordsSettings(
         merges=study.datasets[w["dataset"]].subwords.merges
     ),
-    "apply_subwords": lambda study, w: config.ApplySubwordsSettings(
+    "apply_subwords": lambda study, w: settings.ApplySubwordsSettings(
         vocabulary_threshold=study.datasets[w["dataset"]].subwords.vocabulary_threshold
     ),
-    "build_vocabulary": lambda study, w: config.VocabularySettings(
+    "build_vocabulary": lambda study, w: settings.VocabularySettings(
         shared=study.datasets[w["dataset"]].subwords.shared_vocabulary
     ),
-    "pack_examples": lambda study, w: config.PackSettings(),
-    "collect_sentences": lambda study, w: config.CollectSettings(),
-    "fetch_stanza_file": lambda study, w: config.StanzaFileSettings(language=w["language"], file=w["file"]),
+    "pack_examples": lambda study, w: settings.PackSettings(),
+    "collect_sentences": lambda study, w: settings.CollectSettings(),
+    "fetch_stanza_file": lambda study, w: settings.StanzaFileSettings(language=w["language"], file=w["file"]),
     "train_vectors": _vectors,
     "train_tagger": _tagger,
     "train_parser": _parser,
@@ -494,10 +496,10 @@ _SETTINGS: dict[str, Callable[[Study, Wildcards], Settings]] = {
     "parse_sentences": _annotate,
     "tag_sentences": _annotate,
     "extract_phrases": _phrases,
-    "measure_phrases": lambda study, w: config.MeasureSettings(),
+    "measure_phrases": lambda study, w: settings.MeasureSettings(),
     "extract_chunks": _chunks,
     "train_model": _train,
-    "average_checkpoints": lambda study, w: config.AverageSettings(
+    "average_checkpoints": lambda study, w: settings.AverageSettings(
         last=study.systems[w["system"]].training.average_last
     ),
     "translate": _translate,
@@ -505,5 +507,5 @@ _SETTINGS: dict[str, Callable[[Study, Wildcards], Settings]] = {
     "compare_systems": _compare,
     "score_contrasts": _contrasts,
     "make_table": _table,
-    "write_report": lambda study, w: config.ReportSettings(title=study.title or study.study),
+    "write_report": lambda study, w: settings.ReportSettings(title=study.title or study.study),
 }

@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from phrasemt.batching.pack import pack_examples
-from phrasemt.config import (
+from phrasemt.corpus.demo import conll, demo_pairs
+from phrasemt.lines import write_lines, write_text
+from phrasemt.settings import (
     ChunkerSettings,
     PackSettings,
     ParserSettings,
@@ -20,8 +22,6 @@ from phrasemt.config import (
     VectorsSettings,
     VocabularySettings,
 )
-from phrasemt.corpus.demo import conll, demo_pairs
-from phrasemt.lines import write_lines, write_text
 from phrasemt.syntax.training import train_chunker, train_parser, train_tagger
 from phrasemt.syntax.vectors import train_vectors
 from phrasemt.text.vocab import build_vocabulary

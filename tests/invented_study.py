@@ -35,6 +35,7 @@ def study_of(*, seeds: tuple[int, ...] = (1, 2), systems: tuple[str, ...] = ("ba
         "mean": {"family": "phrase_representation", "glance": "mean"},
     }
     texts = [{"corpus": "multi30k", "part": "train"}]
+    gold = [{"generated": "demo", "split": "train"}]
     return Study.model_validate(
         {
             "study": "invented",
@@ -46,6 +47,8 @@ def study_of(*, seeds: tuple[int, ...] = (1, 2), systems: tuple[str, ...] = ("ba
                     "source_language": "en",
                     "target_language": "de",
                     "generator": {"train": 9, "dev": 9, "test": 9},
+                    "source_parser": "english",
+                    "target_chunks": {"origin": "gold"},
                 },
                 "captions": {
                     "source_language": "de",
@@ -53,6 +56,7 @@ def study_of(*, seeds: tuple[int, ...] = (1, 2), systems: tuple[str, ...] = ("ba
                     "splits": {"train": texts, "dev": texts, "test": {"flickr_2016": texts, "coco": texts}},
                 },
             },
+            "parsers": {"english": {"language": "en", "train": {"train": gold, "test": gold}}},
             "systems": {name: {"title": titles[name], "model": models[name]} for name in systems},
         }
     )
@@ -78,6 +82,7 @@ class InventedStudy:
                 self.score_contrasts(dataset, system, seed)
         for dataset in self.study.datasets:
             self.clean(dataset)
+        self.annotate()
 
     @property
     def test_sets(self) -> list[tuple[str, str]]:
@@ -176,6 +181,9 @@ class InventedStudy:
             "dropped": [
                 self.folder(name) / "corpus" / f"{split}.dropped.tsv" for name in datasets for split in ("train", "dev")
             ],
+            "phrases": [self.folder("demo") / "phrases" / segmenter / "train.json" for segmenter in ("ngram", "parse")],
+            "chunks": [self.folder("demo") / "chunks" / "dev.json"],
+            "annotators": [self.results / "annotators" / "english" / "annotator.json"],
         }
 
     def write_report(self, **changes: list[Path]) -> None:
@@ -255,6 +263,29 @@ class InventedStudy:
         for split, content in contents.items():
             wildcards = {"dataset": dataset, "split": split}
             self._made_by("clean_pairs", wildcards, {"dropped": (folder / f"{split}.dropped.tsv", content)})
+
+    def annotate(self) -> None:
+        phrases, chunks, annotators = (self.report_inputs[name] for name in ("phrases", "chunks", "annotators"))
+        for path, constituents, fallbacks in zip(phrases, (212, 431), ({}, {"too long": 2}), strict=True):
+            content = {
+                "segmentation": path.parent.name,
+                "settings": {},
+                "sentences": 120,
+                "phrases": 500,
+                "tokens": 1600,
+                "lengths": {"1": 100, "3": 300, "6": 100},
+                "fallbacks": fallbacks,
+                "constituents": constituents,
+                "comparable": 490,
+            }
+            self._made_by("measure_phrases", {}, {"statistics": (path, json.dumps(content))})
+        counts = {"origin": "gold", "sentences": 9, "words": 90, "chunks": 60, "mean_chunk_length": 1.5, "labels": {}}
+        agreement = {"parser": {"precision": 0.9, "recall": 0.95, "f1": 0.9243, "types": {}}}
+        content = {**counts, "fallbacks": {}, "agreement": agreement}
+        self._made_by("extract_chunks", {"dataset": "demo"}, {"statistics": (chunks[0], json.dumps(content))})
+        card = {"kind": "constituency", "origin": "trained", "language": "en", "fingerprint": "ab" * 16}
+        content = {**card, "scores": {"f1": 0.9731, "f1_gold_tags": 0.9912}}
+        self._made_by("train_parser", {"annotator": "english"}, {"annotator": (annotators[0], json.dumps(content))})
 
     def _made_by(self, stage: str, wildcards: dict[str, str], outputs: dict[str, tuple[Path, str]]) -> None:
         """Writes files with the sidecars that the stage would have written."""

@@ -21,11 +21,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from phrasemt.config import CleanSettings
 from phrasemt.corpus.normalise import normalise_spaces
 from phrasemt.errors import DataError
 from phrasemt.lines import read_parallel, write_atomic
 from phrasemt.parallel import chunked, map_in_order
+from phrasemt.settings import CleanSettings
 
 log = logging.getLogger("phrasemt.corpus.clean")
 

@@ -29,7 +29,7 @@ from phrasemt.corpus.demo_sampling import derivations
 from phrasemt.lines import write_atomic
 
 if TYPE_CHECKING:
-    from phrasemt.config import DemoSettings
+    from phrasemt.settings import DemoSettings
 
 SPLITS = ("test", "dev", *["train"] * 8)  # ten equal shares of the stream
 SHORTEST, LONGEST = 4, 40  # English tokens

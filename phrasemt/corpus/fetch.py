@@ -10,11 +10,11 @@ import logging
 import os
 from pathlib import Path
 
-from phrasemt.config import CorpusFileSettings
 from phrasemt.corpus.registry import source_file
 from phrasemt.download import BLOCK, Check, Wanted, download, with_progress
 from phrasemt.errors import DownloadError
 from phrasemt.remote import SourceFile
+from phrasemt.settings import CorpusFileSettings
 
 log = logging.getLogger("phrasemt.corpus.fetch")
 

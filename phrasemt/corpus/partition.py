@@ -14,10 +14,10 @@ from array import array
 from dataclasses import dataclass
 from pathlib import Path
 
-from phrasemt.config import PartitionSettings
 from phrasemt.corpus.normalise import normalise_spaces
 from phrasemt.errors import DataError
 from phrasemt.lines import read_parallel, write_atomic
+from phrasemt.settings import PartitionSettings
 
 log = logging.getLogger("phrasemt.corpus.partition")
 

@@ -21,7 +21,6 @@ import jinja2
 from markupsafe import Markup
 from pydantic import BaseModel
 
-from phrasemt.config import ReportSettings
 from phrasemt.errors import DamagedFileError, DataError, MismatchError
 from phrasemt.lines import read_lines, write_text
 from phrasemt.paper.figures import Drawing, Series, draw_categories, draw_curves
@@ -29,6 +28,7 @@ from phrasemt.paper.syntax import length_figures, read_annotators, read_chunks, 
 from phrasemt.paper.tables import DIFFERENCE, Block, Row, Table
 from phrasemt.provenance import digest_file, read_sidecar
 from phrasemt.scoring.scores import read_artefact
+from phrasemt.settings import ReportSettings
 
 log = logging.getLogger("phrasemt.paper.report")
 

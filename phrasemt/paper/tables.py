@@ -21,12 +21,13 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel
 
-from phrasemt.config import Settings, TableSettings
+from phrasemt.config import Settings
 from phrasemt.errors import DataError, MismatchError
 from phrasemt.lines import write_lines, write_text
 from phrasemt.provenance import digest_file
 from phrasemt.scoring.scores import ScoreFile, check_comparable, read_artefact
 from phrasemt.scoring.significance import ComparisonFile, PValues
+from phrasemt.settings import TableSettings
 
 log = logging.getLogger("phrasemt.paper.tables")
 

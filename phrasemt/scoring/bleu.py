@@ -22,12 +22,12 @@ from pathlib import Path
 
 from sacrebleu.metrics import BLEU, CHRF
 
-from phrasemt.config import ScoreSettings
 from phrasemt.errors import DataError
 from phrasemt.lines import read_parallel, write_text
 from phrasemt.provenance import digest_file, read_sidecar, sidecar_path
 from phrasemt.scoring.multi_bleu import multi_bleu
 from phrasemt.scoring.scores import BleuScore, MetricScore, ScoreFile
+from phrasemt.settings import ScoreSettings
 
 log = logging.getLogger("phrasemt.scoring.bleu")
 

@@ -25,7 +25,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemt.config import CompareSettings, Settings
+from phrasemt.config import Settings
 from phrasemt.errors import MismatchError
 from phrasemt.lines import write_text
 from phrasemt.scoring.scores import (
@@ -37,6 +37,7 @@ from phrasemt.scoring.scores import (
     check_comparable,
     read_artefact,
 )
+from phrasemt.settings import CompareSettings
 
 log = logging.getLogger("phrasemt.scoring.significance")
 

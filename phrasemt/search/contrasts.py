@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 from phrasemt.batching.batch import Batch, collate_target
 from phrasemt.batching.reader import SourceCollator
 from phrasemt.batching.sampler import micro_batches
-from phrasemt.config import ContrastSettings
 from phrasemt.errors import DataError, MismatchError
 from phrasemt.lines import read_lines, write_text
 from phrasemt.models.interface import TranslationModel
 from phrasemt.models.weights import load_model
 from phrasemt.search.device import choose_device
+from phrasemt.settings import ContrastSettings
 from phrasemt.text.subwords import subword_cutter
 from phrasemt.text.tokenize import tokenizer
 from phrasemt.text.vocab import Vocabulary

@@ -11,12 +11,12 @@ from tqdm import tqdm
 
 from phrasemt.batching.example import Examples
 from phrasemt.batching.reader import BatchReader
-from phrasemt.config import TranslateSettings
 from phrasemt.lines import write_lines
 from phrasemt.models.weights import load_model
 from phrasemt.search.beam import Hypothesis
 from phrasemt.search.decode import translate_split
 from phrasemt.search.device import choose_device
+from phrasemt.settings import TranslateSettings
 from phrasemt.text.subwords import join_subwords
 from phrasemt.text.tokenize import detokenize
 from phrasemt.text.vocab import Vocabulary

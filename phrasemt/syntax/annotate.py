@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemt.config import AnnotateSettings
 from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.parallel import chunked, map_in_order
+from phrasemt.settings import AnnotateSettings
 from phrasemt.syntax.annotations import Annotation, write_sorted_annotations
 from phrasemt.syntax.annotator import Card, Kind
 from phrasemt.syntax.sentences import BUCKETS, Keys, Sentences, key_array, key_bytes

@@ -17,10 +17,10 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 
-from phrasemt.config import DescribeSettings
 from phrasemt.errors import DamagedFileError, DataError
 from phrasemt.lines import final_name, write_text
 from phrasemt.provenance import digest_file
+from phrasemt.settings import DescribeSettings
 
 FORMAT = 1
 # Tokens of the longest sentence that is annotated; what is longer is recorded as a failure. No sentence is as long: it

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemt.columns import Lists, write_columns
-from phrasemt.config import ChunksSettings
 from phrasemt.errors import DamagedFileError, DataError
 from phrasemt.lines import Block, read_parallel_blocks, write_text
 from phrasemt.parallel import map_in_order
+from phrasemt.settings import ChunksSettings
 from phrasemt.syntax.annotations import Annotation, Annotations
 from phrasemt.syntax.chunk_rules import chunk_tags
 from phrasemt.syntax.conll import TAGS, TYPES, ChunkScores, chunk_spans, read_conll

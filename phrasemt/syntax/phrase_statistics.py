@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from phrasemt.columns import ColumnFile
-from phrasemt.config import MeasureSettings, PhraseSegmentation
+from phrasemt.config import PhraseSegmentation
 from phrasemt.errors import MismatchError
 from phrasemt.lines import read_parallel_blocks, write_text
+from phrasemt.settings import MeasureSettings
 from phrasemt.syntax.annotations import Annotations
 from phrasemt.syntax.phrases import damaged_parse, reason_of
 from phrasemt.syntax.sentences import parser_tokens, sentence_key

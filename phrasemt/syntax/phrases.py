@@ -24,10 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemt.columns import Lists, write_columns
-from phrasemt.config import PhraseSegmentation, PhrasesSettings
+from phrasemt.config import PhraseSegmentation
 from phrasemt.errors import DamagedFileError, DataError
 from phrasemt.lines import Block, read_lines, read_parallel_blocks
 from phrasemt.parallel import map_in_order
+from phrasemt.settings import PhrasesSettings
 from phrasemt.syntax.annotations import Annotation, Annotations
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
 from phrasemt.syntax.words import offsets_of_block, row_numbers

@@ -15,9 +15,10 @@ from typing import Annotated, Literal
 import yaml
 from pydantic import Field, StringConstraints, model_validator
 
-from phrasemt.config import Language, Name, Settings, StanzaFileSettings
+from phrasemt.config import Language, Name, Settings
 from phrasemt.errors import DataError
 from phrasemt.remote import FileName, SourceFile
+from phrasemt.settings import StanzaFileSettings
 
 PUBLISHED_FILE = Path(__file__).with_suffix(".yaml")
 URL = "https://huggingface.co/stanfordnlp"

@@ -27,10 +27,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from phrasemt.config import CollectSettings
 from phrasemt.errors import DamagedFileError
 from phrasemt.lines import Block, read_blocks, write_atomic
 from phrasemt.parallel import map_in_order
+from phrasemt.settings import CollectSettings
 
 log = logging.getLogger("phrasemt.collect_sentences")
 

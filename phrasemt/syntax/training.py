@@ -18,9 +18,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
-from phrasemt.config import ChunkerSettings, ParserSettings, TaggerSettings
 from phrasemt.errors import DataError
 from phrasemt.lines import write_lines, write_text
+from phrasemt.settings import ChunkerSettings, ParserSettings, TaggerSettings
 from phrasemt.syntax.annotator import Card
 from phrasemt.syntax.bracket_scores import BracketScores
 from phrasemt.syntax.conll import chunk_scores, read_conll

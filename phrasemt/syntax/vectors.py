@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from phrasemt.config import VectorsSettings
 from phrasemt.errors import DataError
 from phrasemt.lines import read_lines, write_lines
+from phrasemt.settings import VectorsSettings
 from phrasemt.syntax.conll import read_conll
 from phrasemt.syntax.trees import read_treebank, words
 from phrasemt.syntax.workbench import Progress, save_model, work_folder

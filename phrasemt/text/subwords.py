@@ -16,9 +16,9 @@ from pathlib import Path
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
-from phrasemt.config import ApplySubwordsSettings, LearnSubwordsSettings
 from phrasemt.errors import DamagedFileError, DataError
 from phrasemt.lines import read_lines, write_lines
+from phrasemt.settings import ApplySubwordsSettings, LearnSubwordsSettings
 from phrasemt.text.tokens import convert_lines, count_tokens
 
 log = logging.getLogger("phrasemt.subwords")

@@ -10,8 +10,8 @@ from pathlib import Path
 from sacremoses import MosesDetokenizer, MosesTokenizer
 from sacremoses.corpus import NonbreakingPrefixes
 
-from phrasemt.config import TokenizeSettings
 from phrasemt.errors import DataError
+from phrasemt.settings import TokenizeSettings
 from phrasemt.text.tokens import convert_lines
 
 log = logging.getLogger("phrasemt.tokenize_text")

@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemt.config import VocabularySettings
 from phrasemt.errors import DamagedFileError, DataError
 from phrasemt.lines import read_lines, write_lines
 from phrasemt.provenance import digest_file
+from phrasemt.settings import VocabularySettings
 from phrasemt.symbols import SPECIAL_TOKENS, UNK
 from phrasemt.text.tokens import count_tokens
 

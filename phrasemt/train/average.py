@@ -8,9 +8,9 @@ from pathlib import Path
 
 import torch
 
-from phrasemt.config import AverageSettings
 from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.models.weights import load_tensors, save_tensors
+from phrasemt.settings import AverageSettings
 
 log = logging.getLogger("phrasemt.average_checkpoints")
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from phrasemt.batching.example import Examples
 from phrasemt.batching.reader import BatchReader
 from phrasemt.batching.sampler import UpdatePlan, micro_batches
-from phrasemt.config import Decoding, Training, TrainSettings
+from phrasemt.config import Decoding, Training
 from phrasemt.errors import PhrasemtError
 from phrasemt.lines import read_lines, write_text
 from phrasemt.models.interface import TranslationModel, build_model
@@ -27,6 +27,7 @@ from phrasemt.provenance import code_digest, digest_bytes, digest_file
 from phrasemt.scoring.multi_bleu import tokenised_bleu
 from phrasemt.search.decode import translate_split
 from phrasemt.search.device import choose_device
+from phrasemt.settings import TrainSettings
 from phrasemt.stages import STAGES
 from phrasemt.text.subwords import join_subwords
 from phrasemt.text.vocab import Vocabulary

@@ -71,7 +71,7 @@ def write_text(folder: Path, sentences: int) -> None:
 
 
 def collect(folder: Path) -> int:
-    from phrasemt.config import CollectSettings
+    from phrasemt.settings import CollectSettings
     from phrasemt.syntax.sentences import Sentences, collect_sentences
 
     collect_sentences(

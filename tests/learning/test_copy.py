@@ -10,7 +10,8 @@ import random
 
 import pytest
 
-from phrasemt.config import Adam, PhraseRepresentationModel, Training, TrainSettings, TransformerModel
+from phrasemt.config import Adam, PhraseRepresentationModel, Training, TransformerModel
+from phrasemt.settings import TrainSettings
 from phrasemt.train.loop import train_model
 
 SIZE = {

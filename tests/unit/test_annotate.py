@@ -14,9 +14,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from phrasemt.config import AnnotateSettings, CollectSettings
 from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.lines import write_lines
+from phrasemt.settings import AnnotateSettings, CollectSettings
 from phrasemt.syntax import annotate
 from phrasemt.syntax.annotate import parse_sentences, tag_sentences
 from phrasemt.syntax.annotations import Annotation, Annotations

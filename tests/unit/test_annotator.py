@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from phrasemt.config import DescribeSettings
 from phrasemt.errors import DamagedFileError, DataError
 from phrasemt.lines import temporary_beside
+from phrasemt.settings import DescribeSettings
 from phrasemt.syntax.annotator import Card, describe_annotator
 
 ROLES = ("constituency", "chunker", "tagger", "vectors", "forward_charlm", "backward_charlm")

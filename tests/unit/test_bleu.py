@@ -15,12 +15,12 @@ import sacrebleu
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phrasemt.config import ScoreSettings
 from phrasemt.errors import DamagedFileError, DataError, MismatchError
 from phrasemt.lines import write_lines, write_text
 from phrasemt.scoring.bleu import score_system, split_compounds
 from phrasemt.scoring.multi_bleu import tokenised_bleu
 from phrasemt.scoring.scores import ScoreFile, check_comparable, read_artefact
+from phrasemt.settings import ScoreSettings
 
 words = st.lists(st.sampled_from(["die", "der", "Katze", "Hund", "sieht", ".", ","]), max_size=12).map(" ".join)
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from sacremoses import MosesTokenizer
 
 from phrasemt.columns import ColumnFile
-from phrasemt.config import ChunksSettings
 from phrasemt.corpus.demo import conll, demo_pairs
 from phrasemt.errors import DamagedFileError, DataError
 from phrasemt.lines import write_lines
+from phrasemt.settings import ChunksSettings
 from phrasemt.syntax import chunks
 from phrasemt.syntax.annotations import Annotation, write_annotations
 from phrasemt.syntax.chunks import LABELS, align_tags, extract_chunks, starts_and_labels

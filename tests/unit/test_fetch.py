@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from phrasemt import download
-from phrasemt.config import CorpusFileSettings
 from phrasemt.corpus import registry
 from phrasemt.corpus.fetch import fetch_corpus
 from phrasemt.corpus.registry import Corpus
 from phrasemt.errors import DataError, DownloadError
+from phrasemt.settings import CorpusFileSettings
 
 DATA = b"".join(b"line %d of the corpus\n" % number for number in range(40_000))  # several blocks
 OTHER_WAYS = (

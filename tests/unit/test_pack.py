@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from phrasemt.batching import pack
 from phrasemt.batching.example import Examples
 from phrasemt.batching.pack import pack_examples
-from phrasemt.config import PackSettings
 from phrasemt.errors import DamagedFileError, DataError, MismatchError
+from phrasemt.settings import PackSettings
 from phrasemt.text.vocab import Vocabulary
 
 SPECIAL = "<pad>\t0\n<s>\t0\n</s>\t0\n<unk>\t0\n"

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from phrasemt.config import ExtractSettings, PartitionSettings
 from phrasemt.corpus import partition
 from phrasemt.corpus.extract import extract_text
 from phrasemt.corpus.partition import SPLITS, find_components, partition_corpus
 from phrasemt.errors import DataError
 from phrasemt.lines import read_lines, read_parallel, write_lines
+from phrasemt.settings import ExtractSettings, PartitionSettings
 
 Pair = tuple[str, ...]
 

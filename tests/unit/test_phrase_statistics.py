@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from phrasemt.columns import Lists, write_columns
-from phrasemt.config import MeasureSettings, PhraseSegmentation
+from phrasemt.config import PhraseSegmentation
 from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.lines import write_lines
+from phrasemt.settings import MeasureSettings
 from phrasemt.syntax.annotations import Annotation, write_annotations
 from phrasemt.syntax.phrase_statistics import measure_phrases, node_spans
 from phrasemt.syntax.sentences import sentence_key

@@ -16,9 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phrasemt.columns import ColumnFile
-from phrasemt.config import PhraseSegmentation, PhrasesSettings
+from phrasemt.config import PhraseSegmentation
 from phrasemt.errors import DamagedFileError, DataError
 from phrasemt.lines import write_lines
+from phrasemt.settings import PhrasesSettings
 from phrasemt.syntax import phrases
 from phrasemt.syntax.annotations import Annotation, write_annotations
 from phrasemt.syntax.phrases import SEGMENTERS, extract_phrases, ngram_ends, phrase_tokens, random_tree, right_tree

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from phrasemt import provenance
-from phrasemt.config import LearnSubwordsSettings, Settings
+from phrasemt.config import Settings
 from phrasemt.errors import DamagedFileError
 from phrasemt.provenance import code_digest, digest_file, produce, read_sidecar, sidecar_path
+from phrasemt.settings import LearnSubwordsSettings
 
 MODULE = '''"""A stage."""
 

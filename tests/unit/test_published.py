@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from phrasemt.config import StanzaFileSettings
 from phrasemt.errors import DataError, DownloadError
+from phrasemt.settings import StanzaFileSettings
 from phrasemt.syntax import published
 from phrasemt.syntax.published import fetch_stanza_file, files_of_package, load_published
 

@@ -13,12 +13,12 @@ import yaml
 from pydantic import ValidationError
 from sacrebleu.dataset import DATASETS
 
-from phrasemt.config import ExtractSettings
 from phrasemt.corpus import registry
 from phrasemt.corpus.extract import extract_text
 from phrasemt.corpus.registry import Corpus, corpus, files_of, load_registry, side_of, source_file
 from phrasemt.errors import DataError
 from phrasemt.lines import count_lines
+from phrasemt.settings import ExtractSettings
 
 SIDES = [
     (entry.id, part, language)

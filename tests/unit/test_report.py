@@ -124,7 +124,7 @@ def test_links_and_ids_meet(study: InventedStudy) -> None:
 
 def test_figures_say_in_words_what_they_show(study: InventedStudy) -> None:
     figures = [attributes for tag, attributes in Page(source_of(study)).elements if tag == "svg"]
-    assert len(figures) == 5  # contrasts; loss and dev BLEU of two data sets
+    assert len(figures) == 6  # contrasts; loss and dev BLEU of two data sets; lengths of phrases
     for attributes in figures:
         assert attributes["role"] == "img"
         assert len(str(attributes["aria-label"])) > 80
@@ -141,6 +141,13 @@ def test_light_dark_phone_and_print(study: InventedStudy) -> None:
     assert len(defined) == 2
     assert all(used <= names for names in defined)
     assert '<html lang="en">' in source
+
+
+def test_shows_parsers_phrases_and_chunks(study: InventedStudy) -> None:
+    page = Page(source_of(study))
+    for shown in ("f1 97.3, f1_gold_tags 99.1", "abababababab", "3.20", "43.3 %", "88.0 %", "parser 92.4"):
+        assert shown in [cell.strip() for cell in page.cells]
+    assert "demo: lengths of phrases" in "".join(page.text)
 
 
 def test_shows_trainings_settings_cleaning_and_origins(study: InventedStudy) -> None:
@@ -171,7 +178,7 @@ def test_same_inputs_same_bytes_in_another_process(study: InventedStudy) -> None
     inputs = study.report_inputs
     command = [
         *(sys.executable, "-m", "phrasemt", "write_report", "--table", study.results / "table.json"),
-        *("--records", *inputs["records"], "--dropped", *inputs["dropped"]),
+        *(word for name, paths in inputs.items() for word in (f"--{name}", *paths)),
         *("--report", study.results / "report.html", "--settings", json.dumps({"title": study.study.title})),
     ]
     environment = {**os.environ, "PYTHONHASHSEED": "7", "SOURCE_DATE_EPOCH": "1000000000"}

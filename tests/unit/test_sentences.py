@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sacremoses import MosesTokenizer
 
-from phrasemt.config import CollectSettings
 from phrasemt.errors import DamagedFileError, DataError
 from phrasemt.lines import write_lines
+from phrasemt.settings import CollectSettings
 from phrasemt.syntax.sentences import (
     BUCKETS,
     Sentences,

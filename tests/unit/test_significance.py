@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from sacrebleu.metrics import BLEU
 from sacrebleu.significance import PairedTest
 
-from phrasemt.config import CompareSettings, ScoreSettings
 from phrasemt.errors import DataError, MismatchError
 from phrasemt.lines import write_lines
 from phrasemt.scoring import significance
 from phrasemt.scoring.bleu import score_system
 from phrasemt.scoring.scores import ScoreFile, read_artefact
 from phrasemt.scoring.significance import ComparisonFile, compare_systems, corpus_bleu
+from phrasemt.settings import CompareSettings, ScoreSettings
 
 WORDS = ["der", "die", "das", "Hund", "Katze", "Haus", "sieht", "kauft", "und", "rote", "alte", ",", "."]
 

@@ -9,8 +9,18 @@ import pytest
 from phrasemt.config import Settings, Study
 from phrasemt.stages import STAGES, stage_settings
 
-WILDCARDS = {"dataset": "demo", "system": "max", "seed": "1", "split": "train", "language": "de", "segmenter": "ngram",
-             "corpus": "multi30k", "part": "train", "file": "train.de.gz", "annotator": "english", "job": "0"}  # fmt: skip
+WILDCARDS = {
+    "dataset": "demo",
+    "system": "max",
+    "seed": "1",
+    "split": "train",
+    "language": "de",
+    "segmenter": "ngram",
+    "corpus": "multi30k",
+    "part": "train",
+    "file": "train.de.gz",
+    "job": "0",
+}
 TREES = [{"corpus": "treebank", "part": "train"}]
 CHUNKS = [{"generated": "demo", "split": "test"}]
 

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from phrasemt.config import DescribeSettings
 from phrasemt.errors import DamagedFileError, DataError, MismatchError
+from phrasemt.settings import DescribeSettings
 from phrasemt.syntax import stanza_annotators
 from phrasemt.syntax.annotations import Annotation
 from phrasemt.syntax.annotator import describe_annotator

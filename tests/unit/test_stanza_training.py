@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from phrasemt.config import ChunkerSettings, ParserSettings, TaggerSettings, VectorsSettings
 from phrasemt.corpus.demo import conll, demo_pairs
 from phrasemt.errors import DataError
+from phrasemt.settings import ChunkerSettings, ParserSettings, TaggerSettings, VectorsSettings
 from phrasemt.syntax.annotator import Card
 from phrasemt.syntax.training import train_chunker, train_parser, train_tagger
 from phrasemt.syntax.trees import parse_tree, read_treebank, tree_text, words

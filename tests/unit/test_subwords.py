@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sacremoses import MosesTokenizer
 
-from phrasemt.config import ApplySubwordsSettings, LearnSubwordsSettings
 from phrasemt.errors import DamagedFileError, DataError
+from phrasemt.settings import ApplySubwordsSettings, LearnSubwordsSettings
 from phrasemt.text import subwords
 from phrasemt.text.subwords import apply_subwords, join_subwords, learn_subwords, subword_cutter
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sacremoses import MosesTokenizer
 
-from phrasemt.config import TokenizeSettings
 from phrasemt.errors import DataError
+from phrasemt.settings import TokenizeSettings
 from phrasemt.text.tokenize import detokenize, tokenize_text, tokenizer
 
 LANGUAGES = ("en", "de", "fr", "it", "fi", "zh", "ja", "cs")

@@ -17,10 +17,11 @@ import torch
 import phrasemt.train.loop as loop
 from phrasemt.batching.example import Examples
 from phrasemt.batching.reader import BatchReader
-from phrasemt.config import Adam, AverageSettings, PhraseRepresentationModel, Training, TrainSettings, TransformerModel
+from phrasemt.config import Adam, PhraseRepresentationModel, Training, TransformerModel
 from phrasemt.errors import DamagedFileError, MismatchError, PhrasemtError
 from phrasemt.models.interface import build_model
 from phrasemt.models.weights import load_model, load_tensors
+from phrasemt.settings import AverageSettings, TrainSettings
 from phrasemt.text.vocab import Vocabulary
 from phrasemt.train.average import average_checkpoints
 from phrasemt.train.schedules import noam

@@ -10,15 +10,7 @@ import torch
 
 from phrasemt.batching.example import Examples
 from phrasemt.batching.reader import BatchReader, SourceCollator
-from phrasemt.config import (
-    ContrastSettings,
-    Decoding,
-    LearnSubwordsSettings,
-    PhraseRepresentationModel,
-    TransformerModel,
-    TranslateSettings,
-    VocabularySettings,
-)
+from phrasemt.config import Decoding, PhraseRepresentationModel, TransformerModel
 from phrasemt.errors import DataError, MismatchError
 from phrasemt.lines import read_lines, write_lines
 from phrasemt.models.interface import build_model
@@ -27,6 +19,7 @@ from phrasemt.search.beam import beam_search, length_penalty
 from phrasemt.search.contrasts import forced_scores, score_contrasts
 from phrasemt.search.decode import translate_split
 from phrasemt.search.translate import translate
+from phrasemt.settings import ContrastSettings, LearnSubwordsSettings, TranslateSettings, VocabularySettings
 from phrasemt.text.subwords import learn_subwords
 from phrasemt.text.vocab import Vocabulary, build_vocabulary
 

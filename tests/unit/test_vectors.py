@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from phrasemt.config import VectorsSettings
 from phrasemt.errors import DataError
+from phrasemt.settings import VectorsSettings
 from phrasemt.syntax.vectors import train_vectors
 
 

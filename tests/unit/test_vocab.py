@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from phrasemt.config import VocabularySettings
 from phrasemt.errors import DamagedFileError, DataError
+from phrasemt.settings import VocabularySettings
 from phrasemt.symbols import SPECIAL_TOKENS, UNK
 from phrasemt.text.vocab import Vocabulary, build_vocabulary
 
