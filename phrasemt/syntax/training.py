@@ -13,6 +13,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,7 +25,14 @@ from phrasemt.settings import ChunkerSettings, ParserSettings, TaggerSettings
 from phrasemt.syntax.annotator import Card
 from phrasemt.syntax.bracket_scores import BracketScores
 from phrasemt.syntax.conll import chunk_scores, read_conll
-from phrasemt.syntax.stanza_annotators import ChunkerAnnotator, ParserAnnotator, load_tagger, prepare_stanza, short_text
+from phrasemt.syntax.stanza_annotators import (
+    ChunkerAnnotator,
+    ParserAnnotator,
+    Tagger,
+    load_tagger,
+    prepare_stanza,
+    short_text,
+)
 from phrasemt.syntax.trees import Tree, leaves, parse_tree, read_treebank, words
 from phrasemt.syntax.workbench import Progress, save_model, work_folder
 
@@ -92,11 +100,11 @@ def train_tagger(
     given = load_tagger(tagger, vectors)
     accuracies = {}
     for name, paths in (("dev", dev), ("test", test)):
-        gold = sorted(_trees(paths), key=lambda tree: len(words(tree)), reverse=True)
+        gold = _trees(paths)
         right = [
-            tag == leaf.label
-            for tree, tags in zip(gold, given.tag([words(tree) for tree in gold]), strict=True)
-            for leaf, tag in zip(leaves(tree), tags, strict=True)
+            leaf.label == tagged.label
+            for pair in zip(gold, _retagged(given, gold), strict=True)
+            for leaf, tagged in zip(*map(leaves, pair), strict=True)
         ]
         accuracies[f"{name}_accuracy"] = sum(right) / len(right)
     write_text(scores, json.dumps(accuracies, indent=1) + "\n")
@@ -118,9 +126,10 @@ def train_parser(
     constituency: Path,
     annotator: Path,
 ) -> None:
-    """Train a constituency parser on trees with their own parts of speech; the best epoch on dev is kept.
+    """Train a constituency parser; the best epoch on dev is kept.
 
-    Its scores on test, with the tags of the tagger and with those of the trees, go into the annotator's card.
+    It learns from trees with the tags that the tagger gives their words, wrong ones included, as it will read them. Its
+    scores on test, with the tags of the tagger and with those of the trees, go into the annotator's card.
     Raises DataError when a part has no trees, or train none that a parser can learn from.
     """
     prepare_stanza()
@@ -156,10 +165,12 @@ def train_parser(
         )
         # Remembered in the model: it was trained on XPOS tags. Without this it would be given the other ones.
         arguments |= {"retag_package": "local", "retag_method": "xpos", "retag_xpos": True}
-        learned = remove_duplicate_trees([_stanza_tree(tree) for tree in _trees(train, settings.sentences)], "train")
+        given = load_tagger(tagger, vectors)
+        learned = [_stanza_tree(tree) for tree in _retagged(given, _trees(train, settings.sentences))]
+        learned = remove_duplicate_trees(learned, "train")
         if not (learned := remove_singleton_trees(learned)):
             raise DataError("only trees of one token to learn from", where=", ".join(map(str, train)))
-        judged = remove_duplicate_trees([_stanza_tree(tree) for tree in _trees(dev)], "dev")
+        judged = remove_duplicate_trees([_stanza_tree(tree) for tree in _retagged(given, _trees(dev))], "dev")
         progress = Progress(log, "train_parser", "epoch", settings.epochs)
         set_random_seed(arguments["seed"])
         cache = FoundationCache()
@@ -278,6 +289,20 @@ def _conllu(tree: Tree) -> Iterator[str]:
         head = "0\troot" if number == 1 else "1\tdep"
         yield f"{number}\t{word}\t_\t_\t{leaf.label}\t_\t{head}\t_\t_"
     yield ""
+
+
+def _retagged(tagger: Tagger, trees: list[Tree]) -> list[Tree]:
+    """The trees with the tags of a tagger."""
+
+    def retag(node: Tree, tags: Iterator[str]) -> Tree:
+        if node.word is not None:
+            return replace(node, label=next(tags))
+        return replace(node, children=tuple(retag(child, tags) for child in node.children))
+
+    order = sorted(range(len(trees)), key=lambda number: len(words(trees[number])), reverse=True)
+    tagged = tagger.tag([words(trees[number]) for number in order])
+    retagged = {number: retag(trees[number], iter(tags)) for number, tags in zip(order, tagged, strict=True)}
+    return [retagged[number] for number in range(len(trees))]
 
 
 def _stanza_tree(tree: Tree) -> Any:
