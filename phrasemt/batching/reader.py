@@ -15,7 +15,7 @@ from phrasemt.batching.example import Examples
 from phrasemt.columns import ColumnFile
 from phrasemt.config import PhraseSegmentation, TransformerModel
 from phrasemt.errors import DamagedFileError, MismatchError
-from phrasemt.syntax.phrases import ngram_ends
+from phrasemt.syntax.ngrams import ngram_ends
 
 log = logging.getLogger("phrasemt.batching")
 

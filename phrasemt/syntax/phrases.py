@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import math
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,27 +29,13 @@ from phrasemt.lines import Block, read_lines, read_parallel_blocks
 from phrasemt.parallel import map_in_order
 from phrasemt.settings import PhrasesSettings
 from phrasemt.syntax.annotations import Annotation, Annotations
+from phrasemt.syntax.ngrams import ngram_ends, phrase_tokens
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
 from phrasemt.syntax.words import offsets_of_block, row_numbers
 
 log = logging.getLogger("phrasemt.extract_phrases")
 
 _LINES_PER_CHUNK = 8192
-
-
-def phrase_tokens(length: int, settings: PhraseSegmentation) -> int:
-    """n_tok of Xu et al. (2020), footnote 2, from the sentence's own length in positions (decisions X1-X4 of the docs).
-
-    max(min(ntok_max, length / ntok_div rounded), ntok_min).
-    """
-    rounding = math.ceil if settings.ntok_round == "ceil" else math.floor
-    return max(min(settings.ntok_max, rounding(length / settings.ntok_div)), settings.ntok_min)
-
-
-def ngram_ends(length: int, settings: PhraseSegmentation) -> NDArray[np.int64]:
-    """Ends of consecutive phrases of n_tok tokens, the last of them possibly shorter."""
-    size = phrase_tokens(length, settings)
-    return np.minimum(np.arange(size, length + size, size), length)
 
 
 # --------------------------------------------------------------------------------------------------------- algorithm 1

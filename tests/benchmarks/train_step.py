@@ -21,7 +21,7 @@ from phrasemt.config import PhraseRepresentationModel, TransformerModel
 from phrasemt.models.interface import build_model
 from phrasemt.nn.memory import keep_freed_memory
 from phrasemt.symbols import PAD
-from phrasemt.syntax.phrases import ngram_ends
+from phrasemt.syntax.ngrams import ngram_ends
 
 VOCABULARY, TOKENS = 8000, 1900
 SHAPE = {"encoder_layers": 3, "decoder_layers": 3, "width": 256, "heads": 4, "ffn_width": 1024}

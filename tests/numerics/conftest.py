@@ -12,7 +12,7 @@ from small_systems import SOURCE_VOCABULARY, SYSTEMS, TARGET_VOCABULARY
 from phrasemt.batching.batch import Batch, collate_phrases, collate_source, collate_target
 from phrasemt.config import TransformerModel
 from phrasemt.models.interface import TranslationModel, build_model
-from phrasemt.syntax.phrases import ngram_ends
+from phrasemt.syntax.ngrams import ngram_ends
 
 MakeModel = Callable[[TransformerModel], TranslationModel]
 MakeBatch = Callable[..., Batch]

@@ -22,7 +22,8 @@ from phrasemt.lines import write_lines
 from phrasemt.settings import PhrasesSettings
 from phrasemt.syntax import phrases
 from phrasemt.syntax.annotations import Annotation, write_annotations
-from phrasemt.syntax.phrases import SEGMENTERS, extract_phrases, ngram_ends, phrase_tokens, random_tree, right_tree
+from phrasemt.syntax.ngrams import ngram_ends, phrase_tokens
+from phrasemt.syntax.phrases import SEGMENTERS, extract_phrases, random_tree, right_tree
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
 from phrasemt.syntax.trees import Tree, parse_tree, words
 

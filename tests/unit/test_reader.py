@@ -13,7 +13,7 @@ from phrasemt.batching.reader import LONGEST_SENTENCE, BatchReader, SourceCollat
 from phrasemt.columns import Lists, write_columns
 from phrasemt.config import PhraseRepresentationModel, PhraseSegmentation, TransformerModel
 from phrasemt.errors import DamagedFileError, MismatchError
-from phrasemt.syntax.phrases import ngram_ends
+from phrasemt.syntax.ngrams import ngram_ends
 
 PARSE = PhraseSegmentation(mode="parse")
 MODEL = PhraseRepresentationModel(phrase=PARSE)

@@ -16,6 +16,28 @@ datasets:
     target_language: de
     generator: {train: 200, dev: 20, test: 20}
     subwords: {merges: 100, vocabulary_threshold: 0}
+    source_parser: english
+    target_chunks: {origin: gold, chunker: german}
+parsers:
+  english:
+    language: en
+    train:
+      train: [{generated: demo, split: train}]
+      dev: [{generated: demo, split: dev}]
+      test: [{generated: demo, split: test}]
+      vectors: 0
+      hidden: 16
+      tagger_updates: 10
+      epochs: 1
+chunkers:
+  german:
+    language: de
+    train:
+      train: [{generated: demo, split: train}]
+      test: [{generated: demo, split: test}]
+      vectors: 0
+      hidden: 16
+      updates: 10
 systems:
   base:
     model: &model {family: transformer, encoder_layers: 1, decoder_layers: 1, width: 16, heads: 2, ffn_width: 32}
@@ -28,7 +50,7 @@ systems:
       average_last: 2
     decoding: &decoding {beam: 2, max_length_extra: 5}
   max:
-    model: {<<: *model, family: phrase_representation}
+    model: {<<: *model, family: phrase_representation, phrase: {mode: parse}}
     training: *training
     decoding: *decoding
 comparison: {samples: 10}
