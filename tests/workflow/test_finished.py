@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 
-from workplace import Workplace
+import yaml
+from workplace import STUDY, Workplace
 
 from phrasemt.provenance import digest_file, read_sidecar
 from phrasemt.stages import STAGES
@@ -64,3 +66,56 @@ def test_a_pair_can_be_traced_to_its_translation(finished: Workplace) -> None:
         "translate 1-best",
     ):
         assert hop in done.stdout
+
+
+def test_a_sentence_is_drawn_with_phrases_and_chunks(finished: Workplace) -> None:
+    done = finished.run(sys.executable, "-m", "phrasemt", "tree", "test:3", "--study", "study.yaml")
+    assert done.returncode == 0, done.stderr
+    tree, phrases, chunks = done.stdout.split("\n\n")
+    source = (finished.results / "demo.en-de" / "tokens" / "test.en").read_text().split("\n")[3]
+    leaves = [line.split(" ")[-1] for line in tree.split("\n") if line.split(" ")[-2:-1] and "<" not in line]
+    assert [leaf for leaf in leaves if leaf in source.split(" ")] == source.split(" ")
+    assert phrases.startswith("phrases: parse\n  [")
+    assert phrases.endswith("</s>]")
+    assert "[NP " in chunks
+    assert "[eos </s>]" in chunks
+
+
+def test_phrases_are_counted(finished: Workplace) -> None:
+    command = [sys.executable, "-m", "phrasemt", "phrases", "--study", "study.yaml"]
+    done = finished.run(*command, "--stats")
+    assert done.returncode == 0, done.stderr
+    statistics = json.loads((finished.results / "demo.en-de/phrases/parse/train.json").read_text())
+    assert f"{statistics['phrases']:,}" in done.stdout
+    assert "parse: phrases of each length in tokens" in done.stdout
+    missing = finished.run(*command, "--split", "dev")
+    assert missing.returncode == 2
+    assert "no statistics of phrases yet" in missing.stderr
+    assert "Next: snakemake" in missing.stderr
+
+
+def test_a_second_study_parses_nothing(finished: Workplace) -> None:
+    """The store is no part of a study: another one with the same parser and sentences finds every parse."""
+    files = {path.name: path for path in (finished.results / "annotators/english").glob("*.pt")}
+    study = yaml.safe_load(STUDY)
+    study["study"] = "second"
+    study["parsers"]["english"] = {
+        "language": "en",
+        "files": {name: str(files[f"{name}.pt"]) for name in ("constituency", "tagger", "vectors")},
+    }
+    study["datasets"]["demo"].pop("target_chunks")
+    study["datasets"]["demo"]["parse_jobs"] = 3
+    finished.write_study(yaml.safe_dump(study))
+    folder = finished.folder / "results/second/demo.en-de"
+    done = finished.snakemake(
+        *(f"results/second/demo.en-de/phrases/parse/{split}.arrow" for split in ("train", "test"))
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    logs = sorted((finished.folder / "logs/second/parse_sentences").rglob("*.log"))
+    assert len(logs) == 3
+    sentences = [re.search(r"(\d+) sentences, (\d+) of them found in the store", log.read_text()) for log in logs]
+    assert all(match and match[1] == match[2] for match in sentences)
+    assert sum(int(match[1]) for match in sentences if match) == 240
+    for split in ("train", "test"):
+        first = finished.results / "demo.en-de/phrases/parse" / f"{split}.arrow"
+        assert first.read_bytes() == (folder / f"phrases/parse/{split}.arrow").read_bytes()

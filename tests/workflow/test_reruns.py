@@ -35,12 +35,20 @@ def _examples() -> set[str]:
     return {"pack_examples"} | _training("base", "max")
 
 
+def _phrases() -> set[str]:
+    return {"extract_phrases", "measure_phrases"} | _training("max")
+
+
+def _annotations() -> set[str]:
+    return {"parse_sentences", "tag_sentences", "extract_chunks"} | _phrases()
+
+
 def _subwords() -> set[str]:
-    return {"learn_subwords", "apply_subwords", "build_vocabulary"} | _examples()
+    return {"learn_subwords", "apply_subwords", "build_vocabulary", "extract_chunks"} | _examples() | _phrases()
 
 
 def _tokens() -> set[str]:
-    return {"tokenize_text"} | _subwords()
+    return {"tokenize_text", "collect_sentences"} | _annotations() | _subwords()
 
 
 def _planned(workplace: Workplace, *arguments: str) -> set[str]:
@@ -85,6 +93,16 @@ STUDY_CHANGES: dict[str, tuple[str, set[str]]] = {
     "decoding of one system": (_changed(_at("systems.max.decoding", {"beam": 3})), _translations("max")),
     "dropout of one system": (_changed(_at("systems.max.model.dropout", 0.2)), _training("max")),
     "training of the baseline": (_changed(_at("systems.base.training.max_updates", 3)), _training("base")),
+    "training of a parser": (
+        _changed(_at("parsers.english.train.epochs", 2)),
+        {"train_parser", "parse_sentences"} | _phrases(),
+    ),
+    "training of a chunker": (
+        _changed(_at("chunkers.german.train.updates", 16)),
+        {"train_chunker", "tag_sentences", "extract_chunks", "write_report"},
+    ),
+    "other phrases": (_changed(_at("systems.max.model.phrase.ntok_max", 4)), _phrases()),
+    "cache": (_changed(_at("cache", "somewhere")), set()),
     "subwords.merges": (_changed(_at("datasets.demo.subwords.merges", 90)), _subwords()),
     "cleaning of the training pairs": (
         _changed(_at("datasets.demo.cleaning", {"max_words": 12})),
@@ -122,6 +140,10 @@ CODE_CHANGES: dict[str, set[str]] = {
     "corpus/clean.py": {"clean_pairs"} | _tokens(),
     "batching/pack.py": _examples(),
     "models/phrase_representation.py": _training("max"),
+    "syntax/phrases.py": {"extract_chunks"} | _phrases(),
+    "syntax/phrase_statistics.py": {"measure_phrases", "write_report"},
+    "syntax/store.py": _annotations(),
+    "syntax/training.py": {"train_tagger", "train_parser", "train_chunker"} | _annotations(),
     "search/translate.py": _translations("base", "max"),
     "search/contrasts.py": {"score_contrasts base", "score_contrasts max", "make_table", "write_report"},
     "scoring/bleu.py": {"score_system base", "score_system max"} | _paper("base"),
