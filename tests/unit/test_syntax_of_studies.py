@@ -1,0 +1,119 @@
+"""Parsers, chunkers and segmentations in a study: what they refer to must be there and fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from phrasemt.config import PhraseSegmentation, Study
+from phrasemt.errors import StudyError
+from phrasemt.flow import Flow, read_study
+
+Raw = dict[str, Any]
+
+
+@pytest.fixture
+def raw(repository: Path) -> Raw:
+    study: Raw = yaml.safe_load((repository / "config.yaml").read_text())
+    return study
+
+
+def _at(path: str, value: object) -> Callable[[Raw], None]:
+    def change(raw: Raw) -> None:
+        *sections, key = path.split(".")
+        for name in sections:
+            raw = raw[name]
+        raw[key] = value
+
+    return change
+
+
+def _instead_of_training(**origin: object) -> Callable[[Raw], None]:
+    return _at("parsers.english", {"language": "en", **origin})
+
+
+FILES = {"constituency": "no.pt", "vectors": "none.pt"}
+MISTAKES: list[tuple[Callable[[Raw], None], list[str]]] = [
+    (_at("datasets.demo.source_parser", "englsh"), ["datasets.demo.source_parser is 'englsh', allowed: english"]),
+    (
+        _at("datasets.demo.source_parser", None),
+        ["systems.parse.model.phrase.mode is 'parse', which needs datasets.demo.source_parser"],
+    ),
+    (
+        _at("parsers.english.language", "de"),
+        ["datasets.demo.source_parser is 'english', which is for 'de' and not 'en'"],
+    ),
+    (_at("parsers.english.files", FILES), ["parsers.english: exactly one of train, files and published must be given"]),
+    (
+        _instead_of_training(files=FILES),
+        [f"parsers.english.files.{role}: no such file: {file}" for role, file in FILES.items()],
+    ),
+    (_instead_of_training(published="ptb"), ["parsers.english.published: language en: unknown package"]),
+    (
+        _at("parsers.english.train.train", [{"generated": "demos", "split": "train"}, {"corpus": "demo", "part": "x"}]),
+        ["parsers.english.train names 'demos', which is no data set with a generator"],
+    ),
+    (
+        _at("parsers.english.train.train", [{"corpus": "treebnk", "part": "train"}]),
+        ["parsers.english.train.train.0: the registry of corpora: unknown corpus"],
+    ),
+    (
+        _at("parsers.english.train.test", [{"corpus": "treebank"}]),
+        ["parsers.english.train.test.0: give either corpus and part, or generated and split, or file"],
+    ),
+    (
+        _at("parsers.english.train.dev", [{"file": "dev.mrg"}]),
+        ["parsers.english.train.dev.0.file: no such file: dev.mrg"],
+    ),
+    (
+        _at("datasets.demo.target_chunks", {"origin": "chunker"}),
+        ["datasets.demo.target_chunks: origin is 'chunker', but chunker names none"],
+    ),
+    (
+        _at("datasets.demo.target_chunks", {"origin": "gold", "chunker": "german"}),
+        ["datasets.demo.target_chunks.chunker is 'german', allowed: none, since the study has none"],
+    ),
+    (
+        _at("systems.parse.model.phrase", {"mode": "given"}),
+        ["systems.parse.model.phrase: the folder `given` belongs to mode: given, and only to it"],
+    ),
+    (
+        _at("systems.parse.model.phrase", {"mode": "given", "given": "mine"}),
+        [
+            f"systems.parse.model.phrase.given: no such file: mine/demo/{split}.txt"
+            for split in ("train", "dev", "test")
+        ],
+    ),
+    (_at("chunkers", {"english": {"language": "en", "files": {"chunker": "c", "vectors": "v"}}}), ["both called"]),
+]
+
+
+@pytest.mark.parametrize(("change", "expected"), MISTAKES)
+def test_mistakes_are_named_with_their_place(
+    raw: Raw, tmp_path: Path, change: Callable[[Raw], None], expected: list[str]
+) -> None:
+    change(raw)
+    path = tmp_path / "study.yaml"
+    path.write_text(yaml.safe_dump(raw))
+    with pytest.raises(StudyError) as raised:
+        read_study(path)
+    problems = raised.value.problems
+    assert len(problems) == len(expected)
+    assert all(start in problem for start, problem in zip(expected, problems, strict=True))
+
+
+def test_a_segmentation_is_named_by_what_is_not_default() -> None:
+    assert PhraseSegmentation().name == "ngram"
+    assert PhraseSegmentation(mode="parse", parse_unit="word", ntok_max=4).name == "parse_ntok_max-4_parse_unit-word"
+
+
+def test_systems_share_phrase_columns(raw: Raw) -> None:
+    raw["systems"]["again"] = raw["systems"]["parse"]
+    raw["systems"]["other"] = {"model": {"family": "phrase_representation", "phrase": {"mode": "random", "seed": 2}}}
+    study = Study.model_validate(raw)
+    assert list(study.segmentations) == ["ngram", "parse", "random_seed-2"]
+    assert Flow(study).wildcards["segmenter"] == "ngram|parse|random_seed\\-2"
