@@ -1,5 +1,7 @@
 # Parsers and chunkers; the sentences they see, through the parse store; phrases of the source, chunks of the target.
 #
+# What a training waits for goes before trainings that wait for nothing (priority).
+#
 # The store is the folder $PHRASEMT_CACHE, which the study's `cache` sets unless the environment does. It is no output:
 # what a job finds there it need not parse again, and the job's own output is whole without it.
 
@@ -82,6 +84,7 @@ rule train_vectors:
         "<benchmarks>/train_vectors/{annotator}.tsv"
     wildcard_constraints:
         annotator=flow.only(flow.trained_annotators),
+    priority: 1
     conda:
         "../envs/syntax.yaml"
     threads: 1
@@ -116,6 +119,7 @@ rule train_tagger:
         "<benchmarks>/train_tagger/{annotator}.tsv"
     wildcard_constraints:
         annotator=flow.only(flow.trained_parsers),
+    priority: 1
     conda:
         "../envs/syntax.yaml"
     threads: 1
@@ -154,6 +158,7 @@ rule train_parser:
         "<benchmarks>/train_parser/{annotator}.tsv"
     wildcard_constraints:
         annotator=flow.only(flow.trained_parsers),
+    priority: 1
     conda:
         "../envs/syntax.yaml"
     threads: 1
@@ -251,6 +256,7 @@ rule parse_sentences:
         "<benchmarks>/parse_sentences/{dataset}.{source}-{target}/{annotator}.{job}.tsv"
     wildcard_constraints:
         annotator=flow.only(flow.study.parsers),
+    priority: 1
     conda:
         "../envs/syntax.yaml"
     threads: 4
