@@ -91,10 +91,10 @@ class StanzaFileSettings(Settings):
 
 
 class VectorsSettings(Settings):
-    """train_vectors; width 0: no vectors, only the empty file that Stanza wants."""
+    """train_vectors; `vectors` is their width, 0: none, only the empty file that Stanza wants."""
 
     language: str
-    width: int
+    vectors: int
     seed: int
 
 
@@ -104,7 +104,7 @@ class TaggerSettings(Settings):
     language: str
     sentences: int | None
     hidden: int
-    updates: int
+    tagger_updates: int
     seed: int
 
 

@@ -328,50 +328,16 @@ def _clean(study: Study, w: Wildcards) -> Settings:
     )
 
 
-def _vectors(study: Study, w: Wildcards) -> Settings:
-    annotator = study.annotators[w["annotator"]]
-    training = annotator.train
-    assert training is not None
-    return settings.VectorsSettings(language=annotator.language, width=training.vectors, seed=training.seed)
+def _annotator_training(kind: type[Settings]) -> Callable[[Study, Wildcards], Settings]:
+    """What one of the stages that train a parser or chunker uses of the study's section about it."""
 
+    def taken(study: Study, w: Wildcards) -> Settings:
+        annotator = study.annotators[w["annotator"]]
+        assert annotator.train is not None
+        values = {"language": annotator.language, **annotator.train.model_dump()}
+        return kind.model_validate({name: values[name] for name in kind.model_fields})
 
-def _tagger(study: Study, w: Wildcards) -> Settings:
-    parser = study.parsers[w["annotator"]]
-    training = parser.train
-    assert training is not None
-    return settings.TaggerSettings(
-        language=parser.language,
-        sentences=training.sentences,
-        hidden=training.hidden,
-        updates=training.tagger_updates,
-        seed=training.seed,
-    )
-
-
-def _parser(study: Study, w: Wildcards) -> Settings:
-    parser = study.parsers[w["annotator"]]
-    training = parser.train
-    assert training is not None
-    return settings.ParserSettings(
-        language=parser.language,
-        sentences=training.sentences,
-        hidden=training.hidden,
-        epochs=training.epochs,
-        seed=training.seed,
-    )
-
-
-def _chunker(study: Study, w: Wildcards) -> Settings:
-    chunker = study.chunkers[w["annotator"]]
-    training = chunker.train
-    assert training is not None
-    return settings.ChunkerSettings(
-        language=chunker.language,
-        sentences=training.sentences,
-        hidden=training.hidden,
-        updates=training.updates,
-        seed=training.seed,
-    )
+    return taken
 
 
 def _describe(study: Study, w: Wildcards) -> Settings:
@@ -488,10 +454,10 @@ _SETTINGS: dict[str, Callable[[Study, Wildcards], Settings]] = {
     "pack_examples": lambda study, w: settings.PackSettings(),
     "collect_sentences": lambda study, w: settings.CollectSettings(),
     "fetch_stanza_file": lambda study, w: settings.StanzaFileSettings(language=w["language"], file=w["file"]),
-    "train_vectors": _vectors,
-    "train_tagger": _tagger,
-    "train_parser": _parser,
-    "train_chunker": _chunker,
+    "train_vectors": _annotator_training(settings.VectorsSettings),
+    "train_tagger": _annotator_training(settings.TaggerSettings),
+    "train_parser": _annotator_training(settings.ParserSettings),
+    "train_chunker": _annotator_training(settings.ChunkerSettings),
     "describe_annotator": _describe,
     "parse_sentences": _annotate,
     "tag_sentences": _annotate,

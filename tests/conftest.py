@@ -113,10 +113,17 @@ def tiny_annotators(tmp_path_factory: pytest.TempPathFactory) -> TinyAnnotators:
     common: dict[str, Any] = {"language": "en", "seed": 1}
     vectors, tagger, scores = (folder / name for name in ("vectors.pt", "tagger.pt", "tagger.json"))
     annotators = TinyAnnotators(folder, trees, chunks, folder / "parser.json", folder / "chunker.json")
-    train_vectors(settings=VectorsSettings(width=0, **common), cores=1, texts=[], trees=[], chunks=[], vectors=vectors)
+    train_vectors(
+        settings=VectorsSettings(vectors=0, **common), cores=1, texts=[], trees=[], chunks=[], vectors=vectors
+    )
     small: dict[str, Any] = {"sentences": None, "hidden": 32, **common}
     train_tagger(
-        settings=TaggerSettings(updates=48, **small), cores=1, **trees, vectors=vectors, tagger=tagger, scores=scores
+        settings=TaggerSettings(tagger_updates=48, **small),
+        cores=1,
+        **trees,
+        vectors=vectors,
+        tagger=tagger,
+        scores=scores,
     )
     train_parser(
         settings=ParserSettings(epochs=2, **small),

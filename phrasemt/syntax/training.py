@@ -63,7 +63,7 @@ def train_tagger(
     from stanza.models import tagger as program
     from stanza.models.common.utils import set_random_seed
 
-    interval = max(1, settings.updates // _EVALUATIONS)
+    interval = max(1, settings.tagger_updates // _EVALUATIONS)
     with work_folder(tagger) as folder:
         learned, judged = _learned_and_judged(_trees, train, dev, settings.sentences)
         for name, trees in (("train", learned), ("dev", judged)):
@@ -83,7 +83,7 @@ def train_tagger(
                 max_steps=interval * _EVALUATIONS,
                 eval_interval=interval,
                 fix_eval_interval=True,
-                max_steps_before_stop=max(1, settings.updates * 5 // 8),
+                max_steps_before_stop=max(1, settings.tagger_updates * 5 // 8),
                 share_hid=True,  # without it training takes three times as long
                 # Half of Stanza's own: those are for trainings that are twenty times as long.
                 dropout=0.25,

@@ -39,7 +39,7 @@ def train_vectors(
 
     Raises DataError when no word occurs twice.
     """
-    if settings.width == 0:
+    if settings.vectors == 0:
         _save(["the", "of"], None, vectors)
         log.info("train_vectors: no vectors are asked for")
         return
@@ -98,7 +98,7 @@ def _learn(sentences: Iterable[list[str]], settings: VectorsSettings) -> tuple[l
             self._progress.report(self._done)
 
     model = Word2Vec(
-        vector_size=settings.width,
+        vector_size=settings.vectors,
         window=WINDOW,
         sg=1,
         negative=NEGATIVE,

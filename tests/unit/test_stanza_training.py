@@ -31,7 +31,7 @@ RARE = "(FRAG (ADVP (RB so)) (XQ (XX .)))"  # a label, a tag and words that no t
 @pytest.fixture(scope="module")
 def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("vectors") / "vectors.pt"
-    settings = VectorsSettings(language="en", width=0, seed=1)
+    settings = VectorsSettings(language="en", vectors=0, seed=1)
     train_vectors(settings=settings, cores=1, texts=[], trees=[], chunks=[], vectors=path)
     return path
 
@@ -64,7 +64,7 @@ def chunks(tmp_path: Path) -> dict[str, list[Path]]:
 
 
 def tagger(folder: Path, vectors: Path, trees: dict[str, list[Path]], **changes: Any) -> dict[str, Path]:
-    settings = {"language": "en", "sentences": None, "hidden": 8, "updates": 9, "seed": 1, **changes}
+    settings = {"language": "en", "sentences": None, "hidden": 8, "tagger_updates": 9, "seed": 1, **changes}
     outputs = {"tagger": folder / "tagger.pt", "scores": folder / "tagger.json"}
     train_tagger(settings=TaggerSettings.model_validate(settings), cores=2, **trees, vectors=vectors, **outputs)
     return outputs
@@ -161,7 +161,7 @@ def test_nothing_to_learn_from(
     single.write_text("(. .)\n(. ?)\n")
     for part in ("train", "dev", "test"):
         with pytest.raises(DataError, match=r"empty: there are no trees"):
-            tagger(tmp_path, vectors, {**trees, part: [empty]}, updates=8)
+            tagger(tmp_path, vectors, {**trees, part: [empty]}, tagger_updates=8)
         with pytest.raises(DataError, match=r"empty: there are no sentences with chunks"):
             chunker(tmp_path, vectors, {**chunks, part: [empty]}, updates=8)
     tagger(tmp_path, vectors, trees)
