@@ -17,7 +17,7 @@ from phrasemt.corpus.demo import conll, demo_pairs
 from phrasemt.errors import DataError
 from phrasemt.settings import ChunkerSettings, ParserSettings, TaggerSettings, VectorsSettings
 from phrasemt.syntax.annotator import Card
-from phrasemt.syntax.training import train_chunker, train_parser, train_tagger
+from phrasemt.syntax.training import _learned_and_judged, train_chunker, train_parser, train_tagger
 from phrasemt.syntax.trees import parse_tree, read_treebank, tree_text, words
 from phrasemt.syntax.vectors import train_vectors
 from phrasemt.syntax.workbench import work_folder
@@ -223,3 +223,14 @@ def test_the_evaluator_answers_as_stanza_expects() -> None:
     assert answer.f1 == (3 + 1) / 6
     assert not answer.HasField("kbestF1")
     assert reported == [answer.f1]
+
+
+def test_without_dev_every_twelfth_sentence_is_held_out() -> None:
+    def read(paths: list[Path], most: int | None = None) -> list[int]:
+        return list(range(30 if paths == [Path("train")] else 5))[:most]
+
+    learned, judged = _learned_and_judged(read, [Path("train")], [], None)
+    assert judged == [11, 23]
+    assert sorted([*learned, *judged]) == list(range(30))
+    assert _learned_and_judged(read, [Path("train")], [Path("dev")], 3) == ([0, 1, 2], [0, 1, 2, 3, 4])
+    assert _learned_and_judged(read, [Path("train")], [], 2) == ([0, 1], [0])  # too few to hold one out
