@@ -12,6 +12,7 @@ import importlib.metadata
 import itertools
 import logging
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -35,6 +36,10 @@ _SEEN_AS = {"": "_", "@-@": "-"}
 # may a decision between scores that are close. A sentence with such a decision is annotated again by itself, which
 # makes its annotation the same whatever its companions were. One in a thousand is.
 _CLOSE = 1e-3
+# Sentences that any model can annotate.
+_HARMLESS = [["a", "."], ["."]]
+# What errors of torch say that are about memory, or the libraries of the GPU, and have no type of their own.
+_OF_THE_MACHINE = re.compile(r"memory|alloc|CUDA|cuDNN|cuBLAS", re.IGNORECASE)
 _LABEL_CHARACTERS = str.maketrans({"(": "-LRB-", ")": "-RRB-", " ": "_", "\n": "_"})
 
 
@@ -110,10 +115,23 @@ class _StanzaAnnotator:
             if _is_of_the_machine(error):
                 raise
             if len(sentences) == 1:
-                reason = "gave up" if isinstance(error, GaveUpError) else f"failed ({type(error).__name__})"
-                return [Annotation(None, f"the {self.name} {reason}")]
+                return [Annotation(None, f"the {self.name} {self._reason(error)}")]
         half = len(sentences) // 2
         return self._surely(sentences[:half], annotate) + self._surely(sentences[half:], annotate)
+
+    def _reason(self, error: Exception) -> str:
+        """Why a sentence has no annotation. Raises the error when it is not the sentence's.
+
+        Failures are stored for all studies to come, so nothing that ails the machine or the libraries may become one:
+        then a sentence fails that was annotated when the models were loaded.
+        """
+        if isinstance(error, GaveUpError):
+            return "gave up"
+        try:
+            self._annotate(_HARMLESS)
+        except Exception:
+            raise error from None
+        return f"failed ({type(error).__name__})"
 
 
 class GaveUpError(Exception):
@@ -152,7 +170,7 @@ class ParserAnnotator(_StanzaAnnotator):
                 self._tagger = Tagger(trainer, vectors, "xpos" if self._model.uses_xpos() else "upos")
         self._check_tags(files)
         with _loading(files):
-            self._annotate([["a", "."], ["."]])
+            self._annotate(_HARMLESS)
 
     def _check_tags(self, files: Mapping[str, Path]) -> None:
         """A parser that is given tags it does not know still makes trees, of no use."""
@@ -293,7 +311,7 @@ class ChunkerAnnotator(_StanzaAnnotator):
             path = str(files["chunker"])
             self._trainer = Trainer(model_file=path, pretrain=vectors, device=device, foundation_cache=cache)
             self._trainer.model.register_forward_hook(self._remember)
-            self._annotate([["a", "."], ["."]])
+            self._annotate(_HARMLESS)
 
     def _remember(self, model: Any, inputs: Any, outputs: Any) -> None:
         """Keeps the scores [B, T, K] of K tags at T positions and those of tags after tags [K, K]."""
@@ -417,7 +435,9 @@ def _is_of_the_machine(error: Exception) -> bool:
     """Errors that say nothing about the sentence: with more memory or another device it may be annotated."""
     import torch
 
-    return isinstance(error, (MemoryError, OSError, ImportError, torch.OutOfMemoryError, torch.AcceleratorError))
+    if isinstance(error, (MemoryError, OSError, ImportError, torch.OutOfMemoryError, torch.AcceleratorError)):
+        return True
+    return isinstance(error, RuntimeError) and bool(_OF_THE_MACHINE.search(str(error)))
 
 
 def batches_by_length(

@@ -6,7 +6,7 @@
 Files never change: each is written under a temporary name, then renamed to the digest of its content. So any number of
 writers share a store without locks, on one machine or on a shared file system, and a file that is not what its name
 says is damaged. It is set aside when it is read, and its sentences count as missing. Writers that add the same
-sentence do no harm: the file whose name comes first is believed.
+sentence do no harm: of the files that have a text for it, else of all, the one whose name comes first is believed.
 
 Nothing is memory-mapped, so that a file can be removed while it is read elsewhere; memory is that of one bucket.
 """
@@ -112,19 +112,26 @@ class AnnotationStore:
 
     def add(self, keys: Keys, annotations: Sequence[Annotation]) -> None:
         """Store the annotations of some sentences, a file for each of their buckets; afterwards all are on disk."""
-        keys, first = np.unique(keys, return_index=True)
-        for batch in annotation_batches(keys, [annotations[number] for number in first.tolist()]):
+        keys, believed = _distinct(keys, [annotation.failure is not None for annotation in annotations])
+        for batch in annotation_batches(keys, [annotations[number] for number in believed.tolist()]):
             data = self._file(batch)
             self._put(AnnotationBatch(batch).bucket, f"{_digest(data)}.arrow", data)
 
     def _locate(self, bucket: int, keys: Keys) -> Iterator[tuple[NDArray[np.intp], AnnotationBatch, NDArray[np.intp]]]:
-        """For each file of a bucket: numbers of the keys that it is believed for, and their positions in it."""
+        """For each file of a bucket: numbers of the keys that it is believed for, and their positions in it.
+
+        A key may come twice: first with a failure, then with a text of another file.
+        """
         wanted = np.arange(len(keys))
+        failed = np.zeros(len(keys), dtype=bool)
         for file in self._files(bucket):
             positions = file.batch.positions(keys[wanted])
-            there = positions >= 0
-            yield wanted[there], file.batch, positions[there]
-            wanted = wanted[~there]
+            fails = (positions >= 0) & file.batch.failed[positions]
+            text = (positions >= 0) & ~fails
+            believed = text | (fails & ~failed[wanted])
+            yield wanted[believed], file.batch, positions[believed]
+            failed[wanted[fails]] = True
+            wanted = wanted[~text]
             if not len(wanted):
                 return
 
@@ -199,9 +206,10 @@ class AnnotationStore:
                 failed.append(file.batch.failed)
                 files += 1
                 size += len(file.data)
-            distinct, first = np.unique(np.concatenate(keys), return_index=True)
+            failed_once = np.concatenate(failed)
+            distinct, believed = _distinct(np.concatenate(keys), failed_once)
             sentences += len(distinct)
-            failures += int(np.concatenate(failed)[first].sum())
+            failures += int(failed_once[believed].sum())
         return Contents(sentences, failures, files, size)
 
     def clean(self) -> Cleaning:
@@ -226,8 +234,10 @@ class AnnotationStore:
         for file in files:
             annotations += file.batch.annotations(np.arange(len(file.batch.keys)))
         # What is removed below is in the merged file, which is on disk by then: any reader finds one or the other.
-        keys, first = np.unique(np.concatenate([file.batch.keys for file in files]), return_index=True)
-        (batch,) = annotation_batches(keys, [annotations[number] for number in first.tolist()])
+        keys, believed = _distinct(
+            np.concatenate([file.batch.keys for file in files]), np.concatenate([file.batch.failed for file in files])
+        )
+        (batch,) = annotation_batches(keys, [annotations[number] for number in believed.tolist()])
         data = self._file(batch)
         name = f"{_digest(data)}.arrow"
         self._put(bucket, name, data)
@@ -327,6 +337,13 @@ def _names(folder: Path) -> set[str]:
         return {entry.name for entry in folder.iterdir() if _FILE.fullmatch(entry.name)}
     except FileNotFoundError:
         return set()
+
+
+def _distinct(keys: Keys, failed: Sequence[bool] | NDArray[np.bool_]) -> tuple[Keys, NDArray[np.intp]]:
+    """Each key once, increasing, and which of its places is believed: the first with a text, else the first."""
+    order = np.argsort(failed, kind="stable")
+    distinct, first = np.unique(keys[order], return_index=True)
+    return distinct, order[first]
 
 
 def _check(data: bytes, name: str, bucket: int, fingerprint: str) -> AnnotationBatch:

@@ -221,13 +221,38 @@ def test_an_error_for_one_sentence_loses_only_that_one(
     assert found == [*before[:5], failure, *before[5:], failure]
 
 
-def test_errors_of_the_machine_are_not_the_sentences(parser: ParserAnnotator, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("[enforce fail at alloc_cpu.cpp:124] err == 0. DefaultCPUAllocator: can't allocate memory"),
+        RuntimeError("cuDNN error: CUDNN_STATUS_EXECUTION_FAILED"),
+    ],
+)
+def test_errors_of_the_machine_are_not_the_sentences(
+    parser: ParserAnnotator, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    annotate = parser._annotate
+
     def fail(part: list[list[str]]) -> list[str]:
-        raise MemoryError
+        if ["a"] in part:
+            raise error
+        return annotate(part)
 
     monkeypatch.setattr(parser, "_annotate", fail)
-    with pytest.raises(MemoryError):
+    with pytest.raises(type(error)):
         parser.annotate([["a"]])
+
+
+def test_an_error_for_every_sentence_is_no_ones_failure(
+    chunker: ChunkerAnnotator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(part: list[list[str]]) -> list[str]:
+        raise AttributeError("renamed in this version")
+
+    monkeypatch.setattr(chunker, "_annotate", fail)
+    with pytest.raises(AttributeError, match="renamed"):
+        chunker.annotate([["a"], ["b", "."]])
 
 
 # --------------------------------------------------------------------------------------------------------------- files

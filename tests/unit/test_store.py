@@ -126,6 +126,21 @@ def test_the_first_file_by_name_is_believed(tmp_path):
     assert found(store, {key: Annotation("", None)}) == {key: believed}
 
 
+def test_a_text_is_believed_before_any_failure(tmp_path):
+    known = {bytes([0, number, *bytes(14)]): Annotation(f"text {number}", None) for number in range(20)}
+    store = AnnotationStore(tmp_path, CARD)
+    for key, annotation in known.items():  # of the files, some with failures come first and some last
+        for tried in (Annotation(None, "failed"), annotation, Annotation(None, "failed again")):
+            add(store, {key: tried})
+    assert found(store, known) == known
+    assert store.contents().failures == 0
+    store.clean()
+    assert found(store, known) == known
+    key = bytes([4] * 16)
+    store.add(key_array([key, key]), [Annotation(None, "failed"), Annotation("text", None)])
+    assert found(store, {key: Annotation("", None)}) == {key: Annotation("text", None)}
+
+
 def test_the_same_again_writes_nothing_new(tmp_path):
     store = AnnotationStore(tmp_path, CARD)
     add(store, numbered(1, 2, 3))
