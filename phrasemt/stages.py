@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from phrasemt import settings
 from phrasemt.config import Settings, Study
@@ -23,7 +24,7 @@ class Stage:
     inputs: names of single files, or of lists of files when they end in `*` (without it in the function).
     folders: folders kept between runs, neither inputs nor outputs (training states).
     libraries: distributions whose version is written into the sidecar.
-    runs_a_model: the code of the system's family belongs to the stage's code.
+    chosen: the module that the settings choose (a family of models, a segmenter); its code belongs to the stage's.
     """
 
     module: str
@@ -32,14 +33,20 @@ class Stage:
     outputs: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
-    runs_a_model: bool = False
+    chosen: Callable[[Any], str] | None = None
     help: str = ""
 
     def code_modules(self, settings: Settings) -> tuple[str, ...]:
         """The modules whose code decides the stage's results."""
-        if self.runs_a_model:
-            return self.module, f"phrasemt.models.{settings.model.family}"  # type: ignore[attr-defined]
-        return (self.module,)
+        return (self.module, self.chosen(settings)) if self.chosen else (self.module,)
+
+
+def _family(settings: Any) -> str:
+    return f"phrasemt.models.{settings.model.family}"
+
+
+def _segmenter(settings: Any) -> str:
+    return f"phrasemt.syntax.segmenters.{settings.segmentation.mode}"
 
 
 STAGES: dict[str, Stage] = {
@@ -185,6 +192,7 @@ STAGES: dict[str, Stage] = {
         inputs=("rows", "tokens", "subwords", "parses*", "given*"),
         outputs=("phrases",),
         libraries=("pyarrow", "numpy"),
+        chosen=_segmenter,
         help="cut each source sentence into phrases",
     ),
     "measure_phrases": Stage(
@@ -225,7 +233,7 @@ STAGES: dict[str, Stage] = {
         outputs=("record",),
         folders=("state",),
         libraries=("torch", "numpy"),
-        runs_a_model=True,
+        chosen=_family,
         help="train a system; goes on where a killed training stopped",
     ),
     "average_checkpoints": Stage(
@@ -242,7 +250,7 @@ STAGES: dict[str, Stage] = {
         inputs=("weights", "examples", "source_vocabulary", "target_vocabulary", "phrases*"),
         outputs=("translations", "tokens", "text"),
         libraries=("torch", "sacremoses"),
-        runs_a_model=True,
+        chosen=_family,
         help="translate a split by beam search",
     ),
     "score_system": Stage(
@@ -276,7 +284,7 @@ STAGES: dict[str, Stage] = {
         ),
         outputs=("accuracy",),
         libraries=("torch", "sacremoses", "subword-nmt"),
-        runs_a_model=True,
+        chosen=_family,
         help="share of contrastive pairs in which the right target scores higher, by distance",
     ),
     "make_table": Stage(

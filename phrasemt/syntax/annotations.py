@@ -201,3 +201,27 @@ def annotation_batches(keys: Keys, annotations: Sequence[Annotation]) -> list[pa
         for start, end in itertools.pairwise(starts)
         if end > start
     ]
+
+
+def required(annotation: Annotation | None, where: str) -> Annotation:
+    """The annotation of a sentence that must have one, be it a failure.
+
+    Raises MismatchError, naming the sentence, when there is none: then these are the annotations of other sentences.
+    """
+    if annotation is None:
+        raise MismatchError(
+            "this sentence is not among the annotated ones",
+            where=where,
+            next_step="give the annotations of this data set and side; delete them and run again if they are",
+        )
+    return annotation
+
+
+def damaged_parse(where: str, error: Exception) -> DamagedFileError:
+    """The error for a parse that is none of its sentence."""
+    return DamagedFileError(
+        "the parse is no tree over this sentence",
+        where=where,
+        found=error,
+        next_step="delete the parses of this data set and run again",
+    )

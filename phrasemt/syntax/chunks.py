@@ -22,10 +22,9 @@ from phrasemt.errors import DamagedFileError, DataError
 from phrasemt.lines import Block, read_parallel_blocks, write_text
 from phrasemt.parallel import map_in_order
 from phrasemt.settings import ChunksSettings
-from phrasemt.syntax.annotations import Annotation, Annotations
+from phrasemt.syntax.annotations import Annotation, Annotations, damaged_parse, required
 from phrasemt.syntax.chunk_rules import chunk_tags
 from phrasemt.syntax.conll import TAGS, TYPES, ChunkScores, chunk_spans, read_conll
-from phrasemt.syntax.phrases import damaged_parse, reason_of
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
 from phrasemt.syntax.trees import parse_tree, words
 from phrasemt.syntax.words import offsets_of_block, row_numbers
@@ -241,9 +240,8 @@ def _tags_of_annotation(
 ) -> Tags | _Missing:
     if not tokens:
         return []
-    if annotation is None or annotation.text is None:
-        return _Missing(reason_of(annotation))
-    return reader(annotation.text, tokens, where)
+    found = required(annotation, where)
+    return _Missing(str(found.failure)) if found.text is None else reader(found.text, tokens, where)
 
 
 def _tags_of_gold(tokens: list[str], gold_tokens: list[str], gold_tags: Tags, where: str) -> Tags:

@@ -14,8 +14,7 @@ from phrasemt.config import PhraseSegmentation
 from phrasemt.errors import MismatchError
 from phrasemt.lines import read_parallel_blocks, write_text
 from phrasemt.settings import MeasureSettings
-from phrasemt.syntax.annotations import Annotations
-from phrasemt.syntax.phrases import damaged_parse, reason_of
+from phrasemt.syntax.annotations import Annotations, damaged_parse, required
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
 from phrasemt.syntax.words import offsets_of_block
 
@@ -58,16 +57,20 @@ def measure_phrases(
                 raise _mismatch(phrases, tokens, position, words[-1] + 1, ends)
             position += 1
             lengths.update(end - start for start, end in itertools.pairwise([0, *ends]))
-            if annotation and annotation.text and len(words) > 1:
-                try:
-                    nodes = node_spans(annotation.text, words)
-                except ValueError as error:
-                    raise damaged_parse(f"{tokens}, line {position}", error) from None
-                spans = set(itertools.pairwise([0, *(end for end in ends[:-1] if end < words[-1]), words[-1]]))
-                comparable += len(spans)
-                constituents += len(spans & nodes)
-            elif segmentation.needs_parses and len(words) > 1:
-                fallbacks[reason_of(annotation)] += 1
+            if annotations is None or len(words) == 1:  # an empty sentence is never annotated
+                continue
+            where = f"{tokens}, line {position}"
+            parse = required(annotation, where)
+            if parse.text is None:
+                fallbacks[str(parse.failure)] += segmentation.needs_parses
+                continue
+            try:
+                nodes = node_spans(parse.text, words)
+            except ValueError as error:
+                raise damaged_parse(where, error) from None
+            spans = set(itertools.pairwise([0, *(end for end in ends[:-1] if end < words[-1]), words[-1]]))
+            comparable += len(spans)
+            constituents += len(spans & nodes)
     if position != len(columns):
         raise _mismatch(phrases, tokens, position, 0, columns.values("ends", position).tolist())
     token_count = sum(length * count for length, count in lengths.items())
@@ -78,7 +81,7 @@ def measure_phrases(
         "phrases": lengths.total(),
         "tokens": token_count,
         "lengths": {str(length): lengths[length] for length in sorted(lengths)},
-        "fallbacks": dict(fallbacks.most_common()),
+        "fallbacks": dict((+fallbacks).most_common()),
         "constituents": constituents if parses else None,
         "comparable": comparable if parses else None,
     }

@@ -9,7 +9,6 @@ from typing import Any
 
 from phrasemt.columns import ColumnFile
 from phrasemt.syntax.annotations import Annotations
-from phrasemt.syntax.phrases import reason_of
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
 from phrasemt.syntax.trees import Tree, parse_tree
 from phrasemt.verbs import _pair
@@ -46,15 +45,16 @@ def run(options: argparse.Namespace) -> None:
 
 def _parse(pair: _pair.Pair, tokens: str) -> Iterator[str]:
     name = pair.study.datasets[pair.dataset].source_parser
-    paths = sorted((pair.folder / "parses" / name).glob("*.arrow")) if name else []
+    jobs = range(pair.study.datasets[pair.dataset].parse_jobs)
+    paths = [pair.folder / "parses" / name / f"{job}.arrow" for job in jobs] if name else []
     words = parser_tokens(tokens)
-    if not paths or not words:
+    if not (words and paths and all(path.exists() for path in paths)):
         yield " ".join(words)
         return
     annotations = Annotations.open(paths)
     (annotation,) = annotations.find([sentence_key(words)])
     if annotation is None or annotation.text is None:
-        yield f"{' '.join(words)}\n  no parse: {reason_of(annotation)}"
+        yield f"{' '.join(words)}\n  no parse: {annotation.failure if annotation else 'not among these'}"
         return
     yield from draw(parse_tree(annotation.text, paths[0]), words)
 

@@ -15,13 +15,15 @@ import yaml
 import phrasemt.models
 import phrasemt.verbs
 from phrasemt.provenance import _import_closure
-from phrasemt.stages import STAGES
+from phrasemt.stages import STAGES, _family, _segmenter
+from phrasemt.syntax import segmenters
 
 # Loaded with the command line, before the stage.
 COMMAND_LINE = [
     "phrasemt.cli",
     *(f"phrasemt.verbs.{module.name}" for module in pkgutil.iter_modules(phrasemt.verbs.__path__)),
 ]
+SEGMENTERS = [f"{segmenters.__name__}.{module.name}" for module in pkgutil.iter_modules(segmenters.__path__)]
 FAMILIES = [f"phrasemt.models.{module.name}" for module in pkgutil.iter_modules(phrasemt.models.__path__)]
 # Of the command line itself: what phrasemt.config, left out of the closure of code, imports.
 ALWAYS = {"pydantic"}
@@ -47,7 +49,8 @@ def test_an_environment_has_what_its_stages_import(repository: Path, stage: str)
     packages = yaml.safe_load((repository / environment.group(1)).read_text())["dependencies"][-1]["pip"]
     available = {package.split("==")[0] for package in packages}
 
-    modules = [STAGES[stage].module, *COMMAND_LINE, *(FAMILIES if STAGES[stage].runs_a_model else [])]
+    chosen = {None: [], _family: FAMILIES, _segmenter: SEGMENTERS}[STAGES[stage].chosen]
+    modules = [STAGES[stage].module, *COMMAND_LINE, *chosen]
     imported = {name for module in _import_closure(modules) for name in _imports(repository, module)}
     distributions = importlib.metadata.packages_distributions()
     needed = {distributions[name][0].lower().replace("_", "-") for name in imported} | ALWAYS

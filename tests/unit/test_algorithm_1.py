@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from phrasemt.config import PhraseSegmentation
+from phrasemt.syntax.algorithm_1 import Nodes, hang_end, phrase_ends, tree_nodes
 from phrasemt.syntax.ngrams import ngram_ends
-from phrasemt.syntax.phrases import Nodes, hang_end, phrase_ends, tree_nodes
 
 # A tree is a list of trees; a word is the number of its subwords.
 Shape = list["Shape"] | int

@@ -143,11 +143,11 @@ def test_all_origins_are_compared_with_the_chosen_one(split):
 
 def test_sentences_without_annotation_are_counted_and_not_compared(split, caplog):
     caplog.set_level(logging.INFO, "phrasemt")
-    tags = {"a b": "B-NP I-NP", "c d": Annotation(None, "too long")}
+    tags = {"a b": "B-NP I-NP", "c d": Annotation(None, "too long"), "e f": Annotation(None, "gave up")}
     gold = [(sentence.split(), ["B-NP", "B-NP"][: len(sentence.split())]) for sentence in ("a b", "", "c d", "e f")]
     found = split.extract(["a b", "", "c d", "e f"], "chunker", tags=tags, gold=gold)
     assert found == [([0, 2], ["NP", "eos"]), ([0], ["eos"]), *[([0, 1, 2], ["O", "O", "eos"])] * 2]
-    assert split.statistics["fallbacks"] == {"too long": 1, "not parsed": 1}
+    assert split.statistics["fallbacks"] == {"too long": 1, "gave up": 1}
     assert split.statistics["agreement"]["gold"]["gold"] == 1
     assert "1 sentences without chunks: too long" in caplog.text
     assert "gold against chunker: F1 0.0" in caplog.text

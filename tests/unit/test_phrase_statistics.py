@@ -21,6 +21,7 @@ TREES = {
     "the dog barks .": Annotation("(S (NP (D 0) (N 1)) (V 2) (P 3))", None),
     "a b": Annotation("(S (A 0) (B 1))", None),
     "c d": Annotation(None, "too long"),
+    "e f": Annotation(None, "gave up"),
 }
 SENTENCES = ["the dog barks .", "the dog barks .", "a b", "c d", "e f", ""]
 SUBWORDS = ["the do@@ g barks .", "the do@@ g barks .", "a b", "c d", "e f", ""]
@@ -67,7 +68,7 @@ def test_counts(measure):
         "phrases": 12,
         "tokens": 22,
         "lengths": {"1": 6, "2": 2, "3": 4},
-        "fallbacks": {"too long": 1, "not parsed": 1},
+        "fallbacks": {"too long": 1, "gave up": 1},
         "constituents": 4,
         "comparable": 7,
     }

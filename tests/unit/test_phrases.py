@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import pkgutil
 import random
 from collections import Counter
 from collections.abc import Sequence
@@ -17,13 +18,15 @@ from hypothesis import strategies as st
 
 from phrasemt.columns import ColumnFile
 from phrasemt.config import PhraseSegmentation
-from phrasemt.errors import DamagedFileError, DataError
+from phrasemt.errors import DamagedFileError, DataError, MismatchError
 from phrasemt.lines import write_lines
 from phrasemt.settings import PhrasesSettings
-from phrasemt.syntax import phrases
+from phrasemt.syntax import phrases, segmenters
 from phrasemt.syntax.annotations import Annotation, write_annotations
 from phrasemt.syntax.ngrams import ngram_ends, phrase_tokens
-from phrasemt.syntax.phrases import SEGMENTERS, extract_phrases, random_tree, right_tree
+from phrasemt.syntax.phrases import extract_phrases
+from phrasemt.syntax.segmenters.random import random_tree
+from phrasemt.syntax.segmenters.right import right_tree
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
 from phrasemt.syntax.trees import Tree, parse_tree, words
 
@@ -175,7 +178,8 @@ def split(tmp_path: Path) -> Split:
 
 
 def test_there_is_a_segmenter_for_each_mode():
-    assert set(SEGMENTERS) == set(PhraseSegmentation.model_fields["mode"].annotation.__args__)
+    modules = {module.name for module in pkgutil.iter_modules(segmenters.__path__)}
+    assert modules == set(PhraseSegmentation.model_fields["mode"].annotation.__args__)
 
 
 def test_ngrams(split):
@@ -244,13 +248,19 @@ def test_long_sentences(split):
 def test_sentences_without_a_parse_fall_back_and_are_counted(split, caplog):
     caplog.set_level(logging.INFO, "phrasemt")
     trees = {SENTENCE: TREE, "x y z w": Annotation(None, "too long"), "x y z v": Annotation(None, "too long")}
+    trees["q r s"] = Annotation(None, "the parser gave up")
     expected = [[1, 4, 6, 9, 11], [3, 5], [3, 5], [3, 4]]
     assert split.extract([SENTENCE, "x y z w", "x y z v", "q r s"], trees=trees, mode="parse") == expected
     assert [record.getMessage() for record in caplog.records if record.name == "phrasemt.extract_phrases"] == [
         "extract_phrases: parse: 4 sentences, 11 phrases",
         "extract_phrases: 2 sentences cut into n-grams: too long",
-        "extract_phrases: 1 sentences cut into n-grams: not parsed",
+        "extract_phrases: 1 sentences cut into n-grams: the parser gave up",
     ]
+
+
+def test_parses_of_other_sentences_are_refused(split):
+    with pytest.raises(MismatchError, match=r"tokens, line 2: this sentence is not among the annotated ones. Next: "):
+        split.extract(["a b", "q r s"], trees={"a b": "(S (A 0) (B 1))"}, mode="parse")
 
 
 def test_escapes_are_undone_before_the_sentence_is_looked_up(split):
