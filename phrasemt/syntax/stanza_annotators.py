@@ -15,7 +15,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from phrasemt.errors import DataError, MismatchError
 from phrasemt.parallel import chunked
@@ -23,6 +23,7 @@ from phrasemt.syntax.annotations import Annotation
 from phrasemt.syntax.annotator import LONGEST, Card
 
 Tokens = Sequence[str]
+Device = Literal["cpu", "cuda"]
 Item = TypeVar("Item", bound=Sequence[object])
 
 # Sentences at once: more need more memory, fewer make the models' fixed costs count.
@@ -53,7 +54,7 @@ class Annotator(Protocol):
 def load_annotator(card_path: Path) -> Annotator:
     """The parser or chunker of a card, its model files verified; on a GPU if torch sees one.
 
-    On the CPU torch is set to one thread in this process: several slow these models down.
+    Torch is set to one thread in this process: several slow these models down.
 
     Raises DamagedFileError when the card or a file is not what it was; MismatchError when the card is of another Stanza
     or the files do not fit together; DataError when a file is no such model.
@@ -143,11 +144,11 @@ class ParserAnnotator(_StanzaAnnotator):
 
     name = "parser"
 
-    def __init__(self, files: Mapping[str, Path], longest: int = LONGEST) -> None:
+    def __init__(self, files: Mapping[str, Path], longest: int = LONGEST, device: Device | None = None) -> None:
         super().__init__(longest)
         paths = {role: str(path) for role, path in files.items()}
         with _loading(files):
-            device = prepare_stanza()
+            device = prepare_stanza(device)
             from stanza.models.common.foundation_cache import FoundationCache
             from stanza.models.constituency.trainer import Trainer as ParserTrainer
             from stanza.models.pos.trainer import Trainer as TaggerTrainer
@@ -299,10 +300,10 @@ class ChunkerAnnotator(_StanzaAnnotator):
 
     name = "chunker"
 
-    def __init__(self, files: Mapping[str, Path], longest: int = LONGEST) -> None:
+    def __init__(self, files: Mapping[str, Path], longest: int = LONGEST, device: Device | None = None) -> None:
         super().__init__(longest)
         with _loading(files):
-            device = prepare_stanza()
+            device = prepare_stanza(device)
             from stanza.models.common.foundation_cache import FoundationCache
             from stanza.models.ner.trainer import Trainer
 
@@ -372,10 +373,10 @@ def _margins(scores_BTK: Any, transitions_KK: Any, lengths_B: Any) -> Any:
     return margins_B
 
 
-def load_tagger(tagger: Path, vectors: Path) -> Tagger:
+def load_tagger(tagger: Path, vectors: Path, device: Device | None = None) -> Tagger:
     """A tagger for XPOS tags by itself. Raises DataError when the files are not such models."""
     with _loading({"tagger": tagger, "vectors": vectors}):
-        device = prepare_stanza()
+        device = prepare_stanza(device)
         from stanza.models.common.pretrain import Pretrain
         from stanza.models.pos.trainer import Trainer
 
@@ -401,18 +402,16 @@ class _Document:
 # ---------------------------------------------------------------------------------------------------------- functions
 
 
-def prepare_stanza() -> str:
-    """Imports Stanza, silent and offline, and sets torch up for it. The device for its models."""
+def prepare_stanza(device: Device | None = None) -> Device:
+    """Imports Stanza, silent and offline, and sets torch up for it. Device: that one, or else a GPU if there is any."""
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     import stanza  # noqa: F401
     import torch
 
     logging.getLogger("stanza").setLevel(logging.CRITICAL)
-    if torch.cuda.is_available():
-        torch.backends.cudnn.allow_tf32 = False  # ten bits of mantissa would make many more decisions close
-        return "cuda"
     torch.set_num_threads(1)
-    return "cpu"
+    torch.backends.cudnn.allow_tf32 = False  # ten bits of mantissa would make many more decisions close
+    return device or ("cuda" if torch.cuda.is_available() else "cpu")
 
 
 @contextlib.contextmanager

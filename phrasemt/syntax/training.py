@@ -2,8 +2,8 @@
 
 Stanza's programs for this ask for a network, for Java and for much more time than a study has. So its training loops
 are called from here, in this process, with small models, with an evaluation of our own, and with all the paths taken
-out of what they save: the same trees and settings give the same bytes. One core is used, whatever `cores` says; the
-number of threads would change the sums, and more of them hardly help models of this size.
+out of what they save: the same trees and settings give the same bytes. One core is used and no GPU, whatever `cores`
+says; the number of threads would change the sums, and more of them hardly help models of this size.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from phrasemt.syntax.bracket_scores import BracketScores
 from phrasemt.syntax.conll import chunk_scores, read_conll
 from phrasemt.syntax.stanza_annotators import (
     ChunkerAnnotator,
+    Device,
     ParserAnnotator,
     Tagger,
     load_tagger,
@@ -39,6 +40,8 @@ from phrasemt.syntax.workbench import Progress, save_model, work_folder
 log = logging.getLogger("phrasemt.syntax.training")
 
 Item = TypeVar("Item")
+# Of all that is done here, so that what is learned and scored does not depend on the machine's having a GPU.
+_DEVICE: Device = "cpu"
 # How often Stanza's taggers are evaluated during a training.
 _EVALUATIONS = 8
 _SHORTHAND = "phrasemt_trained"
@@ -59,7 +62,7 @@ def train_tagger(
 
     Raises DataError when a part has no trees.
     """
-    prepare_stanza()
+    prepare_stanza(_DEVICE)
     from stanza.models import tagger as program
     from stanza.models.common.utils import set_random_seed
 
@@ -78,7 +81,7 @@ def train_tagger(
                 save_dir=folder,
                 save_name="model.pt",
                 seed=settings.seed,
-                device="cpu",
+                device=_DEVICE,
                 batch_size=32,
                 max_steps=interval * _EVALUATIONS,
                 eval_interval=interval,
@@ -100,7 +103,7 @@ def train_tagger(
         with _listening(lambda done, score: progress.report(done, score, "accuracy")):
             program.train(arguments)
         _publish(folder, tagger)
-    given = load_tagger(tagger, vectors)
+    given = load_tagger(tagger, vectors, _DEVICE)
     accuracies = {}
     for name, gold in (("dev", judged), ("test", _trees(test))):
         right = [
@@ -134,7 +137,7 @@ def train_parser(
     scores on test, with the tags of the tagger and with those of the trees, go into the annotator's card.
     Raises DataError when a part has no trees, or train none that a parser can learn from.
     """
-    prepare_stanza()
+    prepare_stanza(_DEVICE)
     from stanza.models import constituency_parser as program
     from stanza.models.common.foundation_cache import FoundationCache
     from stanza.models.common.utils import set_random_seed
@@ -151,7 +154,7 @@ def train_parser(
                 save_dir=folder,
                 save_name="model.pt",
                 seed=settings.seed,
-                device="cpu",
+                device=_DEVICE,
                 epochs=settings.epochs,
                 epoch_size=0,  # all trees
                 train_batch_size=30,
@@ -167,7 +170,7 @@ def train_parser(
         )
         # Remembered in the model: it was trained on XPOS tags. Without this it would be given the other ones.
         arguments |= {"retag_package": "local", "retag_method": "xpos", "retag_xpos": True}
-        given = load_tagger(tagger, vectors)
+        given = load_tagger(tagger, vectors, _DEVICE)
         learned, judged = (
             remove_duplicate_trees([_stanza_tree(tree) for tree in _retagged(given, trees)], name)
             for name, trees in zip(
@@ -186,7 +189,10 @@ def train_parser(
             )
         _publish(folder, constituency)
     files = {"constituency": constituency, "tagger": tagger, "vectors": vectors}
-    scores = {**_parser_scores(ParserAnnotator(files), _trees(test)), **json.loads(tagger_scores.read_text("utf-8"))}
+    scores = {
+        **_parser_scores(ParserAnnotator(files, device=_DEVICE), _trees(test)),
+        **json.loads(tagger_scores.read_text("utf-8")),
+    }
     log.info(
         "train_parser: test F1 %s, %s with the tags of the trees",
         f"{scores['f1']:.1%}",
@@ -212,7 +218,7 @@ def train_chunker(
 
     Raises DataError when a part has no sentences.
     """
-    prepare_stanza()
+    prepare_stanza(_DEVICE)
     from stanza.models import ner_tagger as program
     from stanza.models.common.utils import set_random_seed
 
@@ -233,7 +239,7 @@ def train_chunker(
                 save_dir=folder,
                 save_name="model.pt",
                 seed=settings.seed,
-                device="cpu",
+                device=_DEVICE,
                 batch_size=32,
                 max_steps=interval * _EVALUATIONS,
                 eval_interval=interval,
@@ -254,7 +260,7 @@ def train_chunker(
         _publish(folder, chunker)
     files = {"chunker": chunker, "vectors": vectors}
     sentences = _chunked(test)
-    annotations = ChunkerAnnotator(files).annotate([tokens for tokens, _ in sentences])
+    annotations = ChunkerAnnotator(files, device=_DEVICE).annotate([tokens for tokens, _ in sentences])
     # A sentence that is too long for the chunker has no chunks.
     given = [
         annotation.text.split(" ") if annotation.text else ["O"] * len(tokens)

@@ -27,6 +27,7 @@ from phrasemt.syntax.stanza_annotators import (
     batches_by_length,
     bio_tags,
     load_annotator,
+    prepare_stanza,
     short_text,
 )
 from phrasemt.syntax.trees import leaves, parse_tree, read_treebank, tree_text, words
@@ -256,6 +257,17 @@ def test_an_error_for_every_sentence_is_no_ones_failure(
 
 
 # --------------------------------------------------------------------------------------------------------------- files
+
+
+@pytest.mark.parametrize(("visible", "device"), [(False, "cpu"), (True, "cuda")])
+def test_the_device(monkeypatch: pytest.MonkeyPatch, visible: bool, device: str) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: visible)
+    torch.set_num_threads(2)
+    assert prepare_stanza() == device
+    assert torch.get_num_threads() == 1
+    assert prepare_stanza("cpu") == "cpu"
 
 
 @pytest.fixture

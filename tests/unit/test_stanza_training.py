@@ -93,8 +93,23 @@ def chunker(folder: Path, vectors: Path, chunks: dict[str, list[Path]], **change
 
 
 def test_the_same_settings_give_the_same_bytes(
-    tmp_path: Path, vectors: Path, trees: dict[str, list[Path]], chunks: dict[str, list[Path]]
+    tmp_path: Path,
+    vectors: Path,
+    trees: dict[str, list[Path]],
+    chunks: dict[str, list[Path]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    import torch
+
+    devices = set()
+    move = torch.nn.Module.to
+
+    def moved(module: torch.nn.Module, *arguments: Any, **options: Any) -> torch.nn.Module:
+        devices.update(map(str, (*arguments, *options.values())))
+        return move(module, *arguments, **options)
+
+    monkeypatch.setattr(torch.nn.Module, "to", moved)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)  # would show if anything but "cpu" were asked for
     folders = [tmp_path / "one", tmp_path / "another"]
     for folder in folders:
         folder.mkdir()
@@ -102,6 +117,7 @@ def test_the_same_settings_give_the_same_bytes(
         parser(folder, vectors, trees)
         chunker(folder, vectors, chunks)
     first, second = ({path.name: path.read_bytes() for path in folder.iterdir()} for folder in folders)
+    assert devices == {"cpu"}
     names = {"tagger.pt", "tagger.json", "constituency.pt", "parser.json", "chunker.pt", "chunker.json"}
     assert set(first) == names  # and nothing else is left in the folder
     assert first == second
