@@ -8,6 +8,7 @@ changes a result. `workflow/schemas/study.schema.json` is generated from this mo
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -308,6 +309,9 @@ class PhraseSegmentation(Settings):
             raise ValueError(f"ntok_min ({self.ntok_min}) must not exceed ntok_max ({self.ntok_max})")
         if (self.mode == "given") != (self.given is not None):
             raise ValueError("the folder `given` belongs to mode: given, and only to it")
+        for key, modes in (("seed", ("random", "shuffled")), ("parse_unit", ("parse", "random", "right", "shuffled"))):
+            if self.mode not in modes and getattr(self, key) != type(self).model_fields[key].default:
+                raise ValueError(f"{key} has no effect in mode {self.mode}, only in {', '.join(modes)}")
         return self
 
     @property
@@ -321,7 +325,8 @@ class PhraseSegmentation(Settings):
             f"{key}-{value}"
             for key, value in self.model_dump(mode="json", exclude={"mode", "given"}, exclude_defaults=True).items()
         ]
-        return "_".join([self.mode, *options])
+        folder = [re.sub(r"[^a-zA-Z0-9.+-]", "-", self.given.name)] if self.given else []
+        return "_".join([self.mode, *folder, *options])
 
 
 class TransformerModel(Settings):
@@ -484,6 +489,12 @@ class Study(Settings):
                 if generated not in self.datasets or self.datasets[generated].generator is None:
                     problems.append(f"{where}.train names {generated!r}, which is no data set with a generator")
         for name, system in self.systems.items():
+            used = system.model.source_phrases
+            if used and self.segmentations[used.name] != used:
+                problems.append(
+                    f"systems.{name}.model.phrase.given is {str(used.given)!r}, and another system has a folder of the "
+                    "same name; phrase columns are named by it"
+                )
             for dataset_name, dataset in self.datasets.items():
                 phrases = system.model.source_phrases
                 if phrases and phrases.needs_parses and dataset.source_parser is None:
@@ -527,6 +538,10 @@ class Study(Settings):
                 problems.append(f"{key} is {name!r}, allowed: {', '.join(known) or 'none, since the study has none'}")
             elif known[name].language != language:
                 problems.append(f"{key} is {name!r}, which is for {known[name].language!r} and not {language!r}")
+        if chunks.parser is not None and dataset.target_language != "en":
+            problems.append(
+                f"target_chunks.parser is {chunks.parser!r}, but the rules that make chunks of trees are for English"
+            )
         if dataset.target_chunks and chunks.origin == "gold" and dataset.generator is None:
             problems.append("target_chunks.origin is 'gold', but only a generator has gold chunks")
         return problems

@@ -54,7 +54,7 @@ def open_study(workflow: Any) -> Flow:
 def read_study(path: Path) -> Study:
     """A study whose texts exist: in the registry, or as files. Raises StudyError with all mistakes."""
     study = load_study(path)
-    if problems := list(dict.fromkeys([*_problems(study), *_annotator_problems(study)])):
+    if problems := list(dict.fromkeys([*_problems(study), *_annotator_problems(study), *_phrase_problems(study)])):
         raise StudyError(path, problems)
     return study
 
@@ -296,12 +296,12 @@ class Flow:
 
     @property
     def phrase_statistics(self) -> list[str]:
-        """What the report says about phrases: of the training pairs of every data set with a parser."""
+        """What the report says about phrases: of the training pairs and of the test sets."""
         return [
-            f"{dataset_folder(self.study, name)}/phrases/{segmenter}/train.json"
+            f"{dataset_folder(self.study, name)}/phrases/{segmenter}/{split}.json"
             for name, dataset in self.study.datasets.items()
+            for split in ("train", *dataset.test_sets)
             for segmenter in self.study.segmentations
-            if dataset.source_parser
         ]
 
     @property
@@ -361,6 +361,10 @@ def _annotator_problems(study: Study) -> Iterator[str]:
                 files_of_package(annotator.language, annotator.published)
             except DataError as error:
                 yield f"{where}.published: {error}"
+
+
+def _phrase_problems(study: Study) -> Iterator[str]:
+    """Phrases of the user that a system needs and that nobody has."""
     for name, system in study.systems.items():
         segmentation = system.model.source_phrases
         if segmentation is None or segmentation.given is None:

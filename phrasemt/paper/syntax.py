@@ -107,9 +107,9 @@ def read_annotators(paths: Sequence[Path]) -> list[AnnotatorCard]:
 
 
 def length_figures(measured: Sequence[Measured]) -> Iterator[Drawing]:
-    """For each data set the share of phrases of each length, a line for each segmentation."""
+    """For each data set the share of phrases of each length in the training pairs, a line for each segmentation."""
     for dataset, group in itertools.groupby(measured, key=lambda one: one.dataset):
-        statistics = [one.phrases for one in group if one.phrases]
+        statistics = [one.phrases for one in group if one.phrases and one.split == "train"]
         lengths = sorted(set().union(*(one.lengths for one in statistics)))
         yield draw_categories(
             f"phrases-{dataset}",

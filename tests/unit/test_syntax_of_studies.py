@@ -88,6 +88,14 @@ MISTAKES: list[tuple[Callable[[Raw], None], list[str]]] = [
             for split in ("train", "dev", "test")
         ],
     ),
+    (
+        _at("systems.parse.model.phrase", {"mode": "right", "seed": 2}),
+        ["systems.parse.model.phrase: seed has no effect in mode right, only in random, shuffled"],
+    ),
+    (
+        _at("datasets.demo.target_chunks", {"origin": "gold", "parser": "german"}),
+        ["datasets.demo.target_chunks.parser is 'german', allowed: english", "datasets.demo.target_chunks.parser"],
+    ),
     (_at("chunkers", {"english": {"language": "en", "files": {"chunker": "c", "vectors": "v"}}}), ["both called"]),
 ]
 
@@ -117,3 +125,12 @@ def test_systems_share_phrase_columns(raw: Raw) -> None:
     study = Study.model_validate(raw)
     assert list(study.segmentations) == ["ngram", "parse", "random_seed-2"]
     assert Flow(study).wildcards["segmenter"] == "ngram|parse|random_seed\\-2"
+
+
+def test_two_folders_of_one_name_are_refused(raw: Raw) -> None:
+    for system, folder in (("max", "mine/phrases"), ("parse", "yours/phrases")):
+        raw["systems"][system]["model"]["phrase"] = {"mode": "given", "given": folder}
+    with pytest.raises(ValueError, match="another system has a folder of the same name"):
+        Study.model_validate(raw)
+    raw["systems"]["parse"]["model"]["phrase"]["given"] = "yours/other phrases"
+    assert list(Study.model_validate(raw).segmentations) == ["given_phrases", "given_other-phrases"]

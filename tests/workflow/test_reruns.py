@@ -140,7 +140,9 @@ CODE_CHANGES: dict[str, set[str]] = {
     "corpus/clean.py": {"clean_pairs"} | _tokens(),
     "batching/pack.py": _examples(),
     "models/phrase_representation.py": _training("max"),
-    "syntax/phrases.py": {"extract_chunks"} | _phrases(),
+    "syntax/phrases.py": _phrases(),
+    "syntax/segmenters/parse.py": _phrases(),
+    "syntax/segmenters/random.py": set(),  # no such phrases in this study
     "syntax/phrase_statistics.py": {"measure_phrases", "write_report"},
     "syntax/store.py": _annotations(),
     "syntax/training.py": {"train_tagger", "train_parser", "train_chunker"} | _annotations(),
