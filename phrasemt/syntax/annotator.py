@@ -23,6 +23,9 @@ from phrasemt.provenance import digest_file
 from phrasemt.settings import DescribeSettings
 
 FORMAT = 1
+# Part of every fingerprint. To be raised when a change of our code changes what the same model files make of a
+# sentence: which tokens they see, which decisions count as close, how trees and tags are written down.
+ANNOTATION_VERSION = 1
 # Tokens of the longest sentence that is annotated; what is longer is recorded as a failure. No sentence is as long: it
 # is a list or a lost line break, and the parser's time and memory are kept in bounds. Part of every fingerprint.
 LONGEST = 1000
@@ -78,7 +81,7 @@ class Card:
             language=language,
             stanza=importlib.metadata.version("stanza"),
             files={role: ModelFile(final_name(path.absolute()), digest_file(path)) for role, path in files.items()},
-            options={"longest": LONGEST},
+            options={"version": ANNOTATION_VERSION, "longest": LONGEST},
             scores=dict(scores or {}),
         )
 

@@ -20,7 +20,8 @@ from typing import Any, Literal, Protocol, TypeVar
 from phrasemt.errors import DataError, MismatchError
 from phrasemt.parallel import chunked
 from phrasemt.syntax.annotations import Annotation
-from phrasemt.syntax.annotator import LONGEST, Card
+from phrasemt.syntax.annotator import ANNOTATION_VERSION, LONGEST, Card
+from phrasemt.syntax.conll import TAGS, TYPES
 
 Tokens = Sequence[str]
 Device = Literal["cpu", "cuda"]
@@ -60,14 +61,18 @@ def load_annotator(card_path: Path) -> Annotator:
     or the files do not fit together; DataError when a file is no such model.
     """
     card = Card.read(card_path)
-    if card.stanza != (installed := importlib.metadata.version("stanza")):
-        raise MismatchError(
-            "the annotator was described under another version of Stanza",
-            where=card_path,
-            expected=f"stanza {card.stanza}",
-            found=f"stanza {installed}",
-            next_step="install that version, or delete the card and run again",
-        )
+    for what, described, present in (
+        ("Stanza", card.stanza, importlib.metadata.version("stanza")),
+        ("phrasemt's annotations", card.options.get("version"), ANNOTATION_VERSION),
+    ):
+        if described != present:
+            raise MismatchError(
+                f"the annotator was described under another version of {what}",
+                where=card_path,
+                expected=described,
+                found=present,
+                next_step="install that version, or delete the card and run again",
+            )
     card.verify()
     files = {role: file.path for role, file in card.files.items()}
     made_of = ParserAnnotator if card.kind == "constituency" else ChunkerAnnotator
@@ -312,7 +317,21 @@ class ChunkerAnnotator(_StanzaAnnotator):
             path = str(files["chunker"])
             self._trainer = Trainer(model_file=path, pretrain=vectors, device=device, foundation_cache=cache)
             self._trainer.model.register_forward_hook(self._remember)
+        self._check_tags(files)
+        with _loading(files):
             self._annotate(_HARMLESS)
+
+    def _check_tags(self, files: Mapping[str, Path]) -> None:
+        """A tagger of names, or of other chunks, gives tags that mean nothing to what reads them."""
+        tags = self._trainer.vocab["tag"].items(self._trainer.args["predict_tagset"])
+        if unknown := {bio for tag in tags for bio in bio_tags([tag])} - TAGS:
+            raise MismatchError(
+                "the chunker gives tags of other types than those of chunks",
+                where=files["chunker"],
+                expected=", ".join(TYPES),
+                found=", ".join(sorted(tag.partition("-")[2] for tag in unknown)[:8]),
+                next_step="give a chunker that was trained on the chunks of CoNLL-2000",
+            )
 
     def _remember(self, model: Any, inputs: Any, outputs: Any) -> None:
         """Keeps the scores [B, T, K] of K tags at T positions and those of tags after tags [K, K]."""

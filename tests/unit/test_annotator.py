@@ -50,7 +50,7 @@ def test_a_card_says_what_it_was_told(tmp_path: Path, models: dict[str, Path]) -
             role: {"path": f"models/{role}.pt", "sha256": hashlib.sha256(role.encode()).hexdigest()}
             for role in ("constituency", "tagger", "vectors")
         },
-        "options": {"longest": 1000},
+        "options": {"version": 1, "longest": 1000},
         "scores": {},
         "fingerprint": card.fingerprint,
     }
@@ -87,7 +87,7 @@ def test_the_fingerprint_is_of_what_decides_results(tmp_path: Path, models: dict
     assert len(card.fingerprint) == 32
     copy.write_text("other vectors")
     assert Card.of_files(kind="chunks", origin="files", language="en", files=moved).fingerprint != card.fingerprint
-    for change in ({"stanza": "1.16.0"}, {"options": {"longest": 500}}, {"kind": "constituency"}):
+    for change in ({"stanza": "1.16.0"}, {"options": {**card.options, "version": 2}}, {"kind": "constituency"}):
         assert replace(card, **change).fingerprint != card.fingerprint  # type: ignore[arg-type]
 
 

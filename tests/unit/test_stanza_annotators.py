@@ -18,7 +18,7 @@ from phrasemt.errors import DamagedFileError, DataError, MismatchError
 from phrasemt.settings import DescribeSettings
 from phrasemt.syntax import stanza_annotators
 from phrasemt.syntax.annotations import Annotation
-from phrasemt.syntax.annotator import describe_annotator
+from phrasemt.syntax.annotator import ANNOTATION_VERSION, LONGEST, describe_annotator
 from phrasemt.syntax.stanza_annotators import (
     Annotator,
     ChunkerAnnotator,
@@ -287,8 +287,35 @@ def test_a_model_with_a_wrong_checksum(copied: Path) -> None:
 
 def test_another_version_of_stanza(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stanza_annotators.importlib.metadata, "version", lambda name: "1.9.9")
-    with pytest.raises(MismatchError, match=r"under another version of Stanza \(expected stanza 1.15.0, found stanza"):
+    with pytest.raises(MismatchError, match=r"under another version of Stanza \(expected 1.15.0, found 1.9.9"):
         load_annotator(copied / "parser.json")
+
+
+def test_another_version_of_annotations(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stanza_annotators, "ANNOTATION_VERSION", 7)
+    with pytest.raises(MismatchError, match=r"another version of phrasemt's annotations \(expected 1, found 7"):
+        load_annotator(copied / "parser.json")
+
+
+def test_other_annotations_need_another_version() -> None:
+    tree = Node("TOP", Node("S", Node("NP", Node("(", "(")), Node("VP", Node(None, "x"), Node("A B", "y"))))
+    outputs = (
+        stanza_annotators._seen(["a", "@-@", "", "-", "&apos;", "\u00a0"]),
+        bio_tags(["I-NP", "E-NP", "I-NP", "S-VP", "<PAD>", "B-PP", "I-NP", "O"]),
+        short_text(tree, "(xy", ("TOP",)),
+        short_text(Node("TOP", Node("CD", "1")), "1", ("TOP",)),
+        stanza_annotators._CLOSE,
+        LONGEST,
+    )
+    assert outputs == (
+        ["a", "-", "_", "-", "&apos;", "\u00a0"],
+        ["B-NP", "I-NP", "B-NP", "B-VP", "O", "B-PP", "B-NP", "O"],
+        "(S (NP (-LRB- 0)) (VP (X 1) (A_B 2)))",
+        "(ROOT (CD 0))",
+        1e-3,
+        1000,
+    ), "raise ANNOTATION_VERSION, then change what is expected here, with the number below"
+    assert ANNOTATION_VERSION == 1
 
 
 def describe(folder: Path, kind: str, **files: str) -> Path:
@@ -314,6 +341,19 @@ def test_a_file_that_is_no_model(copied: Path) -> None:
         load_annotator(describe(copied, "constituency", constituency="text.pt", **files))
     with pytest.raises(DataError, match=r"vectors\.pt: Stanza cannot use the model files"):
         load_annotator(describe(copied, "chunks", chunker="tagger.pt", vectors="vectors.pt"))
+
+
+def test_a_tagger_of_names_is_no_chunker(copied: Path, tmp_path: Path) -> None:
+    import torch
+
+    path = copied / "chunker.pt"
+    content = torch.load(path, weights_only=True)
+    tags = content["vocab"]["tag"]["_id2unit"][0]
+    tags[:] = [tag.replace("-NP", "-PER") for tag in tags]
+    content["vocab"]["tag"]["_unit2id"][0] = {tag: number for number, tag in enumerate(tags)}
+    torch.save(content, path)
+    with pytest.raises(MismatchError, match=r"chunker\.pt: the chunker gives tags of other types .* found PER\)"):
+        load_annotator(describe(copied, "chunks", chunker="chunker.pt", vectors="vectors.pt"))
 
 
 def test_a_parser_without_the_tagger_it_needs(copied: Path) -> None:
