@@ -152,13 +152,23 @@ def parse_annotations(source: pa.NativeFile | pa.Buffer) -> tuple[dict[str, Any]
     try:
         reader = pa.ipc.open_file(source)
         metadata = json.loads((reader.schema.metadata or {}).get(METADATA_KEY, b"{}"))
+        if not isinstance(metadata, dict):
+            raise ValueError("no format version")
         if (found := metadata.get("format", "none")) != FORMAT:
             raise ValueError(f"format version {found} instead of {FORMAT}")
         if not reader.schema.equals(SCHEMA):
             raise ValueError(f"columns {', '.join(reader.schema.names)} instead of {', '.join(SCHEMA.names)}")
-        return metadata["annotator"], [AnnotationBatch(reader.get_batch(i)) for i in range(reader.num_record_batches)]
+        batches = [AnnotationBatch(reader.get_batch(i)) for i in range(reader.num_record_batches)]
+        return checked_card(metadata.get("annotator")), batches
     except (pa.ArrowException, OSError) as error:
         raise ValueError(str(error)) from None
+
+
+def checked_card(card: object) -> dict[str, Any]:
+    """The card of an annotator as it stands in a file. Raises ValueError when it has no fingerprint."""
+    if not isinstance(card, dict) or not isinstance(card.get("fingerprint"), str):
+        raise ValueError("no card of an annotator")
+    return card
 
 
 def write_annotations(

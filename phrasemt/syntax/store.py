@@ -33,7 +33,14 @@ from numpy.typing import NDArray
 from phrasemt.errors import DamagedFileError, DataError, MismatchError
 from phrasemt.lines import commit_file, write_atomic
 from phrasemt.provenance import digest_bytes
-from phrasemt.syntax.annotations import Annotation, AnnotationBatch, annotation_batches, parse_annotations, schema_of
+from phrasemt.syntax.annotations import (
+    Annotation,
+    AnnotationBatch,
+    annotation_batches,
+    checked_card,
+    parse_annotations,
+    schema_of,
+)
 from phrasemt.syntax.sentences import BUCKETS, Keys, key_array
 
 log = logging.getLogger("phrasemt.store")
@@ -150,26 +157,30 @@ class AnnotationStore:
             yield from filter(None, (self._read(folder / name, bucket) for name in names))
 
     def _read(self, path: Path, bucket: int) -> StoredFile | None:
-        try:
-            data = path.read_bytes()
-        except FileNotFoundError:
-            return None
-        try:
-            return StoredFile(path.name, data, _check(data, path.name, bucket, self.fingerprint))
-        except ValueError as reason:
-            self._set_aside(path, reason)
-            return None
+        """A file, or None if there is none that is whole."""
+        for again in (False, True):
+            try:
+                data = path.read_bytes()
+                return StoredFile(path.name, data, _check(data, path.name, bucket, self.fingerprint))
+            except FileNotFoundError:
+                return None
+            except ValueError as reason:
+                # Read again right before it is moved: another reader may have set it aside meanwhile, and a writer
+                # have written it anew.
+                if again:
+                    self._set_aside(path, reason)
+        return None
 
     def _set_aside(self, path: Path, reason: ValueError) -> None:
-        with suppress(FileNotFoundError):  # another reader was faster
+        where = f"It is set aside as {path.name}.damaged"
+        try:
             path.replace(path.with_name(f"{path.name}.damaged"))
+        except FileNotFoundError:  # another reader was faster
+            pass
+        except OSError as error:  # a store that only others may write to
+            where = f"It cannot be set aside ({error.strerror})"
         self.set_aside.append(path)
-        log.warning(
-            "warning: %s is damaged (%s). It is set aside as %s.damaged; its sentences count as missing",
-            path,
-            reason,
-            path.name,
-        )
+        log.warning("warning: %s is damaged (%s). %s; its sentences count as missing", path, reason, where)
 
     def _file(self, batch: pa.RecordBatch) -> bytes:
         sink = pa.BufferOutputStream()
@@ -178,9 +189,9 @@ class AnnotationStore:
         return bytes(sink.getvalue())
 
     def _put(self, bucket: int, name: str, data: bytes) -> bool:
-        """Write a file unless it is there; whether it was written."""
+        """Write a file unless it is there, and whole; whether it was written."""
         path = self._bucket_folder(bucket) / name
-        if path.exists():
+        if self._read(path, bucket):
             return False
         self._write_card()  # the folder may have been removed meanwhile
         _write(path, data)
@@ -394,9 +405,9 @@ def _read_card(folder: Path) -> dict[str, Any]:
 def _parse_card(text: bytes, fingerprint: str, where: Path) -> dict[str, Any]:
     """The annotator's card. Raises MismatchError for another format version, ValueError for anything else."""
     description = json.loads(text)
-    if not isinstance(description, dict):
+    if not isinstance(description, dict) or "format" not in description:
         raise ValueError("no format version")
-    if (version := description.get("format")) != FORMAT:
+    if (version := description["format"]) != FORMAT:
         raise MismatchError(
             "a store of another format version",
             where=where,
@@ -404,7 +415,7 @@ def _parse_card(text: bytes, fingerprint: str, where: Path) -> dict[str, Any]:
             found=version,
             next_step="use another folder (`cache` in the study), or the version of phrasemt that wrote this one",
         )
-    card: dict[str, Any] = description["annotator"]
+    card = checked_card(description.get("annotator"))
     if card["fingerprint"] != fingerprint:
         raise ValueError(f"the card of {card['fingerprint']}")
     return card

@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.syntax.annotations import (
+    SCHEMA,
     Annotation,
     AnnotationBatch,
     Annotations,
     write_annotations,
     write_sorted_annotations,
 )
-from phrasemt.syntax.sentences import key_array
+from phrasemt.syntax.sentences import METADATA_KEY, key_array
 
 CARD = {"format": 1, "kind": "chunks", "fingerprint": "f" * 32, "scores": {"f1": 93.0}}
 # Few different bytes, so that keys share beginnings, and zero bytes at both ends.
@@ -102,6 +103,14 @@ def test_damaged_files(tmp_path):
         path.write_bytes(data)
         with pytest.raises(DamagedFileError, match=r"not a whole file of annotations .*Next: delete it and run again"):
             Annotations.open([path])
+
+
+@pytest.mark.parametrize("metadata", ["[]", '{"format": 1}', '{"format": 1, "annotator": {}}'])
+def test_annotations_of_no_annotator(tmp_path, metadata):
+    with pa.ipc.new_file(tmp_path / "a", SCHEMA.with_metadata({METADATA_KEY: metadata})):
+        pass
+    with pytest.raises(DamagedFileError, match=r"not a whole file of annotations \(found no (card|format version)"):
+        Annotations.open([tmp_path / "a"])
 
 
 @pytest.mark.parametrize(("texts", "failures"), [(["a", None], [None, None]), (["a", "b"], [None, "c"])])

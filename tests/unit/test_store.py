@@ -284,6 +284,43 @@ def test_damaged_files_are_set_aside(tmp_path, caplog, damage: Callable[[bytes],
     assert unusual(store) == []
 
 
+@pytest.mark.parametrize("code", [errno.EACCES, errno.EROFS])
+def test_damaged_files_of_a_store_that_cannot_be_written_to(tmp_path, monkeypatch, caplog, code):
+    store = AnnotationStore(tmp_path, CARD)
+    add(store, known := numbered(*range(100)))
+    victim = files(store)[3]
+    victim.write_bytes(flip(victim.read_bytes()))
+
+    def refuse(path: Path, target: Path) -> Path:
+        raise OSError(code, os.strerror(code), str(path))
+
+    monkeypatch.setattr(Path, "replace", refuse)
+    assert len(known) - 5 < len(found(AnnotationStore(tmp_path, CARD), known)) < len(known)
+    assert caplog.records[0].message == (
+        f"warning: {victim} is damaged (its content is not what its name says). It cannot be set aside "
+        f"({os.strerror(code)}); its sentences count as missing"
+    )
+    assert victim.exists()
+
+
+def test_a_file_that_is_whole_again_stays(tmp_path, monkeypatch):
+    store = AnnotationStore(tmp_path, CARD)
+    add(store, known := numbered(1))
+    (victim,) = files(store)
+    whole = victim.read_bytes()
+    victim.write_bytes(flip(whole))
+    original = Path.read_bytes
+
+    def read_before_another_repairs(path: Path) -> bytes:
+        data = original(path)
+        victim.write_bytes(whole)
+        return data
+
+    monkeypatch.setattr(Path, "read_bytes", read_before_another_repairs)
+    assert found(store, known) == known
+    assert (store.set_aside, unusual(store)) == ([], [])
+
+
 def test_files_in_the_wrong_place_are_set_aside(tmp_path):
     store, other = AnnotationStore(tmp_path, CARD), AnnotationStore(tmp_path, OTHER)
     add(other, numbered(1))
@@ -310,7 +347,18 @@ def test_another_format_version_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", '{"format": 1, "annotator": {"finger', json.dumps({"format": 1, "annotator": OTHER}), "\xff"]
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"format": 1}',
+        '{"format": 1, "annotator": {}}',
+        '{"format": 1, "annotator": []}',
+        '{"format": 1, "annotator": {"finger',
+        json.dumps({"format": 1, "annotator": OTHER}),
+        "\xff",
+    ],
 )
 def test_a_damaged_card_is_named(tmp_path, text):
     store = AnnotationStore(tmp_path, CARD)
@@ -381,6 +429,19 @@ def test_export_and_import(tmp_path):
     assert (tmp_path / "again.tar").read_bytes() == (tmp_path / "export.tar").read_bytes()
 
 
+def test_import_repairs(tmp_path):
+    here, there = (AnnotationStore(tmp_path / name, CARD) for name in ("here", "there"))
+    add(here, known := numbered(*range(100)))
+    count = here.export(tmp_path / "export.tar")
+    for source in (tmp_path / "export.tar", tmp_path / "here"):
+        imported(tmp_path / "there", source)
+        victim = files(there)[4]
+        victim.write_bytes(flip(victim.read_bytes()))
+        assert imported(tmp_path / "there", source) == [(CARD["fingerprint"], 1, count)]
+        assert unusual(there) == [f"{victim.name}.damaged"]
+        assert found(there, known) == known
+
+
 def test_export_of_nothing(tmp_path):
     AnnotationStore(tmp_path / "here", CARD).export(tmp_path / "export.tar")
     assert imported(tmp_path / "there", tmp_path / "export.tar") == [(CARD["fingerprint"], 0, 0)]
@@ -394,9 +455,13 @@ def test_damaged_exports(tmp_path):
     store.export(path)
     whole = path.read_bytes()
     end = whole.index(f"{CARD['fingerprint']}/complete.json".encode())
-    foreign = io.BytesIO()
+    foreign, cardless = io.BytesIO(), io.BytesIO()
     with tarfile.open(fileobj=foreign, mode="w") as archive:
         archive.addfile(tarfile.TarInfo("../../outside"), io.BytesIO())
+    with tarfile.open(fileobj=cardless, mode="w") as archive:
+        entry = tarfile.TarInfo(f"{CARD['fingerprint']}/card.json")
+        entry.size = len(text := b'{"format": 1, "annotator": {}}')
+        archive.addfile(entry, io.BytesIO(text))
     for data, reason in (
         (b"", "file"),
         (b"text\n" * 1000, "file"),
@@ -404,6 +469,7 @@ def test_damaged_exports(tmp_path):
         (whole[:end], "files and no end"),
         (whole.replace(b"(S (X 3))", b"(S (X 4))"), "its content is not what its name says"),
         (foreign.getvalue(), "an entry '../../outside'"),
+        (cardless.getvalue(), "no card of an annotator"),
     ):
         path.write_bytes(data)
         with pytest.raises(
