@@ -45,6 +45,8 @@ _DEVICE: Device = "cpu"
 # How often Stanza's taggers are evaluated during a training.
 _EVALUATIONS = 8
 _SHORTHAND = "phrasemt_trained"
+# Nodes above each other in a tree. Those of sentences have a third of that; twice of it is more than Stanza can take.
+_DEEPEST = 100
 
 
 def train_tagger(
@@ -277,7 +279,24 @@ def train_chunker(
 
 
 def _trees(paths: list[Path], most: int | None = None) -> list[Tree]:
-    return _some((tree for path in paths for tree in read_treebank(path)), most, paths, "trees")
+    return _some((tree for path in paths for tree in _not_too_deep(path)), most, paths, "trees")
+
+
+def _not_too_deep(path: Path) -> Iterator[Tree]:
+    """The trees of a file. Raises DataError for one that Stanza's recursive functions could not go down."""
+    for tree in read_treebank(path):
+        depth, level = 0, [tree]
+        while level:
+            depth, level = depth + 1, [child for node in level for child in node.children]
+        if depth > _DEEPEST:
+            raise DataError(
+                "a tree that is too deep to learn from",
+                where=path,
+                expected=f"at most {_DEEPEST} nodes above each other",
+                found=f"{depth} in the tree that begins {' '.join(words(tree)[:8])!r}",
+                next_step="repair or remove the tree",
+            )
+        yield tree
 
 
 def _chunked(paths: list[Path], most: int | None = None) -> list[tuple[list[str], list[str]]]:

@@ -197,6 +197,23 @@ def test_odd_words_in_trees(tmp_path: Path, vectors: Path, trees: dict[str, list
     assert parser(tmp_path, vectors, odd_trees).scores["failures"] == 0
 
 
+@pytest.mark.parametrize("depth", [100, 2000])
+def test_a_deep_tree(tmp_path: Path, vectors: Path, trees: dict[str, list[Path]], depth: int) -> None:
+    deep = tmp_path / "deep"
+    deep.write_text("(NP (NN dog) " * (depth - 1) + "(NN cat)" + ")" * (depth - 1) + "\n")
+    trees = {"train": [*trees["train"], deep], "dev": [deep], "test": [deep]}
+    if depth == 100:
+        tagger(tmp_path, vectors, trees)
+        assert parser(tmp_path, vectors, trees, epochs=1).scores["sentences"] == 1
+        return
+    with pytest.raises(DataError) as raised:
+        tagger(tmp_path, vectors, trees)
+    assert str(raised.value) == (
+        f"{deep}: a tree that is too deep to learn from (expected at most 100 nodes above each other, found 2000 in "
+        "the tree that begins 'dog dog dog dog dog dog dog dog'). Next: repair or remove the tree"
+    )
+
+
 def test_the_folder_of_a_killed_run_goes_with_the_next(tmp_path: Path) -> None:
     code = (
         "import sys, time; from pathlib import Path; from phrasemt.syntax.workbench import work_folder\n"
