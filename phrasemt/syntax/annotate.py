@@ -72,7 +72,7 @@ class _Job:
                 next_step="check which parser or chunker the data set names",
             )
         self._cache = cache
-        self._description = self._card.as_dict(annotator.parent)
+        self._description = self._card.description
         self._store = AnnotationStore(cache, self._description)
 
     def run(self, cores: int, output: Path) -> None:

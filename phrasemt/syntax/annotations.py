@@ -2,7 +2,7 @@
 
 A file of annotations is an Arrow IPC file with the columns key (16 bytes), text and failure, of which exactly one has a
 value; a record batch for each bucket that has sentences, keys increasing from the first to the last; the annotator's
-card in its metadata.
+description (`Card.description`) in its metadata.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class AnnotationBatch:
 class Annotations:
     """The annotations of a data set's sentences, memory-mapped, looked up by key; made by `open`.
 
-    description: the annotator's card; fingerprint: its fingerprint.
+    description: the annotator's; fingerprint: its fingerprint.
     """
 
     def __init__(self, description: dict[str, Any], batches: Sequence[AnnotationBatch]) -> None:
@@ -138,7 +138,7 @@ class Annotations:
 
 
 def read_annotations(path: Path) -> tuple[dict[str, Any], list[AnnotationBatch]]:
-    """The annotator's card of a file, and its record batches, memory-mapped. Errors as `Annotations.open`."""
+    """The annotator's description in a file, and its record batches, memory-mapped. Errors as `Annotations.open`."""
     try:
         return parse_annotations(pa.memory_map(str(path)))
     except ValueError as error:
@@ -165,16 +165,16 @@ def parse_annotations(source: pa.NativeFile | pa.Buffer) -> tuple[dict[str, Any]
 
 
 def checked_card(card: object) -> dict[str, Any]:
-    """The card of an annotator as it stands in a file. Raises ValueError when it has no fingerprint."""
+    """The description of an annotator as it stands in a file. Raises ValueError when it has no fingerprint."""
     if not isinstance(card, dict) or not isinstance(card.get("fingerprint"), str):
-        raise ValueError("no card of an annotator")
+        raise ValueError("no annotator")
     return card
 
 
 def write_annotations(
     path: Path, keys: Sequence[bytes], annotations: Sequence[Annotation], card: Mapping[str, Any]
 ) -> None:
-    """Write annotations, atomically. keys in any order, none twice; card: the annotator's, with its fingerprint."""
+    """Write annotations, atomically. keys in any order, none twice; card: the annotator's description."""
     order = sorted(range(len(keys)), key=keys.__getitem__)
     write_sorted_annotations(path, [(key_array([keys[i] for i in order]), [annotations[i] for i in order])], card)
 

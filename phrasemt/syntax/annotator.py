@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
+from pydantic import ConfigDict, TypeAdapter, with_config
 
 from phrasemt.errors import DamagedFileError, DataError
 from phrasemt.lines import final_name, write_text
@@ -97,9 +97,15 @@ class Card:
         text = json.dumps(deciding, sort_keys=True, separators=(",", ":"))
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
-    def as_dict(self, folder: Path) -> dict[str, Any]:
-        """The card as it stands in a file of this folder, fingerprint included."""
-        folder = folder.absolute()
+    @property
+    def description(self) -> dict[str, Any]:
+        """The card without its model files: the same wherever they lie."""
+        fields = {name: getattr(self, name) for name in ("kind", "origin", "language", "stanza", "options", "scores")}
+        return {"format": FORMAT, **fields, "fingerprint": self.fingerprint}
+
+    def write(self, path: Path) -> None:
+        """Write the card, atomically."""
+        folder = path.parent.absolute()
         files = {
             role: {
                 "path": (file.path.relative_to(folder) if file.path.is_relative_to(folder) else file.path).as_posix(),
@@ -107,12 +113,7 @@ class Card:
             }
             for role, file in self.files.items()
         }
-        fields = {name: getattr(self, name) for name in ("kind", "origin", "language", "stanza", "options", "scores")}
-        return {"format": FORMAT, **fields, "files": files, "fingerprint": self.fingerprint}
-
-    def write(self, path: Path) -> None:
-        """Write the card, atomically."""
-        write_text(path, json.dumps(self.as_dict(path.parent), indent=1, sort_keys=True) + "\n")
+        write_text(path, json.dumps({**self.description, "files": files}, indent=1, sort_keys=True) + "\n")
 
     @classmethod
     def read(cls, path: Path) -> Card:
@@ -129,7 +130,7 @@ class Card:
             card = replace(card, files=files)
             if fingerprint != card.fingerprint:
                 raise ValueError(f"fingerprint {fingerprint} instead of {card.fingerprint}")
-        except (ValueError, AttributeError, ValidationError) as error:
+        except (ValueError, AttributeError, TypeError) as error:
             raise DamagedFileError(
                 "not the card of a parser or chunker",
                 where=path,

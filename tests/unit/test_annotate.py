@@ -139,11 +139,22 @@ def test_every_sentence_is_annotated_once(folder, caplog):
     assert messages(caplog) == ["parse_sentences: 1,000 sentences, 1,000 of them found in the store"]
 
 
+def test_where_the_models_lie_does_not_show(folder):
+    folder.collect(numbered(20))
+    first = folder.parse().read_bytes()
+    (folder.path / "elsewhere").mkdir()
+    card = Card.read(folder.card())
+    card.write(folder.path / "elsewhere" / "card")
+    assert folder.parse(card=folder.path / "elsewhere" / "card", cache="other").read_bytes() == first
+    for path in [folder.path / "annotations.0", *(folder.path / "cache").rglob("*.*")]:
+        assert path.is_dir() or str(folder.path).encode() not in path.read_bytes()
+
+
 def test_a_hit_loads_nothing(folder):
     folder.collect(numbered(50))
     first = folder.parse().read_bytes()
     code = (
-        "import sys\nfrom pathlib import Path\nfrom phrasemt.config import AnnotateSettings\n"
+        "import sys\nfrom pathlib import Path\nfrom phrasemt.settings import AnnotateSettings\n"
         "from phrasemt.syntax.annotate import parse_sentences\n"
         f"folder = Path({str(folder.path)!r})\n"
         "parse_sentences(settings=AnnotateSettings(job=0, jobs=1), cores=2, sentences=folder / 'sentences',"

@@ -67,6 +67,21 @@ def test_files_elsewhere_are_absolute(tmp_path: Path, models: dict[str, Path]) -
     assert content["files"]["vectors"]["path"] == str(models["vectors"])
 
 
+def test_the_description_is_the_same_wherever_the_files_lie(tmp_path: Path, models: dict[str, Path]) -> None:
+    card = describe(tmp_path / "card.json", models, "constituency", "vectors")
+    content = json.loads((tmp_path / "card.json").read_text())
+    del content["files"]
+    assert card.description == content
+    moved = {role: path.rename(tmp_path / path.name) for role, path in models.items()}
+    assert describe(tmp_path / "other.json", moved, "constituency", "vectors").description == content
+
+
+def test_an_empty_list_is_no_card(tmp_path: Path) -> None:
+    (tmp_path / "card.json").write_text("[]")
+    with pytest.raises(DamagedFileError, match="not the card of a parser or chunker"):
+        Card.read(tmp_path / "card.json")
+
+
 def test_unfinished_files_have_their_final_names(tmp_path: Path) -> None:
     unfinished = temporary_beside(tmp_path / "chunker.pt")
     unfinished.write_text("model")

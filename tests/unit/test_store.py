@@ -469,7 +469,7 @@ def test_damaged_exports(tmp_path):
         (whole[:end], "files and no end"),
         (whole.replace(b"(S (X 3))", b"(S (X 4))"), "its content is not what its name says"),
         (foreign.getvalue(), "an entry '../../outside'"),
-        (cardless.getvalue(), "no card of an annotator"),
+        (cardless.getvalue(), "no annotator"),
     ):
         path.write_bytes(data)
         with pytest.raises(
