@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import http.server
@@ -11,33 +12,39 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from phrasemt.errors import DataError, DownloadError
-from phrasemt.settings import StanzaFileSettings
-from phrasemt.syntax import published
+from phrasemt.settings import DescribeSettings, ParserSettings, StanzaFileSettings
+from phrasemt.syntax import published, training
+from phrasemt.syntax.annotator import describe_annotator
 from phrasemt.syntax.published import fetch_stanza_file, files_of_package, load_published
+from phrasemt.syntax.stanza_annotators import ParserAnnotator, load_annotator
+from phrasemt.syntax.trees import parse_tree, words
+
+if TYPE_CHECKING:
+    from conftest import TinyAnnotators
 
 MODEL = b"a small model" * 50_000
 
 
-@pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder that is served, and the list made to describe one of its files: the folder."""
-    folder = tmp_path / "served"
-    model = folder / "stanza-en" / "resolve" / "v1" / "models" / "constituency" / "small.pt"
-    model.parent.mkdir(parents=True)
-    model.write_bytes(MODEL)
-    entry = {
-        "repository": "stanza-en",
-        "revision": "v1",
-        "files": [
-            {"name": "known.pt", "path": "constituency/small.pt", "md5": hashlib.md5(MODEL).hexdigest()},
-            {"name": "unknown.pt", "path": "constituency/small.pt", "md5": None, "unverified": "no list has it"},
-        ],
-        "packages": {"small": {"constituency": "known.pt", "vectors": "unknown.pt"}},
-    }
+@contextlib.contextmanager
+def served(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    models: dict[str, bytes],
+    files: list[dict[str, Any]],
+    package: dict[str, str],
+) -> Iterator[None]:
+    """Serves models by their paths; the list is made to describe these files, and a package `small` of them."""
+    for path, content in models.items():
+        model = folder / "stanza-en" / "resolve" / "v1" / "models" / path
+        model.parent.mkdir(parents=True, exist_ok=True)
+        model.write_bytes(content)
+    entry = {"repository": "stanza-en", "revision": "v1", "files": files, "packages": {"small": package}}
     language = published.PublishedLanguage.model_validate(entry)
     monkeypatch.setattr(published, "load_published", lambda: {"en": language})
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=folder)
@@ -47,9 +54,22 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         thread.start()
         monkeypatch.setenv("PHRASEMT_STANZA_URL", f"http://127.0.0.1:{running.server_port}/")
         monkeypatch.setenv("no_proxy", "127.0.0.1")
-        yield folder
+        yield
         running.shutdown()
         thread.join()
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder that is served, with one file, once listed with its checksum and once without."""
+    path = "constituency/small.pt"
+    files = [
+        {"name": "known.pt", "path": path, "md5": hashlib.md5(MODEL).hexdigest()},
+        {"name": "unknown.pt", "path": path, "md5": None, "unverified": "no list has it"},
+    ]
+    package = {"constituency": "known.pt", "vectors": "unknown.pt"}
+    with served(tmp_path / "served", monkeypatch, models={path: MODEL}, files=files, package=package):
+        yield tmp_path / "served"
 
 
 def fetch(path: Path, name: str) -> bytes:
@@ -59,6 +79,72 @@ def fetch(path: Path, name: str) -> bytes:
 
 def test_a_file_in_stanzas_layout(server: Path, tmp_path: Path) -> None:
     assert fetch(tmp_path / "model.pt", "known.pt") == MODEL
+
+
+def character_model(path: Path, *, forward: bool) -> None:
+    """A language model of characters that has learned nothing."""
+    import torch
+    from stanza.models.common.char_model import CharacterLanguageModel
+    from stanza.models.common.vocab import CharVocab
+
+    torch.manual_seed(1)
+    sizes = {"char_emb_dim": 4, "char_hidden_dim": 6, "char_num_layers": 1, "char_dropout": 0.0, "char_rec_dropout": 0}
+    vocabulary = {"char": CharVocab([list("\n .abcdefghijklmnopqrstuvwxyz")])}
+    CharacterLanguageModel(sizes, vocabulary, is_forward_lm=forward).save(str(path))
+
+
+def test_a_parser_with_character_models_from_its_download_to_a_tree(
+    tiny_annotators: TinyAnnotators, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    charlms = {"forward_charlm": tmp_path / "forward.pt", "backward_charlm": tmp_path / "backward.pt"}
+    for role, path in charlms.items():
+        character_model(path, forward=role.startswith("forward"))
+    # Our own training knows no character models: it is told of them behind its back.
+    flags = training._flags
+    added = {f"charlm_{role.removesuffix('_charlm')}_file": path for role, path in charlms.items()}
+    monkeypatch.setattr(training, "_flags", lambda **options: flags(**options, **added))
+    monkeypatch.setattr(
+        training, "ParserAnnotator", lambda files, device: ParserAnnotator({**files, **charlms}, device=device)
+    )
+    made = tiny_annotators.folder
+    training.train_parser(
+        settings=ParserSettings(language="en", sentences=None, hidden=8, epochs=1, seed=1),
+        cores=1,
+        **tiny_annotators.trees,
+        vectors=made / "vectors.pt",
+        tagger=made / "tagger.pt",
+        tagger_scores=made / "tagger.json",
+        constituency=tmp_path / "constituency.pt",
+        annotator=tmp_path / "parser.json",
+    )
+    sources = {
+        "constituency": tmp_path / "constituency.pt",
+        **{role: made / f"{role}.pt" for role in ("tagger", "vectors")},
+        **charlms,
+    }
+    models = {f"{role}/small.pt": path.read_bytes() for role, path in sources.items()}
+    files = [
+        {"name": f"{role}.pt", "path": f"{role}/small.pt", "md5": hashlib.md5(models[f"{role}/small.pt"]).hexdigest()}
+        for role in sources
+    ]
+    for path in (tmp_path / "constituency.pt", *charlms.values()):
+        path.unlink()  # the model remembers where its character models were
+    fetched: dict[str, list[Path]] = {"chunker": []}
+    with served(
+        tmp_path / "served", monkeypatch, models=models, files=files, package={role: f"{role}.pt" for role in sources}
+    ):
+        for role, name in files_of_package("en", "small").items():
+            fetched[role] = [tmp_path / name]
+            assert fetch(tmp_path / name, name) == models[f"{role}/small.pt"]
+    settings = DescribeSettings(kind="constituency", language="en", origin="published")
+    card = tmp_path / "card.json"
+    describe_annotator(settings=settings, cores=1, **fetched, annotator=card)
+    (annotation,) = load_annotator(card).annotate([["The", "dog", "."]])
+    assert words(parse_tree(annotation.text or "")) == ["0", "1", "2"]
+    fetched["forward_charlm"] = []
+    describe_annotator(settings=settings, cores=1, **fetched, annotator=card)
+    with pytest.raises(DataError, match=r"Stanza cannot use the model files .*size mismatch"):
+        load_annotator(card)
 
 
 def test_a_file_without_checksum_is_reported(server: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
