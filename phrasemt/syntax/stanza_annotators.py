@@ -445,7 +445,7 @@ def _loading(files: Mapping[str, Path]) -> Iterator[None]:
             "Stanza cannot use the model files",
             where=", ".join(map(str, files.values())),
             found=f"{type(error).__name__}: {str(error)[:300]}",
-            next_step="check that they are models of this Stanza, with the vectors and character models they were trained with",
+            next_step="check that they are of this Stanza, and all that the models were trained with is there",
         ) from error
 
 

@@ -63,7 +63,7 @@ def served(
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder that is served, with one file, once listed with its checksum and once without."""
     path = "constituency/small.pt"
-    files = [
+    files: list[dict[str, Any]] = [
         {"name": "known.pt", "path": path, "md5": hashlib.md5(MODEL).hexdigest()},
         {"name": "unknown.pt", "path": path, "md5": None, "unverified": "no list has it"},
     ]

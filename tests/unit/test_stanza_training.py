@@ -101,7 +101,7 @@ def test_the_same_settings_give_the_same_bytes(
 ) -> None:
     import torch
 
-    devices = set()
+    devices: set[str] = set()
     move = torch.nn.Module.to
 
     def moved(module: torch.nn.Module, *arguments: Any, **options: Any) -> torch.nn.Module:
