@@ -18,7 +18,7 @@ rule translate:
         "<benchmarks>/translate/{dataset}.{source}-{target}/{system}.{seed}.{split}.tsv"
     conda:
         "../envs/torch.yaml"
-    threads: 4
+    threads: flow.cores(4)
     params:
         settings=flow.settings("translate"),
         code=flow.code("translate"),
@@ -57,7 +57,7 @@ rule score_contrasts:
         "<benchmarks>/score_contrasts/{dataset}.{source}-{target}/{system}.{seed}.tsv"
     conda:
         "../envs/torch.yaml"
-    threads: 4
+    threads: flow.cores(4)
     params:
         settings=flow.settings("score_contrasts"),
         code=flow.code("score_contrasts"),

@@ -12,7 +12,7 @@ rule tokenize_text:
         "<benchmarks>/tokenize_text/{dataset}.{source}-{target}/{split}.{language}.tsv"
     conda:
         "../envs/text.yaml"
-    threads: 4
+    threads: flow.cores(4)
     params:
         settings=flow.settings("tokenize_text"),
         code=flow.code("tokenize_text"),
@@ -41,7 +41,7 @@ rule learn_subwords:
         "<benchmarks>/learn_subwords/{dataset}.{source}-{target}.tsv"
     conda:
         "../envs/text.yaml"
-    threads: 4
+    threads: flow.cores(4)
     params:
         settings=flow.settings("learn_subwords"),
         code=flow.code("learn_subwords"),
@@ -72,7 +72,7 @@ rule apply_subwords:
         "<benchmarks>/apply_subwords/{dataset}.{source}-{target}/{split}.{language}.tsv"
     conda:
         "../envs/text.yaml"
-    threads: 4
+    threads: flow.cores(4)
     params:
         settings=flow.settings("apply_subwords"),
         code=flow.code("apply_subwords"),

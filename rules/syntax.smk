@@ -259,7 +259,7 @@ rule parse_sentences:
     priority: 1
     conda:
         "../envs/syntax.yaml"
-    threads: 4
+    threads: flow.cores(4)
     params:
         settings=flow.settings("parse_sentences"),
         code=flow.code("parse_sentences"),
@@ -290,7 +290,7 @@ rule tag_sentences:
         annotator=flow.only(flow.study.chunkers),
     conda:
         "../envs/syntax.yaml"
-    threads: 4
+    threads: flow.cores(4)
     params:
         settings=flow.settings("tag_sentences"),
         code=flow.code("tag_sentences"),
@@ -322,7 +322,7 @@ rule extract_phrases:
         "<benchmarks>/extract_phrases/{dataset}.{source}-{target}/{segmenter}.{split}.tsv"
     conda:
         "../envs/text.yaml"
-    threads: 2
+    threads: flow.cores(2)
     params:
         settings=flow.settings("extract_phrases"),
         code=flow.code("extract_phrases"),
