@@ -152,7 +152,7 @@ class Flow:
         return list(dict.fromkeys(paths))
 
     def cores(self, most: int) -> Callable[[Wildcards], int]:
-        """Cores of a job. Those on a generated corpus, which is small, run side by side rather than wait for several."""
+        """Cores of a job. Those on a generated corpus, a small one, run side by side rather than wait for several."""
         return lambda wildcards: 1 if wildcards.dataset in self.generated else most
 
     # ------------------------------------------------------------------------------------ params: what decides a rerun
