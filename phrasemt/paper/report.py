@@ -24,7 +24,7 @@ from pydantic import BaseModel
 from phrasemt.errors import DamagedFileError, DataError, MismatchError
 from phrasemt.lines import read_lines, write_text
 from phrasemt.paper.figures import Drawing, Series, draw_categories, draw_curves
-from phrasemt.paper.syntax import length_figures, read_annotators, read_chunks, read_phrases
+from phrasemt.paper.syntax import ChunkStatistics, PhraseStatistics, length_figures, read_annotators, read_measured
 from phrasemt.paper.tables import DIFFERENCE, Block, Row, Table
 from phrasemt.provenance import digest_file, read_sidecar
 from phrasemt.scoring.scores import read_artefact
@@ -141,7 +141,7 @@ def write_report(
     )
     environment.filters.update(minus=lambda text: re.sub(r"^-", "−", text), svg=lambda drawing: Markup(drawing.svg))
     titles = _titles(content)
-    measured_phrases = read_phrases(phrases)
+    measured_phrases = read_measured(phrases, PhraseStatistics)
     page = environment.get_template("report.html").render(
         title=settings.title,
         table=content,
@@ -156,7 +156,7 @@ def write_report(
         annotators=read_annotators(annotators),
         phrases=measured_phrases,
         phrase_figures=list(length_figures(measured_phrases)),
-        chunks=read_chunks(chunks),
+        chunks=read_measured(chunks, ChunkStatistics),
         scores=scores,
         others=others,
         versions=origins.versions(),

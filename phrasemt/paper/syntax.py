@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
 
@@ -49,14 +49,16 @@ class ChunkStatistics(BaseModel):
     agreement: dict[str, dict[str, Any]]
 
 
+Counts = TypeVar("Counts", PhraseStatistics, ChunkStatistics)
+
+
 @dataclass(frozen=True, kw_only=True)
-class Measured:
-    """Phrases or chunks of a split of a data set."""
+class Measured(Generic[Counts]):
+    """What was counted in a split of a data set."""
 
     dataset: str
     split: str
-    phrases: PhraseStatistics | None = None
-    chunks: ChunkStatistics | None = None
+    counts: Counts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,28 +73,24 @@ class AnnotatorCard:
     scores: Mapping[str, float]
 
 
-def read_phrases(paths: Sequence[Path]) -> list[Measured]:
-    """<dataset>.<source>-<target>/phrases/<segmenter>/<split>.json. Raises DamagedFileError for anything else."""
+def read_measured(paths: Sequence[Path], kind: type[Counts]) -> list[Measured[Counts]]:
+    """<dataset>.<source>-<target>/phrases/<segmenter>/<split>.json and .../chunks/<split>.json.
+
+    Raises DamagedFileError for anything else.
+    """
     return [
         Measured(
-            dataset=path.absolute().parents[2].name.split(".")[0],
+            dataset=_dataset(path),
             split=path.stem,
-            phrases=read_artefact(path, PhraseStatistics),
+            counts=read_artefact(path, kind),
         )
         for path in paths
     ]
 
 
-def read_chunks(paths: Sequence[Path]) -> list[Measured]:
-    """<dataset>.<source>-<target>/chunks/<split>.json. Raises DamagedFileError for anything else."""
-    return [
-        Measured(
-            dataset=path.absolute().parents[1].name.split(".")[0],
-            split=path.stem,
-            chunks=read_artefact(path, ChunkStatistics),
-        )
-        for path in paths
-    ]
+def _dataset(path: Path) -> str:
+    folder = next(folder for folder in path.absolute().parents if folder.name in ("phrases", "chunks"))
+    return folder.parent.name.split(".")[0]
 
 
 def read_annotators(paths: Sequence[Path]) -> list[AnnotatorCard]:
@@ -106,10 +104,10 @@ def read_annotators(paths: Sequence[Path]) -> list[AnnotatorCard]:
     return cards
 
 
-def length_figures(measured: Sequence[Measured]) -> Iterator[Drawing]:
+def length_figures(measured: Sequence[Measured[PhraseStatistics]]) -> Iterator[Drawing]:
     """For each data set the share of phrases of each length in the training pairs, a line for each segmentation."""
     for dataset, group in itertools.groupby(measured, key=lambda one: one.dataset):
-        statistics = [one.phrases for one in group if one.phrases and one.split == "train"]
+        statistics = [one.counts for one in group if one.split == "train"]
         lengths = sorted(set().union(*(one.lengths for one in statistics)))
         yield draw_categories(
             f"phrases-{dataset}",

@@ -13,6 +13,7 @@ import itertools
 import logging
 import os
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
@@ -82,7 +83,7 @@ def load_annotator(card_path: Path) -> Annotator:
 # ------------------------------------------------------------------------------------------------------------- models
 
 
-class _StanzaAnnotator:
+class _StanzaAnnotator(ABC):
     """What parser and chunker have in common: the order of sentences, and what happens when one fails."""
 
     name: str
@@ -94,9 +95,9 @@ class _StanzaAnnotator:
         """See `Annotator`."""
         return self._run(sentences, lambda part: self._annotate([_seen(tokens) for tokens in part]))
 
+    @abstractmethod
     def _annotate(self, sentences: list[list[str]]) -> list[str]:
         """Texts of sentences that decrease in length. Raises when that fails for one of them."""
-        raise NotImplementedError
 
     def _run(self, sentences: Sequence[Item], annotate: Callable[[list[Item]], list[str]]) -> list[Annotation]:
         annotations = [Annotation(None, self._unfit(sentence)) for sentence in sentences]
