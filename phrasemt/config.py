@@ -7,29 +7,14 @@ changes a result. `workflow/schemas/study.schema.json` is generated from this mo
 
 from __future__ import annotations
 
-import json
-import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, StringConstraints, Tag, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
-# Names become folder names and Snakemake wildcards, so no separators and nothing a shell or a pattern could read.
-Name = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9_+-]*$")]
-Language = Annotated[str, StringConstraints(pattern=r"^[a-z]{2,3}$")]
-Seed = Annotated[int, Field(ge=0, lt=2**31)]
-Probability = Annotated[float, Field(ge=0, lt=1)]
-
-
-class Settings(BaseModel):
-    """Base of every section: immutable, no unknown keys."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    def canonical_json(self) -> str:
-        """The same text for equal settings, whatever their order in the file: the stuff of digests and rerun keys."""
-        return json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-
+from phrasemt.architectures import ModelSettings, PhraseSegmentation
+from phrasemt.fields import Language, Name, Probability, Seed, Settings
+from phrasemt.presets import PRESETS, fill_in
 
 # ---------------------------------------------------------------------------------------------------------------- data
 
@@ -112,13 +97,33 @@ class Tokenization(Settings):
 
 
 class Subwords(Settings):
-    """Joint byte-pair encoding (subword-nmt)."""
+    """What a model reads: joint byte-pair encoding (subword-nmt), or whole words."""
 
-    merges: int = Field(32_000, gt=0, description="merge operations, learned on both sides together")
+    unit: Literal["bpe", "word"] = Field(
+        "bpe", description="bpe: subwords; word: the most frequent `words` tokens of each side, the others <unk> (ZH)"
+    )
+    words: int = Field(30_000, gt=0, description="unit word: words of each side's vocabulary")
+    merges: int = Field(32_000, gt=0, description="unit bpe: merge operations, learned on both sides together")
     vocabulary_threshold: int = Field(
         8, ge=0, description="subwords seen less often in their language's training text are split further; 0: never"
     )
     shared_vocabulary: bool = Field(True, description="one vocabulary for both sides (needed by tie: all)")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _words_are_apart(cls, values: Any) -> Any:
+        """Words of two languages have little in common: their vocabularies are apart unless a study joins them."""
+        if isinstance(values, dict) and values.get("unit") == "word":
+            return {"shared_vocabulary": False, **values}
+        return values
+
+    @model_validator(mode="after")
+    def _switches_go_together(self) -> Subwords:
+        for unit, keys in (("word", ("words",)), ("bpe", ("merges", "vocabulary_threshold"))):
+            for key in keys:
+                if self.unit != unit and getattr(self, key) != type(self).model_fields[key].default:
+                    raise ValueError(f"{key} has no effect with unit: {self.unit}, only with unit: {unit}")
+        return self
 
 
 class AnnotatedText(Settings):
@@ -278,115 +283,13 @@ class Dataset(Settings):
         return tuple(self.splits.test) if self.splits else ("test",)
 
 
-# -------------------------------------------------------------------------------------------------------------- models
-
-
-class PhraseSegmentation(Settings):
-    """Where the source phrases of Xu et al. end (science 1.3, X1-X3). L counts encoder positions, `</s>` included.
-
-    n = max(min(ntok_max, L/ntok_div), ntok_min) is the length of n-gram phrases and the limit of those cut from trees.
-    """
-
-    mode: Literal["ngram", "parse", "random", "right", "shuffled", "given"] = Field(
-        "ngram",
-        description="ngram: n tokens each; parse: Algorithm 1 on parses; random, right: Algorithm 1 on random binary "
-        "and right-branching trees; shuffled: phrases of parse in random order of their lengths; given: of the user",
-    )
-    ntok_div: int = Field(6, gt=0, description="phrases per sentence that L is divided into")
-    ntok_min: int = Field(3, gt=0, description="smallest phrase length, tokens")
-    ntok_max: int = Field(8, gt=0, description="largest phrase length, tokens")
-    ntok_round: Literal["ceil", "floor"] = Field("ceil", description="rounding of L/ntok_div")
-    parse_unit: Literal["subword", "word"] = Field("subword", description="what n counts in trees (science 6.4)")
-    seed: Seed = Field(1, description="seed of the modes random and shuffled")
-    given: Path | None = Field(
-        None,
-        description="mode given: folder with <dataset>/<split>.txt, the ends of phrases in words for each raw pair",
-    )
-
-    @model_validator(mode="after")
-    def _fits_together(self) -> PhraseSegmentation:
-        if self.ntok_min > self.ntok_max:
-            raise ValueError(f"ntok_min ({self.ntok_min}) must not exceed ntok_max ({self.ntok_max})")
-        if (self.mode == "given") != (self.given is not None):
-            raise ValueError("the folder `given` belongs to mode: given, and only to it")
-        for key, modes in (("seed", ("random", "shuffled")), ("parse_unit", ("parse", "random", "right", "shuffled"))):
-            if self.mode not in modes and getattr(self, key) != type(self).model_fields[key].default:
-                raise ValueError(f"{key} has no effect in mode {self.mode}, only in {', '.join(modes)}")
-        return self
-
-    @property
-    def needs_parses(self) -> bool:
-        return self.mode in ("parse", "shuffled")
-
-    @property
-    def name(self) -> str:
-        """The mode and every option that is not at its default: names the phrase columns of this segmentation."""
-        options = [
-            f"{key}-{value}"
-            for key, value in self.model_dump(mode="json", exclude={"mode", "given"}, exclude_defaults=True).items()
-        ]
-        folder = [re.sub(r"[^a-zA-Z0-9.+-]", "-", self.given.name)] if self.given else []
-        return "_".join([self.mode, *folder, *options])
-
-
-class TransformerModel(Settings):
-    """Transformer (Vaswani et al. 2017); science 1.0 and 1.1. Base is the default."""
-
-    family: Literal["transformer"] = Field("transformer", description="model family, phrasemt/models/<family>.py")
-    encoder_layers: int = Field(6, gt=0, description="encoder layers N")
-    decoder_layers: int = Field(6, gt=0, description="decoder layers N")
-    width: int = Field(512, gt=0, description="model width d")
-    heads: int = Field(8, gt=0, description="attention heads h; d/h is the head width")
-    ffn_width: int = Field(2048, gt=0, description="inner width f of the feed-forward networks")
-    dropout: Probability = Field(0.1, description="on embeddings and on each sub-layer's output")
-    attn_dropout: Probability = Field(0.1, description="on attention weights")
-    act_dropout: Probability = Field(0.1, description="on the feed-forward activation")
-    norm: Literal["post", "pre"] = Field("post", description="layer normalisation after (Vaswani, Xu) or before (T2T)")
-    embed_ln: bool = Field(False, description="layer normalisation of the embeddings (Neutron)")
-    tie: Literal["decoder", "all"] = Field(
-        "decoder", description="decoder: softmax = target table; all: source table too (one shared vocabulary)"
-    )
-    softmax_bias: bool = Field(True, description="bias of the output layer (Neutron true, T2T false)")
-
-    @model_validator(mode="after")
-    def _heads_divide_width(self) -> TransformerModel:
-        if self.width % self.heads:
-            raise ValueError(f"width ({self.width}) must be a multiple of heads ({self.heads})")
-        return self
-
-    @property
-    def source_phrases(self) -> PhraseSegmentation | None:
-        """The segmentation that batches must carry, None for models without phrases."""
-        return None
-
-
-class PhraseRepresentationModel(TransformerModel):
-    """Transformer with source phrase representations (Xu et al. 2020); science 1.3."""
-
-    family: Literal["phrase_representation"] = Field(  # type: ignore[assignment]
-        "phrase_representation", description="model family, phrasemt/models/<family>.py"
-    )
-    phrase: PhraseSegmentation = Field(default_factory=PhraseSegmentation, description="source phrases")
-    glance: Literal["max", "mean"] = Field("max", description="element-wise summary of a phrase's tokens (eq. 2)")
-    pool: Literal["glance", "attn"] = Field(
-        "glance",
-        description="glance: the summary itself (+Max, +Mean); attn: attention over the tokens (+Attn, eq. 3-5)",
-    )
-    ta: Literal["off", "on"] = Field("off", description="+TA: each decoder layer mixes all encoder levels (eq. 6)")
-    combine_hidden: float = Field(3.0, gt=0, description="width of the attentive combination, multiples of d (X8)")
-    score_hidden: float = Field(1.0, gt=0, description="width of the token scorer of +Attn, multiples of d (X9)")
-
-    @property
-    def source_phrases(self) -> PhraseSegmentation | None:
-        return self.phrase
-
-
-ModelSettings = Annotated[TransformerModel | PhraseRepresentationModel, Field(discriminator="family")]
+# ------------------------------------------------------------------------------------------------------------- systems
 
 
 class Adam(Settings):
     """Adam with the Noam schedule: factor * d^-0.5 * min(t^-0.5, t * warmup^-1.5)."""
 
+    name: Literal["adam"] = Field("adam", description="Adam (Kingma and Ba 2015)")
     beta1: Probability = Field(0.9, description="first-moment decay")
     beta2: Probability = Field(0.98, description="second-moment decay")
     epsilon: float = Field(1e-9, gt=0, description="added to the root of the second moment")
@@ -394,16 +297,48 @@ class Adam(Settings):
     warmup: int = Field(8000, gt=0, description="updates of linear growth")
 
 
+class Adadelta(Settings):
+    """Adadelta without a learning rate of its own (Zeiler 2012; ZH)."""
+
+    name: Literal["adadelta"] = Field(description="Adadelta")
+    rho: Probability = Field(0.95, description="decay of both running means")
+    epsilon: float = Field(1e-6, gt=0, description="added under both roots")
+
+
+def known_preset(name: str) -> str:
+    if name not in PRESETS:
+        raise ValueError(f"no such preset: {name!r}, allowed: {', '.join(PRESETS)}")
+    return name
+
+
+def kind_of_optimizer(value: Any) -> str:
+    """Decides by the name, Adam when there is none, so that a mistake is reported against the kind that was meant."""
+    name = value.get("name", "adam") if isinstance(value, dict) else getattr(value, "name", "adam")
+    return str(name)
+
+
+Optimizer = Annotated[
+    Annotated[Adam, Tag("adam")] | Annotated[Adadelta, Tag("adadelta")], Discriminator(kind_of_optimizer)
+]
+
+
 class Training(Settings):
     """How a system is trained."""
 
     tokens_per_update: int = Field(25_000, gt=0, description="target tokens (with </s>) of one update, about")
+    sentences_per_update: int | None = Field(
+        None,
+        gt=0,
+        description="sentence pairs of one update, in place of tokens_per_update; the loss is then the mean over "
+        "sentences and not over tokens (ZH)",
+    )
     max_updates: int = Field(100_000, gt=0, description="updates")
     max_length: int = Field(
         256, gt=1, le=1024, description="longest side in positions, </s> included; longer training pairs are left out"
     )
     label_smoothing: Probability = Field(0.1, description="probability mass spread over the other words")
-    optimizer: Adam = Field(default_factory=Adam, description="optimiser and schedule")
+    optimizer: Optimizer = Field(default_factory=Adam, description="optimiser and schedule")
+    clip_norm: float | None = Field(None, gt=0, description="largest L2 norm of the whole gradient; null: any (ZH: 1)")
     precision: Literal["float32", "bfloat16"] = Field(
         "float32", description="matrix products; weights, softmax, normalisation and loss stay float32"
     )
@@ -414,12 +349,21 @@ class Training(Settings):
         None, gt=0, description="stop after so many evaluations without a better dev BLEU; null: never"
     )
 
+    @model_validator(mode="after")
+    def _one_size(self) -> Training:
+        if self.sentences_per_update is not None and "tokens_per_update" in self.model_fields_set:
+            raise ValueError("give either tokens_per_update or sentences_per_update")
+        return self
+
 
 class Decoding(Settings):
     """Beam search."""
 
     beam: int = Field(4, gt=0, description="hypotheses kept per sentence")
-    length_penalty: float = Field(0.6, ge=0, description="alpha of Wu et al. (2016): score / ((5+|Y|)/6)^alpha")
+    length_penalty: float = Field(0.6, ge=0, description="alpha of the length penalty")
+    length_penalty_form: Literal["wu", "length"] = Field(
+        "wu", description="wu: score / ((5+|Y|)/6)^alpha (Wu et al. 2016); length: score / |Y|^alpha (ZH: alpha 1)"
+    )
     max_length_factor: float = Field(
         1.0, ge=0, description="longest output = factor * source length + max_length_extra"
     )
@@ -433,13 +377,25 @@ class Decoding(Settings):
         return self
 
 
+Preset = Annotated[str, AfterValidator(known_preset), Field(json_schema_extra={"enum": list(PRESETS)})]
+
+
 class System(Settings):
     """One row of the table."""
 
     title: str | None = Field(None, description="name in the table; the system's key when absent")
+    preset: Preset | None = Field(
+        None, description="a paper's system (phrasemt/presets.py); what stands beside it here goes before it"
+    )
     model: ModelSettings = Field(description="architecture")
     training: Training = Field(default_factory=Training, description="training")
     decoding: Decoding = Field(default_factory=Decoding, description="search")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_preset(cls, values: Any) -> Any:
+        preset = PRESETS.get(values.get("preset", "")) if isinstance(values, dict) else None
+        return fill_in(values, preset) if preset else values
 
 
 class Comparison(Settings):
@@ -502,7 +458,12 @@ class Study(Settings):
                         f"systems.{name}.model.phrase.mode is {phrases.mode!r}, which needs "
                         f"datasets.{dataset_name}.source_parser"
                     )
-                if system.model.tie == "all" and not dataset.subwords.shared_vocabulary:
+                if system.model.target_chunks and dataset.target_chunks is None:
+                    problems.append(
+                        f"systems.{name}.model.family is {system.model.family!r}, which needs "
+                        f"datasets.{dataset_name}.target_chunks"
+                    )
+                if system.model.one_vocabulary and not dataset.subwords.shared_vocabulary:
                     problems.append(
                         f"systems.{name}.model.tie is 'all', which needs "
                         f"datasets.{dataset_name}.subwords.shared_vocabulary: true"

@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from phrasemt.config import AnnotatedText, Dataset, ParallelText, Parser, RegistryText, Settings, Study
+from phrasemt.config import AnnotatedText, Dataset, ParallelText, Parser, RegistryText, Study
 from phrasemt.corpus.fetch import MIRROR
 from phrasemt.corpus.registry import files_of
 from phrasemt.errors import DataError, PhrasemtError, StudyError
+from phrasemt.fields import Settings
 from phrasemt.provenance import code_digest
 from phrasemt.stages import STAGES, stage_settings
 from phrasemt.study import load_study

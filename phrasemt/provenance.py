@@ -18,15 +18,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from phrasemt.config import Settings
 from phrasemt.errors import DamagedFileError
+from phrasemt.fields import Settings
 from phrasemt.lines import commit_file, temporary_beside, write_text
 
 PACKAGE_FOLDER = Path(__file__).parent
 # Their effect on an artefact is wholly in the settings and digests themselves, in messages, or nil.
 _MODULES_WITHOUT_EFFECT = {
     "phrasemt",
+    "phrasemt.architectures",
     "phrasemt.config",
+    "phrasemt.fields",
+    "phrasemt.presets",
     "phrasemt.settings",
     "phrasemt.errors",
     "phrasemt.provenance",

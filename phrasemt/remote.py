@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints, model_validator
 
-from phrasemt.config import Settings
+from phrasemt.fields import Settings
 
 FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 Url = Annotated[str, StringConstraints(pattern=r"^https?://[^\s/]+/\S+$")]

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from phrasemt.config import Cleaning, Decoding, ModelSettings, PhraseSegmentation, Settings, Training
+from phrasemt.architectures import ModelSettings, PhraseSegmentation
+from phrasemt.config import Cleaning, Decoding, Training
+from phrasemt.fields import Settings
 
 
 class CorpusFileSettings(Settings):

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from phrasemt import settings
-from phrasemt.config import Settings, Study
+from phrasemt.config import Study
+from phrasemt.fields import Settings
 
 Wildcards = Mapping[str, str]
 

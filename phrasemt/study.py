@@ -13,8 +13,9 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from phrasemt.config import Settings, Study, kind_of_text
+from phrasemt.config import Study, kind_of_text
 from phrasemt.errors import StudyError
+from phrasemt.fields import Settings
 
 
 class _UniqueKeys(yaml.SafeLoader):
@@ -64,6 +65,10 @@ def study_schema() -> str:
     return json.dumps(schema, indent=2, sort_keys=True) + "\n"
 
 
+# The keys that say which member of a union a section is: model families and optimisers.
+UNION_KEYS = ("family", "name")
+
+
 def _problems(error: ValidationError) -> Iterator[str]:
     for item in error.errors():
         parts, around = _place(item["loc"])
@@ -83,7 +88,8 @@ def _problems(error: ValidationError) -> Iterator[str]:
             case "union_tag_invalid":
                 allowed = re.findall(r"'([^']*)'", context["expected_tags"])
                 nearest = _nearest(str(context["tag"]), allowed)
-                yield f"{where}.family: found {context['tag']!r}, allowed: {', '.join(allowed)}{nearest}"
+                key = next((key for key in UNION_KEYS if key in context["discriminator"]), "name")
+                yield f"{where}.{key}: found {context['tag']!r}, allowed: {', '.join(allowed)}{nearest}"
             case "union_tag_not_found":
                 yield f"{where}.family: missing"
             case "value_error":
@@ -128,9 +134,11 @@ def _sections(annotation: Any) -> list[type[Settings]]:
 
 
 def _tags(section: type[Settings]) -> set[object]:
-    """What pydantic calls a member of a union: its family, or the kind of text."""
-    family = section.model_fields.get("family")
-    return {family.default} if family else {kind_of_text(dict.fromkeys(section.model_fields))}
+    """What pydantic calls a member of a union: its family or name, or the kind of text."""
+    for key in UNION_KEYS:
+        if key in section.model_fields:
+            return set(typing.get_args(section.model_fields[key].annotation))
+    return {kind_of_text(dict.fromkeys(section.model_fields))}
 
 
 def _nearest(name: str, allowed: list[str]) -> str:

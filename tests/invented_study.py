@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from phrasemt.cli import run_stage
-from phrasemt.config import Settings, Study
+from phrasemt.config import Study
+from phrasemt.fields import Settings
 from phrasemt.lines import write_lines, write_text
 from phrasemt.provenance import produce
 from phrasemt.stages import STAGES, stage_settings

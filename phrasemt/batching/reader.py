@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from phrasemt.architectures import Architecture, PhraseSegmentation
 from phrasemt.batching.batch import Batch, Source, collate_phrases, collate_source, collate_target
 from phrasemt.batching.example import Examples
 from phrasemt.columns import ColumnFile
-from phrasemt.config import PhraseSegmentation, TransformerModel
 from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.syntax.ngrams import ngram_ends
 
@@ -31,7 +31,7 @@ class SourceCollator:
     Raises MismatchError for columns of another segmentation or for none where the settings need them.
     """
 
-    def __init__(self, settings: TransformerModel, phrases: Sequence[Path] = ()) -> None:
+    def __init__(self, settings: Architecture, phrases: Sequence[Path] = ()) -> None:
         self._segmentation = settings.source_phrases
         self.phrases: ColumnFile | None = None
         if self._segmentation and self._segmentation.mode != "ngram":
@@ -93,7 +93,7 @@ class BatchReader:
     phrases: as in `SourceCollator`. Raises MismatchError when they are not over the rows of the examples.
     """
 
-    def __init__(self, examples: Examples, settings: TransformerModel, phrases: Sequence[Path] = ()) -> None:
+    def __init__(self, examples: Examples, settings: Architecture, phrases: Sequence[Path] = ()) -> None:
         self.examples = examples
         self._collate_source = SourceCollator(settings, phrases)
         columns = self._collate_source.phrases

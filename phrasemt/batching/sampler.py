@@ -27,15 +27,16 @@ class UpdatePlan:
     """The rows of every update of every epoch.
 
     source_lengths, target_lengths: subwords per row, without special symbols. Rows with a side longer than `max_length`
-    positions (`</s>` included) are left out. An update has about `tokens_per_update` target tokens (`</s>` included);
-    every other row is seen exactly once per epoch.
+    positions (`</s>` included) are left out. An update has about `update_size` target tokens (`</s>` included),
+    or with `by_sentences` about so many rows; every other row is seen exactly once per epoch.
     """
 
     source_lengths: NDArray[np.int32]
     target_lengths: NDArray[np.int32]
-    tokens_per_update: int
+    update_size: int
     max_length: int
     seed: int
+    by_sentences: bool = False
 
     @functools.cached_property
     def rows(self) -> NDArray[np.int64]:
@@ -56,8 +57,12 @@ class UpdatePlan:
     @property
     def updates_of_an_epoch(self) -> int:
         """About how many updates see all rows once."""
-        tokens = int(self.target_lengths[self.rows].sum()) + len(self.rows)
-        return max(1, round(tokens / self.tokens_per_update))
+        return max(1, round(int(self._sizes(self.rows).sum()) / self.update_size))
+
+    def _sizes(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """What each row counts for in the size of an update."""
+        lengths = self.target_lengths[rows].astype(np.int64)
+        return np.ones_like(lengths) if self.by_sentences else lengths + 1
 
     def epoch(self, epoch: int) -> list[NDArray[np.int64]]:
         """The updates of an epoch (counted from 0), each an array of rows."""
@@ -65,17 +70,16 @@ class UpdatePlan:
         rows = random.permutation(self.rows)
         # The sort is stable, so rows of equal lengths keep their random order and meet other rows in every epoch.
         rows = rows[np.lexsort((self.source_lengths[rows], self.target_lengths[rows]))]
-        tokens = self.target_lengths[rows].astype(np.int64) + 1
-        block_size = min(BLOCK_TOKENS, self.tokens_per_update)
-        block_of_row = (np.cumsum(tokens) - tokens) // block_size
+        sizes = self._sizes(rows)
+        block_of_row = (np.cumsum(sizes) - sizes) // min(BLOCK_TOKENS, self.update_size)
         blocks = np.split(rows, np.flatnonzero(np.diff(block_of_row)) + 1)
         blocks = [blocks[index] for index in random.permutation(len(blocks))]
 
-        tokens_of_block = np.array([int(self.target_lengths[block].sum()) + len(block) for block in blocks])
+        size_of_block = np.array([int(self._sizes(block).sum()) for block in blocks])
         # Whole blocks go to equal shares of the epoch, so no update is a small remainder with a noisy gradient.
-        updates = max(1, round(tokens_of_block.sum() / self.tokens_per_update))
-        starts = np.cumsum(tokens_of_block) - tokens_of_block
-        update_of_block = starts * updates // tokens_of_block.sum()
+        updates = max(1, round(size_of_block.sum() / self.update_size))
+        starts = np.cumsum(size_of_block) - size_of_block
+        update_of_block = starts * updates // size_of_block.sum()
         edges = np.flatnonzero(np.diff(update_of_block)) + 1
         return [np.concatenate(blocks[first:last]) for first, last in _ranges(edges, len(blocks))]
 

@@ -11,8 +11,8 @@ from typing import Any, Generic, TypeVar
 
 from torch import Tensor, nn
 
+from phrasemt.architectures import Architecture
 from phrasemt.batching.batch import Batch, Source
-from phrasemt.config import TransformerModel
 from phrasemt.nn.words import Loss
 
 Memory = TypeVar("Memory")
@@ -59,7 +59,7 @@ class TranslationModel(nn.Module, ABC, Generic[Memory, State]):
 
 
 def build_model(
-    settings: TransformerModel, *, source_vocabulary: int, target_vocabulary: int
+    settings: Architecture, *, source_vocabulary: int, target_vocabulary: int
 ) -> TranslationModel[Any, Any]:
     """The untrained model of a study's settings: `phrasemt.models.<family>.build`.
 

@@ -42,8 +42,8 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from phrasemt.architectures import PhraseRepresentationModel
 from phrasemt.batching.batch import Batch, Phrases, Source, Target
-from phrasemt.config import PhraseRepresentationModel
 from phrasemt.models.interface import TranslationModel
 from phrasemt.nn.attention import KeyValueAttention, SelfAttention
 from phrasemt.nn.beams import BeamCache

@@ -34,8 +34,8 @@ from functools import partial
 
 from torch import Tensor, nn
 
+from phrasemt.architectures import TransformerModel
 from phrasemt.batching.batch import Batch, Source, Target
-from phrasemt.config import TransformerModel
 from phrasemt.models.interface import TranslationModel
 from phrasemt.nn.attention import KeyValueAttention, SelfAttention
 from phrasemt.nn.beams import BeamCache

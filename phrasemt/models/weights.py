@@ -15,7 +15,7 @@ import torch
 from pydantic import TypeAdapter
 from torch import Tensor
 
-from phrasemt.config import ModelSettings, TransformerModel
+from phrasemt.architectures import Architecture, ModelSettings
 from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.models.interface import TranslationModel, build_model
 from phrasemt.text.vocab import Vocabulary
@@ -25,7 +25,7 @@ _METADATA = "phrasemt"
 
 
 def describe_weights(
-    settings: TransformerModel, source_vocabulary: Vocabulary, target_vocabulary: Vocabulary
+    settings: Architecture, source_vocabulary: Vocabulary, target_vocabulary: Vocabulary
 ) -> dict[str, Any]:
     """What weights must say of themselves to fit a model and its vocabularies."""
     return {
@@ -95,7 +95,7 @@ def set_weights(model: torch.nn.Module, tensors: dict[str, Tensor], *, where: Pa
 
 
 def load_model(
-    path: Path, settings: TransformerModel, source_vocabulary: Vocabulary, target_vocabulary: Vocabulary
+    path: Path, settings: Architecture, source_vocabulary: Vocabulary, target_vocabulary: Vocabulary
 ) -> TranslationModel[Any, Any]:
     """The trained model of a weights file, in evaluation mode.
 
@@ -112,7 +112,7 @@ def load_model(
                 found=f"sha256 {description[key][:12]}",
                 next_step="train again on this data set, or name the study the weights belong to",
             )
-    trained: TransformerModel = TypeAdapter(ModelSettings).validate_python(description["model"])
+    trained: Architecture = TypeAdapter(ModelSettings).validate_python(description["model"])
     if trained != settings:
         differing = sorted(
             key

@@ -21,8 +21,8 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel
 
-from phrasemt.config import Settings
 from phrasemt.errors import DataError, MismatchError
+from phrasemt.fields import Settings
 from phrasemt.lines import write_lines, write_text
 from phrasemt.provenance import digest_file
 from phrasemt.scoring.scores import ScoreFile, check_comparable, read_artefact

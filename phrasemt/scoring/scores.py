@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, Discriminator, Tag, ValidationError, model_validator
 
-from phrasemt.config import Settings
 from phrasemt.errors import DamagedFileError, MismatchError
+from phrasemt.fields import Settings
 
 Artefact = TypeVar("Artefact", bound=BaseModel)
 

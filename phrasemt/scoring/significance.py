@@ -25,8 +25,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemt.config import Settings
 from phrasemt.errors import MismatchError
+from phrasemt.fields import Settings
 from phrasemt.lines import write_text
 from phrasemt.scoring.scores import (
     CORRECT,

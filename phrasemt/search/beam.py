@@ -34,9 +34,13 @@ class Hypothesis:
     score: float
 
 
-def length_penalty(length: int, alpha: float) -> float:
-    """((5 + |Y|) / 6) ** alpha of Wu et al. (2016), |Y| counted with `</s>`."""
-    return float(((5 + length) / 6) ** alpha)
+def length_penalty(length: int, settings: Decoding) -> float:
+    """What a log-probability is divided by: ((5 + |Y|) / 6) ** alpha of Wu et al. (2016), or |Y| ** alpha.
+
+    `length` is |Y|, counted with `</s>`.
+    """
+    base = (5 + length) / 6 if settings.length_penalty_form == "wu" else length
+    return float(base**settings.length_penalty)
 
 
 def length_limits(source: Source, settings: Decoding) -> Tensor:
@@ -105,7 +109,7 @@ def beam_search(model: TranslationModel[Any, Any], source: Source, settings: Dec
 
 
 def _hypothesis(tokens: Sequence[int], log_prob: float, settings: Decoding) -> Hypothesis:
-    score = log_prob / length_penalty(len(tokens) + 1, settings.length_penalty)
+    score = log_prob / length_penalty(len(tokens) + 1, settings)
     return Hypothesis(tokens=tuple(tokens), log_prob=log_prob, score=score)
 
 

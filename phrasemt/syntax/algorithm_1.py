@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from phrasemt.config import PhraseSegmentation
+from phrasemt.architectures import PhraseSegmentation
 from phrasemt.syntax.ngrams import phrase_tokens
 from phrasemt.syntax.segmenters import Sentence
 

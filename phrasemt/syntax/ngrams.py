@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemt.config import PhraseSegmentation
+from phrasemt.architectures import PhraseSegmentation
 
 
 def phrase_tokens(length: int, settings: PhraseSegmentation) -> int:

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from phrasemt.architectures import PhraseSegmentation
 from phrasemt.columns import ColumnFile
-from phrasemt.config import PhraseSegmentation
 from phrasemt.errors import MismatchError
 from phrasemt.lines import read_parallel_blocks, write_text
 from phrasemt.settings import MeasureSettings

@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from phrasemt.architectures import PhraseSegmentation
 from phrasemt.columns import Lists, write_columns
-from phrasemt.config import PhraseSegmentation
 from phrasemt.errors import DataError
 from phrasemt.lines import Block, read_lines, read_parallel_blocks
 from phrasemt.parallel import map_in_order

@@ -15,8 +15,8 @@ from typing import Annotated, Literal
 import yaml
 from pydantic import Field, StringConstraints, model_validator
 
-from phrasemt.config import Language, Name, Settings
 from phrasemt.errors import DataError
+from phrasemt.fields import Language, Name, Settings
 from phrasemt.remote import FileName, SourceFile
 from phrasemt.settings import StanzaFileSettings
 

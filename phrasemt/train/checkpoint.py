@@ -100,11 +100,10 @@ class StateFolder:
             )
         progress = Progress(**description["progress"])
         set_weights(model, _part(tensors, "model."), where=self._latest)
-        for name, parameter in model.named_parameters():
-            optimizer.state[parameter] = {
-                key: tensors[f"optimizer.{key}.{name}"].to(parameter.device)
-                for key in ("step", "exp_avg", "exp_avg_sq")
-            }
+        parameters = dict(model.named_parameters())
+        for key, tensor in _part(tensors, "optimizer.").items():
+            entry, _, name = key.partition(".")
+            optimizer.state[parameters[name]][entry] = tensor.to(parameters[name].device)
         torch.set_rng_state(tensors["random.cpu"])
         if "random.cuda" in tensors and torch.cuda.is_available():
             torch.cuda.set_rng_state(tensors["random.cuda"])

@@ -32,8 +32,8 @@ from phrasemt.stages import STAGES
 from phrasemt.text.subwords import join_subwords
 from phrasemt.text.vocab import Vocabulary
 from phrasemt.train.checkpoint import Progress, StateFolder
+from phrasemt.train.optimizers import ScheduledOptimizer
 from phrasemt.train.reporting import Reporter
-from phrasemt.train.schedules import noam
 
 log = logging.getLogger("phrasemt.train_model")
 
@@ -59,32 +59,32 @@ class Trainer:
     def __init__(self, model: TranslationModel[Any, Any], reader: BatchReader, settings: TrainSettings) -> None:
         self.model = model
         self.settings = settings.training
-        self._width = settings.model.width
         self._reader = reader
         self._device = next(model.parameters()).device
-        adam = self.settings.optimizer
-        self.optimizer = torch.optim.Adam(
-            model.parameters(), lr=0.0, betas=(adam.beta1, adam.beta2), eps=adam.epsilon, fused=True
+        self.optimizer = ScheduledOptimizer(
+            model.parameters(), self.settings.optimizer, width=settings.model.rate_width
         )
 
     def update(self, number: int, rows: NDArray[np.int64]) -> UpdateResult:
-        """Accumulate the gradient of the rows' mean loss per real target token, and step.
+        """Accumulate the gradient of the rows' mean loss, and step.
 
+        The mean is over real target tokens, or over sentences where the study gives the size of an update in sentences.
         The idea without micro-batches:  (loss(batch(rows)).objective / tokens).backward(); optimizer.step().
         `number` counts updates from 1. Raises PhrasemtError when the loss is not finite.
         """
         examples = self._reader.examples
         tokens = int(examples.target_lengths[rows].sum()) + len(rows)
+        units = tokens if self.settings.sentences_per_update is None else len(rows)
         objective = nll = 0.0
         self.model.train()
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.torch.zero_grad(set_to_none=True)
         for part in micro_batches(
             rows, examples.source_lengths, examples.target_lengths, capacity=MICRO_BATCH_POSITIONS
         ):
             batch = self._reader(part).to(self._device)
             with torch.autocast(self._device.type, torch.bfloat16, enabled=self.settings.precision == "bfloat16"):
                 loss = self.model.loss(batch, label_smoothing=self.settings.label_smoothing)
-            (loss.objective / tokens).backward()  # type: ignore[no-untyped-call]
+            (loss.objective / units).backward()  # type: ignore[no-untyped-call]
             objective += float(loss.objective.detach())
             nll += float(loss.nll)
         if not math.isfinite(objective):
@@ -93,10 +93,9 @@ class Trainer:
                 where=f"update {number}",
                 next_step="lower training.optimizer.factor, lengthen its warmup, or use precision: float32",
             )
-        learning_rate = noam(number, width=self._width, settings=self.settings.optimizer)
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate
-        self.optimizer.step()
+        if self.settings.clip_norm is not None:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip_norm)
+        learning_rate = self.optimizer.step(number)
         return UpdateResult(objective=objective, nll=nll, tokens=tokens, learning_rate=learning_rate)
 
 
@@ -166,7 +165,8 @@ def train_model(
     plan = UpdatePlan(
         source_lengths=train_examples.source_lengths,
         target_lengths=train_examples.target_lengths,
-        tokens_per_update=settings.training.tokens_per_update,
+        update_size=settings.training.sentences_per_update or settings.training.tokens_per_update,
+        by_sentences=settings.training.sentences_per_update is not None,
         max_length=settings.training.max_length,
         seed=settings.seed,
     )
@@ -221,7 +221,7 @@ def _signature(settings: TrainSettings, *inputs: Path) -> str:
 def _run(trainer: Trainer, evaluate: Evaluator, plan: UpdatePlan, folder: StateFolder) -> tuple[Progress, str]:
     """All updates that are still to do; returns the final progress and why training stopped."""
     settings = trainer.settings
-    progress = folder.load_latest(trainer.model, trainer.optimizer)
+    progress = folder.load_latest(trainer.model, trainer.optimizer.torch)
     if progress:
         log.info("going on after update %d", progress.update)
     progress = progress or Progress()
@@ -258,7 +258,7 @@ def _run(trainer: Trainer, evaluate: Evaluator, plan: UpdatePlan, folder: StateF
                 folder.save_checkpoint(trainer.model, progress)
             if evaluation_due or checkpoint_due:
                 progress.seconds = reporter.seconds
-                folder.save_latest(trainer.model, trainer.optimizer, progress)
+                folder.save_latest(trainer.model, trainer.optimizer.torch, progress)
     stopped = _ended(progress, settings)
     assert stopped is not None
     return progress, stopped

@@ -16,8 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from phrasemt.architectures import PhraseRepresentationModel, TransformerModel
 from phrasemt.batching.batch import Batch, collate_phrases, collate_source, collate_target
-from phrasemt.config import PhraseRepresentationModel, TransformerModel
 from phrasemt.models.interface import build_model
 from phrasemt.nn.memory import keep_freed_memory
 from phrasemt.symbols import PAD

@@ -10,7 +10,8 @@ import random
 
 import pytest
 
-from phrasemt.config import Adam, PhraseRepresentationModel, Training, TransformerModel
+from phrasemt.architectures import PhraseRepresentationModel, TransformerModel
+from phrasemt.config import Adam, Training
 from phrasemt.settings import TrainSettings
 from phrasemt.train.loop import train_model
 

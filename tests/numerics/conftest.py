@@ -9,8 +9,8 @@ import pytest
 import torch
 from small_systems import SOURCE_VOCABULARY, SYSTEMS, TARGET_VOCABULARY
 
+from phrasemt.architectures import TransformerModel
 from phrasemt.batching.batch import Batch, collate_phrases, collate_source, collate_target
-from phrasemt.config import TransformerModel
 from phrasemt.models.interface import TranslationModel, build_model
 from phrasemt.syntax.ngrams import ngram_ends
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phrasemt.config import PhraseRepresentationModel, PhraseSegmentation, TransformerModel
+from phrasemt.architectures import PhraseRepresentationModel, PhraseSegmentation, TransformerModel
 
 SMALL = {"encoder_layers": 2, "decoder_layers": 3, "width": 12, "heads": 3, "ffn_width": 20}
 NO_DROPOUT = {"dropout": 0.0, "attn_dropout": 0.0, "act_dropout": 0.0}

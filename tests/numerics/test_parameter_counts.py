@@ -10,7 +10,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from phrasemt.config import PhraseRepresentationModel, TransformerModel
+from phrasemt.architectures import PhraseRepresentationModel, TransformerModel
 from phrasemt.models.interface import build_model
 
 BASE = {"embed_ln": True}

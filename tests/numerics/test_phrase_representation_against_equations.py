@@ -13,8 +13,8 @@ import pytest
 import torch
 from small_systems import NO_DROPOUT, SHORT_PHRASES, SMALL
 
+from phrasemt.architectures import PhraseRepresentationModel
 from phrasemt.batching.batch import Phrases
-from phrasemt.config import PhraseRepresentationModel
 from phrasemt.models.phrase_representation import Memory, PhrasePooling
 
 SOURCES, TARGETS = [3, 0, 9, 1], [6, 2, 0, 5]

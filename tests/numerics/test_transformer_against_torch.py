@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from small_systems import NO_DROPOUT, SMALL
 from torch import nn
 
-from phrasemt.config import TransformerModel
+from phrasemt.architectures import TransformerModel
 from phrasemt.models.transformer import DecoderLayer, EncoderLayer, Transformer
 
 

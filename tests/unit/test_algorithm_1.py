@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from phrasemt.config import PhraseSegmentation
+from phrasemt.architectures import PhraseSegmentation
 from phrasemt.syntax.algorithm_1 import Nodes, hang_end, phrase_ends, tree_nodes
 from phrasemt.syntax.ngrams import ngram_ends
 

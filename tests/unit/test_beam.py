@@ -77,8 +77,7 @@ def plain_beam(model, word, settings):
         if len(done) >= settings.beam or not live:
             break
     finished = [
-        (tokens[:-1], score, score / length_penalty(len(tokens), settings.length_penalty))
-        for tokens, score in done[: settings.beam]
+        (tokens[:-1], score, score / length_penalty(len(tokens), settings)) for tokens, score in done[: settings.beam]
     ]
     return sorted(finished, key=lambda hypothesis: -hypothesis[2])
 
@@ -138,10 +137,12 @@ def test_the_limit_follows_from_each_sentence_and_closes_it():
     assert math.isfinite(short[0].score)
 
 
-def test_length_penalty_of_wu_et_al():
-    assert length_penalty(1, 0.6) == 1.0
-    assert length_penalty(7, 1.0) == 2.0
-    assert length_penalty(9, 0.0) == 1.0
+def test_length_penalties():
+    assert length_penalty(1, Decoding(length_penalty=0.6)) == 1.0
+    assert length_penalty(7, Decoding(length_penalty=1.0)) == 2.0
+    assert length_penalty(9, Decoding(length_penalty=0.0)) == 1.0
+    assert length_penalty(9, Decoding(length_penalty=1.0, length_penalty_form="length")) == 9.0
+    assert length_penalty(9, Decoding(length_penalty=0.5, length_penalty_form="length")) == 3.0
 
 
 def test_n_best_is_sorted_and_distinct():

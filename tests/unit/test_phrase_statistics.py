@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from phrasemt.architectures import PhraseSegmentation
 from phrasemt.columns import Lists, write_columns
-from phrasemt.config import PhraseSegmentation
 from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.lines import write_lines
 from phrasemt.settings import MeasureSettings

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from phrasemt.architectures import PhraseSegmentation
 from phrasemt.columns import ColumnFile
-from phrasemt.config import PhraseSegmentation
 from phrasemt.errors import DamagedFileError, DataError, MismatchError
 from phrasemt.lines import write_lines
 from phrasemt.settings import PhrasesSettings

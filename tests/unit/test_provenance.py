@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from phrasemt import provenance
-from phrasemt.config import Settings
 from phrasemt.errors import DamagedFileError
+from phrasemt.fields import Settings
 from phrasemt.provenance import code_digest, digest_file, produce, read_sidecar, sidecar_path
 from phrasemt.settings import LearnSubwordsSettings
 

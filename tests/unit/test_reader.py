@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from phrasemt.architectures import PhraseRepresentationModel, PhraseSegmentation, TransformerModel
 from phrasemt.batching.example import Examples
 from phrasemt.batching.reader import LONGEST_SENTENCE, BatchReader, SourceCollator
 from phrasemt.columns import Lists, write_columns
-from phrasemt.config import PhraseRepresentationModel, PhraseSegmentation, TransformerModel
 from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.syntax.ngrams import ngram_ends
 

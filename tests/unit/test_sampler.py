@@ -17,7 +17,7 @@ def plan_of(lengths, *, tokens_per_update=500, max_length=256, seed=1):
     return UpdatePlan(
         source_lengths=source,
         target_lengths=target,
-        tokens_per_update=tokens_per_update,
+        update_size=tokens_per_update,
         max_length=max_length,
         seed=seed,
     )

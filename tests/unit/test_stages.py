@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from phrasemt.config import Settings, Study
+from phrasemt.config import Study
+from phrasemt.fields import Settings
 from phrasemt.stages import STAGES, stage_settings
 
 WILDCARDS = {

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from phrasemt.config import PhraseSegmentation, Study
+from phrasemt.architectures import PhraseSegmentation
+from phrasemt.config import Study
 from phrasemt.errors import StudyError
 from phrasemt.flow import Flow, read_study
 

@@ -15,16 +15,18 @@ import pytest
 import torch
 
 import phrasemt.train.loop as loop
+from phrasemt.architectures import PhraseRepresentationModel, TransformerModel
 from phrasemt.batching.example import Examples
 from phrasemt.batching.reader import BatchReader
-from phrasemt.config import Adam, PhraseRepresentationModel, Training, TransformerModel
+from phrasemt.config import Adam, Training
 from phrasemt.errors import DamagedFileError, MismatchError, PhrasemtError
 from phrasemt.models.interface import build_model
 from phrasemt.models.weights import load_model, load_tensors
 from phrasemt.settings import AverageSettings, TrainSettings
 from phrasemt.text.vocab import Vocabulary
+from phrasemt.train import optimizers
 from phrasemt.train.average import average_checkpoints
-from phrasemt.train.schedules import noam
+from phrasemt.train.optimizers import noam
 
 SMALL = {"encoder_layers": 1, "decoder_layers": 1, "width": 16, "heads": 2, "ffn_width": 32, "tie": "all"}
 
@@ -169,7 +171,7 @@ def test_early_stopping(tiny_data, tmp_path, monkeypatch):
 
 
 def test_a_loss_that_is_not_finite_ends_training(tiny_data, tmp_path, monkeypatch):
-    monkeypatch.setattr(loop, "noam", lambda *args, **kwargs: math.inf)
+    monkeypatch.setattr(optimizers, "noam", lambda *args, **kwargs: math.inf)
     with pytest.raises(PhrasemtError, match=r"update 2: the loss is not a finite number"):
         run(tiny_data, tmp_path, settings_of())
 

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import torch
 
+from phrasemt.architectures import PhraseRepresentationModel, TransformerModel
 from phrasemt.batching.example import Examples
 from phrasemt.batching.reader import BatchReader, SourceCollator
-from phrasemt.config import Decoding, PhraseRepresentationModel, TransformerModel
+from phrasemt.config import Decoding
 from phrasemt.errors import DataError, MismatchError
 from phrasemt.lines import read_lines, write_lines
 from phrasemt.models.interface import build_model
@@ -70,7 +71,7 @@ def test_reported_score_is_the_score_of_forced_decoding(model, reader, settings)
         forced = forced_scores(model, SourceCollator(settings), sources, targets, [row] * len(targets), CPU)
         assert [hypothesis.log_prob for hypothesis in hypotheses] == pytest.approx(forced.tolist(), abs=1e-4)
         for hypothesis in hypotheses:
-            penalty = length_penalty(len(hypothesis.tokens) + 1, DECODING.length_penalty)
+            penalty = length_penalty(len(hypothesis.tokens) + 1, DECODING)
             assert hypothesis.score == hypothesis.log_prob / penalty
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from random import Random
 
-from phrasemt.config import PhraseSegmentation
+from phrasemt.architectures import PhraseSegmentation
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from phrasemt.config import PhraseSegmentation
+from phrasemt.architectures import PhraseSegmentation
 from phrasemt.syntax.algorithm_1 import cut_tree
 from phrasemt.syntax.segmenters import Sentence
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from phrasemt.config import PhraseSegmentation
+from phrasemt.architectures import PhraseSegmentation
 from phrasemt.syntax.segmenters import Sentence, parse
 
 

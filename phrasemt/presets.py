@@ -1,0 +1,133 @@
+"""The papers' systems by name: what a study says with `preset: xu-paper` under a system.
+
+A preset gives values for `model`, `training` and `decoding`; what the study says itself goes before it. Sources:
+science sections 4 and 9. A preset `-code` follows the authors' program where it differs from their paper. Vocabulary
+sizes and corpora belong to the data sets of a study, not to a system.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+Values = dict[str, Any]
+
+
+def _over(base: Values, **sections: Values) -> Values:
+    """A preset like another one but for some values."""
+    return {**base, **{name: {**base.get(name, {}), **values} for name, values in sections.items()}}
+
+
+# Xu et al. (2020), Table 1 and 2. Batches, learning rate and search where the paper says "as Vaswani et al.".
+_XU_BASE: Values = {
+    "model": {"family": "transformer"},
+    "training": {
+        "tokens_per_update": 25_000,
+        "max_updates": 100_000,
+        "optimizer": {"name": "adam", "warmup": 8000},
+        "checkpoint_every": 1500,
+        "evaluate_every": 1500,
+        "average_last": 5,
+    },
+    "decoding": {"beam": 4, "length_penalty": 0.6},
+}
+_BIG: Values = {"width": 1024, "heads": 16, "ffn_width": 4096}
+_XU_BIG = _over(_XU_BASE, model={**_BIG, "dropout": 0.3}, training={"max_updates": 300_000, "average_last": 20})
+_PHRASES: Values = {"family": "phrase_representation", "pool": "attn", "ta": "on"}
+
+# Nguyen et al., Table 1; the model's details are tensor2tensor's (N7).
+_NG_BASE: Values = {
+    "model": {"family": "transformer", "norm": "pre", "tie": "all", "softmax_bias": False},
+    "training": {
+        "tokens_per_update": 32_768,
+        "max_updates": 100_000,
+        "optimizer": {"name": "adam", "warmup": 16_000, "factor": 2.0},
+        "checkpoint_every": 5000,
+        "evaluate_every": 5000,
+        "average_last": 5,
+    },
+    "decoding": {"beam": 5, "length_penalty": 0.6},
+}
+_NG_LM: Values = {
+    "model": {"family": "language_model", "norm": "pre"},
+    "training": {**_NG_BASE["training"], "tokens_per_update": 16_384},
+}
+
+# Zhou et al. (2017): "as Bahdanau et al."; where both are silent, dl4mt. Updates are not stated.
+_DL4MT: Values = {
+    "model": {"family": "dl4mt"},
+    "training": {
+        "sentences_per_update": 80,
+        "max_updates": 400_000,
+        "label_smoothing": 0.0,
+        "optimizer": {"name": "adadelta"},
+        "clip_norm": 1.0,
+        "checkpoint_every": 1000,
+        "evaluate_every": 1000,
+        "average_last": 1,
+    },
+    "decoding": {
+        "beam": 10,
+        "length_penalty": 1.0,
+        "length_penalty_form": "length",
+        "max_length_factor": 2.0,
+        "max_length_extra": 10,
+    },
+}
+
+PRESETS: dict[str, Values] = {
+    "xu-base": _XU_BASE,
+    "xu-big": _XU_BIG,
+    "xu-paper": _over(_XU_BASE, model=_PHRASES),
+    "xu-paper-big": _over(_XU_BIG, model=_PHRASES),
+    "xu-code": _over(
+        _XU_BASE,
+        model={
+            **_PHRASES,
+            "init": "neutron",
+            "embed_ln": True,
+            "src_bos": True,
+            "phrase": {"ntok_scope": "batch"},
+            "score_norm": "sigmoid_mix",
+            "score_dropout": 0.1,
+            "combine_hidden": 4.0,
+            "combine_residual": "x+a",
+            "ta_tokens": True,
+        },
+        decoding={"length_penalty": 0.0},
+    ),
+    "ng-base": _NG_BASE,
+    "ng-big": _over(_NG_BASE, model=_BIG),
+    "ng-shaw": _over(_NG_BASE, model={"family": "relative_positions"}),
+    "ng": _over(_NG_BASE, model={"family": "phrasal_attention"}),
+    "ng-lm-base": _NG_LM,
+    "ng-lm-shaw": _over(_NG_LM, model={"attention": "relative"}),
+    "ng-lm": _over(_NG_LM, model={"attention": "phrasal"}),
+    "zh-dl4mt": _DL4MT,
+    "zh-dl4mt-2": _over(_DL4MT, model={"decoder_layers": 2}),
+    "zh-paper": _over(_DL4MT, model={"family": "biscale"}),
+    "zh-word": _over(_DL4MT, model={"family": "biscale", "attention": "word"}),
+    "zh-code": _over(
+        _DL4MT,
+        model={"family": "biscale", "embedding": 600, "ctx_update": "every_step", "word_inputs": "p+c"},
+        training={"sentences_per_update": 32},
+        decoding={"beam": 20, "max_length_factor": 0.0, "max_length_extra": 200},
+    ),
+}
+
+
+def fill_in(system: Values, preset: Values) -> Values:
+    """A system's values over those of a preset, section by section; a nested section of the study goes key by key."""
+    merged = dict(preset)
+    for key, value in system.items():
+        below = merged.get(key)
+        # Another family or optimiser has settings of its own: nothing of the preset's would fit it.
+        other = (
+            isinstance(value, dict)
+            and isinstance(below, dict)
+            and any(name in value and value[name] != below.get(name) for name in ("family", "name"))
+        )
+        if isinstance(value, dict) and isinstance(below, dict) and not other:
+            merged[key] = fill_in(value, below)
+        else:
+            merged[key] = value
+    return merged
