@@ -299,6 +299,16 @@ class Flow:
 
         return phrases
 
+    def chunks(self, split: str | None = None) -> Callable[[Wildcards], list[str]]:
+        """The chunk columns of a split that a system reads: none for systems without chunks."""
+
+        def chunks(wildcards: Wildcards) -> list[str]:
+            if not self.study.systems[wildcards.system].model.target_chunks:
+                return []
+            return [f"{dataset_folder(self.study, wildcards.dataset)}/chunks/{split or wildcards.split}.arrow"]
+
+        return chunks
+
     @property
     def phrase_statistics(self) -> list[str]:
         """What the report says about phrases: of the training pairs and of the test sets."""

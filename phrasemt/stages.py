@@ -230,6 +230,8 @@ STAGES: dict[str, Stage] = {
             "target_vocabulary",
             "train_phrases*",
             "dev_phrases*",
+            "train_chunks*",
+            "dev_chunks*",
         ),
         outputs=("record",),
         folders=("state",),
@@ -375,7 +377,7 @@ def _chunks(study: Study, w: Wildcards) -> Settings:
 def _train(study: Study, w: Wildcards) -> Settings:
     system = study.systems[w["system"]]
     return settings.TrainSettings(
-        model=system.model,
+        model=system.model.trained_part,
         training=system.training,
         seed=int(w["seed"]),
         target_language=study.datasets[w["dataset"]].target_language,

@@ -10,6 +10,8 @@ rule train_model:
         target_vocabulary="<results>/{dataset}.{source}-{target}/vocabulary.{target}.tsv",
         train_phrases=flow.phrases("train"),
         dev_phrases=flow.phrases("dev"),
+        train_chunks=flow.chunks("train"),
+        dev_chunks=flow.chunks("dev"),
     output:
         record="<results>/{dataset}.{source}-{target}/models/{system}/{seed}/training.json",
     log:
@@ -35,6 +37,8 @@ rule train_model:
         " --target-vocabulary {input.target_vocabulary}"
         " --train-phrases {input.train_phrases}"
         " --dev-phrases {input.dev_phrases}"
+        " --train-chunks {input.train_chunks}"
+        " --dev-chunks {input.dev_chunks}"
         " --record {output.record}"
         " --state {params.folder}/state"
         " --settings {params.settings:q}"

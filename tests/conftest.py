@@ -57,7 +57,7 @@ class TinyData:
     def inputs(self) -> dict[str, Path | list[Path]]:
         """Of train_model, for a system that reads no phrase columns."""
         paths = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {**paths, "train_phrases": [], "dev_phrases": []}
+        return {**paths, "train_phrases": [], "dev_phrases": [], "train_chunks": [], "dev_chunks": []}
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from phrasemt.symbols import BOS, EOS, PAD
+from phrasemt.symbols import BOS, EOS, NULL_LABEL, PAD
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,21 +58,42 @@ class Source:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Chunks:
+    """Chunks of the target side, over the positions of its outputs (science 8.3).
+
+    starts_BT: True where a chunk starts with this word; `</s>` is one. labels_BT: the chunk's label where one starts,
+    an index into CHUNK_LABELS; NULL elsewhere (int64).
+    """
+
+    starts_BT: Tensor
+    labels_BT: Tensor
+
+    def to(self, device: torch.device) -> Chunks:
+        return Chunks(
+            starts_BT=self.starts_BT.to(device, non_blocking=True),
+            labels_BT=self.labels_BT.to(device, non_blocking=True),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Target:
     """Target side for teacher forcing.
 
-    inputs_BT: `<s>` y1..yn; outputs_BT: y1..yn `</s>` (int64). mask_BT: True on real positions of outputs.
+    inputs_BT: `<s>` y1..yn; outputs_BT: y1..yn `</s>` (int64). mask_BT: True on real positions of outputs. chunks: None
+    unless the model asks.
     """
 
     inputs_BT: Tensor
     outputs_BT: Tensor
     mask_BT: Tensor
+    chunks: Chunks | None = None
 
     def to(self, device: torch.device) -> Target:
         return Target(
             inputs_BT=self.inputs_BT.to(device, non_blocking=True),
             outputs_BT=self.outputs_BT.to(device, non_blocking=True),
             mask_BT=self.mask_BT.to(device, non_blocking=True),
+            chunks=self.chunks.to(device) if self.chunks else None,
         )
 
 
@@ -115,15 +136,30 @@ def collate_phrases(ends_of_sentences: Sequence[NDArray[np.int64]]) -> Phrases:
     )
 
 
-def collate_source(sentences: Sequence[NDArray[np.int32]], phrases: Phrases | None = None) -> Source:
-    """Source sides without `</s>` (it is added here) as tensors."""
-    ids_BS = pad([np.append(sentence, EOS).astype(np.int64) for sentence in sentences])
-    lengths_B = np.array([len(sentence) + 1 for sentence in sentences])
+def collate_chunks(
+    starts_of_sentences: Sequence[NDArray[np.int32]], labels_of_sentences: Sequence[NDArray[np.int32]]
+) -> Chunks:
+    """Chunks that are given by the positions at which they start, the last of them that of `</s>`, and their labels."""
+    shape = len(starts_of_sentences), max(int(starts[-1]) for starts in starts_of_sentences) + 1
+    starts_BT, labels_BT = np.zeros(shape, dtype=bool), np.full(shape, NULL_LABEL, dtype=np.int64)
+    for row, (starts, labels) in enumerate(zip(starts_of_sentences, labels_of_sentences, strict=True)):
+        starts_BT[row, starts] = True
+        labels_BT[row, starts] = labels
+    return Chunks(starts_BT=torch.from_numpy(starts_BT), labels_BT=torch.from_numpy(labels_BT))
+
+
+def collate_source(
+    sentences: Sequence[NDArray[np.int32]], phrases: Phrases | None = None, *, with_bos: bool = False
+) -> Source:
+    """Source sides without special symbols (`</s>` is added here, and `<s>` if asked for) as tensors."""
+    first = [BOS] if with_bos else []
+    ids_BS = pad([np.concatenate((first, sentence, [EOS])).astype(np.int64) for sentence in sentences])
+    lengths_B = np.array([len(first) + len(sentence) + 1 for sentence in sentences])
     mask_BS = np.arange(ids_BS.shape[1]) < lengths_B[:, None]
     return Source(ids_BS=torch.from_numpy(ids_BS), mask_BS=torch.from_numpy(mask_BS), phrases=phrases)
 
 
-def collate_target(sentences: Sequence[NDArray[np.int32]]) -> Target:
+def collate_target(sentences: Sequence[NDArray[np.int32]], chunks: Chunks | None = None) -> Target:
     """Target sides without special symbols (`<s>` and `</s>` are added here) as tensors."""
     inputs_BT = pad([np.insert(sentence, 0, BOS).astype(np.int64) for sentence in sentences])
     outputs_BT = pad([np.append(sentence, EOS).astype(np.int64) for sentence in sentences])
@@ -133,4 +169,5 @@ def collate_target(sentences: Sequence[NDArray[np.int32]]) -> Target:
         inputs_BT=torch.from_numpy(inputs_BT),
         outputs_BT=torch.from_numpy(outputs_BT),
         mask_BT=torch.from_numpy(mask_BT),
+        chunks=chunks,
     )

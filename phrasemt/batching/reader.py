@@ -6,15 +6,25 @@ import functools
 import logging
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phrasemt.architectures import Architecture, PhraseSegmentation
-from phrasemt.batching.batch import Batch, Source, collate_phrases, collate_source, collate_target
+from phrasemt.batching.batch import (
+    Batch,
+    Source,
+    Target,
+    collate_chunks,
+    collate_phrases,
+    collate_source,
+    collate_target,
+)
 from phrasemt.batching.example import Examples
-from phrasemt.columns import ColumnFile
+from phrasemt.columns import ColumnFile, damaged
 from phrasemt.errors import DamagedFileError, MismatchError
+from phrasemt.symbols import CHUNK_LABELS, EOS_LABEL
 from phrasemt.syntax.ngrams import ngram_ends
 
 log = logging.getLogger("phrasemt.batching")
@@ -33,6 +43,7 @@ class SourceCollator:
 
     def __init__(self, settings: Architecture, phrases: Sequence[Path] = ()) -> None:
         self._segmentation = settings.source_phrases
+        self._with_bos = settings.source_begins_with_bos
         self.phrases: ColumnFile | None = None
         if self._segmentation and self._segmentation.mode != "ngram":
             self.phrases = _open_phrases(phrases, self._segmentation)
@@ -40,30 +51,84 @@ class SourceCollator:
         self._ngram_ends = functools.cache(ngram_ends)
 
     def __call__(self, sentences: Sequence[NDArray[np.int32]], positions: Sequence[int]) -> Source:
-        """Sentences are subword ids without `</s>`; positions are theirs in the phrase columns."""
-        if self._segmentation is None:
-            return collate_source(sentences)
-        ends = [
-            self._ends(len(sentence) + 1, position) for sentence, position in zip(sentences, positions, strict=True)
-        ]
-        return collate_source(sentences, collate_phrases(ends))
+        """Sentences are subword ids without special symbols; positions are theirs in the phrase columns."""
+        phrases = None
+        if self._segmentation is not None:
+            lengths = [len(sentence) + 1 + self._with_bos for sentence in sentences]
+            phrases = collate_phrases(self._ends(lengths, positions, self._segmentation))
+        return collate_source(sentences, phrases, with_bos=self._with_bos)
 
-    def _ends(self, length: int, position: int) -> NDArray[np.int64]:
-        assert self._segmentation is not None
-        if self.phrases is None:
-            return self._ngram_ends(length, self._segmentation)
-        ends = self.phrases.values("ends", position).astype(np.int64)
+    def _ends(
+        self, lengths: Sequence[int], positions: Sequence[int], segmentation: PhraseSegmentation
+    ) -> list[NDArray[np.int64]]:
+        if self.phrases is not None:
+            return [
+                self._ends_in_columns(self.phrases, length, position)
+                for length, position in zip(lengths, positions, strict=True)
+            ]
+        longest = max(lengths) if segmentation.ntok_scope == "batch" else None
+        return [self._ngram_ends(length, segmentation, longest) for length in lengths]
+
+    def _ends_in_columns(self, columns: ColumnFile, length: int, position: int) -> NDArray[np.int64]:
+        ends = columns.values("ends", position).astype(np.int64)
         if length == LONGEST_SENTENCE + 1:  # the sentence may have been cut
             ends = np.append(ends[ends < length], length)
         if not len(ends) or ends[0] < 1 or (np.diff(ends) < 1).any() or ends[-1] != length:
-            raise DamagedFileError(
-                "phrases do not fit their sentence",
-                where=f"{self.phrases.path}, row {self.phrases.rows[position]}",
-                expected=f"increasing ends, the last of them {length}",
-                found=" ".join(map(str, ends.tolist()[:20])) or "none",
-                next_step="delete it and run again",
+            raise _misfit(
+                columns, position, "phrases", expected=f"increasing ends, the last of them {length}", found=ends
             )
         return ends
+
+
+def _misfit(columns: ColumnFile, position: int, what: str, *, expected: str, found: NDArray[Any]) -> DamagedFileError:
+    return DamagedFileError(
+        f"{what} do not fit their sentence",
+        where=f"{columns.path}, row {columns.rows[position]}",
+        expected=expected,
+        found=" ".join(map(str, found.tolist()[:20])) or "none",
+        next_step="delete it and run again",
+    )
+
+
+class TargetCollator:
+    """Target sentences -> `Target`, with chunks when the model's settings ask for them and columns are given.
+
+    chunks: the chunk columns of the rows, one file or none. Without them such a model decides about chunks itself.
+    """
+
+    def __init__(self, settings: Architecture, chunks: Sequence[Path] = ()) -> None:
+        self.chunks: ColumnFile | None = None
+        if settings.target_chunks and chunks:
+            (path,) = chunks
+            self.chunks = ColumnFile.open(path, ["starts", "labels"])
+            if (found := self.chunks.description.get("labels")) != list(CHUNK_LABELS):
+                raise damaged(path, expected=f"labels {' '.join(CHUNK_LABELS)}", found=found)
+
+    def __call__(self, sentences: Sequence[NDArray[np.int32]], positions: Sequence[int]) -> Target:
+        """Sentences are subword ids without special symbols; positions are theirs in the chunk columns."""
+        if self.chunks is None:
+            return collate_target(sentences)
+        of_sentences = [
+            self._starts_and_labels(self.chunks, len(sentence), position)
+            for sentence, position in zip(sentences, positions, strict=True)
+        ]
+        starts, labels = zip(*of_sentences, strict=True)
+        return collate_target(sentences, collate_chunks(starts, labels))
+
+    def _starts_and_labels(
+        self, columns: ColumnFile, length: int, position: int
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        starts, labels = (columns.values(column, position) for column in ("starts", "labels"))
+        if length == LONGEST_SENTENCE and len(starts) == len(labels):  # the sentence may have been cut
+            whole = starts < length
+            starts, labels = np.append(starts[whole], np.int32(length)), np.append(labels[whole], np.int32(EOS_LABEL))
+        if not len(starts) or starts[0] != 0 or (np.diff(starts) < 1).any() or starts[-1] != length:
+            expected = f"increasing starts from 0, the last of them {length}"
+            raise _misfit(columns, position, "chunks", expected=expected, found=starts)
+        if len(labels) != len(starts) or labels.min() < 0 or labels.max() >= len(CHUNK_LABELS):
+            expected = f"{len(starts)} labels below {len(CHUNK_LABELS)}"
+            raise _misfit(columns, position, "chunk labels", expected=expected, found=labels)
+        return starts, labels
 
 
 def _open_phrases(paths: Sequence[Path], segmentation: PhraseSegmentation) -> ColumnFile:
@@ -90,31 +155,43 @@ def _open_phrases(paths: Sequence[Path], segmentation: PhraseSegmentation) -> Co
 class BatchReader:
     """Rows of an example store -> `Batch`. Of a longer sentence the first `LONGEST_SENTENCE` subwords are taken.
 
-    phrases: as in `SourceCollator`. Raises MismatchError when they are not over the rows of the examples.
+    phrases, chunks: as in `SourceCollator` and `TargetCollator`. Raises MismatchError when they are not over the
+    rows of the examples.
     """
 
-    def __init__(self, examples: Examples, settings: Architecture, phrases: Sequence[Path] = ()) -> None:
+    def __init__(
+        self,
+        examples: Examples,
+        settings: Architecture,
+        phrases: Sequence[Path] = (),
+        chunks: Sequence[Path] = (),
+    ) -> None:
         self.examples = examples
         self._collate_source = SourceCollator(settings, phrases)
-        columns = self._collate_source.phrases
-        if columns is not None and not np.array_equal(columns.rows, examples.rows):
-            raise MismatchError(
-                "phrases of other rows than the examples",
-                where=f"{columns.path}, {examples.path}",
-                expected=f"the same {len(examples)} rows",
-                found=f"{len(columns)} rows",
-                next_step="run extract_phrases and pack_examples on the same split",
-            )
+        self._collate_target = TargetCollator(settings, chunks)
+        for columns, stage in (
+            (self._collate_source.phrases, "extract_phrases"),
+            (self._collate_target.chunks, "extract_chunks"),
+        ):
+            if columns is not None and not np.array_equal(columns.rows, examples.rows):
+                raise MismatchError(
+                    "columns of other rows than the examples",
+                    where=f"{columns.path}, {examples.path}",
+                    expected=f"the same {len(examples)} rows",
+                    found=f"{len(columns)} rows",
+                    next_step=f"run {stage} and pack_examples on the same split",
+                )
         longer = int((examples.source_lengths > LONGEST_SENTENCE).sum())
         if longer:
             log.warning("%d source sentences are cut after %d subwords", longer, LONGEST_SENTENCE)
 
     def __call__(self, positions: Sequence[int] | NDArray[np.int64]) -> Batch:
         positions = [int(position) for position in positions]
+        targets = [self.examples.target(position)[:LONGEST_SENTENCE] for position in positions]
         return Batch(
             rows=tuple(positions),
             source=self.source(positions),
-            target=collate_target([self.examples.target(position)[:LONGEST_SENTENCE] for position in positions]),
+            target=self._collate_target(targets, positions),
         )
 
     def source(self, positions: Sequence[int] | NDArray[np.int64]) -> Source:

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 from torch import Tensor, nn
 
 from phrasemt.architectures import Architecture
-from phrasemt.batching.batch import Batch, Source
+from phrasemt.batching.batch import Batch, Chunks, Source
 from phrasemt.nn.words import Loss
 
 Memory = TypeVar("Memory")
@@ -56,6 +56,17 @@ class TranslationModel(nn.Module, ABC, Generic[Memory, State]):
     @abstractmethod
     def keep(self, memory: Memory, state: State, sentences: Tensor) -> tuple[Memory, State]:
         """Memory and state of some sentences only (int64 indices), once the others are finished."""
+
+
+class ChunkingModel(TranslationModel[Memory, State]):
+    """A model that also decides where chunks of the target begin, and how they are labelled (Zhou et al. 2017)."""
+
+    @abstractmethod
+    def chunk_decisions(self, batch: Batch) -> Chunks:
+        """Its likeliest decision about boundary and label at each target position, given the words and gold chunks.
+
+        Labels stand at all positions, also inside chunks; what stands at padding means nothing.
+        """
 
 
 def build_model(

@@ -45,9 +45,10 @@ from torch import Tensor, nn
 from phrasemt.architectures import PhraseRepresentationModel
 from phrasemt.batching.batch import Batch, Phrases, Source, Target
 from phrasemt.models.interface import TranslationModel
-from phrasemt.nn.attention import KeyValueAttention, SelfAttention
+from phrasemt.nn.attention import KeyValueAttention, Projected, SelfAttention, held, kept
 from phrasemt.nn.beams import BeamCache
 from phrasemt.nn.dropout import dropout_module
+from phrasemt.nn.init import initialise
 from phrasemt.nn.layers import FeedForward, Residual, Stack, layer_norm
 from phrasemt.nn.linear import Linear, project
 from phrasemt.nn.losses import normalised_dtype
@@ -74,8 +75,8 @@ class State:
     """Keys and values of all hypotheses; per decoder layer those of the tokens [2, B, h, S, E] and of the phrases."""
 
     cache: BeamCache
-    source: tuple[Tensor, ...]
-    phrases: tuple[Tensor, ...]
+    source: tuple[Projected, ...]
+    phrases: tuple[Projected, ...]
 
 
 def tokens_of_phrases(x_BSX: Tensor, phrases: Phrases) -> Tensor:
@@ -135,8 +136,8 @@ class Combination(nn.Module):
         self.dropout = dropout_module(settings.act_dropout)
         self.output = Linear(hidden_width, settings.width)
 
-    def forward(self, x_BTD: Tensor, phrases_2BhPE: Tensor, phrase_mask_B11P: Tensor) -> Tensor:
-        attended_BTD = self.attention(x_BTD, phrases_2BhPE, phrase_mask_B11P)  # Eq. (7)
+    def forward(self, x_BTD: Tensor, phrases: Projected, phrase_mask_B11P: Tensor) -> Tensor:
+        attended_BTD = self.attention(x_BTD, phrases, phrase_mask_B11P)  # Eq. (7)
         x_weight, attended_weight = self.hidden.weight.chunk(2, dim=1)  # W3 [x | a] without joining x and a
         hidden_BTH = torch.sigmoid(project(x_BTD, x_weight, self.hidden.bias) + project(attended_BTD, attended_weight))
         output_BTD: Tensor = self.output(self.dropout(hidden_BTH))  # Eq. (8)
@@ -145,6 +146,8 @@ class Combination(nn.Module):
 
 class TransparentAttention(nn.Module):
     """Each decoder layer's own mixture of all encoder levels (Bapna et al. 2018), here of their phrases."""
+
+    own_init = True
 
     def __init__(self, levels: int, decoder_layers: int, dropout: float) -> None:
         super().__init__()
@@ -202,15 +205,15 @@ class DecoderLayer(nn.Module):
         self,
         y: Tensor,
         attend_to_past: Callable[[Tensor], Tensor],
-        phrases_2BhPE: Tensor,
+        phrases: Projected,
         phrase_mask_B11P: Tensor,
-        source_2BhSE: Tensor,
+        source: Projected,
         source_mask_B11S: Tensor,
     ) -> Tensor:
         """Teacher forcing and search differ only in what attention to the past is; y is [B, T, D] or [B, K, D]."""
         y = self.around_attention(y, attend_to_past)
-        y = self.around_combination(y, lambda y: self.combination(y, phrases_2BhPE, phrase_mask_B11P))
-        y = self.around_source_attention(y, lambda y: self.source_attention(y, source_2BhSE, source_mask_B11S))
+        y = self.around_combination(y, lambda y: self.combination(y, phrases, phrase_mask_B11P))
+        y = self.around_source_attention(y, lambda y: self.source_attention(y, source, source_mask_B11S))
         states: Tensor = self.around_ffn(y, self.ffn)
         return states
 
@@ -221,14 +224,11 @@ class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
     def __init__(self, settings: PhraseRepresentationModel, *, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
         width = settings.width
-        self.words = Words(
+        self.words = Words.of(
+            settings,
             source_vocabulary=source_vocabulary,
             target_vocabulary=target_vocabulary,
-            width=width,
-            dropout=settings.dropout,
             tie_all=settings.tie == "all",
-            softmax_bias=settings.softmax_bias,
-            normalise=settings.embed_ln,
         )
         self.encoder = Stack[EncoderLayer](EncoderLayer(settings) for _ in range(settings.encoder_layers))
         self.last_pooling = PhrasePooling(settings)
@@ -240,6 +240,7 @@ class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
         self.decoder = Stack[DecoderLayer](DecoderLayer(settings) for _ in range(settings.decoder_layers))
         self.encoder_norm = layer_norm(width) if settings.norm == "pre" else nn.Identity()
         self.decoder_norm = layer_norm(width) if settings.norm == "pre" else nn.Identity()
+        initialise(self, settings.init)
 
     def encode(self, source: Source) -> Memory:
         phrases = source.phrases
@@ -269,10 +270,10 @@ class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
         causal_TT = causal_mask(y_BTD.shape[1], y_BTD.device)
         masks = key_mask(memory.phrase_mask_BP), key_mask(memory.mask_BS)
         for layer, phrases_BPD in zip(self.decoder, memory.phrases_JBPD, strict=True):
-            phrases_2BhPE = layer.combination.attention.project_memory(phrases_BPD)
-            source_2BhSE = layer.source_attention.project_memory(memory.states_BSD)
+            phrases = layer.combination.attention.project_memory(phrases_BPD)
+            source = layer.source_attention.project_memory(memory.states_BSD)
             attend_to_past = partial(layer.attention, mask=causal_TT)
-            y_BTD = layer(y_BTD, attend_to_past, phrases_2BhPE, masks[0], source_2BhSE, masks[1])
+            y_BTD = layer(y_BTD, attend_to_past, phrases, masks[0], source, masks[1])
         states_BTD: Tensor = self.decoder_norm(y_BTD)
         return states_BTD
 
@@ -284,12 +285,13 @@ class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
         return self.words.log_probs(self.decode(self.encode(batch.source), batch.target), batch.target)
 
     def start(self, memory: Memory, beams: int) -> State:
-        source = tuple(layer.source_attention.project_memory(memory.states_BSD).contiguous() for layer in self.decoder)
+        source = tuple(held(layer.source_attention.project_memory(memory.states_BSD)) for layer in self.decoder)
         phrases = tuple(
-            layer.combination.attention.project_memory(phrases_BPD).contiguous()
+            held(layer.combination.attention.project_memory(phrases_BPD))
             for layer, phrases_BPD in zip(self.decoder, memory.phrases_JBPD, strict=True)
         )
-        cache = BeamCache.empty(layers=len(self.decoder), beams=beams, like_2BhSE=source[0])
+        first = next(iter(self.decoder)).attention
+        cache = first.cache(layers=len(self.decoder), beams=beams, like_BXD=memory.states_BSD)
         return State(cache=cache, source=source, phrases=phrases)
 
     def step(self, memory: Memory, state: State, last_tokens_BK: Tensor) -> tuple[Tensor, State]:
@@ -297,9 +299,9 @@ class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
         cache = state.cache.grown()
         masks = key_mask(memory.phrase_mask_BP), key_mask(memory.mask_BS)
         per_layer = zip(self.decoder, state.phrases, state.source, strict=True)
-        for index, (layer, phrases_2BhPE, source_2BhSE) in enumerate(per_layer):
+        for index, (layer, phrases, source) in enumerate(per_layer):
             attend_to_past = partial(layer.attention.step, cache=cache, layer=index)
-            y_BKD = layer(y_BKD, attend_to_past, phrases_2BhPE, masks[0], source_2BhSE, masks[1])
+            y_BKD = layer(y_BKD, attend_to_past, phrases, masks[0], source, masks[1])
         return self.words.next_log_probs(self.decoder_norm(y_BKD)), replace(state, cache=cache)
 
     def reorder(self, state: State, parents_BK: Tensor) -> State:
@@ -314,8 +316,8 @@ class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
         )
         state = State(
             cache=state.cache.kept(sentences),
-            source=tuple(source_2BhSE.index_select(1, sentences) for source_2BhSE in state.source),
-            phrases=tuple(phrases_2BhPE.index_select(1, sentences) for phrases_2BhPE in state.phrases),
+            source=tuple(kept(projected, sentences) for projected in state.source),
+            phrases=tuple(kept(projected, sentences) for projected in state.phrases),
         )
         return memory, state
 

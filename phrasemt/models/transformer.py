@@ -31,14 +31,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from torch import Tensor, nn
 
-from phrasemt.architectures import TransformerModel
+from phrasemt.architectures import Layers, TransformerModel
 from phrasemt.batching.batch import Batch, Source, Target
 from phrasemt.models.interface import TranslationModel
-from phrasemt.nn.attention import KeyValueAttention, SelfAttention
-from phrasemt.nn.beams import BeamCache
+from phrasemt.nn.attention import KeyValueAttention, Projected, SelfAttention, held, kept
+from phrasemt.nn.beams import Past
+from phrasemt.nn.init import initialise
 from phrasemt.nn.layers import FeedForward, Residual, Stack, layer_norm
 from phrasemt.nn.masks import causal_mask, key_mask
 from phrasemt.nn.words import Loss, Words
@@ -54,77 +56,116 @@ class Memory:
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """Self-attention keys and values of all hypotheses, and per decoder layer those of the source [2, B, h, S, E]."""
+    """What self-attention keeps of all hypotheses, and per decoder layer what attention to the source reads."""
 
-    cache: BeamCache
-    source: tuple[Tensor, ...]
+    cache: Past
+    source: tuple[Projected, ...]
+
+
+@dataclass(frozen=True)
+class Attentions:
+    """The modules that stand in the three places of attention: each call makes one for one layer.
+
+    They have the methods of `SelfAttention`, `SelfAttention` and `KeyValueAttention`.
+    """
+
+    encoder: Callable[[], Any]
+    decoder: Callable[[], Any]
+    source: Callable[[], Any]
+
+    @classmethod
+    def plain(cls, settings: TransformerModel) -> Attentions:
+        """Multi-head attention, as in the paper."""
+        sizes = settings.width, settings.heads, settings.attn_dropout
+        return cls(
+            encoder=partial(SelfAttention, *sizes),
+            decoder=partial(SelfAttention, *sizes),
+            source=partial(KeyValueAttention, *sizes),
+        )
 
 
 class EncoderLayer(nn.Module):
     """Self-attention, feed-forward network."""
 
-    def __init__(self, settings: TransformerModel) -> None:
+    def __init__(self, settings: Layers, attention: Any) -> None:
         super().__init__()
         width, norm = settings.width, settings.norm
-        self.attention = SelfAttention(width, settings.heads, settings.attn_dropout)
+        self.attention = attention
         self.around_attention = Residual(width, settings.dropout, norm)
         self.ffn = FeedForward(width, settings.ffn_width, settings.act_dropout)
         self.around_ffn = Residual(width, settings.dropout, norm)
 
-    def forward(self, x_BSD: Tensor, mask_B11S: Tensor) -> Tensor:
-        x_BSD = self.around_attention(x_BSD, lambda x: self.attention(x, mask_B11S))  # Eq. (1)
-        states_BSD: Tensor = self.around_ffn(x_BSD, self.ffn)  # Eq. (2)
-        return states_BSD
+    def forward(self, x: Tensor, attend: Callable[[Tensor], Tensor]) -> Tensor:
+        """[B, S, D] -> [B, S, D]; `attend` is this layer's attention, under a mask or with a search's past."""
+        x = self.around_attention(x, attend)  # Eq. (1)
+        states: Tensor = self.around_ffn(x, self.ffn)  # Eq. (2)
+        return states
 
 
 class DecoderLayer(nn.Module):
     """Self-attention, attention to the source, feed-forward network."""
 
-    def __init__(self, settings: TransformerModel) -> None:
+    def __init__(self, settings: TransformerModel, attention: Any, source_attention: Any) -> None:
         super().__init__()
         width, norm = settings.width, settings.norm
-        self.attention = SelfAttention(width, settings.heads, settings.attn_dropout)
+        self.attention = attention
         self.around_attention = Residual(width, settings.dropout, norm)
-        self.source_attention = KeyValueAttention(width, settings.heads, settings.attn_dropout)
+        self.source_attention = source_attention
         self.around_source_attention = Residual(width, settings.dropout, norm)
         self.ffn = FeedForward(width, settings.ffn_width, settings.act_dropout)
         self.around_ffn = Residual(width, settings.dropout, norm)
 
     def forward(
-        self, y: Tensor, attend_to_past: Callable[[Tensor], Tensor], source_2BhSE: Tensor, source_mask_B11S: Tensor
+        self, y: Tensor, attend_to_past: Callable[[Tensor], Tensor], source: Projected, source_mask_B11S: Tensor
     ) -> Tensor:
         """Teacher forcing and search differ only in what attention to the past is; y is [B, T, D] or [B, K, D]."""
         y = self.around_attention(y, attend_to_past)  # Eq. (1)
-        y = self.around_source_attention(y, lambda y: self.source_attention(y, source_2BhSE, source_mask_B11S))
+        y = self.around_source_attention(y, lambda y: self.source_attention(y, source, source_mask_B11S))
         states: Tensor = self.around_ffn(y, self.ffn)  # Eq. (2)
         return states
 
 
 class Transformer(TranslationModel[Memory, State]):
-    """Encoder, decoder and a softmax that shares the target embeddings."""
+    """Encoder, decoder and a softmax that shares the target embeddings.
 
-    def __init__(self, settings: TransformerModel, *, source_vocabulary: int, target_vocabulary: int) -> None:
+    attentions: other modules in the places of multi-head attention. positions: whether absolute positions are added to
+    the embeddings.
+    """
+
+    def __init__(
+        self,
+        settings: TransformerModel,
+        *,
+        source_vocabulary: int,
+        target_vocabulary: int,
+        attentions: Attentions | None = None,
+        positions: bool = True,
+    ) -> None:
         super().__init__()
         width = settings.width
-        self.words = Words(
+        attentions = attentions or Attentions.plain(settings)
+        self.words = Words.of(
+            settings,
             source_vocabulary=source_vocabulary,
             target_vocabulary=target_vocabulary,
-            width=width,
-            dropout=settings.dropout,
             tie_all=settings.tie == "all",
-            softmax_bias=settings.softmax_bias,
-            normalise=settings.embed_ln,
+            positions=positions,
         )
-        self.encoder = Stack[EncoderLayer](EncoderLayer(settings) for _ in range(settings.encoder_layers))
-        self.decoder = Stack[DecoderLayer](DecoderLayer(settings) for _ in range(settings.decoder_layers))
+        self.encoder = Stack[EncoderLayer](
+            EncoderLayer(settings, attentions.encoder()) for _ in range(settings.encoder_layers)
+        )
+        self.decoder = Stack[DecoderLayer](
+            DecoderLayer(settings, attentions.decoder(), attentions.source()) for _ in range(settings.decoder_layers)
+        )
         self.encoder_norm = layer_norm(width) if settings.norm == "pre" else nn.Identity()
         self.decoder_norm = layer_norm(width) if settings.norm == "pre" else nn.Identity()
+        initialise(self, settings.init)
 
     def encode(self, source: Source) -> Memory:
         x_BSD = self.words.embed_source(source.ids_BS)
         mask_B11S = key_mask(source.mask_BS)
         for layer in self.encoder:
-            x_BSD = layer(x_BSD, mask_B11S)
+            x_BSD = layer(x_BSD, partial(layer.attention, mask=mask_B11S))
         return Memory(states_BSD=self.encoder_norm(x_BSD), mask_BS=source.mask_BS)
 
     def decode(self, memory: Memory, target: Target) -> Tensor:
@@ -133,8 +174,8 @@ class Transformer(TranslationModel[Memory, State]):
         causal_TT = causal_mask(y_BTD.shape[1], y_BTD.device)
         source_mask_B11S = key_mask(memory.mask_BS)
         for layer in self.decoder:
-            source_2BhSE = layer.source_attention.project_memory(memory.states_BSD)
-            y_BTD = layer(y_BTD, partial(layer.attention, mask=causal_TT), source_2BhSE, source_mask_B11S)
+            source = layer.source_attention.project_memory(memory.states_BSD)
+            y_BTD = layer(y_BTD, partial(layer.attention, mask=causal_TT), source, source_mask_B11S)
         states_BTD: Tensor = self.decoder_norm(y_BTD)
         return states_BTD
 
@@ -146,16 +187,18 @@ class Transformer(TranslationModel[Memory, State]):
         return self.words.log_probs(self.decode(self.encode(batch.source), batch.target), batch.target)
 
     def start(self, memory: Memory, beams: int) -> State:
-        source = tuple(layer.source_attention.project_memory(memory.states_BSD).contiguous() for layer in self.decoder)
-        return State(cache=BeamCache.empty(layers=len(self.decoder), beams=beams, like_2BhSE=source[0]), source=source)
+        first = next(iter(self.decoder)).attention
+        return State(
+            cache=first.cache(layers=len(self.decoder), beams=beams, like_BXD=memory.states_BSD),
+            source=tuple(held(layer.source_attention.project_memory(memory.states_BSD)) for layer in self.decoder),
+        )
 
     def step(self, memory: Memory, state: State, last_tokens_BK: Tensor) -> tuple[Tensor, State]:
         y_BKD = self.words.embed_last(last_tokens_BK, state.cache.steps)
         cache = state.cache.grown()
         source_mask_B11S = key_mask(memory.mask_BS)
-        for index, (layer, source_2BhSE) in enumerate(zip(self.decoder, state.source, strict=True)):
-            attend_to_past = partial(layer.attention.step, cache=cache, layer=index)
-            y_BKD = layer(y_BKD, attend_to_past, source_2BhSE, source_mask_B11S)
+        for index, (layer, source) in enumerate(zip(self.decoder, state.source, strict=True)):
+            y_BKD = layer(y_BKD, partial(layer.attention.step, cache=cache, layer=index), source, source_mask_B11S)
         return self.words.next_log_probs(self.decoder_norm(y_BKD)), replace(state, cache=cache)
 
     def reorder(self, state: State, parents_BK: Tensor) -> State:
@@ -165,7 +208,7 @@ class Transformer(TranslationModel[Memory, State]):
         memory = Memory(
             states_BSD=memory.states_BSD.index_select(0, sentences), mask_BS=memory.mask_BS.index_select(0, sentences)
         )
-        source = tuple(source_2BhSE.index_select(1, sentences) for source_2BhSE in state.source)
+        source = tuple(kept(projected, sentences) for projected in state.source)
         return memory, State(cache=state.cache.kept(sentences), source=source)
 
 

@@ -30,7 +30,7 @@ def describe_weights(
     """What weights must say of themselves to fit a model and its vocabularies."""
     return {
         "format": FORMAT,
-        "model": settings.model_dump(mode="json"),
+        "model": settings.trained_part.model_dump(mode="json"),
         "source_vocabulary": source_vocabulary.digest,
         "target_vocabulary": target_vocabulary.digest,
     }
@@ -113,7 +113,7 @@ def load_model(
                 next_step="train again on this data set, or name the study the weights belong to",
             )
     trained: Architecture = TypeAdapter(ModelSettings).validate_python(description["model"])
-    if trained != settings:
+    if trained != settings.trained_part:
         differing = sorted(
             key
             for key in {*wanted["model"], *description["model"]}

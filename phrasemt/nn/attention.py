@@ -2,6 +2,9 @@
 
 Letters: B sentences, T query positions, S key positions, D model width d, h heads, E = d/h head width, K hypotheses,
 G = B*h, n projections that were made by one multiplication.
+Families of the Transformer put modules of their own in the places of `SelfAttention` and `KeyValueAttention`; they have
+the same methods. What `project_memory` makes is a tuple of tensors whose second axis is the sentences.
+
 Masks are True where a key may be used by a query; each query must have at least one.
 """
 
@@ -18,6 +21,19 @@ from phrasemt.nn.beams import BeamCache
 from phrasemt.nn.dropout import scaled_keep_mask
 from phrasemt.nn.init import xavier_blocks
 from phrasemt.nn.linear import project
+
+# What attention to a memory makes of it once per sentence: tensors whose second axis is the sentences.
+Projected = tuple[Tensor, ...]
+
+
+def held(projected: Projected) -> Projected:
+    """Laid out for being read at every step of a search."""
+    return tuple(tensor.contiguous() for tensor in projected)
+
+
+def kept(projected: Projected, sentences: Tensor) -> Projected:
+    """That of some sentences only (int64 indices)."""
+    return tuple(tensor.index_select(1, sentences) for tensor in projected)
 
 
 class _CpuAttention(torch.autograd.Function):
@@ -107,6 +123,10 @@ class SelfAttention(nn.Module):
         attended_BTD = attend(self.project(x_BTD), mask=mask, dropout=self.dropout if self.training else 0.0)
         return project(attended_BTD, self.output)
 
+    def cache(self, *, layers: int, beams: int, like_BXD: Tensor) -> BeamCache:
+        """What a search keeps of the past in all layers, for as many sentences and of the type of `like_BXD`."""
+        return BeamCache.empty(layers=layers, beams=beams, heads=self.heads, like_BXD=like_BXD)
+
     def step(self, x_BKD: Tensor, cache: BeamCache, layer: int) -> Tensor:
         """The newest position of K hypotheses, which are the queries of a sentence here: [B, K, D] -> [B, K, D]."""
         queries_BhKE, keys_BhKE, values_BhKE = self.project(x_BKD)
@@ -125,14 +145,12 @@ class KeyValueAttention(nn.Module):
         self.key_value = xavier_blocks(width, width, blocks=2)  # [Wk; Wv] [2D, D]
         self.output = xavier_blocks(width, width)  # Wo [D, D]
 
-    def project_memory(self, memory_BSD: Tensor) -> Tensor:
-        """Keys and values of each head: [2, B, h, S, E]."""
-        return heads_first(project(memory_BSD, self.key_value), self.heads, self.width)
+    def project_memory(self, memory_BSD: Tensor) -> Projected:
+        """Keys and values of each head: ([2, B, h, S, E],)."""
+        return (heads_first(project(memory_BSD, self.key_value), self.heads, self.width),)
 
-    def forward(self, x_BTD: Tensor, keys_values_2BhSE: Tensor, mask: Tensor | None) -> Tensor:
+    def forward(self, x_BTD: Tensor, keys_values: Projected, mask: Tensor | None) -> Tensor:
         """[B, T, D] -> [B, T, D]; T may as well be the hypotheses of a sentence."""
         queries_1BhTE = heads_first(project(x_BTD, self.query), self.heads, self.width)
-        attended_BTD = attend(
-            queries_1BhTE, keys_values_2BhSE, mask=mask, dropout=self.dropout if self.training else 0.0
-        )
+        attended_BTD = attend(queries_1BhTE, *keys_values, mask=mask, dropout=self.dropout if self.training else 0.0)
         return project(attended_BTD, self.output)

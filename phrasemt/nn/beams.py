@@ -9,11 +9,29 @@ Letters: N layers, B sentences, K hypotheses, L = steps * K entries, h heads, E 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 FIRST_CAPACITY = 16  # steps
+
+
+class Past(Protocol):
+    """What a search knows of the cache of any self-attention."""
+
+    @property
+    def steps(self) -> int:
+        """Steps so far."""
+
+    def grown(self) -> Past:
+        """Room for the entries of one more step, already part of its history."""
+
+    def reordered(self, parents_BK: Tensor) -> Past:
+        """Hypothesis k of sentence b continues parents_BK[b, k]."""
+
+    def kept(self, sentences: Tensor) -> Past:
+        """Some sentences only (int64 indices)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,12 +49,13 @@ class BeamCache:
     steps: int
 
     @classmethod
-    def empty(cls, *, layers: int, beams: int, like_2BhSE: Tensor) -> BeamCache:
-        """No entries; sentences, heads, head width, type and device as those of the keys and values `like_2BhSE`."""
-        _, sentences, heads, _, head_width = like_2BhSE.shape
+    def empty(cls, *, layers: int, beams: int, heads: int, like_BXD: Tensor) -> BeamCache:
+        """No entries; sentences, model width, type and device as those of `like_BXD`."""
+        sentences, width = like_BXD.shape[0], like_BXD.shape[-1]
+        entries = (layers, 2, sentences, heads, FIRST_CAPACITY * beams, width // heads)
         return cls(
-            keys_values_N2BhLE=like_2BhSE.new_empty(layers, 2, sentences, heads, FIRST_CAPACITY * beams, head_width),
-            history_BKL=torch.empty(sentences, beams, 0, dtype=torch.bool, device=like_2BhSE.device),
+            keys_values_N2BhLE=like_BXD.new_empty(entries),
+            history_BKL=torch.empty(sentences, beams, 0, dtype=torch.bool, device=like_BXD.device),
             steps=0,
         )
 

@@ -1,4 +1,7 @@
-"""Initial weights (science 1.0, `init: xavier`)."""
+"""Initial weights (science 1.0).
+
+Modules are made as `init: xavier` has them; `initialise` draws them anew for another `init`.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,26 @@ def embedding_table(vocabulary: int, width: int) -> nn.Parameter:
     table_VD = torch.empty(vocabulary, width).normal_(std=width**-0.5)
     table_VD[PAD] = 0
     return nn.Parameter(table_VD)
+
+
+def initialise(model: nn.Module, init: str) -> None:
+    """Draw all matrices anew as `init` says.
+
+    neutron: each matrix U(+-1/sqrt(fan_in)), embeddings U(+-sqrt(2/(V+d))). Biases, layer normalisations and parameters
+    with an initialisation of their own (`own_init` on the module) stay.
+    """
+    if init == "xavier":
+        return
+    for module in model.modules():
+        if getattr(module, "own_init", False):
+            continue
+        for name, parameter in module.named_parameters(recurse=False):
+            if parameter.ndim == 2:
+                rows, columns = parameter.shape
+                bound = (2 / (rows + columns)) ** 0.5 if name.endswith("_table_VD") else columns**-0.5
+                nn.init.uniform_(parameter, -bound, bound)
+                if name.endswith("_table_VD"):
+                    parameter.data[PAD] = 0
 
 
 def zeros(*shape: int) -> nn.Parameter:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from phrasemt.architectures import Layers
 from phrasemt.batching.batch import Target
 from phrasemt.nn.dropout import dropout_module
 from phrasemt.nn.init import embedding_table, zeros
@@ -37,25 +38,46 @@ class Loss:
 class Embedding(nn.Module):
     """drop(sqrt(d) E[id] + PE), with `normalise` followed by a layer normalisation. The table E is its user's."""
 
-    def __init__(self, width: int, dropout: float, *, normalise: bool) -> None:
+    def __init__(self, width: int, dropout: float, *, normalise: bool, positions: bool) -> None:
         super().__init__()
         self.scale = width**0.5
-        self.positions = SinusoidalPositions(width)
+        self.positions = SinusoidalPositions(width) if positions else None
         self.dropout = dropout_module(dropout)
         self.norm = layer_norm(width) if normalise else nn.Identity()
 
     def forward(self, ids: Tensor, table_VD: Tensor, first_position: int, positions: int) -> Tensor:
         """[B, T] -> [B, T, D]; `positions` 1 puts all ids of a row at the same place."""
-        places = self.positions(first_position, positions)
-        embedded: Tensor = self.norm(self.dropout(places.add(F.embedding(ids, table_VD), alpha=self.scale)))
-        return embedded
+        words_BTD = F.embedding(ids, table_VD)
+        if self.positions is None:
+            placed_BTD = words_BTD * self.scale
+        else:
+            placed_BTD = self.positions(first_position, positions).add(words_BTD, alpha=self.scale)
+        embedded_BTD: Tensor = self.norm(self.dropout(placed_BTD))
+        return embedded_BTD
 
 
 class Words(nn.Module):
     """Embedding tables of source and target, and the softmax, which shares the target's table.
 
-    tie_all: one table for both sides. softmax_bias: a bias on the logits. normalise: as in `Embedding`.
+    source_vocabulary: 0 for models without a source. tie_all: one table for both sides. softmax_bias: a bias on the
+    logits. normalise: as in `Embedding`. positions: whether absolute positions are added.
     """
+
+    @classmethod
+    def of(
+        cls, settings: Layers, *, source_vocabulary: int, target_vocabulary: int, tie_all: bool, positions: bool = True
+    ) -> Words:
+        """The words of a Transformer with these settings."""
+        return cls(
+            source_vocabulary=source_vocabulary,
+            target_vocabulary=target_vocabulary,
+            width=settings.width,
+            dropout=settings.dropout,
+            tie_all=tie_all,
+            softmax_bias=settings.softmax_bias,
+            normalise=settings.embed_ln,
+            positions=positions,
+        )
 
     def __init__(
         self,
@@ -67,17 +89,18 @@ class Words(nn.Module):
         tie_all: bool,
         softmax_bias: bool,
         normalise: bool,
+        positions: bool,
     ) -> None:
         super().__init__()
         self.target_table_VD = embedding_table(target_vocabulary, width)
-        if tie_all:
-            assert source_vocabulary == target_vocabulary
+        if tie_all or not source_vocabulary:
+            assert source_vocabulary in (0, target_vocabulary)
             self.register_parameter("source_table_VD", None)
         else:
             self.source_table_VD = embedding_table(source_vocabulary, width)
         self.softmax_bias_V = zeros(target_vocabulary) if softmax_bias else None
-        self.source_embedding = Embedding(width, dropout, normalise=normalise)
-        self.target_embedding = Embedding(width, dropout, normalise=normalise)
+        self.source_embedding = Embedding(width, dropout, normalise=normalise, positions=positions)
+        self.target_embedding = Embedding(width, dropout, normalise=normalise, positions=positions)
 
     def embed_source(self, ids_BS: Tensor) -> Tensor:
         """[B, S] -> [B, S, D]."""

@@ -22,18 +22,17 @@ from phrasemt.errors import DamagedFileError, DataError
 from phrasemt.lines import Block, read_parallel_blocks, write_text
 from phrasemt.parallel import map_in_order
 from phrasemt.settings import ChunksSettings
+from phrasemt.symbols import CHUNK_LABELS, CHUNK_TYPES, EOS_LABEL
 from phrasemt.syntax.annotations import Annotation, Annotations, damaged_parse, required
 from phrasemt.syntax.chunk_rules import chunk_tags
-from phrasemt.syntax.conll import TAGS, TYPES, ChunkScores, chunk_spans, read_conll
+from phrasemt.syntax.conll import TAGS, ChunkScores, chunk_spans, read_conll
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
 from phrasemt.syntax.trees import parse_tree, words
 from phrasemt.syntax.words import offsets_of_block, row_numbers
 
 log = logging.getLogger("phrasemt.extract_chunks")
 
-# Classes of the label classifier; NULL is what it says inside a chunk (science 8.3), never the label of one.
-LABELS = ("eos", "NULL", *TYPES, "O")
-_NUMBERS = {label: number for number, label in enumerate(LABELS)}
+_NUMBERS = {label: number for number, label in enumerate(CHUNK_LABELS)}
 
 _LINES_PER_CHUNK = 4096
 
@@ -91,8 +90,9 @@ def extract_chunks(
     """Write the chunks of a split as columns over its rows, and what is to be said about them.
 
     Columns: starts, the positions (subwords, and that of `</s>`, which is the last one) at which chunks start, and
-    labels, an index into LABELS for each. Chunks are those of `settings.origin`: gold, the file with all raw sentences;
-    chunker, tags; parser, rules on parses. In a sentence without an annotation each word is a chunk labelled O.
+    labels, an index into CHUNK_LABELS for each. Chunks are those of `settings.origin`: gold, the file with all raw
+    sentences; chunker, tags; parser, rules on parses. In a sentence without an annotation each word is a chunk with the
+    label O.
 
     statistics: JSON with origin, sentences, words, chunks (`</s>` aside), mean_chunk_length in words, labels (number of
     chunks of each), fallbacks (sentences without an annotation by reason), and agreement: the scores of every other
@@ -119,7 +119,7 @@ def extract_chunks(
             counts.add(part.counts)
             yield part.rows, {"starts": part.starts, "labels": part.labels}
 
-    description = {"origin": settings.origin, "labels": LABELS}
+    description = {"origin": settings.origin, "labels": CHUNK_LABELS}
     sentences = write_columns(chunks, columns=["starts", "labels"], description=description, chunks=columns())
     count = counts.labels.total()
     result = {
@@ -128,7 +128,7 @@ def extract_chunks(
         "words": counts.words,
         "chunks": count,
         "mean_chunk_length": counts.words / count if count else None,
-        "labels": {label: counts.labels[label] for label in LABELS if counts.labels[label]},
+        "labels": {label: counts.labels[label] for label in CHUNK_LABELS if counts.labels[label]},
         "fallbacks": dict(counts.fallbacks.most_common()),
         "agreement": {origin: scores.as_dict() for origin, scores in counts.agreement.items()},
     }
@@ -148,7 +148,7 @@ def starts_and_labels(tags: Sequence[str], offsets: Sequence[int]) -> tuple[list
     chunks = [(start, type_) for start, _, type_ in chunk_spans(tags)]
     chunks = sorted(chunks + [(word, tag) for word, tag in enumerate(tags) if tag == "O"])
     starts = [offsets[word] for word, _ in chunks]
-    return [*starts, offsets[-1]], [*(_NUMBERS[label] for _, label in chunks), _NUMBERS["eos"]]
+    return [*starts, offsets[-1]], [*(_NUMBERS[label] for _, label in chunks), EOS_LABEL]
 
 
 def align_tags(gold_tokens: Sequence[str], gold_tags: Sequence[str], tokens: Sequence[str]) -> Tags | None:
@@ -270,7 +270,7 @@ def _tags_of_text(text: str, tokens: list[str], where: str) -> Tags:
         raise DataError(
             "the chunker gives tags that are none of CoNLL-2000",
             where=where,
-            expected=f"O, or B- or I- and one of {' '.join(TYPES)}",
+            expected=f"O, or B- or I- and one of {' '.join(CHUNK_TYPES)}",
             found=min(unknown),
             next_step="name a chunker that was trained on CoNLL-2000's types",
         )
@@ -306,5 +306,5 @@ def _find_chunks(sources: _Sources, lines: _Lines) -> _Chunks:
         starts.append(of_sentence[0])
         labels.append(of_sentence[1])
         counts.words += len(tags)
-        counts.labels.update(LABELS[label] for label in of_sentence[1][:-1])
+        counts.labels.update(CHUNK_LABELS[label] for label in of_sentence[1][:-1])
     return _Chunks(np.array(lines.rows, np.int64), Lists.of(starts), Lists.of(labels), counts)

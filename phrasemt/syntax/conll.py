@@ -10,9 +10,9 @@ from typing import Any
 
 from phrasemt.errors import DataError
 from phrasemt.lines import read_lines
+from phrasemt.symbols import CHUNK_TYPES
 
-TYPES = ("NP", "VP", "PP", "ADVP", "ADJP", "SBAR", "PRT", "CONJP", "INTJ", "LST", "UCP")
-TAGS = frozenset(["O", *(f"{position}-{type_}" for position in "BI" for type_ in TYPES)])
+TAGS = frozenset(["O", *(f"{position}-{type_}" for position in "BI" for type_ in CHUNK_TYPES)])
 
 Span = tuple[int, int, str]  # first token, token after the last, type
 
@@ -36,7 +36,7 @@ def read_conll(path: Path) -> Iterator[tuple[list[str], list[str]]]:
         if len(columns) != (2 if "\t" in line else 3) or not columns[0]:
             raise _unreadable(path, number, "token TAB tag, or word, part of speech and tag with spaces", line)
         if columns[-1] not in TAGS:
-            raise _unreadable(path, number, f"a tag: O, or B- or I- and one of {' '.join(TYPES)}", columns[-1])
+            raise _unreadable(path, number, f"a tag: O, or B- or I- and one of {' '.join(CHUNK_TYPES)}", columns[-1])
         tokens.append(columns[0])
         tags.append(columns[-1])
     if tokens:
@@ -93,7 +93,7 @@ class ChunkScores:
         overall = _measures(self.gold.total(), self.predicted.total(), self.correct.total())
         types = {
             type_: _measures(self.gold[type_], self.predicted[type_], self.correct[type_])
-            for type_ in TYPES
+            for type_ in CHUNK_TYPES
             if self.gold[type_] or self.predicted[type_]
         }
         return {**overall, "types": types}

@@ -11,7 +11,7 @@ from phrasemt.architectures import PhraseSegmentation
 
 
 def phrase_tokens(length: int, settings: PhraseSegmentation) -> int:
-    """n_tok of Xu et al. (2020), footnote 2, from the sentence's own length in positions (decisions X1-X4 of the docs).
+    """n_tok of Xu et al. (2020), footnote 2, from a length in positions (decisions X1-X4 of the docs).
 
     max(min(ntok_max, length / ntok_div rounded), ntok_min).
     """
@@ -19,7 +19,10 @@ def phrase_tokens(length: int, settings: PhraseSegmentation) -> int:
     return max(min(settings.ntok_max, rounding(length / settings.ntok_div)), settings.ntok_min)
 
 
-def ngram_ends(length: int, settings: PhraseSegmentation) -> NDArray[np.int64]:
-    """Ends of consecutive phrases of n_tok tokens, the last of them possibly shorter."""
-    size = phrase_tokens(length, settings)
+def ngram_ends(length: int, settings: PhraseSegmentation, longest: int | None = None) -> NDArray[np.int64]:
+    """Ends of consecutive phrases of n_tok tokens, the last of them possibly shorter.
+
+    longest: take n_tok from this length, that of the longest sentence of a batch (ntok_scope: batch).
+    """
+    size = phrase_tokens(length if longest is None else longest, settings)
     return np.minimum(np.arange(size, length + size, size), length)

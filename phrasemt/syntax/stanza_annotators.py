@@ -20,9 +20,10 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from phrasemt.errors import DataError, MismatchError
 from phrasemt.parallel import chunked
+from phrasemt.symbols import CHUNK_TYPES
 from phrasemt.syntax.annotations import Annotation
 from phrasemt.syntax.annotator import ANNOTATION_VERSION, LONGEST, Card
-from phrasemt.syntax.conll import TAGS, TYPES
+from phrasemt.syntax.conll import TAGS
 
 Tokens = Sequence[str]
 Device = Literal["cpu", "cuda"]
@@ -329,7 +330,7 @@ class ChunkerAnnotator(_StanzaAnnotator):
             raise MismatchError(
                 "the chunker gives tags of other types than those of chunks",
                 where=files["chunker"],
-                expected=", ".join(TYPES),
+                expected=", ".join(CHUNK_TYPES),
                 found=", ".join(sorted(tag.partition("-")[2] for tag in unknown)[:8]),
                 next_step="give a chunker that was trained on the chunks of CoNLL-2000",
             )

@@ -140,6 +140,8 @@ def train_model(
     target_vocabulary: Path,
     train_phrases: list[Path],
     dev_phrases: list[Path],
+    train_chunks: list[Path],
+    dev_chunks: list[Path],
     record: Path,
     state: Path,
 ) -> None:
@@ -158,8 +160,8 @@ def train_model(
     model = build_model(settings.model, source_vocabulary=len(source_words), target_vocabulary=len(target_words)).to(
         device
     )
-    train_reader = BatchReader(train_examples, settings.model, train_phrases)
-    dev_reader = BatchReader(dev_examples, settings.model, dev_phrases)
+    train_reader = BatchReader(train_examples, settings.model, train_phrases, train_chunks)
+    dev_reader = BatchReader(dev_examples, settings.model, dev_phrases, dev_chunks)
     trainer = Trainer(model, train_reader, settings)
     evaluate = Evaluator(dev_reader, list(read_lines(dev_reference)), target_words)
     plan = UpdatePlan(
@@ -186,6 +188,7 @@ def train_model(
         signature=_signature(
             settings,
             *(train, dev, dev_reference, source_vocabulary, target_vocabulary, *train_phrases, *dev_phrases),
+            *(*train_chunks, *dev_chunks),
         ),
         description=describe_weights(settings.model, source_words, target_words),
         keep=settings.training.average_last,

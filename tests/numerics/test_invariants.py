@@ -134,8 +134,7 @@ def test_shortest_sentences(length, settings, make_model, make_batch):
 def full_log_probs(model, source: Source, inputs_BT: Tensor) -> Tensor:
     """Log-probabilities of all words after each prefix, by teacher forcing."""
     target = Target(inputs_BT=inputs_BT, outputs_BT=inputs_BT, mask_BT=torch.ones_like(inputs_BT, dtype=torch.bool))
-    states = model.decode(model.encode(source), target)
-    return torch.log_softmax(F.linear(states, model.words.target_table_VD, model.words.softmax_bias_V), dim=-1)
+    return model.words.next_log_probs(model.decode(model.encode(source), target))
 
 
 def repeated(source: Source, times: int) -> Source:

@@ -18,9 +18,10 @@ from phrasemt.corpus.demo import conll, demo_pairs
 from phrasemt.errors import DamagedFileError, DataError
 from phrasemt.lines import write_lines
 from phrasemt.settings import ChunksSettings
+from phrasemt.symbols import CHUNK_LABELS as LABELS
 from phrasemt.syntax import chunks
 from phrasemt.syntax.annotations import Annotation, write_annotations
-from phrasemt.syntax.chunks import LABELS, align_tags, extract_chunks, starts_and_labels
+from phrasemt.syntax.chunks import align_tags, extract_chunks, starts_and_labels
 from phrasemt.syntax.conll import TAGS
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
 

@@ -81,5 +81,5 @@ def test_columns_must_be_of_the_model_and_of_the_rows(examples, tmp_path):
     with pytest.raises(MismatchError, match=r"other: phrases of another segmentation .* found .*'mode': 'random'"):
         BatchReader(examples, MODEL, [other])
     shifted = write_phrases(tmp_path / "shifted", columns, first_row=1)
-    with pytest.raises(MismatchError, match=r"shifted, .*: phrases of other rows than the examples"):
+    with pytest.raises(MismatchError, match=r"shifted, .*: columns of other rows than the examples"):
         BatchReader(examples, MODEL, [shifted])
