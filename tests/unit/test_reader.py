@@ -1,4 +1,4 @@
-"""Batches of a split, and phrases that stand in columns beside it."""
+"""Batches of a split, and phrases and chunks that stand in columns beside it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from phrasemt.architectures import PhraseRepresentationModel, PhraseSegmentation, TransformerModel
+from phrasemt.architectures import BiscaleModel, PhraseRepresentationModel, PhraseSegmentation, TransformerModel
 from phrasemt.batching.example import Examples
-from phrasemt.batching.reader import LONGEST_SENTENCE, BatchReader, SourceCollator
+from phrasemt.batching.reader import LONGEST_SENTENCE, BatchReader, SourceCollator, TargetCollator
 from phrasemt.columns import Lists, write_columns
 from phrasemt.errors import DamagedFileError, MismatchError
+from phrasemt.symbols import CHUNK_LABELS, EOS_LABEL, NULL_LABEL
 from phrasemt.syntax.ngrams import ngram_ends
 
 PARSE = PhraseSegmentation(mode="parse")
 MODEL = PhraseRepresentationModel(phrase=PARSE)
+CHUNKED = BiscaleModel(family="biscale")
+NP, VP, PP = (CHUNK_LABELS.index(label) for label in ("NP", "VP", "PP"))
 
 
 def write_phrases(
@@ -83,3 +86,106 @@ def test_columns_must_be_of_the_model_and_of_the_rows(examples, tmp_path):
     shifted = write_phrases(tmp_path / "shifted", columns, first_row=1)
     with pytest.raises(MismatchError, match=r"shifted, .*: columns of other rows than the examples"):
         BatchReader(examples, MODEL, [shifted])
+
+
+def write_chunks(
+    path: Path,
+    chunks: Sequence[tuple[Sequence[int], Sequence[int]]],
+    labels: Sequence[str] = CHUNK_LABELS,
+    first_row: int = 0,
+) -> Path:
+    rows = np.arange(first_row, first_row + len(chunks))
+    starts, numbers = (Lists.of(lists) for lists in zip(*chunks, strict=True))
+    write_columns(
+        path,
+        columns=["starts", "labels"],
+        description={"labels": list(labels)},
+        chunks=[(rows, {"starts": starts, "labels": numbers})],
+    )
+    return path
+
+
+def words(*lengths: int) -> list[np.ndarray]:
+    return [np.full(length, 5, dtype=np.int32) for length in lengths]
+
+
+def test_chunks_stand_at_the_words_they_start_with(tmp_path):
+    """Rows of a split in any order; inside chunks and where a batch is padded there is no start and label NULL."""
+    path = write_chunks(
+        tmp_path / "chunks.arrow", [([0, 3], [NP, EOS_LABEL]), ([0], [EOS_LABEL]), ([0, 1, 2], [VP, PP, EOS_LABEL])]
+    )
+    target = TargetCollator(CHUNKED, [path])(words(2, 0, 3), [2, 1, 0])
+    assert target.chunks is not None
+    assert target.chunks.starts_BT.int().tolist() == [[1, 1, 1, 0], [1, 0, 0, 0], [1, 0, 0, 1]]
+    null = NULL_LABEL
+    assert target.chunks.labels_BT.tolist() == [
+        [VP, PP, EOS_LABEL, null],
+        [EOS_LABEL, null, null, null],
+        [NP, null, null, EOS_LABEL],
+    ]
+    assert target.chunks.starts_BT.shape == target.outputs_BT.shape
+
+
+def test_chunks_are_read_only_where_there_are_some_and_a_model_asks(examples, tmp_path):
+    path = write_chunks(tmp_path / "chunks.arrow", [([0, n], [NP, EOS_LABEL]) for n in examples.target_lengths])
+    assert BatchReader(examples, CHUNKED, (), [path])([0, 1]).target.chunks is not None
+    assert BatchReader(examples, CHUNKED)([0, 1]).target.chunks is None
+    assert BatchReader(examples, TransformerModel(), (), [path])([0, 1]).target.chunks is None
+
+
+@pytest.mark.parametrize(
+    ("starts", "labels", "chunk_starts"),
+    [
+        ([0, 1000, 1500, 3000], [NP, VP, PP, EOS_LABEL], [0, 1000, LONGEST_SENTENCE]),  # of 3,000 subwords
+        ([0, LONGEST_SENTENCE, 3000], [NP, VP, EOS_LABEL], [0, LONGEST_SENTENCE]),  # cut just before a chunk
+        ([0, 7, LONGEST_SENTENCE], [NP, VP, EOS_LABEL], [0, 7, LONGEST_SENTENCE]),  # not cut at all
+    ],
+)
+def test_a_cut_sentence_has_cut_chunks(tmp_path, starts, labels, chunk_starts):
+    """`</s>` follows the last word that is left."""
+    path = write_chunks(tmp_path / "chunks.arrow", [(starts, labels)])
+    chunks = TargetCollator(CHUNKED, [path])(words(LONGEST_SENTENCE), [0]).chunks
+    assert chunks is not None
+    assert chunks.starts_BT[0].nonzero().flatten().tolist() == chunk_starts
+    assert chunks.labels_BT[0, chunk_starts].tolist() == [*labels[: len(chunk_starts) - 1], EOS_LABEL]
+
+
+@pytest.mark.parametrize(
+    ("starts", "labels", "what"),
+    [
+        ([], [], "chunks"),
+        ([0, 2], [NP, EOS_LABEL], "chunks"),  # of a shorter sentence
+        ([0, 4], [NP, EOS_LABEL], "chunks"),  # of a longer one
+        ([0, 1, 1, 3], [NP, VP, PP, EOS_LABEL], "chunks"),
+        ([1, 3], [NP, EOS_LABEL], "chunks"),
+        ([0, -1, 3], [NP, VP, EOS_LABEL], "chunks"),
+        ([0, 3], [NP], "chunk labels"),
+        ([0, 3], [NP, VP, EOS_LABEL], "chunk labels"),
+        ([0, 3], [], "chunk labels"),
+        ([0, 3], [NP, len(CHUNK_LABELS)], "chunk labels"),
+        ([0, 3], [-1, EOS_LABEL], "chunk labels"),
+    ],
+)
+def test_chunks_that_do_not_fit_are_named_by_row(tmp_path, starts, labels, what):
+    path = write_chunks(tmp_path / "chunks.arrow", [([0, 3], [NP, EOS_LABEL]), (starts, labels)], first_row=100)
+    collate = TargetCollator(CHUNKED, [path])
+    collate(words(3), [0])
+    with pytest.raises(DamagedFileError, match=rf"chunks.arrow, row 101: {what} do not fit their sentence \(expected"):
+        collate(words(3), [1])
+
+
+def test_chunks_of_a_cut_sentence_must_fit_too(tmp_path):
+    path = write_chunks(tmp_path / "chunks.arrow", [([0, 3000], [NP, VP, EOS_LABEL]), ([7, 3000], [NP, EOS_LABEL])])
+    for position in (0, 1):
+        with pytest.raises(DamagedFileError, match=f"row {position}: chunk"):
+            TargetCollator(CHUNKED, [path])(words(LONGEST_SENTENCE), [position])
+
+
+def test_chunks_must_be_of_the_rows_and_of_our_labels(examples, tmp_path):
+    chunks = [([0, int(length)], [NP, EOS_LABEL]) for length in examples.target_lengths]
+    shifted = write_chunks(tmp_path / "shifted", chunks, first_row=1)
+    with pytest.raises(MismatchError, match=r"shifted, .*: columns of other rows .* run extract_chunks"):
+        BatchReader(examples, CHUNKED, (), [shifted])
+    other = write_chunks(tmp_path / "other", chunks, labels=CHUNK_LABELS[::-1])
+    with pytest.raises(DamagedFileError, match=r"other.*expected labels eos NULL NP .* found .*'O', 'UCP'"):
+        BatchReader(examples, CHUNKED, (), [other])
