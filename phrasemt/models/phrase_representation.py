@@ -14,7 +14,7 @@ Notation
     p           weights_BPM                [B, P, M]
     W3, b3      Combination.hidden         [combine_hidden*D, 2D]; its halves meet x and the attention
     W4, b4      Combination.output         [D, combine_hidden*D]
-    w (7 x 6)   TransparentAttention.weights   [N+1, decoder layers]
+    w (7 x 6)   TransparentAttention.weights   [N+1 levels, J decoder layers]
 
 Equations
     Eq. (2)  glance: element-wise maximum (or mean) of a phrase's tokens
@@ -31,11 +31,18 @@ Deviations and choices (docs, decisions X1-X20)
     Level k of 0..N is pooled from the output of encoder layer k, level 0 from the embeddings; the paper's layer k is
     fed with the level made of its own input. b2 cancels in Eq. (4); it is kept for the count of parameters.
     norm: pre is not in the paper: combination and pooling then read the normalised x.
+
+What the authors' code (Neutron) computes otherwise, each by a switch; preset xu-code has all of them
+    score_norm: sigmoid_mix   for Eqs. (4) and (5): gates g_i = sigmoid(s_i) / tokens of the phrase, and the phrase is
+                              sum_i g_i x_i + (1 - sum_i g_i) R_glance
+    score_dropout             on what the sigmoid of Eq. (3) reads
+    combine_residual: x+a     LN(x + a + drop(o)) around Eq. (8), a being the attended phrases of Eq. (7)
+    ta_tokens                 a second matrix as in Eq. (6) mixes the tokens of all levels for attention to the source
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -60,11 +67,11 @@ from phrasemt.nn.words import Loss, Words
 class Memory:
     """What the encoder makes of B sources.
 
-    states_BSD, mask_BS: states of the tokens, True where real. phrases_JBPD: what each of J decoder layers sees of the
-    phrases; phrase_mask_BP: True where real.
+    states_JBSD, phrases_JBPD: tokens and phrases as each of J decoder layers sees them; J is 1 where all see the same.
+    mask_BS, phrase_mask_BP: True where real.
     """
 
-    states_BSD: Tensor
+    states_JBSD: Tensor
     mask_BS: Tensor
     phrases_JBPD: Tensor
     phrase_mask_BP: Tensor
@@ -87,6 +94,11 @@ def tokens_of_phrases(x_BSX: Tensor, phrases: Phrases) -> Tensor:
     return x_BSX.flatten(0, 1).index_select(0, rows_BPM.flatten()).view(*rows_BPM.shape, width)
 
 
+def token_counts(token_mask_BPM: Tensor) -> Tensor:
+    """Tokens of each phrase [B, P, 1], 1 for phrases that only fill."""
+    return token_mask_BPM.sum(-1, keepdim=True).clamp(min=1)
+
+
 class PhrasePooling(nn.Module):
     """Phrase representations of one level."""
 
@@ -94,9 +106,11 @@ class PhrasePooling(nn.Module):
         super().__init__()
         self.glance_by_mean = settings.glance == "mean"
         self.attentive = settings.pool == "attn"
+        self.gated = settings.score_norm == "sigmoid_mix"
         if self.attentive:
             hidden_width = round(settings.score_hidden * settings.width)
             self.hidden = Linear(2 * settings.width, hidden_width)
+            self.dropout = dropout_module(settings.score_dropout)
             self.score = Linear(hidden_width, 1)
 
     def forward(self, x_BSD: Tensor, phrases: Phrases) -> Tensor:
@@ -107,20 +121,23 @@ class PhrasePooling(nn.Module):
         if not self.attentive:
             return glances_BPD
         token_weight, glance_weight = self.hidden.weight.chunk(2, dim=1)  # W1 = [W_t | W_g]
-        hidden_BPMH = torch.sigmoid(
+        hidden_BPMH = (
             tokens_of_phrases(project(x_BSD, token_weight, self.hidden.bias), phrases)
             + project(glances_BPD, glance_weight)[:, :, None]
         )
-        scores_BPM = self.score(hidden_BPMH).squeeze(-1)  # Eq. (3)
+        scores_BPM = self.score(torch.sigmoid(self.dropout(hidden_BPMH))).squeeze(-1)  # Eq. (3)
         scores_BPM = scores_BPM.to(normalised_dtype(scores_BPM)).masked_fill(~token_mask_BPM, -1e9)
+        if self.gated:
+            gates_BPM = torch.sigmoid(scores_BPM) / token_counts(token_mask_BPM)
+            gated_BPD = torch.einsum("bpm,bpmd->bpd", gates_BPM, tokens_BPMD)
+            return gated_BPD + (1 - gates_BPM.sum(-1, keepdim=True)) * glances_BPD
         weights_BPM = torch.softmax(scores_BPM, dim=-1) * token_mask_BPM  # Eq. (4)
         return torch.einsum("bpm,bpmd->bpd", weights_BPM, tokens_BPMD)  # Eq. (5)
 
     def glance(self, tokens_BPMD: Tensor, token_mask_BPM: Tensor) -> Tensor:
         unused_BPM1 = ~token_mask_BPM[..., None]
         if self.glance_by_mean:
-            tokens_BP1 = token_mask_BPM.sum(-1, keepdim=True).clamp(min=1)
-            return tokens_BPMD.masked_fill(unused_BPM1, 0).sum(2) / tokens_BP1  # Eq. (2), mean
+            return tokens_BPMD.masked_fill(unused_BPM1, 0).sum(2) / token_counts(token_mask_BPM)  # Eq. (2), mean
         maxima_BPD = tokens_BPMD.masked_fill(unused_BPM1, -torch.inf).amax(2)  # Eq. (2)
         return maxima_BPD.masked_fill(unused_BPM1.all(2), 0)
 
@@ -135,29 +152,33 @@ class Combination(nn.Module):
         self.hidden = Linear(2 * settings.width, hidden_width)
         self.dropout = dropout_module(settings.act_dropout)
         self.output = Linear(hidden_width, settings.width)
+        self.adds_attended = settings.combine_residual == "x+a"
 
-    def forward(self, x_BTD: Tensor, phrases: Projected, phrase_mask_B11P: Tensor) -> Tensor:
+    def forward(self, x_BTD: Tensor, phrases: Projected, phrase_mask_B11P: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The combination, and the attended phrases where x takes them as they are, too (`combine_residual: x+a`)."""
         attended_BTD = self.attention(x_BTD, phrases, phrase_mask_B11P)  # Eq. (7)
         x_weight, attended_weight = self.hidden.weight.chunk(2, dim=1)  # W3 [x | a] without joining x and a
         hidden_BTH = torch.sigmoid(project(x_BTD, x_weight, self.hidden.bias) + project(attended_BTD, attended_weight))
         output_BTD: Tensor = self.output(self.dropout(hidden_BTH))  # Eq. (8)
-        return output_BTD
+        return output_BTD, attended_BTD if self.adds_attended else None
 
 
 class TransparentAttention(nn.Module):
-    """Each decoder layer's own mixture of all encoder levels (Bapna et al. 2018), here of their phrases."""
+    """Each decoder layer's own mixture of all encoder levels (Bapna et al. 2018): of their phrases or tokens."""
 
     own_init = True
 
-    def __init__(self, levels: int, decoder_layers: int, dropout: float) -> None:
+    def __init__(self, settings: PhraseRepresentationModel) -> None:
         super().__init__()
-        self.weights = nn.Parameter(torch.empty(levels, decoder_layers).uniform_(-(levels**-0.5), levels**-0.5))
-        self.dropout = dropout_module(dropout)
+        levels = settings.encoder_layers + 1
+        bound = levels**-0.5
+        self.weights = nn.Parameter(torch.empty(levels, settings.decoder_layers).uniform_(-bound, bound))
+        self.dropout = dropout_module(settings.dropout if settings.ta_dropout is None else settings.ta_dropout)
 
-    def forward(self, levels_IBPD: Tensor) -> Tensor:
-        """Phrases of all levels -> phrases for each decoder layer [J, B, P, D]."""
+    def forward(self, levels: Sequence[Tensor]) -> Tensor:
+        """Phrases of all levels, each [B, P, D] -> phrases for each decoder layer [J, B, P, D]; or so with tokens."""
         mixture_IJ = torch.softmax(self.dropout(self.weights), dim=0)
-        return torch.einsum("ibpd,ij->jbpd", levels_IBPD, mixture_IJ)  # Eq. (6)
+        return torch.einsum("ibpd,ij->jbpd", torch.stack(list(levels)), mixture_IJ)  # Eq. (6)
 
 
 class EncoderLayer(nn.Module):
@@ -174,16 +195,16 @@ class EncoderLayer(nn.Module):
         self.ffn = FeedForward(width, settings.ffn_width, settings.act_dropout)
         self.around_ffn = Residual(width, settings.dropout, norm)
 
-    def forward(self, x_BSD: Tensor, mask_B11S: Tensor, phrases: Phrases) -> tuple[Tensor, Tensor]:
-        """The layer's output and the phrases of its input [B, P, D]."""
-        input_BSD = self.around_combination.enter(x_BSD)
-        phrases_BPD = self.pooling(input_BSD, phrases)
+    def forward(self, x_BSD: Tensor, mask_B11S: Tensor, phrases: Phrases) -> tuple[Tensor, Tensor, Tensor]:
+        """The layer's output, and the level that is its input: tokens [B, S, D] and phrases [B, P, D]."""
+        tokens_BSD = self.around_combination.enter(x_BSD)
+        phrases_BPD = self.pooling(tokens_BSD, phrases)
         keys_values = self.combination.attention.project_memory(phrases_BPD)
-        combined_BSD = self.combination(input_BSD, keys_values, key_mask(phrases.phrase_mask_BP))
-        x_BSD = self.around_combination.leave(x_BSD, combined_BSD)
+        combined_BSD, attended_BSD = self.combination(tokens_BSD, keys_values, key_mask(phrases.phrase_mask_BP))
+        x_BSD = self.around_combination.leave(x_BSD, combined_BSD, attended_BSD)
         x_BSD = self.around_attention(x_BSD, lambda x: self.attention(x, mask_B11S))
         x_BSD = self.around_ffn(x_BSD, self.ffn)
-        return x_BSD, phrases_BPD
+        return x_BSD, tokens_BSD, phrases_BPD
 
 
 class DecoderLayer(nn.Module):
@@ -212,10 +233,17 @@ class DecoderLayer(nn.Module):
     ) -> Tensor:
         """Teacher forcing and search differ only in what attention to the past is; y is [B, T, D] or [B, K, D]."""
         y = self.around_attention(y, attend_to_past)
-        y = self.around_combination(y, lambda y: self.combination(y, phrases, phrase_mask_B11P))
+        combined, attended = self.combination(self.around_combination.enter(y), phrases, phrase_mask_B11P)
+        y = self.around_combination.leave(y, combined, attended)
         y = self.around_source_attention(y, lambda y: self.source_attention(y, source, source_mask_B11S))
         states: Tensor = self.around_ffn(y, self.ffn)
         return states
+
+
+def _for_decoder(levels: Sequence[Tensor], mixture: TransparentAttention | None) -> Tensor:
+    """What decoder layers see of the encoder: a mixture of levels each [J, B, P, D], or the last level (J = 1)."""
+    mixed_JBPD: Tensor = levels[-1][None] if mixture is None else mixture(levels)
+    return mixed_JBPD
 
 
 class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
@@ -232,11 +260,8 @@ class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
         )
         self.encoder = Stack[EncoderLayer](EncoderLayer(settings) for _ in range(settings.encoder_layers))
         self.last_pooling = PhrasePooling(settings)
-        self.transparent_attention = (
-            TransparentAttention(settings.encoder_layers + 1, settings.decoder_layers, settings.dropout)
-            if settings.ta == "on"
-            else None
-        )
+        self.transparent_attention = TransparentAttention(settings) if settings.ta == "on" else None
+        self.transparent_token_attention = TransparentAttention(settings) if settings.ta_tokens else None
         self.decoder = Stack[DecoderLayer](DecoderLayer(settings) for _ in range(settings.decoder_layers))
         self.encoder_norm = layer_norm(width) if settings.norm == "pre" else nn.Identity()
         self.decoder_norm = layer_norm(width) if settings.norm == "pre" else nn.Identity()
@@ -247,31 +272,37 @@ class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
         assert phrases is not None
         x_BSD = self.words.embed_source(source.ids_BS)
         mask_B11S = key_mask(source.mask_BS)
-        levels = []
+        token_levels, phrase_levels = [], []
         for layer in self.encoder:
-            x_BSD, phrases_BPD = layer(x_BSD, mask_B11S, phrases)
-            levels.append(phrases_BPD)
+            x_BSD, tokens_BSD, phrases_BPD = layer(x_BSD, mask_B11S, phrases)
+            token_levels.append(tokens_BSD)
+            phrase_levels.append(phrases_BPD)
         states_BSD = self.encoder_norm(x_BSD)
-        levels.append(self.last_pooling(states_BSD, phrases))
-        if self.transparent_attention is None:
-            phrases_JBPD = levels[-1].expand(len(self.decoder), -1, -1, -1)
-        else:
-            phrases_JBPD = self.transparent_attention(torch.stack(levels))
+        token_levels.append(states_BSD)
+        phrase_levels.append(self.last_pooling(states_BSD, phrases))
         return Memory(
-            states_BSD=states_BSD,
+            states_JBSD=_for_decoder(token_levels, self.transparent_token_attention),
             mask_BS=source.mask_BS,
-            phrases_JBPD=phrases_JBPD,
+            phrases_JBPD=_for_decoder(phrase_levels, self.transparent_attention),
             phrase_mask_BP=phrases.phrase_mask_BP,
         )
+
+    def _projected(self, memory: Memory) -> Iterator[tuple[DecoderLayer, Projected, Projected]]:
+        """Each decoder layer with the keys and values of phrases and tokens that it attends to."""
+        layers = len(self.decoder)
+        states_JBSD, phrases_JBPD = (
+            levels.expand(layers, -1, -1, -1) for levels in (memory.states_JBSD, memory.phrases_JBPD)
+        )
+        for layer, phrases_BPD, states_BSD in zip(self.decoder, phrases_JBPD, states_JBSD, strict=True):
+            phrases = layer.combination.attention.project_memory(phrases_BPD)
+            yield layer, phrases, layer.source_attention.project_memory(states_BSD)
 
     def decode(self, memory: Memory, target: Target) -> Tensor:
         """Teacher forcing: the decoder's states [B, T, D], from each of which one word is predicted."""
         y_BTD = self.words.embed_target(target.inputs_BT)
         causal_TT = causal_mask(y_BTD.shape[1], y_BTD.device)
         masks = key_mask(memory.phrase_mask_BP), key_mask(memory.mask_BS)
-        for layer, phrases_BPD in zip(self.decoder, memory.phrases_JBPD, strict=True):
-            phrases = layer.combination.attention.project_memory(phrases_BPD)
-            source = layer.source_attention.project_memory(memory.states_BSD)
+        for layer, phrases, source in self._projected(memory):
             attend_to_past = partial(layer.attention, mask=causal_TT)
             y_BTD = layer(y_BTD, attend_to_past, phrases, masks[0], source, masks[1])
         states_BTD: Tensor = self.decoder_norm(y_BTD)
@@ -285,13 +316,10 @@ class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
         return self.words.log_probs(self.decode(self.encode(batch.source), batch.target), batch.target)
 
     def start(self, memory: Memory, beams: int) -> State:
-        source = tuple(held(layer.source_attention.project_memory(memory.states_BSD)) for layer in self.decoder)
-        phrases = tuple(
-            held(layer.combination.attention.project_memory(phrases_BPD))
-            for layer, phrases_BPD in zip(self.decoder, memory.phrases_JBPD, strict=True)
-        )
+        projected = [(held(phrases), held(source)) for _, phrases, source in self._projected(memory)]
+        phrases, source = zip(*projected, strict=True)
         first = next(iter(self.decoder)).attention
-        cache = first.cache(layers=len(self.decoder), beams=beams, like_BXD=memory.states_BSD)
+        cache = first.cache(layers=len(self.decoder), beams=beams, like_BXD=memory.states_JBSD[0])
         return State(cache=cache, source=source, phrases=phrases)
 
     def step(self, memory: Memory, state: State, last_tokens_BK: Tensor) -> tuple[Tensor, State]:
@@ -309,7 +337,7 @@ class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
 
     def keep(self, memory: Memory, state: State, sentences: Tensor) -> tuple[Memory, State]:
         memory = Memory(
-            states_BSD=memory.states_BSD.index_select(0, sentences),
+            states_JBSD=memory.states_JBSD.index_select(1, sentences),
             mask_BS=memory.mask_BS.index_select(0, sentences),
             phrases_JBPD=memory.phrases_JBPD.index_select(1, sentences),
             phrase_mask_BP=memory.phrase_mask_BP.index_select(0, sentences),

@@ -34,7 +34,8 @@ def layer_norm(width: int) -> nn.LayerNorm:
 class Residual(nn.Module):
     """A residual connection with dropout and layer normalisation around a sub-layer F.
 
-    post: LN(x + drop(F(x))). pre: x + drop(F(LN(x))), where the stack ends with one more LN.
+    post: LN(x + drop(F(x))). pre: x + drop(F(LN(x))), where the stack ends with one more LN. What else is to be added
+    to x, without dropout, is `beside`.
     """
 
     def __init__(self, width: int, dropout: float, norm: str) -> None:
@@ -48,9 +49,11 @@ class Residual(nn.Module):
         entering_BTD: Tensor = self.norm(x_BTD) if self.pre else x_BTD
         return entering_BTD
 
-    def leave(self, x_BTD: Tensor, output_BTD: Tensor) -> Tensor:
+    def leave(self, x_BTD: Tensor, output_BTD: Tensor, beside_BTD: Tensor | None = None) -> Tensor:
         """The new x, from the old one and the sub-layer's output."""
         sum_BTD = x_BTD + self.dropout(output_BTD)
+        if beside_BTD is not None:
+            sum_BTD = sum_BTD + beside_BTD
         leaving_BTD: Tensor = sum_BTD if self.pre else self.norm(sum_BTD)
         return leaving_BTD
 

@@ -10,9 +10,9 @@ import torch
 from small_systems import SOURCE_VOCABULARY, SYSTEMS, TARGET_VOCABULARY
 
 from phrasemt.architectures import TransformerModel
-from phrasemt.batching.batch import Batch, collate_phrases, collate_source, collate_target
+from phrasemt.batching.batch import Batch, collate_target
+from phrasemt.batching.reader import SourceCollator
 from phrasemt.models.interface import TranslationModel, build_model
-from phrasemt.syntax.ngrams import ngram_ends
 
 MakeModel = Callable[[TransformerModel], TranslationModel]
 MakeBatch = Callable[..., Batch]
@@ -65,12 +65,9 @@ def make_batch() -> MakeBatch:
         target_ids = [rng.integers(4, TARGET_VOCABULARY, size=length).astype(np.int32) for length in targets]
         if only is not None:
             source_ids, target_ids = [source_ids[only]], [target_ids[only]]
-        phrases = None
-        if settings.source_phrases is not None:
-            phrases = collate_phrases([ngram_ends(len(ids) + 1, settings.source_phrases) for ids in source_ids])
         return Batch(
             rows=tuple(range(len(source_ids))),
-            source=collate_source(source_ids, phrases),
+            source=SourceCollator(settings)(source_ids, range(len(source_ids))),
             target=collate_target(target_ids),
         )
 

@@ -7,6 +7,18 @@ from phrasemt.architectures import PhraseRepresentationModel, PhraseSegmentation
 SMALL = {"encoder_layers": 2, "decoder_layers": 3, "width": 12, "heads": 3, "ffn_width": 20}
 NO_DROPOUT = {"dropout": 0.0, "attn_dropout": 0.0, "act_dropout": 0.0}
 SHORT_PHRASES = PhraseSegmentation(ntok_div=3, ntok_min=2, ntok_max=3)  # several phrases in short sentences
+# The switches of preset xu-code but for ntok_scope: batch, which makes scores depend on the company of a sentence.
+NEUTRON = {
+    "pool": "attn",
+    "ta": "on",
+    "init": "neutron",
+    "embed_ln": True,
+    "src_bos": True,
+    "score_norm": "sigmoid_mix",
+    "combine_hidden": 4.0,
+    "combine_residual": "x+a",
+    "ta_tokens": True,
+}
 
 SYSTEMS: dict[str, TransformerModel] = {
     "transformer": TransformerModel(**SMALL, **NO_DROPOUT),
@@ -16,6 +28,10 @@ SYSTEMS: dict[str, TransformerModel] = {
     "+Max": PhraseRepresentationModel(**SMALL, **NO_DROPOUT, phrase=SHORT_PHRASES),
     "+Max+Attn": PhraseRepresentationModel(**SMALL, **NO_DROPOUT, phrase=SHORT_PHRASES, pool="attn"),
     "+Max+Attn+TA": PhraseRepresentationModel(**SMALL, **NO_DROPOUT, phrase=SHORT_PHRASES, pool="attn", ta="on"),
+    "xu-code": PhraseRepresentationModel(**SMALL, **NO_DROPOUT, phrase=SHORT_PHRASES, **NEUTRON),
+    "xu-code, pre": PhraseRepresentationModel(
+        **SMALL, **NO_DROPOUT, phrase=SHORT_PHRASES, **NEUTRON, norm="pre", tie="all"
+    ),
     "+Max+Attn+TA, pre": PhraseRepresentationModel(
         **SMALL, **NO_DROPOUT, phrase=SHORT_PHRASES, pool="attn", ta="on", norm="pre", tie="all"
     ),

@@ -121,7 +121,7 @@ def test_every_word_sees_the_whole_source(settings, make_model, make_batch):
 def test_shortest_sentences(length, settings, make_model, make_batch):
     """`</s>` alone, and with one and two words."""
     model, batch = make_model(settings), make_batch(settings, [length], [length])
-    assert batch.source.ids_BS.shape == (1, length + 1)
+    assert batch.source.ids_BS.shape == (1, settings.source_begins_with_bos + length + 1)
     loss = model.loss(batch, label_smoothing=0.1)
     loss.objective.backward()
     assert all(torch.isfinite(parameter.grad).all() for parameter in model.parameters())
