@@ -22,6 +22,17 @@ def xavier_blocks(rows: int, columns: int, blocks: int = 1) -> nn.Parameter:
     return nn.Parameter(weight)
 
 
+def recurrent_blocks(rows: int, columns: int, blocks: int = 1) -> nn.Parameter:
+    """As `xavier_blocks`, but each block as in dl4mt (science 1.6): orthogonal if square, else N(0, 0.01^2)."""
+    weight = torch.empty(blocks * rows, columns)
+    for block in weight.chunk(blocks):
+        if rows == columns:
+            nn.init.orthogonal_(block)
+        else:
+            nn.init.normal_(block, std=0.01)
+    return nn.Parameter(weight)
+
+
 def embedding_table(vocabulary: int, width: int) -> nn.Parameter:
     """N(0, 1/d) with a zero row for `<pad>`."""
     table_VD = torch.empty(vocabulary, width).normal_(std=width**-0.5)

@@ -56,7 +56,34 @@ class Embedding(nn.Module):
         return embedded_BTD
 
 
-class Words(nn.Module):
+class Softmax(nn.Module):
+    """The softmax over the target vocabulary, and the losses on it; what its weights are is its heir's."""
+
+    @property
+    def softmax(self) -> tuple[Tensor, Tensor | None]:
+        """Output layer [V, D] and bias [V]."""
+        raise NotImplementedError
+
+    def loss(self, states_BTD: Tensor, target: Target, *, label_smoothing: float) -> Loss:
+        """Loss sums of the words that the decoder's states predict."""
+        real_N = target.mask_BT.flatten().nonzero().squeeze(1)
+        states_ND = states_BTD.flatten(0, 1).index_select(0, real_N)
+        references_N = target.outputs_BT.flatten().index_select(0, real_N)
+        objective, nll = smoothed_cross_entropy(states_ND, *self.softmax, references_N, label_smoothing)
+        return Loss(objective=objective, nll=nll, tokens=real_N.numel())
+
+    def log_probs(self, states_BTD: Tensor, target: Target) -> Tensor:
+        """Log-probability of each reference word [B, T], float32, 0 where padded."""
+        mask_BT = target.mask_BT
+        real_N = reference_log_probabilities(states_BTD[mask_BT], *self.softmax, target.outputs_BT[mask_BT])
+        return real_N.new_zeros(mask_BT.shape).masked_scatter(mask_BT, real_N)
+
+    def next_log_probs(self, states_BKD: Tensor) -> Tensor:
+        """Log-probabilities of all words after each hypothesis [B, K, V], float32."""
+        return log_probabilities(states_BKD, *self.softmax)
+
+
+class Words(Softmax):
     """Embedding tables of source and target, and the softmax, which shares the target's table.
 
     source_vocabulary: 0 for models without a source. tie_all: one table for both sides. softmax_bias: a bias on the
@@ -102,6 +129,10 @@ class Words(nn.Module):
         self.source_embedding = Embedding(width, dropout, normalise=normalise, positions=positions)
         self.target_embedding = Embedding(width, dropout, normalise=normalise, positions=positions)
 
+    @property
+    def softmax(self) -> tuple[Tensor, Tensor | None]:
+        return self.target_table_VD, self.softmax_bias_V
+
     def embed_source(self, ids_BS: Tensor) -> Tensor:
         """[B, S] -> [B, S, D]."""
         table_VD = self.target_table_VD if self.source_table_VD is None else self.source_table_VD
@@ -114,25 +145,3 @@ class Words(nn.Module):
     def embed_last(self, ids_BK: Tensor, position: int) -> Tensor:
         """The newest word of each hypothesis, all at the same position: [B, K] -> [B, K, D]."""
         return self.target_embedding(ids_BK, self.target_table_VD, position, 1)  # type: ignore[no-any-return]
-
-    def loss(self, states_BTD: Tensor, target: Target, *, label_smoothing: float) -> Loss:
-        """Loss sums of the words that the decoder's states predict."""
-        real_N = target.mask_BT.flatten().nonzero().squeeze(1)
-        states_ND = states_BTD.flatten(0, 1).index_select(0, real_N)
-        references_N = target.outputs_BT.flatten().index_select(0, real_N)
-        objective, nll = smoothed_cross_entropy(
-            states_ND, self.target_table_VD, self.softmax_bias_V, references_N, label_smoothing
-        )
-        return Loss(objective=objective, nll=nll, tokens=real_N.numel())
-
-    def log_probs(self, states_BTD: Tensor, target: Target) -> Tensor:
-        """Log-probability of each reference word [B, T], float32, 0 where padded."""
-        mask_BT = target.mask_BT
-        real_N = reference_log_probabilities(
-            states_BTD[mask_BT], self.target_table_VD, self.softmax_bias_V, target.outputs_BT[mask_BT]
-        )
-        return real_N.new_zeros(mask_BT.shape).masked_scatter(mask_BT, real_N)
-
-    def next_log_probs(self, states_BKD: Tensor) -> Tensor:
-        """Log-probabilities of all words after each hypothesis [B, K, V], float32."""
-        return log_probabilities(states_BKD, self.target_table_VD, self.softmax_bias_V)
