@@ -346,7 +346,9 @@ class Training(Settings):
     checkpoint_every: int = Field(1500, gt=0, description="updates between two checkpoints")
     average_last: int = Field(5, gt=0, description="checkpoints averaged at the end")
     early_stopping: int | None = Field(
-        None, gt=0, description="stop after so many evaluations without a better dev BLEU; null: never"
+        None,
+        gt=0,
+        description="stop after so many evaluations without a better dev BLEU (or dev perplexity); null: never",
     )
 
     @model_validator(mode="after")
@@ -401,7 +403,9 @@ class System(Settings):
 class Comparison(Settings):
     """Significance of the difference to the baseline: paired bootstrap (Koehn 2004)."""
 
-    baseline: Name | None = Field(None, description="system the others are compared with; the first one when absent")
+    baseline: Name | None = Field(
+        None, description="system the others are compared with; the first one that translates when absent"
+    )
     samples: int = Field(1000, gt=0, description="bootstrap samples")
     seed: Seed = Field(12345, description="seed of the resampling")
 
@@ -433,8 +437,9 @@ class Study(Settings):
         problems = []
         if len(set(self.seeds)) != len(self.seeds):
             problems.append(f"seeds holds a value twice: {self.seeds}")
-        if self.comparison.baseline is not None and self.comparison.baseline not in self.systems:
-            problems.append(f"comparison.baseline is {self.comparison.baseline!r}, allowed: {', '.join(self.systems)}")
+        allowed = self.translating or list(self.systems)
+        if self.baseline not in allowed:
+            problems.append(f"comparison.baseline is {self.baseline!r}, allowed: {', '.join(allowed)}")
         if both := self.parsers.keys() & self.chunkers.keys():
             problems.append(f"a parser and a chunker are both called {sorted(both)[0]!r}; names must differ")
         for dataset_name, dataset in self.datasets.items():
@@ -509,4 +514,9 @@ class Study(Settings):
 
     @property
     def baseline(self) -> str:
-        return self.comparison.baseline or next(iter(self.systems))
+        return self.comparison.baseline or next(iter(self.translating or self.systems))
+
+    @property
+    def translating(self) -> list[str]:
+        """The systems that translate; the others are language models."""
+        return [name for name, system in self.systems.items() if system.model.translates]

@@ -36,8 +36,8 @@ class Progress:
 
     @property
     def best(self) -> dict[str, Any] | None:
-        """The evaluation with the highest dev BLEU, the earliest of equals."""
-        return max(self.evaluations, key=lambda evaluation: evaluation["dev_bleu"], default=None)
+        """The evaluation with the highest dev BLEU, without any the lowest dev perplexity; the earliest of equals."""
+        return max(self.evaluations, key=lambda values: values.get("dev_bleu", -values["dev_perplexity"]), default=None)
 
     @property
     def evaluations_since_best(self) -> int:

@@ -6,7 +6,8 @@ import json
 import logging
 import math
 import time
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,7 @@ class UpdateResult:
     objective: float
     nll: float
     tokens: int
+    parts: Mapping[str, float]
     learning_rate: float
 
 
@@ -76,6 +78,7 @@ class Trainer:
         tokens = int(examples.target_lengths[rows].sum()) + len(rows)
         units = tokens if self.settings.sentences_per_update is None else len(rows)
         objective = nll = 0.0
+        parts: dict[str, float] = defaultdict(float)
         self.model.train()
         self.optimizer.torch.zero_grad(set_to_none=True)
         for part in micro_batches(
@@ -87,6 +90,8 @@ class Trainer:
             (loss.objective / units).backward()  # type: ignore[no-untyped-call]
             objective += float(loss.objective.detach())
             nll += float(loss.nll)
+            for name, value in loss.parts.items():
+                parts[name] += float(value.detach())
         if not math.isfinite(objective):
             raise PhrasemtError(
                 "the loss is not a finite number",
@@ -96,15 +101,18 @@ class Trainer:
         if self.settings.clip_norm is not None:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip_norm)
         learning_rate = self.optimizer.step(number)
-        return UpdateResult(objective=objective, nll=nll, tokens=tokens, learning_rate=learning_rate)
+        return UpdateResult(objective=objective, nll=nll, tokens=tokens, parts=parts, learning_rate=learning_rate)
 
 
 class Evaluator:
-    """Dev BLEU (greedy search, tokenised) and dev perplexity per subword without label smoothing."""
+    """Dev perplexity per subword without label smoothing, further losses per subword, and dev BLEU.
+
+    BLEU is that of greedy search, tokenised. references: None for a model that does not translate.
+    """
 
     _SEARCH = Decoding(beam=1, length_penalty=0.0)
 
-    def __init__(self, reader: BatchReader, references: Sequence[str], words: Vocabulary) -> None:
+    def __init__(self, reader: BatchReader, references: Sequence[str] | None, words: Vocabulary) -> None:
         self._reader = reader
         self._references = references
         self._words = words
@@ -115,18 +123,22 @@ class Evaluator:
         device = next(model.parameters()).device
         examples = self._reader.examples
         nll, tokens = 0.0, 0
+        parts: dict[str, float] = defaultdict(float)
         for rows in micro_batches(
             np.arange(len(examples)), examples.source_lengths, examples.target_lengths, capacity=MICRO_BATCH_POSITIONS
         ):
             loss = model.loss(self._reader(rows).to(device), label_smoothing=0.0)
             nll += float(loss.nll)
+            for name, value in loss.parts.items():
+                parts[name] += float(value)
             tokens += loss.tokens
+        values = {"dev_perplexity": round(math.exp(min(nll / tokens, 100.0)), 6)}
+        values |= {f"dev_{name}": round(value / tokens, 6) for name, value in parts.items()}
+        if self._references is None:
+            return values
         results = translate_split(model, self._reader, self._SEARCH, device=device)
         hypotheses = [join_subwords(" ".join(self._words.tokens(best[0].tokens))) for best in results]
-        return {
-            "dev_bleu": round(tokenised_bleu(hypotheses, self._references), 4),
-            "dev_perplexity": round(math.exp(min(nll / tokens, 100.0)), 6),
-        }
+        return {"dev_bleu": round(tokenised_bleu(hypotheses, self._references), 4), **values}
 
 
 def train_model(
@@ -163,7 +175,8 @@ def train_model(
     train_reader = BatchReader(train_examples, settings.model, train_phrases, train_chunks)
     dev_reader = BatchReader(dev_examples, settings.model, dev_phrases, dev_chunks)
     trainer = Trainer(model, train_reader, settings)
-    evaluate = Evaluator(dev_reader, list(read_lines(dev_reference)), target_words)
+    references = list(read_lines(dev_reference)) if settings.model.translates else None
+    evaluate = Evaluator(dev_reader, references, target_words)
     plan = UpdatePlan(
         source_lengths=train_examples.source_lengths,
         target_lengths=train_examples.target_lengths,
@@ -282,6 +295,7 @@ def _averages(results: Sequence[UpdateResult], epoch: int, seconds: float) -> di
         "epoch": epoch + 1,
         "loss": round(sum(result.objective for result in results) / tokens, 6),
         "perplexity": round(math.exp(min(nll, 100.0)), 4),
+        **{name: round(sum(result.parts[name] for result in results) / tokens, 6) for name in results[0].parts},
         "learning_rate": results[-1].learning_rate,
         "tokens_per_second": round(tokens / seconds, 1),
     }

@@ -71,9 +71,9 @@ class Reporter:
         self._write(update, "dev", values)
         with tqdm.external_write_mode(file=sys.stderr):
             log.info(
-                "update %d: dev BLEU %.2f, perplexity %.3f%s",
+                "update %d: dev %sperplexity %.3f%s",
                 update,
-                values["dev_bleu"],
+                f"BLEU {values['dev_bleu']:.2f}, " if "dev_bleu" in values else "",
                 values["dev_perplexity"],
                 " (best)" if best else "",
             )

@@ -75,6 +75,18 @@ def test_one_table_for_both_languages_needs_one_vocabulary(tmp_path: Path) -> No
     assert _problems(tmp_path, apart) == [problem.format("base"), problem.format("max")]
 
 
+def test_the_baseline_translates_where_anything_does(tmp_path: Path) -> None:
+    path = tmp_path / "study.yaml"
+    model = "{family: language_model, width: 16, heads: 2}"
+    mixed = RIGHT.replace("  base:\n", f"  lm:\n    model: {model}\n  base:\n")
+    path.write_text(mixed)
+    assert load_study(path).baseline == "base"
+    named = mixed.replace("systems:", "comparison: {baseline: lm}\nsystems:")
+    assert _problems(tmp_path, named) == ["comparison.baseline is 'lm', allowed: base, max"]
+    path.write_text(f"{RIGHT.split('systems:')[0]}systems:\n  lm: {{model: {model}}}\n")
+    assert load_study(path).baseline == "lm"
+
+
 def test_the_studies_of_the_repository_are_right(repository: Path) -> None:
     paths = [repository / "config.yaml", *sorted((repository / "studies").glob("*.yaml"))]
     names = [read_study(path).study for path in paths]

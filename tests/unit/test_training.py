@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import os
@@ -21,11 +22,13 @@ from phrasemt.batching.reader import BatchReader
 from phrasemt.config import Adam, Training
 from phrasemt.errors import DamagedFileError, MismatchError, PhrasemtError
 from phrasemt.models.interface import build_model
+from phrasemt.models.transformer import Transformer
 from phrasemt.models.weights import load_model, load_tensors
 from phrasemt.settings import AverageSettings, TrainSettings
 from phrasemt.text.vocab import Vocabulary
 from phrasemt.train import optimizers
 from phrasemt.train.average import average_checkpoints
+from phrasemt.train.checkpoint import Progress
 from phrasemt.train.optimizers import noam
 
 SMALL = {"encoder_layers": 1, "decoder_layers": 1, "width": 16, "heads": 2, "ffn_width": 32, "tie": "all"}
@@ -168,6 +171,40 @@ def test_early_stopping(tiny_data, tmp_path, monkeypatch):
     assert record["updates"] == 8
     assert record["best_update"] == 4
     assert record["checkpoints"][-1].endswith("checkpoint-000008.safetensors")
+
+
+def test_without_bleu_the_lowest_perplexity_is_best():
+    values = [
+        {"update": update, "dev_perplexity": perplexity} for update, perplexity in enumerate([9.0, 4.0, 4.0, 5.0])
+    ]
+    progress = Progress(evaluations=values)
+    assert progress.best is values[1]
+    assert progress.evaluations_since_best == 2
+
+
+def test_a_model_that_translates_nothing_is_not_searched(tiny_data, monkeypatch):
+    monkeypatch.setattr(loop, "translate_split", None)
+    words = Vocabulary.from_file(tiny_data.source_vocabulary)
+    settings = settings_of()
+    model = build_model(settings.model, source_vocabulary=len(words), target_vocabulary=len(words))
+    values = loop.Evaluator(BatchReader(Examples.open(tiny_data.dev), settings.model), None, words)(model)
+    assert list(values) == ["dev_perplexity"]
+
+
+def test_further_sums_of_a_family_are_reported_per_token(tiny_data, tmp_path, monkeypatch):
+    """A family that counts its target tokens and half of them: 1 and 0.5 per token, of every update and on dev."""
+    loss = Transformer.loss
+
+    def counting(self, batch, *, label_smoothing):
+        words = loss(self, batch, label_smoothing=label_smoothing)
+        tokens = torch.tensor(float(words.tokens), requires_grad=True)
+        return dataclasses.replace(words, parts={"whole": tokens, "half": tokens / 2})
+
+    monkeypatch.setattr(Transformer, "loss", counting)
+    record, _, _ = run(tiny_data, tmp_path, settings_of())
+    assert [(one["dev_whole"], one["dev_half"]) for one in record["evaluations"]] == [(1.0, 0.5)] * 3
+    lines = [json.loads(line) for line in (tmp_path / record["metrics"]).read_text().splitlines()]
+    assert [(line["whole"], line["half"]) for line in lines if "loss" in line] == [(1.0, 0.5)]
 
 
 def test_a_loss_that_is_not_finite_ends_training(tiny_data, tmp_path, monkeypatch):
