@@ -11,11 +11,12 @@ import math
 import numpy as np
 import pytest
 import torch
-from small_systems import NO_DROPOUT, SHORT_PHRASES, SMALL
+from small_systems import NEUTRON, NO_DROPOUT, SHORT_PHRASES, SMALL
 
 from phrasemt.architectures import PhraseRepresentationModel
 from phrasemt.batching.batch import Phrases
-from phrasemt.models.phrase_representation import Memory, PhrasePooling
+from phrasemt.models.phrase_representation import PhrasePooling
+from phrasemt.symbols import BOS, EOS
 
 SOURCES, TARGETS = [3, 0, 9, 1], [6, 2, 0, 5]
 
@@ -37,13 +38,15 @@ class Reference:
     def __getitem__(self, name):
         return self.weights[name]
 
-    def embed(self, ids, table):
-        d = self.settings.width
+    def embed(self, ids, side):
+        d, table = self.settings.width, "target" if self.settings.tie == "all" else side
         vectors = []
         for position, word in enumerate(ids):
             angles = [position / 10000 ** (2 * (column // 2) / d) for column in range(d)]
             waves = [math.cos(a) if column % 2 else math.sin(a) for column, a in enumerate(angles)]
-            vectors.append(math.sqrt(d) * self[table][word] + np.float32(waves).astype(float))
+            vectors.append(math.sqrt(d) * self[f"words.{table}_table_VD"][word] + np.float32(waves).astype(float))
+        if self.settings.embed_ln:
+            vectors = [self.layer_norm(vector, f"words.{side}_embedding") for vector in vectors]
         return vectors
 
     def layer_norm(self, x, name):
@@ -92,47 +95,81 @@ class Reference:
             w1, b1 = self[f"{name}.hidden.weight"], self[f"{name}.hidden.bias"]
             w2, b2 = self[f"{name}.score.weight"][0], self[f"{name}.score.bias"][0]
             scores = [w2 @ sigmoid(w1 @ np.concatenate((token, glance)) + b1) + b2 for token in phrase]  # (3)
+            if self.settings.score_norm == "sigmoid_mix":
+                gates = [sigmoid(score) / len(phrase) for score in scores]
+                gated = sum(gate * token for gate, token in zip(gates, phrase, strict=True))
+                represented.append(gated + (1 - sum(gates)) * glance)
+                continue
             weights = softmax(scores)  # (4)
             represented.append(sum(w * token for w, token in zip(weights, phrase, strict=True)))  # (5)
         return represented
 
     def combine(self, x, phrases, layer):
-        attended = self.attention(x, phrases, f"{layer}.combination.attention", own=False)  # (7)
-        combined = []
-        for x_i, a_i in zip(x, attended, strict=True):
-            w3, b3 = self[f"{layer}.combination.hidden.weight"], self[f"{layer}.combination.hidden.bias"]
-            w4, b4 = self[f"{layer}.combination.output.weight"], self[f"{layer}.combination.output.bias"]
+        entering = self.enter(x, f"{layer}.around_combination")
+        attended = self.attention(entering, phrases, f"{layer}.combination.attention", own=False)  # (7)
+        w3, b3 = self[f"{layer}.combination.hidden.weight"], self[f"{layer}.combination.hidden.bias"]
+        w4, b4 = self[f"{layer}.combination.output.weight"], self[f"{layer}.combination.output.bias"]
+        outputs = []
+        for x_i, a_i in zip(entering, attended, strict=True):
             o_i = w4 @ sigmoid(w3 @ np.concatenate((x_i, a_i)) + b3) + b4  # (8)
-            combined.append(self.layer_norm(x_i + o_i, f"{layer}.around_combination"))
-        return combined
+            outputs.append(a_i + o_i if self.settings.combine_residual == "x+a" else o_i)
+        return self.leave(x, outputs, f"{layer}.around_combination")
 
-    def residual(self, x, outputs, name):
-        return [self.layer_norm(x_i + o_i, name) for x_i, o_i in zip(x, outputs, strict=True)]
+    def enter(self, x, name):
+        return [self.layer_norm(x_i, name) for x_i in x] if self.settings.norm == "pre" else x
+
+    def leave(self, x, outputs, name):
+        sums = [x_i + o_i for x_i, o_i in zip(x, outputs, strict=True)]
+        return sums if self.settings.norm == "pre" else [self.layer_norm(x_i, name) for x_i in sums]
+
+    def around_attention(self, x, layer, *, causal=False):
+        own = self.enter(x, f"{layer}.around_attention")
+        attended = self.attention(own, own, f"{layer}.attention", own=True, causal=causal)
+        return self.leave(x, attended, f"{layer}.around_attention")
+
+    def around_ffn(self, x, layer):
+        outputs = [self.ffn(x_i, f"{layer}.ffn") for x_i in self.enter(x, f"{layer}.around_ffn")]
+        return self.leave(x, outputs, f"{layer}.around_ffn")
+
+    def last_norm(self, x, stack):
+        if self.settings.norm == "post":
+            return x
+        weight, bias = self[f"{stack}_norm.weight"], self[f"{stack}_norm.bias"]
+        return [(x_i - x_i.mean()) / math.sqrt(x_i.var() + 1e-6) * weight + bias for x_i in x]
+
+    def mixed(self, levels, name, j):
+        """(6), the same for phrases and for tokens."""
+        mixture = softmax(list(self[f"{name}.weights"][:, j]))
+        return [sum(mixture[i] * levels[i][p] for i in range(len(levels))) for p in range(len(levels[0]))]
 
     def log_probs(self, source, inputs, outputs):
-        x = self.embed(source, "words.source_table_VD")
-        levels = []
+        x = self.embed(source, "source")
+        levels, token_levels = [], []
         for k in range(self.settings.encoder_layers):
             layer = f"encoder.{k}"
-            levels.append(self.pool(x, f"{layer}.pooling"))
+            token_levels.append(self.enter(x, f"{layer}.around_combination"))
+            levels.append(self.pool(token_levels[-1], f"{layer}.pooling"))
             x = self.combine(x, levels[-1], layer)
-            x = self.residual(x, self.attention(x, x, f"{layer}.attention", own=True), f"{layer}.around_attention")
-            x = self.residual(x, [self.ffn(x_i, f"{layer}.ffn") for x_i in x], f"{layer}.around_ffn")
-        levels.append(self.pool(x, "last_pooling"))
+            x = self.around_attention(x, layer)
+            x = self.around_ffn(x, layer)
+        token_levels.append(self.last_norm(x, "encoder"))
+        levels.append(self.pool(token_levels[-1], "last_pooling"))
 
-        y = self.embed(inputs, "words.target_table_VD")
+        y = self.embed(inputs, "target")
         for j in range(self.settings.decoder_layers):
             layer = f"decoder.{j}"
-            phrases = levels[-1]
+            phrases, tokens = levels[-1], token_levels[-1]
             if self.settings.ta == "on":
-                mixture = softmax(list(self["transparent_attention.weights"][:, j]))  # (6)
-                phrases = [sum(mixture[i] * levels[i][p] for i in range(len(levels))) for p in range(len(levels[0]))]
-            past = self.attention(y, y, f"{layer}.attention", own=True, causal=True)
-            y = self.residual(y, past, f"{layer}.around_attention")
+                phrases = self.mixed(levels, "transparent_attention", j)
+            if self.settings.ta_tokens:
+                tokens = self.mixed(token_levels, "transparent_token_attention", j)
+            y = self.around_attention(y, layer, causal=True)
             y = self.combine(y, phrases, layer)
-            seen = self.attention(y, x, f"{layer}.source_attention", own=False)
-            y = self.residual(y, seen, f"{layer}.around_source_attention")
-            y = self.residual(y, [self.ffn(y_i, f"{layer}.ffn") for y_i in y], f"{layer}.around_ffn")
+            entering = self.enter(y, f"{layer}.around_source_attention")
+            seen = self.attention(entering, tokens, f"{layer}.source_attention", own=False)
+            y = self.leave(y, seen, f"{layer}.around_source_attention")
+            y = self.around_ffn(y, layer)
+        y = self.last_norm(y, "decoder")
         scores = []
         for y_i, word in zip(y, outputs, strict=True):
             logits = self["words.target_table_VD"] @ y_i + self["words.softmax_bias_V"]
@@ -140,64 +177,141 @@ class Reference:
         return scores
 
 
-@pytest.mark.parametrize("ta", ["off", "on"])
-@pytest.mark.parametrize("pool", ["glance", "attn"])
-@pytest.mark.parametrize("glance", ["max", "mean"])
-def test_log_probabilities(glance, pool, ta, make_model, make_batch):
-    settings = PhraseRepresentationModel(
-        **SMALL,
-        **NO_DROPOUT,
-        phrase=SHORT_PHRASES,
-        glance=glance,
-        pool=pool,
-        ta=ta,
-        combine_hidden=2.5,
-        score_hidden=1.5 if pool == "attn" else 1.0,
-    )
+SHAPE = {**SMALL, **NO_DROPOUT, "phrase": SHORT_PHRASES}
+ATTENTIVE = {"pool": "attn", "ta": "on"}
+
+
+@pytest.mark.parametrize(
+    "switches",
+    [
+        *(
+            {"glance": glance, "pool": pool, "ta": ta, "combine_hidden": 2.5}
+            for glance in ("max", "mean")
+            for pool in ("glance", "attn")
+            for ta in ("off", "on")
+        ),
+        {**ATTENTIVE, "score_hidden": 1.5},
+        {**ATTENTIVE, "score_norm": "sigmoid_mix"},
+        {**ATTENTIVE, "score_norm": "sigmoid_mix", "glance": "mean"},
+        {**ATTENTIVE, "combine_residual": "x+a"},
+        {**ATTENTIVE, "ta_tokens": True},
+        {"ta_tokens": True},
+        {"src_bos": True, "embed_ln": True},
+        {**ATTENTIVE, "norm": "pre", "tie": "all"},
+        NEUTRON,
+        {**NEUTRON, "norm": "pre"},
+    ],
+    ids=lambda switches: ", ".join(f"{key} {value}" for key, value in switches.items()),
+)
+def test_log_probabilities(switches, make_model, make_batch):
+    settings = PhraseRepresentationModel(**SHAPE, **switches)
     model, batch = make_model(settings).double(), make_batch(settings, SOURCES, TARGETS)
     reference = Reference(model, settings)
     got = model.log_probs(batch)
     for row in range(len(SOURCES)):
-        source = batch.source.ids_BS[row, : SOURCES[row] + 1].tolist()
+        source = batch.source.ids_BS[row, : SOURCES[row] + 1 + settings.src_bos].tolist()
+        assert (source[0] == BOS) == settings.src_bos
+        assert source[-1] == EOS
         length = TARGETS[row] + 1
         inputs, outputs = (ids[row, :length].tolist() for ids in (batch.target.inputs_BT, batch.target.outputs_BT))
         expected = torch.tensor(reference.log_probs(source, inputs, outputs), dtype=torch.float64)
         torch.testing.assert_close(got[row, :length], expected, rtol=0, atol=1e-10)
 
 
-def levels_and_memory(model, batch) -> tuple[list[torch.Tensor], Memory]:
-    """The phrases of all encoder levels, read off the pooling modules."""
-    levels: list[torch.Tensor] = []
-    poolings = [layer.pooling for layer in model.encoder] + [model.last_pooling]
-    handles = [pooling.register_forward_hook(lambda _m, _i, output: levels.append(output)) for pooling in poolings]
-    memory = model.encode(batch.source)
-    for handle in handles:
-        handle.remove()
-    return levels, memory
+@torch.no_grad()
+def test_phrases_by_the_length_of_the_batch_depend_on_company(make_model, make_batch):
+    """Decision X3: ntok_scope: batch imitates Neutron, where a sentence beside a longer one has other phrases."""
+    in_batch = SHORT_PHRASES.model_copy(update={"ntok_scope": "batch"})
+    settings = PhraseRepresentationModel(**{**SHAPE, "phrase": in_batch})
+    model, sources, targets = make_model(settings), [4, 12], [5, 5]
+    together = model.log_probs(make_batch(settings, sources, targets))
+    shorter, longer = (model.log_probs(make_batch(settings, sources, targets, only=row))[0] for row in (0, 1))
+    torch.testing.assert_close(together[1], longer, rtol=0, atol=1e-5)
+    assert (together[0] - shorter).abs().max() > 1e-3
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("level", [0, 1, 2])
 def test_one_huge_weight_feeds_that_level(level, make_model, make_batch):
-    settings = PhraseRepresentationModel(**SMALL, **NO_DROPOUT, phrase=SHORT_PHRASES, ta="on")
+    settings = PhraseRepresentationModel(**SHAPE, ta="on", ta_tokens=True)
     model, batch = make_model(settings).double(), make_batch(settings, SOURCES, TARGETS)
     model.transparent_attention.weights.zero_()[level] = 1e4
-    levels, memory = levels_and_memory(model, batch)
-    assert len(levels) == settings.encoder_layers + 1
-    for phrases_BPD in memory.phrases_JBPD:
-        assert torch.equal(phrases_BPD, levels[level])
+    model.transparent_token_attention.weights.zero_()[level] = 1e4
+    seen: list[tuple[torch.Tensor, torch.Tensor]] = []  # tokens and phrases of each level, as the poolings have them
+    poolings = [*(layer.pooling for layer in model.encoder), model.last_pooling]
+    handles = [
+        pooling.register_forward_hook(lambda _m, inputs, output: seen.append((inputs[0], output)))
+        for pooling in poolings
+    ]
+    memory = model.encode(batch.source)
+    for handle in handles:
+        handle.remove()
+    assert len(seen) == settings.encoder_layers + 1
+    assert len(memory.phrases_JBPD) == len(memory.states_JBSD) == settings.decoder_layers
+    for states_BSD, phrases_BPD in zip(memory.states_JBSD, memory.phrases_JBPD, strict=True):
+        assert torch.equal(states_BSD, seen[level][0])
+        assert torch.equal(phrases_BPD, seen[level][1])
 
 
 @torch.no_grad()
-def test_without_ta_is_ta_that_selects_the_last_level(make_model, make_batch):
-    shape = {**SMALL, **NO_DROPOUT, "phrase": SHORT_PHRASES, "pool": "attn"}
-    settings = PhraseRepresentationModel(**shape, ta="on")
-    with_ta, without_ta = make_model(settings), make_model(PhraseRepresentationModel(**shape))
-    with_ta.transparent_attention.weights.zero_()[-1] = 1e4
-    unexpected = without_ta.load_state_dict(with_ta.state_dict(), strict=False).unexpected_keys
-    assert unexpected == ["transparent_attention.weights"]
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize(
+    ("switch", "module"),
+    [({"ta": "on"}, "transparent_attention"), ({"ta_tokens": True}, "transparent_token_attention")],
+)
+def test_without_a_mixture_is_one_that_selects_the_last_level(switch, module, norm, make_model, make_batch):
+    shape = {**SHAPE, "pool": "attn", "norm": norm}
+    settings = PhraseRepresentationModel(**shape, **switch)
+    mixing, plain = make_model(settings), make_model(PhraseRepresentationModel(**shape))
+    getattr(mixing, module).weights.zero_()[-1] = 1e4
+    unexpected = plain.load_state_dict(mixing.state_dict(), strict=False).unexpected_keys
+    assert unexpected == [f"{module}.weights"]
     batch = make_batch(settings, SOURCES, TARGETS)
-    torch.testing.assert_close(with_ta.log_probs(batch), without_ta.log_probs(batch), rtol=0, atol=1e-6)
+    torch.testing.assert_close(mixing.log_probs(batch), plain.log_probs(batch), rtol=0, atol=1e-6)
+
+
+class Twice(torch.nn.Module):
+    """Stands where dropout does: what is doubled there could be doubled weights before it."""
+
+    def forward(self, x):
+        return 2 * x
+
+
+@torch.no_grad()
+def test_where_dropout_of_scores_and_mixtures_acts(make_model, make_batch):
+    """Before the sigmoid of eq. 3, and before the softmax of eq. 6; in the paper's preset the scores have none."""
+    settings = PhraseRepresentationModel(**SHAPE, **ATTENTIVE, ta_tokens=True)
+    model, batch = make_model(settings).double(), make_batch(settings, SOURCES, TARGETS)
+    poolings = [*(layer.pooling for layer in model.encoder), model.last_pooling]
+    mixtures = [model.transparent_attention, model.transparent_token_attention]
+    before = model.log_probs(batch)
+    for module in (*poolings, *mixtures):
+        module.dropout = Twice()
+    dropped = model.log_probs(batch)
+    assert (dropped - before).abs().max() > 1e-3
+    for module in (*poolings, *mixtures):
+        module.dropout = torch.nn.Identity()
+    for pooling in poolings:
+        pooling.hidden.weight.mul_(2)
+        pooling.hidden.bias.mul_(2)
+    for mixture in mixtures:
+        mixture.weights.mul_(2)
+    torch.testing.assert_close(dropped, model.log_probs(batch), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("switches", "of_scores", "of_mixtures"),
+    [
+        ({"dropout": 0.3}, 0.0, 0.3),
+        ({"dropout": 0.3, "ta_dropout": 0.0}, 0.0, 0.0),
+        ({"dropout": 0.3, "ta_dropout": 0.2, "score_dropout": 0.1}, 0.1, 0.2),
+    ],
+)
+def test_how_much_dropout_there_is(switches, of_scores, of_mixtures, make_model):
+    model = make_model(PhraseRepresentationModel(**SMALL, **ATTENTIVE, ta_tokens=True, **switches))
+    assert getattr(model.last_pooling.dropout, "probability", 0.0) == of_scores
+    for mixture in (model.transparent_attention, model.transparent_token_attention):
+        assert getattr(mixture.dropout, "probability", 0.0) == of_mixtures
 
 
 @pytest.fixture
@@ -220,11 +334,24 @@ def test_attention_with_zero_weights_is_the_mean(pooled):
     torch.testing.assert_close(attentive(*pooled), mean(*pooled), rtol=0, atol=1e-14)
 
 
-@pytest.mark.parametrize("pool", ["glance", "attn"])
+GATED = {"pool": "attn", "score_norm": "sigmoid_mix"}
+
+
+@pytest.mark.parametrize(("bias", "glance"), [(1e3, "mean"), (-1e3, "max")])
+def test_open_gates_make_the_mean_and_closed_ones_the_summary(bias, glance, pooled):
+    """Gates of 1/n each: the mean of the tokens, and nothing of the summary. Gates of 0: the summary alone."""
+    shape = {**SMALL, **NO_DROPOUT}
+    gated = PhrasePooling(PhraseRepresentationModel(**shape, **GATED)).double()
+    torch.nn.init.constant_(gated.score.bias, bias)
+    expected = PhrasePooling(PhraseRepresentationModel(**shape, glance=glance))
+    torch.testing.assert_close(gated(*pooled), expected(*pooled), rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("pool", [{"pool": "glance"}, {"pool": "attn"}, GATED], ids=["glance", "attn", "gated"])
 @pytest.mark.parametrize("glance", ["max", "mean"])
 def test_phrases_that_only_fill_are_zero_and_teach_nothing(glance, pool, pooled):
     x_BSD, phrases = pooled
-    pooling = PhrasePooling(PhraseRepresentationModel(**SMALL, **NO_DROPOUT, glance=glance, pool=pool)).double()
+    pooling = PhrasePooling(PhraseRepresentationModel(**SMALL, **NO_DROPOUT, glance=glance, **pool)).double()
     represented = pooling(x_BSD, phrases)
     assert represented.shape == (2, 3, 12)
     assert (represented[1, 1:] == 0).all()
@@ -242,5 +369,6 @@ def test_a_phrase_of_one_token_is_the_token(pooled):
         PhraseRepresentationModel(**SMALL, **NO_DROPOUT, glance="mean"),
         PhraseRepresentationModel(**SMALL, **NO_DROPOUT),
         PhraseRepresentationModel(**SMALL, **NO_DROPOUT, pool="attn"),
+        PhraseRepresentationModel(**SMALL, **NO_DROPOUT, **GATED),
     ):
         torch.testing.assert_close(PhrasePooling(settings).double()(x_BSD, phrases)[0, 2], x_BSD[0, 5])
