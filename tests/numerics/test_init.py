@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from phrasemt.architectures import PhraseRepresentationModel
+from phrasemt.models.interface import build_model
 from phrasemt.nn.init import embedding_table, xavier_blocks
 from phrasemt.nn.linear import Linear
 
@@ -31,3 +33,57 @@ def test_linear_has_no_bias_to_begin_with():
     assert layer.weight.abs().max() <= (6 / (7 + 9)) ** 0.5
     assert layer.weight.shape == (9, 7)
     assert (layer.bias == 0).all()
+
+
+def assert_bounds(model: torch.nn.Module, bounds: dict[str, float]) -> None:
+    """Every matrix whose name ends so lies within its bound, and fills it: of n draws the largest is near it."""
+    for ending, bound in bounds.items():
+        found = [parameter.detach() for name, parameter in model.named_parameters() if name.endswith(ending)]
+        assert found, ending
+        for parameter in found:
+            # The largest of n uniform draws is on average 1/n below the bound; 20/n is exceeded once in e^20 times.
+            share = float(parameter.abs().max()) / bound
+            assert 1 - 20 / parameter.numel() < share <= 1, f"{ending}: {share}"
+
+
+def test_neutron_draws_by_fan_in():
+    """Each bound as science 1.0 has it: 1/sqrt(columns), embeddings sqrt(2/(V+d)), mixtures of levels as in 1.3."""
+    torch.manual_seed(3)
+    d, f, v = 40, 60, 50
+    settings = PhraseRepresentationModel(
+        width=d, heads=4, ffn_width=f, encoder_layers=6, pool="attn", ta="on", ta_tokens=True, init="neutron"
+    )
+    model = build_model(settings, source_vocabulary=v, target_vocabulary=v)
+    assert_bounds(
+        model,
+        {
+            "source_table_VD": (2 / (v + d)) ** 0.5,
+            "target_table_VD": (2 / (v + d)) ** 0.5,
+            "attention.query_key_value": d**-0.5,
+            "attention.query": d**-0.5,
+            "attention.key_value": d**-0.5,
+            "attention.output": d**-0.5,
+            "ffn.inner.weight": d**-0.5,
+            "ffn.outer.weight": f**-0.5,
+            "pooling.hidden.weight": (2 * d) ** -0.5,
+            "pooling.score.weight": d**-0.5,  # the score vector: its width is d
+            "combination.hidden.weight": (2 * d) ** -0.5,
+            "combination.output.weight": (3 * d) ** -0.5,
+            "transparent_attention.weights": 7**-0.5,
+            "transparent_token_attention.weights": 7**-0.5,
+        },
+    )
+    assert (model.words.source_table_VD[0] == 0).all()
+    assert (model.words.target_table_VD[0] == 0).all()
+    for name, parameter in model.named_parameters():
+        if parameter.ndim == 1:
+            assert (parameter == (1 if name.endswith("norm.weight") else 0)).all(), name
+
+
+def test_mixtures_of_levels_are_drawn_alike_by_xavier():
+    torch.manual_seed(3)
+    settings = PhraseRepresentationModel(ta="on", ta_tokens=True, width=8, heads=2)
+    model = build_model(settings, source_vocabulary=9, target_vocabulary=9)
+    assert_bounds(model, {"transparent_attention.weights": 7**-0.5, "transparent_token_attention.weights": 7**-0.5})
+    d_by_d = (6 / (8 + 8)) ** 0.5
+    assert_bounds(model, {"combination.attention.query": d_by_d, "combination.attention.key_value": d_by_d})
