@@ -16,13 +16,13 @@ from typing import Any, Literal
 
 from phrasemt.config import AnnotatedText, Dataset, ParallelText, Parser, RegistryText, Study
 from phrasemt.corpus.fetch import MIRROR
-from phrasemt.corpus.registry import files_of
+from phrasemt.corpus.registry import files_of, side_of, source_file
 from phrasemt.errors import DataError, PhrasemtError, StudyError
 from phrasemt.fields import Settings
 from phrasemt.provenance import code_digest
 from phrasemt.stages import STAGES, stage_settings
 from phrasemt.study import load_study
-from phrasemt.syntax.published import files_of_package
+from phrasemt.syntax.published import files_of_package, published_file
 
 # Snakemake's wildcards of a job: an object with items(), which the rules pass to the functions made here.
 Wildcards = Any
@@ -92,7 +92,10 @@ class Flow:
         self.baseline = study.baseline
         self.generated = [name for name, dataset in study.datasets.items() if dataset.generator]
         self.partitioned = [name for name, dataset in study.datasets.items() if dataset.partition]
-        self.challengers = [name for name in study.systems if name != study.baseline]
+        self.translating = study.translating
+        self.challengers = [name for name in study.translating if name != study.baseline]
+        self.language_models = study.language_models
+        self.chunking = study.chunking
         self.chunked = [name for name, dataset in study.datasets.items() if dataset.target_chunks]
         self.trained_parsers = [name for name, parser in study.parsers.items() if parser.train]
         self.trained_chunkers = [name for name, chunker in study.chunkers.items() if chunker.train]
@@ -265,6 +268,22 @@ class Flow:
         """The phrases of the user."""
         folder = self.study.segmentations[wildcards.segmenter].given
         return [str(folder / wildcards.dataset / f"{wildcards.split}.txt")] if folder else []
+
+    def dropped_of_given_phrases(self, wildcards: Wildcards) -> list[str]:
+        """What cleaning dropped, beside phrases of the user, which are of raw pairs."""
+        if self.study.segmentations[wildcards.segmenter].given is None:
+            return []
+        return [f"{dataset_folder(self.study, wildcards.dataset)}/corpus/{wildcards.split}.dropped.tsv"]
+
+    def corpus_entry(self, wildcards: Wildcards) -> str:
+        """What the registry says of a file, or of a side of a part: an edited entry makes Snakemake rerun the rule."""
+        if hasattr(wildcards, "file"):
+            return source_file(wildcards.corpus, wildcards.file).canonical_json()
+        return side_of(wildcards.corpus, wildcards.part, wildcards.language).canonical_json()
+
+    def stanza_entry(self, wildcards: Wildcards) -> str:
+        """What the list of published models says of a file, as above."""
+        return published_file(wildcards.language, wildcards.file).canonical_json()
 
     def gold_chunks(self, wildcards: Wildcards) -> list[str]:
         dataset = self.study.datasets[wildcards.dataset]

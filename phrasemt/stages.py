@@ -190,7 +190,7 @@ STAGES: dict[str, Stage] = {
     "extract_phrases": Stage(
         module="phrasemt.syntax.phrases",
         settings=settings.PhrasesSettings,
-        inputs=("rows", "tokens", "subwords", "parses*", "given*"),
+        inputs=("rows", "tokens", "subwords", "parses*", "given*", "dropped*"),
         outputs=("phrases",),
         libraries=("pyarrow", "numpy"),
         chosen=_segmenter,
@@ -290,10 +290,28 @@ STAGES: dict[str, Stage] = {
         chosen=_family,
         help="share of contrastive pairs in which the right target scores higher, by distance",
     ),
+    "score_perplexity": Stage(
+        module="phrasemt.search.perplexity",
+        settings=settings.PerplexitySettings,
+        inputs=("weights", "examples", "tokens", "source_vocabulary", "target_vocabulary"),
+        outputs=("perplexity",),
+        libraries=("torch",),
+        chosen=_family,
+        help="perplexity of a language model, per token and per word",
+    ),
+    "score_chunks": Stage(
+        module="phrasemt.search.chunks",
+        settings=settings.ChunkScoreSettings,
+        inputs=("weights", "examples", "source_vocabulary", "target_vocabulary", "chunks*"),
+        outputs=("scores",),
+        libraries=("torch", "numpy"),
+        chosen=_family,
+        help="how often a chunk-based decoder decides about chunks as the reference does",
+    ),
     "make_table": Stage(
         module="phrasemt.paper.tables",
         settings=settings.TableSettings,
-        inputs=("scores*", "comparisons*", "contrasts*"),
+        inputs=("scores*", "comparisons*", "perplexities*", "chunks*", "contrasts*"),
         outputs=("table", "markdown", "latex"),
         help="the results table",
     ),
@@ -407,6 +425,23 @@ def _contrasts(study: Study, w: Wildcards) -> Settings:
     )
 
 
+def _of_model(kind: type[Settings]) -> Callable[[Study, Wildcards], Settings]:
+    """A system on a test set, for the stages that look into the trained model itself."""
+
+    def taken(study: Study, w: Wildcards) -> Settings:
+        return kind.model_validate(
+            {
+                "dataset": w["dataset"],
+                "system": w["system"],
+                "seed": int(w["seed"]),
+                "split": w["split"],
+                "model": study.systems[w["system"]].model,
+            }
+        )
+
+    return taken
+
+
 def _score(study: Study, w: Wildcards) -> Settings:
     dataset = study.datasets[w["dataset"]]
     return settings.ScoreSettings(
@@ -438,6 +473,8 @@ def _table(study: Study, w: Wildcards) -> Settings:
         systems=[(name, system.title or name) for name, system in study.systems.items()],
         test_sets=[(name, test_set) for name, dataset in study.datasets.items() for test_set in dataset.test_sets],
         contrasts=[name for name, dataset in study.datasets.items() if dataset.generator],
+        language_models=study.language_models,
+        chunking=study.chunking,
         seeds=study.seeds,
     )
 
@@ -483,6 +520,8 @@ _SETTINGS: dict[str, Callable[[Study, Wildcards], Settings]] = {
     "score_system": _score,
     "compare_systems": _compare,
     "score_contrasts": _contrasts,
+    "score_perplexity": _of_model(settings.PerplexitySettings),
+    "score_chunks": _of_model(settings.ChunkScoreSettings),
     "make_table": _table,
     "write_report": lambda study, w: settings.ReportSettings(title=study.title or study.study),
 }

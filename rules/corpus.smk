@@ -18,6 +18,7 @@ rule fetch_corpus:
     params:
         settings=flow.settings("fetch_corpus"),
         code=flow.code("fetch_corpus"),
+        entry=flow.corpus_entry,
     message:
         "Fetch {wildcards.file} of {wildcards.corpus}"
     shell:
@@ -43,6 +44,7 @@ rule extract_text:
     params:
         settings=flow.settings("extract_text"),
         code=flow.code("extract_text"),
+        entry=flow.corpus_entry,
     message:
         "Take the {wildcards.language} side of {wildcards.corpus} {wildcards.part} out of what was fetched"
     shell:

@@ -23,6 +23,7 @@ rule fetch_stanza_file:
     params:
         settings=flow.settings("fetch_stanza_file"),
         code=flow.code("fetch_stanza_file"),
+        entry=flow.stanza_entry,
     message:
         "Fetch {wildcards.file} of Stanza's models for {wildcards.language}"
     shell:
@@ -314,6 +315,7 @@ rule extract_phrases:
         subwords="<results>/{dataset}.{source}-{target}/subwords/{split}.{source}",
         parses=flow.parses_for_phrases,
         given=flow.given_phrases,
+        dropped=flow.dropped_of_given_phrases,
     output:
         phrases="<results>/{dataset}.{source}-{target}/phrases/{segmenter}/{split}.arrow",
     log:
@@ -335,6 +337,7 @@ rule extract_phrases:
         " --subwords {input.subwords}"
         " --parses {input.parses}"
         " --given {input.given:q}"
+        " --dropped {input.dropped}"
         " --phrases {output.phrases}"
         " --settings {params.settings:q}"
         " --cores {threads}"

@@ -62,9 +62,12 @@ def extract_phrases(
     subwords: Path,
     parses: list[Path],
     given: list[Path],
+    dropped: list[Path],
     phrases: Path,
 ) -> None:
     """Write the ends of each sentence's phrases, in encoder positions, as column `ends` over the rows of a split.
+
+    dropped: with phrases of the user, the file of clean_pairs that says how many raw pairs there are.
 
     A sentence without the parse that its segmentation needs is cut into n-grams. Phrases depend on the sentence, its
     parse and the settings alone. Raises DataError naming file and line when rows do not increase, when words and
@@ -82,7 +85,7 @@ def extract_phrases(
             )
     cuts = map_in_order(
         _cut_chunk,
-        _read_chunks(rows, tokens, subwords, given),
+        _read_chunks(rows, tokens, subwords, given, dropped),
         jobs=cores,
         prepare=_Cutter,
         arguments=(segmentation, parses, given),
@@ -103,7 +106,9 @@ def extract_phrases(
         log.info("extract_phrases: %s sentences cut into n-grams: %s", f"{count:,}", reason)
 
 
-def _read_chunks(rows: Path, tokens: Path, subwords: Path, given: Sequence[Path]) -> Iterator[_Chunk]:
+def _read_chunks(
+    rows: Path, tokens: Path, subwords: Path, given: Sequence[Path], dropped: Sequence[Path]
+) -> Iterator[_Chunk]:
     user_lines = itertools.chain.from_iterable(map(read_lines, given))
     last = -1
     for blocks in read_parallel_blocks(rows, tokens, subwords, lines=_LINES_PER_CHUNK):
@@ -120,6 +125,16 @@ def _read_chunks(rows: Path, tokens: Path, subwords: Path, given: Sequence[Path]
             )
         yield _Chunk(numbers, blocks[1], blocks[2], lines if given else None)
         last = numbers[-1]
+    for path in dropped:
+        raw_pairs = int(next(read_lines(path)).split(" ")[2])  # "# read N kept K dropped D"
+        if (found := last + 1 + sum(1 for _ in user_lines)) != raw_pairs:
+            raise DataError(
+                "phrases of other sentences",
+                where=given[-1],
+                expected=f"a line for each of {raw_pairs} raw pairs",
+                found=f"{found} lines",
+                next_step="give the ends of phrases of every raw sentence, also of dropped ones",
+            )
 
 
 class _Cutter:

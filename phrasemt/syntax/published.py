@@ -82,6 +82,23 @@ def files_of_package(language: Language, package: Name) -> dict[Role, str]:
     return packages[package]
 
 
+def published_file(language: Language, name: str, *, base: str = URL) -> SourceFile:
+    """A file of the list as it stands below `base`. Raises DataError when it is not on the list."""
+    of_language = _language(language)
+    files = {entry.name: entry for entry in of_language.files}
+    if name not in files:
+        raise DataError(
+            "unknown model file", where=f"language {language}", expected=f"one of {', '.join(files)}", found=repr(name)
+        )
+    entry = files[name]
+    return SourceFile(
+        name=entry.name,
+        url=f"{base}/{of_language.repository}/resolve/{of_language.revision}/models/{entry.path}",
+        md5=entry.md5,
+        unverified=entry.unverified,
+    )
+
+
 def fetch_stanza_file(*, settings: StanzaFileSettings, cores: int, file: Path) -> None:
     """Download a model file and compare it with its checksum.
 
@@ -89,23 +106,7 @@ def fetch_stanza_file(*, settings: StanzaFileSettings, cores: int, file: Path) -
     """
     from phrasemt.download import Wanted, download
 
-    language = _language(settings.language)
-    files = {entry.name: entry for entry in language.files}
-    if settings.file not in files:
-        raise DataError(
-            "unknown model file",
-            where=f"language {settings.language}",
-            expected=f"one of {', '.join(files)}",
-            found=repr(settings.file),
-        )
-    entry = files[settings.file]
-    base = os.environ.get(URL_VARIABLE, URL).rstrip("/")
-    source = SourceFile(
-        name=entry.name,
-        url=f"{base}/{language.repository}/resolve/{language.revision}/models/{entry.path}",
-        md5=entry.md5,
-        unverified=entry.unverified,
-    )
+    source = published_file(settings.language, settings.file, base=os.environ.get(URL_VARIABLE, URL).rstrip("/"))
     other_ways = (
         f"name a place with the same layout in {URL_VARIABLE}, or give the parser's files in the study (parsers, files)"
     )

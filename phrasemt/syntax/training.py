@@ -47,6 +47,8 @@ _EVALUATIONS = 8
 _SHORTHAND = "phrasemt_trained"
 # Nodes above each other in a tree. Those of sentences have a third of that; twice of it is more than Stanza can take.
 _DEEPEST = 100
+# Nodes with a single child above each other. Treebanks have about five at most; Stanza fails where it needs many more.
+_LONGEST_CHAIN = 10
 
 
 def train_tagger(
@@ -283,19 +285,26 @@ def _trees(paths: list[Path], most: int | None = None) -> list[Tree]:
 
 
 def _not_too_deep(path: Path) -> Iterator[Tree]:
-    """The trees of a file. Raises DataError for one that Stanza's recursive functions could not go down."""
+    """The trees of a file. Raises DataError for one that Stanza's recursive functions or transitions cannot make."""
     for tree in read_treebank(path):
-        depth, level = 0, [tree]
+        depth, longest_chain, level = 0, 0, [(tree, 0)]
         while level:
-            depth, level = depth + 1, [child for node in level for child in node.children]
-        if depth > _DEEPEST:
-            raise DataError(
-                "a tree that is too deep to learn from",
-                where=path,
-                expected=f"at most {_DEEPEST} nodes above each other",
-                found=f"{depth} in the tree that begins {' '.join(words(tree)[:8])!r}",
-                next_step="repair or remove the tree",
-            )
+            depth, longest_chain = depth + 1, max(longest_chain, *(chain for _, chain in level))
+            level = [
+                (child, chain + 1 if len(node.children) == 1 else 0) for node, chain in level for child in node.children
+            ]
+        for found, most, what in (
+            (depth, _DEEPEST, "nodes above each other"),
+            (longest_chain, _LONGEST_CHAIN, "nodes with a single child above each other"),
+        ):
+            if found > most:
+                raise DataError(
+                    "a tree that is too deep to learn from",
+                    where=path,
+                    expected=f"at most {most} {what}",
+                    found=f"{found} in the tree that begins {' '.join(words(tree)[:8])!r}",
+                    next_step="repair or remove the tree",
+                )
         yield tree
 
 

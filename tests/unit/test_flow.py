@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from phrasemt.config import Study
+from phrasemt.corpus.registry import load_registry
 from phrasemt.errors import StudyError
 from phrasemt.flow import Flow, dataset_folder, open_study, read_study
 
@@ -106,6 +107,21 @@ def test_raw_texts(flow: Flow, tmp_path: Path) -> None:
 def test_original_files(flow: Flow) -> None:
     wildcards = _wildcards(corpus="multi30k", part="train", language="de")
     assert flow.original_files(wildcards) == ["resources/multi30k/original/train.de.gz"]
+
+
+def test_an_edited_entry_of_a_registry_is_another_parameter(flow: Flow, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = _wildcards(corpus="multi30k", file="train.en.gz")
+    side = _wildcards(corpus="multi30k", part="train", language="en")
+    model = _wildcards(language="en", file="constituency_ptb3-revised_charlm.pt")
+    before = flow.corpus_entry(file), flow.corpus_entry(side), flow.stanza_entry(model)
+    assert json.loads(before[0])["url"].startswith("https://")
+    assert json.loads(before[1])["file"] == "train.en.gz"
+    assert "/resolve/" in json.loads(before[2])["url"]
+    corpus = load_registry()["multi30k"]
+    files = tuple(entry.model_copy(update={"url": "https://example.org/another"}) for entry in corpus.files)
+    monkeypatch.setitem(load_registry(), "multi30k", corpus.model_copy(update={"files": files}))
+    assert flow.corpus_entry(file) != before[0]
+    assert flow.corpus_entry(side) == before[1]
 
 
 def test_settings_are_the_part_of_the_study_that_the_stage_uses(flow: Flow) -> None:

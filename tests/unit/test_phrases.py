@@ -139,6 +139,7 @@ class Split:
         trees: dict[str, Annotation | str] | None = None,
         rows: Sequence[int] | None = None,
         given: Sequence[str] | None = None,
+        raw_pairs: int | None = None,
         cores: int = 1,
         name: str = "phrases.arrow",
         **settings: object,
@@ -152,6 +153,8 @@ class Split:
         }
         card = {"fingerprint": "f" * 32}
         write_annotations(self.folder / "parses", list(annotations), list(annotations.values()), card)
+        if raw_pairs is not None:
+            write_lines(self.folder / "dropped.tsv", [f"# read {raw_pairs} kept 0 dropped 0", "row\tfilter\tvalue"])
         if given is not None:
             write_lines(self.folder / "given.txt", given)
             settings["given"] = self.folder
@@ -164,6 +167,7 @@ class Split:
             subwords=self.folder / "subwords",
             parses=[] if trees is None else [self.folder / "parses"],
             given=[] if given is None else [self.folder / "given.txt"],
+            dropped=[] if raw_pairs is None else [self.folder / "dropped.tsv"],
             phrases=self.folder / name,
         )
         columns = ColumnFile.open(self.folder / name, ["ends"])
@@ -332,6 +336,14 @@ def test_wrong_user_lines_are_named(split, line, sentence, expected):
 def test_too_few_user_lines(split):
     with pytest.raises(DataError, match=r"given.txt: phrases are missing at the end .*a line for each of 4 raw pairs"):
         split.extract(["a", "b"], rows=[1, 3], given=["1", "1", "1"], mode="given")
+
+
+@pytest.mark.parametrize("lines", [5, 7])
+def test_given_phrases_of_other_sentences(split: Split, lines: int) -> None:
+    given = ["1"] * 6
+    assert split.extract(["a", "b"], rows=[1, 3], given=given, raw_pairs=6, mode="given") == [[2], [2]]
+    with pytest.raises(DataError, match=rf"given.txt: phrases of other .*each of 6 raw pairs, found {lines} lines"):
+        split.extract(["a", "b"], rows=[1, 3], given=["1"] * lines, raw_pairs=6, mode="given")
 
 
 # --------------------------------------------------------------------------------------------------------------- errors

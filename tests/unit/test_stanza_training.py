@@ -214,6 +214,16 @@ def test_a_deep_tree(tmp_path: Path, vectors: Path, trees: dict[str, list[Path]]
     )
 
 
+@pytest.mark.parametrize("part", ["train", "dev", "test"])
+def test_a_long_chain_of_single_children(
+    tmp_path: Path, vectors: Path, trees: dict[str, list[Path]], part: str
+) -> None:
+    chain = tmp_path / "chain"
+    chain.write_text("(S (NP " + "(X " * 11 + "(NN dog)" + ")" * 11 + ") (VP (VB runs)))\n")
+    with pytest.raises(DataError, match=r"at most 10 nodes with a single child above each other, found 12 in the tree"):
+        tagger(tmp_path, vectors, {**trees, part: [*trees[part], chain]})
+
+
 def test_the_folder_of_a_killed_run_goes_with_the_next(tmp_path: Path) -> None:
     code = (
         "import sys, time; from pathlib import Path; from phrasemt.syntax.workbench import work_folder\n"
