@@ -9,12 +9,12 @@ import pytest
 import torch
 from small_systems import SOURCE_VOCABULARY, SYSTEMS, TARGET_VOCABULARY
 
-from phrasemt.architectures import TransformerModel
+from phrasemt.architectures import Architecture
 from phrasemt.batching.batch import Batch, collate_target
 from phrasemt.batching.reader import SourceCollator
 from phrasemt.models.interface import TranslationModel, build_model
 
-MakeModel = Callable[[TransformerModel], TranslationModel]
+MakeModel = Callable[[Architecture], TranslationModel]
 MakeBatch = Callable[..., Batch]
 
 
@@ -28,22 +28,24 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(params=SYSTEMS)
-def settings(request: pytest.FixtureRequest) -> TransformerModel:
+def settings(request: pytest.FixtureRequest) -> Architecture:
     return SYSTEMS[request.param]
 
 
 @pytest.fixture
 def make_model() -> MakeModel:
-    """A model with random weights everywhere, also where training starts from 0 or 1."""
+    """A model with random weights everywhere, also where training starts from 0 or 1 or next to nothing."""
 
-    def make(settings: TransformerModel) -> TranslationModel:
+    def make(settings: Architecture) -> TranslationModel:
         torch.manual_seed(5)
-        target = SOURCE_VOCABULARY if settings.tie == "all" else TARGET_VOCABULARY
+        target = SOURCE_VOCABULARY if settings.one_vocabulary else TARGET_VOCABULARY
         model = build_model(settings, source_vocabulary=SOURCE_VOCABULARY, target_vocabulary=target)
         with torch.no_grad():
             for parameter in model.parameters():
                 if parameter.ndim == 1:
                     parameter.add_(torch.randn_like(parameter), alpha=0.3)
+                elif parameter.std() < 0.02:
+                    parameter.mul_(30)
         return model.eval()
 
     return make
@@ -54,7 +56,7 @@ def make_batch() -> MakeBatch:
     """Random sentence pairs of given lengths, without special symbols; the same for the same seed."""
 
     def make(
-        settings: TransformerModel,
+        settings: Architecture,
         sources: Sequence[int],
         targets: Sequence[int],
         seed: int = 0,

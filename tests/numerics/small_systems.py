@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from phrasemt.architectures import PhraseRepresentationModel, PhraseSegmentation, TransformerModel
+from phrasemt.architectures import (
+    Architecture,
+    Dl4mtModel,
+    LanguageModel,
+    PhraseRepresentationModel,
+    PhraseSegmentation,
+    RelativePositionsModel,
+    TransformerModel,
+)
 
 SMALL = {"encoder_layers": 2, "decoder_layers": 3, "width": 12, "heads": 3, "ffn_width": 20}
 NO_DROPOUT = {"dropout": 0.0, "attn_dropout": 0.0, "act_dropout": 0.0}
@@ -20,7 +28,10 @@ NEUTRON = {
     "ta_tokens": True,
 }
 
-SYSTEMS: dict[str, TransformerModel] = {
+SMALL_RECURRENT = {"embedding": 10, "hidden": 7, "attention_width": 9}
+SMALL_LM = {"family": "language_model", "layers": 2, "width": 12, "heads": 3, "ffn_width": 20}
+
+SYSTEMS: dict[str, Architecture] = {
     "transformer": TransformerModel(**SMALL, **NO_DROPOUT),
     "transformer, pre": TransformerModel(**SMALL, **NO_DROPOUT, norm="pre", tie="all", softmax_bias=False),
     "transformer, embed_ln": TransformerModel(**SMALL, **NO_DROPOUT, embed_ln=True),
@@ -35,5 +46,12 @@ SYSTEMS: dict[str, TransformerModel] = {
     "+Max+Attn+TA, pre": PhraseRepresentationModel(
         **SMALL, **NO_DROPOUT, phrase=SHORT_PHRASES, pool="attn", ta="on", norm="pre", tie="all"
     ),
+    "relative positions": RelativePositionsModel(**SMALL, **NO_DROPOUT, rel_k=2),  # most sentences are longer
+    "relative positions, pre": RelativePositionsModel(**SMALL, **NO_DROPOUT, rel_k=3, norm="pre", tie="all"),
+    "language model": LanguageModel(**SMALL_LM, **NO_DROPOUT),
+    "language model, relative": LanguageModel(**SMALL_LM, **NO_DROPOUT, norm="pre", attention="relative", rel_k=2),
+    "dl4mt": Dl4mtModel(family="dl4mt", **SMALL_RECURRENT),
+    "dl4mt-2": Dl4mtModel(family="dl4mt", **SMALL_RECURRENT, decoder_layers=2),
+    "dl4mt, maxout": Dl4mtModel(family="dl4mt", **SMALL_RECURRENT, readout="maxout"),
 }
 SOURCE_VOCABULARY, TARGET_VOCABULARY = 31, 29

@@ -77,7 +77,9 @@ def test_padding_gets_no_gradient(settings, make_model, make_batch):
     model, batch = make_model(settings).double(), padded_with_junk(make_batch(settings, SOURCES, TARGETS))
     with embeddings_of(model, "source") as sources, embeddings_of(model, "target") as targets:
         model.loss(batch, label_smoothing=0.1).objective.backward()
-    for embedded, mask in ((sources[0], batch.source.mask_BS), (targets[0], batch.target.mask_BT)):
+    assert len(sources) == settings.translates  # a language model reads no source
+    masks = [batch.source.mask_BS] * settings.translates + [batch.target.mask_BT]
+    for embedded, mask in zip(sources + targets, masks, strict=True):
         assert embedded.grad is not None
         assert (embedded.grad[~mask] == 0).all()
         assert (embedded.grad[mask] != 0).any(-1).all()
@@ -111,6 +113,8 @@ def test_no_word_sees_the_future(settings, make_model, make_batch):
 
 
 def test_every_word_sees_the_whole_source(settings, make_model, make_batch):
+    if not settings.translates:
+        pytest.skip("a language model reads no source")
     model, batch = make_model(settings).double(), make_batch(settings, [7], [4])
     with embeddings_of(model, "source") as embedded:
         model.decode(model.encode(batch.source), batch.target)[0, 0, 0].backward()

@@ -1,0 +1,128 @@
+"""Decoder-only language model with plain, relative or phrasal attention.
+
+Enhancing Attention with Explicit Phrasal Alignments. Submission to ICLR 2020, Table 3.
+Vaswani et al. (2017): Attention Is All You Need. NIPS. (The layers.)
+
+Notation
+    paper    here          shape
+    d_model  width, D      512
+    d_ff     ffn_width     2048
+    N        layers        6
+    y        y_BTD         [B sentences, T positions, D], in a search [B, K hypotheses, D]
+
+Equations (of Vaswani et al.)
+    Eq. (1)  attention, to the words so far
+    Eq. (2)  feed-forward network
+
+Deviations and choices (science of the project, section 1.5)
+    Each sentence is a text of its own: `<s>` w1 .. wn in, w1 .. wn `</s>` out.
+    A decoder layer without attention to a source is an encoder layer under a causal mask.
+    attention: relative   Shaw et al. (2018), phrasemt/nn/relative_attention.py, without absolute positions
+    attention: phrasal    phrasemt/nn/ngram_attention.py
+    A batch still has sources, which are not looked at: training and scoring are those of every other family.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from torch import Tensor, nn
+
+from phrasemt.architectures import LanguageModel
+from phrasemt.batching.batch import Batch, Source, Target
+from phrasemt.models.interface import TranslationModel
+from phrasemt.models.transformer import EncoderLayer
+from phrasemt.nn.attention import SelfAttention
+from phrasemt.nn.beams import Past
+from phrasemt.nn.init import initialise
+from phrasemt.nn.layers import Stack, layer_norm
+from phrasemt.nn.masks import causal_mask
+from phrasemt.nn.relative_attention import RelativeSelfAttention
+from phrasemt.nn.words import Loss, Words
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """Of B sources nothing but how many they are: no positions, in the model's type and on its device [B, 0, D]."""
+
+    nothing_B0D: Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """What self-attention keeps of all hypotheses."""
+
+    cache: Past
+
+
+def _attention(settings: LanguageModel) -> Any:
+    sizes = settings.width, settings.heads, settings.attn_dropout
+    if settings.attention == "relative":
+        return RelativeSelfAttention(*sizes, rel_k=settings.rel_k)
+    if settings.attention == "phrasal":
+        from phrasemt.nn.ngram_attention import NgramSelfAttention
+
+        return NgramSelfAttention(*sizes, ngrams=settings.ngrams, score="query_kernel")
+    return SelfAttention(*sizes)
+
+
+class LanguageModelTransformer(TranslationModel[Memory, State]):
+    """A decoder that attends to nothing but its own past."""
+
+    def __init__(self, settings: LanguageModel, *, vocabulary: int) -> None:
+        super().__init__()
+        self.words = Words.of(
+            settings,
+            source_vocabulary=0,
+            target_vocabulary=vocabulary,
+            tie_all=True,
+            positions=settings.attention != "relative",
+        )
+        self.decoder = Stack[EncoderLayer](EncoderLayer(settings, _attention(settings)) for _ in range(settings.layers))
+        self.decoder_norm = layer_norm(settings.width) if settings.norm == "pre" else nn.Identity()
+        initialise(self, settings.init)
+
+    def encode(self, source: Source) -> Memory:
+        table_VD = self.words.target_table_VD
+        return Memory(nothing_B0D=table_VD.new_empty(source.ids_BS.shape[0], 0, table_VD.shape[1]))
+
+    def decode(self, _: Memory, target: Target) -> Tensor:
+        """Teacher forcing: the states [B, T, D], from each of which one word is predicted."""
+        y_BTD = self.words.embed_target(target.inputs_BT)
+        causal_TT = causal_mask(y_BTD.shape[1], y_BTD.device)
+        for layer in self.decoder:
+            y_BTD = layer(y_BTD, partial(layer.attention, mask=causal_TT))  # Eqs. (1-2)
+        states_BTD: Tensor = self.decoder_norm(y_BTD)
+        return states_BTD
+
+    def loss(self, batch: Batch, *, label_smoothing: float) -> Loss:
+        states_BTD = self.decode(self.encode(batch.source), batch.target)
+        return self.words.loss(states_BTD, batch.target, label_smoothing=label_smoothing)
+
+    def log_probs(self, batch: Batch) -> Tensor:
+        return self.words.log_probs(self.decode(self.encode(batch.source), batch.target), batch.target)
+
+    def start(self, memory: Memory, beams: int) -> State:
+        first = next(iter(self.decoder)).attention
+        return State(cache=first.cache(layers=len(self.decoder), beams=beams, like_BXD=memory.nothing_B0D))
+
+    def step(self, _: Memory, state: State, last_tokens_BK: Tensor) -> tuple[Tensor, State]:
+        y_BKD = self.words.embed_last(last_tokens_BK, state.cache.steps)
+        cache = state.cache.grown()
+        for index, layer in enumerate(self.decoder):
+            y_BKD = layer(y_BKD, partial(layer.attention.step, cache=cache, layer=index))
+        return self.words.next_log_probs(self.decoder_norm(y_BKD)), State(cache=cache)
+
+    def reorder(self, state: State, parents_BK: Tensor) -> State:
+        return State(cache=state.cache.reordered(parents_BK))
+
+    def keep(self, memory: Memory, state: State, sentences: Tensor) -> tuple[Memory, State]:
+        nothing_B0D = memory.nothing_B0D.index_select(0, sentences)
+        return Memory(nothing_B0D=nothing_B0D), State(cache=state.cache.kept(sentences))
+
+
+def build(settings: LanguageModel, *, source_vocabulary: int, target_vocabulary: int) -> LanguageModelTransformer:
+    """The untrained model of the target side; the vocabulary counts the special symbols."""
+    return LanguageModelTransformer(settings, vocabulary=target_vocabulary)

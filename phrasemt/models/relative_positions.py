@@ -1,0 +1,49 @@
+"""Transformer with relative positions.
+
+Shaw, Uszkoreit, Vaswani (2018): Self-Attention with Relative Position Representations. NAACL.
+
+Notation
+    paper        here                 shape
+    d_x          width, D             512
+    d_z          E                    D / heads
+    k            rel_k                16
+    x            x_BTD                [B sentences, T positions, D]
+    a^K_ij       distance_keys        [2k+1, E]; row clip(j - i, -k, k) + k
+    a^V_ij       distance_values      [2k+1, E]; same rows
+    e_ij         scores_BhTS          [B, heads, T queries, S keys]
+    alpha_ij     weights_BhTS         [B, heads, T queries, S keys]
+
+Equations
+    Eq. (3)  values and a^V, summed with the weights     phrasemt/nn/relative_attention.py
+    Eq. (4)  scores of keys and a^K
+    Eq. (5)  the same scores as two products, so that a^K is not added to each key
+
+Deviations and choices (science of the project, section 1.2)
+    Each layer has vectors a^K and a^V of its own, which its heads share.
+    In the decoder no key comes after its query: the k last rows are never used there, and kept.
+    Eq. (3)  is split like Eq. (5).
+    Attention to the source is that of the Transformer; absolute positions there are none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from phrasemt.architectures import RelativePositionsModel
+from phrasemt.models.transformer import Attentions, Transformer
+from phrasemt.nn.relative_attention import RelativeSelfAttention
+
+
+def build(settings: RelativePositionsModel, *, source_vocabulary: int, target_vocabulary: int) -> Transformer:
+    """The untrained model; sizes count the special symbols."""
+    relative = partial(  # Eqs. (3-5)
+        RelativeSelfAttention, settings.width, settings.heads, settings.attn_dropout, rel_k=settings.rel_k
+    )
+    return Transformer(
+        settings,
+        source_vocabulary=source_vocabulary,
+        target_vocabulary=target_vocabulary,
+        attentions=replace(Attentions.plain(settings), encoder=relative, decoder=relative),
+        positions=False,
+    )

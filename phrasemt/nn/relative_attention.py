@@ -1,0 +1,103 @@
+"""Multi-head self-attention with relative positions (Shaw et al. 2018, sections 3.2 and 3.3).
+
+Letters: B sentences, T positions (keys j as well as queries i), D model width, h heads, E = D/h head width,
+K hypotheses, L = steps * K entries of a search's cache, R distances.
+
+The vectors of distances are never added to keys or values, which would need [B, T, T, E]: a query meets each distance
+once and the scores take what they need of that, and its weights are summed by distance before they meet the vectors. In
+[T, T] the distances run along diagonals, so that this is a shift of rows and gathers nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from phrasemt.nn.attention import SelfAttention
+from phrasemt.nn.beams import BeamCache
+from phrasemt.nn.dropout import dropout
+from phrasemt.nn.init import xavier_blocks
+from phrasemt.nn.linear import project
+
+
+def distances_to_keys(x_BhTR: Tensor) -> Tensor:
+    """[B, h, T, 2T], a column for each distance -T .. T-1, to [B, h, T, T]: [i, j] is what i has at distance j - i."""
+    sentences, heads, positions, _ = x_BhTR.shape
+    shifted = x_BhTR.flatten(2)[:, :, positions:].view(sentences, heads, positions, 2 * positions - 1)
+    return shifted[..., :positions]
+
+
+def keys_to_distances(x_BhTT: Tensor) -> Tensor:
+    """The other way round: [B, h, T, T] to [B, h, T, 2T], 0 at distances at which there is no key."""
+    positions = x_BhTT.shape[2]
+    shifted = F.pad(x_BhTT, (0, positions - 1)).flatten(2)
+    return F.pad(shifted, (positions, 0)).view(*x_BhTT.shape[:3], 2 * positions)
+
+
+class RelativeSelfAttention(SelfAttention):
+    """Self-attention to keys by how far they are from the query: needs no positions in x.
+
+    rel_k: the largest distance k with vectors of its own; whatever is farther has those of k, on its side.
+    """
+
+    def __init__(self, width: int, heads: int, dropout: float, *, rel_k: int) -> None:
+        super().__init__(width, heads, dropout)
+        self.rel_k = rel_k
+        # a^K and a^V of the distances -k .. k [2k+1, E], the same for all heads.
+        self.distance_keys = xavier_blocks(2 * rel_k + 1, width // heads)
+        self.distance_values = xavier_blocks(2 * rel_k + 1, width // heads)
+
+    def forward(self, x_BTD: Tensor, mask: Tensor | None) -> Tensor:
+        """[B, T, D] -> [B, T, D]; the mask as in `attend`."""
+        positions = x_BTD.shape[1]
+        distances_R = torch.arange(-positions, positions, device=x_BTD.device)
+        queries_BhTE, keys_BhTE, values_BhTE = self.project(x_BTD)
+        return self._attend(
+            queries_BhTE, keys_BhTE, values_BhTE, distances_R, distances_to_keys, keys_to_distances, mask
+        )
+
+    def step(self, x_BKD: Tensor, cache: BeamCache, layer: int) -> Tensor:
+        """As that of `SelfAttention`; entries of the same step are equally far for all hypotheses."""
+        queries_BhKE, keys_BhKE, values_BhKE = self.project(x_BKD)
+        keys_BhLE, values_BhLE = cache.add(layer, keys_BhKE, values_BhKE)
+        distances_R = torch.arange(1 - cache.steps, 1, device=x_BKD.device)
+
+        def to_entries(x_BhKR: Tensor) -> Tensor:
+            return x_BhKR.repeat_interleave(cache.beams, dim=-1)
+
+        def to_distances(x_BhKL: Tensor) -> Tensor:
+            return x_BhKL.view(*x_BhKL.shape[:3], cache.steps, cache.beams).sum(-1)
+
+        return self._attend(
+            queries_BhKE, keys_BhLE, values_BhLE, distances_R, to_entries, to_distances, cache.mask_B1KL
+        )
+
+    def _attend(
+        self,
+        queries_BhTE: Tensor,
+        keys_BhSE: Tensor,
+        values_BhSE: Tensor,
+        distances_R: Tensor,
+        to_keys: Callable[[Tensor], Tensor],
+        to_distances: Callable[[Tensor], Tensor],
+        mask: Tensor | None,
+    ) -> Tensor:
+        """[B, T, D], from scores q (k + a^K) / sqrt(E) and values v + a^V.
+
+        to_keys: from a column for each distance to one for each key; to_distances: sums over the keys at each distance.
+        """
+        rows_R = distances_R.clamp(-self.rel_k, self.rel_k) + self.rel_k
+        distance_keys_RE = F.embedding(rows_R, self.distance_keys)
+        distance_values_RE = F.embedding(rows_R, self.distance_values)
+        scores_BhTS = queries_BhTE @ keys_BhSE.transpose(-1, -2) + to_keys(queries_BhTE @ distance_keys_RE.T)
+        scores_BhTS = scores_BhTS * queries_BhTE.shape[-1] ** -0.5
+        if mask is not None:
+            scores_BhTS = scores_BhTS.masked_fill(~mask, -torch.inf)
+        weights_BhTS = torch.softmax(scores_BhTS, dim=-1)
+        if self.training and self.dropout > 0:
+            weights_BhTS = dropout(weights_BhTS, self.dropout)
+        attended_BhTE = weights_BhTS @ values_BhSE + to_distances(weights_BhTS) @ distance_values_RE
+        return project(attended_BhTE.transpose(1, 2).flatten(2), self.output)
