@@ -1,0 +1,164 @@
+"""dl4mt and dl4mt-2: recurrent translation with attention, the baselines of the chunk-based bi-scale decoder.
+
+Bahdanau, Cho, Bengio (2015): Neural Machine Translation by Jointly Learning to Align and Translate. ICLR.
+With the decoder of the DL4MT tutorial (Firat, Cho 2016), whose recurrence reads attention between two cells, as used by
+Zhou, Tu, Huang, Liu, Li, Chen (2017): Chunk-Based Bi-Scale Decoder for Neural Machine Translation. ACL.
+
+Notation
+    paper         here                 shape
+    n             H                    1000, width of each state; the encoder's two sides make C = 2H
+    m             E                    620, width of embeddings and readout
+    h_j           states_BSC           [B sentences, S source positions, C]
+    e_i           e_BTE                [B, T target positions, E], in a search [B, K hypotheses, E]
+    u_i           u_BH                 [B, H], the state between the two cells
+    s_i           s_BH                 [B, H]
+    c_i           c_BC                 [B, C]
+    alpha_ij      inside AdditiveAttention   [B, S]
+    U_a h_j       keys_BSA             [B, S, A]
+
+Equations
+    Eq. (4)  probability of a word, from the last word, state and context
+    Eq. (5)  context: weighted sum of the encoder's states
+    Eq. (6)  weights of attention
+    (A cell: GruCell, energies: AdditiveAttention, both in phrasemt/nn/recurrent.py.)
+
+Deviations and choices (science of the project, sections 1.6 and 1.7, decision C13)
+    u = GRU1(e_{i-1}, s_{i-1}) queries attention, s = GRU2(c, u): the tutorial's; Bahdanau et al. have one cell
+    e_0 = 0         before the first word stands a zero vector, not an embedding of <s>
+    s_0             from the mean of all h_j; Bahdanau et al. take the backward state of the first word
+    attention_width 2H (tutorial); Bahdanau et al. H
+    readout         tanh (tutorial); maxout is Bahdanau et al.'s
+    decoder_layers  2: dl4mt-2. "Two decoder layers" is all that is published: here a second layer reads state and
+                    context of the first one, and the readout reads the second layer's state in place of the first's
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from phrasemt.architectures import Dl4mtModel
+from phrasemt.batching.batch import Batch, Source, Target
+from phrasemt.models.interface import TranslationModel
+from phrasemt.nn.recurrent import (
+    AdditiveAttention,
+    Attended,
+    BidirectionalEncoder,
+    GruCell,
+    InitialState,
+    Readout,
+    RecurrentWords,
+)
+from phrasemt.nn.words import Loss
+
+
+class UpperLayer(nn.Module):
+    """The second layer of dl4mt-2: a cell that reads [s_i ; c_i]."""
+
+    def __init__(self, settings: Dl4mtModel) -> None:
+        super().__init__()
+        width = settings.hidden
+        self.initial = InitialState(2 * width, width)
+        self.cell = GruCell(3 * width, width)
+
+    def forward(self, s_XH: Tensor, c_XC: Tensor) -> Tensor:
+        """What the cell makes of its inputs, for any number of positions at once: [..., 3H]."""
+        return self.cell.project(torch.cat((s_XH, c_XC), dim=-1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """States of all hypotheses [B, K, H]: s, and with two layers the upper one's."""
+
+    s_BKH: Tensor
+    upper_BKH: Tensor | None
+
+
+class Dl4mt(TranslationModel[Attended, State]):
+    """Bidirectional encoder, conditional recurrence with attention, readout."""
+
+    def __init__(self, settings: Dl4mtModel, *, source_vocabulary: int, target_vocabulary: int) -> None:
+        super().__init__()
+        embedding, width = settings.embedding, settings.hidden
+        self.words = RecurrentWords(settings, source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary)
+        self.encoder = BidirectionalEncoder(embedding, width)
+        self.initial = InitialState(2 * width, width)
+        self.first_cell = GruCell(embedding, width)
+        self.attention = AdditiveAttention(width, 2 * width, settings.attention_width or 2 * width)
+        self.second_cell = GruCell(2 * width, width, bias="hidden")
+        self.upper = UpperLayer(settings) if settings.decoder_layers == 2 else None
+        self.readout = Readout(settings, width, embedding, 2 * width)
+
+    def encode(self, source: Source) -> Attended:
+        states_BSC = self.encoder(self.words.embed_source(source.ids_BS), source.mask_BS)
+        return self.attention.project_memory(states_BSC, source.mask_BS)
+
+    def decode(self, memory: Attended, target: Target) -> Tensor:
+        """Teacher forcing: the readout [B, T, E], from each position of which one word is predicted."""
+        e_BTE = self.words.embed_target(target.inputs_BT)
+        first, second = self.first_cell.unroll(), self.second_cell.unroll()
+        s_BH = self.initial(memory.states_BSC, memory.mask_BS)
+        states, contexts = [], []
+        for projected_B3H in self.first_cell.project(e_BTE).unbind(1):
+            u_BH = first(projected_B3H, s_BH)
+            c_BC = self.attention(u_BH, memory)  # Eqs. (5-6)
+            s_BH = second(second.project(c_BC), u_BH)
+            states.append(s_BH)
+            contexts.append(c_BC)
+        s_BTH, c_BTC = torch.stack(states, dim=1), torch.stack(contexts, dim=1)
+        if self.upper is not None:
+            step = self.upper.cell.unroll()
+            upper_BH = self.upper.initial(memory.states_BSC, memory.mask_BS)
+            states = []
+            for projected_B3H in self.upper(s_BTH, c_BTC).unbind(1):
+                upper_BH = step(projected_B3H, upper_BH)
+                states.append(upper_BH)
+            s_BTH = torch.stack(states, dim=1)
+        read_BTE: Tensor = self.readout(s_BTH, e_BTE, c_BTC)  # Eq. (4)
+        return read_BTE
+
+    def loss(self, batch: Batch, *, label_smoothing: float) -> Loss:
+        read_BTE = self.decode(self.encode(batch.source), batch.target)
+        return self.words.loss(read_BTE, batch.target, label_smoothing=label_smoothing)
+
+    def log_probs(self, batch: Batch) -> Tensor:
+        return self.words.log_probs(self.decode(self.encode(batch.source), batch.target), batch.target)
+
+    def start(self, memory: Attended, beams: int) -> State:
+        def initial(module: InitialState) -> Tensor:
+            s_BH: Tensor = module(memory.states_BSC, memory.mask_BS)
+            return s_BH[:, None].expand(-1, beams, -1)
+
+        return State(s_BKH=initial(self.initial), upper_BKH=None if self.upper is None else initial(self.upper.initial))
+
+    def step(self, memory: Attended, state: State, last_tokens_BK: Tensor) -> tuple[Tensor, State]:
+        e_BKE = self.words.embed_target(last_tokens_BK)
+        u_BKH = self.first_cell.unroll()(self.first_cell.project(e_BKE), state.s_BKH)
+        c_BKC = self.attention(u_BKH, memory)
+        read_from_BKH = s_BKH = self.second_cell.unroll()(self.second_cell.project(c_BKC), u_BKH)
+        upper_BKH = state.upper_BKH
+        if self.upper is not None and upper_BKH is not None:
+            read_from_BKH = upper_BKH = self.upper.cell.unroll()(self.upper(s_BKH, c_BKC), upper_BKH)
+        log_probs_BKV = self.words.next_log_probs(self.readout(read_from_BKH, e_BKE, c_BKC))
+        return log_probs_BKV, State(s_BKH=s_BKH, upper_BKH=upper_BKH)
+
+    def reorder(self, state: State, parents_BK: Tensor) -> State:
+        def reordered(h_BKH: Tensor) -> Tensor:
+            return h_BKH.gather(1, parents_BK[..., None].expand(-1, -1, h_BKH.shape[-1]))
+
+        return State(
+            s_BKH=reordered(state.s_BKH), upper_BKH=None if state.upper_BKH is None else reordered(state.upper_BKH)
+        )
+
+    def keep(self, memory: Attended, state: State, sentences: Tensor) -> tuple[Attended, State]:
+        return memory.kept(sentences), State(
+            s_BKH=state.s_BKH.index_select(0, sentences),
+            upper_BKH=None if state.upper_BKH is None else state.upper_BKH.index_select(0, sentences),
+        )
+
+
+def build(settings: Dl4mtModel, *, source_vocabulary: int, target_vocabulary: int) -> Dl4mt:
+    """The untrained model; sizes count the special symbols."""
+    return Dl4mt(settings, source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary)
