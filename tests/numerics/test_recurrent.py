@@ -1,0 +1,196 @@
+"""Witness: torch's own GRU with the same weights, float64: 1e-12; the initial distributions by hand."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from phrasemt.architectures import Dl4mtModel
+from phrasemt.nn.recurrent import AdditiveAttention, BidirectionalEncoder, GruCell, InitialState, Readout, WordVectors
+
+EXACT = {"rtol": 0, "atol": 1e-12}
+
+
+def with_random_biases(module: nn.Module) -> nn.Module:
+    for parameter in module.parameters():
+        if parameter.ndim == 1:
+            nn.init.normal_(parameter)
+        else:
+            nn.init.normal_(parameter, std=0.4)
+    return module.double()
+
+
+def copied(cell: GruCell, twin: nn.Module, suffix: str = "") -> None:
+    """The cell's weights in torch's names, the bias it does not have 0."""
+    for theirs, ours in (
+        ("weight_ih", cell.input_3HI),
+        ("weight_hh", cell.hidden_3HH),
+        ("bias_ih", cell.input_bias_3H),
+        ("bias_hh", cell.hidden_bias_3H),
+    ):
+        getattr(twin, theirs + suffix).data.copy_(torch.zeros(1) if ours is None else ours)
+
+
+@pytest.mark.parametrize("bias", ["input", "hidden"])
+def test_cell_is_torchs(bias):
+    """States and all gradients over three steps."""
+    torch.manual_seed(2)
+    cell, twin = with_random_biases(GruCell(5, 7, bias=bias)), nn.GRUCell(5, 7).double()
+    copied(cell, twin)
+    x_TBI = torch.randn(3, 4, 5, dtype=torch.float64, requires_grad=True)
+    h_BH = torch.randn(4, 7, dtype=torch.float64, requires_grad=True)
+    weights_TBH = torch.randn(3, 4, 7, dtype=torch.float64)
+
+    step, ours, theirs = cell.unroll(), [h_BH], [h_BH]
+    for projected, x in zip(cell.project(x_TBI).unbind(0), x_TBI, strict=True):
+        ours.append(step(projected, ours[-1]))
+        theirs.append(twin(x, theirs[-1]))
+    torch.testing.assert_close(torch.stack(ours), torch.stack(theirs), **EXACT)
+
+    parameters = {"weight_ih": cell.input_3HI, "weight_hh": cell.hidden_3HH}
+    parameters["bias_ih" if bias == "input" else "bias_hh"] = next(p for p in cell.parameters() if p.ndim == 1)
+    got = torch.autograd.grad((torch.stack(ours[1:]) * weights_TBH).sum(), [x_TBI, h_BH, *parameters.values()])
+    expected = torch.autograd.grad(
+        (torch.stack(theirs[1:]) * weights_TBH).sum(), [x_TBI, h_BH, *(getattr(twin, name) for name in parameters)]
+    )
+    for one, other in zip(got, expected, strict=True):
+        torch.testing.assert_close(one, other, **EXACT)
+
+
+def test_inputs_projected_in_the_loop_are_those_projected_before():
+    torch.manual_seed(2)
+    cell = with_random_biases(GruCell(5, 7, bias="hidden"))
+    x_TBI = torch.randn(3, 4, 5, dtype=torch.float64)
+    step = cell.unroll()
+    inside = torch.stack([step.project(x) for x in x_TBI])
+    torch.testing.assert_close(inside, cell.project(x_TBI), **EXACT)
+    weights = torch.randn_like(inside)
+    (got,) = torch.autograd.grad((inside * weights).sum(), cell.input_3HI)
+    (expected,) = torch.autograd.grad((cell.project(x_TBI) * weights).sum(), cell.input_3HI)
+    torch.testing.assert_close(got, expected, **EXACT)
+
+
+def test_steps_may_be_taken_and_differentiated_more_than_once():
+    torch.manual_seed(2)
+    cell = with_random_biases(GruCell(5, 7))
+    x_BI, h_BH = torch.randn(4, 5, dtype=torch.float64), torch.randn(4, 7, dtype=torch.float64)
+    step = cell.unroll()
+    total = step(cell.project(x_BI), step(cell.project(x_BI), h_BH)).sum()
+    (first,) = torch.autograd.grad(total, cell.hidden_3HH, retain_graph=True)
+    (second,) = torch.autograd.grad(total, cell.hidden_3HH)
+    assert torch.equal(first, second)
+
+
+def test_encoder_is_torchs_with_packing():
+    torch.manual_seed(3)
+    encoder = with_random_biases(BidirectionalEncoder(5, 7))
+    twin = nn.GRU(5, 7, batch_first=True, bidirectional=True).double()
+    copied(encoder.forwards, twin, "_l0")
+    copied(encoder.backwards, twin, "_l0_reverse")
+    lengths = torch.tensor([4, 6, 1, 3])
+    mask_BS = torch.arange(6) < lengths[:, None]
+    x_BSI = torch.randn(4, 6, 5, dtype=torch.float64, requires_grad=True)
+
+    packed, _ = twin(pack_padded_sequence(x_BSI, lengths, batch_first=True, enforce_sorted=False))
+    expected, _ = pad_packed_sequence(packed, batch_first=True)
+    got = encoder(x_BSI, mask_BS)
+    torch.testing.assert_close(got[mask_BS], expected[mask_BS], **EXACT)
+
+    weights = torch.randn_like(expected[mask_BS])
+    (expected_gradient,) = torch.autograd.grad((expected[mask_BS] * weights).sum(), x_BSI)
+    (gradient,) = torch.autograd.grad((got[mask_BS] * weights).sum(), x_BSI)
+    torch.testing.assert_close(gradient, expected_gradient, **EXACT)
+
+
+@pytest.fixture
+def attended():
+    """Attention of three sentences of 6, 2 and 4 words."""
+    torch.manual_seed(4)
+    attention = with_random_biases(AdditiveAttention(7, 10, 9))
+    states_BSC = torch.randn(3, 6, 10, dtype=torch.float64, requires_grad=True)
+    mask_BS = torch.arange(6) < torch.tensor([[6], [2], [4]])
+    return attention, states_BSC, mask_BS
+
+
+def context(attention, query_I, states_SC):
+    """The equation for one query."""
+    scores = [
+        attention.score.weight[0] @ torch.tanh(attention.query_AI @ query_I + attention.key(state))
+        + attention.score.bias[0]
+        for state in states_SC
+    ]
+    return torch.softmax(torch.stack(scores), 0) @ states_SC
+
+
+@pytest.mark.parametrize("scale", [1.0, 60.0], ids=["usual", "saturated"])
+def test_attention_and_its_gradients(scale, attended):
+    """Several steps on one memory, as in a loop over target positions. Saturated: tanh is +-1 nearly everywhere."""
+    attention, states_BSC, mask_BS = attended
+    queries_TBI = torch.randn(3, 3, 7, dtype=torch.float64) * scale
+    queries_TBI.requires_grad_()
+    weights_TBC = torch.randn(3, 3, 10, dtype=torch.float64)
+    variables = [queries_TBI, states_BSC, *attention.parameters()]
+
+    memory = attention.project_memory(states_BSC, mask_BS)
+    ours = torch.stack([attention(query_BI, memory) for query_BI in queries_TBI])
+    theirs = torch.stack(
+        [
+            torch.stack([context(attention, query_I, states_BSC[b, mask_BS[b]]) for b, query_I in enumerate(query_BI)])
+            for query_BI in queries_TBI
+        ]
+    )
+    torch.testing.assert_close(ours, theirs, **EXACT)
+    got = torch.autograd.grad((ours * weights_TBC).sum(), variables)
+    expected = torch.autograd.grad((theirs * weights_TBC).sum(), variables)
+    for one, other in zip(got, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-11 * scale)
+    assert (got[1][~mask_BS] == 0).all()
+
+
+def test_hypotheses_are_queries_of_their_own(attended):
+    attention, states_BSC, mask_BS = attended
+    memory = attention.project_memory(states_BSC, mask_BS)
+    queries_BKI = torch.randn(3, 4, 7, dtype=torch.float64)
+    one_by_one = torch.stack([attention(query_BI, memory) for query_BI in queries_BKI.unbind(1)], dim=1)
+    torch.testing.assert_close(attention(queries_BKI, memory), one_by_one, **EXACT)
+
+
+def test_kept_sentences(attended):
+    attention, states_BSC, mask_BS = attended
+    memory, sentences = attention.project_memory(states_BSC, mask_BS), torch.tensor([0, 2])
+    query_BI = torch.randn(3, 7, dtype=torch.float64)
+    some = attention(query_BI[sentences], memory.kept(sentences))
+    torch.testing.assert_close(some, attention(query_BI, memory)[sentences], **EXACT)
+
+
+def test_initial_state_reads_the_mean_of_real_words():
+    torch.manual_seed(5)
+    initial = with_random_biases(InitialState(10, 7))
+    states_BSC = torch.randn(2, 5, 10, dtype=torch.float64)
+    mask_BS = torch.arange(5) < torch.tensor([[5], [2]])
+    expected = [torch.tanh(initial.map(states_BSC[0].mean(0))), torch.tanh(initial.map(states_BSC[1, :2].mean(0)))]
+    torch.testing.assert_close(initial(states_BSC, mask_BS), torch.stack(expected), **EXACT)
+
+
+def assert_orthogonal(block):
+    torch.testing.assert_close(block @ block.T, torch.eye(len(block)), rtol=0, atol=1e-5)
+
+
+def test_initial_weights_are_dl4mts():
+    torch.manual_seed(6)
+    cell, square = GruCell(20, 30), GruCell(30, 30, bias="hidden")
+    for block in (*cell.hidden_3HH.chunk(3), *square.hidden_3HH.chunk(3), *square.input_3HI.chunk(3)):
+        assert_orthogonal(block)
+    readout = Readout(Dl4mtModel(family="dl4mt", embedding=40), 30, 40)
+    assert_orthogonal(readout.weights[1])
+    attention = AdditiveAttention(30, 60, 60)
+    assert_orthogonal(attention.key.weight)
+    vectors = WordVectors(70, 20, 0.0, zero=1)
+    assert (vectors.table_VE[1] == 0).all()
+    # 600 draws and more: the standard deviation is known to about 3 %, five times that is allowed.
+    for weight in (*cell.input_3HI.chunk(3), readout.weights[0], attention.query_AI, vectors.table_VE):
+        assert abs(float(weight.detach().std()) / 0.01 - 1) < 0.15
+    for module in (cell, square, readout, attention):
+        assert all((parameter == 0).all() for parameter in module.parameters() if parameter.ndim == 1)
