@@ -7,10 +7,12 @@ changes a result. `workflow/schemas/study.schema.json` is generated from this mo
 
 from __future__ import annotations
 
+import difflib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
+from pydantic_core import PydanticKnownError
 
 from phrasemt.architectures import ModelSettings, PhraseSegmentation
 from phrasemt.fields import Language, Name, Probability, Seed, Settings
@@ -307,7 +309,7 @@ class Adadelta(Settings):
 
 def known_preset(name: str) -> str:
     if name not in PRESETS:
-        raise ValueError(f"no such preset: {name!r}, allowed: {', '.join(PRESETS)}")
+        raise PydanticKnownError("literal_error", {"expected": ", ".join(map(repr, PRESETS))})
     return name
 
 
@@ -396,8 +398,11 @@ class System(Settings):
     @model_validator(mode="before")
     @classmethod
     def _from_preset(cls, values: Any) -> Any:
-        preset = PRESETS.get(values.get("preset", "")) if isinstance(values, dict) else None
-        return fill_in(values, preset) if preset else values
+        if not isinstance(values, dict) or values.get("preset") is None:
+            return values
+        # One with a typo is taken for the nearest, so that nothing is complained of but the typo.
+        (preset,) = difflib.get_close_matches(str(values["preset"]), PRESETS, n=1, cutoff=0)
+        return fill_in(values, PRESETS[preset])
 
 
 class Comparison(Settings):
@@ -518,5 +523,15 @@ class Study(Settings):
 
     @property
     def translating(self) -> list[str]:
-        """The systems that translate; the others are language models."""
+        """The systems that translate."""
         return [name for name, system in self.systems.items() if system.model.translates]
+
+    @property
+    def language_models(self) -> list[str]:
+        """The systems that do not translate."""
+        return [name for name, system in self.systems.items() if not system.model.translates]
+
+    @property
+    def chunking(self) -> list[str]:
+        """The systems that decide about chunks of the target."""
+        return [name for name, system in self.systems.items() if system.model.target_chunks]

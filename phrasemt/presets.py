@@ -31,7 +31,11 @@ _XU_BASE: Values = {
     "decoding": {"beam": 4, "length_penalty": 0.6},
 }
 _BIG: Values = {"width": 1024, "heads": 16, "ffn_width": 4096}
-_XU_BIG = _over(_XU_BASE, model={**_BIG, "dropout": 0.3}, training={"max_updates": 300_000, "average_last": 20})
+_XU_BIG = _over(
+    _XU_BASE,
+    model={**_BIG, "dropout": 0.3, "attn_dropout": 0.3, "act_dropout": 0.3},  # one rate for all places (Neutron)
+    training={"max_updates": 300_000, "average_last": 20},
+)
 _PHRASES: Values = {"family": "phrase_representation", "pool": "attn", "ta": "on"}
 
 # Nguyen et al., Table 1; the model's details are tensor2tensor's (N7).
@@ -52,12 +56,14 @@ _NG_LM: Values = {
     "training": {**_NG_BASE["training"], "tokens_per_update": 16_384},
 }
 
-# Zhou et al. (2017): "as Bahdanau et al."; where both are silent, dl4mt. Updates are not stated.
+# Zhou et al. (2017): "as Bahdanau et al."; where both are silent, dl4mt. Updates are not stated; a script of
+# the authors names model 398,000.
 _DL4MT: Values = {
     "model": {"family": "dl4mt"},
     "training": {
         "sentences_per_update": 80,
         "max_updates": 400_000,
+        "max_length": 51,  # 50 words and </s>
         "label_smoothing": 0.0,
         "optimizer": {"name": "adadelta"},
         "clip_norm": 1.0,
@@ -115,9 +121,13 @@ PRESETS: dict[str, Values] = {
 }
 
 
+# A study that counts updates by the one has no use for a preset's count by the other.
+_IN_PLACE_OF = {"tokens_per_update": "sentences_per_update", "sentences_per_update": "tokens_per_update"}
+
+
 def fill_in(system: Values, preset: Values) -> Values:
     """A system's values over those of a preset, section by section; a nested section of the study goes key by key."""
-    merged = dict(preset)
+    merged = {key: value for key, value in preset.items() if system.get(_IN_PLACE_OF.get(key, "")) is None}
     for key, value in system.items():
         below = merged.get(key)
         # Another family or optimiser has settings of its own: nothing of the preset's would fit it.
