@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from phrasemt.architectures import (
     Architecture,
+    BiscaleModel,
+    BiscaleSearch,
     Dl4mtModel,
     LanguageModel,
+    PhrasalAttentionModel,
     PhraseRepresentationModel,
     PhraseSegmentation,
     RelativePositionsModel,
@@ -29,6 +32,8 @@ NEUTRON = {
 }
 
 SMALL_RECURRENT = {"embedding": 10, "hidden": 7, "attention_width": 9}
+SMALL_BISCALE = {**SMALL_RECURRENT, "family": "biscale", "chunk_hidden": 8, "chunk_embedding": 6}
+WORDS_ALONE = BiscaleSearch(decode_score="words")  # a search's scores are then those of teacher forcing
 SMALL_LM = {"family": "language_model", "layers": 2, "width": 12, "heads": 3, "ffn_width": 20}
 
 SYSTEMS: dict[str, Architecture] = {
@@ -48,10 +53,18 @@ SYSTEMS: dict[str, Architecture] = {
     ),
     "relative positions": RelativePositionsModel(**SMALL, **NO_DROPOUT, rel_k=2),  # most sentences are longer
     "relative positions, pre": RelativePositionsModel(**SMALL, **NO_DROPOUT, rel_k=3, norm="pre", tie="all"),
+    "phrasal 1-2": PhrasalAttentionModel(**SMALL, **NO_DROPOUT),
+    "phrasal 1-2-3-4": PhrasalAttentionModel(**SMALL, **NO_DROPOUT, ngrams=4, norm="pre", tie="all"),
+    "phrasal 1-2 static": PhrasalAttentionModel(**SMALL, **NO_DROPOUT, ngram_score="static"),
+    "phrasal 1-2 in cross only": PhrasalAttentionModel(**SMALL, **NO_DROPOUT, ngram_where=["cross"]),
     "language model": LanguageModel(**SMALL_LM, **NO_DROPOUT),
     "language model, relative": LanguageModel(**SMALL_LM, **NO_DROPOUT, norm="pre", attention="relative", rel_k=2),
     "dl4mt": Dl4mtModel(family="dl4mt", **SMALL_RECURRENT),
     "dl4mt-2": Dl4mtModel(family="dl4mt", **SMALL_RECURRENT, decoder_layers=2),
     "dl4mt, maxout": Dl4mtModel(family="dl4mt", **SMALL_RECURRENT, readout="maxout"),
+    "bi-scale": BiscaleModel(**SMALL_BISCALE, search=WORDS_ALONE),
+    "bi-scale, word attention": BiscaleModel(**SMALL_BISCALE, search=WORDS_ALONE, attention="word"),
+    "bi-scale, as coded": BiscaleModel(**SMALL_BISCALE, search=WORDS_ALONE, ctx_update="every_step", word_inputs="p+c"),
+    "bi-scale, p_prev": BiscaleModel(**SMALL_BISCALE, search=WORDS_ALONE, chunk_query="p_prev"),
 }
 SOURCE_VOCABULARY, TARGET_VOCABULARY = 31, 29

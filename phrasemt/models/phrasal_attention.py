@@ -1,0 +1,109 @@
+"""Transformer with phrasal attention: queries attend to tokens and to n-grams of tokens, 1-2, 1-2-3 or 1-2-3-4.
+
+Nguyen, Joty, Nguyen (2019): Enhancing Attention with Explicit Phrasal Alignments. Submission to ICLR 2020.
+
+Notation
+    paper       here                       shape
+    d           width, D                   512 (base)
+    h           heads, h                   8
+    n           1..N = ngrams              orders of n-grams; their keys and values stand at the last token
+    l_q, l_k    T, S                       positions of queries and keys
+    W_q (of n)  query                      [n*D, D], one below the other for n = 1..N
+    W_k         key                        [D, D], one for all n (score static: [n*D, D] each)
+    W_v (of n)  value                      [n*D, D], one below the other for n = 1..N
+    A           scores                     [B, h, T, N*S]
+
+Equations
+    Eq. (1)  attention: softmax over the keys
+    Eq. (4)  convolution over n tokens: the values of n-grams (score static: their keys, too)
+    Eq. (5)  query as kernel: the score of an n-gram sums one product per token
+    Eqs. (7-12)  heads, and one softmax over the n-grams of all orders
+
+Deviations and choices (docs, decisions N1-N12)
+    Eq. (4), (5)  without padding a key side of S positions has S-n+1 n-grams (N1); an n-gram may be used where its
+                  last token may, which the paper leaves open in the decoder (N3)
+    Eq. (5)       divided by sqrt(n d/h) in each head (N2)
+    ngram_where   all three attentions, as the counts of parameters say (N4)
+    norm: pre, tie: all, no softmax bias, dropout in four places: tensor2tensor's (N7, N8)
+    Initial values: the n matrices of W_v are Xavier-uniform over sqrt(n), so that values vary alike for all n.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from phrasemt.architectures import PhrasalAttentionModel, Place
+from phrasemt.batching.batch import Batch
+from phrasemt.models.transformer import Attentions, Transformer
+from phrasemt.nn.ngram_attention import NgramKeyValueAttention, NgramSelfAttention
+
+
+def attentions(settings: PhrasalAttentionModel) -> Attentions:
+    """Attention to n-grams where the settings have it, elsewhere to tokens."""
+    plain, where = Attentions.plain(settings), settings.ngram_where
+    sizes: dict[str, Any] = {
+        "width": settings.width,
+        "heads": settings.heads,
+        "dropout": settings.attn_dropout,
+        "ngrams": settings.ngrams,
+        "score": settings.ngram_score,
+    }
+    of_itself = partial(NgramSelfAttention, **sizes)  # Eqs. (4-5), (7-12), with Eq. (1) over all n-grams
+    of_source = partial(NgramKeyValueAttention, **sizes)
+    return Attentions(
+        encoder=of_itself if "enc_self" in where else plain.encoder,
+        decoder=of_itself if "dec_self" in where else plain.decoder,
+        source=of_source if "cross" in where else plain.source,
+    )
+
+
+class PhrasalTransformer(Transformer):
+    """Transformer whose attentions have n-grams of keys."""
+
+    def __init__(self, settings: PhrasalAttentionModel, *, source_vocabulary: int, target_vocabulary: int) -> None:
+        super().__init__(
+            settings,
+            source_vocabulary=source_vocabulary,
+            target_vocabulary=target_vocabulary,
+            attentions=attentions(settings),
+        )
+        self.places: tuple[Place, ...] = tuple(settings.ngram_where)
+
+    @torch.no_grad()
+    def phrase_mass(self, batch: Batch) -> dict[Place, float]:
+        """Share of attention on n-grams of two and more tokens, the mean over layers, heads and real queries.
+
+        For each place that has n-grams, under teacher forcing. (The paper reports 50 to 60 %.)
+        """
+        modules: dict[Place, list[Any]] = {
+            "enc_self": [layer.attention for layer in self.encoder],
+            "dec_self": [layer.attention for layer in self.decoder],
+            "cross": [layer.source_attention for layer in self.decoder],
+        }
+        shares: dict[Place, list[Tensor]] = {place: [] for place in self.places}
+
+        def watch(place: Place, module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
+            assert isinstance(module, NgramSelfAttention | NgramKeyValueAttention)
+            real = batch.source.mask_BS if place == "enc_self" else batch.target.mask_BT
+            shares[place].append(module.mass_of_orders(*inputs, **named)[real][:, 1:].sum(-1).mean())
+
+        handles = [
+            module.register_forward_pre_hook(partial(watch, place), with_kwargs=True)
+            for place in self.places
+            for module in modules[place]
+        ]
+        try:
+            self.decode(self.encode(batch.source), batch.target)
+        finally:
+            for handle in handles:
+                handle.remove()
+        return {place: float(torch.stack(of_layers).mean()) for place, of_layers in shares.items()}
+
+
+def build(settings: PhrasalAttentionModel, *, source_vocabulary: int, target_vocabulary: int) -> PhrasalTransformer:
+    """The untrained model; sizes count the special symbols."""
+    return PhrasalTransformer(settings, source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary)
