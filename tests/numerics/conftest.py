@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from small_systems import SOURCE_VOCABULARY, SYSTEMS, TARGET_VOCABULARY
 
 from phrasemt.architectures import Architecture
-from phrasemt.batching.batch import Batch, collate_target
+from phrasemt.batching.batch import Batch, collate_chunks, collate_target
 from phrasemt.batching.reader import SourceCollator
 from phrasemt.models.interface import TranslationModel, build_model
+from phrasemt.symbols import CHUNK_LABELS, EOS_LABEL, NULL_LABEL
 
 MakeModel = Callable[[Architecture], TranslationModel]
 MakeBatch = Callable[..., Batch]
@@ -51,6 +53,19 @@ def make_model() -> MakeModel:
     return make
 
 
+def random_chunks(
+    rng: np.random.Generator, targets: Sequence[int]
+) -> tuple[list[NDArray[np.int32]], list[NDArray[np.int32]]]:
+    """Starts and labels of chunks: some of the words begin one, always the first and `</s>`."""
+    starts, labels = [], []
+    for length in targets:
+        inside = np.flatnonzero(rng.random(length) < 0.5)
+        starts.append(np.unique([0, *inside, length]).astype(np.int32))
+        types = rng.integers(NULL_LABEL + 1, len(CHUNK_LABELS), size=len(starts[-1]) - 1)
+        labels.append(np.append(types, EOS_LABEL).astype(np.int32))
+    return starts, labels
+
+
 @pytest.fixture
 def make_batch() -> MakeBatch:
     """Random sentence pairs of given lengths, without special symbols; the same for the same seed."""
@@ -65,12 +80,13 @@ def make_batch() -> MakeBatch:
         rng = np.random.default_rng(seed)
         source_ids = [rng.integers(4, TARGET_VOCABULARY, size=length).astype(np.int32) for length in sources]
         target_ids = [rng.integers(4, TARGET_VOCABULARY, size=length).astype(np.int32) for length in targets]
+        starts, labels = random_chunks(rng, targets)
         if only is not None:
-            source_ids, target_ids = [source_ids[only]], [target_ids[only]]
+            source_ids, target_ids, starts, labels = ([of[only]] for of in (source_ids, target_ids, starts, labels))
         return Batch(
             rows=tuple(range(len(source_ids))),
             source=SourceCollator(settings)(source_ids, range(len(source_ids))),
-            target=collate_target(target_ids),
+            target=collate_target(target_ids, collate_chunks(starts, labels) if settings.target_chunks else None),
         )
 
     return make
