@@ -219,6 +219,26 @@ class ContrastSettings(Settings):
     vocabulary_threshold: int
 
 
+class PerplexitySettings(Settings):
+    """score_perplexity: a language model on one test set."""
+
+    dataset: str
+    system: str
+    seed: int
+    split: str
+    model: ModelSettings
+
+
+class ChunkScoreSettings(Settings):
+    """score_chunks: the decisions of a chunk-based decoder on one test set."""
+
+    dataset: str
+    system: str
+    seed: int
+    split: str
+    model: ModelSettings
+
+
 class TableSettings(Settings):
     """make_table: rows and columns."""
 
@@ -229,7 +249,14 @@ class TableSettings(Settings):
     systems: list[tuple[str, str]]  # name and title of each row
     test_sets: list[tuple[str, str]]  # data set and test set of each block
     contrasts: list[str]  # data sets with contrastive pairs
+    language_models: list[str]  # systems with perplexities in place of translations
+    chunking: list[str]  # systems that decide about chunks
     seeds: list[int]
+
+    @property
+    def translating(self) -> list[tuple[str, str]]:
+        """Name and title of the systems with translations."""
+        return [(name, title) for name, title in self.systems if name not in self.language_models]
 
 
 class ReportSettings(Settings):

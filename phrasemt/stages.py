@@ -435,7 +435,7 @@ def _of_model(kind: type[Settings]) -> Callable[[Study, Wildcards], Settings]:
                 "system": w["system"],
                 "seed": int(w["seed"]),
                 "split": w["split"],
-                "model": study.systems[w["system"]].model,
+                "model": study.systems[w["system"]].model.trained_part,
             }
         )
 

@@ -1,4 +1,4 @@
-# Translations by beam search, and forced decoding of contrastive pairs.
+# Translations by beam search; forced decoding of contrastive pairs and of references.
 
 
 rule translate:
@@ -74,6 +74,74 @@ rule score_contrasts:
         " --target-vocabulary {input.target_vocabulary}"
         " --phrases {input.phrases}"
         " --accuracy {output.accuracy}"
+        " --settings {params.settings:q}"
+        " --cores {threads}"
+        " --log {log}"
+
+
+rule score_perplexity:
+    input:
+        weights="<results>/{dataset}.{source}-{target}/models/{system}/{seed}/averaged.safetensors",
+        examples="<results>/{dataset}.{source}-{target}/examples/{split}.arrow",
+        tokens="<results>/{dataset}.{source}-{target}/tokens/{split}.{target}",
+        source_vocabulary="<results>/{dataset}.{source}-{target}/vocabulary.{source}.tsv",
+        target_vocabulary="<results>/{dataset}.{source}-{target}/vocabulary.{target}.tsv",
+    output:
+        perplexity="<results>/{dataset}.{source}-{target}/perplexities/{system}/{seed}/{split}.json",
+    log:
+        "<logs>/score_perplexity/{dataset}.{source}-{target}/{system}.{seed}.{split}.log",
+    benchmark:
+        "<benchmarks>/score_perplexity/{dataset}.{source}-{target}/{system}.{seed}.{split}.tsv"
+    conda:
+        "../envs/torch.yaml"
+    threads: flow.cores(4)
+    params:
+        settings=flow.settings("score_perplexity"),
+        code=flow.code("score_perplexity"),
+    message:
+        "Perplexity of {wildcards.system}, seed {wildcards.seed}, on {wildcards.dataset} {wildcards.split}"
+    shell:
+        "python -m phrasemt score_perplexity"
+        " --weights {input.weights}"
+        " --examples {input.examples}"
+        " --tokens {input.tokens}"
+        " --source-vocabulary {input.source_vocabulary}"
+        " --target-vocabulary {input.target_vocabulary}"
+        " --perplexity {output.perplexity}"
+        " --settings {params.settings:q}"
+        " --cores {threads}"
+        " --log {log}"
+
+
+rule score_chunks:
+    input:
+        weights="<results>/{dataset}.{source}-{target}/models/{system}/{seed}/averaged.safetensors",
+        examples="<results>/{dataset}.{source}-{target}/examples/{split}.arrow",
+        source_vocabulary="<results>/{dataset}.{source}-{target}/vocabulary.{source}.tsv",
+        target_vocabulary="<results>/{dataset}.{source}-{target}/vocabulary.{target}.tsv",
+        chunks=flow.chunks(),
+    output:
+        scores="<results>/{dataset}.{source}-{target}/chunk_scores/{system}/{seed}/{split}.json",
+    log:
+        "<logs>/score_chunks/{dataset}.{source}-{target}/{system}.{seed}.{split}.log",
+    benchmark:
+        "<benchmarks>/score_chunks/{dataset}.{source}-{target}/{system}.{seed}.{split}.tsv"
+    conda:
+        "../envs/torch.yaml"
+    threads: flow.cores(4)
+    params:
+        settings=flow.settings("score_chunks"),
+        code=flow.code("score_chunks"),
+    message:
+        "Let {wildcards.system}, seed {wildcards.seed}, decide about chunks of {wildcards.dataset} {wildcards.split}"
+    shell:
+        "python -m phrasemt score_chunks"
+        " --weights {input.weights}"
+        " --examples {input.examples}"
+        " --source-vocabulary {input.source_vocabulary}"
+        " --target-vocabulary {input.target_vocabulary}"
+        " --chunks {input.chunks}"
+        " --scores {output.scores}"
         " --settings {params.settings:q}"
         " --cores {threads}"
         " --log {log}"

@@ -4,15 +4,25 @@
 rule make_table:
     input:
         scores=flow.every(
-            "<results>/{dataset}.{source}-{target}/scores/{system}/{seed}/{split}.json"
+            "<results>/{dataset}.{source}-{target}/scores/{system}/{seed}/{split}.json",
+            systems=flow.translating,
         ),
         comparisons=flow.every(
             "<results>/{dataset}.{source}-{target}/comparisons/{system}/{split}.json",
             systems=flow.challengers,
         ),
+        perplexities=flow.every(
+            "<results>/{dataset}.{source}-{target}/perplexities/{system}/{seed}/{split}.json",
+            systems=flow.language_models,
+        ),
+        chunks=flow.every(
+            "<results>/{dataset}.{source}-{target}/chunk_scores/{system}/{seed}/{split}.json",
+            systems=flow.chunking,
+        ),
         contrasts=flow.every(
             "<results>/{dataset}.{source}-{target}/contrasts/{system}/{seed}.json",
             datasets=flow.generated,
+            systems=flow.translating,
         ),
     output:
         table="<results>/table.json",
@@ -34,6 +44,8 @@ rule make_table:
         "python -m phrasemt make_table"
         " --scores {input.scores}"
         " --comparisons {input.comparisons}"
+        " --perplexities {input.perplexities}"
+        " --chunks {input.chunks}"
         " --contrasts {input.contrasts}"
         " --table {output.table}"
         " --markdown {output.markdown}"

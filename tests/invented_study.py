@@ -23,42 +23,52 @@ from phrasemt.stages import STAGES, stage_settings
 
 WORDS = ["der", "die", "das", "Hund", "Katze", "Haus", "sieht", "kauft", "und", "rote", "alte", "E-Mail", ","]
 # Share of the words of the reference that a system gets wrong.
-MISTAKES = {"base": 0.30, "max": 0.20, "mean": 0.29}
+MISTAKES = {"base": 0.30, "max": 0.20, "mean": 0.29, "bi": 0.25, "lm": 0.4, "lm2": 0.3}
 SENTENCES = 60
 METRICS = "state/abc/metrics.jsonl"
+_DECISIONS = ("boundary_acc", "boundary_precision", "boundary_recall", "boundary_f1", "label_acc_paper", "label_acc")
 
 
-def study_of(*, seeds: tuple[int, ...] = (1, 2), systems: tuple[str, ...] = ("base", "max", "mean")) -> Study:
+def study_of(
+    *,
+    seeds: tuple[int, ...] = (1, 2),
+    systems: tuple[str, ...] = ("base", "max", "mean"),
+    datasets: tuple[str, ...] = ("demo", "captions"),
+) -> Study:
     titles = {"base": "Transformer", "max": "+ phrases (max) & <b>", "mean": "+ phrases | mean"}
     models: dict[str, dict[str, object]] = {
         "base": {"family": "transformer"},
         "max": {"family": "phrase_representation", "glance": "max"},
         "mean": {"family": "phrase_representation", "glance": "mean"},
+        "bi": {"family": "biscale"},
+        "lm": {"family": "language_model"},
+        "lm2": {"family": "language_model", "attention": "phrasal"},
     }
     texts = [{"corpus": "multi30k", "part": "train"}]
     gold = [{"generated": "demo", "split": "train"}]
+    known: dict[str, dict[str, object]] = {
+        "demo": {
+            "source_language": "en",
+            "target_language": "de",
+            "generator": {"train": 9, "dev": 9, "test": 9},
+            "source_parser": "english",
+            "target_chunks": {"origin": "gold"},
+        },
+        "captions": {
+            "source_language": "de",
+            "target_language": "en",
+            "splits": {"train": texts, "dev": texts, "test": {"flickr_2016": texts, "coco": texts}},
+        },
+    }
     return Study.model_validate(
         {
             "study": "invented",
             "title": "Phrases on <invented> data",
             "seeds": list(seeds),
             "comparison": {"samples": 100},
-            "datasets": {
-                "demo": {
-                    "source_language": "en",
-                    "target_language": "de",
-                    "generator": {"train": 9, "dev": 9, "test": 9},
-                    "source_parser": "english",
-                    "target_chunks": {"origin": "gold"},
-                },
-                "captions": {
-                    "source_language": "de",
-                    "target_language": "en",
-                    "splits": {"train": texts, "dev": texts, "test": {"flickr_2016": texts, "coco": texts}},
-                },
-            },
+            "datasets": {name: known[name] for name in datasets},
             "parsers": {"english": {"language": "en", "train": {"train": gold, "test": gold}}},
-            "systems": {name: {"title": titles[name], "model": models[name]} for name in systems},
+            "systems": {name: {"title": titles.get(name), "model": models[name]} for name in systems},
         }
     )
 
@@ -73,13 +83,17 @@ class InventedStudy:
     def build(self) -> None:
         for dataset, test_set in self.test_sets:
             self.invent_reference(dataset, test_set)
-            for system, seed in itertools.product(self.study.systems, self.study.seeds):
+            for system, seed in itertools.product(self.study.translating, self.study.seeds):
                 self.score(dataset, test_set, system, seed)
             for system in self.challengers:
                 self.compare(dataset, test_set, system)
+            for system, seed in itertools.product(self.study.language_models, self.study.seeds):
+                self.score_perplexity(dataset, test_set, system, seed)
+            for system, seed in itertools.product(self.study.chunking, self.study.seeds):
+                self.score_chunks(dataset, test_set, system, seed)
         for dataset, system, seed in itertools.product(self.study.datasets, self.study.systems, self.study.seeds):
             self.train(dataset, system, seed)
-            if self.study.datasets[dataset].generator:
+            if self.study.datasets[dataset].generator and system in self.study.translating:
                 self.score_contrasts(dataset, system, seed)
         for dataset in self.study.datasets:
             self.clean(dataset)
@@ -91,7 +105,7 @@ class InventedStudy:
 
     @property
     def challengers(self) -> list[str]:
-        return [system for system in self.study.systems if system != self.study.baseline]
+        return [system for system in self.study.translating if system != self.study.baseline]
 
     def folder(self, dataset: str) -> Path:
         return self.results / f"{dataset}.{'-'.join(self.study.datasets[dataset].languages)}"
@@ -101,6 +115,12 @@ class InventedStudy:
 
     def comparison_path(self, dataset: str, test_set: str, system: str) -> Path:
         return self.folder(dataset) / "comparisons" / system / f"{test_set}.json"
+
+    def perplexity_path(self, dataset: str, test_set: str, system: str, seed: int) -> Path:
+        return self.folder(dataset) / "perplexities" / system / str(seed) / f"{test_set}.json"
+
+    def chunk_score_path(self, dataset: str, test_set: str, system: str, seed: int) -> Path:
+        return self.folder(dataset) / "chunk_scores" / system / str(seed) / f"{test_set}.json"
 
     def contrasts_path(self, dataset: str, system: str, seed: int) -> Path:
         return self.folder(dataset) / "contrasts" / system / f"{seed}.json"
@@ -150,17 +170,27 @@ class InventedStudy:
 
     @property
     def table_inputs(self) -> dict[str, list[Path]]:
-        systems, seeds = self.study.systems, self.study.seeds
+        study = self.study
         return {
             "scores": [
                 self.score_path(*test_set, system, seed)
-                for test_set, system, seed in itertools.product(self.test_sets, systems, seeds)
+                for test_set, system, seed in itertools.product(self.test_sets, study.translating, study.seeds)
             ],
             "comparisons": [
                 self.comparison_path(*test_set, system)
                 for test_set, system in itertools.product(self.test_sets, self.challengers)
             ],
-            "contrasts": [self.contrasts_path("demo", *run) for run in itertools.product(systems, seeds)],
+            "perplexities": [
+                self.perplexity_path(*test_set, system, seed)
+                for test_set, system, seed in itertools.product(self.test_sets, study.language_models, study.seeds)
+            ],
+            "chunks": [
+                self.chunk_score_path(*test_set, system, seed)
+                for test_set, system, seed in itertools.product(self.test_sets, study.chunking, study.seeds)
+            ],
+            "contrasts": [
+                self.contrasts_path("demo", *run) for run in itertools.product(study.translating, study.seeds)
+            ],
         }
 
     def make_table(self, **changes: list[Path]) -> None:
@@ -220,6 +250,29 @@ class InventedStudy:
         path = self.contrasts_path(dataset, system, seed)
         self._made_by("score_contrasts", wildcards, {"accuracy": (path, json.dumps(content))})
 
+    def score_perplexity(self, dataset: str, test_set: str, system: str, seed: int) -> None:
+        sentences, words, tokens = 60, 600, 780
+        nll = 3000 * MISTAKES[system] + 10 * seed
+        perplexities = {"per_token": math.exp(nll / tokens), "per_word": math.exp(nll / (words + sentences))}
+        content = {"sentences": sentences, "words": words, "tokens": tokens, "nll": nll, **perplexities}
+        path = self.perplexity_path(dataset, test_set, system, seed)
+        self._scored("score_perplexity", "perplexity", path, (dataset, test_set, system, seed), content)
+
+    def score_chunks(self, dataset: str, test_set: str, system: str, seed: int) -> None:
+        shares = dict(zip(_DECISIONS, (0.9, 0.85, 0.95, 0.897, 0.45 + seed / 100, 0.7), strict=True))
+        majority = dict(zip(_DECISIONS, (0.65, 0.65, 1.0, 0.788, 0.3, 0.46), strict=True))
+        content = {"sentences": 60, "positions": 660, "chunks": 429, **shares, "majority": majority}
+        path = self.chunk_score_path(dataset, test_set, system, seed)
+        self._scored("score_chunks", "scores", path, (dataset, test_set, system, seed), content)
+
+    def _scored(
+        self, stage: str, output: str, path: Path, run: tuple[str, str, str, int], content: dict[str, object]
+    ) -> None:
+        dataset, test_set, system, seed = run
+        place = {"dataset": dataset, "system": system, "seed": seed, "split": test_set}
+        wildcards = {name: str(value) for name, value in place.items()}
+        self._made_by(stage, wildcards, {output: (path, json.dumps({"format": 1, **place, **content}))})
+
     def train(self, dataset: str, system: str, seed: int) -> None:
         draw = random.Random(f"{dataset} {system} {seed}")
         model = self.study.systems[system].model
@@ -233,6 +286,10 @@ class InventedStudy:
             }
             for update in updates
         ]
+        best_update = max(evaluations, key=lambda evaluation: evaluation["dev_bleu"])["update"]
+        if system in self.study.language_models:
+            evaluations = [{key: one[key] for key in ("update", "dev_perplexity")} for one in evaluations]
+            best_update = 6000
         content = {
             "format": 1,
             "model": model.model_dump(mode="json"),
@@ -240,7 +297,7 @@ class InventedStudy:
             "updates": 6000,
             "stopped": "max_updates",
             "checkpoints": [f"state/abc/checkpoint-{update:06}.safetensors" for update in updates],
-            "best_update": max(evaluations, key=lambda evaluation: evaluation["dev_bleu"])["update"],
+            "best_update": best_update,
             "evaluations": evaluations,
             "metrics": METRICS,
         }

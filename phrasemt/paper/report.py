@@ -23,9 +23,9 @@ from pydantic import BaseModel
 
 from phrasemt.errors import DamagedFileError, DataError, MismatchError
 from phrasemt.lines import read_lines, write_text
+from phrasemt.paper.cells import DIFFERENCE, Block, Row, Table
 from phrasemt.paper.figures import Drawing, Series, draw_categories, draw_curves
 from phrasemt.paper.syntax import ChunkStatistics, PhraseStatistics, length_figures, read_annotators, read_measured
-from phrasemt.paper.tables import DIFFERENCE, Block, Row, Table
 from phrasemt.provenance import digest_file, read_sidecar
 from phrasemt.scoring.scores import read_artefact
 from phrasemt.settings import ReportSettings
@@ -36,10 +36,10 @@ _DROPPED_HEAD = re.compile(r"# read (\d+) kept (\d+) dropped (\d+)")
 
 
 class Evaluation(BaseModel):
-    """Dev scores after an update."""
+    """Dev scores after an update; no BLEU of a language model."""
 
     update: int
-    dev_bleu: float
+    dev_bleu: float | None = None
     dev_perplexity: float
 
 
@@ -67,8 +67,8 @@ class Training:
     tokens_per_second: float | None
 
     @property
-    def best_bleu(self) -> float | None:
-        return max((evaluation.dev_bleu for evaluation in self.record.evaluations), default=None)
+    def best(self) -> Evaluation | None:
+        return next((one for one in self.record.evaluations if one.update == self.record.best_update), None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +140,7 @@ def write_report(
         keep_trailing_newline=True,
     )
     environment.filters.update(minus=lambda text: re.sub(r"^-", "−", text), svg=lambda drawing: Markup(drawing.svg))
-    titles = _titles(content)
+    titles = dict(content.systems)
     measured_phrases = read_measured(phrases, PhraseStatistics)
     page = environment.get_template("report.html").render(
         title=settings.title,
@@ -149,7 +149,7 @@ def write_report(
         anchor=_anchor,
         differences=list(_differences(content)),
         curves=[(dataset, list(_curves(dataset, trainings, titles))) for dataset in _datasets(content)],
-        contrasts=[_contrast_figure(block) for block in content.blocks if block.test_set is None],
+        contrasts=[_contrast_figure(block) for block in content.blocks if block.kind == "contrasts"],
         trainings=trainings,
         choices=_choices(content, records),
         cleanings=[_read_dropped(path) for path in dropped],
@@ -197,7 +197,7 @@ def _read_training(path: Path) -> Training:
 
 def _check_trainings(table: Table, trainings: Sequence[Training]) -> None:
     found = {(training.dataset, training.system, training.seed) for training in trainings}
-    for needed in itertools.product(_datasets(table), _titles(table), table.seeds):
+    for needed in itertools.product(_datasets(table), dict(table.systems), table.seeds):
         if needed not in found:
             raise DataError(
                 f"the report would have a hole: no training record for {' '.join(map(str, needed))}",
@@ -272,16 +272,12 @@ class _Origins:
 # -------------------------------------------------------------------------------------------------------- what to show
 
 
-def _titles(table: Table) -> dict[str, str]:
-    return {row.system: row.title for row in table.blocks[0].rows}
-
-
 def _datasets(table: Table) -> list[str]:
     return list(dict.fromkeys(block.dataset for block in table.blocks))
 
 
 def _anchor(block: Block, row: Row) -> str:
-    return f"from-{block.dataset}-{block.test_set or 'contrasts'}-{row.system}"
+    return f"from-{block.name}-{row.system}"
 
 
 def _sources(row: Row) -> Iterable[tuple[str, str]]:
@@ -311,19 +307,23 @@ def _curves(dataset: str, trainings: Sequence[Training], titles: Mapping[str, st
         yield draw_curves(
             f"loss-{dataset}", losses, title=f"{dataset}: training loss", x_label="updates", y_label="loss per token"
         )
-    evaluations = [
-        Series(
-            group=titles[run.system],
-            x=[evaluation.update for evaluation in run.record.evaluations],
-            y=[evaluation.dev_bleu for evaluation in run.record.evaluations],
+    bleu: list[Series] = []
+    perplexity: list[Series] = []
+    for run in runs:
+        evaluations = run.record.evaluations
+        scores = [one.dev_bleu for one in evaluations if one.dev_bleu is not None]
+        (bleu if scores else perplexity).append(
+            Series(
+                group=titles[run.system],
+                x=[one.update for one in evaluations],
+                y=scores or [one.dev_perplexity for one in evaluations],
+            )
         )
-        for run in runs
-        if run.record.evaluations
-    ]
-    if evaluations:
-        yield draw_curves(
-            f"bleu-{dataset}", evaluations, title=f"{dataset}: dev BLEU", x_label="updates", y_label="dev BLEU"
-        )
+    for name, series in (("dev BLEU", bleu), ("dev perplexity", perplexity)):
+        if series := [one for one in series if len(one.x)]:
+            yield draw_curves(
+                f"{name.split()[1]}-{dataset}", series, title=f"{dataset}: {name}", x_label="updates", y_label=name
+            )
 
 
 def _contrast_figure(block: Block) -> Drawing:
@@ -343,15 +343,17 @@ def _contrast_figure(block: Block) -> Drawing:
 
 def _choices(table: Table, records: Sequence[Path]) -> list[Choice]:
     """Settings of model, training and search, from the sidecars of each system's first training and translation."""
+    scored = {row.system: row for block in table.blocks[::-1] if block.kind == "scores" for row in block.rows}
     settings: dict[str, dict[str, str]] = {}
-    for row in table.blocks[0].rows:
-        record = next(path for path in records if path.absolute().parents[1].name == row.system)
-        scores = next(source.path for cell in row.cells.values() for source in cell.sources)
-        translation = read_sidecar(scores)["inputs"]["tokens"][0]["path"]
+    for system, _ in table.systems:
+        record = next(path for path in records if path.absolute().parents[1].name == system)
         used = read_sidecar(record)["settings"]
-        used["decoding"] = read_sidecar(translation)["settings"]["decoding"]
-        sections = {section: used[section] for section in ("model", "training", "decoding")}
-        settings[row.system] = dict(_flat("", sections))
+        sections = {section: used[section] for section in ("model", "training")}
+        if system in scored:
+            scores = next(source.path for cell in scored[system].cells.values() for source in cell.sources)
+            translation = read_sidecar(scores)["inputs"]["tokens"][0]["path"]
+            sections["decoding"] = read_sidecar(translation)["settings"]["decoding"]
+        settings[system] = dict(_flat("", sections))
     keys = list(dict.fromkeys(key for values in settings.values() for key in values))
     return [Choice(key=key, values=[values.get(key, "") for values in settings.values()]) for key in keys]
 

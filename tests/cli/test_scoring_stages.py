@@ -210,6 +210,8 @@ def test_a_hole_in_the_table_leaves_nothing(study: InventedStudy, capsys: pytest
         "systems": list(titles.items()),
         "test_sets": study.test_sets,
         "contrasts": ["demo"],
+        "language_models": [],
+        "chunking": [],
         "seeds": [1],
     }
     before = set(study.results.iterdir())
@@ -224,4 +226,4 @@ def test_a_hole_in_the_table_leaves_nothing(study: InventedStudy, capsys: pytest
         *("table", "markdown", "latex"),
         *("table.meta.json", "markdown.meta.json", "latex.meta.json"),
     }
-    assert capsys.readouterr().err == "make_table: 2 systems, 4 blocks, 6 score files\n"
+    assert capsys.readouterr().err == "make_table: 2 systems, 4 blocks, 8 files of scores\n"

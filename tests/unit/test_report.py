@@ -18,8 +18,8 @@ import pytest
 from invented_study import InventedStudy
 
 from phrasemt.errors import PhrasemtError
+from phrasemt.paper.cells import Table
 from phrasemt.paper.figures import Series, draw_categories, draw_curves
-from phrasemt.paper.tables import Table
 from phrasemt.provenance import code_digest
 from phrasemt.scoring.scores import read_artefact
 
@@ -116,8 +116,8 @@ def test_links_and_ids_meet(study: InventedStudy) -> None:
     assert len(page.ids) == len(set(page.ids))
     links = [attributes["href"] for _, attributes in page.elements if attributes.get("href")]
     assert {str(link)[1:] for link in links} <= set(page.ids)
-    assert "#from-demo-test-max" in links
-    assert "#from-demo-contrasts-max" in links
+    assert "#from-scores-demo-test-max" in links
+    assert "#from-contrasts-demo-max" in links
     labels = [attributes["aria-labelledby"] for _, attributes in page.elements if "aria-labelledby" in attributes]
     assert set(labels) <= set(page.ids)
 

@@ -72,7 +72,7 @@ CHANGES = {
     "systems.max.title": ("+ Max", {"make_table"}),
     "systems.max.model": (
         {"family": "phrase_representation", "dropout": 0.2},
-        {"train_model", "translate", "score_contrasts"},
+        {"train_model", "translate", "score_contrasts", "score_perplexity", "score_chunks"},
     ),
     "systems.max.training": ({"max_updates": 9}, {"train_model"}),
     "systems.max.decoding": ({"beam": 7}, {"translate"}),

@@ -17,8 +17,9 @@ import pytest
 from invented_study import InventedStudy
 
 from phrasemt.errors import PhrasemtError
-from phrasemt.paper import tables
-from phrasemt.paper.tables import Column, Row, Table
+from phrasemt.paper import cells, printing
+from phrasemt.paper.blocks import scores
+from phrasemt.paper.cells import Column, Row, Table
 from phrasemt.provenance import digest_file
 from phrasemt.scoring.scores import read_artefact
 
@@ -53,9 +54,11 @@ def change(path: Path, **fields: object) -> None:
 def test_cells_are_means_of_their_files(study: InventedStudy) -> None:
     """Recomputed from the score files' JSON, by another road than the table's."""
     table = table_of(study)
-    scores = [block for block in table.blocks if block.test_set is not None]
-    assert [(block.dataset, block.test_set) for block in scores] == study.test_sets
-    for block, row in [(scores_block, row) for scores_block in scores for row in scores_block.rows]:
+    blocks = table.blocks[:3]
+    assert [(block.kind, block.dataset, block.test_set) for block in blocks] == [
+        ("scores", *test_set) for test_set in study.test_sets
+    ]
+    for block, row in [(scores_block, row) for scores_block in blocks for row in scores_block.rows]:
         files = [study.score_path(block.dataset, str(block.test_set), row.system, seed) for seed in (1, 2)]
         for metric in json.loads(files[0].read_text())["metrics"]:
             values = [json.loads(path.read_text())["metrics"][metric]["score"] for path in files]
@@ -84,7 +87,7 @@ def test_differences_come_from_unrounded_scores(study: InventedStudy) -> None:
 
 
 def test_marks_of_a_difference() -> None:
-    assert [tables._mark(p) for p in (0.0, 0.0099, 0.01, 0.049, 0.05, 1.0)] == ["‡", "‡", "†", "†", "", ""]
+    assert [scores._mark(p) for p in (0.0, 0.0099, 0.01, 0.049, 0.05, 1.0)] == ["‡", "‡", "†", "†", "", ""]
 
 
 def test_compound_split_stands_in_german_blocks_only(study: InventedStudy) -> None:
@@ -106,7 +109,7 @@ def test_compound_split_stands_in_german_blocks_only(study: InventedStudy) -> No
     ],
 )
 def test_numbers_are_rounded_once(values: list[float], text: str) -> None:
-    assert tables._mean_cell(dict(enumerate(values)), signature="", sources=[]).text == text
+    assert cells.mean_cell(dict(enumerate(values)), signature="", sources=[]).text == text
 
 
 def test_contrasts_by_distance(study: InventedStudy) -> None:
@@ -161,8 +164,8 @@ def test_markdown_lines_up(study: InventedStudy) -> None:
 
 
 def test_markdown_counts_wide_characters() -> None:
-    assert tables._width("中文 a") == 6
-    assert tables._width("e\u0301±") == 2
+    assert printing._width("中文 a") == 6
+    assert printing._width("e\u0301±") == 2
 
 
 def test_caption_says_what_the_marks_mean(study: InventedStudy) -> None:
@@ -190,11 +193,11 @@ def test_latex_is_balanced_and_escaped(study: InventedStudy) -> None:
 
 
 def test_latex_escapes() -> None:
-    assert tables._latex(r"50% of_a {b} #1 \x ~ ^ $") == (
+    assert printing._latex(r"50% of_a {b} #1 \x ~ ^ $") == (
         r"50\% of\_a \{b\} \#1 \textbackslash{}x \textasciitilde{} \textasciicircum{} \$"
     )
-    assert tables._latex("-0.31‡") == r"$-$0.31$^{\ddagger}$"
-    assert tables._latex("zh-en, 3-4") == "zh-en, 3-4"
+    assert printing._latex("-0.31‡") == r"$-$0.31$^{\ddagger}$"
+    assert printing._latex("zh-en, 3-4") == "zh-en, 3-4"
 
 
 def test_nothing_is_printed_where_the_baseline_has_no_difference() -> None:

@@ -1,0 +1,1 @@
+"""The blocks of the results table, one module for each kind."""

@@ -1,0 +1,97 @@
+"""Blocks of accuracies on contrastive pairs, by the distance of what must agree."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from phrasemt.errors import MismatchError
+from phrasemt.fields import Settings
+from phrasemt.paper.cells import Block, Column, Files, Row, mean_cell, note_on_seeds, read_grid
+from phrasemt.settings import TableSettings
+
+_NOTE_ON_CONTRASTS = (
+    "Contrastive pairs: how often, in percent, the right target is more probable than one with a single mistake; all, "
+    "and by the distance in words between the two that must agree (in brackets: number of pairs)."
+)
+
+
+class DistanceGroup(Settings):
+    """Contrastive pairs whose distance lies from low to high (no limit: None); accuracy None without pairs."""
+
+    low: int
+    high: int | None
+    pairs: int
+    accuracy: float | None
+
+
+class ContrastFile(Settings):
+    """The file that `score_contrasts` writes. Accuracies are shares, 0 to 1."""
+
+    format: Literal[1]
+    dataset: str
+    system: str
+    seed: int
+    pairs: int
+    accuracy: float
+    by_distance: list[DistanceGroup]
+
+
+def contrast_blocks(settings: TableSettings, paths: Sequence[Path]) -> list[Block]:
+    """A block for each data set with contrastive pairs."""
+    names = [name for name, _ in settings.translating]
+    files = read_grid(
+        "contrastive accuracy",
+        paths,
+        ContrastFile,
+        lambda file: (file.dataset, file.system, file.seed),
+        list(itertools.product(settings.contrasts, names, settings.seeds)),
+    )
+    return [_block(settings, dataset, files) for dataset in settings.contrasts if names]
+
+
+def _block(settings: TableSettings, dataset: str, files: Files[ContrastFile]) -> Block:
+    paths = {place[1:]: path for place, (path, _) in files.items() if place[0] == dataset}
+    contents = {place[1:]: file for place, (_, file) in files.items() if place[0] == dataset}
+    groups = _groups(next(iter(contents.values())))
+    for place, file in contents.items():
+        if _groups(file) != groups:
+            raise MismatchError(
+                "other contrastive pairs than those of the first system",
+                where=paths[place],
+                expected=groups,
+                found=_groups(file),
+                next_step="score all systems on the same pairs",
+            )
+    rows = []
+    for system, title in settings.translating:
+        by_seed = {seed: _accuracies(contents[system, seed]) for seed in settings.seeds}
+        cells = {
+            group: mean_cell(
+                {seed: 100 * accuracies[group] for seed, accuracies in by_seed.items()},
+                signature=f"contrastive_accuracy|distance:{group}|pairs:{pairs}",
+                sources=[paths[system, seed] for seed in settings.seeds],
+                decimals=1,
+            )
+            for group, pairs in groups.items()
+        }
+        rows.append(Row(system=system, title=title, cells=cells))
+    columns = [Column(key=group, heading=f"{group} ({pairs:,})") for group, pairs in groups.items()]
+    notes = [note_on_seeds(settings), _NOTE_ON_CONTRASTS]
+    return Block(kind="contrasts", dataset=dataset, size=groups["all"], columns=columns, rows=rows, notes=notes)
+
+
+def _groups(file: ContrastFile) -> dict[str, int]:
+    """Number of pairs: of all, and of each group of distances that has some."""
+    return {"all": file.pairs, **{_range(group): group.pairs for group in file.by_distance if group.pairs}}
+
+
+def _accuracies(file: ContrastFile) -> dict[str, float]:
+    by_distance = {_range(group): group.accuracy for group in file.by_distance if group.accuracy is not None}
+    return {"all": file.accuracy, **by_distance}
+
+
+def _range(group: DistanceGroup) -> str:
+    return f"{group.low}+" if group.high is None else f"{group.low}-{group.high}"

@@ -1,0 +1,84 @@
+"""Blocks of perplexities: language models on one test set (Table 3 of Nguyen et al.)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from phrasemt.fields import Settings
+from phrasemt.paper.cells import (
+    Block,
+    Column,
+    Files,
+    Row,
+    check_equal,
+    mean_cell,
+    note_on_seeds,
+    of_test_set,
+    read_grid,
+)
+from phrasemt.settings import TableSettings
+
+_COLUMNS = [
+    Column(key="per_token", heading="per token", meaning="exp(NLL / tokens), </s> among them"),
+    Column(key="per_word", heading="per word", meaning="exp(NLL / (words + sentences))"),
+]
+_NOTE = "Perplexity without label smoothing, of sentences on their own; nothing is tested."
+
+
+class PerplexityFile(Settings):
+    """The file that `score_perplexity` writes. tokens: of the vocabulary, `</s>` included."""
+
+    format: Literal[1]
+    dataset: str
+    system: str
+    seed: int
+    split: str
+    sentences: int
+    words: int
+    tokens: int
+    nll: float
+    per_token: float
+    per_word: float
+
+
+def perplexity_blocks(settings: TableSettings, paths: Sequence[Path]) -> list[Block]:
+    """A block for each test set; none without language models."""
+    names = settings.language_models
+    files = read_grid(
+        "perplexity",
+        paths,
+        PerplexityFile,
+        lambda file: (file.dataset, file.split, file.system, file.seed),
+        [(*test_set, name, seed) for test_set in settings.test_sets for name in names for seed in settings.seeds],
+    )
+    return [_block(settings, test_set, files) for test_set in settings.test_sets if names]
+
+
+def _block(settings: TableSettings, test_set: tuple[str, str], files: Files[PerplexityFile]) -> Block:
+    chosen = of_test_set(files, test_set)
+    check_equal(chosen, lambda file: {"sentences": file.sentences, "words": file.words, "tokens": file.tokens})
+    _, first = next(iter(chosen.values()))
+    signature = f"perplexity|smooth:none|sentences:{first.sentences}|words:{first.words}|tokens:{first.tokens}"
+    rows = []
+    for system in settings.language_models:
+        of_seeds = {seed: chosen[system, seed] for seed in settings.seeds}
+        cells = {
+            column.key: mean_cell(
+                {seed: getattr(file, column.key) for seed, (_, file) in of_seeds.items()},
+                signature=signature,
+                sources=[path for path, _ in of_seeds.values()],
+            )
+            for column in _COLUMNS
+        }
+        rows.append(Row(system=system, title=dict(settings.systems)[system], cells=cells))
+    return Block(
+        kind="perplexity",
+        dataset=test_set[0],
+        test_set=test_set[1],
+        size=first.sentences,
+        columns=_COLUMNS,
+        rows=rows,
+        notes=[note_on_seeds(settings), _NOTE],
+    )

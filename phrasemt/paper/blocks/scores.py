@@ -1,0 +1,169 @@
+"""Blocks of BLEU and chrF: systems that translate, on one test set, with their difference to the baseline."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from phrasemt.errors import MismatchError
+from phrasemt.paper.cells import (
+    DIFFERENCE,
+    Block,
+    Cell,
+    Column,
+    Files,
+    Row,
+    mean_cell,
+    note_on_seeds,
+    of_test_set,
+    read_grid,
+    source_of,
+)
+from phrasemt.scoring.scores import ScoreFile, check_comparable
+from phrasemt.scoring.significance import ComparisonFile
+from phrasemt.settings import TableSettings
+
+# Metric -> heading, whether the difference to the baseline stands beside it, and what the heading means.
+_METRICS = {
+    "bleu_tok": ("BLEU tok", True, "Moses tokens, as multi-bleu.perl"),
+    "bleu_tok_compound_split": ("BLEU split", False, "Moses tokens split at hyphens, as Tensor2Tensor"),
+    "bleu_detok": ("BLEU detok", True, "sacreBLEU on detokenised text"),
+    "chrf2": ("chrF2", False, "sacreBLEU on detokenised text"),
+}
+
+
+def score_blocks(settings: TableSettings, scores: Sequence[Path], comparisons: Sequence[Path]) -> list[Block]:
+    """A block for each test set; none where nothing translates."""
+    names = [name for name, _ in settings.translating]
+    score_files = read_grid(
+        "score file",
+        scores,
+        ScoreFile,
+        lambda file: (file.dataset, file.split, file.system, file.seed),
+        [(*test_set, name, seed) for test_set in settings.test_sets for name in names for seed in settings.seeds],
+    )
+    comparison_files = read_grid(
+        "comparison",
+        comparisons,
+        ComparisonFile,
+        lambda file: (file.dataset, file.split, file.system),
+        [(*test_set, name) for test_set in settings.test_sets for name in names if name != settings.baseline],
+    )
+    return [_block(settings, test_set, score_files, comparison_files) for test_set in settings.test_sets if names]
+
+
+def _block(
+    settings: TableSettings,
+    test_set: tuple[str, str],
+    score_files: Files[ScoreFile],
+    comparison_files: Files[ComparisonFile],
+) -> Block:
+    chosen = of_test_set(score_files, test_set)
+    check_comparable(dict(chosen.values()))
+    metrics = [name for name in _METRICS if name in next(iter(chosen.values()))[1].metrics]
+    rows = {}
+    for system, title in settings.translating:
+        files = {seed: chosen[system, seed] for seed in settings.seeds}
+        cells = {
+            name: mean_cell(
+                {seed: file.metrics[name].score for seed, (_, file) in files.items()},
+                signature=files[settings.seeds[0]][1].metrics[name].signature,
+                sources=[path for path, _ in files.values()],
+            )
+            for name in metrics
+        }
+        rows[system] = Row(system=system, title=title, cells=cells)
+    for system, row in rows.items():
+        if system != settings.baseline:
+            path, file = comparison_files[(*test_set, system)]
+            _check_comparison(path, file, settings, rows)
+            for name in metrics:
+                if _METRICS[name][1]:
+                    row.cells[_difference_key(name)] = _difference_cell(path, file, name, row.cells[name])
+    columns = []
+    for name in metrics:
+        heading, with_difference, meaning = _METRICS[name]
+        columns.append(Column(key=name, heading=heading, meaning=meaning))
+        if with_difference and comparison_files:
+            columns.append(Column(key=_difference_key(name), heading=DIFFERENCE))
+    notes = [note_on_seeds(settings)]
+    if comparison_files:
+        notes.append(_note_on_differences(settings, [file for _, file in comparison_files.values()]))
+    return Block(
+        kind="scores",
+        dataset=test_set[0],
+        test_set=test_set[1],
+        size=next(iter(chosen.values()))[1].sentences,
+        columns=columns,
+        rows=list(rows.values()),
+        notes=notes,
+    )
+
+
+def _difference_key(metric: str) -> str:
+    return f"{metric}_difference"
+
+
+def _difference_cell(path: Path, file: ComparisonFile, metric: str, scores: Cell) -> Cell:
+    comparison = file.metrics[metric]
+    value = comparison.difference.value
+    text = f"{value:+.2f}"
+    return Cell(
+        value=value,
+        text=text if float(text) else "0.00",
+        mark=_mark(comparison.p_values.koehn2004),
+        signature=comparison.signature,
+        sources=[source_of(path), *scores.sources],
+        low=comparison.difference.low,
+        high=comparison.difference.high,
+        p_values=comparison.p_values,
+    )
+
+
+def _mark(p_value: float) -> str:
+    return "‡" if p_value < 0.01 else "†" if p_value < 0.05 else ""
+
+
+def _check_comparison(path: Path, file: ComparisonFile, settings: TableSettings, rows: dict[str, Row]) -> None:
+    """Checks that a comparison was made from the scores of the table.
+
+    Raises MismatchError.
+    """
+    pairs: list[tuple[str, Any, Any]] = [
+        ("baseline", settings.baseline, file.baseline),
+        ("seeds", sorted(settings.seeds), sorted(file.system_seeds)),
+        ("seeds of the baseline", sorted(settings.seeds), sorted(file.baseline_seeds)),
+    ]
+    for name, metric in file.metrics.items():
+        for side, estimate in ((file.baseline, metric.baseline), (file.system, metric.system)):
+            cell = rows[side].cells.get(name) if side in rows else None
+            if cell is None or cell.signature != metric.signature:
+                pairs.append((f"convention of {name}", cell and cell.signature, metric.signature))
+            elif not math.isclose(cell.value, estimate.value, abs_tol=1e-9):
+                pairs.append((f"{name} of {side}", cell.value, estimate.value))
+    for what, expected, found in pairs:
+        if expected != found:
+            raise MismatchError(
+                f"the comparison was made from other scores than the table: another {what}",
+                where=path,
+                expected=expected,
+                found=found,
+                next_step="delete it and run again",
+            )
+
+
+def _note_on_differences(settings: TableSettings, comparisons: Sequence[ComparisonFile]) -> str:
+    draws = {(file.samples, file.seed) for file in comparisons}
+    if len(draws) > 1:
+        raise MismatchError(
+            "comparisons by different numbers of samples or seeds of the resampling",
+            found=sorted(draws),
+            next_step="delete the comparisons and run again",
+        )
+    return (
+        f"{DIFFERENCE}: difference to {dict(settings.systems)[settings.baseline]}. † p < 0.05, ‡ p < 0.01: better by "
+        f"paired bootstrap (Koehn 2004), {comparisons[0].samples:,} samples. The test covers the sampling of test "
+        "sentences only, not the randomness of training."
+    )

@@ -1,0 +1,97 @@
+"""The results table as Markdown for a terminal and as LaTeX for a paper."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+import unicodedata
+from collections.abc import Iterator
+
+from phrasemt.paper.cells import DIFFERENCE, Block, Table
+
+_MARKS = ("‡", "†")
+
+
+def to_markdown(table: Table) -> Iterator[str]:
+    """The lines of table.md; the columns line up in a terminal."""
+    yield f"# {table.title}"
+    for block in table.blocks:
+        yield from ("", f"## {block.heading}", "", *_aligned(block))
+    for note in table.notes:
+        yield from ("", *textwrap.wrap(note, 100, break_long_words=False, break_on_hyphens=False))
+    yield ""
+    yield from (f"- {signature}" for signature in table.signatures)
+    yield from (
+        "",
+        f"To reproduce, with the file of the study `{table.study}` as STUDY.yaml:",
+        "",
+        f"    {table.command}",
+    )
+
+
+def _aligned(block: Block) -> Iterator[str]:
+    columns = [["System", *(row.title.replace("|", r"\|") for row in block.rows)]]
+    for column in block.columns:
+        texts = [row.printed(column) for row in block.rows]
+        marked = any(text.endswith(_MARKS) for text in texts)  # marks hang out to the right of the aligned numbers
+        columns.append(
+            [column.heading, *(text if text.endswith(_MARKS) or not marked else text + " " for text in texts)]
+        )
+    widths = [max(3, *map(_width, column)) for column in columns]
+    for number, (title, *texts) in enumerate(zip(*columns, strict=True)):
+        cells = [title + " " * (widths[0] - _width(title))]
+        cells += [" " * (width - _width(text)) + text for text, width in zip(texts, widths[1:], strict=True)]
+        yield f"| {' | '.join(cells)} |"
+        if number == 0:
+            rules = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
+            yield f"| {' | '.join(rules)} |"
+
+
+def _width(text: str) -> int:
+    """Columns that a terminal gives a text: two for Chinese characters, none for combining marks."""
+    return sum(
+        0 if unicodedata.combining(character) else 1 + (unicodedata.east_asian_width(character) in "WF")
+        for character in text
+    )
+
+
+def to_latex(table: Table) -> Iterator[str]:
+    """The lines of table.tex: for each block a `table` with booktabs rules."""
+    yield r"% needs \usepackage{booktabs}"
+    yield from (f"% {signature}" for signature in table.signatures)
+    yield f"% {table.command}"
+    for block in table.blocks:
+        label = re.sub(r"[^a-zA-Z0-9]+", "-", f"{table.study}-{block.name}")
+        caption = _latex(" ".join([f"{table.title}: {block.heading}.", *block.notes]))
+        yield from ("", r"\begin{table}", r"\centering", rf"\caption{{{caption}}}", rf"\label{{tab:{label}}}")
+        yield rf"\begin{{tabular}}{{l{'r' * len(block.columns)}}}"
+        yield r"\toprule"
+        yield _latex_row("System", *(column.heading for column in block.columns))
+        yield r"\midrule"
+        for row in block.rows:
+            yield _latex_row(row.title, *map(row.printed, block.columns))
+        yield from (r"\bottomrule", r"\end{tabular}", r"\end{table}")
+
+
+def _latex_row(*texts: str) -> str:
+    return " & ".join(map(_latex, texts)) + r" \\"
+
+
+_LATEX = {
+    **{character: rf"\{character}" for character in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": "$<$",
+    ">": "$>$",
+    "±": r"$\pm$",
+    "†": r"$^{\dagger}$",
+    "‡": r"$^{\ddagger}$",
+    DIFFERENCE: r"$\Delta$",
+}
+
+
+def _latex(text: str) -> str:
+    """Text for LaTeX: its special characters escaped, signs of this module in mathematics, minus before numbers."""
+    escaped = "".join(_LATEX.get(character, character) for character in text)
+    return re.sub(r"(?<![\w-])-(?=\d)", "$-$", escaped)

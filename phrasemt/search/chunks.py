@@ -1,0 +1,133 @@
+"""The stage `score_chunks`: does a chunk-based decoder see where chunks of the reference start, and what they are?
+
+The words and chunks of the reference are given up to each position, and the model's likeliest decision about it is
+compared with the reference's (Table 3 of Zhou et al. 2017; science 8.6, C9). `</s>` is a position like any other. Where
+words are cut into subwords only the first one of each counts: within a word no chunk starts.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from phrasemt.batching.batch import Chunks
+from phrasemt.batching.example import Examples
+from phrasemt.batching.reader import BatchReader
+from phrasemt.batching.sampler import micro_batches
+from phrasemt.lines import write_text
+from phrasemt.models.interface import ChunkingModel
+from phrasemt.models.weights import load_model
+from phrasemt.search.device import choose_device
+from phrasemt.settings import ChunkScoreSettings
+from phrasemt.symbols import CHUNK_LABELS, SEPARATOR
+from phrasemt.text.vocab import Vocabulary
+
+log = logging.getLogger("phrasemt.score_chunks")
+
+_BATCH_POSITIONS = 4_000
+
+
+def score_chunks(
+    *,
+    settings: ChunkScoreSettings,
+    cores: int,
+    weights: Path,
+    examples: Path,
+    source_vocabulary: Path,
+    target_vocabulary: Path,
+    chunks: list[Path],
+    scores: Path,
+) -> None:
+    """Accuracies of a split, as JSON. chunks: its chunk columns, one file."""
+    device = choose_device(cores)
+    source_words, target_words = Vocabulary.from_file(source_vocabulary), Vocabulary.from_file(target_vocabulary)
+    model = load_model(weights, settings.model, source_words, target_words).to(device)
+    assert isinstance(model, ChunkingModel)
+    store = Examples.open(examples)
+    store.check_vocabularies(source_words, target_words)
+    reader = BatchReader(store, settings.model, chunks=chunks)
+    words = target_words.tokens(range(len(target_words)))
+    goes_on_V = torch.tensor([word.endswith(SEPARATOR) for word in words])
+    counts = ChunkCounts()
+    with torch.inference_mode():
+        for rows in micro_batches(
+            np.arange(len(store)), store.source_lengths, store.target_lengths, capacity=_BATCH_POSITIONS
+        ):
+            batch = reader(rows)
+            gold = batch.target.chunks
+            assert gold is not None
+            decided = model.chunk_decisions(batch.to(device)).to(torch.device("cpu"))
+            counts.add(gold, decided, batch.target.mask_BT & ~goes_on_V[batch.target.inputs_BT])
+    result = {
+        "format": 1,
+        "dataset": settings.dataset,
+        "system": settings.system,
+        "seed": settings.seed,
+        "split": settings.split,
+        "sentences": len(store),
+        **counts.as_dict(),
+    }
+    write_text(scores, json.dumps(result, indent=1) + "\n")
+    log.info(
+        "score_chunks: %d positions, boundaries %.3f, labels %.3f",
+        counts.positions,
+        result["boundary_acc"],
+        result["label_acc"],
+    )
+
+
+class ChunkCounts:
+    """Positions by what the reference says of them and what was decided."""
+
+    def __init__(self) -> None:
+        labels = len(CHUNK_LABELS)
+        # By start in the reference (no, yes), decided start, label of the reference, decided label.
+        self._counts: NDArray[np.int64] = np.zeros((2, 2, labels, labels), dtype=np.int64)
+
+    def add(self, gold: Chunks, decided: Chunks, counted_BT: torch.Tensor) -> None:
+        """Count the positions where counted_BT is True."""
+        fields = gold.starts_BT, decided.starts_BT, gold.labels_BT, decided.labels_BT
+        np.add.at(self._counts, tuple(field[counted_BT].long().numpy() for field in fields), 1)
+
+    @property
+    def positions(self) -> int:
+        return int(self._counts.sum())
+
+    def as_dict(self) -> dict[str, Any]:
+        """Counts and shares (0 to 1).
+
+        boundary_acc: decisions that are right, of all positions. label_acc_paper: both decisions right, of all
+        positions; within chunks the label is NULL, on which no model is trained, so that it can hardly exceed the share
+        of starts. label_acc: right labels, of the chunks of the reference. majority: what the most frequent decision
+        reaches, a start at each position and one label for all.
+        """
+        labels = len(CHUNK_LABELS)
+        starts_22 = self._counts.sum((2, 3))
+        positions, gold, decided = self.positions, int(starts_22[1].sum()), int(starts_22[:, 1].sum())
+        both = int(starts_22[1, 1])
+        same_label = np.eye(labels, dtype=bool)
+        frequent = int(self._counts[1].sum((0, 2)).max())
+        return {
+            "positions": positions,
+            "chunks": gold,
+            "boundary_acc": int(np.trace(starts_22)) / positions,
+            "boundary_precision": both / decided if decided else 0.0,
+            "boundary_recall": both / gold,
+            "boundary_f1": 2 * both / (gold + decided),
+            "label_acc_paper": int((self._counts[0, 0] + self._counts[1, 1])[same_label].sum()) / positions,
+            "label_acc": int(self._counts[1].sum(0)[same_label].sum()) / gold,
+            "majority": {
+                "boundary_acc": gold / positions,
+                "boundary_precision": gold / positions,
+                "boundary_recall": 1.0,
+                "boundary_f1": 2 * gold / (gold + positions),
+                "label_acc_paper": frequent / positions,
+                "label_acc": frequent / gold,
+            },
+        }

@@ -1,0 +1,86 @@
+"""The stage `score_perplexity`: how well a language model predicts the target side of a split.
+
+Without label smoothing and teacher-forced, NLL = -sum log P(token | tokens before it in the sentence), `</s>` included.
+Per token of the vocabulary the perplexity is exp(NLL / tokens), which compares systems of one vocabulary only; per word
+it is exp(NLL / (words + sentences)), each sentence with its `</s>`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from phrasemt.batching.example import Examples
+from phrasemt.batching.reader import BatchReader
+from phrasemt.batching.sampler import micro_batches
+from phrasemt.errors import MismatchError
+from phrasemt.lines import read_lines, write_text
+from phrasemt.models.weights import load_model
+from phrasemt.search.device import choose_device
+from phrasemt.settings import PerplexitySettings
+from phrasemt.text.vocab import Vocabulary
+
+log = logging.getLogger("phrasemt.score_perplexity")
+
+_BATCH_POSITIONS = 4_000
+
+
+def score_perplexity(
+    *,
+    settings: PerplexitySettings,
+    cores: int,
+    weights: Path,
+    examples: Path,
+    tokens: Path,
+    source_vocabulary: Path,
+    target_vocabulary: Path,
+    perplexity: Path,
+) -> None:
+    """Perplexities of a split, as JSON. tokens: the target side as Moses tokens, the words that are counted.
+
+    Raises MismatchError when examples and tokens are not of the same sentences.
+    """
+    device = choose_device(cores)
+    source_words, target_words = Vocabulary.from_file(source_vocabulary), Vocabulary.from_file(target_vocabulary)
+    model = load_model(weights, settings.model, source_words, target_words).to(device)
+    store = Examples.open(examples)
+    store.check_vocabularies(source_words, target_words)
+    reader = BatchReader(store, settings.model)
+    words_of_lines = [len(line.split(" ")) if line else 0 for line in read_lines(tokens)]
+    if len(words_of_lines) != len(store):
+        raise MismatchError(
+            "words of other sentences than the examples",
+            where=tokens,
+            expected=f"{len(store)} lines, as {examples} has pairs",
+            found=len(words_of_lines),
+            next_step="give tokens and examples of one split",
+        )
+    nll, count = 0.0, 0
+    with torch.inference_mode():
+        for rows in micro_batches(
+            np.arange(len(store)), store.target_lengths, store.target_lengths, capacity=_BATCH_POSITIONS
+        ):
+            batch = reader(rows).to(device)
+            nll -= float(model.log_probs(batch).double().sum())
+            count += int(batch.target.mask_BT.sum())
+    words = sum(words_of_lines)
+    result = {
+        "format": 1,
+        "dataset": settings.dataset,
+        "system": settings.system,
+        "seed": settings.seed,
+        "split": settings.split,
+        "sentences": len(store),
+        "words": words,
+        "tokens": count,
+        "nll": nll,
+        "per_token": math.exp(nll / count),
+        "per_word": math.exp(nll / (words + len(store))),
+    }
+    write_text(perplexity, json.dumps(result, indent=1) + "\n")
+    log.info("score_perplexity: %.3f per token, %.3f per word", result["per_token"], result["per_word"])

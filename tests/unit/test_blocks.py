@@ -1,0 +1,99 @@
+"""Table and report of systems that do not translate, and of those that decide about chunks."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import invented_study
+import pytest
+from invented_study import InventedStudy
+
+from phrasemt.errors import PhrasemtError
+from phrasemt.paper.cells import Block, Table
+from phrasemt.scoring.scores import read_artefact
+
+
+def built(folder: Path, *systems: str, seeds: tuple[int, ...] = (1, 2)) -> InventedStudy:
+    return invented_study.build(folder, seeds=seeds, systems=systems, datasets=("demo",))
+
+
+def table_and_page(study: InventedStudy) -> tuple[Table, str]:
+    study.make_table()
+    study.write_report()
+    return read_artefact(study.results / "table.json", Table), (study.results / "report.html").read_text()
+
+
+def test_language_models_stand_in_a_block_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = built(tmp_path, "lm", "base", "lm2")
+    monkeypatch.chdir(tmp_path)
+    assert study.study.baseline == "base"
+    table, page = table_and_page(study)
+    assert [block.kind for block in table.blocks] == ["scores", "perplexity", "contrasts"]
+    assert [[row.system for row in block.rows] for block in table.blocks] == [["base"], ["lm", "lm2"], ["base"]]
+    block = table.blocks[1]
+    assert block.heading == "demo, test, perplexity (60 sentences)"
+    cell = block.rows[0].cells["per_word"]
+    # 3000 * 0.4 + 10 * seed nats over 600 words and 60 sentences
+    assert cell.by_seed == pytest.approx({1: math.exp(1210 / 660), 2: math.exp(1220 / 660)})
+    assert [column.heading for column in block.columns] == ["per token", "per word"]
+    markdown = (study.results / "table.md").read_text()
+    assert "exp(NLL / (words + sentences))): perplexity|smooth:none|sentences:60|words:600|tokens:780" in markdown
+    assert "dev perplexity" in page
+    assert "dev BLEU" in page
+
+
+def test_a_study_of_language_models_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = built(tmp_path, "lm", "lm2", seeds=(1,))
+    monkeypatch.chdir(tmp_path)
+    table, page = table_and_page(study)
+    assert study.table_inputs["scores"] == study.table_inputs["comparisons"] == study.table_inputs["contrasts"] == []
+    assert [block.kind for block in table.blocks] == ["perplexity"]
+    assert table.baseline == "lm"
+    assert "decoding.beam" not in page
+    assert page.count("<svg") == page.count('role="img"') == 3  # loss, perplexity, lengths of phrases
+
+
+def test_decisions_about_chunks_beside_the_majority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = built(tmp_path, "base", "bi")
+    monkeypatch.chdir(tmp_path)
+    table, page = table_and_page(study)
+    assert [block.kind for block in table.blocks] == ["scores", "chunks", "contrasts"]
+    block = table.blocks[1]
+    assert block.heading == "demo, test, chunks (60 sentences)"
+    assert [column.heading for column in block.columns] == ["boundary", "P", "R", "F1", "label/all", "label"]
+    majority, biscale = block.rows
+    assert [majority.cells[column.key].text for column in block.columns] == [
+        "65.00", "65.00", "100.00", "78.80", "30.00", "46.00",
+    ]  # fmt: skip
+    assert biscale.cells["label_acc_paper"].by_seed == pytest.approx({1: 46.0, 2: 47.0})
+    assert biscale.cells["label_acc_paper"].text == "46.50 ± 0.71"
+    assert 'id="from-chunks-demo-test-bi"' in page
+    assert 'id="from-chunks-demo-test-"' in page
+
+
+@pytest.mark.parametrize("what", ["perplexities", "chunks"])
+def test_a_hole_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    study = built(tmp_path, "base", "bi", "lm")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(PhrasemtError, match=r"the table would have a hole: .* for demo test \w+ 2 \(expected 2 files"):
+        study.make_table(**{what: study.table_inputs[what][:-1]})
+
+
+def test_other_sentences_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = built(tmp_path, "lm", "lm2")
+    monkeypatch.chdir(tmp_path)
+    path = study.perplexity_path("demo", "test", "lm2", 1)
+    path.write_text(json.dumps({**json.loads(path.read_text()), "words": 599}))
+    with pytest.raises(PhrasemtError) as error:
+        study.make_table()
+    first = study.perplexity_path("demo", "test", "lm", 1)
+    assert str(error.value).startswith(f"{path}: cannot be compared with {first}")
+
+
+def test_names_of_blocks_differ() -> None:
+    common = {"dataset": "demo", "size": 1, "columns": [], "rows": [], "notes": []}
+    kinds = ("scores", "perplexity", "chunks")
+    blocks = [Block(kind=kind, test_set="test", **common) for kind in kinds]
+    assert len({block.name for block in [*blocks, Block(kind="contrasts", **common)]}) == 4
