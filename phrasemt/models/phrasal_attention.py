@@ -52,7 +52,7 @@ def attentions(settings: PhrasalAttentionModel) -> Attentions:
         "ngrams": settings.ngrams,
         "score": settings.ngram_score,
     }
-    of_itself = partial(NgramSelfAttention, **sizes)  # Eqs. (4-5), (7-12), with Eq. (1) over all n-grams
+    of_itself = partial(NgramSelfAttention, **sizes)  # Eqs. (4-5), Eqs. (7-12), Eq. (1) over all n-grams
     of_source = partial(NgramKeyValueAttention, **sizes)
     return Attentions(
         encoder=of_itself if "enc_self" in where else plain.encoder,

@@ -1,0 +1,228 @@
+"""Witness: phrasal attention as loops over queries, orders, n-grams and their tokens, straight from the equations.
+
+The reference is numpy in float64, one sentence and head at a time, without masks and padding; n-grams stand at their
+first token there, as in the paper. It sums the same numbers in another order: 1e-10.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from phrasemt.nn.attention import KeyValueAttention, SelfAttention
+from phrasemt.nn.masks import causal_mask, key_mask
+from phrasemt.nn.ngram_attention import NgramKeyValueAttention, NgramSelfAttention
+
+D, HEADS, E = 6, 3, 2
+ORDERS, SCORES = [1, 2, 3, 4], ["query_kernel", "static"]
+LENGTHS = [5, 1, 2, 3]  # sources of 1, 2 and 3 positions have no n-grams of some orders
+
+
+def reference(x, memory, weights, orders, score, *, causal=False):
+    """Outputs [T, D] and, for each query, the attention on n-grams of two and more tokens, the mean of all heads."""
+    blocks = [block.detach().numpy() for block in torch.cat(weights[:-1]).split(D)]
+    tokens = [(n, t) for n in range(1, orders + 1) for t in range(n)]
+    if score == "query_kernel":
+        w_q = dict(zip(tokens, blocks, strict=False))
+        w_k = blocks[len(tokens)]
+    else:
+        w_q = blocks[0]
+        w_k = dict(zip(tokens, blocks[1:], strict=False))
+    w_v = dict(zip(tokens, blocks[-len(tokens) :], strict=True))
+    w_o = weights[-1].detach().numpy()
+    outputs, masses = [], []
+    for i in range(len(x)):
+        joined, mass = [], 0.0
+        for head in range(HEADS):
+            rows = slice(head * E, (head + 1) * E)
+            scores, values = {}, {}
+            for n in range(1, orders + 1):
+                for j in range(len(memory) - n + 1):
+                    if causal and j + n - 1 > i:
+                        continue
+                    score_nj, value_nj = 0.0, np.zeros(E)
+                    for t in range(n):
+                        if score == "query_kernel":
+                            score_nj += (w_q[n, t][rows] @ x[i]) @ (w_k[rows] @ memory[j + t]) / math.sqrt(n * E)
+                        else:
+                            score_nj += (w_q[rows] @ x[i]) @ (w_k[n, t][rows] @ memory[j + t]) / math.sqrt(E)
+                        value_nj += w_v[n, t][rows] @ memory[j + t]
+                    scores[n, j], values[n, j] = score_nj, value_nj
+            total = sum(math.exp(s) for s in scores.values())
+            joined.append(sum(math.exp(s) / total * values[nj] for nj, s in scores.items()))
+            mass += sum(math.exp(s) / total for (n, _), s in scores.items() if n > 1) / HEADS
+        outputs.append(w_o @ np.concatenate(joined))
+        masses.append(mass)
+    return np.array(outputs), np.array(masses)
+
+
+@pytest.fixture
+def sentences():
+    """Padded with numbers as large as real ones."""
+    torch.manual_seed(2)
+    x_BSD = torch.randn(len(LENGTHS), max(LENGTHS), D, dtype=torch.float64)
+    mask_BS = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]
+    return x_BSD, mask_BS
+
+
+def self_attention(ngrams, score, dropout=0.0):
+    torch.manual_seed(3)
+    return NgramSelfAttention(D, HEADS, dropout, ngrams=ngrams, score=score).double()
+
+
+def key_value_attention(ngrams, score):
+    torch.manual_seed(4)
+    return NgramKeyValueAttention(D, HEADS, 0.0, ngrams=ngrams, score=score).double()
+
+
+@pytest.mark.parametrize("grad", [True, False], ids=["training", "inference"])
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("ngrams", ORDERS)
+def test_self_attention_equals_the_loops(ngrams, score, grad, sentences):
+    x_BSD, mask_BS = sentences
+    attention = self_attention(ngrams, score)
+    weights = attention.query_key_value, attention.output
+    for causal in (False, True):
+        mask = causal_mask(x_BSD.shape[1], x_BSD.device) if causal else key_mask(mask_BS)
+        with torch.set_grad_enabled(grad):
+            got, mass = attention(x_BSD, mask), attention.mass_of_orders(x_BSD, mask)
+        for row, length in enumerate(LENGTHS):
+            x = x_BSD[row, :length].numpy()
+            expected, phrases = reference(x, x, weights, ngrams, score, causal=causal)
+            np.testing.assert_allclose(got[row, :length].detach().numpy(), expected, rtol=0, atol=1e-10)
+            np.testing.assert_allclose(mass[row, :length, 1:].sum(-1).detach().numpy(), phrases, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("grad", [True, False], ids=["training", "inference"])
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("ngrams", ORDERS)
+def test_attention_to_a_memory_equals_the_loops(ngrams, score, grad, sentences):
+    memory_BSD, mask_BS = sentences
+    x_BTD = torch.randn(len(LENGTHS), 4, D, dtype=torch.float64)
+    attention = key_value_attention(ngrams, score)
+    weights = attention.query, attention.key_value, attention.output
+    with torch.set_grad_enabled(grad):
+        projected = attention.project_memory(memory_BSD)
+        got = attention(x_BTD, projected, key_mask(mask_BS))
+        mass = attention.mass_of_orders(x_BTD, projected, key_mask(mask_BS))
+    assert all(tensor.shape[1] == len(LENGTHS) for tensor in projected)
+    for row, length in enumerate(LENGTHS):
+        expected, phrases = reference(x_BTD[row].numpy(), memory_BSD[row, :length].numpy(), weights, ngrams, score)
+        np.testing.assert_allclose(got[row].detach().numpy(), expected, rtol=0, atol=1e-10)
+        np.testing.assert_allclose(mass[row, :, 1:].sum(-1).detach().numpy(), phrases, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 6])
+@pytest.mark.parametrize("score", SCORES)
+def test_without_a_mask_all_ngrams_are_used(score, length):
+    attention, x = self_attention(4, score), torch.randn(1, length, D, dtype=torch.float64)
+    everything = key_mask(torch.ones(1, length, dtype=torch.bool))
+    torch.testing.assert_close(attention(x, None), attention(x, everything), rtol=0, atol=0)
+    expected, _ = reference(x[0].numpy(), x[0].numpy(), (attention.query_key_value, attention.output), 4, score)
+    np.testing.assert_allclose(attention(x, None)[0].detach().numpy(), expected, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_unigrams_alone_are_plain_attention(score, sentences):
+    """The same parameters, to the last bit but for another order of summation."""
+    x_BSD, mask_BS = sentences
+    ours, plain = self_attention(1, score), SelfAttention(D, HEADS, 0.0).double()
+    plain.load_state_dict(ours.state_dict())
+    for mask in (None, key_mask(mask_BS), causal_mask(x_BSD.shape[1], x_BSD.device)):
+        torch.testing.assert_close(ours(x_BSD, mask), plain(x_BSD, mask), rtol=0, atol=1e-14)
+    ours, plain = key_value_attention(1, score), KeyValueAttention(D, HEADS, 0.0).double()
+    plain.load_state_dict(ours.state_dict())
+    memory_BSD = x_BSD + 1
+    torch.testing.assert_close(
+        ours(x_BSD, ours.project_memory(memory_BSD), key_mask(mask_BS)),
+        plain(x_BSD, plain.project_memory(memory_BSD), key_mask(mask_BS)),
+        rtol=0,
+        atol=1e-14,
+    )
+
+
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("ngrams", ORDERS)
+def test_gradient_equals_finite_differences(ngrams, score, sentences):
+    x_BSD, mask_BS = sentences
+    x_BSD = x_BSD[:2].requires_grad_()  # 5 positions, and 1 of 5
+    of_itself, of_memory = self_attention(ngrams, score), key_value_attention(ngrams, score)
+    mask = key_mask(mask_BS[:2])
+    assert torch.autograd.gradcheck(lambda x: of_itself(x, mask), x_BSD)
+    queries = torch.randn(2, 2, D, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda q, x: of_memory(q, of_memory.project_memory(x), mask), (queries, x_BSD))
+
+
+def test_gradient_with_dropout_equals_finite_differences():
+    attention, x = self_attention(2, "query_kernel", 0.4), torch.randn(1, 3, D, dtype=torch.float64, requires_grad=True)
+
+    def same_draws(x):
+        torch.manual_seed(8)
+        return attention(x, None)
+
+    assert torch.autograd.gradcheck(same_draws, x)
+
+
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("ngrams", ORDERS)
+def test_no_query_sees_the_future(ngrams, score):
+    attention, x = self_attention(ngrams, score), torch.randn(1, 6, D, dtype=torch.float64, requires_grad=True)
+    for position in range(6):
+        (gradient,) = torch.autograd.grad(attention(x, causal_mask(6, x.device))[0, position].sum(), x)
+        assert (gradient[0, position + 1 :] == 0).all()
+        assert (gradient[0, : position + 1] != 0).any(-1).all()
+
+
+def test_bigrams_masked_by_their_first_token_would_leak():
+    attention, x = self_attention(2, "query_kernel"), torch.randn(1, 6, D, dtype=torch.float64, requires_grad=True)
+    by_last = causal_mask(6, x.device)
+    by_first = torch.nn.functional.pad(by_last, (1, 0))[:, :6]  # bigrams stand at their last token, one further
+    by_first[:, 0] = False
+    for bigrams, next_token_is_seen in ((by_last & by_first, False), (by_first, True)):
+        queries, keys, values = attention.arranged(x)
+        outputs = attention.attend(queries, keys, attention.by_order(values), torch.cat((by_last, bigrams), dim=1))
+        (gradient,) = torch.autograd.grad(outputs[0, 2].sum(), x)
+        assert (gradient[0, 3] != 0).any() == next_token_is_seen
+        assert (gradient[0, 4:] == 0).all()
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_padding_of_all_orders_is_neither_read_nor_taught(score, sentences):
+    x_BSD, mask_BS = sentences
+    attention = self_attention(4, score)
+    outputs, gradients = [], []
+    for junk in (0.0, 1e3):
+        x = x_BSD.masked_fill(~mask_BS[..., None], junk).requires_grad_()
+        output = attention(x, key_mask(mask_BS))[mask_BS]
+        output.square().sum().backward()
+        outputs.append(output)
+        gradients.append(x.grad)
+        assert (x.grad[~mask_BS] == 0).all()
+    assert torch.equal(outputs[0], outputs[1])
+    assert torch.equal(gradients[0], gradients[1])
+
+
+@pytest.mark.parametrize("score", SCORES)
+def test_ngrams_of_all_orders_begin_with_values_of_the_same_variance(score):
+    """1 for inputs of variance 1, as 64 * 64 random weights measure it: 6 % is four standard errors of order 1."""
+    torch.manual_seed(1)
+    attention = NgramKeyValueAttention(64, 2, 0.0, ngrams=4, score=score)
+    _, (values_BhXE,) = attention.project_memory(torch.randn(1, 2000, 64))
+    by_order = attention.by_order(values_BhXE)[0, :, :, 3:]  # where every order has its n-gram
+    variances = by_order.transpose(0, 1).flatten(1).var(1)
+    torch.testing.assert_close(variances, torch.ones(4), rtol=0.06, atol=0)
+
+
+def test_bfloat16_stays_near_float32():
+    """bfloat16 has 8 bits: errors of 2^-8 in each product, averaged by the weights; 0.05 of values near 1."""
+    torch.manual_seed(3)
+    attention = NgramSelfAttention(24, 3, 0.0, ngrams=3, score="query_kernel")
+    x = torch.randn(4, 7, 24)
+    exact = attention(x, causal_mask(7, x.device))
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded = attention(x, causal_mask(7, x.device))
+    assert rounded.dtype == torch.bfloat16
+    torch.testing.assert_close(rounded.float(), exact, rtol=0, atol=0.05)

@@ -1,0 +1,98 @@
+"""Witness: closed forms written out by hand and the paper's counts; the plain Transformer; the loops over n-grams."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from small_systems import NO_DROPOUT, SMALL
+from test_ngram_attention import reference
+
+from phrasemt.architectures import PhrasalAttentionModel, TransformerModel
+from phrasemt.models.interface import build_model
+from phrasemt.models.phrasal_attention import PhrasalTransformer
+from phrasemt.models.transformer import Transformer
+from phrasemt.presets import PRESETS
+
+SOURCES, TARGETS = [4, 0, 1, 7], [5, 2, 0, 3]
+
+
+def count(settings: TransformerModel, vocabulary: int) -> int:
+    with torch.device("meta"):
+        model = build_model(settings, source_vocabulary=vocabulary, target_vocabulary=vocabulary)
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("score", ["query_kernel", "static"])
+def test_closed_form(score):
+    """Order n has n matrices of queries (static: of keys) and n of values."""
+    d, f, v, shape = 512, 2048, 1000, {"tie": "all", "softmax_bias": False, "ngram_score": score}
+    ffn, norm = (d * f + f) + (f * d + d), 2 * d
+    unigrams = {1: 4 * d * d, 2: (1 + 2 + 1 + (1 + 2) + 1) * d * d, 3: (1 + 2 + 3 + 1 + (1 + 2 + 3) + 1) * d * d}
+    for ngrams, attention in unigrams.items():
+        body = 6 * (attention + norm + ffn + norm) + 6 * (2 * attention + 3 * norm + ffn)
+        assert count(PhrasalAttentionModel(ngrams=ngrams, **shape), v) == body + v * d
+        both_ends = body + 2 * norm + v * d
+        assert count(PhrasalAttentionModel(ngrams=ngrams, norm="pre", **shape), v) == both_ends
+
+
+def test_only_the_places_that_are_asked_for_have_ngrams():
+    d, plain = 512, count(TransformerModel(), 100)
+    bigrams = 6 * (2 * 2 * d * d)  # in six layers: two matrices of queries, two of values
+    for where, modules in ((["enc_self"], 1), (["dec_self"], 1), (["cross", "enc_self"], 2)):
+        assert count(PhrasalAttentionModel(ngram_where=where), 100) == plain + modules * bigrams
+
+
+@pytest.mark.parametrize(("ngrams", "millions"), [(1, "63.05"), (2, "81.92"), (3, "110.23"), (4, "147.98")])
+def test_figures_of_the_paper(ngrams, millions):
+    """63M, 81M and 110M in the paper's Table 1, cut off; it has no 1-2-3-4."""
+    settings = PhrasalAttentionModel.model_validate({**PRESETS["ng"]["model"], "ngrams": ngrams})
+    assert f"{count(settings, 37_000) / 1e6:.2f}" == millions
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_unigrams_alone_are_the_transformer(norm, make_model, make_batch):
+    settings = PhrasalAttentionModel(**SMALL, **NO_DROPOUT, norm=norm, ngrams=1)
+    ours, plain = make_model(settings).double(), make_model(TransformerModel(**SMALL, **NO_DROPOUT, norm=norm)).double()
+    assert type(plain) is Transformer
+    plain.load_state_dict(ours.state_dict())
+    batch = make_batch(settings, SOURCES, TARGETS)
+    torch.testing.assert_close(ours.log_probs(batch), plain.log_probs(batch), rtol=0, atol=1e-12)
+    assert ours.phrase_mass(batch) == {"enc_self": 0, "dec_self": 0, "cross": 0}
+
+
+@pytest.mark.parametrize("score", ["query_kernel", "static"])
+def test_phrase_mass_is_that_of_the_loops(score, make_model, make_batch):
+    """Each module's inputs are read off the module; what it attends to follows from them and the equations."""
+    sizes = {**SMALL, "width": 6, "heads": 3}  # as the reference
+    settings = PhrasalAttentionModel(**sizes, **NO_DROPOUT, ngrams=3, ngram_score=score)
+    model, batch = make_model(settings).double(), make_batch(settings, SOURCES, TARGETS)
+    assert isinstance(model, PhrasalTransformer)
+    seen = {}
+    modules = {
+        "enc_self": [layer.attention for layer in model.encoder],
+        "dec_self": [layer.attention for layer in model.decoder],
+        "cross": [layer.source_attention for layer in model.decoder],
+    }
+    for layers in modules.values():
+        for module in layers:
+            module.register_forward_pre_hook(lambda module, inputs: seen.update({module: inputs[0].detach().numpy()}))
+    got = model.phrase_mass(batch)
+
+    states = model.encode(batch.source).states_BSD.detach().numpy()
+    for place, layers in modules.items():
+        masses = []
+        for module in layers:
+            weights = [parameter for name, parameter in module.named_parameters() if name != "output"]
+            for row, (source, target) in enumerate(zip(SOURCES, TARGETS, strict=True)):
+                x = seen[module][row, : (source if place == "enc_self" else target) + 1]
+                memory = states[row, : source + 1] if place == "cross" else x
+                causal = place == "dec_self"
+                _, mass = reference(x, memory, (*weights, module.output), 3, score, causal=causal)
+                masses.extend(mass)
+        assert got[place] == pytest.approx(sum(masses) / len(masses), abs=1e-10)
+    model.log_probs(make_batch(settings, [2], [3]))  # would not fit the batch that was watched
+
+
+def test_places_without_ngrams_have_no_phrase_mass(make_model, make_batch):
+    settings = PhrasalAttentionModel(**SMALL, **NO_DROPOUT, ngram_where=["cross"])
+    assert list(make_model(settings).phrase_mass(make_batch(settings, SOURCES, TARGETS))) == ["cross"]
