@@ -250,6 +250,26 @@ class Flow:
         splits = _splits(self.study.datasets[wildcards.dataset])
         return [f"{folder}/tokens/{split}.{wildcards.language}" for split in splits]
 
+    def subwords(self, side: Side, split: str | None = None) -> Callable[[Wildcards], str]:
+        """What models read of one side of a split."""
+
+        def subwords(wildcards: Wildcards) -> str:
+            language = _language(self.study.datasets[wildcards.dataset], side)
+            return str(subwords_file(self.study, wildcards.dataset, split or wildcards.split, language))
+
+        return subwords
+
+    def of_subwords(self, file: str) -> Callable[[Wildcards], list[str]]:
+        """A file of `learn_subwords` (a pattern of wildcards); none where words are not cut."""
+
+        def of_subwords(wildcards: Wildcards) -> list[str]:
+            if self.study.datasets[wildcards.dataset].subwords.unit == "word":
+                return []
+            folder = dataset_folder(self.study, wildcards.dataset)
+            return [f"{folder}/subwords/{file.format(**dict(wildcards.items()))}"]
+
+        return of_subwords
+
     def sentences(self, wildcards: Wildcards) -> str:
         """The sentences of a data set in the language of an annotator."""
         folder = dataset_folder(self.study, wildcards.dataset)
@@ -356,6 +376,12 @@ class Flow:
 def dataset_folder(study: Study, dataset: str) -> Path:
     """Where everything about one data set of a study is kept."""
     return Path("results", study.study, f"{dataset}.{'-'.join(study.datasets[dataset].languages)}")
+
+
+def subwords_file(study: Study, dataset: str, split: str, language: str) -> Path:
+    """What models read of a language of a split: its subwords; its tokens, where words are not cut."""
+    kind = "tokens" if study.datasets[dataset].subwords.unit == "word" else "subwords"
+    return dataset_folder(study, dataset) / kind / f"{split}.{language}"
 
 
 def _problems(study: Study) -> Iterator[str]:

@@ -72,9 +72,10 @@ class ApplySubwordsSettings(Settings):
 
 
 class VocabularySettings(Settings):
-    """build_vocabulary: one file of both sides, or one side's."""
+    """build_vocabulary: one file of both sides, or one side's; the most frequent words only, or all subwords."""
 
     shared: bool
+    words: int | None = None
 
 
 class PackSettings(Settings):

@@ -278,9 +278,9 @@ STAGES: dict[str, Stage] = {
         inputs=(
             "weights",
             "contrasts",
-            "codes",
-            "source_counts",
-            "target_counts",
+            "codes*",
+            "source_counts*",
+            "target_counts*",
             "source_vocabulary",
             "target_vocabulary",
             "phrases*",
@@ -354,6 +354,13 @@ def _clean(study: Study, w: Wildcards) -> Settings:
         source_language=dataset.source_language,
         target_language=dataset.target_language,
         filters=dataset.cleaning if w["split"] == "train" else None,
+    )
+
+
+def _vocabulary(study: Study, w: Wildcards) -> Settings:
+    subwords = study.datasets[w["dataset"]].subwords
+    return settings.VocabularySettings(
+        shared=subwords.shared_vocabulary, words=subwords.words if subwords.unit == "word" else None
     )
 
 
@@ -496,9 +503,7 @@ _SETTINGS: dict[str, Callable[[Study, Wildcards], Settings]] = {
     "apply_subwords": lambda study, w: settings.ApplySubwordsSettings(
         vocabulary_threshold=study.datasets[w["dataset"]].subwords.vocabulary_threshold
     ),
-    "build_vocabulary": lambda study, w: settings.VocabularySettings(
-        shared=study.datasets[w["dataset"]].subwords.shared_vocabulary
-    ),
+    "build_vocabulary": _vocabulary,
     "pack_examples": lambda study, w: settings.PackSettings(),
     "collect_sentences": lambda study, w: settings.CollectSettings(),
     "fetch_stanza_file": lambda study, w: settings.StanzaFileSettings(language=w["language"], file=w["file"]),

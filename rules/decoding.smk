@@ -43,9 +43,9 @@ rule score_contrasts:
     input:
         weights="<results>/{dataset}.{source}-{target}/models/{system}/{seed}/averaged.safetensors",
         contrasts="<results>/{dataset}.{source}-{target}/raw/test.contrasts.tsv",
-        codes="<results>/{dataset}.{source}-{target}/subwords/codes.bpe",
-        source_counts="<results>/{dataset}.{source}-{target}/subwords/counts.{source}",
-        target_counts="<results>/{dataset}.{source}-{target}/subwords/counts.{target}",
+        codes=flow.of_subwords("codes.bpe"),
+        source_counts=flow.of_subwords("counts.{source}"),
+        target_counts=flow.of_subwords("counts.{target}"),
         source_vocabulary="<results>/{dataset}.{source}-{target}/vocabulary.{source}.tsv",
         target_vocabulary="<results>/{dataset}.{source}-{target}/vocabulary.{target}.tsv",
         phrases=flow.phrases("test"),

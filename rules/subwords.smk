@@ -91,8 +91,8 @@ rule apply_subwords:
 
 rule build_vocabulary:
     input:
-        source="<results>/{dataset}.{source}-{target}/subwords/train.{source}",
-        target="<results>/{dataset}.{source}-{target}/subwords/train.{target}",
+        source=flow.subwords("source", "train"),
+        target=flow.subwords("target", "train"),
     output:
         source_vocabulary="<results>/{dataset}.{source}-{target}/vocabulary.{source}.tsv",
         target_vocabulary="<results>/{dataset}.{source}-{target}/vocabulary.{target}.tsv",
@@ -122,8 +122,8 @@ rule build_vocabulary:
 rule pack_examples:
     input:
         rows="<results>/{dataset}.{source}-{target}/corpus/{split}.rows",
-        source="<results>/{dataset}.{source}-{target}/subwords/{split}.{source}",
-        target="<results>/{dataset}.{source}-{target}/subwords/{split}.{target}",
+        source=flow.subwords("source"),
+        target=flow.subwords("target"),
         source_vocabulary="<results>/{dataset}.{source}-{target}/vocabulary.{source}.tsv",
         target_vocabulary="<results>/{dataset}.{source}-{target}/vocabulary.{target}.tsv",
     output:

@@ -312,7 +312,7 @@ rule extract_phrases:
     input:
         rows="<results>/{dataset}.{source}-{target}/corpus/{split}.rows",
         tokens="<results>/{dataset}.{source}-{target}/tokens/{split}.{source}",
-        subwords="<results>/{dataset}.{source}-{target}/subwords/{split}.{source}",
+        subwords=flow.subwords("source"),
         parses=flow.parses_for_phrases,
         given=flow.given_phrases,
         dropped=flow.dropped_of_given_phrases,
@@ -348,7 +348,7 @@ rule measure_phrases:
     input:
         phrases="<results>/{dataset}.{source}-{target}/phrases/{segmenter}/{split}.arrow",
         tokens="<results>/{dataset}.{source}-{target}/tokens/{split}.{source}",
-        subwords="<results>/{dataset}.{source}-{target}/subwords/{split}.{source}",
+        subwords=flow.subwords("source"),
         parses=flow.source_parses,
     output:
         statistics="<results>/{dataset}.{source}-{target}/phrases/{segmenter}/{split}.json",
@@ -380,7 +380,7 @@ rule extract_chunks:
     input:
         rows="<results>/{dataset}.{source}-{target}/corpus/{split}.rows",
         tokens="<results>/{dataset}.{source}-{target}/tokens/{split}.{target}",
-        subwords="<results>/{dataset}.{source}-{target}/subwords/{split}.{target}",
+        subwords=flow.subwords("target"),
         gold=flow.gold_chunks,
         tags=flow.target_tags,
         parses=flow.target_parses,

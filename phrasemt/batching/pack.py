@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -103,9 +104,10 @@ def _look_up(vocabularies: tuple[Vocabulary, Vocabulary], blocks: tuple[Block, .
 
 
 def _look_up_side(vocabulary: Vocabulary, sentences: list[str]) -> Lists:
-    lengths = [sentence.count(" ") + 1 if sentence else 0 for sentence in sentences]
-    subwords = " ".join(filter(None, sentences)).split(" ") if any(lengths) else []
-    return Lists(np.array(lengths, dtype=np.int32), vocabulary.ids(subwords))
+    # Between two words that are not cut there may be two spaces.
+    subwords = [[*filter(None, sentence.split(" "))] for sentence in sentences]
+    lengths = np.array([*map(len, subwords)], dtype=np.int32)
+    return Lists(lengths, vocabulary.ids([*itertools.chain.from_iterable(subwords)]))
 
 
 def _check_rows(path: Path, rows: NDArray[np.int64], *, after: int, line: int) -> None:

@@ -53,24 +53,28 @@ def score_contrasts(
     cores: int,
     weights: Path,
     contrasts: Path,
-    codes: Path,
-    source_counts: Path,
-    target_counts: Path,
+    codes: list[Path],
+    source_counts: list[Path],
+    target_counts: list[Path],
     source_vocabulary: Path,
     target_vocabulary: Path,
     phrases: list[Path],
     accuracy: Path,
 ) -> None:
-    """Accuracy over all pairs and by distance, as JSON; a group without pairs has accuracy null."""
+    """Accuracy over all pairs and by distance, as JSON; a group without pairs has accuracy null.
+
+    codes, source_counts, target_counts: one file each, or none for a model of whole words.
+    """
     device = choose_device(cores)
     source_words, target_words = Vocabulary.from_file(source_vocabulary), Vocabulary.from_file(target_vocabulary)
     model = load_model(weights, settings.model, source_words, target_words).to(device)
     pairs = _read(contrasts)
 
-    def prepare(texts: Sequence[str], language: str, counts: Path, words: Vocabulary) -> list[NDArray[np.int32]]:
-        tokenize = tokenizer(language, settings.aggressive_dash)
-        cut = subword_cutter(codes, counts, settings.vocabulary_threshold)
-        return [words.ids(cut(tokenize(text)).split(" ")) for text in texts]
+    def prepare(texts: Sequence[str], language: str, counts: list[Path], words: Vocabulary) -> list[NDArray[np.int32]]:
+        lines = map(tokenizer(language, settings.aggressive_dash), texts)
+        if codes:
+            lines = map(subword_cutter(codes[0], counts[0], settings.vocabulary_threshold), lines)
+        return [words.ids([*filter(None, line.split(" "))]) for line in lines]
 
     sources = prepare([pair.source for pair in pairs], settings.source_language, source_counts, source_words)
     rights, wrongs = (

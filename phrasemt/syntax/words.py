@@ -7,24 +7,24 @@ import re
 
 from phrasemt.errors import DataError
 from phrasemt.lines import Block
-
-_GOES_ON = "@@"
+from phrasemt.symbols import SEPARATOR
 
 
 def word_offsets(tokens: str, subwords: str) -> list[int] | None:
     """Position of the first subword of each word of a line, and at the end the position of `</s>`.
 
-    tokens: a line of words, subwords: the same line of `apply_subwords`. None when they do not belong together.
+    tokens: a line of words, subwords: the same line of `apply_subwords`, or once more the words where they are not cut.
+    None when they do not belong together.
     """
-    if subwords.replace(f"{_GOES_ON} ", "") == tokens and not subwords.endswith(_GOES_ON):
-        parts = subwords.split(" ") if subwords else []
-        return [0, *(end for end, part in enumerate(parts, start=1) if not part.endswith(_GOES_ON))]
-    return _offsets_by_characters(tokens, subwords)
+    parts = [*filter(None, subwords.split(" "))]
+    if subwords.replace(f"{SEPARATOR} ", "") == tokens and not subwords.endswith(SEPARATOR):
+        return [0, *(end for end, part in enumerate(parts, start=1) if not part.endswith(SEPARATOR))]
+    return _offsets_by_characters(tokens, " ".join(parts))
 
 
 def _offsets_by_characters(tokens: str, subwords: str) -> list[int] | None:
     """The same for lines in which a word itself ends in @@, or has two spaces after it."""
-    words = [f"({f'(?:{_GOES_ON} )?'.join(map(re.escape, word))})" for word in tokens.split(" ") if word]
+    words = [f"({f'(?:{SEPARATOR} )?'.join(map(re.escape, word))})" for word in tokens.split(" ") if word]
     match = re.fullmatch(" ".join(words), subwords)
     return list(itertools.accumulate((cut.count(" ") + 1 for cut in match.groups()), initial=0)) if match else None
 

@@ -19,11 +19,11 @@ from subword_nmt.learn_bpe import learn_bpe
 from phrasemt.errors import DamagedFileError, DataError
 from phrasemt.lines import read_lines, write_lines
 from phrasemt.settings import ApplySubwordsSettings, LearnSubwordsSettings
+from phrasemt.symbols import SEPARATOR
 from phrasemt.text.tokens import convert_lines, count_tokens
 
 log = logging.getLogger("phrasemt.subwords")
 
-SEPARATOR = "@@"
 _VERSION = "#version: 0.2"
 # Words a process remembers the subwords of, about 100 MB; beyond, it starts afresh, so that memory stays flat.
 _REMEMBERED_WORDS = 1 << 19

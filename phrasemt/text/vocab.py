@@ -1,7 +1,8 @@
 """The stage `build_vocabulary`, and vocabularies: subwords and their ids.
 
 A vocabulary file has one line `subword<TAB>count` per id. The special symbols come first, with count 0; then the
-subwords of the training text by falling count, equal counts by code point.
+subwords of the training text by falling count, equal counts by code point. Where models read whole words, these are the
+subwords, and only the most frequent ones have ids.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from phrasemt.errors import DamagedFileError, DataError
 from phrasemt.lines import read_lines, write_lines
 from phrasemt.provenance import digest_file
 from phrasemt.settings import VocabularySettings
-from phrasemt.symbols import SPECIAL_TOKENS, UNK
+from phrasemt.symbols import SEPARATOR, SPECIAL_TOKENS, UNK
 from phrasemt.text.tokens import count_tokens
 
 log = logging.getLogger("phrasemt.build_vocabulary")
@@ -35,7 +36,7 @@ def build_vocabulary(
 ) -> None:
     """Number the subwords of each side of the training text, or of both sides together when shared.
 
-    Raises DataError when a side holds no subwords.
+    settings.words: whole words, of which a vocabulary has only so many. Raises DataError when a side holds no subwords.
     """
     counts = [count_tokens(side, cores=cores) for side in (source, target)]
     for side, counts_of_side in zip((source, target), counts, strict=True):
@@ -44,7 +45,7 @@ def build_vocabulary(
     if settings.shared:
         counts = [counts[0] + counts[1]] * 2
     sizes = [
-        _write(path, counts_of_side)
+        _write(path, _ranked(counts_of_side, settings.words))
         for path, counts_of_side in zip((source_vocabulary, target_vocabulary), counts, strict=True)
     ]
     log.info(
@@ -54,12 +55,18 @@ def build_vocabulary(
     )
 
 
-def _write(path: Path, counts: Counter[str]) -> int:
+def _ranked(counts: Counter[str], words: int | None) -> list[tuple[str, int]]:
+    """What gets an id, in the order of ids, and its count; with `words`, only so many whole words."""
     # A text may hold "</s>" as a word. It is no symbol of ours there, so it gets no id of its own and reads as <unk>.
-    ranked = sorted(
-        ((subword, count) for subword, count in counts.items() if subword not in SPECIAL_TOKENS),
-        key=lambda entry: (-entry[1], entry[0]),
-    )
+    ordinary = ((subword, count) for subword, count in counts.items() if subword not in SPECIAL_TOKENS)
+    ranked = sorted(ordinary, key=lambda entry: (-entry[1], entry[0]))
+    if words is None:
+        return ranked
+    # The same holds for a whole word that ends like a cut one: it would be joined with the next after translation.
+    return [(word, count) for word, count in ranked if not word.endswith(SEPARATOR)][:words]
+
+
+def _write(path: Path, ranked: list[tuple[str, int]]) -> int:
     special = [(token, 0) for token in SPECIAL_TOKENS]
     return write_lines(path, (f"{subword}\t{count}" for subword, count in [*special, *ranked]))
 

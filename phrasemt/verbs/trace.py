@@ -45,12 +45,13 @@ def _preparation(pair: _pair.Pair) -> Iterator[tuple[str, Path, str]]:
     examples, line = pair.folder / "examples" / f"{pair.split}.arrow", pair.line
     packed = _inputs(examples)
     subwords = {side: packed[side] for side in ("source", "target")}
-    tokens = {side: _inputs(path)["tokens"] for side, path in subwords.items()}
+    tokens = {side: _inputs(path).get("tokens", path) for side, path in subwords.items()}  # perhaps words are not cut
     clean = {side: _inputs(path)["text"] for side, path in tokens.items()}
     for side in ("source", "target"):
         path, raw_line = _raw(clean[side], side, pair.row)
         yield f"raw {side}", path, nth(path, raw_line)
-    for stage, paths in (("clean_pairs", clean), ("tokenize_text", tokens), ("apply_subwords", subwords)):
+    hops = [("clean_pairs", clean), ("tokenize_text", tokens), ("apply_subwords", subwords)]
+    for stage, paths in hops[: 2 if subwords == tokens else 3]:
         for side, path in paths.items():
             yield f"{stage} {side}", path, nth(path, line)
     store = Examples.open(examples)

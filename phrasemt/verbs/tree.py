@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from phrasemt.columns import ColumnFile
+from phrasemt.flow import subwords_file
 from phrasemt.syntax.annotations import Annotations
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
 from phrasemt.syntax.trees import Tree, parse_tree
@@ -28,7 +29,7 @@ def run(options: argparse.Namespace) -> None:
     source, target = pair.study.datasets[pair.dataset].languages
     for line in _parse(pair, _pair.nth(pair.folder / "tokens" / f"{pair.split}.{source}", pair.line)):
         print(line)
-    subwords = [*filter(None, _pair.nth(pair.folder / "subwords" / f"{pair.split}.{source}", pair.line).split(" "))]
+    subwords = _subwords(pair, source)
     for segmenter in pair.study.segmentations:
         path = pair.folder / "phrases" / segmenter / f"{pair.split}.arrow"
         if path.exists():
@@ -36,11 +37,16 @@ def run(options: argparse.Namespace) -> None:
             print(f"\nphrases: {segmenter}\n  {_bracketed([*subwords, _END], ends)}")
     path = pair.folder / "chunks" / f"{pair.split}.arrow"
     if path.exists():
-        subwords = [*filter(None, _pair.nth(pair.folder / "subwords" / f"{pair.split}.{target}", pair.line).split(" "))]
+        subwords = _subwords(pair, target)
         columns = ColumnFile.open(path, ["starts", "labels"])
         _, *ends = columns.values("starts", pair.line).tolist()
         labels = [columns.description["labels"][label] for label in columns.values("labels", pair.line)]
         print(f"\nchunks of the target\n  {_bracketed([*subwords, _END], [*ends, len(subwords) + 1], labels)}")
+
+
+def _subwords(pair: _pair.Pair, language: str) -> list[str]:
+    line = _pair.nth(subwords_file(pair.study, pair.dataset, pair.split, language), pair.line)
+    return [*filter(None, line.split(" "))]
 
 
 def _parse(pair: _pair.Pair, tokens: str) -> Iterator[str]:

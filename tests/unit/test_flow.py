@@ -104,6 +104,19 @@ def test_raw_texts(flow: Flow, tmp_path: Path) -> None:
     assert flow.whole_text("target")(_wildcards(dataset="cut")) == str(tmp_path / "my.de")
 
 
+def test_where_words_are_not_cut_models_read_tokens(flow: Flow, tmp_path: Path) -> None:
+    wildcards = _wildcards(dataset="back", split="c", source="de", target="en")
+    assert flow.subwords("target")(wildcards) == "results/mixed/back.de-en/subwords/c.en"
+    assert flow.subwords("source", "train")(wildcards) == "results/mixed/back.de-en/subwords/train.de"
+    assert flow.of_subwords("counts.{source}")(wildcards) == ["results/mixed/back.de-en/subwords/counts.de"]
+    study = _study(tmp_path)
+    study["datasets"]["back"]["subwords"] = {"unit": "word"}
+    flow = Flow(Study.model_validate(study))
+    assert flow.subwords("target")(wildcards) == "results/mixed/back.de-en/tokens/c.en"
+    assert flow.of_subwords("codes.bpe")(wildcards) == []
+    assert flow.subwords("target")(_wildcards(dataset="mine", split="a")) == "results/mixed/mine.en-de/subwords/a.de"
+
+
 def test_original_files(flow: Flow) -> None:
     wildcards = _wildcards(corpus="multi30k", part="train", language="de")
     assert flow.original_files(wildcards) == ["resources/multi30k/original/train.de.gz"]

@@ -105,6 +105,10 @@ def test_ids_are_those_of_the_vocabularies(pairs, tmp_path_factory):
     assert (examples.source_lengths.dtype, examples.rows.dtype) == (np.int32, np.int64)
 
 
+def test_between_two_spaces_there_is_nothing(folder):
+    assert content(folder.pack("0\n1\n", "a  c\nc \n", "x\n y\n")) == [([4, 6], [4]), ([6], [5])]
+
+
 @pytest.mark.usefixtures("small_batches")
 def test_the_file_is_plain_arrow_in_record_batches(folder):
     folder.pack("2\n5\n7\n8\n9\n10\n12\n", "a c\n\n" + "b@@ c\n" * 5, "x\n" * 7)

@@ -69,6 +69,7 @@ CHANGES = {
         {"tokenize_text", "score_system", "score_contrasts"},
     ),
     "datasets.demo.subwords": ({"merges": 5}, {"learn_subwords"}),
+    "datasets.demo.subwords.unit": ("word", {"build_vocabulary"}),
     "systems.max.title": ("+ Max", {"make_table"}),
     "systems.max.model": (
         {"family": "phrase_representation", "dropout": 0.2},

@@ -163,7 +163,7 @@ def contrast_files(tmp_path):
     return {**{name: tmp_path / name for name in names}, **vocabularies}
 
 
-def contrasts_of(contrast_files, tmp_path, lines):
+def contrasts_of(contrast_files, tmp_path, lines, *, whole_words=False):
     source_words, target_words = (
         Vocabulary.from_file(contrast_files[f"{side}_vocabulary"]) for side in ("source", "target")
     )
@@ -173,6 +173,9 @@ def contrasts_of(contrast_files, tmp_path, lines):
     weights = tmp_path / "contrast-weights"
     save_tensors(weights, weights_of(model), describe_weights(settings, source_words, target_words))
     write_lines(tmp_path / "contrasts", lines)
+    files = {name: path if "vocabulary" in name else [path] for name, path in contrast_files.items()}
+    if whole_words:
+        files |= {"codes": [], "source_counts": [], "target_counts": []}
     score_contrasts(
         settings=ContrastSettings(
             dataset="demo",
@@ -187,14 +190,15 @@ def contrasts_of(contrast_files, tmp_path, lines):
         cores=1,
         weights=weights,
         contrasts=tmp_path / "contrasts",
-        **contrast_files,
+        **files,
         phrases=[],
         accuracy=tmp_path / "accuracy",
     )
     return json.loads((tmp_path / "accuracy").read_text())
 
 
-def test_exactly_one_side_of_a_contrast_wins(contrast_files, tmp_path):
+@pytest.mark.parametrize("whole_words", [False, True])
+def test_exactly_one_side_of_a_contrast_wins(contrast_files, tmp_path, whole_words):
     right, wrong = "der Hund schläft .", "der Hund schlafen ."
     lines = [
         HEADER,
@@ -202,7 +206,7 @@ def test_exactly_one_side_of_a_contrast_wins(contrast_files, tmp_path):
         f"1\tthe dog sleeps .\t{wrong}\t{right}\t12\tsingular",
         f"2\tthe dog sleeps .\t{right}\t{right}\t40\tsingular",
     ]
-    result = contrasts_of(contrast_files, tmp_path, lines)
+    result = contrasts_of(contrast_files, tmp_path, lines, whole_words=whole_words)
     by_low = {group["low"]: group for group in result["by_distance"]}
     assert by_low[1]["accuracy"] + by_low[11]["accuracy"] == 1.0  # the same pair, once each way round
     assert by_low[16] == {"low": 16, "high": None, "pairs": 1, "accuracy": 0.0}  # a tie is not a preference

@@ -19,11 +19,13 @@ from phrasemt.text.vocab import Vocabulary, build_vocabulary
 SPECIAL = "<pad>\t0\n<s>\t0\n</s>\t0\n<unk>\t0\n"
 
 
-def build(folder: Path, source: str, target: str, *, shared: bool, cores: int = 1) -> tuple[str, str]:
+def build(
+    folder: Path, source: str, target: str, *, shared: bool, words: int | None = None, cores: int = 1
+) -> tuple[str, str]:
     for name, text in (("source", source), ("target", target)):
         (folder / name).write_text(text, encoding="utf-8", newline="\n")
     build_vocabulary(
-        settings=VocabularySettings(shared=shared),
+        settings=VocabularySettings(shared=shared, words=words),
         cores=cores,
         source=folder / "source",
         target=folder / "target",
@@ -44,6 +46,18 @@ def test_shared_vocabulary_adds_the_counts(tmp_path, caplog):
         source, target = build(tmp_path, "a b a\n", "b c b\n", shared=True)
     assert source == target == SPECIAL + "b\t3\na\t2\nc\t1\n"
     assert caplog.messages == ["build_vocabulary: 7 source and 7 target symbols, one vocabulary for both"]
+
+
+def test_of_whole_words_the_most_frequent_have_ids(tmp_path):
+    """Words that look like a special symbol or like a cut word have none, and leave their place to the next."""
+    text = "b b b </s> </s> </s> d@@ d@@ d@@ c a ä c a e\n"
+    source, target = build(tmp_path, text, "x y\n", shared=False, words=3)
+    assert source == SPECIAL + "b\t3\na\t2\nc\t2\n"
+    assert target == SPECIAL + "x\t1\ny\t1\n"
+    vocabulary = Vocabulary.from_file(tmp_path / "source.tsv")
+    assert vocabulary.ids(["c", "e", "d@@", "</s>"]).tolist() == [6, UNK, UNK, UNK]
+    shared = build(tmp_path, "b a\n", "b c c c\n", shared=True, words=2)
+    assert set(shared) == {SPECIAL + "c\t3\nb\t2\n"}
 
 
 def test_same_file_for_every_number_of_cores(tmp_path):

@@ -52,6 +52,8 @@ def test_words_of_1_to_20_subwords(length):
         ("a", "a", [0, 1]),
         ("ab c", "a@@ b c", [0, 2, 3]),
         ("a  b", "a b", [0, 1, 2]),  # apply_subwords drops the second space
+        ("a  b", "a  b", [0, 1, 2]),  # whole words
+        ("a@@  b", "a@@  b", [0, 1, 2]),
         ("a@@ b", "a@@ b", [0, 1, 2]),
         ("a@@ b", "a@@@ @ b", [0, 2, 3]),
         ("a b@@", "a b@@", [0, 1, 2]),

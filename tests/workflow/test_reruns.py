@@ -104,6 +104,10 @@ STUDY_CHANGES: dict[str, tuple[str, set[str]]] = {
     "other phrases": (_changed(_at("systems.max.model.phrase.ntok_max", 4)), _phrases()),
     "cache": (_changed(_at("cache", "somewhere")), set()),
     "subwords.merges": (_changed(_at("datasets.demo.subwords.merges", 90)), _subwords()),
+    "whole words": (
+        _changed(_at("datasets.demo.subwords", {"unit": "word", "words": 90})),
+        _subwords() - {"learn_subwords", "apply_subwords"},
+    ),
     "cleaning of the training pairs": (
         _changed(_at("datasets.demo.cleaning", {"max_words": 12})),
         {"clean_pairs"} | _tokens(),
