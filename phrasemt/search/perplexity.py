@@ -51,7 +51,7 @@ def score_perplexity(
     store = Examples.open(examples)
     store.check_vocabularies(source_words, target_words)
     reader = BatchReader(store, settings.model)
-    words_of_lines = [len(line.split(" ")) if line else 0 for line in read_lines(tokens)]
+    words_of_lines = [sum(map(bool, line.split(" "))) for line in read_lines(tokens)]
     if len(words_of_lines) != len(store):
         raise MismatchError(
             "words of other sentences than the examples",

@@ -1,0 +1,111 @@
+"""The stage `score_chunks` against an example worked out by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import phrasemt.search.chunks as chunks_stage
+from phrasemt.architectures import BiscaleModel
+from phrasemt.batching.batch import Chunks
+from phrasemt.batching.pack import pack_examples
+from phrasemt.columns import Lists, write_columns
+from phrasemt.lines import write_lines
+from phrasemt.models.interface import ChunkingModel
+from phrasemt.settings import ChunkScoreSettings, PackSettings, VocabularySettings
+from phrasemt.symbols import CHUNK_LABELS
+from phrasemt.text.vocab import build_vocabulary
+
+NP, VP, EOS, NULL, PP = (CHUNK_LABELS.index(label) for label in ("NP", "VP", "eos", "NULL", "PP"))
+TARGETS = ["the do@@ g sleeps", "a cat"]
+GOLD = {"starts": [[0, 3, 4], [0, 2]], "labels": [[NP, VP, EOS], [NP, EOS]]}
+# In the first sentence the third position is within a word; what is decided there and after </s> must not count.
+STARTS = [[True, True, True, False, True], [True, False, True, True, True]]
+LABELS = [[NP, NP, PP, VP, EOS], [VP, NULL, EOS, PP, PP]]
+
+
+class Decided(ChunkingModel):
+    """A model that has decided already. It keeps what it was shown."""
+
+    for name in ("encode", "loss", "log_probs", "start", "step", "reorder", "keep"):
+        vars()[name] = None
+
+    def chunk_decisions(self, batch):
+        decided = [list(batch.rows).index(row) for row in range(2)]
+        self.shown = batch.target.chunks
+        return Chunks(starts_BT=torch.tensor(STARTS)[decided], labels_BT=torch.tensor(LABELS)[decided])
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Path]:
+    paths = {name: tmp_path / name for name in ("source", "target", "rows")}
+    write_lines(paths["source"], ["x y", "x"])
+    write_lines(paths["target"], TARGETS)
+    write_lines(paths["rows"], ["0", "1"])
+    vocabularies = {name: tmp_path / f"{name}.tsv" for name in ("source_vocabulary", "target_vocabulary")}
+    settings = {field: False if field == "shared" else None for field in VocabularySettings.model_fields}
+    build_vocabulary(
+        settings=VocabularySettings(**settings), cores=1, source=paths["source"], target=paths["target"], **vocabularies
+    )
+    examples, chunks = tmp_path / "examples.arrow", tmp_path / "chunks.arrow"
+    pack_examples(settings=PackSettings(), cores=1, **paths, **vocabularies, examples=examples)
+    write_columns(
+        chunks,
+        columns=["starts", "labels"],
+        description={"origin": "gold", "labels": CHUNK_LABELS},
+        chunks=[(np.arange(2), {name: Lists.of(column) for name, column in GOLD.items()})],
+    )
+    return {"examples": examples, "chunks": [chunks], **vocabularies}
+
+
+def test_the_numbers_of_an_example_by_hand(
+    files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seven positions count: the, do@@, sleeps, </s>; a, cat, </s>. Five of them start a chunk."""
+    monkeypatch.setattr(chunks_stage, "load_model", lambda *_: Decided())
+    chunks_stage.score_chunks(
+        settings=ChunkScoreSettings(
+            dataset="d", system="s", seed=1, split="test", model=BiscaleModel(family="biscale")
+        ),
+        cores=1,
+        weights=tmp_path,
+        **files,
+        scores=tmp_path / "scores.json",
+    )
+    assert json.loads((tmp_path / "scores.json").read_text()) == {
+        "format": 1,
+        "dataset": "d",
+        "system": "s",
+        "seed": 1,
+        "split": "test",
+        "sentences": 2,
+        "positions": 7,
+        "chunks": 5,
+        "boundary_acc": 5 / 7,  # wrong: do@@ starts a chunk, sleeps does not
+        "boundary_precision": 4 / 5,  # the, (do@@), </s>, a, </s>
+        "boundary_recall": 4 / 5,  # the, (sleeps), </s>, a, </s>
+        "boundary_f1": 4 / 5,
+        "label_acc_paper": 4 / 7,  # the, </s>, cat (NULL), </s>; sleeps has the right label but no boundary
+        "label_acc": 4 / 5,  # the, sleeps, </s>, </s>; a is no VP
+        "majority": {
+            "boundary_acc": 5 / 7,
+            "boundary_precision": 5 / 7,
+            "boundary_recall": 1.0,
+            "boundary_f1": 10 / 12,
+            "label_acc_paper": 2 / 7,  # two of the five are NP
+            "label_acc": 2 / 5,
+        },
+    }
+
+
+def test_nothing_decided_is_no_division_by_zero() -> None:
+    gold = Chunks(starts_BT=torch.tensor([[True, True]]), labels_BT=torch.tensor([[NP, EOS]]))
+    counts = chunks_stage.ChunkCounts()
+    decided = dataclasses.replace(gold, starts_BT=torch.tensor([[False, False]]))
+    counts.add(gold, decided, torch.tensor([[True, True]]))
+    assert [counts.as_dict()[key] for key in ("boundary_precision", "boundary_f1", "label_acc")] == [0.0, 0.0, 1.0]
