@@ -1,4 +1,4 @@
-"""The special symbols of every vocabulary, at the same ids in all of them, the mark of subwords, the labels of chunks."""
+"""Special symbols, at the same ids in every vocabulary; the mark of subwords; the labels of chunks."""
 
 from __future__ import annotations
 

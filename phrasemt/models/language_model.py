@@ -39,6 +39,7 @@ from phrasemt.nn.beams import Past
 from phrasemt.nn.init import initialise
 from phrasemt.nn.layers import Stack, layer_norm
 from phrasemt.nn.masks import causal_mask
+from phrasemt.nn.ngram_attention import NgramSelfAttention
 from phrasemt.nn.relative_attention import RelativeSelfAttention
 from phrasemt.nn.words import Loss, Words
 
@@ -62,8 +63,6 @@ def _attention(settings: LanguageModel) -> Any:
     if settings.attention == "relative":
         return RelativeSelfAttention(*sizes, rel_k=settings.rel_k)
     if settings.attention == "phrasal":
-        from phrasemt.nn.ngram_attention import NgramSelfAttention
-
         return NgramSelfAttention(*sizes, ngrams=settings.ngrams, score="query_kernel")
     return SelfAttention(*sizes)
 

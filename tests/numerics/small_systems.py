@@ -59,6 +59,7 @@ SYSTEMS: dict[str, Architecture] = {
     "phrasal 1-2 in cross only": PhrasalAttentionModel(**SMALL, **NO_DROPOUT, ngram_where=["cross"]),
     "language model": LanguageModel(**SMALL_LM, **NO_DROPOUT),
     "language model, relative": LanguageModel(**SMALL_LM, **NO_DROPOUT, norm="pre", attention="relative", rel_k=2),
+    "language model, phrasal": LanguageModel(**SMALL_LM, **NO_DROPOUT, norm="pre", attention="phrasal", ngrams=3),
     "dl4mt": Dl4mtModel(family="dl4mt", **SMALL_RECURRENT),
     "dl4mt-2": Dl4mtModel(family="dl4mt", **SMALL_RECURRENT, decoder_layers=2),
     "dl4mt, maxout": Dl4mtModel(family="dl4mt", **SMALL_RECURRENT, readout="maxout"),
