@@ -118,6 +118,11 @@ class Architecture(Settings):
         """These settings without what only a search depends on: what training and its weights are named by."""
         return self
 
+    @property
+    def plain(self) -> Architecture:
+        """A model of the same size without what its paper adds: what its cost is compared with."""
+        return self
+
 
 class Layers(Architecture):
     """What Transformer layers of every family have in common; science 1.0."""
@@ -159,6 +164,11 @@ class TransformerModel(Layers):
     @property
     def one_vocabulary(self) -> bool:
         return self.tie == "all"
+
+    @property
+    def plain(self) -> Architecture:
+        sizes = self.model_dump(include=TransformerModel.model_fields.keys() - {"family"})
+        return TransformerModel.model_validate(sizes)
 
 
 class RelativePositionsModel(TransformerModel):
@@ -269,6 +279,10 @@ class LanguageModel(Layers):
     def translates(self) -> bool:
         return False
 
+    @property
+    def plain(self) -> Architecture:
+        return LanguageModel.model_validate(self.model_dump(exclude={"attention", "rel_k", "ngrams"}))
+
 
 class RecurrentModel(Architecture):
     """What the recurrent systems have in common; science 1.6, decision C13."""
@@ -282,6 +296,11 @@ class RecurrentModel(Architecture):
     @property
     def rate_width(self) -> int:
         return self.hidden
+
+    @property
+    def plain(self) -> Architecture:
+        sizes = self.model_dump(include=RecurrentModel.model_fields.keys() - {"family"})
+        return Dl4mtModel.model_validate({"family": "dl4mt", **sizes})
 
 
 class Dl4mtModel(RecurrentModel):

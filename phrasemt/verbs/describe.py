@@ -1,0 +1,72 @@
+"""`phrasemt describe`: what a system of a study is made of, and what it costs beside its baseline."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from phrasemt.config import Study
+from phrasemt.flow import dataset_folder
+from phrasemt.study import load_study
+from phrasemt.symbols import SPECIAL_TOKENS
+from phrasemt.text.vocab import Vocabulary
+from phrasemt.verbs import _pair
+
+
+def add_parser(verbs: Any) -> None:
+    parser = verbs.add_parser("describe", help="layers, parameters and multiply-adds of a system, beside its baseline")
+    parser.add_argument("study", type=Path, metavar="STUDY.yaml", help="study file")
+    parser.add_argument("system", metavar="SYSTEM", help="system of the study")
+    parser.add_argument("--dataset", help="data set whose vocabularies it has (default: the study's first)")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Prints two tables; raises PhrasemtError for a study, a system or a data set that is not there."""
+    study = load_study(options.study)
+    system = _pair.choose("system", options.system, list(study.systems))
+    dataset = _pair.choose("dataset", options.dataset, list(study.datasets))
+    for line in describe(study, system, dataset):
+        print(line)
+
+
+def describe(study: Study, system: str, dataset: str) -> Iterator[str]:
+    """The lines about a system of a study, with the vocabularies of a data set."""
+    # Torch is not loaded by `phrasemt --help`.
+    from phrasemt.models.cost import POSITIONS, cost_of
+
+    source, target, origin = vocabulary_sizes(study, dataset)
+    model = study.systems[system].model
+    cost = cost_of(model, source_vocabulary=source, target_vocabulary=target)
+    sizes = f"{source:,} source and {target:,} target symbols" if model.translates else f"{target:,} symbols"
+    yield f"{system}: {model.family}, on {dataset} with {sizes} ({origin})"
+
+    yield f"\n{'part':<36} {'layers':>6} {'parameters':>13} {'share':>7}"
+    for part in cost.parts:
+        name = f"{'  ' * part.depth}{part.name}"
+        yield f"{name:<36} {part.layers or '':>6} {part.parameters:>13,} {part.parameters / cost.parameters:>7.1%}"
+    yield f"{'total':<36} {'':>6} {cost.parameters:>13,} {1:>7.1%}"
+
+    yield f"\nmultiply-adds per target token, forward, for a pair of {POSITIONS} positions on either side"
+    yield f"{system:<36} {cost.multiply_adds / 1e6:>13.2f} M"
+    baseline = study.systems[study.baseline].model
+    compared = {f"{study.baseline}, the baseline": baseline, f"plain {model.plain.family} of its size": model.plain}
+    for name, other in compared.items():
+        if other != model and (other is baseline or other != baseline):
+            cheaper = cost_of(other, source_vocabulary=source, target_vocabulary=target).multiply_adds
+            yield f"{name:<36} {cheaper / 1e6:>13.2f} M; {cost.multiply_adds / cheaper:.2f} times as many"
+
+
+def vocabulary_sizes(study: Study, dataset: str) -> tuple[int, int, str]:
+    """Symbols of source and target with the special ones, and what they were taken from."""
+    settings = study.datasets[dataset]
+    folder = dataset_folder(study, dataset)
+    paths = [folder / f"vocabulary.{language}.tsv" for language in settings.languages]
+    if all(path.exists() for path in paths):
+        source, target = (len(Vocabulary.from_file(path)) for path in paths)
+        return source, target, f"{folder}/vocabulary.*.tsv"
+    key = "words" if settings.subwords.unit == "word" else "merges"
+    size = getattr(settings.subwords, key) + len(SPECIAL_TOKENS)
+    return size, size, f"an estimate from subwords.{key}: there are no vocabulary files yet"
