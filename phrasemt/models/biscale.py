@@ -57,12 +57,13 @@ from phrasemt.nn.recurrent import (
     Attended,
     BidirectionalEncoder,
     GruCell,
-    GruSteps,
     InitialState,
     Readout,
     RecurrentLinear,
     RecurrentWords,
 )
+from phrasemt.nn.unrolled import AttentionSteps, GruSteps, LinearSteps
+from phrasemt.nn.unrolled import GruSteps
 from phrasemt.nn.words import Loss
 from phrasemt.symbols import CHUNK_LABELS
 
@@ -96,13 +97,15 @@ class Chunk:
         )
 
 
-class Cells(NamedTuple):
-    """The steps of all cells, prepared once for all positions."""
+class Steps(NamedTuple):
+    """What every position computes with the same weights, prepared once for all of them."""
 
     word_first: GruSteps
     word_second: GruSteps
+    chunk_map: LinearSteps
     chunk_first: GruSteps
     chunk_second: GruSteps
+    attend: AttentionSteps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,9 +216,14 @@ class Biscale(ChunkingModel[Attended, State]):
         states_BSC = self.encoder(self.words.embed_source(source.ids_BS), source.mask_BS)
         return self.attention.project_memory(states_BSC, source.mask_BS)
 
-    def cells(self) -> Cells:
-        return Cells(
-            *(cell.unroll() for cell in (self.word_first, self.word_second, self.chunk_first, self.chunk_second))
+    def steps(self, memory: Attended) -> Steps:
+        return Steps(
+            word_first=self.word_first.unroll(),
+            word_second=self.word_second.unroll(),
+            chunk_map=LinearSteps(self.chunk_map_QH),
+            chunk_first=self.chunk_first.unroll(),
+            chunk_second=self.chunk_second.unroll(),
+            attend=self.attention.unroll(memory),
         )
 
     def initial(self, memory: Attended) -> Carried:
@@ -226,16 +234,16 @@ class Biscale(ChunkingModel[Attended, State]):
         pe_BQ, c_BC = (s_BH.new_zeros(len(s_BH), width) for width in (representation, context))
         return Carried(s_XH=s_BH, chunk=Chunk(p_XP=p_BP, pe_XQ=pe_BQ, c_XC=c_BC, mark_XH=torch.zeros_like(s_BH)))
 
-    def update(self, cells: Cells, memory: Attended, u_XH: Tensor, last: Chunk) -> Chunk:
+    def update(self, steps: Steps, u_XH: Tensor, last: Chunk) -> Chunk:
         """UPDATE: the chunk that begins with the next word."""
-        pe_XQ = project(u_XH - last.mark_XH, self.chunk_map_QH)  # Eq. (9)
-        v_XP = cells.chunk_first(cells.chunk_first.project(pe_XQ), last.p_XP)
+        pe_XQ = steps.chunk_map(u_XH - last.mark_XH)  # Eq. (9)
+        v_XP = steps.chunk_first(steps.chunk_first.project(pe_XQ), last.p_XP)
         if self.settings.attention == "word":
             query_XI = u_XH
         else:
             query_XI = last.p_XP if self.settings.chunk_query == "p_prev" else v_XP
-        c_XC = self.attention(query_XI, memory)  # Eq. (10)
-        p_XP = cells.chunk_second(cells.chunk_second.project(c_XC), v_XP)
+        c_XC = steps.attend(query_XI)  # Eq. (10)
+        p_XP = steps.chunk_second(steps.chunk_second.project(c_XC), v_XP)
         return Chunk(p_XP=p_XP, pe_XQ=pe_XQ, c_XC=c_XC, mark_XH=u_XH)
 
     def copy(self, last: Chunk, updated: Chunk) -> Chunk:
@@ -246,10 +254,10 @@ class Biscale(ChunkingModel[Attended, State]):
             return replace(last, c_XC=updated.c_XC)
         return replace(last, c_XC=updated.c_XC, pe_XQ=updated.pe_XQ)
 
-    def say(self, cells: Cells, u_XH: Tensor, chunk: Chunk) -> Tensor:
+    def say(self, steps: Steps, u_XH: Tensor, chunk: Chunk) -> Tensor:
         """The word state s_t."""
         x_XI = torch.cat((chunk.c_XC, chunk.p_XP), dim=-1) if self.words_read_context else chunk.p_XP
-        return cells.word_second(cells.word_second.project(x_XI), u_XH)  # Eqs. (6-7)
+        return steps.word_second(steps.word_second.project(x_XI), u_XH)  # Eqs. (6-7)
 
     def read(self, s_XH: Tensor, e_XE: Tensor, chunk: Chunk) -> Tensor:
         """What a word is predicted from [..., E]."""
@@ -259,7 +267,7 @@ class Biscale(ChunkingModel[Attended, State]):
     def unroll(self, memory: Attended, target: Target) -> Unrolled:
         """Teacher forcing: the words are given, boundaries too unless there are no chunks to follow."""
         e_BTE = self.words.embed_target(target.inputs_BT)
-        cells, carried = self.cells(), self.initial(memory)
+        steps, carried = self.steps(memory), self.initial(memory)
         s_BH, chunk = carried.s_XH, carried.chunk
         given = target.chunks.starts_BT if target.chunks else None
         # On a CPU it is known for free where no sentence begins a chunk.
@@ -268,7 +276,7 @@ class Biscale(ChunkingModel[Attended, State]):
             somewhere_T = given.any(0).tolist()
         positions: list[tuple[Tensor, Tensor, Tensor, Chunk]] = []
         for t, projected_B3H in enumerate(self.word_first.project(e_BTE).unbind(1)):
-            u_BH = cells.word_first(projected_B3H, s_BH)
+            u_BH = steps.word_first(projected_B3H, s_BH)
             if given is not None:
                 starts_B = given[:, t]
             elif t == 0:
@@ -276,9 +284,9 @@ class Biscale(ChunkingModel[Attended, State]):
             else:
                 starts_B = begins(self.boundary(e_BTE[:, t], u_BH))
             if somewhere_T[t]:
-                updated = self.update(cells, memory, u_BH, chunk)
+                updated = self.update(steps, u_BH, chunk)
                 chunk = updated.where(starts_B, self.copy(chunk, updated))
-            s_BH = self.say(cells, u_BH, chunk)
+            s_BH = self.say(steps, u_BH, chunk)
             positions.append((u_BH, s_BH, starts_B, chunk))
         us, ss, starts, chunks = zip(*positions, strict=True)
         return Unrolled(
@@ -354,15 +362,15 @@ class Biscale(ChunkingModel[Attended, State]):
         part of a branch's score also with decode_score: words, where nothing else could speak for a boundary.
         """
         search = self.settings.search
-        cells, last = self.cells(), state.after(last_tokens_BK)
+        steps, last = self.steps(memory), state.after(last_tokens_BK)
         e_BKE = self.words.embed_target(last_tokens_BK)
-        u_BKH = cells.word_first(cells.word_first.project(e_BKE), last.s_XH)
+        u_BKH = steps.word_first(steps.word_first.project(e_BKE), last.s_XH)
         boundary_BK2: Tensor = self.boundary(e_BKE, u_BKH)
-        updated = self.update(cells, memory, u_BKH, last.chunk)
+        updated = self.update(steps, u_BKH, last.chunk)
         copied = self.copy(last.chunk, updated)
 
         def continued(chunk: Chunk) -> tuple[Tensor, Carried]:
-            s_BKH = self.say(cells, u_BKH, chunk)
+            s_BKH = self.say(steps, u_BKH, chunk)
             return self.words.next_log_probs(self.read(s_BKH, e_BKE, chunk)), Carried(s_XH=s_BKH, chunk=chunk)
 
         joint = search.decode_score == "joint"

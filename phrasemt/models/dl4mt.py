@@ -98,12 +98,12 @@ class Dl4mt(TranslationModel[Attended, State]):
     def decode(self, memory: Attended, target: Target) -> Tensor:
         """Teacher forcing: the readout [B, T, E], from each position of which one word is predicted."""
         e_BTE = self.words.embed_target(target.inputs_BT)
-        first, second = self.first_cell.unroll(), self.second_cell.unroll()
+        first, attend, second = self.first_cell.unroll(), self.attention.unroll(memory), self.second_cell.unroll()
         s_BH = self.initial(memory.states_BSC, memory.mask_BS)
         states, contexts = [], []
         for projected_B3H in self.first_cell.project(e_BTE).unbind(1):
             u_BH = first(projected_B3H, s_BH)
-            c_BC = self.attention(u_BH, memory)  # Eqs. (5-6)
+            c_BC = attend(u_BH)  # Eqs. (5-6)
             s_BH = second(second.project(c_BC), u_BH)
             states.append(s_BH)
             contexts.append(c_BC)

@@ -22,10 +22,10 @@ def round_up(number: int, multiple: int) -> int:
     return math.ceil(number / multiple) * multiple
 
 
-def fill_rows(x_ND: Tensor, dtype: torch.dtype) -> Tensor:
-    """A copy in another type whose rows are filled up with zeros to a multiple of `ROWS_AT_ONCE`."""
+def fill_rows(x_ND: Tensor, dtype: torch.dtype, multiple: int = ROWS_AT_ONCE) -> Tensor:
+    """A copy in another type whose rows are filled up with zeros to a multiple of some number."""
     rows, width = x_ND.shape
-    filled_ND = torch.empty(round_up(rows, ROWS_AT_ONCE), width, dtype=dtype, device=x_ND.device)
+    filled_ND = torch.empty(round_up(rows, multiple), width, dtype=dtype, device=x_ND.device)
     filled_ND[:rows] = x_ND
     filled_ND[rows:] = 0
     return filled_ND

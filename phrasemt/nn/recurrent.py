@@ -20,7 +20,7 @@ from phrasemt.architectures import RecurrentModel
 from phrasemt.nn.dropout import dropout_module
 from phrasemt.nn.init import recurrent_blocks, zeros
 from phrasemt.nn.linear import Linear, project
-from phrasemt.nn.losses import normalised_dtype
+from phrasemt.nn.unrolled import AttentionSteps, GruSteps
 from phrasemt.nn.words import Softmax
 from phrasemt.symbols import BOS, PAD
 
@@ -97,27 +97,6 @@ class Readout(nn.Module):
         read_XE = torch.maximum(sum_XR[..., ::2], sum_XR[..., 1::2]) if self.maxout else torch.tanh(sum_XR)
         dropped_XE: Tensor = self.dropout(read_XE)
         return dropped_XE
-
-
-@dataclass(frozen=True)
-class GruSteps:
-    """The steps of a cell along one sequence: the same weights, used again and again."""
-
-    input_3HI: Tensor
-    input_bias_3H: Tensor | None
-    hidden_3HH: Tensor
-    hidden_bias_3H: Tensor | None
-
-    def project(self, x_XI: Tensor) -> Tensor:
-        """The input's share of one step [..., 3H]; inputs known beforehand belong to `GruCell.project`."""
-        return project(x_XI, self.input_3HI, self.input_bias_3H)
-
-    def __call__(self, projected_X3H: Tensor, h_XH: Tensor) -> Tensor:
-        """The next state, from the projected input and the last state."""
-        reset_x, update_x, candidate_x = projected_X3H.chunk(3, dim=-1)
-        reset_h, update_h, candidate_h = project(h_XH, self.hidden_3HH, self.hidden_bias_3H).chunk(3, dim=-1)
-        reset, update = torch.sigmoid(reset_x + reset_h), torch.sigmoid(update_x + update_h)
-        return torch.lerp(torch.tanh(candidate_x + reset * candidate_h), h_XH, update)
 
 
 class GruCell(nn.Module):
@@ -215,11 +194,17 @@ class AdditiveAttention(nn.Module):
         """Once per sentence."""
         return Attended(states_BSC=states_BSC, keys_BSA=self.key(states_BSC), mask_BS=mask_BS)
 
+    def unroll(self, attended: Attended) -> AttentionSteps:
+        """What maps queries to contexts, along one sequence; to be called once before a loop."""
+        return AttentionSteps(
+            self.query_AI,
+            attended.keys_BSA,
+            attended.states_BSC,
+            attended.mask_BS,
+            self.score.weight,
+            self.score.bias,
+        )
+
     def forward(self, query_BXI: Tensor, attended: Attended) -> Tensor:
         """Contexts of one query per sentence [B, I] -> [B, C], or of K [B, K, I] -> [B, K, C]."""
-        query_BKI = query_BXI if query_BXI.ndim == 3 else query_BXI[:, None]
-        energies_BKSA = torch.tanh(project(query_BKI, self.query_AI)[:, :, None] + attended.keys_BSA[:, None])
-        scores_BKS = self.score(energies_BKSA).squeeze(-1)
-        scores_BKS = scores_BKS.to(normalised_dtype(scores_BKS)).masked_fill(~attended.mask_BS[:, None], -torch.inf)
-        weights_BKS = torch.softmax(scores_BKS, dim=-1)
-        return (weights_BKS @ attended.states_BSC).view(*query_BXI.shape[:-1], -1)
+        return self.unroll(attended)(query_BXI)
