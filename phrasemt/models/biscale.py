@@ -63,7 +63,6 @@ from phrasemt.nn.recurrent import (
     RecurrentWords,
 )
 from phrasemt.nn.unrolled import AttentionSteps, GruSteps, LinearSteps
-from phrasemt.nn.unrolled import GruSteps
 from phrasemt.nn.words import Loss
 from phrasemt.symbols import CHUNK_LABELS
 
