@@ -1,0 +1,360 @@
+"""Witness: the bi-scale decoder as plain loops over sentences, words and source positions, in float64.
+
+The reference reads nothing but the weights and the equations (docs, science 8.2), one sentence at a time, without masks
+and padding, and it takes decisions with `if`. It sums the same numbers in another order: 1e-10.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from small_systems import SMALL_BISCALE, SOURCE_VOCABULARY, TARGET_VOCABULARY
+from test_dl4mt import Reference as RecurrentReference
+from test_dl4mt import gru as gru_parameters
+
+from phrasemt.architectures import BiscaleModel, BiscaleSearch
+from phrasemt.batching.batch import Batch, Chunks, Source
+from phrasemt.config import Decoding
+from phrasemt.models.interface import build_model
+from phrasemt.presets import PRESETS
+from phrasemt.search.beam import beam_search
+from phrasemt.symbols import BOS, EOS, EOS_LABEL, NULL_LABEL, UNK
+
+SOURCES, TARGETS = [3, 0, 9, 1], [6, 2, 0, 5]
+VARIANTS = {
+    "paper": {},
+    "every step": {"ctx_update": "every_step"},
+    "p+c": {"word_inputs": "p+c"},
+    "as coded": {"ctx_update": "every_step", "word_inputs": "p+c"},
+    "p_prev": {"chunk_query": "p_prev"},
+    "p_prev, every step": {"chunk_query": "p_prev", "ctx_update": "every_step"},
+    "word attention": {"attention": "word"},
+}
+
+
+def settings_of(variant="paper", **options):
+    return BiscaleModel(**SMALL_BISCALE, **VARIANTS[variant], **options)
+
+
+@pytest.fixture
+def make_model():
+    """A model whose decisions differ from word to word: with the small weights that training starts from none do."""
+
+    def make(settings, source_vocabulary=SOURCE_VOCABULARY, target_vocabulary=TARGET_VOCABULARY):
+        torch.manual_seed(2)
+        model = build_model(settings, source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.normal_(std=0.7)
+            model.words.target_embedding.table_VE[BOS] = 0
+            model.boundary.output.bias.zero_()
+        return model.eval()
+
+    return make
+
+
+def log_softmax(logits):
+    return logits - logits.max() - np.log(np.exp(logits - logits.max()).sum())
+
+
+class Reference(RecurrentReference):
+    """Science 8.2. A state is (s, p, ep, c, mark)."""
+
+    def start(self, h):
+        settings = self.settings
+        s, p = self.initial(h, "word_initial"), self.initial(h, "chunk_initial")
+        return s, p, np.zeros(settings.chunk_embedding), np.zeros(2 * settings.hidden), np.zeros(settings.hidden)
+
+    def classify(self, name, *inputs):
+        hidden = self[f"{name}.bias"] + sum(self[f"{name}.weights.{i}"] @ x for i, x in enumerate(inputs))
+        return log_softmax(self[f"{name}.output.weight"] @ np.tanh(hidden) + self[f"{name}.output.bias"])
+
+    def first_half(self, state, last):
+        """1. and 2.: the last word's vector, u_t, log p(b_t)."""
+        e = np.zeros(self.settings.embedding) if last == BOS else self["words.target_embedding.table_VE"][last]
+        u = self.gru(e, state[0], "word_first")
+        return e, u, self.classify("boundary", e, u)
+
+    def second_half(self, h, state, e, u, b):
+        """3. to 6.: the next state, log p(y_t) of all words, log p(l_t) of all labels."""
+        settings = self.settings
+        _, p, ep, c, mark = state
+        if settings.attention == "word":
+            c = self.attend(u, h)
+            if b:
+                ep = self["chunk_map_QH"] @ (u - mark)
+                p = self.gru(c, self.gru(ep, p, "chunk_first"), "chunk_second")
+        elif b or settings.ctx_update == "every_step":
+            ep = self["chunk_map_QH"] @ (u - mark)
+            v = self.gru(ep, p, "chunk_first")
+            c = self.attend(v if settings.chunk_query == "v" else p, h)
+            if b:
+                p = self.gru(c, v, "chunk_second")
+        if b:
+            mark = u
+        with_context = settings.attention == "word" or settings.word_inputs == "p+c"
+        s = self.gru(np.concatenate((c, p)) if with_context else p, u, "word_second")
+        r = self.readout(s, e, c if with_context else p)
+        words = log_softmax(self["words.output_table_VE"] @ r + self["words.output_bias_V"])
+        return (s, p, ep, c, mark), words, self.classify("label", p, ep, c)
+
+    def run(self, source, inputs, starts=None):
+        """For each position: log p(b_t), b_t, log p(y_t), log p(l_t), the state; without starts the model decides."""
+        h = self.encode(source)
+        state, positions = self.start(h), []
+        for t, last in enumerate(inputs):
+            e, u, boundary = self.first_half(state, last)
+            b = t == 0 or boundary[1] > boundary[0] if starts is None else starts[t]
+            state, words, labels = self.second_half(h, state, e, u, b)
+            positions.append((boundary, b, words, labels, state))
+        return positions
+
+
+def sentence(batch: Batch, row: int) -> dict[str, list]:
+    """Without padding."""
+    chunks, mask = batch.target.chunks, batch.target.mask_BT[row]
+    real = {"inputs": batch.target.inputs_BT, "outputs": batch.target.outputs_BT}
+    real |= {"starts": chunks.starts_BT, "labels": chunks.labels_BT} if chunks else {}
+    source = batch.source.ids_BS[row][batch.source.mask_BS[row]].tolist()
+    return {"source": source, **{name: tensor[row][mask].tolist() for name, tensor in real.items()}}
+
+
+def without_chunks(batch: Batch) -> Batch:
+    return dataclasses.replace(batch, target=dataclasses.replace(batch.target, chunks=None))
+
+
+def with_starts(batch: Batch, starts_BT: torch.Tensor) -> Batch:
+    chunks = Chunks(starts_BT=starts_BT, labels_BT=batch.target.chunks.labels_BT)
+    return dataclasses.replace(batch, target=dataclasses.replace(batch.target, chunks=chunks))
+
+
+@pytest.mark.parametrize("given", [True, False], ids=["given chunks", "own chunks"])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_log_probabilities(variant, given, make_model, make_batch):
+    settings = settings_of(variant)
+    model, batch = make_model(settings).double(), make_batch(settings, SOURCES, TARGETS)
+    reference = Reference(model, settings)
+    got = model.log_probs(batch if given else without_chunks(batch))
+    decided = []
+    for row in range(len(SOURCES)):
+        pair = sentence(batch, row)
+        positions = reference.run(pair["source"], pair["inputs"], pair["starts"] if given else None)
+        expected = [words[word] for (_, _, words, *_), word in zip(positions, pair["outputs"], strict=True)]
+        torch.testing.assert_close(got[row, : len(expected)].tolist(), expected, rtol=0, atol=1e-10)
+        decided += [b for _, b, *_ in positions[1:]]
+    assert 0 < sum(decided) < len(decided)  # both decisions occur
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_losses(variant, make_model, make_batch):
+    settings = settings_of(variant, w_boundary=0.7, w_label=1.9, readout="maxout")
+    model, batch = make_model(settings).double(), make_batch(settings, SOURCES, TARGETS)
+    reference = Reference(model, settings)
+    smoothing, vocabulary = 0.2, model.words.output_bias_V.numel()
+    nll = smoothed = boundary_nll = label_nll = 0.0
+    for row in range(len(SOURCES)):
+        pair = sentence(batch, row)
+        positions = reference.run(pair["source"], pair["inputs"], pair["starts"])
+        for (boundary, b, words, labels, _), word, label in zip(
+            positions, pair["outputs"], pair["labels"], strict=True
+        ):
+            nll -= words[word]
+            smoothed -= (1 - smoothing) * words[word]
+            smoothed -= smoothing / (vocabulary - 1) * (words.sum() - words[word])
+            boundary_nll -= boundary[int(b)]
+            label_nll -= labels[label] if b else 0.0
+    loss = model.loss(batch, label_smoothing=smoothing)
+    objective = smoothed + 0.7 * boundary_nll + 1.9 * label_nll
+    got = loss.nll, loss.parts["boundary_nll"], loss.parts["label_nll"], loss.objective
+    expected = nll, boundary_nll, label_nll, objective
+    torch.testing.assert_close([x.item() for x in got], list(expected), rtol=1e-12, atol=0)
+    assert set(loss.parts) == {"boundary_nll", "label_nll"}
+    assert not any(part.requires_grad for part in loss.parts.values())
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_decisions_given_words_and_chunks(variant, make_model, make_batch):
+    """At all positions, the first included; a decision of its own does not change what follows."""
+    settings = settings_of(variant)
+    model, batch = make_model(settings).double(), make_batch(settings, SOURCES, TARGETS)
+    reference, decisions = Reference(model, settings), model.chunk_decisions(batch)
+    for row in range(len(SOURCES)):
+        pair = sentence(batch, row)
+        positions = reference.run(pair["source"], pair["inputs"], pair["starts"])
+        got = sentence(dataclasses.replace(batch, target=dataclasses.replace(batch.target, chunks=decisions)), row)
+        assert got["starts"] == [boundary[1] > boundary[0] for boundary, *_ in positions]
+        assert got["labels"] == [labels.argmax() for _, _, _, labels, _ in positions]
+
+
+@torch.no_grad()
+def test_equal_probabilities_mean_no_boundary(make_model, make_batch):
+    settings = settings_of()
+    model, batch = make_model(settings), make_batch(settings, SOURCES, TARGETS)
+    model.boundary.output.weight.zero_()
+    model.boundary.output.bias.zero_()
+    assert not model.chunk_decisions(batch).starts_BT.any()
+    only_first = torch.zeros_like(batch.target.mask_BT)
+    only_first[:, 0] = True
+    expected = model.log_probs(with_starts(batch, only_first))
+    assert torch.equal(model.log_probs(without_chunks(batch)), expected)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_one_chunk_keeps_its_state(variant, make_model, make_batch):
+    """b = 1, 0, 0, ..: p never changes, to the last bit; the context only where it does not wait for a boundary."""
+    settings = settings_of(variant)
+    model, batch = make_model(settings), make_batch(settings, SOURCES, TARGETS)
+    only_first = torch.zeros_like(batch.target.mask_BT)
+    only_first[:, 0] = True
+    unrolled = model.unroll(model.encode(batch.source), with_starts(batch, only_first).target)
+    constant = {name: (x == x[:, :1]).all() for name, x in vars(unrolled.chunks).items()}
+    waits = settings.attention == "chunk" and settings.ctx_update == "boundary"
+    expected = {"p_XP": True, "mark_XH": True, "c_XC": waits, "pe_XQ": waits or settings.attention == "word"}
+    assert constant == expected
+    steps = (unrolled.chunks.c_XC[:, 1:] != unrolled.chunks.c_XC[:, :-1]).any(-1)
+    longer = batch.source.mask_BS.sum(-1) > 1  # with `</s>` alone there is but one context
+    if settings.chunk_query == "v":
+        assert (steps[longer] == (not waits)).all()
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_words_that_are_chunks_update_at_every_word(variant, make_model, make_batch):
+    """b = 1, 1, ..: the mark is u, every chunk differs from the last one, and all contexts are made at boundaries."""
+    settings = settings_of(variant)
+    model, batch = make_model(settings), make_batch(settings, SOURCES, TARGETS)
+    batch = with_starts(batch, torch.ones_like(batch.target.mask_BT))
+    unrolled = model.unroll(model.encode(batch.source), batch.target)
+    assert torch.equal(unrolled.chunks.mark_XH, unrolled.u_BTH)
+    for x in (unrolled.chunks.p_XP, unrolled.chunks.pe_XQ):
+        assert (x[:, 1:] != x[:, :-1]).any(-1).all()
+    if settings.attention == "chunk":
+        other = {"boundary": "every_step", "every_step": "boundary"}[settings.ctx_update]
+        twin = make_model(settings.model_copy(update={"ctx_update": other}))
+        twin.load_state_dict(model.state_dict())
+        assert torch.equal(twin.log_probs(batch), model.log_probs(batch))
+
+
+@torch.no_grad()
+def test_updating_only_rows_with_a_boundary_is_the_same(make_model, make_batch):
+    """Gather, the other way to compute a step: rows with b_t = 1 are taken out, updated and put back."""
+    settings = settings_of()
+    model, batch = make_model(settings).double(), make_batch(settings, SOURCES, TARGETS)
+    memory, starts_BT = model.encode(batch.source), batch.target.chunks.starts_BT
+    unrolled = model.unroll(memory, batch.target)
+    chunk = model.initial(memory).chunk
+    for t, starts_B in enumerate(starts_BT.unbind(1)):
+        rows = starts_B.nonzero().squeeze(1)
+        if len(rows):
+            last = chunk.each(lambda x, rows=rows: x[rows])
+            updated = model.update(model.steps(memory.kept(rows)), unrolled.u_BTH[rows, t], last)
+            chunk = type(chunk)(
+                **{name: x.index_copy(0, rows, getattr(updated, name)) for name, x in vars(chunk).items()}
+            )
+        for name, x in vars(chunk).items():
+            torch.testing.assert_close(getattr(unrolled.chunks, name)[:, t], x, rtol=0, atol=1e-12)
+
+
+WORDS, LONGEST = [UNK, 4, 5], 3
+
+
+def brute_force(reference, source, search):
+    """The score of every string of WORDS of at most LONGEST words and `</s>`; and all decisions after the first."""
+    h = reference.encode(source)
+    joint, branch = search.decode_score == "joint", search.boundary_decode == "branch"
+    decisions = []
+
+    def score(string):
+        state, total = reference.start(h), 0.0
+        for t, (last, word) in enumerate(itertools.pairwise([BOS, *string, EOS])):
+            e, u, boundary = reference.first_half(state, last)
+            outcomes = {}
+            for b in (0, 1):
+                next_state, words, labels = reference.second_half(h, state, e, u, b)
+                gain = words[word] + (boundary[b] if joint or branch else 0.0) + (labels.max() if joint and b else 0.0)
+                outcomes[b] = gain, next_state
+            if t == 0:
+                b = 1
+            elif branch:
+                b = int(outcomes[1][0] > outcomes[0][0])
+            else:
+                b = int(boundary[1] > boundary[0])
+            gain, state = outcomes[b]
+            total += gain
+            decisions.extend([b] * (t > 0))
+        return total
+
+    strings = itertools.chain.from_iterable(itertools.product(WORDS, repeat=n) for n in range(LONGEST + 1))
+    return {string: score(string) for string in strings}, decisions
+
+
+@pytest.mark.parametrize("boundary_decode", ["argmax", "branch"])
+@pytest.mark.parametrize("decode_score", ["joint", "words"])
+@pytest.mark.parametrize("variant", ["paper", "as coded", "word attention"])
+def test_search_finds_what_enumeration_finds(variant, decode_score, boundary_decode, make_model):
+    """A beam with room for every string: all of them, each with its score, two sentences at once."""
+    search = BiscaleSearch(decode_score=decode_score, boundary_decode=boundary_decode)
+    settings = settings_of(variant, search=search)
+    model = make_model(settings, source_vocabulary=9, target_vocabulary=6).double()
+    ids = torch.tensor([[4, 7, 8, EOS], [5, EOS, 0, 0]])
+    source = Source(ids_BS=ids, mask_BS=ids != 0)
+    by_length = {"length_penalty": 1.0, "length_penalty_form": "length"}
+    decoding = Decoding(beam=50, n_best=50, max_length_factor=0.0, max_length_extra=LONGEST, **by_length)
+    found = beam_search(model, source, decoding)
+    reference = Reference(model, settings)
+    for row, hypotheses in enumerate(found):
+        expected, decisions = brute_force(reference, ids[row][source.mask_BS[row]].tolist(), search)
+        got = {hypothesis.tokens: hypothesis.log_prob for hypothesis in hypotheses}
+        assert len(got) == len(hypotheses) == len(expected) == 40
+        assert got == pytest.approx(expected, rel=0, abs=1e-5)  # a search adds up in float32
+        best = max(expected, key=lambda string: expected[string] / (len(string) + 1))
+        assert hypotheses[0].tokens == best
+        assert 0 < sum(decisions) < len(decisions)  # both occur
+
+
+def classifier(classes, hidden, *inputs):
+    return hidden * (sum(inputs) + 1) + (hidden + 1) * classes
+
+
+def closed_form(e, h, p, q, v_source, v_target, *, with_context):
+    """Tables, encoder, both initial states, first word cell, boundary, m, chunk cells, attention with A = 2H,
+    second word cell, readout, words, labels. with_context: what words read is c.
+    """
+    c = a = 2 * h
+    count = (v_source + v_target) * e
+    count += 2 * gru_parameters(e, h) + (c * h + h) + (c * p + p)
+    count += gru_parameters(e, h) + classifier(2, q, e, h)
+    count += h * q + gru_parameters(q, p) + (p * a + c * a + a + a + 1) + gru_parameters(c, p)
+    count += gru_parameters(c + p if with_context else p, h)
+    count += e * (h + e + (c if with_context else p) + 1)
+    count += v_target * e + v_target
+    count += classifier(14, q, p, q, c)
+    return count
+
+
+@pytest.mark.parametrize(("preset", "millions"), [("zh-paper", "109.7"), ("zh-code", "114.2"), ("zh-word", "116.3")])
+def test_parameter_counts(preset, millions):
+    settings = BiscaleModel(**PRESETS[preset]["model"])
+    with torch.device("meta"):
+        model = build_model(settings, source_vocabulary=30_000, target_vocabulary=30_000)
+    count = sum(parameter.numel() for parameter in model.parameters())
+    sizes = settings.embedding, settings.hidden, settings.chunk_hidden, settings.chunk_embedding
+    assert count == closed_form(*sizes, 30_000, 30_000, with_context=preset != "zh-paper")
+    assert f"{count / 1e6:.1f}" == millions
+
+
+def test_labels_are_learnt_at_boundaries_only(make_model, make_batch):
+    """What stands as label inside chunks changes nothing."""
+    settings = settings_of()
+    model, batch = make_model(settings), make_batch(settings, SOURCES, TARGETS)
+    starts_BT, labels_BT = batch.target.chunks.starts_BT, batch.target.chunks.labels_BT
+    assert (labels_BT[~starts_BT] == NULL_LABEL).all()
+    chunks = Chunks(starts_BT=starts_BT, labels_BT=labels_BT.where(starts_BT, EOS_LABEL))
+    other = dataclasses.replace(batch, target=dataclasses.replace(batch.target, chunks=chunks))
+    assert torch.equal(model.loss(batch, label_smoothing=0).objective, model.loss(other, label_smoothing=0).objective)
