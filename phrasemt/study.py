@@ -17,9 +17,19 @@ from phrasemt.config import Study, kind_of_text
 from phrasemt.errors import StudyError
 from phrasemt.fields import Settings
 
+BOOLEAN = "tag:yaml.org,2002:bool"
 
-class _UniqueKeys(yaml.SafeLoader):
-    """A YAML loader that refuses a key given twice; PyYAML would silently keep the last."""
+
+class _StudyLoader(yaml.SafeLoader):
+    """A YAML loader that refuses a key given twice; PyYAML would silently keep the last.
+
+    Booleans are those of YAML 1.2, true and false, so that `ta: on` and `source_language: no` are words.
+    """
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML's name
+        first: [(tag, pattern) for tag, pattern in resolvers if tag != BOOLEAN]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: dict[Any, int] = {}
@@ -36,6 +46,9 @@ class _UniqueKeys(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+_StudyLoader.add_implicit_resolver(BOOLEAN, re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
+
+
 def load_study(path: Path | str) -> Study:
     """Read and check a study file.
 
@@ -43,7 +56,7 @@ def load_study(path: Path | str) -> Study:
     nearest name.
     """
     try:
-        raw = yaml.load(Path(path).read_text(encoding="utf-8"), Loader=_UniqueKeys)
+        raw = yaml.load(Path(path).read_text(encoding="utf-8"), Loader=_StudyLoader)
     except FileNotFoundError:
         raise StudyError(path, ["no such file; `ls studies` shows those that come with phrasemt"]) from None
     except UnicodeDecodeError as error:

@@ -50,13 +50,13 @@ def describe(study: Study, system: str, dataset: str) -> Iterator[str]:
     yield f"{'total':<36} {'':>6} {cost.parameters:>13,} {1:>7.1%}"
 
     yield f"\nmultiply-adds per target token, forward, for a pair of {POSITIONS} positions on either side"
-    yield f"{system:<36} {cost.multiply_adds / 1e6:>13.2f} M"
+    yield f"{system:<36} {'':>6} {cost.multiply_adds:>13,.0f}"
     baseline = study.systems[study.baseline].model
     compared = {f"{study.baseline}, the baseline": baseline, f"plain {model.plain.family} of its size": model.plain}
     for name, other in compared.items():
         if other != model and (other is baseline or other != baseline):
             cheaper = cost_of(other, source_vocabulary=source, target_vocabulary=target).multiply_adds
-            yield f"{name:<36} {cheaper / 1e6:>13.2f} M; {cost.multiply_adds / cheaper:.2f} times as many"
+            yield f"{name:<36} {'':>6} {cheaper:>13,.0f} x {cost.multiply_adds / cheaper:.2f}"
 
 
 def vocabulary_sizes(study: Study, dataset: str) -> tuple[int, int, str]:

@@ -40,6 +40,19 @@ def test_anchors_share_blocks_and_keys_beside_them_win(tmp_path: Path) -> None:
     assert study.systems["max"].model.width == study.systems["base"].model.width == 16
 
 
+def test_on_off_and_no_are_words(tmp_path: Path) -> None:
+    """In YAML 1.1, which PyYAML reads, they are booleans; a study has switches and languages that are called so."""
+    path = tmp_path / "study.yaml"
+    text = RIGHT.replace("phrase_representation}", "phrase_representation, ta: on, embed_ln: true}")
+    text = text.replace(
+        "generator: {train: 9, dev: 9, test: 9}", "partition: {text: {source: a, target: b}, dev: 1, test: 1}"
+    )
+    path.write_text(text.replace("source_language: en", "source_language: no"))
+    study = load_study(path)
+    assert study.datasets["demo"].source_language == "no"
+    assert study.systems["max"].model.model_dump(include={"ta", "embed_ln"}) == {"ta": "on", "embed_ln": True}
+
+
 def test_layout_order_and_comments_do_not_change_a_study(tmp_path: Path) -> None:
     first, second = tmp_path / "a.yaml", tmp_path / "b.yaml"
     first.write_text(RIGHT)

@@ -1,0 +1,134 @@
+"""`phrasemt describe` as people call it: two tables, and the one line of each mistake."""
+
+from __future__ import annotations
+
+import logging
+import re
+from pathlib import Path
+
+import pytest
+
+from phrasemt.cli import main
+from phrasemt.lines import write_lines
+from phrasemt.symbols import SPECIAL_TOKENS
+
+STUDY = """\
+study: small
+datasets:
+  demo: &demo
+    source_language: en
+    target_language: de
+    generator: {train: 9, dev: 9, test: 9}
+    subwords: {merges: 96}
+  words: {<<: *demo, subwords: {unit: word, words: 46}}
+systems:
+  base:
+    model: &model {family: transformer, width: 16, heads: 2, ffn_width: 32, encoder_layers: 2, decoder_layers: 3}
+  max:
+    model: {<<: *model, family: phrase_representation, width: 32, ta: on}
+  lm:
+    model: {family: language_model, width: 16, heads: 2, ffn_width: 32, layers: 2, attention: phrasal}
+"""
+
+
+@pytest.fixture
+def describe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    monkeypatch.chdir(tmp_path)
+    Path("study.yaml").write_text(STUDY)
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        code = main(["describe", *arguments])
+        logging.shutdown()
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+def parameters(out: str) -> dict[str, int]:
+    """The column of parameters by part; parts inside of a stack have two spaces in front."""
+    lines = re.findall(r"^((?:  )?[a-z_.]+) +(?:\d+ )? *([\d,]+) +[\d.]+%$", out, flags=re.MULTILINE)
+    return {name: int(number.replace(",", "")) for name, number in lines}
+
+
+def test_a_plain_system(describe):
+    code, out, err = describe("study.yaml", "base")
+    assert (code, err) == (0, "")
+    first, _, head, *lines = out.splitlines()
+    assert first == (
+        "base: transformer, on demo with 100 source and 100 target symbols "
+        "(an estimate from subwords.merges: there are no vocabulary files yet)"
+    )
+    assert head.split() == ["part", "layers", "parameters", "share"]
+    found = parameters(out)
+    table, attention, ffn, norm = 100 * 16, 4 * 16 * 16, 2 * 16 * 32 + 32 + 16, 2 * 16
+    assert found == {
+        "words.target_table": table,
+        "words.source_table": table,
+        "words.softmax_bias": 100,
+        "encoder": 2 * (attention + ffn + 2 * norm),
+        "  attention": 3 * attention,  # the decoder's, which is the later line
+        "  around_attention": 3 * norm,
+        "  source_attention": 3 * attention,
+        "  around_source_attention": 3 * norm,
+        "  ffn": 3 * ffn,
+        "  around_ffn": 3 * norm,
+        "decoder": 3 * (2 * attention + ffn + 3 * norm),
+        "total": 2 * table + 100 + 2 * (attention + ffn + 2 * norm) + 3 * (2 * attention + ffn + 3 * norm),
+    }
+    # 27 positions each: the layers' products, the scores and weighted sums of attention, the logits.
+    products = 2 * (attention + 2 * 16 * 32) + 3 * (2 * attention + 2 * 16 * 32) + (2 + 3 + 3) * 2 * 27 * 16 + table
+    assert lines[-2] == "multiply-adds per target token, forward, for a pair of 27 positions on either side"
+    assert lines[-1].split() == ["base", f"{products:,}"]
+
+
+def test_a_system_beside_its_baseline_and_the_plain_one_of_its_size(describe):
+    code, out, err = describe("study.yaml", "max")
+    assert (code, err) == (0, "")
+    own, baseline, plain = (line.split() for line in out.splitlines()[-3:])
+    assert own[0] == "max"
+    assert baseline[:3] == ["base,", "the", "baseline"]
+    assert plain[:5] == ["plain", "transformer", "of", "its", "size"]
+    for *_, cheaper, times, ratio in (baseline, plain):
+        assert times == "x"
+        assert ratio == f"{int(own[1].replace(',', '')) / int(cheaper.replace(',', '')):.2f}"
+    assert parameters(out)["transparent_attention"] == 3 * 3
+
+
+def test_a_language_model_has_one_vocabulary(describe):
+    code, out, err = describe("study.yaml", "lm", "--dataset", "words")
+    assert (code, err) == (0, "")
+    assert out.startswith(
+        "lm: language_model, on words with 50 symbols "
+        "(an estimate from subwords.words: there are no vocabulary files yet)\n"
+    )
+    assert out.splitlines()[-1].startswith("plain language_model of its size")
+
+
+def test_vocabulary_files_go_before_estimates(describe):
+    folder = Path("results/small/demo.en-de")
+    folder.mkdir(parents=True)
+    for language, words in (("en", ["a", "b", "c"]), ("de", ["x"])):
+        entries = [*((token, 0) for token in SPECIAL_TOKENS), *((word, 5) for word in words)]
+        write_lines(folder / f"vocabulary.{language}.tsv", (f"{word}\t{count}" for word, count in entries))
+    code, out, err = describe("study.yaml", "base")
+    assert (code, err) == (0, "")
+    assert out.splitlines()[0] == (
+        "base: transformer, on demo with 7 source and 5 target symbols (results/small/demo.en-de/vocabulary.*.tsv)"
+    )
+    assert parameters(out)["words.target_table"] == 5 * 16
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (("study.yaml", "bas"), "bas: no such system (expected one of base, max, lm)"),
+        (("study.yaml", "max", "--dataset", "dmo"), "dmo: no such dataset (expected one of demo, words)"),
+        (
+            ("studi.yaml", "max"),
+            "studi.yaml: 1 mistake in the study\n  - no such file; `ls studies` shows those that come with phrasemt",
+        ),
+    ],
+)
+def test_mistakes(describe, arguments, line):
+    assert describe(*arguments) == (2, "", f"phrasemt describe: error: {line}\n")
