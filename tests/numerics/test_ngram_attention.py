@@ -156,6 +156,20 @@ def test_gradient_equals_finite_differences(ngrams, score, sentences):
     assert torch.autograd.gradcheck(lambda q, x: of_memory(q, of_memory.project_memory(x), mask), (queries, x_BSD))
 
 
+@pytest.mark.parametrize("score", SCORES)
+def test_the_gradient_is_the_same_without_the_function_for_cpus(score, sentences, monkeypatch):
+    """As on a GPU, where autograd differentiates the operations one by one."""
+    x_BSD, mask_BS = sentences
+    attention, gradients = self_attention(3, score), []
+    for for_cpus in (True, False):
+        x = x_BSD.clone().requires_grad_()
+        with monkeypatch.context() as patch:
+            patch.setattr(torch, "is_grad_enabled", lambda for_cpus=for_cpus: for_cpus)
+            output = attention(x, key_mask(mask_BS))
+        gradients.append(torch.autograd.grad(output.square().sum(), [x, attention.query_key_value]))
+    torch.testing.assert_close(gradients[0], gradients[1], rtol=0, atol=1e-12)
+
+
 def test_gradient_with_dropout_equals_finite_differences():
     attention, x = self_attention(2, "query_kernel", 0.4), torch.randn(1, 3, D, dtype=torch.float64, requires_grad=True)
 
