@@ -271,15 +271,15 @@ class _NgramAttention(nn.Module):
         return xavier_blocks(self.width, self.width, blocks=self.query_blocks).detach()
 
     def key_value_matrices(self) -> Tensor:
-        """Wk or those of all orders, and Wv of all orders. The sum of n projections is to vary like one of them."""
+        """Wk or those of all orders, and Wv of all orders."""
+        one_key = self.score == "query_kernel"
+        keys = xavier_blocks(self.width, self.width).detach() if one_key else self.convolution_matrices()
+        return torch.cat((keys, self.convolution_matrices()))
+
+    def convolution_matrices(self) -> Tensor:
+        """n matrices for each order n. The sum of n projections is to vary like one of them."""
         orders = range(1, self.orders + 1)
-        convolutions = [
-            torch.cat([xavier_blocks(self.width, self.width, blocks=n).detach() * n**-0.5 for n in orders])
-            for _ in range(2)
-        ]
-        if self.score == "query_kernel":
-            convolutions[0] = xavier_blocks(self.width, self.width).detach()
-        return torch.cat(convolutions)
+        return torch.cat([xavier_blocks(self.width, self.width, blocks=n).detach() * n**-0.5 for n in orders])
 
     def arrange(self, projection_BSX: Tensor, *layouts: Layout) -> tuple[Tensor, ...]:
         return _Arrange.apply(projection_BSX, self.heads, self.width, *layouts)  # type: ignore[no-untyped-call, no-any-return]
