@@ -1,23 +1,40 @@
 """Witness: closed forms written out by hand, and the counts of the papers.
 
-The figures in millions are those of Xu et al.'s code base. It leaves out the biases just before a layer normalisation
-(b2 of the feed-forward network, b4 of the combination) and normalises the embeddings. We keep those biases, as the
-equations do; here they are subtracted before figures are compared, with the rounding the figures have.
+The figures in millions of Xu et al. are those of their code base. It leaves out the biases just before a layer
+normalisation (b2 of the feed-forward network, b4 of the combination) and normalises the embeddings. We keep those
+biases, as the equations do; here they are subtracted before figures are compared, with the rounding the figures have.
+docs/parameters.md has the same numbers in a table, which is computed again here.
 """
 
 from __future__ import annotations
 
+import math
+import re
+from pathlib import Path
+
 import pytest
 import torch
 
-from phrasemt.architectures import PhraseRepresentationModel, TransformerModel
+from phrasemt.architectures import (
+    Architecture,
+    BiscaleModel,
+    Dl4mtModel,
+    LanguageModel,
+    PhrasalAttentionModel,
+    PhraseRepresentationModel,
+    RelativePositionsModel,
+    TransformerModel,
+)
+from phrasemt.config import System
 from phrasemt.models.interface import build_model
+from phrasemt.presets import PRESETS
+from phrasemt.study import load_study
 
 BASE = {"embed_ln": True}
 BIG = {"embed_ln": True, "width": 1024, "ffn_width": 4096, "heads": 16}
 
 
-def count(settings: TransformerModel, vocabulary: int = 42_880) -> int:
+def count(settings: Architecture, vocabulary: int = 42_880) -> int:
     with torch.device("meta"):
         model = build_model(settings, source_vocabulary=vocabulary, target_vocabulary=vocabulary)
     return sum(parameter.numel() for parameter in model.parameters())
@@ -100,3 +117,232 @@ def test_transparent_attention_of_base_is_the_printed_matrix():
     with torch.device("meta"):
         model = build_model(PhraseRepresentationModel(ta="on"), source_vocabulary=9, target_vocabulary=9)
     assert model.transparent_attention.weights.shape == (7, 6)
+
+
+# ------------------------------------------------------------------------------------- the systems of the other papers
+
+
+def phrasal(d: int, ngrams: int, modules: int) -> int:
+    """What n-grams add: for each n, n matrices for queries and n for values, in each attention."""
+    return modules * sum(2 * n * d * d for n in range(2, ngrams + 1))
+
+
+def relative(k: int, head_width: int, modules: int) -> int:
+    """Vectors for keys and for values at the distances -k .. k, shared by the heads."""
+    return modules * 2 * (2 * k + 1) * head_width
+
+
+def pre_norms(d: int) -> int:
+    """One more layer normalisation after each stack."""
+    return 2 * (2 * d)
+
+
+def language_model(d: int, f: int, layers: int) -> int:
+    """A decoder's layers without attention to a source, and the layer normalisation after them."""
+    return layers * (4 * d * d + 2 * d + (d * f + f) + (f * d + d) + 2 * d) + 2 * d
+
+
+def gru(inputs: int, h: int) -> int:
+    return 3 * (h * inputs + h * h + h)
+
+
+def attention_energies(query: int, c: int, a: int) -> int:
+    """v . tanh(Wa u + Ua h + b) + c."""
+    return query * a + c * a + a + a + 1
+
+
+def dl4mt(e: int, h: int, v: int, layers: int = 1) -> int:
+    c = 2 * h
+    words = 2 * v * e + (v * e + v)
+    initial = c * h + h
+    upper = initial + gru(h + c, h) if layers == 2 else 0
+    readout = e * (h + e + c) + e
+    decoder = initial + gru(e, h) + attention_energies(h, c, 2 * h) + gru(c, h) + upper + readout
+    return words + 2 * gru(e, h) + decoder
+
+
+def biscale(e: int, h: int, v: int, *, context: bool = False, by_word: bool = False) -> int:
+    """context: the word's cell reads [c ; p] and the readout c in place of p."""
+    c, p, q, labels = 2 * h, 1000, 1000, 14
+    words = 2 * v * e + (v * e + v)
+    initial = (c * h + h) + (c * p + p)
+    word = gru(e, h) + gru(c + p if context else p, h)
+    chunk = q * h + gru(q, p) + attention_energies(h if by_word else p, c, 2 * h) + gru(c, p)
+    readout = e * (h + e + (c if context else p)) + e
+    boundary = (q * e + q * h + q) + (2 * q + 2)
+    label = (q * p + q * q + q * c + q) + (labels * q + labels)
+    return words + 2 * gru(e, h) + initial + word + chunk + readout + boundary + label
+
+
+D, F, BIG_D, BIG_F = 512, 2048, 1024, 4096
+XU, NG, LM, ZH = 42_880, 37_000, 32_000, 30_000
+
+
+def xu(d: int, f: int, v: int = XU) -> int:
+    return body(d, f, 6, 6) + 2 * v * d + v
+
+
+def ng(d: int, f: int, v: int = NG) -> int:
+    return body(d, f, 6, 6) + pre_norms(d) + v * d
+
+
+CLOSED_FORMS = {
+    "xu-base": (XU, xu(D, F)),
+    "xu-big": (XU, xu(BIG_D, BIG_F)),
+    "xu-paper": (XU, xu(D, F) + combinations(D, 3 * D, 12) + scorers(D, D, 7) + 7 * 6),
+    "xu-paper-big": (
+        XU,
+        xu(BIG_D, BIG_F) + combinations(BIG_D, 3 * BIG_D, 12) + scorers(BIG_D, BIG_D, 7) + 7 * 6,
+    ),
+    # Two layer normalisations of embeddings, a wider combination, a second mixture.
+    "xu-code": (XU, xu(D, F) + 2 * 2 * D + combinations(D, 4 * D, 12) + scorers(D, D, 7) + 2 * 7 * 6),
+    "ng-base": (NG, ng(D, F)),
+    "ng-big": (NG, ng(BIG_D, BIG_F)),
+    "ng-shaw": (NG, ng(D, F) + relative(16, 64, 12)),
+    "ng": (NG, ng(D, F) + phrasal(D, 2, 18)),
+    "ng-lm-base": (LM, language_model(D, F, 6) + LM * D),
+    "ng-lm-shaw": (LM, language_model(D, F, 6) + LM * D + relative(16, 64, 6)),
+    "ng-lm": (LM, language_model(D, F, 6) + LM * D + phrasal(D, 2, 6)),
+    "zh-dl4mt": (ZH, dl4mt(620, 1000, ZH)),
+    "zh-dl4mt-2": (ZH, dl4mt(620, 1000, ZH, layers=2)),
+    "zh-paper": (ZH, biscale(620, 1000, ZH)),
+    "zh-word": (ZH, biscale(620, 1000, ZH, context=True, by_word=True)),
+    "zh-code": (ZH, biscale(600, 1000, ZH, context=True)),
+}
+
+
+def test_every_preset_has_a_closed_form():
+    assert list(CLOSED_FORMS) == list(PRESETS)
+
+
+@pytest.mark.parametrize("preset", CLOSED_FORMS)
+def test_count_of_a_preset(preset):
+    vocabulary, expected = CLOSED_FORMS[preset]
+    assert count(System.model_validate({"preset": preset}).model, vocabulary) == expected
+
+
+@pytest.mark.parametrize("ngrams", [1, 2, 3, 4])
+@pytest.mark.parametrize("where", [["enc_self"], ["dec_self", "cross"], ["enc_self", "dec_self", "cross"]])
+def test_phrasal_attention_closed_form(ngrams, where):
+    settings = PhrasalAttentionModel(ngrams=ngrams, ngram_where=where, tie="all", softmax_bias=False)
+    plain = body(D, F, 6, 6) + 1000 * D
+    assert count(settings, 1000) == plain + phrasal(D, ngrams, 6 * len(where))
+
+
+@pytest.mark.parametrize(
+    ("settings", "vocabulary", "millions"),
+    [
+        (TransformerModel(norm="pre", tie="all", softmax_bias=False), NG, "63.05"),
+        (RelativePositionsModel(norm="pre", tie="all", softmax_bias=False), NG, "63.10"),
+        (RelativePositionsModel(norm="pre", tie="all", softmax_bias=False, rel_k=20), NG, "63.11"),
+        (
+            TransformerModel(norm="pre", tie="all", softmax_bias=False, width=1024, heads=16, ffn_width=4096),
+            NG,
+            "214.18",
+        ),
+        (PhrasalAttentionModel(norm="pre", tie="all", softmax_bias=False, ngrams=2), NG, "81.92"),
+        (PhrasalAttentionModel(norm="pre", tie="all", softmax_bias=False, ngrams=3), NG, "110.23"),
+        (PhrasalAttentionModel(norm="pre", tie="all", softmax_bias=False, ngrams=4), NG, "147.98"),
+        (LanguageModel(family="language_model", norm="pre"), LM, "35.29"),
+        # Science 3 has 35.34, which is the count of twelve self-attentions; a language model has six.
+        (LanguageModel(family="language_model", norm="pre", attention="relative"), LM, "35.31"),
+        (LanguageModel(family="language_model", norm="pre", attention="phrasal"), LM, "41.58"),
+        (Dl4mtModel(family="dl4mt"), ZH, "89.7"),
+        (Dl4mtModel(family="dl4mt", decoder_layers=2), ZH, "103.7"),
+        (Dl4mtModel(family="dl4mt", embedding=512, hidden=1024), ZH, "79.9"),
+        (BiscaleModel(family="biscale"), ZH, "109.7"),
+        (BiscaleModel(family="biscale", embedding=600, ctx_update="every_step", word_inputs="p+c"), ZH, "114.2"),
+    ],
+)
+def test_figures_of_science_3(settings, vocabulary, millions):
+    assert f"{count(settings, vocabulary) / 1e6:.{len(millions.split('.')[1])}f}" == millions
+
+
+# --------------------------------------------------------------------------------------------------- docs/parameters.md
+
+ROW = re.compile(r"^\| (?P<system>[^|]+) \| `(?P<study>[^|]+)` \| (?P<sides>2 x )?(?P<vocabulary>[\d,]+) \| ")
+PRINTED = {  # by the papers, in millions
+    "Transformer base (Xu)": 88.1,
+    "Transformer big (Xu)": 264.1,
+    "+Mean": 129.0,
+    "+Max": 129.0,
+    "+Max +Attn": 173.0,
+    "+Max +Attn +TA": 173.0,
+    "+Max +Attn +TA, parsed phrases": 173.0,
+    "Transformer base (NG)": 63,
+    "relative positions": 63,
+    "Transformer big (NG)": 214,
+    "phrasal attention 1-2": 81,
+    "phrasal attention 1-2-3": 110,
+}
+
+
+@pytest.fixture(scope="module")
+def text(request: pytest.FixtureRequest) -> str:
+    return (Path(request.config.rootpath) / "docs" / "parameters.md").read_text(encoding="utf-8")
+
+
+STUDY = """\
+study: rows
+datasets:
+  demo:
+    source_language: en
+    target_language: de
+    generator: {{train: 9, dev: 9, test: 9}}
+    source_parser: english
+    target_chunks: {{origin: gold}}
+parsers:
+  english: {{language: en, published: ptb3-revised_charlm}}
+systems:
+{systems}
+"""
+
+
+def test_the_table_of_the_docs_is_that_of_the_models(text, tmp_path):
+    """Each row is read as a study says it, and counted."""
+    rows = [(row, line[row.end() :]) for line in text.splitlines() if (row := ROW.match(line))]
+    systems = "\n".join(f"  row{number}: {{{row['study']}}}" for number, (row, _) in enumerate(rows))
+    (tmp_path / "study.yaml").write_text(STUDY.format(systems=systems))
+    printed, presets = {}, set()
+    for (row, cells), system in zip(rows, load_study(tmp_path / "study.yaml").systems.values(), strict=True):
+        parameters, millions, paper = (cell.strip() for cell in cells.strip("|").split("|"))
+        found = count(system.model, int(row["vocabulary"].replace(",", "")))
+        assert (parameters, millions) == (f"{found:,}", f"{found / 1e6:.2f}"), row["system"]
+        assert bool(row["sides"]) == (system.model.translates and not system.model.one_vocabulary), row["system"]
+        presets.add(system.preset)
+        if paper:
+            printed[row["system"]] = float(paper)
+    assert printed == PRINTED
+    assert presets == set(PRESETS)
+
+
+def test_which_vocabularies_explain_the_counts_of_xu(text):
+    """Rows of embeddings in all, in their code base: 512 or 1024 numbers each, and a bias for every second one."""
+    first, last = 0, math.inf
+    for settings, width, printed in ((TransformerModel(**BASE), 512, 88.1), (TransformerModel(**BIG), 1024, 264.1)):
+        without_words = without_biases_before_norms(settings, 1000) * 1e6 - (2 * 1000 * width + 1000)
+        first = max(first, math.ceil(((printed - 0.05) * 1e6 - without_words) / (width + 0.5)))
+        last = min(last, math.floor(((printed + 0.05) * 1e6 - without_words) / (width + 0.5)))
+    assert f"{first:,} to {last:,} rows" in text
+    assert f"{math.ceil(first / 2):,} to {last // 2:,}" in text
+
+    def with_rows(settings: PhraseRepresentationModel, rows: int) -> float:
+        return without_biases_before_norms(settings, XU) + (rows - 2 * XU) * 512.5 / 1e6
+
+    rough, plain = PhraseRepresentationModel(**BASE), TransformerModel(**BASE)
+    fewest, most = 128.95 - with_rows(plain, last), 129.05 - with_rows(plain, first)
+    fitting = [
+        (modules, widths)
+        for modules in (6, 12, 13)
+        for widths in range(1, 9)
+        if fewest < modules * (4 + 3 * widths) * D * D / 1e6 < most
+    ]
+    assert fitting == [(12, 3)], "the weights of the combinations alone"
+
+    fewest, most = 172.95 - with_rows(rough, last), 173.05 - with_rows(rough, first)
+    assert f"{fewest:.2f} to {most:.2f}M" in text
+    for widths, printed in ((1, "3.7M"), (2, "7.4M"), (4, "14.7M"), (12, "44.1M")):
+        added = scorers(D, widths * D, 7) / 1e6
+        assert f"{added:.1f}M" == printed
+        assert printed in text
+        assert not fewest < added < most
