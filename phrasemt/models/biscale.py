@@ -264,7 +264,11 @@ class Biscale(ChunkingModel[Attended, State]):
         return read_XE
 
     def unroll(self, memory: Attended, target: Target) -> Unrolled:
-        """Teacher forcing: the words are given, boundaries too unless there are no chunks to follow."""
+        """Teacher forcing: the words are given, boundaries too unless there are no chunks to follow.
+
+        UPDATE is computed for all sentences and taken where b_t = 1. To compute its products for those only
+        gives the same and saved about 4 % of a training step on a CPU: copies eat most of it.
+        """
         e_BTE = self.words.embed_target(target.inputs_BT)
         steps, carried = self.steps(memory), self.initial(memory)
         s_BH, chunk = carried.s_XH, carried.chunk

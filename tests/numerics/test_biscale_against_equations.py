@@ -318,6 +318,21 @@ def test_search_finds_what_enumeration_finds(variant, decode_score, boundary_dec
         assert 0 < sum(decisions) < len(decisions)  # both occur
 
 
+@pytest.mark.parametrize("boundary_decode", ["argmax", "branch"])
+def test_a_search_does_not_depend_on_other_sentences(boundary_decode, make_model, make_batch):
+    """Hypotheses change places, and sentences leave when they are finished."""
+    settings = settings_of(search=BiscaleSearch(boundary_decode=boundary_decode))
+    model, source = make_model(settings).double(), make_batch(settings, [1, 9, 4, 0], [1, 1, 1, 1]).source
+    decoding = Decoding(beam=4, n_best=4, max_length_factor=1.5, max_length_extra=2)
+    for row, together in enumerate(beam_search(model, source, decoding)):
+        mask = source.mask_BS[row]
+        alone = Source(ids_BS=source.ids_BS[row, None, mask], mask_BS=mask[None, mask])
+        (hypotheses,) = beam_search(model, alone, decoding)
+        assert [hypothesis.tokens for hypothesis in hypotheses] == [hypothesis.tokens for hypothesis in together]
+        scores = [hypothesis.score for hypothesis in hypotheses]
+        assert scores == pytest.approx([hypothesis.score for hypothesis in together], rel=0, abs=1e-5)
+
+
 def classifier(classes, hidden, *inputs):
     return hidden * (sum(inputs) + 1) + (hidden + 1) * classes
 
