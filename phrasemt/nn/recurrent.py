@@ -132,19 +132,17 @@ class BidirectionalEncoder(nn.Module):
 
     def forward(self, x_BSI: Tensor, mask_BS: Tensor) -> Tensor:
         """[B, S, I] -> [B, S, 2H]; what stands at padding means nothing."""
-        width = self.forwards.hidden_3HH.shape[1]
-        sides = []
-        for cell, order in ((self.forwards, 1), (self.backwards, -1)):
-            step, h_BH = cell.unroll(), x_BSI.new_zeros(x_BSI.shape[0], width)
-            states = []
-            # From the right padding comes first: there the state stays 0.
-            for projected_B3H, mask_B in list(zip(cell.project(x_BSI).unbind(1), mask_BS.unbind(1), strict=True))[
-                ::order
-            ]:
-                h_BH = step(projected_B3H, h_BH) * mask_B[:, None]
-                states.append(h_BH)
-            sides.append(torch.stack(states[::order], dim=1))
-        return torch.cat(sides, dim=-1)
+        h_0_BH = x_BSI.new_zeros(x_BSI.shape[0], self.forwards.hidden_3HH.shape[1])
+        step, h_BH, forwards = self.forwards.unroll(), h_0_BH, []
+        for projected_B3H in self.forwards.project(x_BSI).unbind(1):
+            h_BH = step(projected_B3H, h_BH)
+            forwards.append(h_BH)
+        step, h_BH, backwards = self.backwards.unroll(), h_0_BH, []
+        projected_SB3H, real_SB1 = self.backwards.project(x_BSI).unbind(1), mask_BS[..., None].unbind(1)
+        for projected_B3H, real_B1 in zip(reversed(projected_SB3H), reversed(real_SB1), strict=True):
+            h_BH = step(projected_B3H, h_BH) * real_B1  # from the right padding comes first: there the state stays 0
+            backwards.append(h_BH)
+        return torch.cat((torch.stack(forwards, dim=1), torch.stack(backwards[::-1], dim=1)), dim=-1)
 
 
 class InitialState(nn.Module):

@@ -29,16 +29,16 @@ from phrasemt.nn.losses import matmul_dtype, normalised_dtype, slices
 # A step's product has few rows; in bfloat16 on a CPU they are filled up to a multiple of this (phrasemt/nn/linear.py).
 STEP_ROWS = 16
 # Numbers of tanh(keys + query) made at once.
-ENERGIES_AT_ONCE = {"cpu": 2**17, "cuda": 2**28}
+ENERGIES_AT_ONCE = {"cpu": 2**18, "cuda": 2**28}
 
 
 class _Token(torch.autograd.Function):
-    """The node before all steps: its backward is `gradients`, one for each of the parameters."""
+    """The node before all steps: when all of them have noted their factors, `gradients` has one for each parameter."""
 
     @staticmethod
-    def forward(ctx: Any, gradients: Callable[[], tuple[Tensor | None, ...]], *parameters: Tensor | None) -> Tensor:
+    def forward(ctx: Any, gradients: Callable[[], tuple[Tensor | None, ...]], *parameters: Tensor) -> Tensor:
         ctx.gradients = gradients
-        return torch.empty(0)
+        return parameters[0].new_empty(0)
 
     @staticmethod
     @once_differentiable  # type: ignore[untyped-decorator]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 import torch
 from torch import nn
@@ -9,6 +12,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from phrasemt.architectures import Dl4mtModel
 from phrasemt.nn.recurrent import AdditiveAttention, BidirectionalEncoder, GruCell, InitialState, Readout, WordVectors
+from phrasemt.nn.unrolled import ENERGIES_AT_ONCE, LinearSteps
 
 EXACT = {"rtol": 0, "atol": 1e-12}
 
@@ -72,6 +76,38 @@ def test_inputs_projected_in_the_loop_are_those_projected_before():
     torch.testing.assert_close(got, expected, **EXACT)
 
 
+def test_gradients_of_some_steps_only():
+    """The last state is read nowhere; and in between only the gradient of the inputs is asked for."""
+    torch.manual_seed(2)
+    weight_OI = torch.randn(7, 5, dtype=torch.float64, requires_grad=True)
+    x_TBI = torch.randn(3, 4, 5, dtype=torch.float64, requires_grad=True)
+    linear = LinearSteps(weight_OI)
+    outputs = [linear(x_BI) for x_BI in x_TBI.unbind(0)]
+    total = outputs[0].sum() + 2 * outputs[1].sum()
+    (d_x_TBI,) = torch.autograd.grad(total, x_TBI, retain_graph=True)
+    (d_weight_OI,) = torch.autograd.grad(total, weight_OI)
+    scale_T11 = torch.tensor([1.0, 2.0, 0.0], dtype=torch.float64)[:, None, None]
+    torch.testing.assert_close(d_x_TBI, scale_T11 * weight_OI.sum(0).expand_as(x_TBI), **EXACT)
+    torch.testing.assert_close(d_weight_OI, (scale_T11 * x_TBI).sum((0, 1)).expand(7, -1), **EXACT)
+
+
+def test_a_graph_is_freed_without_the_garbage_collector():
+    """Steps, notes and weights must not refer to each other in a circle: each would hold a whole batch."""
+    cell, attention = GruCell(5, 7), AdditiveAttention(7, 10, 9)
+    memory = attention.project_memory(torch.randn(4, 6, 10, requires_grad=True), torch.ones(4, 6, dtype=torch.bool))
+    step, attend = cell.unroll(), attention.unroll(memory)
+    h_BH = step(cell.project(torch.randn(4, 5)), step(step.project(torch.randn(4, 5)), torch.randn(4, 7)))
+    context_BC = attend(h_BH)
+    context_BC.sum().backward()
+    alive = [weakref.ref(node) for node in (step._product, attend._reading)]
+    gc.disable()
+    try:
+        del step, attend, h_BH, context_BC
+        assert [reference() for reference in alive] == [None, None]
+    finally:
+        gc.enable()
+
+
 def test_steps_may_be_taken_and_differentiated_more_than_once():
     torch.manual_seed(2)
     cell = with_random_biases(GruCell(5, 7))
@@ -124,17 +160,22 @@ def context(attention, query_I, states_SC):
     return torch.softmax(torch.stack(scores), 0) @ states_SC
 
 
+@pytest.mark.parametrize("at_once", [1, 2 * 6 * 9, 2**20], ids=["one", "two", "all"])
 @pytest.mark.parametrize("scale", [1.0, 60.0], ids=["usual", "saturated"])
-def test_attention_and_its_gradients(scale, attended):
-    """Several steps on one memory, as in a loop over target positions. Saturated: tanh is +-1 nearly everywhere."""
+def test_attention_and_its_gradients(scale, at_once, attended, monkeypatch):
+    """Several steps on one memory, as in a loop over target positions, some sentences at a time.
+
+    Saturated: tanh is +-1 nearly everywhere.
+    """
+    monkeypatch.setitem(ENERGIES_AT_ONCE, "cpu", at_once)
     attention, states_BSC, mask_BS = attended
     queries_TBI = torch.randn(3, 3, 7, dtype=torch.float64) * scale
     queries_TBI.requires_grad_()
     weights_TBC = torch.randn(3, 3, 10, dtype=torch.float64)
     variables = [queries_TBI, states_BSC, *attention.parameters()]
 
-    memory = attention.project_memory(states_BSC, mask_BS)
-    ours = torch.stack([attention(query_BI, memory) for query_BI in queries_TBI])
+    attend = attention.unroll(attention.project_memory(states_BSC, mask_BS))
+    ours = torch.stack([attend(query_BI) for query_BI in queries_TBI])
     theirs = torch.stack(
         [
             torch.stack([context(attention, query_I, states_BSC[b, mask_BS[b]]) for b, query_I in enumerate(query_BI)])
