@@ -62,8 +62,8 @@ TRANSCRIPTS = {
     "a family that does not exist": (
         RIGHT.replace("family: transformer", "family: transfomer"),
         "phrasemt check: error: study.yaml: 1 mistake in the study\n"
-        "  - systems.base.model.family: found 'transfomer', allowed: transformer, phrase_representation; "
-        "did you mean 'transformer'?\n",
+        "  - systems.base.model.family: found 'transfomer', allowed: transformer, relative_positions, "
+        "phrase_representation, phrasal_attention, language_model, dl4mt, biscale; did you mean 'transformer'?\n",
     ),
     "a key given twice": (
         RIGHT + "study: other\n",
@@ -97,9 +97,9 @@ TRANSCRIPTS = {
         ),
         "phrasemt check: error: study.yaml: 2 mistakes in the study\n"
         "  - datasets.demo.splits.test.files.0.part: missing\n"
-        "  - systems.transformer.model.widht: unknown key; did you mean 'width'?; allowed: family, encoder_layers, "
-        "decoder_layers, width, heads, ffn_width, dropout, attn_dropout, act_dropout, norm, embed_ln, tie, "
-        "softmax_bias\n",
+        "  - systems.transformer.model.widht: unknown key; did you mean 'width'?; allowed: family, width, heads, "
+        "ffn_width, dropout, attn_dropout, act_dropout, norm, embed_ln, softmax_bias, init, encoder_layers, "
+        "decoder_layers, tie\n",
     ),
     "a file that is not there": (
         RIGHT.replace(
