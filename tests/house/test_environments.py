@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.metadata
 import pkgutil
 import re
+import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
 
 import phrasemt.models
-import phrasemt.verbs
 from phrasemt.provenance import _import_closure
 from phrasemt.stages import STAGES, _family, _segmenter
 from phrasemt.syntax import segmenters
 
-# Loaded with the command line, before the stage.
-COMMAND_LINE = [
-    "phrasemt.cli",
-    *(f"phrasemt.verbs.{module.name}" for module in pkgutil.iter_modules(phrasemt.verbs.__path__)),
-]
 SEGMENTERS = [f"{segmenters.__name__}.{module.name}" for module in pkgutil.iter_modules(segmenters.__path__)]
 FAMILIES = [f"phrasemt.models.{module.name}" for module in pkgutil.iter_modules(phrasemt.models.__path__)]
-# Of the command line itself: what phrasemt.config, left out of the closure of code, imports.
-ALWAYS = {"pydantic"}
+
+
+@functools.cache
+def _loaded_by_the_command_line() -> frozenset[str]:
+    """Top-level names of all modules there are once the command line has read its arguments."""
+    code = "import sys; from phrasemt.cli import _parser; _parser(); print(*{m.split('.')[0] for m in sys.modules})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return frozenset(done.stdout.split()) - set(sys.stdlib_module_names) - {"phrasemt"}
 
 
 def _imports(repository: Path, module: str) -> set[str]:
@@ -50,8 +53,11 @@ def test_an_environment_has_what_its_stages_import(repository: Path, stage: str)
     available = {package.split("==")[0] for package in packages}
 
     chosen = {None: [], _family: FAMILIES, _segmenter: SEGMENTERS}[STAGES[stage].chosen]
-    modules = [STAGES[stage].module, *COMMAND_LINE, *chosen]
+    modules = [STAGES[stage].module, *chosen]
     imported = {name for module in _import_closure(modules) for name in _imports(repository, module)}
     distributions = importlib.metadata.packages_distributions()
-    needed = {distributions[name][0].lower().replace("_", "-") for name in imported} | ALWAYS
-    assert needed <= available
+    loaded = {name for name in _loaded_by_the_command_line() if name in distributions}
+    needed = {distributions[name][0].lower().replace("_", "-") for name in imported | loaded}
+    # What our packages need themselves comes with them.
+    ours = set(tomllib.loads((repository / "pyproject.toml").read_text())["project"]["dependencies"])
+    assert needed & ours <= available
