@@ -24,7 +24,7 @@ from phrasemt.batching.batch import (
 from phrasemt.batching.example import Examples
 from phrasemt.columns import ColumnFile, damaged
 from phrasemt.errors import DamagedFileError, MismatchError
-from phrasemt.symbols import CHUNK_LABELS, EOS_LABEL
+from phrasemt.symbols import CHUNK_LABELS, EOS_LABEL, NULL_LABEL
 from phrasemt.syntax.ngrams import ngram_ends
 
 log = logging.getLogger("phrasemt.batching")
@@ -91,18 +91,14 @@ def _misfit(columns: ColumnFile, position: int, what: str, *, expected: str, fou
 
 
 class TargetCollator:
-    """Target sentences -> `Target`, with chunks when the model's settings ask for them and columns are given.
+    """Target sentences -> `Target`, with chunks when the model's settings ask for them.
 
-    chunks: the chunk columns of the rows, one file or none. Without them such a model decides about chunks itself.
+    chunks: the chunk columns of the rows, one file. None: no chunks, about which such a model then decides itself.
+    Raises MismatchError when such a model is to be given chunks and there is no file.
     """
 
-    def __init__(self, settings: Architecture, chunks: Sequence[Path] = ()) -> None:
-        self.chunks: ColumnFile | None = None
-        if settings.target_chunks and chunks:
-            (path,) = chunks
-            self.chunks = ColumnFile.open(path, ["starts", "labels"])
-            if (found := self.chunks.description.get("labels")) != list(CHUNK_LABELS):
-                raise damaged(path, expected=f"labels {' '.join(CHUNK_LABELS)}", found=found)
+    def __init__(self, settings: Architecture, chunks: Sequence[Path] | None = None) -> None:
+        self.chunks = _open_chunks(chunks) if settings.target_chunks and chunks is not None else None
 
     def __call__(self, sentences: Sequence[NDArray[np.int32]], positions: Sequence[int]) -> Target:
         """Sentences are subword ids without special symbols; positions are theirs in the chunk columns."""
@@ -125,10 +121,27 @@ class TargetCollator:
         if not len(starts) or starts[0] != 0 or (np.diff(starts) < 1).any() or starts[-1] != length:
             expected = f"increasing starts from 0, the last of them {length}"
             raise _misfit(columns, position, "chunks", expected=expected, found=starts)
-        if len(labels) != len(starts) or labels.min() < 0 or labels.max() >= len(CHUNK_LABELS):
-            expected = f"{len(starts)} labels below {len(CHUNK_LABELS)}"
+        within, last = labels[:-1], labels[-1:]
+        known = bool(((within > NULL_LABEL) & (within < len(CHUNK_LABELS))).all()) and last.tolist() == [EOS_LABEL]
+        if len(labels) != len(starts) or not known:
+            expected = f"{len(starts)} labels from {NULL_LABEL + 1} to {len(CHUNK_LABELS) - 1}, {EOS_LABEL} at the end"
             raise _misfit(columns, position, "chunk labels", expected=expected, found=labels)
         return starts, labels
+
+
+def _open_chunks(paths: Sequence[Path]) -> ColumnFile:
+    if len(paths) != 1:
+        raise MismatchError(
+            "a chunk-based decoder needs the chunks of the target",
+            where="--chunks",
+            expected="one file",
+            found=" ".join(map(str, paths)) or "none",
+            next_step="run extract_chunks on the same split",
+        )
+    columns = ColumnFile.open(paths[0], ["starts", "labels"])
+    if (found := columns.description.get("labels")) != list(CHUNK_LABELS):
+        raise damaged(paths[0], expected=f"labels {' '.join(CHUNK_LABELS)}", found=found)
+    return columns
 
 
 def _open_phrases(paths: Sequence[Path], segmentation: PhraseSegmentation) -> ColumnFile:
@@ -164,7 +177,7 @@ class BatchReader:
         examples: Examples,
         settings: Architecture,
         phrases: Sequence[Path] = (),
-        chunks: Sequence[Path] = (),
+        chunks: Sequence[Path] | None = None,
     ) -> None:
         self.examples = examples
         self._collate_source = SourceCollator(settings, phrases)

@@ -1,7 +1,8 @@
 """Which sentences an update sees, and how an update is cut into micro-batches.
 
 The plan of updates follows from the lengths, the study and the seed alone (property P2). How an update is cut into
-micro-batches, and over how many processes, follows from the machine and changes no sum.
+micro-batches, and over how many processes, follows from the machine and changes no sum (but where a model's phrases
+follow from its batch, `ntok_scope: batch`).
 """
 
 from __future__ import annotations
@@ -76,10 +77,11 @@ class UpdatePlan:
         blocks = [blocks[index] for index in random.permutation(len(blocks))]
 
         size_of_block = np.array([int(self._sizes(block).sum()) for block in blocks])
-        # Whole blocks go to equal shares of the epoch, so no update is a small remainder with a noisy gradient.
+        # A block goes to the equal share of the epoch that its middle lies in, so no update is a small remainder with
+        # a noisy gradient.
         updates = max(1, round(size_of_block.sum() / self.update_size))
         starts = np.cumsum(size_of_block) - size_of_block
-        update_of_block = starts * updates // size_of_block.sum()
+        update_of_block = (2 * starts + size_of_block) * updates // (2 * size_of_block.sum())
         edges = np.flatnonzero(np.diff(update_of_block)) + 1
         return [np.concatenate(blocks[first:last]) for first, last in _ranges(edges, len(blocks))]
 

@@ -188,6 +188,8 @@ def begins(boundary_X2: Tensor) -> Tensor:
 class Biscale(ChunkingModel[Attended, State]):
     """dl4mt whose word state reads a chunk state, which alone attends to the source."""
 
+    words: RecurrentWords
+
     def __init__(self, settings: BiscaleModel, *, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
         self.settings = settings
@@ -338,9 +340,6 @@ class Biscale(ChunkingModel[Attended, State]):
             objective=words.objective + self.settings.w_boundary * boundary_nll + self.settings.w_label * label_nll,
             parts={"boundary_nll": boundary_nll.detach(), "label_nll": label_nll.detach()},
         )
-
-    def log_probs(self, batch: Batch) -> Tensor:
-        return self.words.log_probs(self.decode(self.encode(batch.source), batch.target), batch.target)
 
     def chunk_decisions(self, batch: Batch) -> Chunks:
         unrolled = self.unroll(self.encode(batch.source), batch.target)

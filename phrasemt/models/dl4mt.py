@@ -27,7 +27,7 @@ Deviations and choices (science of the project, sections 1.6 and 1.7, decision C
     e_0 = 0         before the first word stands a zero vector, not an embedding of <s>
     s_0             from the mean of all h_j; Bahdanau et al. take the backward state of the first word
     attention_width 2H (tutorial); Bahdanau et al. H
-    readout         tanh (tutorial); maxout is Bahdanau et al.'s
+    readout         tanh (tutorial); maxout of pairs is Bahdanau et al.'s, here of width E and not their 500
     decoder_layers  2: dl4mt-2. "Two decoder layers" is all that is published: here a second layer reads state and
                     context of the first one, and the readout reads the second layer's state in place of the first's
 """
@@ -40,7 +40,7 @@ import torch
 from torch import Tensor, nn
 
 from phrasemt.architectures import Dl4mtModel
-from phrasemt.batching.batch import Batch, Source, Target
+from phrasemt.batching.batch import Source, Target
 from phrasemt.models.interface import TranslationModel
 from phrasemt.nn.recurrent import (
     AdditiveAttention,
@@ -51,7 +51,6 @@ from phrasemt.nn.recurrent import (
     Readout,
     RecurrentWords,
 )
-from phrasemt.nn.words import Loss
 
 
 class UpperLayer(nn.Module):
@@ -78,6 +77,8 @@ class State:
 
 class Dl4mt(TranslationModel[Attended, State]):
     """Bidirectional encoder, conditional recurrence with attention, readout."""
+
+    words: RecurrentWords
 
     def __init__(self, settings: Dl4mtModel, *, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
@@ -118,13 +119,6 @@ class Dl4mt(TranslationModel[Attended, State]):
             s_BTH = torch.stack(states, dim=1)
         read_BTE: Tensor = self.readout(s_BTH, e_BTE, c_BTC)  # Eq. (4)
         return read_BTE
-
-    def loss(self, batch: Batch, *, label_smoothing: float) -> Loss:
-        read_BTE = self.decode(self.encode(batch.source), batch.target)
-        return self.words.loss(read_BTE, batch.target, label_smoothing=label_smoothing)
-
-    def log_probs(self, batch: Batch) -> Tensor:
-        return self.words.log_probs(self.decode(self.encode(batch.source), batch.target), batch.target)
 
     def start(self, memory: Attended, beams: int) -> State:
         def initial(module: InitialState) -> Tensor:

@@ -12,8 +12,8 @@ from typing import Any, Generic, TypeVar
 from torch import Tensor, nn
 
 from phrasemt.architectures import Architecture
-from phrasemt.batching.batch import Batch, Chunks, Source
-from phrasemt.nn.words import Loss
+from phrasemt.batching.batch import Batch, Chunks, Source, Target
+from phrasemt.nn.words import Loss, Softmax
 
 Memory = TypeVar("Memory")
 State = TypeVar("State")
@@ -23,20 +23,31 @@ class TranslationModel(nn.Module, ABC, Generic[Memory, State]):
     """A conditional model of target sentences given source sentences.
 
     Memory holds what the encoder makes of B sources; it is never copied per hypothesis. State holds what a decoder
-    carries from step to step for [B, K] hypotheses.
+    carries from step to step for [B, K] hypotheses. words: the softmax over the target vocabulary.
     """
+
+    words: Softmax
 
     @abstractmethod
     def encode(self, source: Source) -> Memory:
         """Encode B source sentences."""
 
     @abstractmethod
+    def decode(self, memory: Memory, target: Target) -> Tensor:
+        """Teacher forcing: states [B, T, ...], from each of which `words` predicts one word."""
+
     def loss(self, batch: Batch, *, label_smoothing: float) -> Loss:
         """Teacher-forced loss sums of a batch. With `label_smoothing` e: (1-e) on the reference, e/(V-1) elsewhere."""
+        states = self.decode(self.encode(batch.source), batch.target)
+        return self.words.loss(states, batch.target, label_smoothing=label_smoothing)
 
-    @abstractmethod
     def log_probs(self, batch: Batch) -> Tensor:
         """Teacher-forced log-probability of each reference token [B, T], float32, 0 where padded."""
+        return self.words.log_probs(self.decode(self.encode(batch.source), batch.target), batch.target)
+
+    def diagnostics(self, batch: Batch) -> dict[str, float]:
+        """What a family shows of itself after each evaluation, by name, measured on a batch of dev."""
+        return {}
 
     @abstractmethod
     def start(self, memory: Memory, beams: int) -> State:

@@ -31,7 +31,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from phrasemt.architectures import LanguageModel
-from phrasemt.batching.batch import Batch, Source, Target
+from phrasemt.batching.batch import Source, Target
 from phrasemt.models.interface import TranslationModel
 from phrasemt.models.transformer import EncoderLayer
 from phrasemt.nn.attention import SelfAttention
@@ -41,7 +41,7 @@ from phrasemt.nn.layers import Stack, layer_norm
 from phrasemt.nn.masks import causal_mask
 from phrasemt.nn.ngram_attention import NgramSelfAttention
 from phrasemt.nn.relative_attention import RelativeSelfAttention
-from phrasemt.nn.words import Loss, Words
+from phrasemt.nn.words import Words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +70,8 @@ def _attention(settings: LanguageModel) -> Any:
 class LanguageModelTransformer(TranslationModel[Memory, State]):
     """A decoder that attends to nothing but its own past."""
 
+    words: Words
+
     def __init__(self, settings: LanguageModel, *, vocabulary: int) -> None:
         super().__init__()
         self.words = Words.of(
@@ -95,13 +97,6 @@ class LanguageModelTransformer(TranslationModel[Memory, State]):
             y_BTD = layer(y_BTD, partial(layer.attention, mask=causal_TT))  # Eqs. (1-2)
         states_BTD: Tensor = self.decoder_norm(y_BTD)
         return states_BTD
-
-    def loss(self, batch: Batch, *, label_smoothing: float) -> Loss:
-        states_BTD = self.decode(self.encode(batch.source), batch.target)
-        return self.words.loss(states_BTD, batch.target, label_smoothing=label_smoothing)
-
-    def log_probs(self, batch: Batch) -> Tensor:
-        return self.words.log_probs(self.decode(self.encode(batch.source), batch.target), batch.target)
 
     def start(self, memory: Memory, beams: int) -> State:
         first = next(iter(self.decoder)).attention

@@ -19,7 +19,7 @@ Equations
     Eq. (5)  query as kernel: the score of an n-gram sums one product per token
     Eqs. (7-12)  heads, and one softmax over the n-grams of all orders
 
-Deviations and choices (docs, decisions N1-N12)
+Deviations and choices (docs, decisions N1-N8)
     Eq. (4), (5)  without padding a key side of S positions has S-n+1 n-grams (N1); an n-gram may be used where its
                   last token may, which the paper leaves open in the decoder (N3)
     Eq. (5)       divided by sqrt(n d/h) in each head (N2)
@@ -74,10 +74,10 @@ class PhrasalTransformer(Transformer):
         self.places: tuple[Place, ...] = tuple(settings.ngram_where)
 
     @torch.no_grad()
-    def phrase_mass(self, batch: Batch) -> dict[Place, float]:
-        """Share of attention on n-grams of two and more tokens, the mean over layers, heads and real queries.
+    def diagnostics(self, batch: Batch) -> dict[str, float]:
+        """phrase_mass_<place>: share of attention on n-grams of two and more tokens.
 
-        For each place that has n-grams, under teacher forcing. (The paper reports 50 to 60 %.)
+        The mean over layers, heads and real queries under teacher forcing. (The paper reports 50 to 60 %.)
         """
         modules: dict[Place, list[Any]] = {
             "enc_self": [layer.attention for layer in self.encoder],
@@ -101,7 +101,7 @@ class PhrasalTransformer(Transformer):
         finally:
             for handle in handles:
                 handle.remove()
-        return {place: float(torch.stack(of_layers).mean()) for place, of_layers in shares.items()}
+        return {f"phrase_mass_{place}": float(torch.stack(share).mean()) for place, share in shares.items()}
 
 
 def build(settings: PhrasalAttentionModel, *, source_vocabulary: int, target_vocabulary: int) -> PhrasalTransformer:

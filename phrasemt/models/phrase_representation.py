@@ -50,7 +50,7 @@ import torch
 from torch import Tensor, nn
 
 from phrasemt.architectures import PhraseRepresentationModel
-from phrasemt.batching.batch import Batch, Phrases, Source, Target
+from phrasemt.batching.batch import Phrases, Source, Target
 from phrasemt.models.interface import TranslationModel
 from phrasemt.nn.attention import KeyValueAttention, Projected, SelfAttention, held, kept
 from phrasemt.nn.beams import BeamCache
@@ -60,7 +60,7 @@ from phrasemt.nn.layers import FeedForward, Residual, Stack, layer_norm
 from phrasemt.nn.linear import Linear, project
 from phrasemt.nn.losses import normalised_dtype
 from phrasemt.nn.masks import causal_mask, key_mask
-from phrasemt.nn.words import Loss, Words
+from phrasemt.nn.words import Words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,8 +125,9 @@ class PhrasePooling(nn.Module):
             tokens_of_phrases(project(x_BSD, token_weight, self.hidden.bias), phrases)
             + project(glances_BPD, glance_weight)[:, :, None]
         )
-        scores_BPM = self.score(torch.sigmoid(self.dropout(hidden_BPMH))).squeeze(-1)  # Eq. (3)
-        scores_BPM = scores_BPM.to(normalised_dtype(scores_BPM)).masked_fill(~token_mask_BPM, -1e9)
+        scores_BPM = project(torch.sigmoid(self.dropout(hidden_BPMH)), self.score.weight).squeeze(-1)
+        scores_BPM = scores_BPM.to(normalised_dtype(scores_BPM)) + self.score.bias  # Eq. (3)
+        scores_BPM = scores_BPM.masked_fill(~token_mask_BPM, -1e9)
         if self.gated:
             gates_BPM = torch.sigmoid(scores_BPM) / token_counts(token_mask_BPM)
             gated_BPD = torch.einsum("bpm,bpmd->bpd", gates_BPM, tokens_BPMD)
@@ -249,6 +250,8 @@ def _for_decoder(levels: Sequence[Tensor], mixture: TransparentAttention | None)
 class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
     """Transformer whose tokens attend to source phrases in every encoder and decoder layer."""
 
+    words: Words
+
     def __init__(self, settings: PhraseRepresentationModel, *, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
         width = settings.width
@@ -307,13 +310,6 @@ class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
             y_BTD = layer(y_BTD, attend_to_past, phrases, masks[0], source, masks[1])
         states_BTD: Tensor = self.decoder_norm(y_BTD)
         return states_BTD
-
-    def loss(self, batch: Batch, *, label_smoothing: float) -> Loss:
-        states_BTD = self.decode(self.encode(batch.source), batch.target)
-        return self.words.loss(states_BTD, batch.target, label_smoothing=label_smoothing)
-
-    def log_probs(self, batch: Batch) -> Tensor:
-        return self.words.log_probs(self.decode(self.encode(batch.source), batch.target), batch.target)
 
     def start(self, memory: Memory, beams: int) -> State:
         projected = [(held(phrases), held(source)) for _, phrases, source in self._projected(memory)]

@@ -36,14 +36,14 @@ from typing import Any
 from torch import Tensor, nn
 
 from phrasemt.architectures import Layers, TransformerModel
-from phrasemt.batching.batch import Batch, Source, Target
+from phrasemt.batching.batch import Source, Target
 from phrasemt.models.interface import TranslationModel
 from phrasemt.nn.attention import KeyValueAttention, Projected, SelfAttention, held, kept
 from phrasemt.nn.beams import Past
 from phrasemt.nn.init import initialise
 from phrasemt.nn.layers import FeedForward, Residual, Stack, layer_norm
 from phrasemt.nn.masks import causal_mask, key_mask
-from phrasemt.nn.words import Loss, Words
+from phrasemt.nn.words import Words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +132,8 @@ class Transformer(TranslationModel[Memory, State]):
     the embeddings.
     """
 
+    words: Words
+
     def __init__(
         self,
         settings: TransformerModel,
@@ -178,13 +180,6 @@ class Transformer(TranslationModel[Memory, State]):
             y_BTD = layer(y_BTD, partial(layer.attention, mask=causal_TT), source, source_mask_B11S)
         states_BTD: Tensor = self.decoder_norm(y_BTD)
         return states_BTD
-
-    def loss(self, batch: Batch, *, label_smoothing: float) -> Loss:
-        states_BTD = self.decode(self.encode(batch.source), batch.target)
-        return self.words.loss(states_BTD, batch.target, label_smoothing=label_smoothing)
-
-    def log_probs(self, batch: Batch) -> Tensor:
-        return self.words.log_probs(self.decode(self.encode(batch.source), batch.target), batch.target)
 
     def start(self, memory: Memory, beams: int) -> State:
         first = next(iter(self.decoder)).attention

@@ -51,7 +51,7 @@ class _CpuAttention(torch.autograd.Function):
         scores_GTS = torch.bmm(queries_GTE, keys_GSE.transpose(1, 2)).mul_(head_width**-0.5)
         if mask is not None:
             scores_GTS.view(sentences, heads, *scores_GTS.shape[1:]).masked_fill_(~mask, -torch.inf)
-        weights_GTS = torch.softmax(scores_GTS, dim=-1)  # of bfloat16, too, torch computes it in float32
+        weights_GTS = torch.softmax(scores_GTS, dim=-1)  # of rounded bfloat16 scores, in float32
         if dropout > 0:
             kept_GTS = scaled_keep_mask(weights_GTS, dropout)
             dropped_GTS = weights_GTS * kept_GTS

@@ -131,7 +131,7 @@ def ngram_weights(queries_BhXW: Tensor, keys_BhXW: Tensor, mask: Tensor, scales:
     for row, scale in enumerate(scales):
         by_row_XRY[:, row].mul_(scale)
     scores_BhTX = scores_GXY.view(sentences, heads, -1, mask.shape[-1]).masked_fill_(~mask, -torch.inf)
-    return torch.softmax(scores_BhTX.flatten(0, 1), dim=-1)  # of bfloat16, too, torch computes it in float32
+    return torch.softmax(scores_BhTX.flatten(0, 1), dim=-1)  # of rounded bfloat16 scores, in float32
 
 
 class _CpuNgramAttention(torch.autograd.Function):

@@ -78,7 +78,10 @@ class RecurrentWords(Softmax):
 
 
 class Readout(nn.Module):
-    """What words are predicted from: drop(tanh(sum_i W_i x_i + b)), or the maxima of pairs in place of tanh."""
+    """What words are predicted from: drop(tanh(sum_i W_i x_i + b)), or the maxima of pairs in place of tanh.
+
+    Its width is E either way.
+    """
 
     def __init__(self, settings: RecurrentModel, *input_widths: int) -> None:
         super().__init__()
@@ -156,7 +159,8 @@ class InitialState(nn.Module):
         """[B, S, C] -> [B, H]."""
         mask_BS1 = mask_BS[..., None]
         mean_BC = (states_BSC * mask_BS1).sum(1) / mask_BS1.sum(1)
-        return torch.tanh(self.map(mean_BC))
+        # The states that follow have the type of this one, whatever the products are in.
+        return torch.tanh(self.map(mean_BC)).to(states_BSC.dtype)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from phrasemt.batching.batch import Source
 from phrasemt.config import Decoding
+from phrasemt.errors import PhrasemtError
 from phrasemt.models.interface import TranslationModel
 from phrasemt.symbols import BOS, EOS, PAD
 
@@ -44,8 +45,8 @@ def length_penalty(length: int, settings: Decoding) -> float:
 
 
 def length_limits(source: Source, settings: Decoding) -> Tensor:
-    """Longest output per sentence [B] in subwords without `</s>`, from its own source length without `</s>`."""
-    lengths_B = source.mask_BS.sum(-1) - 1
+    """Longest output per sentence [B] in subwords, from its own source length, both without special symbols."""
+    lengths_B = source.mask_BS.sum(-1) - 1 - (source.ids_BS[:, 0] == BOS).long()
     return (lengths_B * settings.max_length_factor).ceil().long() + settings.max_length_extra
 
 
@@ -105,6 +106,12 @@ def beam_search(model: TranslationModel[Any, Any], source: Source, settings: Dec
             memory, state = model.keep(memory, state, kept)
             sentences_B, tokens_BKL, scores_BK = sentences_B[kept], tokens_BKL[kept], scores_BK[kept]
             places_B, limits_B = places_B[kept], limits_B[kept]
+    if not all(finished):
+        raise PhrasemtError(
+            "no translation has a finite probability",
+            where=f"sentence {next(row for row, found in enumerate(finished) if not found) + 1} of a batch",
+            next_step="the weights hold numbers that are not finite: train again with a lower learning rate",
+        )
     return [sorted(hypotheses, key=_rank)[: settings.n_best] for hypotheses in finished]
 
 

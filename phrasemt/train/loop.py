@@ -92,20 +92,23 @@ class Trainer:
             nll += float(loss.nll)
             for name, value in loss.parts.items():
                 parts[name] += float(value.detach())
-        if not math.isfinite(objective):
-            raise PhrasemtError(
-                "the loss is not a finite number",
-                where=f"update {number}",
-                next_step="lower training.optimizer.factor, lengthen its warmup, or use precision: float32",
-            )
+        parameters = list(self.model.parameters())
+        norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+        for name, finite in (("loss", math.isfinite(objective)), ("gradient", bool(norm.isfinite()))):
+            if not finite:
+                raise PhrasemtError(
+                    f"the {name} is not a finite number",
+                    where=f"update {number}",
+                    next_step="lower training.optimizer.factor, lengthen its warmup, or use precision: float32",
+                )
         if self.settings.clip_norm is not None:
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip_norm)
+            torch.nn.utils.clip_grads_with_norm_(parameters, self.settings.clip_norm, norm)
         learning_rate = self.optimizer.step(number)
         return UpdateResult(objective=objective, nll=nll, tokens=tokens, parts=parts, learning_rate=learning_rate)
 
 
 class Evaluator:
-    """Dev perplexity per subword without label smoothing, further losses per subword, and dev BLEU.
+    """Dev perplexity per subword without label smoothing, further losses per subword, diagnostics, and dev BLEU.
 
     BLEU is that of greedy search, tokenised. references: None for a model that does not translate.
     """
@@ -134,6 +137,8 @@ class Evaluator:
             tokens += loss.tokens
         values = {"dev_perplexity": round(math.exp(min(nll / tokens, 100.0)), 6)}
         values |= {f"dev_{name}": round(value / tokens, 6) for name, value in parts.items()}
+        diagnostics = model.diagnostics(self._reader(rows).to(device))  # of the last batch, the longest sentences
+        values |= {f"dev_{name}": round(value, 6) for name, value in diagnostics.items()}
         if self._references is None:
             return values
         results = translate_split(model, self._reader, self._SEARCH, device=device)
@@ -178,7 +183,8 @@ def train_model(
     references = list(read_lines(dev_reference)) if settings.model.translates else None
     evaluate = Evaluator(dev_reader, references, target_words)
     plan = UpdatePlan(
-        source_lengths=train_examples.source_lengths,
+        # What a model does not read does not decide which pairs it sees.
+        source_lengths=train_examples.source_lengths if settings.model.translates else train_examples.target_lengths,
         target_lengths=train_examples.target_lengths,
         update_size=settings.training.sentences_per_update or settings.training.tokens_per_update,
         by_sentences=settings.training.sentences_per_update is not None,

@@ -7,6 +7,8 @@ and padding. It sums the same numbers in another order: 1e-10.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ import torch
 from small_systems import NEUTRON, NO_DROPOUT, SHORT_PHRASES, SMALL
 
 from phrasemt.architectures import PhraseRepresentationModel
-from phrasemt.batching.batch import Phrases
+from phrasemt.batching.batch import Phrases, collate_phrases
 from phrasemt.models.phrase_representation import PhrasePooling
 from phrasemt.symbols import BOS, EOS
 
@@ -33,6 +35,7 @@ def softmax(scores):
 class Reference:
     def __init__(self, model, settings):
         self.settings = settings
+        self.ends = None  # of the phrases of the sentence at hand; None: phrases of n_tok tokens
         self.weights = {name: value.detach().numpy() for name, value in model.named_parameters()}
 
     def __getitem__(self, name):
@@ -77,7 +80,9 @@ class Reference:
         return self[f"{name}.outer.weight"] @ inner + self[f"{name}.outer.bias"]
 
     def phrases(self, x):
-        """Where phrases are: n_tok = max(min(ntok_max, ceil(L / ntok_div)), ntok_min) tokens each."""
+        """Where phrases are: n_tok = max(min(ntok_max, ceil(L / ntok_div)), ntok_min) tokens each, or as given."""
+        if self.ends is not None:
+            return [x[first:end] for first, end in pairwise([0, *self.ends])]
         rule = self.settings.phrase
         n_tok = max(min(rule.ntok_max, math.ceil(len(x) / rule.ntok_div)), rule.ntok_min)
         return [x[first : first + n_tok] for first in range(0, len(x), n_tok)]
@@ -175,6 +180,23 @@ class Reference:
             logits = self["words.target_table_VD"] @ y_i + self["words.softmax_bias_V"]
             scores.append(logits[word] - logits.max() - math.log(np.exp(logits - logits.max()).sum()))
         return scores
+
+
+@pytest.mark.parametrize("switches", [{}, {"glance": "mean"}, {"pool": "attn", "ta": "on"}], ids=str)
+def test_phrases_of_any_lengths(switches, make_model, make_batch):
+    """As a parser cuts them, also in sources of one, two and three positions."""
+    settings = PhraseRepresentationModel(**SMALL, **NO_DROPOUT, **switches)
+    ends = [[1, 4, 5, 10], [1], [1, 2], [2, 3], [3], [1, 2, 3, 6]]
+    model, batch = make_model(settings).double(), make_batch(settings, [of[-1] - 1 for of in ends], [3, 1, 2, 4, 0, 2])
+    phrases = collate_phrases([np.array(of) for of in ends])
+    batch = replace(batch, source=replace(batch.source, phrases=phrases))
+    reference, got = Reference(model, settings), model.log_probs(batch)
+    for row, reference.ends in enumerate(ends):
+        length = int(batch.target.mask_BT[row].sum())
+        ids = batch.source.ids_BS[row, : ends[row][-1]], batch.target.inputs_BT[row], batch.target.outputs_BT[row]
+        source, inputs, outputs = (of.tolist() for of in ids)
+        expected = reference.log_probs(source, inputs[:length], outputs[:length])
+        torch.testing.assert_close(got[row, :length], torch.tensor(expected), rtol=0, atol=1e-10)
 
 
 SHAPE = {**SMALL, **NO_DROPOUT, "phrase": SHORT_PHRASES}

@@ -11,6 +11,7 @@ import torch
 
 from phrasemt.batching.batch import collate_source
 from phrasemt.config import Decoding
+from phrasemt.errors import PhrasemtError
 from phrasemt.models.interface import TranslationModel
 from phrasemt.search.beam import beam_search, length_penalty
 from phrasemt.symbols import BOS, EOS
@@ -43,10 +44,7 @@ class TableModel(TranslationModel):
     def keep(self, memory, state, sentences):
         return memory[sentences], state[sentences]
 
-    def loss(self, batch, *, label_smoothing):
-        raise AssertionError("not used in search")
-
-    def log_probs(self, batch):
+    def decode(self, memory, target):
         raise AssertionError("not used in search")
 
 
@@ -150,3 +148,10 @@ def test_n_best_is_sorted_and_distinct():
         scores = [hypothesis.score for hypothesis in hypotheses]
         assert scores == sorted(scores, reverse=True)
         assert len({hypothesis.tokens for hypothesis in hypotheses}) == len(hypotheses) == 5
+
+
+def test_weights_that_are_not_finite_are_no_translation():
+    model = TableModel(1)
+    model.table[5] = torch.nan
+    with pytest.raises(PhrasemtError, match=r"sentence 2 of a batch: no translation has a finite probability"):
+        beam_search(model, source_of([4, 5]), settings_of(2))

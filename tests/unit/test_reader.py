@@ -130,6 +130,8 @@ def test_chunks_are_read_only_where_there_are_some_and_a_model_asks(examples, tm
     path = write_chunks(tmp_path / "chunks.arrow", [([0, n], [NP, EOS_LABEL]) for n in examples.target_lengths])
     assert BatchReader(examples, CHUNKED, (), [path])([0, 1]).target.chunks is not None
     assert BatchReader(examples, CHUNKED)([0, 1]).target.chunks is None
+    with pytest.raises(MismatchError, match=r"--chunks: a chunk-based decoder needs .*expected one file, found none"):
+        BatchReader(examples, CHUNKED, (), [])
     assert BatchReader(examples, TransformerModel(), (), [path])([0, 1]).target.chunks is None
 
 
@@ -164,6 +166,9 @@ def test_a_cut_sentence_has_cut_chunks(tmp_path, starts, labels, chunk_starts):
         ([0, 3], [], "chunk labels"),
         ([0, 3], [NP, len(CHUNK_LABELS)], "chunk labels"),
         ([0, 3], [-1, EOS_LABEL], "chunk labels"),
+        ([0, 3], [NULL_LABEL, EOS_LABEL], "chunk labels"),
+        ([0, 2, 3], [NP, EOS_LABEL, EOS_LABEL], "chunk labels"),
+        ([0, 3], [NP, VP], "chunk labels"),
     ],
 )
 def test_chunks_that_do_not_fit_are_named_by_row(tmp_path, starts, labels, what):

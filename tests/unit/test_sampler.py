@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -47,6 +49,17 @@ def test_updates_have_the_size_of_the_study():
     sizes = [int(plan.target_lengths[rows].sum()) + len(rows) for rows in plan.epoch(0)]
     assert abs(np.mean(sizes) - 4_000) < 100
     assert min(sizes) > 1_500  # no small remainder: an update is made of whole blocks of about 2,000 tokens
+
+
+@pytest.mark.parametrize("count", [1600, 1601, 1610, 1639, 29_000])
+def test_updates_by_sentences_are_neither_doubled_nor_rests(count):
+    lengths = natural_lengths(count)
+    plan = replace(plan_of(lengths, tokens_per_update=80), by_sentences=True)
+    for epoch in range(3):
+        sizes = [len(rows) for rows in plan.epoch(epoch)]
+        assert sum(sizes) == count
+        assert min(sizes) >= 80
+        assert max(sizes) < 120 + 1
 
 
 def test_epochs_and_seeds_differ_and_repeat():

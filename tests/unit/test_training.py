@@ -16,10 +16,10 @@ import pytest
 import torch
 
 import phrasemt.train.loop as loop
-from phrasemt.architectures import PhraseRepresentationModel, TransformerModel
+from phrasemt.architectures import Dl4mtModel, PhraseRepresentationModel, TransformerModel
 from phrasemt.batching.example import Examples
 from phrasemt.batching.reader import BatchReader
-from phrasemt.config import Adam, Training
+from phrasemt.config import Adadelta, Adam, Training
 from phrasemt.errors import DamagedFileError, MismatchError, PhrasemtError
 from phrasemt.models.interface import build_model
 from phrasemt.models.transformer import Transformer
@@ -36,10 +36,11 @@ SMALL = {"encoder_layers": 1, "decoder_layers": 1, "width": 16, "heads": 2, "ffn
 
 def settings_of(*, dropout=0.1, model=None, seed=1, **training):
     model = model or TransformerModel(**SMALL, dropout=dropout, attn_dropout=dropout, act_dropout=dropout)
-    budget = {"tokens_per_update": 200, "max_updates": 12, "evaluate_every": 4, "checkpoint_every": 4}
+    size = {} if "sentences_per_update" in training else {"tokens_per_update": 200}
+    budget = {**size, "max_updates": 12, "evaluate_every": 4, "checkpoint_every": 4}
     return TrainSettings(
         model=model,
-        training=Training(**{**budget, "optimizer": Adam(warmup=10, factor=0.1), "average_last": 2, **training}),
+        training=Training(**budget | {"optimizer": Adam(warmup=10, factor=0.1), "average_last": 2} | training),
         seed=seed,
         target_language="de",
     )
@@ -117,10 +118,20 @@ class Killed(BaseException):
     pass
 
 
-@pytest.mark.parametrize("family", ["transformer", "phrase_representation"])
-def test_going_on_after_a_kill_gives_the_same_weights(tiny_data, tmp_path, monkeypatch, family):
-    model = TransformerModel(**SMALL) if family == "transformer" else PhraseRepresentationModel(**SMALL)
-    settings = settings_of(model=model, evaluate_every=4, checkpoint_every=3)
+BY_SENTENCES = {"sentences_per_update": 12, "clip_norm": 1.0, "optimizer": Adadelta(name="adadelta")}
+
+
+@pytest.mark.parametrize(
+    ("model", "training"),
+    [
+        (TransformerModel(**SMALL), {}),
+        (PhraseRepresentationModel(**SMALL), {}),
+        (Dl4mtModel(family="dl4mt", embedding=8, hidden=12), BY_SENTENCES),
+    ],
+    ids=["transformer", "phrase_representation", "dl4mt"],
+)
+def test_going_on_after_a_kill_gives_the_same_weights(tiny_data, tmp_path, monkeypatch, model, training):
+    settings = settings_of(model=model, evaluate_every=4, checkpoint_every=3, **training)
     whole = run(tiny_data, tmp_path / "whole", settings)
     update = loop.Trainer.update
     for killed_at in (1, 4, 5, 10):
@@ -238,6 +249,19 @@ def test_average_is_the_mean_and_checkpoints_of_other_trainings_are_refused(tiny
         average_checkpoints(
             settings=AverageSettings(last=2), cores=1, record=tmp_path / "a" / "training.json", weights=averaged
         )
+
+
+@pytest.mark.parametrize("tie", ["all", "decoder"])
+def test_averaged_weights_are_tied_like_the_model(tiny_data, tmp_path, tie):
+    settings = settings_of(model=TransformerModel(**{**SMALL, "tie": tie}))
+    record, _, _ = run(tiny_data, tmp_path, settings)
+    averaged, record_file = tmp_path / "averaged.safetensors", tmp_path / "training.json"
+    average_checkpoints(settings=AverageSettings(last=2), cores=1, record=record_file, weights=averaged)
+    vocabularies = (Vocabulary.from_file(tiny_data.inputs[f"{side}_vocabulary"]) for side in ("source", "target"))
+    model = load_model(averaged, settings.model, *vocabularies)
+    assert (model.words.source_table_VD is None) == (tie == "all")
+    assert model.words.softmax[0] is model.words.target_table_VD
+    assert sum(parameter.numel() for parameter in model.parameters()) == record["parameters"]
 
 
 def test_weights_of_another_model_or_vocabulary_are_refused(tiny_data, tmp_path):
