@@ -11,11 +11,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from phrasemt.fields import Probability, Seed, Settings
+from phrasemt.fields import Probability, Seed, Settings, refuse
 
 
 class PhraseSegmentation(Settings):
-    """Where the source phrases of Xu et al. end (science 1.3, X1-X3). L counts encoder positions, `</s>` included.
+    """Where the source phrases of Xu et al. end (decisions X1-X3). L counts encoder positions, `</s>` included.
 
     n = max(min(ntok_max, L/ntok_div), ntok_min) is the length of n-gram phrases and the limit of those cut from trees.
     """
@@ -34,7 +34,7 @@ class PhraseSegmentation(Settings):
         description="L is the sentence's own length, or the padded length of its batch (Neutron; X3), which makes "
         "scores depend on the company of a sentence",
     )
-    parse_unit: Literal["subword", "word"] = Field("subword", description="what n counts in trees (science 6.4)")
+    parse_unit: Literal["subword", "word"] = Field("subword", description="what n counts in trees")
     seed: Seed = Field(1, description="seed of the modes random and shuffled")
     given: Path | None = Field(
         None,
@@ -50,17 +50,20 @@ class PhraseSegmentation(Settings):
 
     @model_validator(mode="after")
     def _fits_together(self) -> PhraseSegmentation:
+        problems = []
         if self.ntok_min > self.ntok_max:
-            raise ValueError(f"ntok_min ({self.ntok_min}) must not exceed ntok_max ({self.ntok_max})")
+            problems.append(f"ntok_min ({self.ntok_min}) must not exceed ntok_max ({self.ntok_max})")
         if (self.mode == "given") != (self.given is not None):
-            raise ValueError("the folder `given` belongs to mode: given, and only to it")
-        for key, modes in (
-            ("seed", ("random", "shuffled")),
-            ("parse_unit", ("parse", "random", "right", "shuffled")),
-            ("ntok_scope", ("ngram",)),
-        ):
-            if self.mode not in modes and getattr(self, key) != type(self).model_fields[key].default:
-                raise ValueError(f"{key} has no effect in mode {self.mode}, only in {', '.join(modes)}")
+            problems.append("the folder `given` belongs to mode: given, and only to it")
+        modes_of = {
+            "seed": ("random", "shuffled"),
+            "parse_unit": ("parse", "random", "right", "shuffled"),
+            "ntok_scope": ("ngram",),
+        }
+        for key, modes in modes_of.items():
+            if self.mode not in modes and self.differs(key):
+                problems.append(f"{key} has no effect in mode {self.mode}, only in {', '.join(modes)}")
+        refuse(problems)
         return self
 
     @property
@@ -125,7 +128,7 @@ class Architecture(Settings):
 
 
 class Layers(Architecture):
-    """What Transformer layers of every family have in common; science 1.0."""
+    """What Transformer layers of every family have in common."""
 
     width: int = Field(512, gt=0, description="model width d")
     heads: int = Field(8, gt=0, description="attention heads h; d/h is the head width")
@@ -137,7 +140,7 @@ class Layers(Architecture):
     embed_ln: bool = Field(False, description="layer normalisation of the embeddings (Neutron)")
     softmax_bias: bool = Field(True, description="bias of the output layer (Neutron true, T2T false)")
     init: Literal["xavier", "neutron"] = Field(
-        "xavier", description="initial weights: Xavier-uniform, or uniform by fan-in as in Neutron (science 1.0)"
+        "xavier", description="initial weights: Xavier-uniform, or uniform by fan-in as in Neutron"
     )
 
     @model_validator(mode="after")
@@ -152,7 +155,7 @@ class Layers(Architecture):
 
 
 class TransformerModel(Layers):
-    """Transformer (Vaswani et al. 2017); science 1.0 and 1.1. Base is the default."""
+    """Transformer (Vaswani et al. 2017). Base is the default."""
 
     family: Literal["transformer"] = Field("transformer", description="model family, phrasemt/models/<family>.py")
     encoder_layers: int = Field(6, gt=0, description="encoder layers N")
@@ -172,7 +175,7 @@ class TransformerModel(Layers):
 
 
 class RelativePositionsModel(TransformerModel):
-    """Transformer with relative positions in self-attention and no absolute ones (Shaw et al. 2018); science 1.2."""
+    """Transformer with relative positions in self-attention and no absolute ones (Shaw et al. 2018)."""
 
     family: Literal["relative_positions"] = Field(  # type: ignore[assignment]
         "relative_positions", description="model family, phrasemt/models/<family>.py"
@@ -181,7 +184,7 @@ class RelativePositionsModel(TransformerModel):
 
 
 class PhraseRepresentationModel(TransformerModel):
-    """Transformer with source phrase representations (Xu et al. 2020); science 1.3, presets xu-paper and xu-code."""
+    """Transformer with source phrase representations (Xu et al. 2020): presets xu-paper and xu-code."""
 
     family: Literal["phrase_representation"] = Field(  # type: ignore[assignment]
         "phrase_representation", description="model family, phrasemt/models/<family>.py"
@@ -211,16 +214,17 @@ class PhraseRepresentationModel(TransformerModel):
 
     @model_validator(mode="after")
     def _switches_go_together(self) -> PhraseRepresentationModel:
+        problems = []
         if self.pool != "attn":
-            for key in ("score_norm", "score_hidden", "score_dropout"):
-                if getattr(self, key) != type(self).model_fields[key].default:
-                    raise ValueError(f"{key} has no effect with pool: {self.pool}, only with pool: attn")
+            without_effect = [key for key in ("score_norm", "score_hidden", "score_dropout") if self.differs(key)]
+            problems += [f"{key} has no effect with pool: {self.pool}, only with pool: attn" for key in without_effect]
         if self.ta == "off" and self.ta_dropout is not None and not self.ta_tokens:
-            raise ValueError("ta_dropout has no effect with ta: off and ta_tokens: false")
+            problems.append("ta_dropout has no effect with ta: off and ta_tokens: false")
         if self.src_bos and self.phrase.mode != "ngram":
-            raise ValueError(
+            problems.append(
                 f"src_bos needs phrase.mode: ngram; phrases of mode {self.phrase.mode} do not count <s> as a position"
             )
+        refuse(problems)
         return self
 
     @property
@@ -236,7 +240,7 @@ Place = Literal["enc_self", "dec_self", "cross"]
 
 
 class PhrasalAttentionModel(TransformerModel):
-    """Transformer that attends to n-grams of keys (phrasal attention, ICLR 2020 submission); science 1.4, preset ng."""
+    """Transformer that attends to n-grams of keys (phrasal attention, ICLR 2020 submission): preset ng."""
 
     family: Literal["phrasal_attention"] = Field(  # type: ignore[assignment]
         "phrasal_attention", description="model family, phrasemt/models/<family>.py"
@@ -257,7 +261,7 @@ class PhrasalAttentionModel(TransformerModel):
 
 
 class LanguageModel(Layers):
-    """Decoder-only language model of the target side (ICLR 2020 submission, Table 3); science 1.5."""
+    """Decoder-only language model of the target side (ICLR 2020 submission, Table 3)."""
 
     family: Literal["language_model"] = Field(description="model family, phrasemt/models/<family>.py")
     layers: int = Field(6, gt=0, description="layers N")
@@ -270,9 +274,11 @@ class LanguageModel(Layers):
 
     @model_validator(mode="after")
     def _switches_go_together(self) -> LanguageModel:
-        for key, attention in (("rel_k", "relative"), ("ngrams", "phrasal")):
-            if self.attention != attention and getattr(self, key) != type(self).model_fields[key].default:
-                raise ValueError(f"{key} has no effect with attention: {self.attention}, only with {attention}")
+        refuse(
+            f"{key} has no effect with attention: {self.attention}, only with {attention}"
+            for key, attention in (("rel_k", "relative"), ("ngrams", "phrasal"))
+            if self.attention != attention and self.differs(key)
+        )
         return self
 
     @property
@@ -285,7 +291,7 @@ class LanguageModel(Layers):
 
 
 class RecurrentModel(Architecture):
-    """What the recurrent systems have in common; science 1.6, decision C13."""
+    """What the recurrent systems have in common; decision C13."""
 
     embedding: int = Field(620, gt=0, description="width E of the word embeddings and of the readout")
     hidden: int = Field(1000, gt=0, description="width H of every GRU state; the encoder's two sides make 2H")
@@ -304,10 +310,10 @@ class RecurrentModel(Architecture):
 
 
 class Dl4mtModel(RecurrentModel):
-    """Conditional GRU with attention (dl4mt; Bahdanau et al. 2015); science 1.6 and 1.7."""
+    """Conditional GRU with attention (dl4mt; Bahdanau et al. 2015)."""
 
     family: Literal["dl4mt"] = Field(description="model family, phrasemt/models/<family>.py")
-    decoder_layers: Literal[1, 2] = Field(1, description="1: dl4mt; 2: dl4mt-2, one more GRU above (science 1.7)")
+    decoder_layers: Literal[1, 2] = Field(1, description="1: dl4mt; 2: dl4mt-2, one more GRU above")
 
 
 class BiscaleSearch(Settings):
@@ -317,12 +323,12 @@ class BiscaleSearch(Settings):
         "joint", description="joint: boundaries and labels add their log-probabilities; words: words alone (C7)"
     )
     boundary_decode: Literal["argmax", "branch"] = Field(
-        "argmax", description="argmax: each hypothesis takes the likelier decision; branch: it tries both (science 8.5)"
+        "argmax", description="argmax: each hypothesis takes the likelier decision; branch: it tries both"
     )
 
 
 class BiscaleModel(RecurrentModel):
-    """Chunk-based bi-scale decoder (Zhou et al. 2017); science 8, presets zh-paper and zh-code."""
+    """Chunk-based bi-scale decoder (Zhou et al. 2017): presets zh-paper and zh-code."""
 
     family: Literal["biscale"] = Field(description="model family, phrasemt/models/<family>.py")
     chunk_hidden: int = Field(1000, gt=0, description="width D_p of the chunk state")
@@ -347,10 +353,11 @@ class BiscaleModel(RecurrentModel):
 
     @model_validator(mode="after")
     def _switches_go_together(self) -> BiscaleModel:
-        if self.attention == "word":
-            for key in ("ctx_update", "word_inputs", "chunk_query"):
-                if getattr(self, key) != type(self).model_fields[key].default:
-                    raise ValueError(f"{key} has no effect with attention: word, only with attention: chunk")
+        refuse(
+            f"{key} has no effect with attention: word, only with attention: chunk"
+            for key in ("ctx_update", "word_inputs", "chunk_query")
+            if self.attention == "word" and self.differs(key)
+        )
         return self
 
     @property

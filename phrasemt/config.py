@@ -8,6 +8,7 @@ changes a result. `workflow/schemas/study.schema.json` is generated from this mo
 from __future__ import annotations
 
 import difflib
+import typing
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,7 +16,7 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticKnownError
 
 from phrasemt.architectures import ModelSettings, PhraseSegmentation
-from phrasemt.fields import Language, Name, Probability, Seed, Settings
+from phrasemt.fields import Language, Name, Probability, Seed, Settings, refuse, sections
 from phrasemt.presets import PRESETS, fill_in
 
 # ---------------------------------------------------------------------------------------------------------------- data
@@ -121,10 +122,11 @@ class Subwords(Settings):
 
     @model_validator(mode="after")
     def _switches_go_together(self) -> Subwords:
-        for unit, keys in (("word", ("words",)), ("bpe", ("merges", "vocabulary_threshold"))):
-            for key in keys:
-                if self.unit != unit and getattr(self, key) != type(self).model_fields[key].default:
-                    raise ValueError(f"{key} has no effect with unit: {self.unit}, only with unit: {unit}")
+        refuse(
+            f"{key} has no effect with unit: {self.unit}, only with unit: {unit}"
+            for key, unit in (("words", "word"), ("merges", "bpe"), ("vocabulary_threshold", "bpe"))
+            if self.unit != unit and self.differs(key)
+        )
         return self
 
 
@@ -261,7 +263,7 @@ class Dataset(Settings):
     generator: Generator | None = Field(None, description="the project's own corpus")
     cleaning: Cleaning = Field(default_factory=Cleaning, description="filters on training pairs")
     tokenization: Tokenization = Field(default_factory=Tokenization, description="Moses options")
-    subwords: Subwords = Field(default_factory=Subwords, description="byte-pair encoding")
+    subwords: Subwords = Field(default_factory=Subwords, description="what models read: subwords or words")
     source_parser: Name | None = Field(None, description="parser of the study that parses the source side")
     target_chunks: TargetChunks | None = Field(None, description="chunks of the target side")
     parse_jobs: int = Field(
@@ -381,6 +383,13 @@ class Decoding(Settings):
         return self
 
 
+# The keys of each model family and optimiser, by its name.
+_KEYS = {
+    name: kind.model_fields.keys()
+    for union, tag in ((ModelSettings, "family"), (Optimizer, "name"))
+    for kind in sections(union)
+    for name in typing.get_args(kind.model_fields[tag].annotation)
+}
 Preset = Annotated[str, AfterValidator(known_preset), Field(json_schema_extra={"enum": list(PRESETS)})]
 
 
@@ -402,7 +411,13 @@ class System(Settings):
             return values
         # One with a typo is taken for the nearest, so that nothing is complained of but the typo.
         (preset,) = difflib.get_close_matches(str(values["preset"]), PRESETS, n=1, cutoff=0)
-        return fill_in(values, PRESETS[preset])
+        return fill_in(values, PRESETS[preset], _KEYS)
+
+    @model_validator(mode="after")
+    def _is_searched(self) -> System:
+        if not self.model.translates and "decoding" in self.model_fields_set:
+            raise ValueError("decoding has no effect: a language model translates nothing")
+        return self
 
 
 class Comparison(Settings):
@@ -444,7 +459,8 @@ class Study(Settings):
             problems.append(f"seeds holds a value twice: {self.seeds}")
         allowed = self.translating or list(self.systems)
         if self.baseline not in allowed:
-            problems.append(f"comparison.baseline is {self.baseline!r}, allowed: {', '.join(allowed)}")
+            why = " (a language model has no translations to compare)" if self.baseline in self.systems else ""
+            problems.append(f"comparison.baseline is {self.baseline!r}, allowed: {', '.join(allowed)}{why}")
         if both := self.parsers.keys() & self.chunkers.keys():
             problems.append(f"a parser and a chunker are both called {sorted(both)[0]!r}; names must differ")
         for dataset_name, dataset in self.datasets.items():

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+import typing
+from collections.abc import Iterable
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
@@ -22,3 +24,22 @@ class Settings(BaseModel):
     def canonical_json(self) -> str:
         """The same text for equal settings, whatever their order in the file: the stuff of digests and rerun keys."""
         return json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+    def differs(self, key: str) -> bool:
+        """Whether a value is not at its default."""
+        return bool(getattr(self, key) != type(self).model_fields[key].default)
+
+
+def sections(annotation: Any) -> list[type[Settings]]:
+    """The section classes of an annotation: itself, or the members of a union, without their wrappers."""
+    if isinstance(annotation, type) and issubclass(annotation, Settings):
+        return [annotation]
+    if typing.get_origin(annotation) in (dict, list):
+        return []
+    return [section for argument in typing.get_args(annotation) for section in sections(argument)]
+
+
+def refuse(problems: Iterable[str]) -> None:
+    """Raises one ValueError with all problems of a section, a line for each; nothing when there are none."""
+    if text := "\n".join(problems):
+        raise ValueError(text)

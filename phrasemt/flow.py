@@ -355,7 +355,8 @@ class Flow:
             f"{dataset_folder(self.study, name)}/phrases/{segmenter}/{split}.json"
             for name, dataset in self.study.datasets.items()
             for split in ("train", *dataset.test_sets)
-            for segmenter in self.study.segmentations
+            for segmenter, segmentation in self.study.segmentations.items()
+            if segmentation.ntok_scope == "sentence"  # others are known only once there are batches
         ]
 
     @property

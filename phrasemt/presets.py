@@ -1,12 +1,13 @@
 """The papers' systems by name: what a study says with `preset: xu-paper` under a system.
 
 A preset gives values for `model`, `training` and `decoding`; what the study says itself goes before it. Sources:
-science sections 4 and 9. A preset `-code` follows the authors' program where it differs from their paper. Vocabulary
-sizes and corpora belong to the data sets of a study, not to a system.
+the papers, and docs/decisions.md. A preset `-code` follows the authors' program where it differs from their paper.
+Vocabulary sizes and corpora belong to the data sets of a study, not to a system.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Any
 
 Values = dict[str, Any]
@@ -125,19 +126,19 @@ PRESETS: dict[str, Values] = {
 _IN_PLACE_OF = {"tokens_per_update": "sentences_per_update", "sentences_per_update": "tokens_per_update"}
 
 
-def fill_in(system: Values, preset: Values) -> Values:
-    """A system's values over those of a preset, section by section; a nested section of the study goes key by key."""
+def fill_in(system: Values, preset: Values, keys: Mapping[str, Collection[str]]) -> Values:
+    """A system's values over those of a preset, section by section; a nested section of the study goes key by key.
+
+    keys: the keys of a model family or an optimiser, by its name. Where the study names another one than the preset,
+    what that one does not know is left out.
+    """
     merged = {key: value for key, value in preset.items() if system.get(_IN_PLACE_OF.get(key, "")) is None}
     for key, value in system.items():
         below = merged.get(key)
-        # Another family or optimiser has settings of its own: nothing of the preset's would fit it.
-        other = (
-            isinstance(value, dict)
-            and isinstance(below, dict)
-            and any(name in value and value[name] != below.get(name) for name in ("family", "name"))
-        )
-        if isinstance(value, dict) and isinstance(below, dict) and not other:
-            merged[key] = fill_in(value, below)
+        if isinstance(value, dict) and isinstance(below, dict):
+            kind = str(value.get("family", value.get("name", "")))
+            known = {name: of_preset for name, of_preset in below.items() if name in keys.get(kind, below)}
+            merged[key] = fill_in(value, known, keys)
         else:
             merged[key] = value
     return merged

@@ -424,7 +424,7 @@ def _contrasts(study: Study, w: Wildcards) -> Settings:
         dataset=w["dataset"],
         system=w["system"],
         seed=int(w["seed"]),
-        model=study.systems[w["system"]].model,
+        model=study.systems[w["system"]].model.trained_part,  # nothing is searched
         source_language=dataset.source_language,
         target_language=dataset.target_language,
         aggressive_dash=dataset.tokenization.aggressive_dash,

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from phrasemt.config import Study, kind_of_text
 from phrasemt.errors import StudyError
-from phrasemt.fields import Settings
+from phrasemt.fields import Settings, sections
 
 BOOLEAN = "tag:yaml.org,2002:bool"
 
@@ -75,6 +75,13 @@ def load_study(path: Path | str) -> Study:
 def study_schema() -> str:
     """The JSON schema of a study file, for editors and for `workflow/schemas/study.schema.json`."""
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Study.model_json_schema()}
+    # Beside a preset a system's model may be absent or lack its family.
+    system = schema["$defs"]["System"]
+    model = system["properties"]["model"]
+    system["properties"]["model"] = {"type": "object", "description": model["description"]}
+    system["required"].remove("model")
+    system["if"] = {"required": ["preset"]}
+    system["else"] = {"required": ["model"], "properties": {"model": model}}
     return json.dumps(schema, indent=2, sort_keys=True) + "\n"
 
 
@@ -96,7 +103,7 @@ def _problems(error: ValidationError) -> Iterator[str]:
             case "missing":
                 yield f"{where}: missing"
             case "literal_error":
-                allowed = re.findall(r"'([^']*)'", context["expected"])
+                allowed = [value.strip("'") for value in re.split(r", | or ", context["expected"])]
                 yield f"{where}: found {found}, allowed: {', '.join(allowed)}{_nearest(str(item['input']), allowed)}"
             case "union_tag_invalid":
                 allowed = re.findall(r"'([^']*)'", context["expected_tags"])
@@ -123,7 +130,7 @@ def _place(location: tuple[int | str, ...]) -> tuple[list[str], list[type[Settin
     annotation: Any = Study
     around: list[type[Settings]] = []
     for part in location:
-        around = _sections(annotation)
+        around = sections(annotation)
         if typing.get_origin(annotation) in (dict, list):
             annotation = typing.get_args(annotation)[-1]
         elif len(around) > 1:
@@ -135,15 +142,6 @@ def _place(location: tuple[int | str, ...]) -> tuple[list[str], list[type[Settin
             continue
         names.append(str(part))
     return names, around
-
-
-def _sections(annotation: Any) -> list[type[Settings]]:
-    """The section classes of an annotation: itself, or the members of a union, without their wrappers."""
-    if isinstance(annotation, type) and issubclass(annotation, Settings):
-        return [annotation]
-    if typing.get_origin(annotation) in (dict, list):
-        return []
-    return [section for argument in typing.get_args(annotation) for section in _sections(argument)]
 
 
 def _tags(section: type[Settings]) -> set[object]:

@@ -19,7 +19,7 @@ from phrasemt.symbols import BOS, EOS, NULL_LABEL, PAD
 
 @dataclass(frozen=True, kw_only=True)
 class Phrases:
-    """Source phrases of a batch (science 1.3).
+    """Source phrases of a batch.
 
     token_index_BPM: source position of each token of each phrase, 0 where unused (int64).
     token_mask_BPM: True on real tokens.
@@ -59,7 +59,7 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True)
 class Chunks:
-    """Chunks of the target side, over the positions of its outputs (science 8.3).
+    """Chunks of the target side, over the positions of its outputs.
 
     starts_BT: True where a chunk starts with this word; `</s>` is one. labels_BT: the chunk's label where one starts,
     an index into CHUNK_LABELS; NULL elsewhere (int64).

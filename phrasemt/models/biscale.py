@@ -14,7 +14,7 @@ Notation
     (u_t')      Chunk.mark_XH           [..., H], u where the chunk began
     b_t         starts_BT               True: word t begins a chunk (UPDATE), False: it does not (COPY)
     l_t         labels_BT               index into CHUNK_LABELS
-    m           chunk_map_QH            [Q, H], T of the project's science
+    m           chunk_map_QH            [Q, H], linear
 
 Equations
     Eqs. (6-7)  word state and word: they read the chunk state in place of a context
@@ -23,7 +23,7 @@ Equations
     Eq. (10)  attention of the chunk state
     Eq. (11)  label of a chunk
 
-Deviations and choices (science of the project, sections 2 and 8, decisions C1-C16)
+Deviations and choices (docs/decisions.md, C1-C16)
     Eq. (8)  as in the authors' code a tanh layer on u_t, which knows y_{t-1}, and e_{t-1}
     Eq. (9)  u_t - u_t' covers exactly the words of the last chunk; the text's s and e would miss the first one. 0
              stands for u_t' at first. m is linear and has no bias

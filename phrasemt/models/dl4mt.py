@@ -22,7 +22,7 @@ Equations
     Eq. (6)  weights of attention
     (A cell: GruCell, energies: AdditiveAttention, both in phrasemt/nn/recurrent.py.)
 
-Deviations and choices (science of the project, sections 1.6 and 1.7, decision C13)
+Deviations and choices (docs/decisions.md, C13)
     u = GRU1(e_{i-1}, s_{i-1}) queries attention, s = GRU2(c, u): the tutorial's; Bahdanau et al. have one cell
     e_0 = 0         before the first word stands a zero vector, not an embedding of <s>
     s_0             from the mean of all h_j; Bahdanau et al. take the backward state of the first word

@@ -14,7 +14,7 @@ Equations (of Vaswani et al.)
     Eq. (1)  attention, to the words so far
     Eq. (2)  feed-forward network
 
-Deviations and choices (science of the project, section 1.5)
+Deviations and choices (docs/decisions.md)
     Each sentence is a text of its own: `<s>` w1 .. wn in, w1 .. wn `</s>` out.
     A decoder layer without attention to a source is an encoder layer under a causal mask.
     attention: relative   Shaw et al. (2018), phrasemt/nn/relative_attention.py, without absolute positions

@@ -18,7 +18,7 @@ Equations
     Eq. (4)  scores of keys and a^K
     Eq. (5)  the same scores as two products, so that a^K is not added to each key
 
-Deviations and choices (science of the project, section 1.2)
+Deviations and choices (docs/decisions.md)
     Each layer has vectors a^K and a^V of its own, which its heads share.
     In the decoder no key comes after its query: the k last rows are never used there, and kept.
     Eq. (3)  is split like Eq. (5).

@@ -18,7 +18,7 @@ Equations
     Eq. (2)  feed-forward network  phrasemt/nn/layers.py
     (Eq. (3), the learning rate, belongs to training.)
 
-Deviations and choices (science of the project, sections 1.0 and 1.1)
+Deviations and choices (docs/decisions.md)
     norm: pre        layer normalisation before the sub-layers, as tensor2tensor does since version 2
     attn_dropout, act_dropout  both code bases of the reproduced papers have them; the paper names only `dropout`
     tie: decoder     the source table apart (Xu et al.); `all` is the paper's

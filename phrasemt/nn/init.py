@@ -1,4 +1,4 @@
-"""Initial weights (science 1.0).
+"""Initial weights (docs/decisions.md).
 
 Modules are made as `init: xavier` has them; `initialise` draws them anew for another `init`.
 """
@@ -23,7 +23,7 @@ def xavier_blocks(rows: int, columns: int, blocks: int = 1) -> nn.Parameter:
 
 
 def recurrent_blocks(rows: int, columns: int, blocks: int = 1) -> nn.Parameter:
-    """As `xavier_blocks`, but each block as in dl4mt (science 1.6): orthogonal if square, else N(0, 0.01^2)."""
+    """As `xavier_blocks`, but each block as in dl4mt: orthogonal if square, else N(0, 0.01^2)."""
     weight = torch.empty(blocks * rows, columns)
     for block in weight.chunk(blocks):
         if rows == columns:

@@ -1,4 +1,4 @@
-"""What the recurrent systems are made of (dl4mt, Bahdanau et al. 2015, Zhou et al. 2017); science 1.6.
+"""What the recurrent systems are made of (dl4mt, Bahdanau et al. 2015, Zhou et al. 2017).
 
 A decoder is a loop over target positions. What can stand outside of it does: `GruCell.project` and
 `AdditiveAttention.project_memory` before it, `Readout` after it. Inside, `GruCell.unroll` gives the cell's steps.

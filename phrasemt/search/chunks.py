@@ -1,7 +1,7 @@
 """The stage `score_chunks`: does a chunk-based decoder see where chunks of the reference start, and what they are?
 
 The words and chunks of the reference are given up to each position, and the model's likeliest decision about it is
-compared with the reference's (Table 3 of Zhou et al. 2017; science 8.6, C9). `</s>` is a position like any other. Where
+compared with the reference's (Table 3 of Zhou et al. 2017; decision C9). `</s>` is a position like any other. Where
 words are cut into subwords only the first one of each counts: within a word no chunk starts.
 """
 

@@ -1,6 +1,6 @@
 """Witness: the bi-scale decoder as plain loops over sentences, words and source positions, in float64.
 
-The reference reads nothing but the weights and the equations (docs, science 8.2), one sentence at a time, without masks
+The reference reads nothing but the weights and the equations (decisions C1-C12), one sentence at a time, without masks
 and padding, and it takes decisions with `if`. It sums the same numbers in another order: 1e-10.
 """
 

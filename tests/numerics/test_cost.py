@@ -1,4 +1,4 @@
-"""Witness: multiply-adds as sums over the products of each equation, written out by hand; the ratios of science 7.1.
+"""Witness: multiply-adds as sums over the products of each equation, written out by hand; the expected ratios.
 
 The pair has 27 positions on either side: six phrases of five tokens, and 18 chunks. What is counted is what the model
 multiplies as matrices; sums and element-wise products are none.
@@ -24,7 +24,7 @@ from phrasemt.models.cost import POSITIONS, cost_of, pair_of, parameters_of, par
 from phrasemt.models.interface import build_model
 
 S = T = 27
-XU, NG, LM, ZH = 42_880, 37_000, 32_000, 30_000  # the vocabularies of science 3
+XU, NG, LM, ZH = 42_880, 37_000, 32_000, 30_000  # the papers' vocabularies, as their parameter counts have it
 BIG = {"width": 1024, "heads": 16, "ffn_width": 4096}
 BASE_SIZES = {"d": 512, "f": 2048}
 
@@ -168,7 +168,7 @@ def test_multiply_adds_are_near_those_of_the_equations(settings, vocabulary, exp
     ],
     ids=["+Max", "+Attn", "+TA", "big", "1-2", "1-3", "1-4", "LM 1-2", "dl4mt-2", "bi-scale"],
 )
-def test_ratios_of_science_7_1(settings, baseline, vocabulary, ratio):
+def test_ratios_to_the_baseline(settings, baseline, vocabulary, ratio):
     """Within 1.5 %: the lower bounds of that table are rounded and know no masked keys."""
     assert counted(settings, vocabulary) / counted(baseline, vocabulary) == pytest.approx(ratio, rel=0.015)
 

@@ -1,6 +1,6 @@
 """Witness: the equations of dl4mt and dl4mt-2 as plain loops over sentences, words and numbers, in float64.
 
-The reference reads nothing but the weights and the equations (science 1.6 and 1.7), one sentence at a time, without
+The reference reads nothing but the weights and the equations, one sentence at a time, without
 masks and padding. It sums the same numbers in another order: 1e-10.
 """
 

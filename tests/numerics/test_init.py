@@ -47,7 +47,7 @@ def assert_bounds(model: torch.nn.Module, bounds: dict[str, float]) -> None:
 
 
 def test_neutron_draws_by_fan_in():
-    """Each bound as science 1.0 has it: 1/sqrt(columns), embeddings sqrt(2/(V+d)), mixtures of levels as in 1.3."""
+    """Each bound as Neutron has it: 1/sqrt(columns), embeddings sqrt(2/(V+d)), mixtures of levels their own."""
     torch.manual_seed(3)
     d, f, v = 40, 60, 50
     settings = PhraseRepresentationModel(

@@ -254,7 +254,7 @@ def test_phrasal_attention_closed_form(ngrams, where):
         (BiscaleModel(family="biscale", embedding=600, ctx_update="every_step", word_inputs="p+c"), ZH, "114.2"),
     ],
 )
-def test_figures_of_science_3(settings, vocabulary, millions):
+def test_figures_beside_the_papers(settings, vocabulary, millions):
     assert f"{count(settings, vocabulary) / 1e6:.{len(millions.split('.')[1])}f}" == millions
 
 

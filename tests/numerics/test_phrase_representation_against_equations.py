@@ -1,6 +1,6 @@
 """Witness: the equations of Xu et al. (2020) as plain loops over sentences, phrases, tokens and heads, in float64.
 
-The reference reads nothing but the weights and the equations (docs, science 1.3), one sentence at a time, without masks
+The reference reads nothing but the weights and the equations (decisions X1-X13), one sentence at a time, without masks
 and padding. It sums the same numbers in another order: 1e-10.
 """
 

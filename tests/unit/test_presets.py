@@ -1,4 +1,4 @@
-"""Witness: the tables of science sections 4 and 9, written out by hand. What they do not name is at its default."""
+"""Witness: the papers' settings, written out by hand. What they do not name is at its default."""
 
 from __future__ import annotations
 
@@ -261,7 +261,7 @@ def test_what_stands_beside_a_preset_goes_before_it(study) -> None:
     assert System.model_validate({"preset": "xu-code"}) == untouched, "a system has changed its preset"
 
 
-def test_another_family_and_another_optimiser_take_nothing_of_the_preset_s(study) -> None:
+def test_another_family_and_another_optimiser_take_what_they_know(study) -> None:
     system = study(
         {
             "preset": "xu-paper-big",
@@ -269,9 +269,14 @@ def test_another_family_and_another_optimiser_take_nothing_of_the_preset_s(study
             "training": {"optimizer": {"name": "adadelta", "rho": 0.9}},
         }
     ).systems["mine"]
-    assert system.model == System.model_validate({"model": {"family": "dl4mt", "hidden": 30}}).model
+    assert system.model == System.model_validate({"model": {"family": "dl4mt", "hidden": 30, "dropout": 0.3}}).model
     assert system.training.optimizer.model_dump() == {"name": "adadelta", "rho": 0.9, "epsilon": 1e-6}
     assert system.training.max_updates == 300_000, "the rest of its training is the preset's"
+
+
+def test_phrases_on_a_big_preset_are_big(study) -> None:
+    model = study({"preset": "xu-big", "model": {"family": "phrase_representation"}}).systems["mine"].model
+    assert (model.width, model.heads, model.ffn_width, model.dropout) == (1024, 16, 4096, 0.3)
 
 
 def test_the_same_family_named_again_changes_nothing(study) -> None:
@@ -310,7 +315,8 @@ def test_a_preset_that_is_near_nothing(problems) -> None:
 
 def test_settings_that_do_not_fit_the_preset_s_are_named(problems) -> None:
     assert problems({"preset": "xu-code", "model": {"pool": "glance"}}) == [
-        "systems.mine.model: score_norm has no effect with pool: glance, only with pool: attn"
+        "systems.mine.model: score_norm has no effect with pool: glance, only with pool: attn",
+        "systems.mine.model: score_dropout has no effect with pool: glance, only with pool: attn",
     ]
     assert problems({"preset": "xu-paper", "model": {"family": "transformer", "pool": "attn"}})[0].startswith(
         "systems.mine.model.pool: unknown key; allowed: family, "

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import jsonschema
 import pytest
 import yaml
 
 from phrasemt.errors import StudyError
 from phrasemt.flow import read_study
-from phrasemt.study import load_study, study_schema
+from phrasemt.study import _StudyLoader, load_study, study_schema
 
 RIGHT = """\
 study: small
@@ -95,7 +96,9 @@ def test_the_baseline_translates_where_anything_does(tmp_path: Path) -> None:
     path.write_text(mixed)
     assert load_study(path).baseline == "base"
     named = mixed.replace("systems:", "comparison: {baseline: lm}\nsystems:")
-    assert _problems(tmp_path, named) == ["comparison.baseline is 'lm', allowed: base, max"]
+    assert _problems(tmp_path, named) == [
+        "comparison.baseline is 'lm', allowed: base, max (a language model has no translations to compare)"
+    ]
     path.write_text(f"{RIGHT.split('systems:')[0]}systems:\n  lm: {{model: {model}}}\n")
     assert load_study(path).baseline == "lm"
 
@@ -105,6 +108,15 @@ def test_the_studies_of_the_repository_are_right(repository: Path) -> None:
     names = [read_study(path).study for path in paths]
     assert len(set(names)) == len(names), "two studies would share a results folder"
     assert names[1:] == [path.stem for path in paths[1:]]
+
+
+def test_the_schema_is_that_of_the_studies_of_the_repository(repository: Path) -> None:
+    schema = jsonschema.Draft202012Validator(json.loads(study_schema()))
+    for path in [repository / "config.yaml", *sorted((repository / "studies").glob("*.yaml"))]:
+        study = yaml.load(path.read_text(), Loader=_StudyLoader)
+        assert [error.message for error in schema.iter_errors(study)] == [], path
+    del study["systems"][next(iter(study["systems"]))]["model"]["family"]
+    assert list(schema.iter_errors(study)), "a model without family and preset fits the schema"
 
 
 def test_the_schema_describes_every_key() -> None:
