@@ -48,10 +48,8 @@ def files(tmp_path: Path) -> dict[str, Path]:
     write_lines(paths["target"], TARGETS)
     write_lines(paths["rows"], ["0", "1"])
     vocabularies = {name: tmp_path / f"{name}.tsv" for name in ("source_vocabulary", "target_vocabulary")}
-    settings = {field: False if field == "shared" else None for field in VocabularySettings.model_fields}
-    build_vocabulary(
-        settings=VocabularySettings(**settings), cores=1, source=paths["source"], target=paths["target"], **vocabularies
-    )
+    sides = {side: paths[side] for side in ("source", "target")}
+    build_vocabulary(settings=VocabularySettings(shared=False), cores=1, **sides, **vocabularies)
     examples, chunks = tmp_path / "examples.arrow", tmp_path / "chunks.arrow"
     pack_examples(settings=PackSettings(), cores=1, **paths, **vocabularies, examples=examples)
     write_columns(

@@ -13,12 +13,13 @@ import pytest
 import yaml
 from workplace import STUDY, Workplace
 
-NAMES = ("base", "max", "mean")
+NAMES = ("base", "max", "mean", "bi", "lm")
+TRANSLATING = ("base", "max", "bi")
 
 
 def _paper(*systems: str) -> set[str]:
     """What follows from new scores of these systems. The baseline is in every comparison."""
-    compared = {"max"} if "base" in systems else set(systems)
+    compared = {"max", "bi"} if "base" in systems else set(systems)
     return {f"compare_systems {system}" for system in compared} | {"make_table", "write_report"}
 
 
@@ -31,20 +32,33 @@ def _training(*systems: str) -> set[str]:
     return {f"{rule} {system}" for rule in rules for system in systems} | _translations(*systems)
 
 
+def _training_of_chunks() -> set[str]:
+    return {"score_chunks bi"} | _training("bi")
+
+
+def _training_of_the_language_model() -> set[str]:
+    rules = ("train_model", "average_checkpoints", "score_perplexity")
+    return {f"{rule} lm" for rule in rules} | {"make_table", "write_report"}
+
+
 def _examples() -> set[str]:
-    return {"pack_examples"} | _training("base", "max")
+    return {"pack_examples"} | _training("base", "max") | _training_of_chunks() | _training_of_the_language_model()
 
 
 def _phrases() -> set[str]:
     return {"extract_phrases", "measure_phrases"} | _training("max")
 
 
+def _chunks() -> set[str]:
+    return {"extract_chunks"} | _training_of_chunks()
+
+
 def _annotations() -> set[str]:
-    return {"parse_sentences", "tag_sentences", "extract_chunks"} | _phrases()
+    return {"parse_sentences", "tag_sentences"} | _chunks() | _phrases()
 
 
 def _subwords() -> set[str]:
-    return {"learn_subwords", "apply_subwords", "build_vocabulary", "extract_chunks"} | _examples() | _phrases()
+    return {"learn_subwords", "apply_subwords", "build_vocabulary"} | _examples() | _chunks() | _phrases()
 
 
 def _tokens() -> set[str]:
@@ -70,7 +84,7 @@ def _changed(change: Callable[[dict[str, Any]], None]) -> str:
     """The study after a change, written in another layout."""
     study = json.loads(json.dumps(yaml.safe_load(STUDY)))  # blocks that anchors share become apart
     change(study)
-    return yaml.safe_dump(study, indent=4, width=300)
+    return yaml.safe_dump(study, indent=4, width=300, sort_keys=False)
 
 
 def _at(path: str, value: object) -> Callable[[dict[str, Any]], None]:
@@ -91,6 +105,10 @@ STUDY_CHANGES: dict[str, tuple[str, set[str]]] = {
     "title": (_changed(_at("title", "Another")), {"make_table", "write_report"}),
     "comparison.samples": (_changed(_at("comparison.samples", 11)), _paper("base")),
     "decoding of one system": (_changed(_at("systems.max.decoding", {"beam": 3})), _translations("max")),
+    "search of a chunk-based decoder": (
+        _changed(_at("systems.bi.model.search", {"decode_score": "words"})),
+        _translations("bi"),
+    ),
     "dropout of one system": (_changed(_at("systems.max.model.dropout", 0.2)), _training("max")),
     "training of the baseline": (_changed(_at("systems.base.training.max_updates", 3)), _training("base")),
     "training of a parser": (
@@ -99,7 +117,7 @@ STUDY_CHANGES: dict[str, tuple[str, set[str]]] = {
     ),
     "training of a chunker": (
         _changed(_at("chunkers.german.train.updates", 16)),
-        {"train_chunker", "tag_sentences", "extract_chunks", "write_report"},
+        {"train_chunker", "tag_sentences"} | _chunks(),
     ),
     "other phrases": (_changed(_at("systems.max.model.phrase.ntok_max", 4)), _phrases()),
     "cache": (_changed(_at("cache", "somewhere")), set()),
@@ -135,7 +153,8 @@ def test_a_new_seed_trains_that_seed_only(finished: Workplace) -> None:
     finished.write_study(_changed(_at("seeds", [1, 2])))
     done = finished.snakemake("--summary")
     trained = [line for line in done.stdout.splitlines() if "\ttrain_model\t" in line and "no update" not in line]
-    assert [re.search(r"models/(\w+/\d+)/", line).group(1) for line in trained] == ["base/2", "max/2"]  # type: ignore[union-attr]
+    seeds = [re.search(r"models/(\w+/\d+)/", line).group(1) for line in trained]  # type: ignore[union-attr]
+    assert sorted(seeds) == ["base/2", "bi/2", "lm/2", "max/2"]
 
 
 # ----------------------------------------------------------------------------------------------------------------- code
@@ -144,15 +163,19 @@ CODE_CHANGES: dict[str, set[str]] = {
     "corpus/clean.py": {"clean_pairs"} | _tokens(),
     "batching/pack.py": _examples(),
     "models/phrase_representation.py": _training("max"),
+    "models/biscale.py": _training_of_chunks(),
+    "models/language_model.py": _training_of_the_language_model(),
     "syntax/phrases.py": _phrases(),
     "syntax/segmenters/parse.py": _phrases(),
     "syntax/segmenters/random.py": set(),  # no such phrases in this study
     "syntax/phrase_statistics.py": {"measure_phrases", "write_report"},
     "syntax/store.py": _annotations(),
     "syntax/training.py": {"train_tagger", "train_parser", "train_chunker"} | _annotations(),
-    "search/translate.py": _translations("base", "max"),
-    "search/contrasts.py": {"score_contrasts base", "score_contrasts max", "make_table", "write_report"},
-    "scoring/bleu.py": {"score_system base", "score_system max"} | _paper("base"),
+    "search/translate.py": _translations(*TRANSLATING),
+    "search/contrasts.py": {f"score_contrasts {name}" for name in TRANSLATING} | {"make_table", "write_report"},
+    "search/perplexity.py": {"score_perplexity lm", "make_table", "write_report"},
+    "search/chunks.py": {"score_chunks bi", "make_table", "write_report"},
+    "scoring/bleu.py": {f"score_system {name}" for name in TRANSLATING} | _paper("base"),
     "scoring/significance.py": _paper("base"),
     "paper/report.py": {"write_report"},
     "corpus/fetch.py": set(),  # no fetched corpus in this study

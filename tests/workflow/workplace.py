@@ -49,6 +49,13 @@ systems:
       checkpoint_every: 1
       average_last: 2
     decoding: &decoding {beam: 2, max_length_extra: 5}
+  bi:
+    model: {family: biscale, embedding: 8, hidden: 16, chunk_hidden: 8, chunk_embedding: 12}
+    training: *training
+    decoding: *decoding
+  lm:
+    model: {family: language_model, layers: 1, width: 16, heads: 2, ffn_width: 32}
+    training: *training
   max:
     model: {<<: *model, family: phrase_representation, phrase: {mode: parse}}
     training: *training
