@@ -32,7 +32,7 @@ LABELS = [[NP, NP, PP, VP, EOS], [VP, NULL, EOS, PP, PP]]
 class Decided(ChunkingModel):
     """A model that has decided already. It keeps what it was shown."""
 
-    for name in ("encode", "loss", "log_probs", "start", "step", "reorder", "keep"):
+    for name in ("encode", "decode", "start", "step", "reorder", "keep"):
         vars()[name] = None
 
     def chunk_decisions(self, batch):
