@@ -2,7 +2,8 @@
 
 The words and chunks of the reference are given up to each position, and the model's likeliest decision about it is
 compared with the reference's (Table 3 of Zhou et al. 2017; decision C9). `</s>` is a position like any other. Where
-words are cut into subwords only the first one of each counts: within a word no chunk starts.
+words are cut into subwords only the first one of each counts: within a word no chunk starts. (What follows `<unk>` is
+taken for a first one.)
 """
 
 from __future__ import annotations
