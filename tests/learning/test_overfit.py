@@ -108,7 +108,7 @@ def draw_wider(system: torch.nn.Module) -> None:
     """Multiply the weights of N(0, 0.01) by ten.
 
     dl4mt draws them for a thousand units. With an eighth of these the differences between words hardly reach the
-    output: Adam makes the readout one more bias, and all words keep their frequency as their probability.
+    output: Adam uses the readout as one more bias until its tanh is saturated, and no gradient comes through any more.
     """
     with torch.no_grad():
         for parameter in system.parameters():
