@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phrasemt.batching.batch import Batch, collate_phrases, collate_source, collate_target, pad
+from phrasemt.batching.batch import Batch, collate_chunks, collate_phrases, collate_source, collate_target, pad
 from phrasemt.symbols import BOS, EOS, PAD
 
 # Phrase sizes of each sentence.
@@ -72,7 +72,7 @@ def test_moving_a_batch_moves_all_of_it():
     batch = Batch(
         rows=(4,),
         source=collate_source(arrays([[5, 6]]), collate_phrases([np.array([2, 3])])),
-        target=collate_target(arrays([[7]])),
+        target=collate_target(arrays([[7]]), collate_chunks([np.array([0, 1])], [np.array([2, 0])])),
     )
     moved = batch.to(torch.device("meta"))
     assert moved.rows == (4,)
@@ -80,7 +80,10 @@ def test_moving_a_batch_moves_all_of_it():
         moved.source.ids_BS,
         moved.source.mask_BS,
         *vars(moved.source.phrases).values(),
-        *vars(moved.target).values(),
+        moved.target.inputs_BT,
+        moved.target.outputs_BT,
+        moved.target.mask_BT,
+        *vars(moved.target.chunks).values(),
     ]
     assert {tensor.device.type for tensor in tensors} == {"meta"}
-    assert len(tensors) == 8
+    assert len(tensors) == 10
