@@ -298,6 +298,12 @@ class RecurrentModel(Architecture):
     attention_width: int | None = Field(None, gt=0, description="width of the attention's energies; null: 2H (dl4mt)")
     readout: Literal["tanh", "maxout"] = Field("tanh", description="tanh (dl4mt) or maxout of pairs (Bahdanau et al.)")
     dropout: Probability = Field(0.0, description="on embeddings and on the readout; the papers have none")
+    initial_deviation: float = Field(
+        0.01,
+        gt=0,
+        description="initial weights are N(0, this^2) where they are not orthogonal; "
+        "0.01 (dl4mt) is for a thousand units, models of a hundred or two learn from 0.1",
+    )
 
     @property
     def rate_width(self) -> int:

@@ -164,11 +164,13 @@ class State:
 class Classifier(nn.Module):
     """softmax(W tanh(sum_i W_i x_i + b) + b')."""
 
-    def __init__(self, classes: int, hidden_width: int, *input_widths: int) -> None:
+    def __init__(self, classes: int, hidden_width: int, *input_widths: int, deviation: float) -> None:
         super().__init__()
-        self.weights = nn.ParameterList(recurrent_blocks(hidden_width, width) for width in input_widths)
+        self.weights = nn.ParameterList(
+            recurrent_blocks(hidden_width, width, deviation=deviation) for width in input_widths
+        )
         self.bias = zeros(hidden_width)
-        self.output = RecurrentLinear(hidden_width, classes)
+        self.output = RecurrentLinear(hidden_width, classes, deviation=deviation)
 
     def forward(self, *inputs: Tensor) -> Tensor:
         """Log-probabilities of the classes, float32: [..., I_1], [..., I_2], .. -> [..., classes]."""
@@ -195,23 +197,26 @@ class Biscale(ChunkingModel[Attended, State]):
         self.settings = settings
         embedding, width, context = settings.embedding, settings.hidden, 2 * settings.hidden
         chunk, representation = settings.chunk_hidden, settings.chunk_embedding
+        deviation = settings.initial_deviation
         by_word = settings.attention == "word"
         self.words_read_context = by_word or settings.word_inputs == "p+c"
         self.context_waits = not by_word and settings.ctx_update == "boundary"
 
         self.words = RecurrentWords(settings, source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary)
-        self.encoder = BidirectionalEncoder(embedding, width)
-        self.word_initial = InitialState(context, width)
-        self.chunk_initial = InitialState(context, chunk)
-        self.word_first = GruCell(embedding, width)
-        self.word_second = GruCell(context + chunk if self.words_read_context else chunk, width, bias="hidden")
-        self.chunk_map_QH = recurrent_blocks(representation, width)
-        self.chunk_first = GruCell(representation, chunk)
-        self.attention = AdditiveAttention(width if by_word else chunk, context, settings.attention_width or context)
-        self.chunk_second = GruCell(context, chunk, bias="hidden")
+        self.encoder = BidirectionalEncoder(embedding, width, deviation=deviation)
+        self.word_initial = InitialState(context, width, deviation=deviation)
+        self.chunk_initial = InitialState(context, chunk, deviation=deviation)
+        self.word_first = GruCell(embedding, width, deviation=deviation)
+        word_inputs = context + chunk if self.words_read_context else chunk
+        self.word_second = GruCell(word_inputs, width, deviation=deviation, bias="hidden")
+        self.chunk_map_QH = recurrent_blocks(representation, width, deviation=deviation)
+        self.chunk_first = GruCell(representation, chunk, deviation=deviation)
+        attention_width = settings.attention_width or context
+        self.attention = AdditiveAttention(width if by_word else chunk, context, attention_width, deviation=deviation)
+        self.chunk_second = GruCell(context, chunk, deviation=deviation, bias="hidden")
         self.readout = Readout(settings, width, embedding, context if self.words_read_context else chunk)
-        self.boundary = Classifier(2, representation, embedding, width)
-        self.label = Classifier(len(CHUNK_LABELS), representation, chunk, representation, context)
+        self.boundary = Classifier(2, representation, embedding, width, deviation=deviation)
+        self.label = Classifier(len(CHUNK_LABELS), representation, chunk, representation, context, deviation=deviation)
 
     def encode(self, source: Source) -> Attended:
         states_BSC = self.encoder(self.words.embed_source(source.ids_BS), source.mask_BS)

@@ -58,9 +58,9 @@ class UpperLayer(nn.Module):
 
     def __init__(self, settings: Dl4mtModel) -> None:
         super().__init__()
-        width = settings.hidden
-        self.initial = InitialState(2 * width, width)
-        self.cell = GruCell(3 * width, width)
+        width, deviation = settings.hidden, settings.initial_deviation
+        self.initial = InitialState(2 * width, width, deviation=deviation)
+        self.cell = GruCell(3 * width, width, deviation=deviation)
 
     def forward(self, s_XH: Tensor, c_XC: Tensor) -> Tensor:
         """What the cell makes of its inputs, for any number of positions at once: [..., 3H]."""
@@ -82,13 +82,14 @@ class Dl4mt(TranslationModel[Attended, State]):
 
     def __init__(self, settings: Dl4mtModel, *, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
-        embedding, width = settings.embedding, settings.hidden
+        embedding, width, deviation = settings.embedding, settings.hidden, settings.initial_deviation
         self.words = RecurrentWords(settings, source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary)
-        self.encoder = BidirectionalEncoder(embedding, width)
-        self.initial = InitialState(2 * width, width)
-        self.first_cell = GruCell(embedding, width)
-        self.attention = AdditiveAttention(width, 2 * width, settings.attention_width or 2 * width)
-        self.second_cell = GruCell(2 * width, width, bias="hidden")
+        self.encoder = BidirectionalEncoder(embedding, width, deviation=deviation)
+        self.initial = InitialState(2 * width, width, deviation=deviation)
+        self.first_cell = GruCell(embedding, width, deviation=deviation)
+        attention_width = settings.attention_width or 2 * width
+        self.attention = AdditiveAttention(width, 2 * width, attention_width, deviation=deviation)
+        self.second_cell = GruCell(2 * width, width, deviation=deviation, bias="hidden")
         self.upper = UpperLayer(settings) if settings.decoder_layers == 2 else None
         self.readout = Readout(settings, width, embedding, 2 * width)
 

@@ -22,14 +22,14 @@ def xavier_blocks(rows: int, columns: int, blocks: int = 1) -> nn.Parameter:
     return nn.Parameter(weight)
 
 
-def recurrent_blocks(rows: int, columns: int, blocks: int = 1) -> nn.Parameter:
-    """As `xavier_blocks`, but each block as in dl4mt: orthogonal if square, else N(0, 0.01^2)."""
+def recurrent_blocks(rows: int, columns: int, *, deviation: float, blocks: int = 1) -> nn.Parameter:
+    """As `xavier_blocks`, but each block as in dl4mt: orthogonal if square, else N(0, deviation^2)."""
     weight = torch.empty(blocks * rows, columns)
     for block in weight.chunk(blocks):
         if rows == columns:
             nn.init.orthogonal_(block)
         else:
-            nn.init.normal_(block, std=0.01)
+            nn.init.normal_(block, std=deviation)
     return nn.Parameter(weight)
 
 

@@ -28,21 +28,25 @@ from phrasemt.symbols import BOS, PAD
 class RecurrentLinear(Linear):
     """A linear map with bias, initialised as in dl4mt."""
 
+    def __init__(self, input_width: int, output_width: int, *, deviation: float) -> None:
+        self.deviation = deviation
+        super().__init__(input_width, output_width)
+
     def reset_parameters(self) -> None:
-        self.weight = recurrent_blocks(self.out_features, self.in_features)
+        self.weight = recurrent_blocks(self.out_features, self.in_features, deviation=self.deviation)
         nn.init.zeros_(self.bias)
 
 
 class WordVectors(nn.Module):
     """drop(E[id]); the vector of the word `zero` is 0 and stays so."""
 
-    def __init__(self, vocabulary: int, width: int, dropout: float, *, zero: int) -> None:
+    def __init__(self, settings: RecurrentModel, vocabulary: int, *, zero: int) -> None:
         super().__init__()
         self.zero = zero
-        self.table_VE = recurrent_blocks(vocabulary, width)
+        self.table_VE = recurrent_blocks(vocabulary, settings.embedding, deviation=settings.initial_deviation)
         with torch.no_grad():
             self.table_VE[zero] = 0
-        self.dropout = dropout_module(dropout)
+        self.dropout = dropout_module(settings.dropout)
 
     def forward(self, ids_X: Tensor) -> Tensor:
         """[...] -> [..., E]."""
@@ -58,10 +62,11 @@ class RecurrentWords(Softmax):
 
     def __init__(self, settings: RecurrentModel, *, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
-        width, dropout = settings.embedding, settings.dropout
-        self.source_embedding = WordVectors(source_vocabulary, width, dropout, zero=PAD)
-        self.target_embedding = WordVectors(target_vocabulary, width, dropout, zero=BOS)
-        self.output_table_VE = recurrent_blocks(target_vocabulary, width)
+        self.source_embedding = WordVectors(settings, source_vocabulary, zero=PAD)
+        self.target_embedding = WordVectors(settings, target_vocabulary, zero=BOS)
+        self.output_table_VE = recurrent_blocks(
+            target_vocabulary, settings.embedding, deviation=settings.initial_deviation
+        )
         self.output_bias_V = zeros(target_vocabulary)
 
     @property
@@ -87,7 +92,9 @@ class Readout(nn.Module):
         super().__init__()
         self.maxout = settings.readout == "maxout"
         rows = settings.embedding * (2 if self.maxout else 1)
-        self.weights = nn.ParameterList(recurrent_blocks(rows, width) for width in input_widths)
+        self.weights = nn.ParameterList(
+            recurrent_blocks(rows, width, deviation=settings.initial_deviation) for width in input_widths
+        )
         self.bias = zeros(rows)
         self.dropout = dropout_module(settings.dropout)
 
@@ -109,10 +116,12 @@ class GruCell(nn.Module):
     (`bias` input) or to U h (hidden). Rows of the weights: r, z, n.
     """
 
-    def __init__(self, input_width: int, hidden_width: int, *, bias: Literal["input", "hidden"] = "input") -> None:
+    def __init__(
+        self, input_width: int, hidden_width: int, *, deviation: float, bias: Literal["input", "hidden"] = "input"
+    ) -> None:
         super().__init__()
-        self.input_3HI = recurrent_blocks(hidden_width, input_width, blocks=3)
-        self.hidden_3HH = recurrent_blocks(hidden_width, hidden_width, blocks=3)
+        self.input_3HI = recurrent_blocks(hidden_width, input_width, deviation=deviation, blocks=3)
+        self.hidden_3HH = recurrent_blocks(hidden_width, hidden_width, deviation=deviation, blocks=3)
         self.input_bias_3H = zeros(3 * hidden_width) if bias == "input" else None
         self.hidden_bias_3H = zeros(3 * hidden_width) if bias == "hidden" else None
 
@@ -128,10 +137,10 @@ class GruCell(nn.Module):
 class BidirectionalEncoder(nn.Module):
     """h_j = [forward state; backward state] of two GRUs over the source."""
 
-    def __init__(self, input_width: int, hidden_width: int) -> None:
+    def __init__(self, input_width: int, hidden_width: int, *, deviation: float) -> None:
         super().__init__()
-        self.forwards = GruCell(input_width, hidden_width)
-        self.backwards = GruCell(input_width, hidden_width)
+        self.forwards = GruCell(input_width, hidden_width, deviation=deviation)
+        self.backwards = GruCell(input_width, hidden_width, deviation=deviation)
 
     def forward(self, x_BSI: Tensor, mask_BS: Tensor) -> Tensor:
         """[B, S, I] -> [B, S, 2H]; what stands at padding means nothing."""
@@ -151,9 +160,9 @@ class BidirectionalEncoder(nn.Module):
 class InitialState(nn.Module):
     """s_0 = tanh(W mean_j h_j + b)."""
 
-    def __init__(self, state_width: int, hidden_width: int) -> None:
+    def __init__(self, state_width: int, hidden_width: int, *, deviation: float) -> None:
         super().__init__()
-        self.map = RecurrentLinear(state_width, hidden_width)
+        self.map = RecurrentLinear(state_width, hidden_width, deviation=deviation)
 
     def forward(self, states_BSC: Tensor, mask_BS: Tensor) -> Tensor:
         """[B, S, C] -> [B, H]."""
@@ -186,11 +195,11 @@ class AdditiveAttention(nn.Module):
     c cancels in the softmax; it is kept for the count of parameters.
     """
 
-    def __init__(self, query_width: int, state_width: int, width: int) -> None:
+    def __init__(self, query_width: int, state_width: int, width: int, *, deviation: float) -> None:
         super().__init__()
-        self.query_AI = recurrent_blocks(width, query_width)
-        self.key = RecurrentLinear(state_width, width)
-        self.score = RecurrentLinear(width, 1)
+        self.query_AI = recurrent_blocks(width, query_width, deviation=deviation)
+        self.key = RecurrentLinear(state_width, width, deviation=deviation)
+        self.score = RecurrentLinear(width, 1, deviation=deviation)
 
     def project_memory(self, states_BSC: Tensor, mask_BS: Tensor) -> Attended:
         """Once per sentence."""

@@ -41,7 +41,7 @@ def copied(cell: GruCell, twin: nn.Module, suffix: str = "") -> None:
 def test_cell_is_torchs(bias):
     """States and all gradients over three steps."""
     torch.manual_seed(2)
-    cell, twin = with_random_biases(GruCell(5, 7, bias=bias)), nn.GRUCell(5, 7).double()
+    cell, twin = with_random_biases(GruCell(5, 7, deviation=0.01, bias=bias)), nn.GRUCell(5, 7).double()
     copied(cell, twin)
     x_TBI = torch.randn(3, 4, 5, dtype=torch.float64, requires_grad=True)
     h_BH = torch.randn(4, 7, dtype=torch.float64, requires_grad=True)
@@ -65,7 +65,7 @@ def test_cell_is_torchs(bias):
 
 def test_inputs_projected_in_the_loop_are_those_projected_before():
     torch.manual_seed(2)
-    cell = with_random_biases(GruCell(5, 7, bias="hidden"))
+    cell = with_random_biases(GruCell(5, 7, deviation=0.01, bias="hidden"))
     x_TBI = torch.randn(3, 4, 5, dtype=torch.float64)
     step = cell.unroll()
     inside = torch.stack([step.project(x) for x in x_TBI])
@@ -93,7 +93,7 @@ def test_gradients_of_some_steps_only():
 
 def test_a_graph_is_freed_without_the_garbage_collector():
     """Steps, notes and weights must not refer to each other in a circle: each would hold a whole batch."""
-    cell, attention = GruCell(5, 7), AdditiveAttention(7, 10, 9)
+    cell, attention = GruCell(5, 7, deviation=0.01), AdditiveAttention(7, 10, 9, deviation=0.01)
     memory = attention.project_memory(torch.randn(4, 6, 10, requires_grad=True), torch.ones(4, 6, dtype=torch.bool))
     step, attend = cell.unroll(), attention.unroll(memory)
     h_BH = step(cell.project(torch.randn(4, 5)), step(step.project(torch.randn(4, 5)), torch.randn(4, 7)))
@@ -110,7 +110,7 @@ def test_a_graph_is_freed_without_the_garbage_collector():
 
 def test_steps_may_be_taken_and_differentiated_more_than_once():
     torch.manual_seed(2)
-    cell = with_random_biases(GruCell(5, 7))
+    cell = with_random_biases(GruCell(5, 7, deviation=0.01))
     x_BI, h_BH = torch.randn(4, 5, dtype=torch.float64), torch.randn(4, 7, dtype=torch.float64)
     step = cell.unroll()
     total = step(cell.project(x_BI), step(cell.project(x_BI), h_BH)).sum()
@@ -121,7 +121,7 @@ def test_steps_may_be_taken_and_differentiated_more_than_once():
 
 def test_encoder_is_torchs_with_packing():
     torch.manual_seed(3)
-    encoder = with_random_biases(BidirectionalEncoder(5, 7))
+    encoder = with_random_biases(BidirectionalEncoder(5, 7, deviation=0.01))
     twin = nn.GRU(5, 7, batch_first=True, bidirectional=True).double()
     copied(encoder.forwards, twin, "_l0")
     copied(encoder.backwards, twin, "_l0_reverse")
@@ -144,7 +144,7 @@ def test_encoder_is_torchs_with_packing():
 def attended():
     """Attention of three sentences of 6, 2 and 4 words."""
     torch.manual_seed(4)
-    attention = with_random_biases(AdditiveAttention(7, 10, 9))
+    attention = with_random_biases(AdditiveAttention(7, 10, 9, deviation=0.01))
     states_BSC = torch.randn(3, 6, 10, dtype=torch.float64, requires_grad=True)
     mask_BS = torch.arange(6) < torch.tensor([[6], [2], [4]])
     return attention, states_BSC, mask_BS
@@ -208,7 +208,7 @@ def test_kept_sentences(attended):
 
 def test_initial_state_reads_the_mean_of_real_words():
     torch.manual_seed(5)
-    initial = with_random_biases(InitialState(10, 7))
+    initial = with_random_biases(InitialState(10, 7, deviation=0.01))
     states_BSC = torch.randn(2, 5, 10, dtype=torch.float64)
     mask_BS = torch.arange(5) < torch.tensor([[5], [2]])
     expected = [torch.tanh(initial.map(states_BSC[0].mean(0))), torch.tanh(initial.map(states_BSC[1, :2].mean(0)))]
@@ -219,19 +219,21 @@ def assert_orthogonal(block):
     torch.testing.assert_close(block @ block.T, torch.eye(len(block)), rtol=0, atol=1e-5)
 
 
-def test_initial_weights_are_dl4mts():
+@pytest.mark.parametrize("deviation", [0.01, 0.1])
+def test_initial_weights_are_dl4mts(deviation):
     torch.manual_seed(6)
-    cell, square = GruCell(20, 30), GruCell(30, 30, bias="hidden")
+    cell, square = GruCell(20, 30, deviation=deviation), GruCell(30, 30, deviation=deviation, bias="hidden")
     for block in (*cell.hidden_3HH.chunk(3), *square.hidden_3HH.chunk(3), *square.input_3HI.chunk(3)):
         assert_orthogonal(block)
-    readout = Readout(Dl4mtModel(family="dl4mt", embedding=40), 30, 40)
+    settings = Dl4mtModel(family="dl4mt", embedding=40, initial_deviation=deviation)
+    readout = Readout(settings, 30, 40)
     assert_orthogonal(readout.weights[1])
-    attention = AdditiveAttention(30, 60, 60)
+    attention = AdditiveAttention(30, 60, 60, deviation=deviation)
     assert_orthogonal(attention.key.weight)
-    vectors = WordVectors(70, 20, 0.0, zero=1)
+    vectors = WordVectors(settings, 70, zero=1)
     assert (vectors.table_VE[1] == 0).all()
     # 600 draws and more: the standard deviation is known to about 3 %, five times that is allowed.
     for weight in (*cell.input_3HI.chunk(3), readout.weights[0], attention.query_AI, vectors.table_VE):
-        assert abs(float(weight.detach().std()) / 0.01 - 1) < 0.15
+        assert abs(float(weight.detach().std()) / deviation - 1) < 0.15
     for module in (cell, square, readout, attention):
         assert all((parameter == 0).all() for parameter in module.parameters() if parameter.ndim == 1)
