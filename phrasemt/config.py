@@ -329,7 +329,9 @@ Optimizer = Annotated[
 class Training(Settings):
     """How a system is trained."""
 
-    tokens_per_update: int = Field(25_000, gt=0, description="target tokens (with </s>) of one update, about")
+    tokens_per_update: int | None = Field(
+        25_000, gt=0, description="target tokens (with </s>) of one update, about; null with sentences_per_update"
+    )
     sentences_per_update: int | None = Field(
         None,
         gt=0,
@@ -355,11 +357,25 @@ class Training(Settings):
         description="stop after so many evaluations without a better dev BLEU (or dev perplexity); null: never",
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _sentences_in_place_of_tokens(cls, values: Any) -> Any:
+        if isinstance(values, dict) and values.get("sentences_per_update") is not None:
+            return {"tokens_per_update": None, **values}
+        return values
+
     @model_validator(mode="after")
     def _one_size(self) -> Training:
-        if self.sentences_per_update is not None and "tokens_per_update" in self.model_fields_set:
+        if (self.tokens_per_update is None) == (self.sentences_per_update is None):
             raise ValueError("give either tokens_per_update or sentences_per_update")
         return self
+
+    @property
+    def update_size(self) -> int:
+        """Of one update, in sentences or in target tokens."""
+        size = self.sentences_per_update or self.tokens_per_update
+        assert size is not None
+        return size
 
 
 class Decoding(Settings):

@@ -186,7 +186,7 @@ def train_model(
         # What a model does not read does not decide which pairs it sees.
         source_lengths=train_examples.source_lengths if settings.model.translates else train_examples.target_lengths,
         target_lengths=train_examples.target_lengths,
-        update_size=settings.training.sentences_per_update or settings.training.tokens_per_update,
+        update_size=settings.training.update_size,
         by_sentences=settings.training.sentences_per_update is not None,
         max_length=settings.training.max_length,
         seed=settings.seed,

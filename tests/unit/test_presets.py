@@ -103,6 +103,7 @@ LM_TRAINING: Values = {**NG_TRAINING, "tokens_per_update": 16_384}
 # Zhou et al.: "as Bahdanau et al.", where these say nothing dl4mt.
 ZH_TRAINING: Values = {
     "sentences_per_update": 80,
+    "tokens_per_update": None,
     "max_length": 51,
     "label_smoothing": 0.0,
     "optimizer": {"name": "adadelta", "rho": 0.95, "epsilon": 1e-6},
@@ -279,6 +280,13 @@ def test_phrases_on_a_big_preset_are_big(study) -> None:
     assert (model.width, model.heads, model.ffn_width, model.dropout) == (1024, 16, 4096, 0.3)
 
 
+@pytest.mark.parametrize("preset", PRESETS)
+def test_settings_come_back_from_a_command_line_as_they_were(preset: str) -> None:
+    system = System.model_validate({"preset": preset})
+    for section in (system.model, system.training, system.decoding):
+        assert type(section).model_validate_json(section.canonical_json()) == section
+
+
 def test_the_same_family_named_again_changes_nothing(study) -> None:
     assert (
         study({"preset": "xu-code", "model": {"family": "phrase_representation"}}).systems["mine"].model
@@ -290,7 +298,7 @@ def test_either_count_of_an_update_replaces_the_other(study) -> None:
     by_tokens = study({"preset": "zh-paper", "training": {"tokens_per_update": 4000}}).systems["mine"].training
     assert (by_tokens.tokens_per_update, by_tokens.sentences_per_update) == (4000, None)
     by_sentences = study({"preset": "ng-base", "training": {"sentences_per_update": 9}}).systems["mine"].training
-    assert by_sentences.sentences_per_update == 9
+    assert (by_sentences.tokens_per_update, by_sentences.sentences_per_update) == (None, 9)
     unchanged = study({"preset": "ng-base", "training": {"sentences_per_update": None}}).systems["mine"].training
     assert unchanged.tokens_per_update == 32_768
 
@@ -332,3 +340,8 @@ def test_a_study_without_chunks_cannot_use_the_bi_scale_presets(tmp_path: Path) 
     with pytest.raises(StudyError) as caught:
         load_study(path)
     assert caught.value.problems == ["systems.a.model.family is 'biscale', which needs datasets.d.target_chunks"]
+
+
+def test_an_update_is_counted_in_one_way(problems) -> None:
+    both = {"preset": "ng-base", "training": {"tokens_per_update": 9, "sentences_per_update": 9}}
+    assert problems(both) == ["systems.mine.training: give either tokens_per_update or sentences_per_update"]
