@@ -254,6 +254,8 @@ def _run(trainer: Trainer, evaluate: Evaluator, plan: UpdatePlan, folder: StateF
         first_update=progress.update,
         max_updates=settings.max_updates,
         seconds=progress.seconds,
+        device=next(trainer.model.parameters()).device,
+        processes=1,
     ) as reporter:
         training_seconds = 0.0  # of the updates since the last report, without evaluations
         for epoch, position, rows in plan.updates(first_epoch=progress.epoch, first_update=progress.position):
