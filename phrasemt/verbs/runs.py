@@ -1,0 +1,258 @@
+"""`phrasemt runs`: every training below the results folder, how far it is, and whether it runs.
+
+Reads small files that trainings write and nothing else, so it may be asked at any time, `watch phrasemt runs` included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from phrasemt.errors import PhrasemtError
+from phrasemt.study import load_study
+from phrasemt.train.run_file import SILENCE, RunFile, clock, memory
+
+RESULTS = Path("results")
+
+
+def add_parser(verbs: Any) -> None:
+    parser = verbs.add_parser(
+        "runs",
+        help="list all trainings: how far they are, and which of them run",
+        description="List all trainings below results/. state: running; finished; stopped by a signal or by its budget "
+        "of time; failed by an error, which its log names; dead: its process is gone without a word, or it is on "
+        "another machine and has not reported for ten minutes. The same command as before goes on where one stopped.",
+    )
+    parser.add_argument(
+        "study", nargs="*", metavar="STUDY", help="name or file of a study (default: all studies in results/)"
+    )
+    parser.add_argument("--all", action="store_true", help="trainings under earlier settings, data or code too")
+    parser.add_argument("--json", action="store_true", help="print a JSON list")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Prints the list; raises PhrasemtError for a study without a folder of results."""
+    studies = list(dict.fromkeys(_results_of(study) for study in options.study)) or sorted(RESULTS.glob("*"))
+    now = datetime.now(UTC)
+    trainings = [
+        training
+        for study in studies
+        for folder in study.glob("*/models/*/*")
+        for training in _trainings(folder, now, every=options.all)
+    ]
+    trainings.sort(key=lambda one: (one.study, one.dataset, one.system, len(one.seed), one.seed, one.reported))
+    if options.json:
+        print(json.dumps([asdict(training) for training in trainings], indent=1))
+    elif trainings:
+        rows = [_row(training) for training in trainings]
+        _print_table(rows if options.all else [{**row, "settings": ""} for row in rows])
+    else:
+        where = " or ".join(map(str, studies if options.study else [RESULTS]))
+        print(f"no trainings in {where} yet. Next: snakemake --profile profiles/local --configfile STUDY.yaml")
+
+
+def _results_of(study: str) -> Path:
+    folder = RESULTS / (load_study(study).study if study.endswith((".yaml", ".yml")) else study)
+    if not folder.is_dir():
+        raise PhrasemtError(
+            "no results of this study",
+            where=folder,
+            expected=f"one of {', '.join(sorted(path.name for path in RESULTS.glob('*'))) or 'none yet'}",
+            next_step="snakemake --profile profiles/local --configfile STUDY.yaml",
+        )
+    return folder
+
+
+# ------------------------------------------------------------------------------------------------------------- reading
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """One training as its files tell. None: not known (yet); a training of before run.json tells less.
+
+    settings: folder of the state, named by the digest of settings, data and code; measure: dev_bleu, or dev_perplexity
+    of a system that does not translate; seconds: training time over all runs; seconds_left: at the last report.
+    """
+
+    study: str
+    dataset: str
+    system: str
+    seed: str
+    settings: str
+    state: str
+    update: int
+    max_updates: int | None
+    percent: float | None
+    measure: str | None
+    last: float | None
+    last_update: int | None
+    best: float | None
+    best_update: int | None
+    tokens_per_second: float | None
+    seconds: float | None
+    seconds_left: float | None
+    memory_mib: float | None
+    device: str | None
+    processes: int | None
+    host: str | None
+    pid: int | None
+    reported: str
+    seconds_since_report: int
+
+
+def _trainings(folder: Path, now: datetime, *, every: bool) -> list[Training]:
+    """The training in models/<system>/<seed>/ that reported last, or all that were there under several settings."""
+    record = _json(folder / "training.json")
+    finished = (folder / str(record["metrics"])).parent if "metrics" in record else None
+    states = {path.parent for name in ("run.json", "metrics.jsonl") for path in folder.glob(f"state/*/{name}")}
+    found = [
+        _training(folder, state, record if state == finished else {}, now)
+        for state in states | ({finished} if finished else set())
+    ]
+    return found if every else sorted(found, key=lambda training: training.reported)[-1:]
+
+
+def _training(folder: Path, state: Path, record: Mapping[str, Any], now: datetime) -> Training:
+    run = RunFile.read(state / "run.json")
+    updates, evaluations = _reports(state / "metrics.jsonl")
+    evaluations = evaluations or record.get("evaluations", [])
+    latest = max((updates, *evaluations[-1:]), key=lambda one: float(one.get("seconds", 0)))
+    update = max(latest.get("update", 0), record.get("updates", 0), run.update if run else 0)
+    if run:
+        reported = datetime.fromisoformat(run.reported)
+        status = "dead" if run.state == "running" and not run.alive(now) else run.state
+    else:
+        reported = _changed(state / "metrics.jsonl", folder / "training.json")
+        status = "finished" if record else "running" if now - reported <= SILENCE else "dead"
+    max_updates = run.max_updates if run else update if record.get("stopped") == "max_updates" else None
+    measure = "dev_bleu" if any("dev_bleu" in one for one in evaluations) else "dev_perplexity"
+    sign = 1 if measure == "dev_bleu" else -1
+    evaluations = [one for one in evaluations if measure in one]
+    dev_last = evaluations[-1] if evaluations else {}
+    dev_best = max(evaluations, key=lambda one: float(sign * one[measure]), default={})
+    return Training(
+        study=folder.parents[3].name,
+        dataset=folder.parents[2].name,
+        system=folder.parents[0].name,
+        seed=folder.name,
+        settings=state.name,
+        state=status,
+        update=update,
+        max_updates=max_updates,
+        percent=round(100 * update / max_updates, 1) if max_updates else None,
+        measure=measure if evaluations else None,
+        last=dev_last.get(measure),
+        last_update=dev_last.get("update"),
+        best=dev_best.get(measure),
+        best_update=dev_best.get("update"),
+        tokens_per_second=updates.get("tokens_per_second"),
+        seconds=run.seconds if run else latest.get("seconds"),
+        seconds_left=run.seconds_left if run and status != "finished" else None,
+        memory_mib=run.memory_mib if run else None,
+        device=run.device if run else None,
+        processes=run.processes if run else None,
+        host=run.host if run else None,
+        pid=run.pid if run else None,
+        reported=reported.isoformat(timespec="seconds"),
+        seconds_since_report=max(0, round((now - reported).total_seconds())),
+    )
+
+
+def _reports(metrics: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The last report of updates, and all evaluations. A line that is not whole (yet) is passed over."""
+    try:
+        lines = metrics.read_bytes().split(b"\n")
+    except OSError:
+        return {}, []
+    last: dict[str, Any] = {}
+    evaluations = []
+    for line in reversed(lines):
+        if last and b'"dev_perplexity"' not in line:
+            continue  # thousands of lines that need not be parsed
+        try:
+            values = json.loads(line)
+        except ValueError:
+            continue
+        if "dev_perplexity" in values:
+            evaluations.append(values)
+        else:
+            last = values
+    return last, evaluations[::-1]
+
+
+def _json(path: Path) -> dict[str, Any]:
+    """A small file; empty when it is missing or damaged."""
+    try:
+        values = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return values if isinstance(values, dict) else {}
+
+
+def _changed(*paths: Path) -> datetime:
+    """When the first of these that is there was written."""
+    for path in paths:
+        try:
+            return datetime.fromtimestamp(path.stat().st_mtime, UTC)
+        except FileNotFoundError:
+            continue
+    return datetime.fromtimestamp(0, UTC)
+
+
+# ------------------------------------------------------------------------------------------------------------ printing
+
+
+def _row(training: Training) -> dict[str, str]:
+    """Cells by their heading; empty where nothing is known."""
+    one = training
+    measure = {"dev_bleu": "{:.2f} BLEU", "dev_perplexity": "{:.2f} ppl", None: ""}[one.measure]
+    return {
+        "study": one.study,
+        "data set": one.dataset,
+        "system": one.system,
+        "seed": one.seed,
+        "settings": one.settings,
+        "state": one.state,
+        "update": f"{one.update:,}" + (f" of {one.max_updates:,}" if one.max_updates else ""),
+        "%": _cell("{:d}", None if one.percent is None else int(one.percent)),
+        "dev": _cell(measure, one.last),
+        "best": _cell(measure, one.best) + _cell(" at {:,}", one.best_update),
+        "tokens/s": _cell("{:,.0f}", one.tokens_per_second),
+        "spent": clock(one.seconds) if one.seconds is not None else "",
+        "left": clock(one.seconds_left) if one.seconds_left is not None else "",
+        "memory": memory(one.memory_mib) if one.memory_mib is not None else "",
+        "device": (one.device or "") + (f" x {one.processes}" if one.processes and one.processes > 1 else ""),
+        "host": one.host or "",
+        "report": _ago(one.seconds_since_report),
+    }
+
+
+_TO_THE_LEFT = {"study", "data set", "system", "settings", "state", "device", "host"}
+
+
+def _print_table(rows: Iterable[Mapping[str, str]]) -> None:
+    """Columns as wide as their widest cell; those without any cell are left out."""
+    rows = list(rows)
+    widths = {
+        name: max(len(name), *(len(row[name]) for row in rows)) for name in rows[0] if any(row[name] for row in rows)
+    }
+    for row in ({name: name for name in widths}, *rows):
+        cells = (f"{row[name]:{'<' if name in _TO_THE_LEFT else '>'}{width}}" for name, width in widths.items())
+        print("  ".join(cells).rstrip())
+
+
+def _cell(form: str, value: float | None) -> str:
+    return "" if value is None else form.format(value)
+
+
+def _ago(seconds: float) -> str:
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size} {unit} ago"
+    return f"{seconds} s ago"

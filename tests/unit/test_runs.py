@@ -1,0 +1,375 @@
+"""`phrasemt runs` on invented folders in every state, and `run.json` as a training writes it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import logging
+import os
+import platform
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+import phrasemt.train.loop as loop
+from phrasemt.architectures import TransformerModel
+from phrasemt.cli import main
+from phrasemt.config import Adam, Training
+from phrasemt.settings import TrainSettings
+from phrasemt.train import reporting
+from phrasemt.train.reporting import Reporter
+from phrasemt.train.run_file import RunFile, clock, memory
+
+STUDY = """\
+study: three
+datasets:
+  demo:
+    {source_language: en, target_language: de, generator: {train: 9, dev: 9, test: 9}, subwords: {merges: 96}}
+systems:
+  base: {model: {family: transformer, width: 16, heads: 2, ffn_width: 32, encoder_layers: 2, decoder_layers: 3}}
+"""
+
+
+def ago(**units: float) -> str:
+    return (datetime.now(UTC) - timedelta(**units)).isoformat(timespec="seconds")
+
+
+def run_file(**changes) -> RunFile:
+    """A run of this very process, half done, that reported five seconds ago."""
+    values = {
+        "host": platform.node(),
+        "pid": os.getpid(),
+        "device": "cpu",
+        "processes": 1,
+        "started": ago(seconds=0),
+        "reported": ago(seconds=5),
+        "first_update": 0,
+        "update": 1000,
+        "max_updates": 2000,
+        "seconds": 7322.0,
+        "seconds_left": 7322.0,
+        "tokens_per_second": 1234.5,
+        "memory_mib": 1228.8,
+        "state": "running",
+    }
+    return RunFile(**values | changes)
+
+
+def metrics_line(update: int, **values: float) -> str:
+    return json.dumps({"update": update, "seconds": 7.0 * update, **values}) + "\n"
+
+
+def evaluations(*scores: float, measure: str = "dev_bleu") -> str:
+    """An evaluation every 100 updates, each after a report of updates."""
+    lines = ""
+    for number, score in enumerate(scores, start=1):
+        dev = {"dev_perplexity": 50.0, measure: score}
+        lines += metrics_line(100 * number, loss=2.5, tokens_per_second=1000.0 + number)
+        lines += metrics_line(100 * number, **dev)
+    return lines
+
+
+@pytest.fixture(autouse=True)
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "results"
+
+
+@pytest.fixture
+def training(results: Path):
+    def write(
+        system: str,
+        run: RunFile | None,
+        metrics: str = "",
+        *,
+        study: str = "small",
+        seed: int = 1,
+        settings: str = "0123456789ab",
+        record: dict | None = None,
+        silent: timedelta = timedelta(0),
+    ) -> Path:
+        folder = results / study / "demo.en-de" / "models" / system / str(seed)
+        state = folder / "state" / settings
+        state.mkdir(parents=True)
+        (state / "metrics.jsonl").write_text(metrics)
+        if run:
+            run.write(state / "run.json")
+        if record:
+            text = json.dumps({"metrics": f"state/{settings}/metrics.jsonl", **record})
+            (folder / "training.json").write_text(text)
+        time = (datetime.now(UTC) - silent).timestamp()
+        os.utime(state / "metrics.jsonl", (time, time))
+        return folder
+
+    return write
+
+
+@pytest.fixture
+def runs(capsys: pytest.CaptureFixture[str]):
+    def call(*arguments: str) -> tuple[int, str, str]:
+        code = main(["runs", *arguments])
+        logging.shutdown()
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture
+def listed(runs):
+    def call(*arguments: str) -> list[dict]:
+        code, out, err = runs("--json", *arguments)
+        assert (code, err) == (0, "")
+        return json.loads(out)
+
+    return call
+
+
+def gone() -> int:
+    """The number of a process that has ended."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+def test_a_line_of_the_table(training, runs):
+    training("base", run_file(), evaluations(10.5, 12.25, 11.0))
+    training("wide", run_file(device="NVIDIA H100", processes=8, update=0, seconds_left=None), seed=12)
+    code, out, err = runs()
+    assert (code, err) == (0, "")
+    head, base, wide = out.splitlines()
+    names = "study, data set, system, seed, state, update, %, dev, best, tokens/s, spent, left, memory, device, host"
+    assert head.split() == [*names.replace(",", "").split(), "report"]
+    start, report = base.rsplit(None, 3)[0], base.split()[-3:]
+    assert start.split() == [
+        *("small", "demo.en-de", "base", "1", "running", "1,000", "of", "2,000", "50"),
+        *("11.00", "BLEU", "12.25", "BLEU", "at", "200", "1,003", "2:02:02", "2:02:02", "1.2", "GiB", "cpu"),
+        platform.node(),
+    ]
+    assert report[1:] == ["s", "ago"]
+    assert "12  running      0 of 2,000   0 " in wide
+    assert "NVIDIA H100 x 8" in wide
+    assert len(base) == len(head) == len(wide), "the last column ends at the right edge in every row"
+
+
+def test_states(training, listed):
+    """Each name says what its training is; the process of `other` is one that was born long after its training."""
+    elsewhere = f"not-{platform.node()}"
+    training("running", run_file(), evaluations(3.0))
+    training("dead", run_file(pid=gone()), evaluations(3.0))
+    training("dead-other", run_file(started=ago(days=400)), evaluations(3.0))
+    training("running-elsewhere", run_file(host=elsewhere, pid=gone(), reported=ago(minutes=9)))
+    training("dead-elsewhere", run_file(host=elsewhere, reported=ago(minutes=11)))
+    for state in ("finished", "stopped", "failed"):
+        training(state, run_file(state=state, pid=gone(), reported=ago(days=3)))
+    # of before run.json
+    training("finished-old", None, evaluations(3.0), record={"updates": 100, "stopped": "max_updates"})
+    training("running-old", None, evaluations(3.0), silent=timedelta(minutes=9))
+    training("dead-old", None, evaluations(3.0), silent=timedelta(minutes=11))
+    found = {one["system"]: one["state"] for one in listed()}
+    assert len(found) == 11
+    assert found == {system: system.split("-")[0] for system in found}
+
+
+def test_lines_that_are_not_whole_and_files_that_are_missing(training, listed, results):
+    folder = training("cut", run_file(), evaluations(3.0, 4.0) + metrics_line(300, dev_bleu=9.0)[:-20])
+    (folder / "training.json").write_text('{"met')
+    training("empty", run_file())
+    no_metrics = training("no-metrics", run_file())
+    next(no_metrics.glob("state/*/metrics.jsonl")).unlink()
+    half = training("half", None, evaluations(5.0))
+    next(half.glob("state/*")).joinpath("run.json").write_text('{"host": "a"}')
+    (results / "small" / "demo.en-de" / "models" / "nothing" / "1" / "state").mkdir(parents=True)
+    (results / "a file").write_text("")
+    found = {one["system"]: one for one in listed()}
+    assert sorted(found) == ["cut", "empty", "half", "no-metrics"]
+    assert (found["cut"]["last"], found["cut"]["last_update"], found["cut"]["update"]) == (4.0, 200, 1000)
+    assert found["cut"]["tokens_per_second"] == 1002.0
+    for system in ("empty", "no-metrics"):
+        assert (found[system]["measure"], found[system]["best"], found[system]["percent"]) == (None, None, 50.0)
+    assert (found["half"]["update"], found["half"]["last"], found["half"]["seconds"]) == (100, 5.0, 700.0)
+    assert (found["half"]["max_updates"], found["half"]["host"]) == (None, None)
+
+
+def test_a_record_whose_state_was_deleted(training, listed, runs):
+    scores = [{"update": 100, "dev_bleu": 7.0, "dev_perplexity": 9.0}]
+    folder = training("base", None, record={"updates": 100, "stopped": "max_updates", "evaluations": scores})
+    (state,) = folder.glob("state/*")
+    (state / "metrics.jsonl").unlink()
+    state.rmdir()
+    (one,) = listed()
+    assert (one["state"], one["update"], one["max_updates"], one["best"]) == ("finished", 100, 100, 7.0)
+    assert "memory" not in runs()[1], "a column without any cell"
+
+
+def test_the_newest_of_several_settings_or_all(training, listed, runs):
+    for number, (settings, minutes) in enumerate([("aaa", 50), ("bbb", 3), ("ccc", 20)]):
+        run = run_file(state="stopped", reported=ago(minutes=minutes), update=number)
+        folder = training("base", run, settings=settings)
+    training("base", run_file(), seed=10)
+    training("base", run_file(), seed=2)
+    assert [(one["seed"], one["settings"]) for one in listed()] == [
+        ("1", "bbb"),
+        ("2", "0123456789ab"),
+        ("10", "0123456789ab"),
+    ]
+    assert [one["settings"] for one in listed("--all") if one["seed"] == "1"] == ["aaa", "ccc", "bbb"]
+    assert "settings" not in runs()[1]
+    assert "settings" in runs("--all")[1]
+    assert folder.name == "1"
+
+
+def test_language_models_have_perplexities_and_the_lowest_is_best(training, runs, listed):
+    training("lm", run_file(), evaluations(9.0, 4.0, 4.0, 5.0, measure="dev_perplexity"))
+    (one,) = listed()
+    assert (one["measure"], one["last"], one["best"], one["best_update"]) == ("dev_perplexity", 5.0, 4.0, 200)
+    assert "5.00 ppl  4.00 ppl at 200" in runs()[1]
+
+
+def test_studies_by_name_and_by_file(training, listed, runs):
+    for study in ("one", "two", "three"):
+        training("base", run_file(), study=study)
+    assert [one["study"] for one in listed()] == ["one", "three", "two"]
+    assert [one["study"] for one in listed("two", "one", "two")] == ["one", "two"]
+    Path("study.yaml").write_text(STUDY)
+    assert [one["study"] for one in listed("study.yaml")] == ["three"]
+    code, out, err = runs("four")
+    assert (code, out) == (2, "")
+    assert err.startswith(
+        "phrasemt runs: error: results/four: no results of this study (expected one of one, three, two). Next: "
+    )
+
+
+def test_no_trainings(runs, listed, results):
+    sentence = "no trainings in {} yet. Next: snakemake --profile profiles/local --configfile STUDY.yaml\n"
+    assert runs() == (0, sentence.format("results"), "")
+    (results / "demo" / "demo.en-de").mkdir(parents=True)
+    assert runs("demo") == (0, sentence.format("results/demo"), "")
+    assert listed() == []
+
+
+def test_needs_no_torch(training):
+    training("base", run_file(), evaluations(3.0))
+    code = "import sys; from phrasemt.cli import main; main(['runs']); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False, stdout=subprocess.DEVNULL).returncode == 0
+
+
+def test_people_read_times_and_memory():
+    assert [clock(seconds) for seconds in (0, 59.6, 3600, 360_061)] == ["0:00:00", "0:01:00", "1:00:00", "100:01:01"]
+    assert [memory(mib) for mib in (812.4, 1024, 81_920)] == ["812 MiB", "1.0 GiB", "80.0 GiB"]
+
+
+# ---------------------------------------------------------------------------------------------------- real trainings
+
+
+def settings_of(**training) -> TrainSettings:
+    model = TransformerModel(encoder_layers=1, decoder_layers=1, width=16, heads=2, ffn_width=32, tie="all")
+    budget = {"max_updates": 6, "evaluate_every": 3, "checkpoint_every": 3, "tokens_per_update": 200}
+    return TrainSettings(
+        model=model,
+        training=Training(**budget | {"optimizer": Adam(warmup=10)} | training),
+        seed=1,
+        target_language="de",
+    )
+
+
+@pytest.fixture
+def train(tiny_data, results):
+    folder = results / "small" / "demo.en-de" / "models" / "base" / "1"
+    folder.mkdir(parents=True)
+
+    def run(settings: TrainSettings) -> RunFile:
+        loop.train_model(
+            settings=settings, cores=1, **tiny_data.inputs, record=folder / "training.json", state=folder / "state"
+        )
+        return only_run(results)
+
+    return run
+
+
+def only_run(results: Path) -> RunFile:
+    (path,) = results.rglob("run.json")
+    found = RunFile.read(path)
+    assert found is not None
+    return found
+
+
+def test_a_training_that_ends_well(train, listed, results):
+    before = datetime.now(UTC) - timedelta(seconds=1)
+    run = train(settings_of())
+    assert (run.state, run.first_update, run.update, run.max_updates) == ("finished", 0, 6, 6)
+    assert (run.host, run.pid, run.device, run.processes) == (platform.node(), os.getpid(), "cpu", 1)
+    assert before <= datetime.fromisoformat(run.started) <= datetime.fromisoformat(run.reported) <= datetime.now(UTC)
+    assert run.memory_mib > 50, "a process with torch in it"
+    lines = [json.loads(line) for line in next(results.rglob("metrics.jsonl")).read_text().splitlines()]
+    assert run.tokens_per_second == next(line for line in lines if "loss" in line)["tokens_per_second"]
+    assert all(50 < line["memory_mib"] <= run.memory_mib for line in lines)
+    (events,) = results.rglob("events.*")
+    board = EventAccumulator(str(events)).Reload()
+    assert [event.step for event in board.Scalars("train/memory_mib")] == [6]
+    assert [event.step for event in board.Scalars("dev/memory_mib")] == [3, 6]
+    (one,) = listed()
+    assert (one["state"], one["percent"], one["last_update"], one["seconds_left"]) == ("finished", 100.0, 6, None)
+    assert (one["last"], one["seconds"]) == (lines[-1]["dev_bleu"], run.seconds)
+
+
+@pytest.mark.parametrize(
+    ("error", "state"),
+    [(SystemExit(143), "stopped"), (KeyboardInterrupt(), "stopped"), (ZeroDivisionError(), "failed")],
+    ids=["terminated", "interrupted", "failed"],
+)
+def test_a_training_that_is_left_and_goes_on(train, listed, results, monkeypatch, error, state):
+    def leaving(*args, **kwargs):
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Reporter, "evaluation", leaving)
+        with pytest.raises(type(error)):
+            train(settings_of(checkpoint_every=2))
+    assert only_run(results).state == listed()[0]["state"] == state
+    run = train(settings_of(checkpoint_every=2))
+    assert (run.state, run.first_update, run.update) == ("finished", 2, 6)
+
+
+def reporter(folder: Path, **changes) -> Reporter:
+    values = {"first_update": 100, "max_updates": 300, "seconds": 50.0, "device": torch.device("cpu"), "processes": 2}
+    return Reporter(folder / "metrics.jsonl", **values | changes)
+
+
+VALUES = {"loss": 2.0, "perplexity": 7.4, "tokens_per_second": 1000.0}
+
+
+def test_run_json_goes_with_the_training(tmp_path, monkeypatch, caplog):
+    """At once at the start, then with a report after ten seconds or more, and at the end; time by a false clock."""
+    time = 1000.0
+    monkeypatch.setattr(reporting.time, "monotonic", lambda: time)
+    path = tmp_path / "run.json"
+    caplog.set_level(logging.INFO, "phrasemt")
+    with contextlib.suppress(InterruptedError), reporter(tmp_path) as report:  # an error that comes of stopping
+        start = RunFile.read(path)
+        assert (start.state, start.update, start.seconds, start.seconds_left) == ("running", 100, 50.0, None)
+        time += 9
+        report.update(120, VALUES)
+        assert RunFile.read(path) == start
+        time += 71
+        report.update(150, VALUES)
+        run = RunFile.read(path)
+        # 50 updates in 80 seconds, and 150 are left
+        assert (run.update, run.seconds, run.seconds_left) == (150, 130.0, 240.0)
+        assert run.tokens_per_second == 1000.0
+        report.stopped()
+        raise InterruptedError
+    end = RunFile.read(path)
+    assert dataclasses.replace(end, state="running", reported=run.reported, memory_mib=run.memory_mib) == run
+    assert end.state == "stopped"
+    (line,) = caplog.messages
+    assert line == (
+        "update 150 of 300, loss 2.000 perplexity 7.40 tokens/s 1,000 "
+        f"memory {memory(run.memory_mib)}, time left 0:04:00"
+    )
