@@ -83,7 +83,7 @@ class Reporter:
         self._bar.close()
         self._board.close()
         self._stream.close()
-        if kind is not None:
+        if kind is not None and self._end != "stopped":
             self._end = "stopped" if issubclass(kind, SystemExit | KeyboardInterrupt) else "failed"
         self._run = replace(self._run, state=self._end)
         self._write_run()
