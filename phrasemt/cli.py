@@ -18,7 +18,8 @@ from typing import Any, NoReturn
 from pydantic import ValidationError
 
 import phrasemt.verbs
-from phrasemt.errors import PhrasemtError
+from phrasemt.errors import PhrasemtError, StoppedError
+from phrasemt.launch import helper, launch, launched
 from phrasemt.provenance import code_digest, produce
 from phrasemt.stages import STAGES, Stage
 
@@ -28,6 +29,7 @@ log = logging.getLogger("phrasemt")
 def main(arguments: list[str] | None = None) -> int:
     """Runs a subcommand; returns the exit code: 0, or 2 for an error that a user can mend."""
     parser = _parser()
+    arguments = sys.argv[1:] if arguments is None else arguments
     options = parser.parse_args(arguments)
     if options.verb is None:
         parser.print_help()
@@ -35,7 +37,9 @@ def main(arguments: list[str] | None = None) -> int:
     _set_up_logging(getattr(options, "log", None))
     signal.signal(signal.SIGTERM, _leave_cleanly)
     try:
-        if options.verb in STAGES:
+        if getattr(options, "processes", 1) > 1 and not launched():
+            launch(arguments, options.processes)
+        elif options.verb in STAGES:
             run_stage(options.verb, options)
         else:
             options.run(options)
@@ -72,10 +76,12 @@ def _set_up_logging(log_file: Path | None) -> None:
     handlers: list[logging.Handler] = [logging.StreamHandler(sys.stderr)]
     if log_file is not None:
         log_file.parent.mkdir(parents=True, exist_ok=True)
-        handlers.append(logging.FileHandler(log_file, mode="w", encoding="utf-8"))
+        if not launched():
+            log_file.write_text("", encoding="utf-8")
+        handlers.append(logging.FileHandler(log_file, mode="a", encoding="utf-8"))  # several processes may write to it
     logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=handlers, force=True)
     logging.getLogger().setLevel(logging.WARNING)
-    log.setLevel(logging.INFO)
+    log.setLevel(logging.WARNING if helper() else logging.INFO)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -109,6 +115,14 @@ def _add_stage_parser(verbs: Any, name: str, stage: Stage) -> None:
         parser.add_argument(_flag(folder), required=True, type=Path, metavar="FOLDER", help="kept between runs")
     parser.add_argument("--settings", required=True, metavar="JSON", help="see below")
     parser.add_argument("--cores", type=int, default=1, metavar="N", help="cores to use (default 1)")
+    if stage.resumes:
+        parser.add_argument(
+            "--processes", type=_positive, default=1, metavar="N", help="that work together, one per GPU (default 1)"
+        )
+        parser.add_argument(
+            "--minutes", type=float, default=0, metavar="N",
+            help=f"after which to save and leave with exit code {StoppedError.exit_code} (default 0: never)",
+        )  # fmt: skip
     parser.add_argument("--log", type=Path, metavar="PATH", help="write messages to this file too")
 
 
@@ -146,16 +160,30 @@ def run_stage(name: str, options: argparse.Namespace) -> None:
         if not path.is_file():
             raise PhrasemtError("no such input file", where=path, next_step="run the stage that makes it")
     folders = {folder: getattr(options, folder) for folder in stage.folders}
+    outputs = {output: getattr(options, output) for output in stage.outputs}
+    machine = {"cores": options.cores}
+    if stage.resumes:
+        machine |= {"processes": options.processes, "minutes": options.minutes}
+    function = getattr(importlib.import_module(stage.module), name)
+    if helper():  # writes nothing
+        function(settings=settings, **machine, **arguments, **outputs, **folders)
+        return
     with produce(
         name,
         inputs=inputs,
-        outputs={output: getattr(options, output) for output in stage.outputs},
+        outputs=outputs,
         settings=settings,
         code=code_digest(*stage.code_modules(settings)),
         libraries=stage.libraries,
-    ) as outputs:
-        function = getattr(importlib.import_module(stage.module), name)
-        function(settings=settings, cores=options.cores, **arguments, **outputs, **folders)
+    ) as temporary:
+        function(settings=settings, **machine, **arguments, **temporary, **folders)
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number
 
 
 if __name__ == "__main__":

@@ -351,6 +351,19 @@ class Training(Settings):
     evaluate_every: int = Field(1500, gt=0, description="updates between two evaluations on dev")
     checkpoint_every: int = Field(1500, gt=0, description="updates between two checkpoints")
     average_last: int = Field(5, gt=0, description="checkpoints averaged at the end")
+    average_best: int | None = Field(
+        None,
+        gt=0,
+        description="in place of average_last: so many checkpoints with the best dev scores are averaged; one is "
+        "written at each evaluation",
+    )
+    average_decay: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="evaluations and checkpoints are of the exponential average of all updates' weights with this "
+        "decay; null: of the weights themselves",
+    )
     early_stopping: int | None = Field(
         None,
         gt=0,
@@ -369,6 +382,11 @@ class Training(Settings):
         if (self.tokens_per_update is None) == (self.sentences_per_update is None):
             raise ValueError("give either tokens_per_update or sentences_per_update")
         return self
+
+    @property
+    def checkpoints_averaged(self) -> int:
+        """How many, the last or the best."""
+        return self.average_best or self.average_last
 
     @property
     def update_size(self) -> int:

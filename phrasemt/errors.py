@@ -62,3 +62,9 @@ class DamagedFileError(PhrasemtError):
 
 class MismatchError(PhrasemtError):
     """Two artefacts that do not belong together: a checkpoint of another study, a vocabulary of another data set."""
+
+
+class StoppedError(PhrasemtError):
+    """Work that stopped on request and saved its state: no mistake, but not finished; the same command goes on."""
+
+    exit_code = 85

@@ -34,6 +34,7 @@ _MODULES_WITHOUT_EFFECT = {
     "phrasemt.errors",
     "phrasemt.provenance",
     "phrasemt.stages",
+    "phrasemt.launch",
     "phrasemt.train.reporting",
 }
 

@@ -24,6 +24,8 @@ class Stage:
     module: holds the function `<name>(*, settings, <inputs>, <outputs>, <folders>, cores)`.
     inputs: names of single files, or of lists of files when they end in `*` (without it in the function).
     folders: folders kept between runs, neither inputs nor outputs (training states).
+    resumes: whether it may run in several processes, and stop before its end to go on in the next run; it then takes
+        `processes` and `minutes`, too.
     libraries: distributions whose version is written into the sidecar.
     chosen: the module that the settings choose (a family of models, a segmenter); its code belongs to the stage's.
     """
@@ -33,6 +35,7 @@ class Stage:
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
+    resumes: bool = False
     libraries: tuple[str, ...] = ()
     chosen: Callable[[Any], str] | None = None
     help: str = ""
@@ -235,6 +238,7 @@ STAGES: dict[str, Stage] = {
         ),
         outputs=("record",),
         folders=("state",),
+        resumes=True,
         libraries=("torch", "numpy"),
         chosen=_family,
         help="train a system; goes on where a killed training stopped",
@@ -519,7 +523,7 @@ _SETTINGS: dict[str, Callable[[Study, Wildcards], Settings]] = {
     "extract_chunks": _chunks,
     "train_model": _train,
     "average_checkpoints": lambda study, w: settings.AverageSettings(
-        last=study.systems[w["system"]].training.average_last
+        last=study.systems[w["system"]].training.checkpoints_averaged
     ),
     "translate": _translate,
     "score_system": _score,

@@ -21,6 +21,9 @@ rule train_model:
     conda:
         "../envs/torch.yaml"
     threads: 4
+    resources:
+        processes=1,  # that train one model together; as many as GPUs
+        minutes=0,  # after which training saves and leaves, to be run again; 0: never
     params:
         # Checkpoints are no output: Snakemake deletes outputs before a job, and with them the place to go on from.
         folder=subpath(output.record, parent=True),
@@ -43,6 +46,8 @@ rule train_model:
         " --state {params.folder}/state"
         " --settings {params.settings:q}"
         " --cores {threads}"
+        " --processes {resources.processes}"
+        " --minutes {resources.minutes}"
         " --log {log}"
 
 

@@ -8,6 +8,7 @@ follow from its batch, `ntok_scope: batch`).
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -124,3 +125,36 @@ def micro_batches(
             first, longest, real = index, length, 0
         real += length
     return np.split(rows, cuts)
+
+
+def share(
+    rows: Sequence[int] | NDArray[np.int64],
+    source_lengths: NDArray[np.int32],
+    target_lengths: NDArray[np.int32],
+    *,
+    capacity: int,
+    rank: int,
+    ranks: int,
+) -> list[NDArray[np.int64]]:
+    """The micro-batches of an update that process `rank` of `ranks` computes: about as many positions as each other's.
+
+    Together the processes have each row once. With more processes than rows some have none.
+    """
+    if ranks > 1:
+        rows = np.asarray(rows, dtype=np.int64)
+        positions = int((np.maximum(source_lengths[rows], target_lengths[rows]) + 1).sum())
+        rounds = math.ceil(positions / (capacity * ranks))
+        capacity = math.ceil(positions / (rounds * ranks))
+    parts = micro_batches(rows, source_lengths, target_lengths, capacity=capacity)
+    loads, shares = [0] * ranks, [[] for _ in range(ranks)]  # type: ignore[var-annotated]
+    # The largest first, each to whom has least so far.
+    for part in sorted(parts, key=lambda part: -_positions(part, source_lengths, target_lengths)):
+        least = loads.index(min(loads))
+        loads[least] += _positions(part, source_lengths, target_lengths)
+        shares[least].append(part)
+    return shares[rank]
+
+
+def _positions(rows: NDArray[np.int64], source_lengths: NDArray[np.int32], target_lengths: NDArray[np.int32]) -> int:
+    """Of a micro-batch, padding included."""
+    return len(rows) * (int(np.maximum(source_lengths[rows], target_lengths[rows]).max()) + 1)

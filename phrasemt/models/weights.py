@@ -6,6 +6,7 @@ Nothing here or elsewhere loads a pickle.
 from __future__ import annotations
 
 import json
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,8 @@ from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.models.interface import TranslationModel, build_model
 from phrasemt.text.vocab import Vocabulary
 
-FORMAT = 1
-_METADATA = "phrasemt"
+FORMAT = 2
+_METADATA, _CHECKSUM = "phrasemt", "crc32"
 
 
 def describe_weights(
@@ -43,18 +44,22 @@ def weights_of(model: torch.nn.Module) -> dict[str, Tensor]:
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], description: dict[str, Any]) -> None:
     """Write tensors and a JSON description into one safetensors file, readable by those who may read other files."""
-    path.write_bytes(safetensors.torch.save(tensors, {_METADATA: json.dumps(description, sort_keys=True)}))
+    metadata = {_METADATA: json.dumps(description, sort_keys=True), _CHECKSUM: _checksum(tensors)}
+    path.write_bytes(safetensors.torch.save(tensors, metadata))
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Tensors and description of a file of `save_tensors`.
 
-    Raises DamagedFileError when the file is cut off, altered in its header, or of another format.
+    Raises DamagedFileError when the file is cut off, altered, or of another format.
     """
     try:
         with safetensors.safe_open(path, framework="pt") as file:
-            description = json.loads((file.metadata() or {})[_METADATA])
+            metadata = file.metadata() or {}
+            description = json.loads(metadata[_METADATA])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+            if metadata[_CHECKSUM] != _checksum(tensors):
+                raise ValueError("its checksum does not fit")
     except FileNotFoundError:
         raise
     except (safetensors.SafetensorError, KeyError, ValueError, OSError) as error:
@@ -70,6 +75,15 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             next_step="delete it and run again",
         )
     return tensors, description
+
+
+def _checksum(tensors: dict[str, Tensor]) -> str:
+    """Over names and bytes of all tensors, by name; fast, against damage and not against malice."""
+    checksum = 0
+    for name, tensor in sorted(tensors.items()):
+        checksum = zlib.crc32(name.encode(), checksum)
+        checksum = zlib.crc32(tensor.contiguous().flatten().view(torch.uint8).numpy().data, checksum)
+    return f"{checksum:08x}"
 
 
 def set_weights(model: torch.nn.Module, tensors: dict[str, Tensor], *, where: Path) -> None:

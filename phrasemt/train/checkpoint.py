@@ -1,8 +1,12 @@
 """What a training keeps on disk: weights to average, and the one state from which it goes on.
 
     state/<signature>/checkpoint-000500.safetensors     weights after update 500
-    state/<signature>/latest.safetensors                weights, optimiser, random state and place in the plan
+    state/<signature>/latest.safetensors                weights, optimiser and place in the plan
+    state/<signature>/previous.safetensors              the one before, should the latest be damaged
     state/<signature>/metrics.jsonl                     one line per report
+    state/<signature>/run.json                          how it goes (phrasemt/train/run_file.py)
+
+There is no state of random numbers: those of an update follow from its number (phrasemt/train/trainer.py).
 
 The signature is the digest of everything the result follows from, so trainings under different settings never meet in
 one folder, and returning to earlier settings finds their state again.
@@ -11,33 +15,41 @@ one folder, and returning to earlier settings finds their state again.
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from phrasemt.errors import DamagedFileError, MismatchError
-from phrasemt.lines import commit_file, temporary_beside
+from phrasemt.lines import commit_file, temporary_beside, write_text
 from phrasemt.models.weights import load_tensors, save_tensors, set_weights, weights_of
+from phrasemt.train.trainer import Trainer
+
+log = logging.getLogger("phrasemt.train_model")
 
 
 @dataclass(kw_only=True)
 class Progress:
-    """How far a training has come. `epoch` and `position` name the next update of the plan."""
+    """How far a training has come. `epoch` and `position` name the next update of the plan.
+
+    skipped: updates without a step because loss or gradient was not finite; `skipped_in_a_row` at the end.
+    """
 
     update: int = 0
     epoch: int = 0
     position: int = 0
     seconds: float = 0.0
+    skipped: int = 0
+    skipped_in_a_row: int = 0
     checkpoints: list[str] = field(default_factory=list)
     evaluations: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def best(self) -> dict[str, Any] | None:
         """The evaluation with the highest dev BLEU, without any the lowest dev perplexity; the earliest of equals."""
-        return max(self.evaluations, key=lambda values: values.get("dev_bleu", -values["dev_perplexity"]), default=None)
+        return max(self.evaluations, key=_score, default=None)
 
     @property
     def evaluations_since_best(self) -> int:
@@ -45,87 +57,40 @@ class Progress:
         return len(self.evaluations) - 1 - self.evaluations.index(best) if best else 0
 
 
+def _score(evaluation: dict[str, Any]) -> float:
+    return float(evaluation.get("dev_bleu", -evaluation["dev_perplexity"]))
+
+
+def _checkpoint(update: int) -> str:
+    return f"checkpoint-{update:06d}.safetensors"
+
+
 class StateFolder:
     """The files of one training. Every file is written under a temporary name and renamed."""
 
-    def __init__(self, folder: Path, *, signature: str, description: dict[str, Any], keep: int) -> None:
+    def __init__(self, folder: Path, *, signature: str, description: dict[str, Any]) -> None:
         self.folder = folder / signature[:12]
         self.folder.mkdir(parents=True, exist_ok=True)
-        for leftover in self.folder.glob(".*.part"):
-            leftover.unlink()
         self._signature = signature
         self._description = description
-        self._keep = keep
         self._latest = self.folder / "latest.safetensors"
+        self._previous = self.folder / "previous.safetensors"
+        self._named_before: list[str] = []  # checkpoints that the last state names
+        self._damaged = False
 
     @property
     def metrics(self) -> Path:
         return self.folder / "metrics.jsonl"
 
-    def save_checkpoint(self, model: torch.nn.Module, progress: Progress) -> None:
-        """Write the weights of this update and forget those that will not be averaged."""
-        name = f"checkpoint-{progress.update:06d}.safetensors"
-        self._save(self.folder / name, weights_of(model), {"update": progress.update})
-        progress.checkpoints = [*(kept for kept in progress.checkpoints if kept != name), name][-self._keep :]
+    def tidy(self, update: int) -> None:
+        """Before going on after that update: drop what a killed run left half-written, or reported of later updates.
 
-    def save_latest(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, progress: Progress) -> None:
-        """Write all that the next updates follow from; then remove checkpoints it no longer names."""
-        tensors = {f"model.{name}": tensor for name, tensor in weights_of(model).items()}
-        for name, parameter in model.named_parameters():
-            for key, value in optimizer.state[parameter].items():
-                tensors[f"optimizer.{key}.{name}"] = value.detach().cpu().clone()
-        tensors["random.cpu"] = torch.get_rng_state()
-        if torch.cuda.is_available():
-            tensors["random.cuda"] = torch.cuda.get_rng_state()
-        self._save(self._latest, tensors, {"progress": asdict(progress)})
-        for path in self.folder.glob("checkpoint-*.safetensors"):
-            if path.name not in progress.checkpoints:
-                path.unlink()
-
-    def load_latest(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> Progress | None:
-        """Put model, optimiser and random state back to the last saved place; None when there is none.
-
-        Raises DamagedFileError for an unreadable state and MismatchError for that of another training.
+        A state found damaged is set aside.
         """
-        if not self._latest.exists():
-            return None
-        tensors, description = load_tensors(self._latest)
-        if description.get("signature") != self._signature:
-            raise MismatchError(
-                "training state of another study or data set",
-                where=self._latest,
-                expected=f"signature {self._signature[:12]}",
-                found=f"signature {str(description.get('signature'))[:12]}",
-                next_step=f"move {self.folder} away and run again",
-            )
-        progress = Progress(**description["progress"])
-        set_weights(model, _part(tensors, "model."), where=self._latest)
-        parameters = dict(model.named_parameters())
-        for key, tensor in _part(tensors, "optimizer.").items():
-            entry, _, name = key.partition(".")
-            optimizer.state[parameters[name]][entry] = tensor.to(parameters[name].device)
-        torch.set_rng_state(tensors["random.cpu"])
-        if "random.cuda" in tensors and torch.cuda.is_available():
-            torch.cuda.set_rng_state(tensors["random.cuda"])
-        for name in progress.checkpoints:
-            if not (self.folder / name).exists():
-                raise DamagedFileError(
-                    "a checkpoint of this training is missing",
-                    where=self.folder / name,
-                    next_step=f"move {self.folder} away and train again",
-                )
-        return progress
-
-    def _save(self, path: Path, tensors: dict[str, Tensor], extra: dict[str, Any]) -> None:
-        temporary = temporary_beside(path)
-        try:
-            save_tensors(temporary, tensors, {**self._description, "signature": self._signature, **extra})
-            commit_file(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
-
-    def truncate_metrics(self, update: int) -> None:
-        """Drop the lines of updates that will be done again, and a line that a kill cut off."""
+        if self._damaged:
+            self._latest.replace(self._latest.with_name("damaged.safetensors"))
+        for leftover in self.folder.glob(".*.part"):
+            leftover.unlink()
         if not self.metrics.exists():
             return
         kept = []
@@ -135,7 +100,100 @@ class StateFolder:
                     kept.append(line)
             except (json.JSONDecodeError, KeyError):
                 continue
-        self.metrics.write_text("".join(line + "\n" for line in kept), encoding="utf-8")
+        write_text(self.metrics, "".join(line + "\n" for line in kept))
+
+    def save_checkpoint(self, trainer: Trainer, progress: Progress) -> None:
+        """Write the weights of this update, and name in `progress` the checkpoints that are to be averaged by now."""
+        name = _checkpoint(progress.update)
+        self._save(self.folder / name, trainer.averaged_weights(), {"update": progress.update})
+        names = [*(kept for kept in progress.checkpoints if kept != name), name]
+        settings = trainer.settings
+        if settings.average_best is None:
+            progress.checkpoints = names[-settings.average_last :]
+        else:
+            ranked = sorted(progress.evaluations, key=_score, reverse=True)[: settings.average_best]
+            best = {_checkpoint(evaluation["update"]) for evaluation in ranked}
+            progress.checkpoints = [name for name in names if name in best]
+
+    def save_latest(self, trainer: Trainer, progress: Progress) -> None:
+        """Write all that the next updates follow from; then remove checkpoints that no state names any more."""
+        tensors = {f"model.{name}": tensor for name, tensor in weights_of(trainer.model).items()}
+        for name, parameter in trainer.model.named_parameters():
+            for key, value in trainer.optimizer.torch.state[parameter].items():
+                tensors[f"optimizer.{key}.{name}"] = value.detach().cpu().clone()
+        if trainer.average:
+            tensors |= {f"average.{name}": tensor for name, tensor in trainer.averaged_weights().items()}
+        self._save(self._latest, tensors, {"progress": asdict(progress)}, before=self._previous)
+        for path in self.folder.glob("checkpoint-*.safetensors"):
+            if path.name not in {*progress.checkpoints, *self._named_before}:
+                path.unlink()
+        self._named_before = list(progress.checkpoints)
+
+    def load(self, trainer: Trainer) -> Progress | None:
+        """Put model and optimiser back to the last saved place; None when there is none.
+
+        From a damaged state it goes back to the one before, and says so. Raises DamagedFileError when that is of no use
+        either, and MismatchError for the state of another training.
+        """
+        damaged: DamagedFileError | None = None
+        for path in (self._latest, self._previous):
+            if not path.exists():
+                continue
+            try:
+                progress = self._load(path, trainer)
+            except DamagedFileError as error:
+                damaged = error
+                log.warning("%s", error)
+                continue
+            if damaged:
+                log.warning("going back to the state before, after update %d", progress.update)
+            self._damaged = damaged is not None
+            self._named_before = list(progress.checkpoints)
+            return progress
+        if damaged:
+            raise damaged
+        return None
+
+    def _load(self, path: Path, trainer: Trainer) -> Progress:
+        tensors, description = load_tensors(path)
+        if description.get("signature") != self._signature:
+            raise MismatchError(
+                "training state of another study, data set or version of the code",
+                where=path,
+                expected=f"signature {self._signature[:12]}",
+                found=f"signature {str(description.get('signature'))[:12]}",
+                next_step=f"move {self.folder} away and run again",
+            )
+        progress = Progress(**description["progress"])
+        for name in progress.checkpoints:
+            if not (self.folder / name).exists():
+                raise DamagedFileError(
+                    "a checkpoint of this training is missing",
+                    where=self.folder / name,
+                    next_step=f"move {self.folder} away and train again",
+                )
+        set_weights(trainer.model, _part(tensors, "model."), where=path)
+        parameters = dict(trainer.model.named_parameters())
+        for key, tensor in _part(tensors, "optimizer.").items():
+            entry, _, name = key.partition(".")
+            trainer.optimizer.torch.state[parameters[name]][entry] = tensor.to(parameters[name].device)
+        if trainer.average:
+            for name, tensor in _part(tensors, "average.").items():
+                trainer.average.weights[name].copy_(tensor)
+        return progress
+
+    def _save(
+        self, path: Path, tensors: dict[str, Tensor], extra: dict[str, Any], *, before: Path | None = None
+    ) -> None:
+        """Write a file; what was there gets the name `before`, if there is one."""
+        temporary = temporary_beside(path)
+        try:
+            save_tensors(temporary, tensors, {**self._description, "signature": self._signature, **extra})
+            if before is not None and path.exists():
+                path.replace(before)
+            commit_file(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from phrasemt.config import Adadelta, Adam
 
@@ -39,3 +40,36 @@ class ScheduledOptimizer:
                 group["lr"] = self._rate(update)
         self.torch.step()
         return float(self.torch.param_groups[0]["lr"])
+
+
+class ExponentialAverage:
+    """An average of the weights of all updates, in which those of k updates ago count decay^k as much.
+
+    At the start, when nothing is worth remembering, the decay is lower: (1 + t) / (10 + t) after t updates.
+    """
+
+    def __init__(self, model: nn.Module, decay: float) -> None:
+        self.weights = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+        self._decay = decay
+
+    @torch.no_grad()
+    def add(self, model: nn.Module, update: int) -> None:
+        """The weights after the `update`-th update."""
+        decay = min(self._decay, (1 + update) / (10 + update))
+        torch._foreach_lerp_(list(self.weights.values()), list(model.parameters()), 1 - decay)
+
+    @contextmanager
+    def in_place(self, model: nn.Module) -> Iterator[None]:
+        """The model with these weights for a while."""
+        trained = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+        _copy(self.weights, model)
+        try:
+            yield
+        finally:
+            _copy(trained, model)
+
+
+@torch.no_grad()
+def _copy(weights: dict[str, Tensor], model: nn.Module) -> None:
+    for name, parameter in model.named_parameters():
+        parameter.copy_(weights[name])

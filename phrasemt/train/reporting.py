@@ -19,6 +19,7 @@ import torch
 from torch.utils.tensorboard import SummaryWriter
 from tqdm import tqdm
 
+from phrasemt.errors import StoppedError
 from phrasemt.train.run_file import RunFile, State, clock, memory
 
 log = logging.getLogger("phrasemt.train_model")
@@ -31,7 +32,7 @@ class Reporter:
     """Reports of one training. `seconds` counts training time over all its runs, evaluations included.
 
     The file `run.json` beside the metrics says how the run goes. Leaving the block ends it: as failed by an error, as
-    stopped by a signal or after `stopped()`, and otherwise as finished. processes: how many train together.
+    stopped on request, and otherwise as finished. processes: how many train together.
     """
 
     def __init__(
@@ -51,7 +52,6 @@ class Reporter:
         self._seconds_before = seconds
         self._next_line = self._started + _SECONDS_BETWEEN_LINES
         self._next_run_file = self._started
-        self._end: State = "finished"
         self._run_file = metrics.with_name("run.json")
         self._run = RunFile(
             host=platform.node(),
@@ -83,14 +83,11 @@ class Reporter:
         self._bar.close()
         self._board.close()
         self._stream.close()
-        if kind is not None and self._end != "stopped":
-            self._end = "stopped" if issubclass(kind, SystemExit | KeyboardInterrupt) else "failed"
-        self._run = replace(self._run, state=self._end)
+        end: State = "finished"
+        if kind is not None:
+            end = "stopped" if issubclass(kind, StoppedError | SystemExit | KeyboardInterrupt) else "failed"
+        self._run = replace(self._run, state=end)
         self._write_run()
-
-    def stopped(self) -> None:
-        """Says that the run ends before the training does: its time is over, or a signal asked for it."""
-        self._end = "stopped"
 
     @property
     def seconds(self) -> float:

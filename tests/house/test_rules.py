@@ -30,7 +30,8 @@ def test_every_stage_is_a_rule_and_every_rule_a_stage(repository: Path) -> None:
 def test_a_rule_is_one_call_of_its_stage_with_all_its_flags(repository: Path, stage: str) -> None:
     row, rule = STAGES[stage], _rules(repository)[stage]
     command = re.findall(r"""^        ["'](.*)["']$""", rule.split("    shell:\n")[1], flags=re.MULTILINE)
-    names = [*row.inputs, *row.outputs, *row.folders, "settings", "cores", "log"]
+    names = [*row.inputs, *row.outputs, *row.folders, "settings", "cores"]
+    names += [*(("processes", "minutes") if row.resumes else ()), "log"]
     assert command[0] == f"python -m phrasemt {stage}"
     assert [line.split()[0] for line in command[1:]] == [_flag(name) for name in names], "one flag per line, in order"
     assert all(line.startswith(" ") for line in command[1:])
@@ -44,7 +45,14 @@ def test_a_rule_has_what_a_rule_has(repository: Path, stage: str) -> None:
     rule = _rules(repository)[stage]
     directives = re.findall(r"^    (\w+):", rule, flags=re.MULTILINE)
     assert {"output", "params", "log", "benchmark", "conda", "threads", "message", "shell"} <= set(directives)
-    assert not {"run", "script", "resources"} & set(directives), "resources belong to the profiles"
+    assert not {"run", "script"} & set(directives)
+    if STAGES[stage].resumes:  # needs them in its command, so they have defaults
+        assert re.findall(r"^        (\w+)=", rule.split("    resources:")[1].split("    params:")[0], flags=re.M) == [
+            "processes",
+            "minutes",
+        ]
+    else:
+        assert "resources" not in directives, "resources belong to the profiles"
     assert "lambda" not in rule
     assert f"<logs>/{stage}" in rule
     assert f"<benchmarks>/{stage}" in rule
@@ -58,6 +66,7 @@ def test_the_function_of_a_stage_has_its_signature(repository: Path, name: str, 
     assert len(functions) == 1, f"{stage.module} has no function {name}"
     arguments = functions[0].args
     expected = {"settings", "cores", *(entry.rstrip("*") for entry in (*stage.inputs, *stage.outputs, *stage.folders))}
+    expected |= {"processes", "minutes"} if stage.resumes else set()
     assert not arguments.args, "all arguments are passed by name"
     assert {argument.arg for argument in arguments.kwonlyargs} == expected
 

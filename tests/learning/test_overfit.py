@@ -27,7 +27,8 @@ from phrasemt.presets import PRESETS
 from phrasemt.settings import ChunksSettings, PackSettings, TrainSettings, VocabularySettings
 from phrasemt.syntax.chunks import extract_chunks
 from phrasemt.text.vocab import Vocabulary, build_vocabulary
-from phrasemt.train.loop import Evaluator, Trainer
+from phrasemt.train.evaluator import Evaluator
+from phrasemt.train.trainer import Trainer
 
 PAIRS, UPDATES = 32, 300
 WARMUP, HIGHEST_RATE = 30, 0.004

@@ -21,6 +21,7 @@ import phrasemt.train.loop as loop
 from phrasemt.architectures import TransformerModel
 from phrasemt.cli import main
 from phrasemt.config import Adam, Training
+from phrasemt.errors import StoppedError
 from phrasemt.settings import TrainSettings
 from phrasemt.train import reporting
 from phrasemt.train.reporting import Reporter
@@ -351,7 +352,7 @@ def test_run_json_goes_with_the_training(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(reporting.time, "monotonic", lambda: time)
     path = tmp_path / "run.json"
     caplog.set_level(logging.INFO, "phrasemt")
-    with contextlib.suppress(InterruptedError), reporter(tmp_path) as report:  # an error that comes of stopping
+    with contextlib.suppress(StoppedError), reporter(tmp_path) as report:
         start = RunFile.read(path)
         assert (start.state, start.update, start.seconds, start.seconds_left) == ("running", 100, 50.0, None)
         time += 9
@@ -363,8 +364,7 @@ def test_run_json_goes_with_the_training(tmp_path, monkeypatch, caplog):
         # 50 updates in 80 seconds, and 150 are left
         assert (run.update, run.seconds, run.seconds_left) == (150, 130.0, 240.0)
         assert run.tokens_per_second == 1000.0
-        report.stopped()
-        raise InterruptedError
+        raise StoppedError("asked to stop")
     end = RunFile.read(path)
     assert dataclasses.replace(end, state="running", reported=run.reported, memory_mib=run.memory_mib) == run
     assert end.state == "stopped"

@@ -8,60 +8,29 @@ import math
 import os
 import signal
 import subprocess
-import sys
 import time
 
 import numpy as np
 import pytest
 import torch
+from trainings import SMALL, assert_equal_runs, command, run, settings_of
 
-import phrasemt.train.loop as loop
+import phrasemt.train.evaluator as evaluator
 from phrasemt.architectures import Dl4mtModel, PhraseRepresentationModel, TransformerModel
 from phrasemt.batching.example import Examples
 from phrasemt.batching.reader import BatchReader
-from phrasemt.config import Adadelta, Adam, Training
-from phrasemt.errors import DamagedFileError, MismatchError, PhrasemtError
+from phrasemt.config import Adadelta, Adam
+from phrasemt.errors import DamagedFileError, MismatchError, PhrasemtError, StoppedError
 from phrasemt.models.interface import build_model
 from phrasemt.models.transformer import Transformer
 from phrasemt.models.weights import load_model, load_tensors
-from phrasemt.settings import AverageSettings, TrainSettings
+from phrasemt.settings import AverageSettings
 from phrasemt.text.vocab import Vocabulary
-from phrasemt.train import optimizers
 from phrasemt.train.average import average_checkpoints
 from phrasemt.train.checkpoint import Progress
+from phrasemt.train.evaluator import Evaluator
 from phrasemt.train.optimizers import noam
-
-SMALL = {"encoder_layers": 1, "decoder_layers": 1, "width": 16, "heads": 2, "ffn_width": 32, "tie": "all"}
-
-
-def settings_of(*, dropout=0.1, model=None, seed=1, **training):
-    model = model or TransformerModel(**SMALL, dropout=dropout, attn_dropout=dropout, act_dropout=dropout)
-    size = {} if "sentences_per_update" in training else {"tokens_per_update": 200}
-    budget = {**size, "max_updates": 12, "evaluate_every": 4, "checkpoint_every": 4}
-    return TrainSettings(
-        model=model,
-        training=Training(**budget | {"optimizer": Adam(warmup=10, factor=0.1), "average_last": 2} | training),
-        seed=seed,
-        target_language="de",
-    )
-
-
-def run(tiny_data, folder, settings):
-    folder.mkdir(exist_ok=True)
-    loop.train_model(
-        settings=settings, cores=1, **tiny_data.inputs, record=folder / "training.json", state=folder / "state"
-    )
-    record = json.loads((folder / "training.json").read_text())
-    weights = [load_tensors(folder / name)[0] for name in record["checkpoints"]]
-    lines = [json.loads(line) for line in (folder / record["metrics"]).read_text().splitlines()]
-    return record, weights, [(line["update"], line.get("loss"), line.get("dev_bleu")) for line in lines]
-
-
-def assert_equal_runs(one, other):
-    assert one[0]["evaluations"] == other[0]["evaluations"]
-    for ours, theirs in zip(one[1], other[1], strict=True):
-        assert ours.keys() == theirs.keys()
-        assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+from phrasemt.train.trainer import Trainer
 
 
 def test_noam_grows_to_the_warmup_and_falls_with_the_root():
@@ -100,11 +69,11 @@ def test_accumulation_gives_the_gradient_of_the_whole_update(tiny_data, monkeypa
     words = Vocabulary.from_file(tiny_data.source_vocabulary)
     gradients = []
     for capacity in (100_000, 64):
-        monkeypatch.setattr(loop, "MICRO_BATCH_POSITIONS", capacity)
         settings = settings_of(dropout=0.0)
         torch.manual_seed(3)
         model = build_model(settings.model, source_vocabulary=len(words), target_vocabulary=len(words))
-        trainer = loop.Trainer(model, BatchReader(examples, settings.model), settings)
+        trainer = Trainer(model, BatchReader(examples, settings.model), settings)
+        trainer.positions = capacity
         result = trainer.update(1, np.arange(50))
         gradients.append({name: parameter.grad.clone() for name, parameter in model.named_parameters()})
         assert result.tokens == int(examples.target_lengths[:50].sum()) + 50
@@ -116,6 +85,21 @@ def test_accumulation_gives_the_gradient_of_the_whole_update(tiny_data, monkeypa
 
 class Killed(BaseException):
     pass
+
+
+def killed(tiny_data, folder, settings, monkeypatch, *, update):
+    """A training that ends before this update, as if the machine had lost its power."""
+    original = Trainer.update
+
+    def dying(self, number, rows):
+        if number == update:
+            raise Killed
+        return original(self, number, rows)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Trainer, "update", dying)
+        with pytest.raises(Killed):
+            run(tiny_data, folder, settings)
 
 
 BY_SENTENCES = {"sentences_per_update": 12, "clip_norm": 1.0, "optimizer": Adadelta(name="adadelta")}
@@ -133,18 +117,8 @@ BY_SENTENCES = {"sentences_per_update": 12, "clip_norm": 1.0, "optimizer": Adade
 def test_going_on_after_a_kill_gives_the_same_weights(tiny_data, tmp_path, monkeypatch, model, training):
     settings = settings_of(model=model, evaluate_every=4, checkpoint_every=3, **training)
     whole = run(tiny_data, tmp_path / "whole", settings)
-    update = loop.Trainer.update
-    for killed_at in (1, 4, 5, 10):
-
-        def dying(self, number, rows, killed_at=killed_at):
-            if number == killed_at:
-                raise Killed
-            return update(self, number, rows)
-
-        monkeypatch.setattr(loop.Trainer, "update", dying)
-        with pytest.raises(Killed):
-            run(tiny_data, tmp_path / "killed", settings)
-        monkeypatch.setattr(loop.Trainer, "update", update)
+    for update in (1, 4, 5, 10):
+        killed(tiny_data, tmp_path / "killed", settings, monkeypatch, update=update)
         assert not (tmp_path / "killed" / "training.json").exists()
     resumed = run(tiny_data, tmp_path / "killed", settings)
     assert_equal_runs(whole, resumed)
@@ -155,18 +129,15 @@ def test_kill_9_and_the_same_command_again(tiny_data, tmp_path):
     settings = settings_of(max_updates=60, checkpoint_every=5, evaluate_every=20)
     whole = run(tiny_data, tmp_path / "whole", settings)
     folder = tmp_path / "killed"
-    command = [sys.executable, "-m", "phrasemt", "train_model", "--settings", settings.canonical_json()]
-    for name, path in ((name, path) for name, path in tiny_data.inputs.items() if path):
-        command += [f"--{name.replace('_', '-')}", str(path)]
-    command += ["--record", str(folder / "training.json"), "--state", str(folder / "state")]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    words = command(tiny_data, folder, settings)
+    process = subprocess.Popen(words, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
     while not list(folder.glob("state/*/latest.safetensors")) and time.monotonic() < deadline:
         time.sleep(0.01)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     assert not (folder / "training.json").exists()
-    assert subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode == 0
+    assert subprocess.run(words, stderr=subprocess.DEVNULL, check=False).returncode == 0
     assert (folder / "training.json.meta.json").exists()
     assert not list(folder.rglob("*.part"))
     assert_equal_runs(whole, run(tiny_data, folder, settings))  # runs no update: all are done
@@ -174,9 +145,7 @@ def test_kill_9_and_the_same_command_again(tiny_data, tmp_path):
 
 def test_early_stopping(tiny_data, tmp_path, monkeypatch):
     scores = iter([5.0, 7.0, 6.0, 6.5, 9.0])
-    monkeypatch.setattr(
-        loop.Evaluator, "__call__", lambda self, model: {"dev_bleu": next(scores), "dev_perplexity": 2.0}
-    )
+    monkeypatch.setattr(Evaluator, "__call__", lambda self, model: {"dev_bleu": next(scores), "dev_perplexity": 2.0})
     record, _, _ = run(tiny_data, tmp_path, settings_of(evaluate_every=2, early_stopping=2, max_updates=50))
     assert record["stopped"] == "early_stopping"
     assert record["updates"] == 8
@@ -194,11 +163,11 @@ def test_without_bleu_the_lowest_perplexity_is_best():
 
 
 def test_a_model_that_translates_nothing_is_not_searched(tiny_data, monkeypatch):
-    monkeypatch.setattr(loop, "translate_split", None)
+    monkeypatch.setattr(evaluator, "translate_split", None)
     words = Vocabulary.from_file(tiny_data.source_vocabulary)
     settings = settings_of()
     model = build_model(settings.model, source_vocabulary=len(words), target_vocabulary=len(words))
-    values = loop.Evaluator(BatchReader(Examples.open(tiny_data.dev), settings.model), None, words)(model)
+    values = Evaluator(BatchReader(Examples.open(tiny_data.dev), settings.model), None, words)(model)
     assert list(values) == ["dev_perplexity"]
 
 
@@ -218,19 +187,141 @@ def test_further_sums_of_a_family_are_reported_per_token(tiny_data, tmp_path, mo
     assert [(line["whole"], line["half"]) for line in lines if "loss" in line] == [(1.0, 0.5)]
 
 
-def test_a_loss_that_is_not_finite_ends_training(tiny_data, tmp_path, monkeypatch):
-    monkeypatch.setattr(optimizers, "noam", lambda *args, **kwargs: math.inf)
-    with pytest.raises(PhrasemtError, match=r"update 2: the loss is not a finite number"):
-        run(tiny_data, tmp_path, settings_of())
+def spoilt(monkeypatch, updates):
+    """The loss of the micro-batches of these updates is not a number."""
+    update, loss, now = Trainer.update, Transformer.loss, []
+
+    def counted(self, number, rows):
+        now[:] = [number]
+        return update(self, number, rows)
+
+    def spoiling(self, batch, *, label_smoothing):
+        value = loss(self, batch, label_smoothing=label_smoothing)
+        return dataclasses.replace(value, objective=value.objective * math.nan) if now[0] in updates else value
+
+    monkeypatch.setattr(Trainer, "update", counted)
+    monkeypatch.setattr(Transformer, "loss", spoiling)
 
 
-def test_a_damaged_state_is_named(tiny_data, tmp_path):
+def test_an_update_without_a_finite_loss_is_skipped_and_counted(tiny_data, tmp_path, monkeypatch):
+    spoilt(monkeypatch, {1, 2, 6})
+    record, weights, metrics = run(
+        tiny_data, tmp_path, settings_of(evaluate_every=1, checkpoint_every=1, max_updates=6)
+    )
+    assert record["skipped"] == 3
+    perplexities = [evaluation["dev_perplexity"] for evaluation in record["evaluations"]]
+    assert perplexities[0] == perplexities[1] != perplexities[2]  # no step was taken
+    assert perplexities[4] == perplexities[5]
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+    assert [math.isfinite(loss) for _, loss, _ in metrics if loss is not None] == [True]
+
+
+def test_a_training_that_skips_everything_ends(tiny_data, tmp_path, monkeypatch):
+    spoilt(monkeypatch, set(range(3, 100)))
+    with pytest.raises(PhrasemtError, match=r"update 12: loss or gradient was not a finite number 10 times in a row"):
+        run(tiny_data, tmp_path, settings_of(max_updates=50, evaluate_every=50))
+
+
+def damage(path):
+    """One bit of the last tensor."""
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(bytes(data))
+
+
+def test_a_damaged_state_falls_back_to_the_one_before(tiny_data, tmp_path, monkeypatch, caplog):
+    settings = settings_of(max_updates=16)
+    whole = run(tiny_data, tmp_path / "whole", settings)
+    folder = tmp_path / "damaged"
+    killed(tiny_data, folder, settings, monkeypatch, update=14)
+    (latest,) = folder.glob("state/*/latest.safetensors")
+    damage(latest)
+    assert_equal_runs(whole, run(tiny_data, folder, settings))
+    assert "its checksum does not fit" in caplog.text
+    assert "going back to the state before, after update 8" in caplog.text
+    assert latest.with_name("damaged.safetensors").exists()
+
+
+def test_two_damaged_states_are_named(tiny_data, tmp_path):
     settings = settings_of()
     run(tiny_data, tmp_path, settings)
-    (latest,) = tmp_path.glob("state/*/latest.safetensors")
-    latest.write_bytes(latest.read_bytes()[:-100])
-    with pytest.raises(DamagedFileError, match=r"latest\.safetensors: not a readable weights file"):
+    for path in tmp_path.glob("state/*/[lp]*.safetensors"):
+        path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(DamagedFileError, match=r"previous\.safetensors: not a readable weights file"):
         run(tiny_data, tmp_path, settings)
+
+
+def test_memory_that_runs_out_halves_the_micro_batches(tiny_data, monkeypatch):
+    """The update is done again in smaller parts: the gradient of a run that began with them, to the last bit."""
+    words = Vocabulary.from_file(tiny_data.source_vocabulary)
+    settings = settings_of(max_length=16)
+    loss = Transformer.loss
+    examples = Examples.open(tiny_data.train)
+    longest = int(max(examples.source_lengths[:50].max(), examples.target_lengths[:50].max())) + 1
+    room = 4 * longest
+    small = 4096
+    while small > room:
+        small //= 2
+
+    def greedy(self, batch, *, label_smoothing):
+        if batch.source.ids_BS.numel() > room:
+            raise torch.OutOfMemoryError
+        return loss(self, batch, label_smoothing=label_smoothing)
+
+    monkeypatch.setattr(Transformer, "loss", greedy)
+    gradients = {}
+    for positions in (4096, small):
+        torch.manual_seed(3)
+        model = build_model(settings.model, source_vocabulary=len(words), target_vocabulary=len(words))
+        trainer = Trainer(model, BatchReader(Examples.open(tiny_data.train), settings.model), settings)
+        trainer.positions = positions
+        trainer.update(1, np.arange(50))
+        gradients[positions] = [parameter.grad for parameter in model.parameters()]
+        assert trainer.positions == small
+    assert all(torch.equal(*pair) for pair in zip(*gradients.values(), strict=True))
+    room = 0
+    with pytest.raises(PhrasemtError, match="the memory of the device does not hold a single pair"):
+        trainer.update(2, np.arange(50))
+
+
+def test_the_exponential_average_is_kept_and_evaluated(tiny_data, tmp_path, monkeypatch):
+    """Against its definition, over the weights after every update, which another run of the same seed writes."""
+    steps = settings_of(max_updates=6, checkpoint_every=1, evaluate_every=6, average_last=6)
+    words = Vocabulary.from_file(tiny_data.source_vocabulary)
+    torch.manual_seed(1)
+    start = build_model(steps.model, source_vocabulary=len(words), target_vocabulary=len(words))
+    _, weights, _ = run(tiny_data, tmp_path / "steps", steps)
+    averaged = settings_of(max_updates=6, checkpoint_every=2, evaluate_every=3, average_last=1, average_decay=0.4)
+    killed(tiny_data, tmp_path / "averaged", averaged, monkeypatch, update=5)
+    record, (kept,), _ = run(tiny_data, tmp_path / "averaged", averaged)
+    for name, parameter in start.named_parameters():
+        expected = parameter.detach().double()
+        for update, weight in enumerate(weights, start=1):
+            decay = min(0.4, (1 + update) / (10 + update))
+            expected = decay * expected + (1 - decay) * weight[name].double()
+        torch.testing.assert_close(kept[name].double(), expected, rtol=0, atol=1e-6)
+    # The last evaluation is that of the average, not of the last weights.
+    last = run(tiny_data, tmp_path / "steps", steps)[0]["evaluations"][-1]
+    assert record["evaluations"][-1]["dev_perplexity"] != last["dev_perplexity"]
+
+
+def test_the_best_checkpoints_are_kept(tiny_data, tmp_path, monkeypatch):
+    scores = iter([5.0, 7.0, 6.0, 9.0, 8.0, 1.0])
+    monkeypatch.setattr(Evaluator, "__call__", lambda self, model: {"dev_bleu": next(scores), "dev_perplexity": 2.0})
+    settings = settings_of(evaluate_every=2, checkpoint_every=3, max_updates=12, average_best=3)
+    record, _, _ = run(tiny_data, tmp_path, settings)
+    updates = [int(name.split("-")[-1].split(".")[0]) for name in record["checkpoints"]]
+    assert updates == [4, 8, 10]
+
+
+def test_what_a_stop_saves_is_gone_on_with(tiny_data, tmp_path):
+    """A run with no time at all gets one update further."""
+    settings = settings_of(max_updates=5)
+    whole = run(tiny_data, tmp_path / "whole", settings)
+    for update in range(1, 5):
+        with pytest.raises(StoppedError, match=rf"stopped after update {update} and saved: its time is up"):
+            run(tiny_data, tmp_path / "pieces", settings, minutes=1e-9)
+    assert_equal_runs(whole, run(tiny_data, tmp_path / "pieces", settings, minutes=1e-9))
 
 
 def test_average_is_the_mean_and_checkpoints_of_other_trainings_are_refused(tiny_data, tmp_path):

@@ -1,0 +1,96 @@
+"""Runs a command in several processes of this machine that belong together (phrasemt/train/ranks.py).
+
+The processes end together: with the first that fails, and with the one that started them. SIGTERM, SIGINT and SIGUSR1
+are handed on. On several machines the cluster's own launcher, or torchrun, starts them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from phrasemt.errors import PhrasemtError, StoppedError
+
+# Names a file through which the processes find each other.
+RENDEZVOUS = "PHRASEMT_RENDEZVOUS"
+HANDED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
+# Seconds that the other processes have to end by themselves after one has ended.
+_GRACE = 10.0
+_GRACE_TO_SAVE = 600.0
+_BETWEEN_LOOKS = 0.05
+_PR_SET_PDEATHSIG = 1
+_LIBRARY = ctypes.CDLL(None) if sys.platform.startswith("linux") else None
+
+
+def launched() -> bool:
+    """Whether this process is one of several that a launcher has started."""
+    return "RANK" in os.environ
+
+
+def helper() -> bool:
+    """Whether this process is one of several, and not the one that speaks for all."""
+    return int(os.environ.get("RANK", "0")) > 0
+
+
+def launch(arguments: Sequence[str], processes: int) -> None:
+    """Run `python -m phrasemt <arguments>` in so many processes to the end.
+
+    Raises StoppedError when they stopped on request, PhrasemtError when one of them failed.
+    """
+    with tempfile.TemporaryDirectory(prefix="phrasemt-") as folder:
+        environment = {**os.environ, "WORLD_SIZE": str(processes), RENDEZVOUS: str(Path(folder, "rendezvous"))}
+        started: list[subprocess.Popen[bytes]] = []
+
+        def hand_on(signum: int, frame: object) -> None:
+            for process in started:
+                process.send_signal(signum)
+
+        before = {signum: signal.signal(signum, hand_on) for signum in HANDED_ON}
+        try:
+            for rank in range(processes):
+                environment |= {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+                command = [sys.executable, "-m", "phrasemt", *arguments]
+                # In a group of their own, so that Ctrl-C comes to them once, from here.
+                started.append(subprocess.Popen(command, env=environment, process_group=0, preexec_fn=_end_with_parent))
+            first_failure = _wait(started)
+        finally:
+            for process in started:
+                process.kill()
+            for signum, handler in before.items():
+                signal.signal(signum, handler)
+    if first_failure is None:
+        return
+    rank, code = first_failure
+    if code == StoppedError.exit_code:
+        raise StoppedError("stopped and saved")
+    raise PhrasemtError(
+        f"process {rank} of {processes} "
+        + (f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"),
+        next_step="see its message above; the same command goes on at the last saved state",
+    )
+
+
+def _wait(processes: Sequence[subprocess.Popen[bytes]]) -> tuple[int, int] | None:
+    """Until all have ended, or some time after the first that failed; which one that was and its exit code."""
+    failure, deadline = None, float("inf")
+    while any(process.poll() is None for process in processes) and time.monotonic() < deadline:
+        failed = [(rank, process.returncode) for rank, process in enumerate(processes) if process.returncode]
+        if failed and failure is None:
+            failure = failed[0]
+            deadline = time.monotonic() + (_GRACE_TO_SAVE if failure[1] == StoppedError.exit_code else _GRACE)
+        time.sleep(_BETWEEN_LOOKS)
+    failed = [(rank, process.returncode) for rank, process in enumerate(processes) if process.returncode]
+    return failure or (failed[0] if failed else None)
+
+
+def _end_with_parent() -> None:
+    """In a new process: be killed when the one that started it ends, however it ends (Linux)."""
+    if _LIBRARY is not None:
+        _LIBRARY.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

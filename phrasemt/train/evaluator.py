@@ -1,0 +1,62 @@
+"""Scores on dev during training."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from phrasemt.batching.reader import BatchReader
+from phrasemt.batching.sampler import micro_batches
+from phrasemt.config import Decoding
+from phrasemt.models.interface import TranslationModel
+from phrasemt.scoring.multi_bleu import tokenised_bleu
+from phrasemt.search.decode import translate_split
+from phrasemt.text.subwords import join_subwords
+from phrasemt.text.vocab import Vocabulary
+
+# Positions of a batch, padding included; without gradients it needs little memory.
+_POSITIONS = 4_096
+
+
+class Evaluator:
+    """Dev perplexity per subword without label smoothing, further losses per subword, diagnostics, and dev BLEU.
+
+    BLEU is that of greedy search, tokenised. references: None for a model that does not translate.
+    """
+
+    _SEARCH = Decoding(beam=1, length_penalty=0.0)
+
+    def __init__(self, reader: BatchReader, references: Sequence[str] | None, words: Vocabulary) -> None:
+        self._reader = reader
+        self._references = references
+        self._words = words
+
+    @torch.inference_mode()
+    def __call__(self, model: TranslationModel[Any, Any]) -> dict[str, float]:
+        model.eval()
+        device = next(model.parameters()).device
+        examples = self._reader.examples
+        nll, tokens = 0.0, 0
+        parts: dict[str, float] = defaultdict(float)
+        for rows in micro_batches(
+            np.arange(len(examples)), examples.source_lengths, examples.target_lengths, capacity=_POSITIONS
+        ):
+            loss = model.loss(self._reader(rows).to(device), label_smoothing=0.0)
+            nll += float(loss.nll)
+            for name, value in loss.parts.items():
+                parts[name] += float(value)
+            tokens += loss.tokens
+        values = {"dev_perplexity": round(math.exp(min(nll / tokens, 100.0)), 6)}
+        values |= {f"dev_{name}": round(value / tokens, 6) for name, value in parts.items()}
+        diagnostics = model.diagnostics(self._reader(rows).to(device))  # of the last batch, the longest sentences
+        values |= {f"dev_{name}": round(value, 6) for name, value in diagnostics.items()}
+        if self._references is None:
+            return values
+        results = translate_split(model, self._reader, self._SEARCH, device=device)
+        hypotheses = [join_subwords(" ".join(self._words.tokens(best[0].tokens))) for best in results]
+        return {"dev_bleu": round(tokenised_bleu(hypotheses, self._references), 4), **values}

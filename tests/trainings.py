@@ -1,0 +1,59 @@
+"""Trainings that take a second, for tests: settings, runs in this process and as a command, and what comes of them."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import torch
+
+import phrasemt.train.loop as loop
+from phrasemt.architectures import TransformerModel
+from phrasemt.config import Adam, Training
+from phrasemt.models.weights import load_tensors
+from phrasemt.settings import TrainSettings
+
+SMALL = {"encoder_layers": 1, "decoder_layers": 1, "width": 16, "heads": 2, "ffn_width": 32, "tie": "all"}
+
+
+def settings_of(*, dropout=0.1, model=None, seed=1, **training):
+    model = model or TransformerModel(**SMALL, dropout=dropout, attn_dropout=dropout, act_dropout=dropout)
+    size = {} if "sentences_per_update" in training else {"tokens_per_update": 200}
+    budget = {**size, "max_updates": 12, "evaluate_every": 4, "checkpoint_every": 4}
+    return TrainSettings(
+        model=model,
+        training=Training(**budget | {"optimizer": Adam(warmup=10, factor=0.1), "average_last": 2} | training),
+        seed=seed,
+        target_language="de",
+    )
+
+
+def run(tiny_data, folder, settings, **machine):
+    """Record, weights of the checkpoints, and (update, loss, dev BLEU) of each report."""
+    folder.mkdir(exist_ok=True)
+    paths = {**tiny_data.inputs, "record": folder / "training.json", "state": folder / "state"}
+    loop.train_model(settings=settings, cores=1, **machine, **paths)
+    return results(folder)
+
+
+def command(tiny_data, folder, settings, *options):
+    """The command that does the same in a process of its own."""
+    paths = {**tiny_data.inputs, "record": folder / "training.json", "state": folder / "state"}
+    words = [sys.executable, "-m", "phrasemt", "train_model", "--settings", settings.canonical_json(), *options]
+    for name, path in ((name, path) for name, path in paths.items() if path):
+        words += [f"--{name.replace('_', '-')}", str(path)]
+    return words
+
+
+def results(folder):
+    record = json.loads((folder / "training.json").read_text())
+    weights = [load_tensors(folder / name)[0] for name in record["checkpoints"]]
+    lines = [json.loads(line) for line in (folder / record["metrics"]).read_text().splitlines()]
+    return record, weights, [(line["update"], line.get("loss"), line.get("dev_bleu")) for line in lines]
+
+
+def assert_equal_runs(one, other):
+    assert one[0]["evaluations"] == other[0]["evaluations"]
+    for ours, theirs in zip(one[1], other[1], strict=True):
+        assert ours.keys() == theirs.keys()
+        assert all(torch.equal(ours[name], theirs[name]) for name in ours)
