@@ -1,7 +1,14 @@
-"""`python -m phrasemt`."""
+"""`python -m phrasemt` is the command line."""
+
+from __future__ import annotations
 
 import sys
 
 from phrasemt.cli import main
+from phrasemt.launch import launched, leave
 
-sys.exit(main())
+if __name__ == "__main__":
+    code = main()
+    if launched():
+        leave(code)
+    sys.exit(code)

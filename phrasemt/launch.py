@@ -7,6 +7,7 @@ are handed on. On several machines the cluster's own launcher, or torchrun, star
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from phrasemt.errors import PhrasemtError, StoppedError
 
@@ -39,6 +41,17 @@ def helper() -> bool:
     return int(os.environ.get("RANK", "0")) > 0
 
 
+def leave(code: int) -> NoReturn:
+    """End this process, which is one of several, without taking it apart.
+
+    At that gloo's threads, if one still runs, would end it by SIGABRT; and nothing is left to be written.
+    """
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
 def launch(arguments: Sequence[str], processes: int) -> None:
     """Run `python -m phrasemt <arguments>` in so many processes to the end.
 
@@ -47,8 +60,10 @@ def launch(arguments: Sequence[str], processes: int) -> None:
     with tempfile.TemporaryDirectory(prefix="phrasemt-") as folder:
         environment = {**os.environ, "WORLD_SIZE": str(processes), RENDEZVOUS: str(Path(folder, "rendezvous"))}
         started: list[subprocess.Popen[bytes]] = []
+        heard: list[signal.Signals] = []
 
         def hand_on(signum: int, frame: object) -> None:
+            heard.append(signal.Signals(signum))
             for process in started:
                 process.send_signal(signum)
 
@@ -67,9 +82,10 @@ def launch(arguments: Sequence[str], processes: int) -> None:
                 signal.signal(signum, handler)
     if first_failure is None:
         return
-    rank, code = first_failure
-    if code == StoppedError.exit_code:
-        raise StoppedError("stopped and saved")
+    code, rank = first_failure
+    if heard or code == StoppedError.exit_code:
+        # A signal that came before they were ready to save ends them at once, and there is nothing to save.
+        raise StoppedError(f"stopped by {heard[0].name}" if heard else "stopped")
     raise PhrasemtError(
         f"process {rank} of {processes} "
         + (f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"),
@@ -79,15 +95,16 @@ def launch(arguments: Sequence[str], processes: int) -> None:
 
 def _wait(processes: Sequence[subprocess.Popen[bytes]]) -> tuple[int, int] | None:
     """Until all have ended, or some time after the first that failed; which one that was and its exit code."""
-    failure, deadline = None, float("inf")
-    while any(process.poll() is None for process in processes) and time.monotonic() < deadline:
-        failed = [(rank, process.returncode) for rank, process in enumerate(processes) if process.returncode]
-        if failed and failure is None:
-            failure = failed[0]
-            deadline = time.monotonic() + (_GRACE_TO_SAVE if failure[1] == StoppedError.exit_code else _GRACE)
+    failure, deadline, running = None, float("inf"), True
+    while running and time.monotonic() < deadline:
         time.sleep(_BETWEEN_LOOKS)
-    failed = [(rank, process.returncode) for rank, process in enumerate(processes) if process.returncode]
-    return failure or (failed[0] if failed else None)
+        codes = [process.poll() for process in processes]
+        running = None in codes
+        failed = [(code, rank) for rank, code in enumerate(codes) if code]
+        if failed and failure is None:
+            failure = min(failed)  # the lowest code is that of one that was killed, which made the others fail
+            deadline = time.monotonic() + (_GRACE_TO_SAVE if failure[0] == StoppedError.exit_code else _GRACE)
+    return failure
 
 
 def _end_with_parent() -> None:

@@ -8,7 +8,6 @@ follow from its batch, `ntok_scope: batch`).
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -111,8 +110,7 @@ def micro_batches(
 
     A sentence longer than the capacity stands alone.
     """
-    rows = np.asarray(rows, dtype=np.int64)
-    rows = rows[np.lexsort((source_lengths[rows], target_lengths[rows]))]
+    rows = _by_length(rows, source_lengths, target_lengths)
     lengths = np.maximum(source_lengths[rows], target_lengths[rows]) + 1
     cuts, longest, first, real = [], 0, 0, 0
     for index, length in enumerate(lengths.tolist()):
@@ -124,7 +122,7 @@ def micro_batches(
             cuts.append(index)
             first, longest, real = index, length, 0
         real += length
-    return np.split(rows, cuts)
+    return np.split(rows, cuts) if len(rows) else []
 
 
 def share(
@@ -140,21 +138,13 @@ def share(
 
     Together the processes have each row once. With more processes than rows some have none.
     """
-    if ranks > 1:
-        rows = np.asarray(rows, dtype=np.int64)
-        positions = int((np.maximum(source_lengths[rows], target_lengths[rows]) + 1).sum())
-        rounds = math.ceil(positions / (capacity * ranks))
-        capacity = math.ceil(positions / (rounds * ranks))
-    parts = micro_batches(rows, source_lengths, target_lengths, capacity=capacity)
-    loads, shares = [0] * ranks, [[] for _ in range(ranks)]  # type: ignore[var-annotated]
-    # The largest first, each to whom has least so far.
-    for part in sorted(parts, key=lambda part: -_positions(part, source_lengths, target_lengths)):
-        least = loads.index(min(loads))
-        loads[least] += _positions(part, source_lengths, target_lengths)
-        shares[least].append(part)
-    return shares[rank]
+    rows = _by_length(rows, source_lengths, target_lengths)
+    # In turn, so that all have the same lengths, as far as there are enough.
+    return micro_batches(rows[rank::ranks], source_lengths, target_lengths, capacity=capacity)
 
 
-def _positions(rows: NDArray[np.int64], source_lengths: NDArray[np.int32], target_lengths: NDArray[np.int32]) -> int:
-    """Of a micro-batch, padding included."""
-    return len(rows) * (int(np.maximum(source_lengths[rows], target_lengths[rows]).max()) + 1)
+def _by_length(
+    rows: Sequence[int] | NDArray[np.int64], source_lengths: NDArray[np.int32], target_lengths: NDArray[np.int32]
+) -> NDArray[np.int64]:
+    rows = np.asarray(rows, dtype=np.int64)
+    return rows[np.lexsort((source_lengths[rows], target_lengths[rows]))]

@@ -65,7 +65,7 @@ def train_model(
     ends with the same weights (on the same machine). processes: how many train together, of which this is one. minutes:
     the time there is, 0 for as much as it takes. Raises StoppedError when it is up, or a signal asked to stop.
     """
-    with joined(processes) as ranks:
+    with StopRequest(minutes) as stop, joined(processes) as ranks:
         device = choose_device(max(1, cores // processes))
         source_words, target_words = Vocabulary.from_file(source_vocabulary), Vocabulary.from_file(target_vocabulary)
         train_examples, dev_examples = Examples.open(train), Examples.open(dev)
@@ -113,7 +113,7 @@ def train_model(
             ),
             description=describe_weights(settings.model, source_words, target_words),
         )
-        progress, stopped = _run(trainer, evaluate, plan, folder, ranks, minutes)
+        progress, stopped = _run(trainer, evaluate, plan, folder, ranks, stop)
         if not ranks.first:
             return
         write_text(
@@ -147,7 +147,7 @@ def _signature(settings: TrainSettings, *inputs: Path) -> str:
 
 
 def _run(
-    trainer: Trainer, evaluate: Evaluator, plan: UpdatePlan, folder: StateFolder, ranks: Ranks, minutes: float
+    trainer: Trainer, evaluate: Evaluator, plan: UpdatePlan, folder: StateFolder, ranks: Ranks, stop: StopRequest
 ) -> tuple[Progress, str]:
     """All updates that are still to do; returns the final progress and why training ended."""
     settings = trainer.settings
@@ -157,7 +157,6 @@ def _run(
     progress = progress or Progress()
     trainer.fit(plan.rows)
     with ExitStack() as stack:
-        stop = stack.enter_context(StopRequest(minutes))
         reporter = None
         if ranks.first:
             folder.tidy(progress.update)

@@ -65,7 +65,8 @@ class Ranks:
         if self.size == 1:
             return list(sums)
         total = torch.tensor(sums, dtype=torch.float64)
-        distributed.all_reduce(total)
+        with _together():
+            distributed.all_reduce(total)
         return total.tolist()
 
     def any(self, here: bool) -> bool:
@@ -78,11 +79,12 @@ class Ranks:
             return value
         text = json.dumps(value).encode() if self.first else b""
         length = torch.tensor([len(text)])
-        distributed.broadcast(length, src=0)
-        letters = torch.empty(int(length), dtype=torch.uint8)
-        if self.first:
-            letters.copy_(torch.frombuffer(bytearray(text), dtype=torch.uint8))
-        distributed.broadcast(letters, src=0)
+        with _together():
+            distributed.broadcast(length, src=0)
+            letters = torch.empty(int(length), dtype=torch.uint8)
+            if self.first:
+                letters.copy_(torch.frombuffer(bytearray(text), dtype=torch.uint8))
+            distributed.broadcast(letters, src=0)
         return json.loads(letters.numpy().tobytes())
 
     def wait(self) -> None:
@@ -93,9 +95,23 @@ class Ranks:
 ALONE = Ranks()
 
 
+@contextmanager
+def _together() -> Iterator[None]:
+    """Around what all processes do at once. Raises PhrasemtError when another one has ended or is not heard of."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise PhrasemtError(
+            "lost another process of this training",
+            found=str(error).partition("\n")[0],
+            next_step="see the messages of the others; the same command goes on at the last saved state",
+        ) from error
+
+
 def _add(gradients: list[Tensor]) -> None:
     flat = torch.cat([gradient.flatten() for gradient in gradients])
-    distributed.all_reduce(flat)
+    with _together():
+        distributed.all_reduce(flat)
     for gradient, total in zip(gradients, torch.split(flat, [one.numel() for one in gradients]), strict=True):
         gradient.copy_(total.view_as(gradient))
 
@@ -135,7 +151,6 @@ def joined(processes: int, *, patience: timedelta = PATIENCE) -> Iterator[Ranks]
         world_size=ranks.size,
         timeout=patience,
     )
-    try:
-        yield ranks
-    finally:
-        distributed.destroy_process_group()
+    yield ranks
+    # None leaves while another one still listens. The group itself ends with the processes (phrasemt.launch.leave).
+    ranks.wait()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from phrasemt.batching.sampler import UpdatePlan, micro_batches
+from phrasemt.batching.sampler import UpdatePlan, micro_batches, share
 from phrasemt.errors import DataError
 
 
@@ -108,3 +108,37 @@ def test_padding_stays_below_five_percent():
             real += int(plan.target_lengths[rows].sum()) + len(rows)
             padded += (int(plan.target_lengths[rows].max()) + 1) * len(rows)
     assert 1 - real / padded < 0.05
+
+
+@given(pair_lengths, st.integers(1, 2000), st.integers(1, 9))
+@settings(deadline=None)
+def test_processes_share_an_update_without_rest(lengths, capacity, ranks):
+    plan = plan_of(lengths)
+    rows = np.arange(len(lengths))
+    shares = [
+        share(rows, plan.source_lengths, plan.target_lengths, capacity=capacity, rank=rank, ranks=ranks)
+        for rank in range(ranks)
+    ]
+    parts = [part for parts in shares for part in parts]
+    assert sorted(np.concatenate(parts).tolist()) == rows.tolist()
+    longest = np.maximum(plan.source_lengths, plan.target_lengths) + 1
+    assert all(len(part) == 1 or len(part) * longest[part].max() <= capacity for part in parts)
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4, 8])
+@pytest.mark.parametrize("capacity", [1024, 4096, 1_000_000])
+def test_processes_have_about_as_much_to_do(ranks, capacity):
+    """An update of a paper's size: the process with the most has at most a tenth more than its share."""
+    plan = plan_of(natural_lengths(20_000), tokens_per_update=25_000)
+    longest = np.maximum(plan.source_lengths, plan.target_lengths) + 1
+    for rows in plan.epoch(0)[:5]:
+        loads = [
+            sum(
+                len(part) * int(longest[part].max())
+                for part in share(
+                    rows, plan.source_lengths, plan.target_lengths, capacity=capacity, rank=rank, ranks=ranks
+                )
+            )
+            for rank in range(ranks)
+        ]
+        assert max(loads) <= 1.1 * sum(loads) / ranks

@@ -1,0 +1,148 @@
+"""Several processes that train one model: the same training, and ends that leave nothing behind.
+
+Real processes with gloo, started as a user starts them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from trainings import assert_equal_runs, command, results, run, settings_of
+
+import phrasemt.train.trainer as trainer
+
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
+STOPPED = 85
+
+
+def start(tiny_data, folder, settings, *options):
+    folder.mkdir(exist_ok=True)
+    with (folder / "messages").open("a") as messages:
+        return subprocess.Popen(command(tiny_data, folder, settings, *options), stderr=messages, env=ENVIRONMENT)
+
+
+def finish(tiny_data, folder, settings, *options):
+    process = start(tiny_data, folder, settings, *options)
+    assert process.wait(timeout=300) == 0, (folder / "messages").read_text()
+    return results(folder)
+
+
+def wait_for(condition):
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def children(process):
+    return [int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
+
+
+def alive(pids):
+    return any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+def assert_close_runs(one, other):
+    """Sums of float32 in another order: after 50 updates of Adam losses and weights differ by rounding only."""
+    for ours, theirs in zip(one[0]["evaluations"], other[0]["evaluations"], strict=True):
+        assert ours["dev_perplexity"] == pytest.approx(theirs["dev_perplexity"], rel=1e-5)
+    for (update, ours, _), (same_update, theirs, _) in zip(one[2], other[2], strict=True):
+        assert update == same_update
+        assert ours == (theirs if theirs is None else pytest.approx(theirs, abs=1e-5))
+    for name, tensor in one[1][-1].items():
+        torch.testing.assert_close(other[1][-1][name], tensor, rtol=0, atol=1e-4)
+
+
+def test_one_process_two_and_smaller_micro_batches_train_alike(tiny_data, tmp_path, monkeypatch):
+    settings = settings_of(dropout=0.0, max_updates=50, evaluate_every=10, checkpoint_every=50)
+    alone = run(tiny_data, tmp_path / "alone", settings)
+    assert len([loss for _, loss, _ in alone[2] if loss is not None]) == 3
+    monkeypatch.setattr(trainer, "CPU_POSITIONS", 64)
+    assert_close_runs(alone, run(tiny_data, tmp_path / "smaller", settings))
+    together = finish(tiny_data, tmp_path / "together", settings, "--processes", "2")
+    assert together[0]["processes"] == 2
+    assert_close_runs(alone, together)
+
+
+def test_more_processes_than_pairs(tiny_data, tmp_path):
+    """Updates of one pair: the second process adds nothing, and nothing waits for it."""
+    settings = settings_of(dropout=0.0, sentences_per_update=1, max_updates=3, evaluate_every=3, checkpoint_every=3)
+    alone = run(tiny_data, tmp_path / "alone", settings)
+    assert_close_runs(alone, finish(tiny_data, tmp_path / "together", settings, "--processes", "2"))
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGUSR1, signal.SIGINT])
+def test_two_processes_stop_at_the_same_update_and_go_on(tiny_data, tmp_path, signum):
+    settings = settings_of(max_updates=100, evaluate_every=100, checkpoint_every=100)
+    whole = finish(tiny_data, tmp_path / "whole", settings, "--processes", "2")
+    folder = tmp_path / "stopped"
+    process = start(tiny_data, folder, settings, "--processes", "2")
+    wait_for(lambda: list(folder.glob("state/*/run.json")))
+    process.send_signal(signum)
+    assert process.wait(timeout=60) == STOPPED
+    assert "saved: asked to stop by " in (folder / "messages").read_text()
+    assert not (folder / "training.json").exists()
+    (run_file,) = folder.glob("state/*/run.json")
+    assert json.loads(run_file.read_text())["state"] == "stopped"
+    assert_equal_runs(whole, finish(tiny_data, folder, settings, "--processes", "2"))
+
+
+def test_a_process_that_dies_ends_the_others(tiny_data, tmp_path):
+    settings = settings_of(max_updates=100_000, evaluate_every=100_000, checkpoint_every=20)
+    process = start(tiny_data, tmp_path, settings, "--processes", "2")
+    wait_for(lambda: list(tmp_path.glob("state/*/latest.safetensors")))
+    pids = children(process)
+    assert len(pids) == 2
+    os.kill(pids[1], signal.SIGKILL)
+    assert process.wait(timeout=60) == 2
+    assert "process 1 of 2 was ended by SIGKILL" in (tmp_path / "messages").read_text()
+    assert not alive(pids)
+
+
+def test_processes_end_with_the_one_that_started_them(tiny_data, tmp_path):
+    settings = settings_of(max_updates=100_000, evaluate_every=100_000)
+    process = start(tiny_data, tmp_path, settings, "--processes", "2")
+    wait_for(lambda: list(tmp_path.glob("state/*/run.json")))
+    pids = children(process)
+    process.kill()
+    process.wait()
+    wait_for(lambda: not alive(pids))
+
+
+def test_another_number_of_processes_than_asked_for_is_refused(tiny_data, tmp_path):
+    environment = {**ENVIRONMENT, "RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "3"}
+    words = command(tiny_data, tmp_path, settings_of(), "--processes", "2")
+    finished = subprocess.run(words, env=environment, stderr=subprocess.PIPE, text=True, check=False)
+    assert finished.returncode == 2
+    assert "another number of training processes than asked for (expected 2 (--processes), found 3" in finished.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [1, 2])
+def test_killed_again_and_again(tiny_data, tmp_path, processes):
+    """SIGKILL or SIGTERM at random moments until it is done: the same curve and the same weights."""
+    seed = random.randrange(2**31)
+    print(f"seed {seed}")
+    draw = random.Random(seed)
+    options = ("--processes", str(processes))
+    settings = settings_of(max_updates=400, evaluate_every=50, checkpoint_every=7, average_last=3)
+    whole = finish(tiny_data, tmp_path / "whole", settings, *options)
+    folder, kills = tmp_path / "killed", 0
+    while not (folder / "training.json").exists():
+        process = start(tiny_data, folder, settings, *options)
+        time.sleep(draw.uniform(2, 8))
+        if process.poll() is None:
+            kills += 1
+            process.send_signal(draw.choice([signal.SIGKILL, signal.SIGTERM]))
+        process.wait(timeout=60)
+    print(f"{kills} kills")
+    assert kills >= 3
+    assert_equal_runs(whole, results(folder))
