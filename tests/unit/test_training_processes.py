@@ -79,10 +79,17 @@ def test_more_processes_than_pairs(tiny_data, tmp_path):
     assert_close_runs(alone, finish(tiny_data, tmp_path / "together", settings, "--processes", "2"))
 
 
+TO_BE_STOPPED = settings_of(max_updates=100, evaluate_every=100, checkpoint_every=100)
+
+
+@pytest.fixture(scope="module")
+def whole(tiny_data, tmp_path_factory):
+    return finish(tiny_data, tmp_path_factory.mktemp("whole"), TO_BE_STOPPED, "--processes", "2")
+
+
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGUSR1, signal.SIGINT])
-def test_two_processes_stop_at_the_same_update_and_go_on(tiny_data, tmp_path, signum):
-    settings = settings_of(max_updates=100, evaluate_every=100, checkpoint_every=100)
-    whole = finish(tiny_data, tmp_path / "whole", settings, "--processes", "2")
+def test_two_processes_stop_at_the_same_update_and_go_on(tiny_data, whole, tmp_path, signum):
+    settings = TO_BE_STOPPED
     folder = tmp_path / "stopped"
     process = start(tiny_data, folder, settings, "--processes", "2")
     wait_for(lambda: list(folder.glob("state/*/run.json")))
