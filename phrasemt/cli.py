@@ -27,7 +27,10 @@ log = logging.getLogger("phrasemt")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs a subcommand; returns the exit code: 0, or 2 for an error that a user can mend."""
+    """Runs a subcommand; returns the exit code.
+
+    0, 1 for a mistake of ours, 2 for an error that a user can mend, 85 for work that stopped on request.
+    """
     parser = _parser()
     arguments = sys.argv[1:] if arguments is None else arguments
     options = parser.parse_args(arguments)

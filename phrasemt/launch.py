@@ -1,12 +1,13 @@
 """Runs a command in several processes of this machine that belong together (phrasemt/train/ranks.py).
 
 The processes end together: with the first that fails, and with the one that started them. SIGTERM, SIGINT and SIGUSR1
-are handed on. On several machines the cluster's own launcher, or torchrun, starts them.
+are handed on. On several machines `torchrun`, or whatever sets RANK, WORLD_SIZE and LOCAL_RANK as it does, starts them.
 """
 
 from __future__ import annotations
 
 import ctypes
+import functools
 import logging
 import os
 import signal
@@ -27,6 +28,7 @@ HANDED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 _GRACE = 10.0
 _GRACE_TO_SAVE = 600.0
 _BETWEEN_LOOKS = 0.05
+_ENDED_BY_SIGNAL = {code for signum in HANDED_ON for code in (-signum, 128 + signum)}
 _PR_SET_PDEATHSIG = 1
 _LIBRARY = ctypes.CDLL(None) if sys.platform.startswith("linux") else None
 
@@ -73,7 +75,13 @@ def launch(arguments: Sequence[str], processes: int) -> None:
                 environment |= {"RANK": str(rank), "LOCAL_RANK": str(rank)}
                 command = [sys.executable, "-m", "phrasemt", *arguments]
                 # In a group of their own, so that Ctrl-C comes to them once, from here.
-                started.append(subprocess.Popen(command, env=environment, process_group=0, preexec_fn=_end_with_parent))
+                started.append(
+                    subprocess.Popen(
+                        command, env=environment, process_group=0, preexec_fn=functools.partial(_end_with, os.getpid())
+                    )
+                )
+            if heard:  # perhaps not by those that were just starting; nothing is done yet
+                raise StoppedError(f"stopped by {heard[0].name}")
             first_failure = _wait(started)
         finally:
             for process in started:
@@ -83,7 +91,7 @@ def launch(arguments: Sequence[str], processes: int) -> None:
     if first_failure is None:
         return
     code, rank = first_failure
-    if heard or code == StoppedError.exit_code:
+    if code == StoppedError.exit_code or (heard and code in _ENDED_BY_SIGNAL):
         # A signal that came before they were ready to save ends them at once, and there is nothing to save.
         raise StoppedError(f"stopped by {heard[0].name}" if heard else "stopped")
     raise PhrasemtError(
@@ -107,7 +115,9 @@ def _wait(processes: Sequence[subprocess.Popen[bytes]]) -> tuple[int, int] | Non
     return failure
 
 
-def _end_with_parent() -> None:
+def _end_with(parent: int) -> None:
     """In a new process: be killed when the one that started it ends, however it ends (Linux)."""
     if _LIBRARY is not None:
         _LIBRARY.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it ended before this was said
+            os._exit(1)

@@ -149,9 +149,14 @@ def final_name(path: Path | str) -> Path:
 
 def commit_file(temporary: Path, path: Path | str) -> None:
     """Give a finished temporary file its name, after its bytes have reached the disk."""
-    with temporary.open("rb") as stream:
-        os.fsync(stream.fileno())
+    flush_to_disk(temporary)
     temporary.replace(path)
+
+
+def flush_to_disk(path: Path) -> None:
+    """Returns when the bytes of a file have reached the disk."""
+    with path.open("rb") as stream:
+        os.fsync(stream.fileno())
 
 
 @contextlib.contextmanager

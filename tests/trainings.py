@@ -54,6 +54,7 @@ def results(folder):
 
 def assert_equal_runs(one, other):
     assert one[0]["evaluations"] == other[0]["evaluations"]
+    assert one[2] == other[2]
     for ours, theirs in zip(one[1], other[1], strict=True):
         assert ours.keys() == theirs.keys()
         assert all(torch.equal(ours[name], theirs[name]) for name in ours)

@@ -44,7 +44,8 @@ def weights_of(model: torch.nn.Module) -> dict[str, Tensor]:
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], description: dict[str, Any]) -> None:
     """Write tensors and a JSON description into one safetensors file, readable by those who may read other files."""
-    metadata = {_METADATA: json.dumps(description, sort_keys=True), _CHECKSUM: _checksum(tensors)}
+    text = json.dumps(description, sort_keys=True)
+    metadata = {_METADATA: text, _CHECKSUM: _checksum(text, tensors)}
     path.write_bytes(safetensors.torch.save(tensors, metadata))
 
 
@@ -58,7 +59,7 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             metadata = file.metadata() or {}
             description = json.loads(metadata[_METADATA])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
-            if metadata[_CHECKSUM] != _checksum(tensors):
+            if metadata[_CHECKSUM] != _checksum(metadata[_METADATA], tensors):
                 raise ValueError("its checksum does not fit")
     except FileNotFoundError:
         raise
@@ -77,9 +78,9 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     return tensors, description
 
 
-def _checksum(tensors: dict[str, Tensor]) -> str:
-    """Over names and bytes of all tensors, by name; fast, against damage and not against malice."""
-    checksum = 0
+def _checksum(description: str, tensors: dict[str, Tensor]) -> str:
+    """Over the description and all tensors by name; fast, against damage and not against malice."""
+    checksum = zlib.crc32(description.encode())
     for name, tensor in sorted(tensors.items()):
         checksum = zlib.crc32(name.encode(), checksum)
         checksum = zlib.crc32(tensor.contiguous().flatten().view(torch.uint8).numpy().data, checksum)

@@ -23,7 +23,7 @@ from typing import Any
 from torch import Tensor
 
 from phrasemt.errors import DamagedFileError, MismatchError
-from phrasemt.lines import commit_file, temporary_beside, write_text
+from phrasemt.lines import commit_file, flush_to_disk, temporary_beside, write_text
 from phrasemt.models.weights import load_tensors, save_tensors, set_weights, weights_of
 from phrasemt.train.trainer import Trainer
 
@@ -34,7 +34,8 @@ log = logging.getLogger("phrasemt.train_model")
 class Progress:
     """How far a training has come. `epoch` and `position` name the next update of the plan.
 
-    skipped: updates without a step because loss or gradient was not finite; `skipped_in_a_row` at the end.
+    skipped: updates without a step because loss or gradient was not finite; `skipped_in_a_row` at the end. recent:
+    what the updates since the last report had. positions: the largest micro-batch of each process.
     """
 
     update: int = 0
@@ -43,6 +44,8 @@ class Progress:
     seconds: float = 0.0
     skipped: int = 0
     skipped_in_a_row: int = 0
+    recent: list[dict[str, Any]] = field(default_factory=list)
+    positions: list[int] = field(default_factory=list)
     checkpoints: list[str] = field(default_factory=list)
     evaluations: list[dict[str, Any]] = field(default_factory=list)
 
@@ -152,6 +155,8 @@ class StateFolder:
             return progress
         if damaged:
             raise damaged
+        if others := [path for path in self.folder.parent.iterdir() if path != self.folder and path.is_dir()]:
+            log.info("starting anew; %s keeps %d of other settings, data or code", self.folder.parent, len(others))
         return None
 
     def _load(self, path: Path, trainer: Trainer) -> Progress:
@@ -172,6 +177,7 @@ class StateFolder:
                     where=self.folder / name,
                     next_step=f"move {self.folder} away and train again",
                 )
+            load_tensors(self.folder / name)  # better found damaged now than after days
         set_weights(trainer.model, _part(tensors, "model."), where=path)
         parameters = dict(trainer.model.named_parameters())
         for key, tensor in _part(tensors, "optimizer.").items():
@@ -190,6 +196,7 @@ class StateFolder:
         try:
             save_tensors(temporary, tensors, {**self._description, "signature": self._signature, **extra})
             if before is not None and path.exists():
+                flush_to_disk(temporary)
                 path.replace(before)
             commit_file(temporary, path)
         finally:

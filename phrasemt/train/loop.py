@@ -6,10 +6,11 @@ import json
 import logging
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
-from typing import NoReturn
+from typing import Any
 
 import torch
 
@@ -17,7 +18,7 @@ from phrasemt.batching.example import Examples
 from phrasemt.batching.reader import BatchReader
 from phrasemt.batching.sampler import UpdatePlan
 from phrasemt.config import Training
-from phrasemt.errors import PhrasemtError, StoppedError
+from phrasemt.errors import MismatchError, PhrasemtError, StoppedError
 from phrasemt.lines import read_lines, write_text
 from phrasemt.models.interface import build_model
 from phrasemt.models.weights import describe_weights
@@ -31,7 +32,7 @@ from phrasemt.train.evaluator import Evaluator
 from phrasemt.train.ranks import Ranks, joined
 from phrasemt.train.reporting import Reporter
 from phrasemt.train.stopping import StopRequest
-from phrasemt.train.trainer import Trainer, UpdateResult
+from phrasemt.train.trainer import Trainer
 
 log = logging.getLogger("phrasemt.train_model")
 
@@ -127,7 +128,7 @@ def train_model(
                     "stopped": stopped,
                     "skipped": progress.skipped,
                     "processes": ranks.size,
-                    "micro_batch_positions": trainer.positions,
+                    "micro_batch_positions": progress.positions,
                     "checkpoints": [f"{state.name}/{folder.folder.name}/{name}" for name in progress.checkpoints],
                     "best_update": progress.best["update"] if progress.best else None,
                     "evaluations": progress.evaluations,
@@ -151,11 +152,20 @@ def _run(
 ) -> tuple[Progress, str]:
     """All updates that are still to do; returns the final progress and why training ended."""
     settings = trainer.settings
-    progress = folder.load(trainer)
-    if progress:
+    progress = folder.load(trainer) or Progress()
+    if ranks.of_first([folder.folder.name, progress.update]) != [folder.folder.name, progress.update]:
+        raise MismatchError(
+            "the processes of this training do not see the same state",
+            where=folder.folder,
+            found=f"process {ranks.rank} at update {progress.update}",
+            next_step="the folder must be one that all nodes share; run again",
+        )
+    if progress.update:
         log.info("going on after update %d", progress.update)
-    progress = progress or Progress()
-    trainer.fit(plan.rows)
+    if len(progress.positions) == ranks.size:
+        trainer.positions = progress.positions[ranks.rank]
+    else:
+        trainer.fit(plan)
     with ExitStack() as stack:
         reporter = None
         if ranks.first:
@@ -170,23 +180,20 @@ def _run(
                     processes=ranks.size,
                 )
             )
-        recent: list[UpdateResult] = []
-        training_seconds = 0.0  # of the updates since the last report, without evaluations
         for epoch, position, rows in plan.updates(first_epoch=progress.epoch, first_update=progress.position):
             if _ended(progress, settings):
                 break
             started = time.monotonic()
             result = trainer.update(progress.update + 1, rows)
-            training_seconds += time.monotonic() - started
+            progress.recent.append({**asdict(result), "seconds": time.monotonic() - started})
             progress.update += 1
             progress.epoch, progress.position = epoch, position + 1
-            _count_skipped(progress, result)
-            recent.append(result)
+            _count_skipped(progress, skipped=result.skipped)
             last = progress.update == settings.max_updates
-            if len(recent) == _UPDATES_BETWEEN_REPORTS or last:
-                if reporter and (values := _averages(recent, epoch, training_seconds)):
+            if progress.update % _UPDATES_BETWEEN_REPORTS == 0 or last:
+                if reporter and (values := _averages(progress.recent, epoch)):
                     reporter.update(progress.update, {**values, "skipped": progress.skipped})
-                recent, training_seconds = [], 0.0
+                progress.recent.clear()
             evaluation_due = last or progress.update % settings.evaluate_every == 0
             state_due = evaluation_due or progress.update % settings.checkpoint_every == 0
             if evaluation_due:
@@ -195,41 +202,30 @@ def _run(
                 progress.evaluations.append({"update": progress.update, **values})
                 if reporter:
                     reporter.evaluation(progress.update, values, best=progress.best is progress.evaluations[-1])
-            if reporter and state_due:
-                if _checkpoint_due(progress, settings):
-                    folder.save_checkpoint(trainer, progress)
-                progress.seconds = reporter.seconds
-                folder.save_latest(trainer, progress)
             # After an update and not before it, so that even a run with too little time gets on.
-            if ranks.any(stop.reason is not None) and not _ended(progress, settings):
-                _leave(trainer, progress, folder, ranks, reporter, stop.reason)
+            stopping = ranks.any(stop.reason is not None) and not _ended(progress, settings)
+            if state_due or stopping:
+                progress.positions = ranks.of_all(trainer.positions)
+                if reporter:
+                    if state_due and _checkpoint_due(progress, settings):
+                        folder.save_checkpoint(trainer, progress)
+                    progress.seconds = reporter.seconds
+                    folder.save_latest(trainer, progress)
+            if stopping:
+                ranks.wait()  # for the first process to have saved
+                raise StoppedError(
+                    f"stopped after update {progress.update} and saved: "
+                    f"{stop.reason or 'another process was asked to stop'}",
+                    next_step="the same command goes on from there",
+                )
     ended = _ended(progress, settings)
     assert ended is not None
     return progress, ended
 
 
-def _leave(
-    trainer: Trainer,
-    progress: Progress,
-    folder: StateFolder,
-    ranks: Ranks,
-    reporter: Reporter | None,
-    reason: str | None,
-) -> NoReturn:
-    """Save what is done, and stop."""
-    if reporter:
-        progress.seconds = reporter.seconds
-        folder.save_latest(trainer, progress)
-    ranks.wait()
-    raise StoppedError(
-        f"stopped after update {progress.update} and saved: {reason or 'another process was asked to stop'}",
-        next_step="the same command goes on from there",
-    )
-
-
-def _count_skipped(progress: Progress, result: UpdateResult) -> None:
+def _count_skipped(progress: Progress, *, skipped: bool) -> None:
     """Raises PhrasemtError after too many updates in a row without a step."""
-    if not result.skipped:
+    if not skipped:
         progress.skipped_in_a_row = 0
         return
     progress.skipped += 1
@@ -258,18 +254,21 @@ def _ended(progress: Progress, settings: Training) -> str | None:
     return None
 
 
-def _averages(recent: Sequence[UpdateResult], epoch: int, seconds: float) -> dict[str, float]:
+def _averages(recent: Sequence[Mapping[str, Any]], epoch: int) -> dict[str, float]:
     """What is reported of some updates; nothing if all of them were skipped."""
-    results = [result for result in recent if not result.skipped]
+    results = [result for result in recent if not result["skipped"]]
     if not results:
         return {}
-    tokens = sum(result.tokens for result in results)
-    nll = sum(result.nll for result in results) / tokens
+    tokens = sum(result["tokens"] for result in results)
+    nll = sum(result["nll"] for result in results) / tokens
+    parts = results[0]["parts"]
     return {
         "epoch": epoch + 1,
-        "loss": round(sum(result.objective for result in results) / tokens, 6),
+        "loss": round(sum(result["objective"] for result in results) / tokens, 6),
         "perplexity": round(math.exp(min(nll, 100.0)), 4),
-        **{name: round(sum(result.parts[name] for result in results) / tokens, 6) for name in results[0].parts},
-        "learning_rate": results[-1].learning_rate,
-        "tokens_per_second": round(sum(result.tokens for result in recent) / seconds, 1),
+        **{name: round(sum(result["parts"][name] for result in results) / tokens, 6) for name in parts},
+        "learning_rate": results[-1]["learning_rate"],
+        "tokens_per_second": round(
+            sum(result["tokens"] for result in recent) / sum(result["seconds"] for result in recent), 1
+        ),
     }

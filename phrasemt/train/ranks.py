@@ -69,6 +69,10 @@ class Ranks:
             distributed.all_reduce(total)
         return total.tolist()
 
+    def of_all(self, number: int) -> list[int]:
+        """A number of each process."""
+        return [int(one) for one in self.add([number * (rank == self.rank) for rank in range(self.size)])]
+
     def any(self, here: bool) -> bool:
         """Whether it holds in any process."""
         return self.add([float(here)]) != [0.0]
@@ -95,13 +99,19 @@ class Ranks:
 ALONE = Ranks()
 
 
+class LostProcessError(PhrasemtError):
+    """Another process has ended. The exit code is the highest, so that not this one is named as the cause."""
+
+    exit_code = 99
+
+
 @contextmanager
 def _together() -> Iterator[None]:
-    """Around what all processes do at once. Raises PhrasemtError when another one has ended or is not heard of."""
+    """Around what all processes do at once. Raises LostProcessError when another one has ended or is not heard of."""
     try:
         yield
     except RuntimeError as error:
-        raise PhrasemtError(
+        raise LostProcessError(
             "lost another process of this training",
             found=str(error).partition("\n")[0],
             next_step="see the messages of the others; the same command goes on at the last saved state",

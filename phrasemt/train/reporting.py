@@ -108,11 +108,12 @@ class Reporter:
         text += f" memory {memory(self._run.memory_mib)}"
         self._bar.set_postfix_str(text, refresh=False)
         self._bar.update(update - self._bar.n)
-        if time.monotonic() >= self._next_line and self._bar.disable:
+        if time.monotonic() >= self._next_line:
             self._next_line = time.monotonic() + _SECONDS_BETWEEN_LINES
             left = self._run.seconds_left
             assert left is not None
-            log.info("update %d of %d, %s, time left %s", update, self._run.max_updates, text, clock(left))
+            with tqdm.external_write_mode(file=sys.stderr):
+                log.info("update %d of %d, %s, time left %s", update, self._run.max_updates, text, clock(left))
 
     def evaluation(self, update: int, values: dict[str, float], *, best: bool) -> None:
         """Dev scores, with a mark when they are the best so far."""

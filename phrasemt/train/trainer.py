@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from phrasemt.batching.reader import BatchReader
-from phrasemt.batching.sampler import share
+from phrasemt.batching.sampler import UpdatePlan, share
 from phrasemt.errors import PhrasemtError
 from phrasemt.models.interface import TranslationModel
 from phrasemt.models.weights import weights_of
@@ -78,13 +78,9 @@ class Trainer:
         `number` counts updates from 1; with the seed and the rank it decides about dropout, so that a training that
         goes on after a kill needs no more than that. Without a finite loss and gradient there is no step.
         """
-        while True:
-            torch.manual_seed(_seed(self._seed, number, self._ranks.rank))
-            try:
-                sums = self._accumulate(self._share(rows), self._units(rows))
-                break
-            except torch.OutOfMemoryError:
-                self._shrink()
+        while (sums := self._tried(number, rows)) is None:
+            self._shrink()
+            log.warning("memory ran out: micro-batches of %s positions from now on", f"{self.positions:,}")
         parameters = list(self.model.parameters())
         self._ranks.add_gradients(parameters)
         objective, nll, *parts = self._ranks.add(list(sums.values()))
@@ -105,6 +101,14 @@ class Trainer:
             learning_rate=learning_rate,
             skipped=skipped,
         )
+
+    def _tried(self, number: int, rows: NDArray[np.int64]) -> dict[str, float] | None:
+        """Gradients and sums of this process's share of an update; None when memory ran out."""
+        torch.manual_seed(_seed(self._seed, number, self._ranks.rank))
+        try:
+            return self._accumulate(self._share(rows), self._units(rows))
+        except torch.OutOfMemoryError:
+            return None
 
     def averaged(self) -> AbstractContextManager[None]:
         """The model with the weights that are evaluated and kept."""
@@ -163,32 +167,33 @@ class Trainer:
         self.positions = max(self.positions // 2, longest)
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
-        log.warning("memory ran out: micro-batches of %s positions from now on", f"{self.positions:,}")
 
-    def fit(self, rows: NDArray[np.int64]) -> None:
-        """On a GPU: find the largest micro-batch that fits, by trying with the longest of the rows.
+    def fit(self, plan: UpdatePlan) -> None:
+        """On a GPU: find the largest micro-batch that fits, by trying with the longest of the pairs.
 
         Room is left for the optimiser's two moments. Nothing of the model changes.
         """
         if self.device.type != "cuda":
             return
-        examples = self._reader.examples
-        longest = rows[np.argsort(-np.maximum(examples.source_lengths[rows], examples.target_lengths[rows]))]
-        total = torch.cuda.get_device_properties(self.device).total_memory
+        widths = np.maximum(plan.source_lengths, plan.target_lengths)[plan.rows] + 1
+        longest = plan.rows[np.argsort(-widths)]
         moments = 2 * sum(parameter.nbytes for parameter in self.model.parameters())
+        room = _SHARE_OF_MEMORY * torch.cuda.get_device_properties(self.device).total_memory - moments
         self.positions = _LARGEST_POSITIONS
-        while True:
-            width = int(max(examples.source_lengths[longest[0]], examples.target_lengths[longest[0]])) + 1
-            torch.cuda.reset_peak_memory_stats(self.device)
-            try:
-                self._accumulate([(longest[: max(1, self.positions // width)], 1.0)], 1)
-                if torch.cuda.max_memory_reserved(self.device) + moments <= _SHARE_OF_MEMORY * total:
-                    break
-            except torch.OutOfMemoryError:
-                pass
+        while self._needs(longest[: max(1, self.positions // int(widths.max()))]) > room:
             self._shrink()
-        self.optimizer.torch.zero_grad(set_to_none=True)
-        torch.cuda.empty_cache()
+        log.info("micro-batches of at most %s positions fit the memory", f"{self.positions:,}")
+
+    def _needs(self, rows: NDArray[np.int64]) -> float:
+        """Bytes of GPU memory that a micro-batch takes; infinity when there are not so many."""
+        torch.cuda.reset_peak_memory_stats(self.device)
+        try:
+            self._accumulate([(rows, 1.0)], 1)
+        except torch.OutOfMemoryError:
+            return math.inf
+        finally:
+            self.optimizer.torch.zero_grad(set_to_none=True)
+        return torch.cuda.max_memory_reserved(self.device)
 
 
 def _seed(*numbers: int) -> int:

@@ -119,6 +119,7 @@ def test_processes_end_with_the_one_that_started_them(tiny_data, tmp_path):
     process = start(tiny_data, tmp_path, settings, "--processes", "2")
     wait_for(lambda: list(tmp_path.glob("state/*/run.json")))
     pids = children(process)
+    assert len(pids) == 2
     process.kill()
     process.wait()
     wait_for(lambda: not alive(pids))
