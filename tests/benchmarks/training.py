@@ -1,0 +1,146 @@
+"""Whole trainings: one process and several, and what reading costs. Run: python tests/benchmarks/training.py --help
+
+A drawn corpus (words of a Zipf distribution, lengths as in Multi30k), a Transformer of 3+3 layers and width 256, and
+the command `train_model` as the workflow runs it, one thread a process. The speed is that of the updates after the
+first 20, from the training's own reports, evaluations apart. Reading is the time of making the batches of one epoch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+UPDATE = 4000
+MODEL = {"family": "transformer", "encoder_layers": 3, "decoder_layers": 3, "width": 256, "heads": 4, "ffn_width": 1024}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs", type=int, default=20_000, help="sentence pairs (default %(default)s)")
+    parser.add_argument("--words", type=int, default=8000, help="vocabulary of each side (default %(default)s)")
+    parser.add_argument("--updates", type=int, default=60, help="of 4,000 target tokens (default %(default)s)")
+    parser.add_argument("--processes", type=int, nargs="*", default=[1, 2])
+    parser.add_argument("--precision", nargs="*", default=["float32", "bfloat16"], choices=["float32", "bfloat16"])
+    parser.add_argument("--folder", type=Path, help="for the corpus and the trainings (default: a temporary one)")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="phrasemt-benchmark-") as temporary:
+        folder = options.folder or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        inputs = write_corpus(folder, options.pairs, options.words)
+        seconds, pairs = reading_seconds(inputs["train"])
+        print(f"reading: {pairs / seconds:,.0f} pairs a second")
+        print(f"{'':9} {'processes':9} {'tokens/s':>9} {'of one':>7} {'reading':>8} {'MiB':>6}")
+        for precision in options.precision:
+            alone = 0.0
+            for processes in options.processes:
+                speed, memory, tokens = train(folder, inputs, precision, processes, options.updates)
+                alone = alone or speed
+                share = seconds / pairs * speed / (tokens / pairs) / processes
+                print(
+                    f"{precision:9} {processes:9} {speed:9,.0f} {speed / alone:7.2f} {share:8.1%} {memory:6,.0f}",
+                    flush=True,
+                )
+
+
+def write_corpus(folder: Path, pairs: int, words: int) -> dict[str, Path]:
+    """Inputs of train_model that are files."""
+    from phrasemt.batching.pack import pack_examples
+    from phrasemt.lines import write_lines
+    from phrasemt.settings import PackSettings, VocabularySettings
+    from phrasemt.text.vocab import build_vocabulary
+
+    rng = np.random.default_rng(1)
+    chances = 1 / np.arange(1, words + 1)
+    chances /= chances.sum()
+    vocabularies = {side: folder / f"{side}.tsv" for side in ("source_vocabulary", "target_vocabulary")}
+    texts: dict[str, dict[str, Path]] = {}
+    for split, size in (("train", pairs), ("dev", 50)):
+        texts[split] = {side: folder / f"{split}.{side}" for side in ("source", "target", "rows")}
+        lengths = np.clip(rng.lognormal(2.55, 0.35, size).astype(int), 3, 60)
+        for side in ("source", "target"):
+            drawn = rng.choice(words, size=int(lengths.sum()), p=chances)
+            cuts = np.split(drawn, np.cumsum(lengths)[:-1])
+            write_lines(texts[split][side], (" ".join(f"w{word}" for word in sentence) for sentence in cuts))
+        write_lines(texts[split]["rows"], map(str, range(size)))
+    train = texts["train"]
+    build_vocabulary(
+        settings=VocabularySettings(shared=True),
+        cores=1,
+        source=train["source"],
+        target=train["target"],
+        **vocabularies,
+    )
+    for split, paths in texts.items():
+        pack_examples(settings=PackSettings(), cores=1, **paths, **vocabularies, examples=folder / f"{split}.arrow")
+    return {
+        "train": folder / "train.arrow",
+        "dev": folder / "dev.arrow",
+        "dev_reference": texts["dev"]["target"],
+        **vocabularies,
+    }
+
+
+def reading_seconds(train: Path) -> tuple[float, int]:
+    """Seconds of making all batches of an epoch, and its pairs."""
+    from phrasemt.architectures import TransformerModel
+    from phrasemt.batching.example import Examples
+    from phrasemt.batching.reader import BatchReader
+    from phrasemt.batching.sampler import UpdatePlan, micro_batches
+
+    examples = Examples.open(train)
+    reader = BatchReader(examples, TransformerModel())
+    start = time.perf_counter()
+    plan = UpdatePlan(
+        source_lengths=examples.source_lengths,
+        target_lengths=examples.target_lengths,
+        update_size=UPDATE,
+        max_length=256,
+        seed=1,
+    )
+    for rows in plan.epoch(0):
+        for part in micro_batches(rows, examples.source_lengths, examples.target_lengths, capacity=4096):
+            reader(part)
+    return time.perf_counter() - start, len(examples)
+
+
+def train(
+    folder: Path, inputs: dict[str, Path], precision: str, processes: int, updates: int
+) -> tuple[float, float, float]:
+    """Target tokens a second after the first report, memory of the first process in MiB, and tokens of the corpus."""
+    from phrasemt.batching.example import Examples
+    from phrasemt.settings import TrainSettings
+
+    budget = {"tokens_per_update": UPDATE, "max_updates": updates, "evaluate_every": updates}
+    settings = TrainSettings.model_validate(
+        {
+            "model": {**MODEL, "tie": "all", "dropout": 0.3},
+            "training": {**budget, "checkpoint_every": updates, "precision": precision},
+            "seed": 1,
+            "target_language": "de",
+        }
+    )
+    with tempfile.TemporaryDirectory(prefix="training-", dir=folder) as name:
+        record = Path(name, "training.json")
+        command = [sys.executable, "-m", "phrasemt", "train_model", "--settings", settings.canonical_json()]
+        command += [part for key, path in inputs.items() for part in (f"--{key.replace('_', '-')}", str(path))]
+        command += ["--record", str(record), "--state", str(Path(name, "state"))]
+        command += ["--cores", str(processes), "--processes", str(processes)]
+        subprocess.run(command, check=True, stderr=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
+        metrics = record.parent / json.loads(record.read_text())["metrics"]
+        lines = [json.loads(line) for line in metrics.read_text().splitlines()]
+    examples = Examples.open(inputs["train"])
+    speeds = [line["tokens_per_second"] for line in lines if "tokens_per_second" in line][1:]
+    tokens = float(examples.target_lengths.sum() + len(examples))
+    return float(np.mean(speeds)), max(line["memory_mib"] for line in lines), tokens
+
+
+if __name__ == "__main__":
+    main()
