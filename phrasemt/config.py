@@ -364,10 +364,11 @@ class Training(Settings):
         description="evaluations and checkpoints are of the exponential average of all updates' weights with this "
         "decay; null: of the weights themselves",
     )
+    best_by: Literal["bleu", "perplexity"] = Field(
+        "bleu", description="dev score that decides about the best; of systems that do not translate always perplexity"
+    )
     early_stopping: int | None = Field(
-        None,
-        gt=0,
-        description="stop after so many evaluations without a better dev BLEU (or dev perplexity); null: never",
+        None, gt=0, description="stop after so many evaluations without a better one (best_by); null: never"
     )
 
     @model_validator(mode="before")

@@ -70,7 +70,8 @@ _DL4MT: Values = {
         "clip_norm": 1.0,
         "checkpoint_every": 1000,
         "evaluate_every": 1000,
-        "average_last": 1,
+        "average_best": 1,  # C16
+        "best_by": "perplexity",
     },
     "decoding": {
         "beam": 10,
@@ -122,8 +123,13 @@ PRESETS: dict[str, Values] = {
 }
 
 
-# A study that counts updates by the one has no use for a preset's count by the other.
-_IN_PLACE_OF = {"tokens_per_update": "sentences_per_update", "sentences_per_update": "tokens_per_update"}
+# A study that gives the one has no use for the other from a preset.
+_IN_PLACE_OF = {
+    "tokens_per_update": "sentences_per_update",
+    "sentences_per_update": "tokens_per_update",
+    "average_last": "average_best",
+    "average_best": "average_last",
+}
 
 
 def fill_in(system: Values, preset: Values, keys: Mapping[str, Collection[str]]) -> Values:

@@ -35,8 +35,11 @@ class Progress:
     """How far a training has come. `epoch` and `position` name the next update of the plan.
 
     skipped: updates without a step because loss or gradient was not finite; `skipped_in_a_row` at the end. recent:
-    what the updates since the last report had. positions: the largest micro-batch of each process.
+    what the updates since the last report had. positions: the largest micro-batch of each process. best_by: the
+    score that decides about the best evaluation, as in the settings.
     """
+
+    best_by: str = "bleu"
 
     update: int = 0
     epoch: int = 0
@@ -51,17 +54,23 @@ class Progress:
 
     @property
     def best(self) -> dict[str, Any] | None:
-        """The evaluation with the highest dev BLEU, without any the lowest dev perplexity; the earliest of equals."""
-        return max(self.evaluations, key=_score, default=None)
+        """The evaluation with the highest dev BLEU, or the lowest dev perplexity; the earliest of equals."""
+        return next(iter(self.ranked), None)
+
+    @property
+    def ranked(self) -> list[dict[str, Any]]:
+        """The evaluations, the best first."""
+
+        def score(evaluation: dict[str, Any]) -> float:
+            by_bleu = self.best_by == "bleu" and "dev_bleu" in evaluation
+            return float(-evaluation["dev_bleu"] if by_bleu else evaluation["dev_perplexity"])
+
+        return sorted(self.evaluations, key=score)
 
     @property
     def evaluations_since_best(self) -> int:
         best = self.best
         return len(self.evaluations) - 1 - self.evaluations.index(best) if best else 0
-
-
-def _score(evaluation: dict[str, Any]) -> float:
-    return float(evaluation.get("dev_bleu", -evaluation["dev_perplexity"]))
 
 
 def _checkpoint(update: int) -> str:
@@ -114,8 +123,7 @@ class StateFolder:
         if settings.average_best is None:
             progress.checkpoints = names[-settings.average_last :]
         else:
-            ranked = sorted(progress.evaluations, key=_score, reverse=True)[: settings.average_best]
-            best = {_checkpoint(evaluation["update"]) for evaluation in ranked}
+            best = {_checkpoint(evaluation["update"]) for evaluation in progress.ranked[: settings.average_best]}
             progress.checkpoints = [name for name in names if name in best]
 
     def save_latest(self, trainer: Trainer, progress: Progress) -> None:

@@ -152,7 +152,7 @@ def _run(
 ) -> tuple[Progress, str]:
     """All updates that are still to do; returns the final progress and why training ended."""
     settings = trainer.settings
-    progress = folder.load(trainer) or Progress()
+    progress = folder.load(trainer) or Progress(best_by=settings.best_by)
     if ranks.of_first([folder.folder.name, progress.update]) != [folder.folder.name, progress.update]:
         raise MismatchError(
             "the processes of this training do not see the same state",

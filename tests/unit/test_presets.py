@@ -108,7 +108,8 @@ ZH_TRAINING: Values = {
     "label_smoothing": 0.0,
     "optimizer": {"name": "adadelta", "rho": 0.95, "epsilon": 1e-6},
     "clip_norm": 1.0,
-    "average_last": 1,
+    "average_best": 1,
+    "best_by": "perplexity",
     "checkpoint_every": 1000,
     "evaluate_every": 1000,
     "max_updates": 400_000,
@@ -301,6 +302,12 @@ def test_either_count_of_an_update_replaces_the_other(study) -> None:
     assert (by_sentences.tokens_per_update, by_sentences.sentences_per_update) == (None, 9)
     unchanged = study({"preset": "ng-base", "training": {"sentences_per_update": None}}).systems["mine"].training
     assert unchanged.tokens_per_update == 32_768
+
+
+def test_the_last_checkpoints_replace_the_best_ones_of_a_preset(study) -> None:
+    last = study({"preset": "zh-paper", "training": {"average_last": 3}}).systems["mine"].training
+    assert (last.average_last, last.average_best, last.checkpoints_averaged) == (3, None, 3)
+    assert study({"preset": "zh-paper"}).systems["mine"].training.checkpoints_averaged == 1
 
 
 NAMES = ", ".join(EXPECTED)

@@ -158,6 +158,9 @@ def test_without_bleu_the_lowest_perplexity_is_best():
     ]
     progress = Progress(evaluations=values)
     assert progress.best is values[1]
+    with_bleu = [{**value, "dev_bleu": bleu} for value, bleu in zip(values, [1.0, 3.0, 9.0, 2.0], strict=True)]
+    assert Progress(evaluations=with_bleu).best is with_bleu[2]
+    assert Progress(evaluations=with_bleu, best_by="perplexity").best is with_bleu[1]
     assert progress.evaluations_since_best == 2
 
 
