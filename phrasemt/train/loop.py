@@ -36,7 +36,7 @@ from phrasemt.train.trainer import Trainer
 
 log = logging.getLogger("phrasemt.train_model")
 
-RECORD_FORMAT = 2
+RECORD_FORMAT = 1
 # Updates in a row without a finite loss and gradient after which there is no hope.
 _SKIPPED_AT_MOST = 10
 _UPDATES_BETWEEN_REPORTS = 20
