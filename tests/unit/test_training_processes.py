@@ -141,12 +141,13 @@ def test_killed_again_and_again(tiny_data, tmp_path, processes):
     print(f"seed {seed}")
     draw = random.Random(seed)
     options = ("--processes", str(processes))
-    settings = settings_of(max_updates=400, evaluate_every=50, checkpoint_every=7, average_last=3)
+    updates = 3000 // processes  # a quarter of a minute
+    settings = settings_of(max_updates=updates, evaluate_every=250, checkpoint_every=7, average_last=3)
     whole = finish(tiny_data, tmp_path / "whole", settings, *options)
     folder, kills = tmp_path / "killed", 0
     while not (folder / "training.json").exists():
         process = start(tiny_data, folder, settings, *options)
-        time.sleep(draw.uniform(2, 8))
+        time.sleep(draw.uniform(3, 7))
         if process.poll() is None:
             kills += 1
             process.send_signal(draw.choice([signal.SIGKILL, signal.SIGTERM]))
