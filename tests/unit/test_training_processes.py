@@ -18,6 +18,7 @@ import torch
 from trainings import assert_equal_runs, command, results, run, settings_of
 
 import phrasemt.train.trainer as trainer
+from phrasemt.cli import main
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 STOPPED = 85
@@ -131,6 +132,13 @@ def test_another_number_of_processes_than_asked_for_is_refused(tiny_data, tmp_pa
     finished = subprocess.run(words, env=environment, stderr=subprocess.PIPE, text=True, check=False)
     assert finished.returncode == 2
     assert "another number of training processes than asked for (expected 2 (--processes), found 3" in finished.stderr
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "two"])
+def test_a_number_of_processes_that_is_none_is_refused(tiny_data, tmp_path, capsys, number):
+    with pytest.raises(SystemExit):
+        main(command(tiny_data, tmp_path, settings_of(), f"--processes={number}")[3:])
+    assert f"expected a whole number from 1, found '{number}'" in capsys.readouterr().err
 
 
 @pytest.mark.slow
