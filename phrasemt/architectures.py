@@ -6,6 +6,7 @@ Defaults are those of the paper a family is named after; `phrasemt/presets.py` h
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -81,15 +82,15 @@ class PhraseSegmentation(Settings):
         return "_".join([self.mode, *folder, *options])
 
 
-class Architecture(Settings):
+class Architecture(Settings, ABC):
     """What the rest of the project asks of any architecture."""
 
     family: str
 
     @property
+    @abstractmethod
     def rate_width(self) -> int:
         """The width d that the learning rate of Vaswani et al. is scaled by."""
-        raise NotImplementedError
 
     @property
     def source_phrases(self) -> PhraseSegmentation | None:

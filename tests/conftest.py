@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 import pytest
+import torch
 
 from phrasemt.batching.pack import pack_examples
 from phrasemt.corpus.demo import conll, demo_pairs
@@ -58,6 +59,15 @@ class TinyData:
         """Of train_model, for a system that reads no phrase columns."""
         paths = {field.name: getattr(self, field.name) for field in fields(self)}
         return {**paths, "train_phrases": [], "dev_phrases": [], "train_chunks": [], "dev_chunks": []}
+
+
+@pytest.fixture(scope="session")
+def one_thread() -> Iterator[None]:
+    """For tensors so small that threads only wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="session")

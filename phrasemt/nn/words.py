@@ -5,6 +5,7 @@ Letters: B sentences, S source positions, T target positions, K hypotheses, D mo
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 
 import torch.nn.functional as F
@@ -56,13 +57,13 @@ class Embedding(nn.Module):
         return embedded_BTD
 
 
-class Softmax(nn.Module):
+class Softmax(nn.Module, ABC):
     """The softmax over the target vocabulary, and the losses on it; what its weights are is its heir's."""
 
     @property
+    @abstractmethod
     def softmax(self) -> tuple[Tensor, Tensor | None]:
         """Output layer [V, D] and bias [V]."""
-        raise NotImplementedError
 
     def loss(self, states_BTD: Tensor, target: Target, *, label_smoothing: float) -> Loss:
         """Loss sums of the words that the decoder's states predict."""

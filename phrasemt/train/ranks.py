@@ -50,13 +50,15 @@ class Ranks:
         if self.size == 1:
             return
         waiting: list[Tensor] = []
+        size = 0
         for parameter in parameters:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
             waiting.append(parameter.grad)
-            if sum(gradient.nbytes for gradient in waiting) >= _BYTES_AT_ONCE:
+            size += parameter.grad.nbytes
+            if size >= _BYTES_AT_ONCE:
                 _add(waiting)
-                waiting = []
+                waiting, size = [], 0
         if waiting:
             _add(waiting)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +28,8 @@ from phrasemt.syntax.chunks import extract_chunks
 from phrasemt.text.vocab import Vocabulary, build_vocabulary
 from phrasemt.train.evaluator import Evaluator
 from phrasemt.train.trainer import Trainer
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 PAIRS, UPDATES = 32, 300
 WARMUP, HIGHEST_RATE = 30, 0.004
@@ -79,15 +80,6 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Pairs:
     )
     words = Vocabulary.from_file(vocabularies["target_vocabulary"])
     return Pairs(folder / "examples.arrow", folder / "chunks.arrow", paths["target"], words)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """Tensors are so small here that threads only wait for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def small(preset: str) -> Architecture:

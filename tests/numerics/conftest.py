@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -21,12 +21,8 @@ MakeBatch = Callable[..., Batch]
 
 
 @pytest.fixture(scope="session", autouse=True)
-def one_thread() -> Iterator[None]:
-    """Tensors are so small here that threads only wait for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+def all_in_one_thread(one_thread: None) -> None:
+    """For every test here."""
 
 
 @pytest.fixture(params=SYSTEMS)

@@ -16,13 +16,10 @@ from pathlib import Path
 import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from trainings import run, settings_of
 
-import phrasemt.train.loop as loop
-from phrasemt.architectures import TransformerModel
 from phrasemt.cli import main
-from phrasemt.config import Adam, Training
 from phrasemt.errors import StoppedError
-from phrasemt.settings import TrainSettings
 from phrasemt.train import reporting
 from phrasemt.train.reporting import Reporter
 from phrasemt.train.run_file import RunFile, clock, memory
@@ -269,15 +266,7 @@ def test_people_read_times_and_memory():
 # ---------------------------------------------------------------------------------------------------- real trainings
 
 
-def settings_of(**training) -> TrainSettings:
-    model = TransformerModel(encoder_layers=1, decoder_layers=1, width=16, heads=2, ffn_width=32, tie="all")
-    budget = {"max_updates": 6, "evaluate_every": 3, "checkpoint_every": 3, "tokens_per_update": 200}
-    return TrainSettings(
-        model=model,
-        training=Training(**budget | {"optimizer": Adam(warmup=10)} | training),
-        seed=1,
-        target_language="de",
-    )
+BUDGET = {"max_updates": 6, "evaluate_every": 3, "checkpoint_every": 3}
 
 
 @pytest.fixture
@@ -285,13 +274,11 @@ def train(tiny_data, results):
     folder = results / "small" / "demo.en-de" / "models" / "base" / "1"
     folder.mkdir(parents=True)
 
-    def run(settings: TrainSettings) -> RunFile:
-        loop.train_model(
-            settings=settings, cores=1, **tiny_data.inputs, record=folder / "training.json", state=folder / "state"
-        )
+    def train(**training) -> RunFile:
+        run(tiny_data, folder, settings_of(**BUDGET | training))
         return only_run(results)
 
-    return run
+    return train
 
 
 def only_run(results: Path) -> RunFile:
@@ -303,7 +290,7 @@ def only_run(results: Path) -> RunFile:
 
 def test_a_training_that_ends_well(train, listed, results):
     before = datetime.now(UTC) - timedelta(seconds=1)
-    run = train(settings_of())
+    run = train()
     assert (run.state, run.first_update, run.update, run.max_updates) == ("finished", 0, 6, 6)
     assert (run.host, run.pid, run.device, run.processes) == (platform.node(), os.getpid(), "cpu", 1)
     assert before <= datetime.fromisoformat(run.started) <= datetime.fromisoformat(run.reported) <= datetime.now(UTC)
@@ -332,9 +319,9 @@ def test_a_training_that_is_left_and_goes_on(train, listed, results, monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr(Reporter, "evaluation", leaving)
         with pytest.raises(type(error)):
-            train(settings_of(checkpoint_every=2))
+            train(checkpoint_every=2)
     assert only_run(results).state == listed()[0]["state"] == state
-    run = train(settings_of(checkpoint_every=2))
+    run = train(checkpoint_every=2)
     assert (run.state, run.first_update, run.update) == ("finished", 2, 6)
 
 
