@@ -21,8 +21,9 @@ from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.models.interface import TranslationModel, build_model
 from phrasemt.text.vocab import Vocabulary
 
-FORMAT = 2
-_METADATA, _CHECKSUM = "phrasemt", "crc32"
+FORMAT = 3
+# One entry for everything: safetensors writes several in an order of chance, and equal weights must be equal files.
+_METADATA = "phrasemt"
 
 
 def describe_weights(
@@ -44,9 +45,8 @@ def weights_of(model: torch.nn.Module) -> dict[str, Tensor]:
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], description: dict[str, Any]) -> None:
     """Write tensors and a JSON description into one safetensors file, readable by those who may read other files."""
-    text = json.dumps(description, sort_keys=True)
-    metadata = {_METADATA: text, _CHECKSUM: _checksum(text, tensors)}
-    path.write_bytes(safetensors.torch.save(tensors, metadata))
+    described = {**description, "crc32": _checksum(description, tensors)}
+    path.write_bytes(safetensors.torch.save(tensors, {_METADATA: json.dumps(described, sort_keys=True)}))
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -56,10 +56,9 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """
     try:
         with safetensors.safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            description = json.loads(metadata[_METADATA])
+            description = json.loads((file.metadata() or {})[_METADATA])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
-            if metadata[_CHECKSUM] != _checksum(metadata[_METADATA], tensors):
+            if description.pop("crc32") != _checksum(description, tensors):
                 raise ValueError("its checksum does not fit")
     except FileNotFoundError:
         raise
@@ -78,9 +77,9 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     return tensors, description
 
 
-def _checksum(description: str, tensors: dict[str, Tensor]) -> str:
+def _checksum(description: dict[str, Any], tensors: dict[str, Tensor]) -> str:
     """Over the description and all tensors by name; fast, against damage and not against malice."""
-    checksum = zlib.crc32(description.encode())
+    checksum = zlib.crc32(json.dumps(description, sort_keys=True).encode())
     for name, tensor in sorted(tensors.items()):
         checksum = zlib.crc32(name.encode(), checksum)
         checksum = zlib.crc32(tensor.contiguous().flatten().view(torch.uint8).numpy().data, checksum)

@@ -23,7 +23,7 @@ from phrasemt.config import Adadelta, Adam
 from phrasemt.errors import DamagedFileError, MismatchError, PhrasemtError, StoppedError
 from phrasemt.models.interface import build_model
 from phrasemt.models.transformer import Transformer
-from phrasemt.models.weights import load_model, load_tensors
+from phrasemt.models.weights import FORMAT, load_model, load_tensors, save_tensors
 from phrasemt.settings import AverageSettings
 from phrasemt.text.vocab import Vocabulary
 from phrasemt.train.average import average_checkpoints
@@ -367,6 +367,19 @@ def test_average_is_the_mean_and_checkpoints_of_other_trainings_are_refused(tiny
         average_checkpoints(
             settings=AverageSettings(last=2), cores=1, record=tmp_path / "a" / "training.json", weights=averaged
         )
+
+
+def test_equal_weights_are_equal_files(tmp_path):
+    """The ten files hold one sequence of bytes, wherever a hash map might put things in an order of chance."""
+    tensors = {name: torch.full((2, 3), float(number)) for number, name in enumerate("edcba")}
+    for number in range(10):
+        save_tensors(tmp_path / str(number), tensors, {"format": FORMAT, "a": [0.1, "x"], "c": {"z": None, "y": True}})
+    assert len({path.read_bytes() for path in tmp_path.iterdir()}) == 1
+    found, description = load_tensors(tmp_path / "0")
+    assert description == {"format": FORMAT, "a": [0.1, "x"], "c": {"z": None, "y": True}}
+    assert {name: tensor.tolist() for name, tensor in found.items()} == {
+        name: tensor.tolist() for name, tensor in tensors.items()
+    }
 
 
 @pytest.mark.parametrize("tie", ["all", "decoder"])
