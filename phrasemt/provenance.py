@@ -63,11 +63,24 @@ def code_digest(*modules: str) -> str:
     """
     digest = hashlib.sha256()
     for module in sorted(_import_closure(modules)):
-        digest.update(f"{module}\0{_code_without_comments(module)}\0".encode())
-        path = _module_path(module)
-        if path is not None and (page := path.with_suffix(".html")).is_file():
-            digest.update(page.read_bytes())
+        digest.update(f"{module}\0".encode() + _code(module))
     return digest.hexdigest()[:16]
+
+
+def module_digests(*modules: str) -> dict[str, str]:
+    """The same of each of these modules by name, so that one that was edited can be named."""
+    return {module: digest_bytes(_code(module))[:16] for module in sorted(_import_closure(modules))}
+
+
+def module_file(module: str) -> str:
+    """Where a module stands in the repository, for messages."""
+    path = _module_path(module)
+    return str(path.relative_to(PACKAGE_FOLDER.parent)) if path else module
+
+
+def edited_since_read(*modules: str) -> list[str]:
+    """Those of the modules whose file is another than the one that digests were taken from."""
+    return [module for module in modules if module in _read and _read[module] != _source(module)]
 
 
 def _module_path(module: str) -> Path | None:
@@ -92,31 +105,45 @@ def _import_closure(modules: Sequence[str]) -> set[str]:
     return found
 
 
-def _imports(module: str) -> Iterator[str]:
+@functools.cache
+def _imports(module: str) -> frozenset[str]:
+    found: set[str] = set()
     for node in ast.walk(_tree(module)):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name.startswith("phrasemt"))
+            found |= {alias.name for alias in node.names if alias.name.startswith("phrasemt")}
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("phrasemt"):
             assert node.module is not None
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return frozenset(found)
+
+
+# What was read of each module.
+_read: dict[str, bytes] = {}
+
+
+def _source(module: str) -> bytes:
+    path = _module_path(module)
+    return path.read_bytes() if path is not None else b""
 
 
 @functools.cache
 def _tree(module: str) -> ast.Module:
-    path = _module_path(module)
-    assert path is not None, module
-    return ast.parse(path.read_text(encoding="utf-8"))
+    _read[module] = _source(module)
+    return ast.parse(_read[module])
 
 
-def _code_without_comments(module: str) -> str:
+@functools.cache
+def _code(module: str) -> bytes:
+    """The code of a module without comments, docstrings and layout, and the page that it fills in."""
     tree = _tree(module)
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             match node.body:
                 case [ast.Expr(value=ast.Constant(value=str())), *rest]:
                     node.body = rest or [ast.Pass()]
-    return ast.unparse(tree)
+    path = _module_path(module)
+    page = path.with_suffix(".html") if path else None
+    return f"{ast.unparse(tree)}\0".encode() + (page.read_bytes() if page and page.is_file() else b"")
 
 
 # ------------------------------------------------------------------------------------------------------------ sidecars

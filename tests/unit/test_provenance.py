@@ -11,7 +11,15 @@ import pytest
 from phrasemt import provenance
 from phrasemt.errors import DamagedFileError
 from phrasemt.fields import Settings
-from phrasemt.provenance import code_digest, digest_file, produce, read_sidecar, sidecar_path
+from phrasemt.provenance import (
+    code_digest,
+    digest_file,
+    edited_since_read,
+    module_digests,
+    produce,
+    read_sidecar,
+    sidecar_path,
+)
 from phrasemt.settings import LearnSubwordsSettings
 
 MODULE = '''"""A stage."""
@@ -33,14 +41,17 @@ def digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str
     def digest(**sources: str) -> str:
         for name, source in {"stage": MODULE, "helper": HELPER, **sources}.items():
             (tmp_path / f"{name}.py").write_text(source)
-        code_digest.cache_clear()
-        provenance._tree.cache_clear()
+        _forget()
         return code_digest("phrasemt.stage")
 
     monkeypatch.setattr(provenance, "PACKAGE_FOLDER", tmp_path)
     yield digest
-    code_digest.cache_clear()
-    provenance._tree.cache_clear()
+    _forget()
+
+
+def _forget() -> None:
+    for function in (code_digest, provenance._code, provenance._imports, provenance._tree):
+        function.cache_clear()
 
 
 def test_comments_docstrings_and_layout_are_no_code(digest: Callable[..., str]) -> None:
@@ -53,6 +64,23 @@ def test_comments_docstrings_and_layout_are_no_code(digest: Callable[..., str]) 
 def test_a_changed_formula_is_code_also_where_it_is_imported_from(digest: Callable[..., str]) -> None:
     assert digest(stage=MODULE.replace("+ 1", "+ 2")) != digest()
     assert digest(helper=HELPER.replace("2 *", "3 *")) != digest()
+
+
+def test_an_edited_module_is_named(digest: Callable[..., str]) -> None:
+    digest()
+    before = module_digests("phrasemt.stage")
+    digest(helper=HELPER.replace("2 *", "3 *"))
+    now = module_digests("phrasemt.stage")
+    assert {module for module in now if now[module] != before[module]} == {"phrasemt.helper"}
+    assert before.keys() == now.keys() == {"phrasemt.stage", "phrasemt.helper"}
+
+
+def test_a_module_edited_after_it_was_read_is_seen(digest: Callable[..., str], tmp_path: Path) -> None:
+    digest()
+    modules = ("phrasemt.stage", "phrasemt.helper")
+    assert edited_since_read(*modules) == []
+    (tmp_path / "helper.py").write_text(HELPER + "# even a comment\n")
+    assert edited_since_read(*modules) == ["phrasemt.helper"]
 
 
 def test_modules_that_are_not_imported_do_not_matter(digest: Callable[..., str]) -> None:
