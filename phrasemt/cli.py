@@ -6,12 +6,14 @@ Nothing heavy is imported before a subcommand is chosen, so `phrasemt --help` an
 from __future__ import annotations
 
 import argparse
+import contextlib
 import errno
 import importlib
 import logging
 import pkgutil
 import signal
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -19,8 +21,9 @@ from pydantic import ValidationError
 
 import phrasemt.verbs
 from phrasemt.errors import PhrasemtError, StoppedError
+from phrasemt.journal import RunNote, noted, run_of_this_process
 from phrasemt.launch import helper, launch, launched
-from phrasemt.provenance import code_digest, produce
+from phrasemt.provenance import code_digest, edited_since_read, module_digests, module_file, produce
 from phrasemt.stages import STAGES, Stage
 
 log = logging.getLogger("phrasemt")
@@ -40,12 +43,14 @@ def main(arguments: list[str] | None = None) -> int:
     _set_up_logging(getattr(options, "log", None))
     signal.signal(signal.SIGTERM, _leave_cleanly)
     try:
-        if getattr(options, "processes", 1) > 1 and not launched():
-            launch(arguments, options.processes)
-        elif options.verb in STAGES:
-            run_stage(options.verb, options)
-        else:
+        if options.verb not in STAGES:
             options.run(options)
+        else:
+            with noted(options.verb, options.log) if options.log and not helper() else contextlib.nullcontext():
+                if getattr(options, "processes", 1) > 1 and not launched():
+                    launch(arguments, options.processes)
+                else:
+                    run_stage(options.verb, options)
     except PhrasemtError as error:
         log.error("phrasemt %s: error: %s", options.verb, error)
         return error.exit_code
@@ -167,19 +172,37 @@ def run_stage(name: str, options: argparse.Namespace) -> None:
     machine = {"cores": options.cores}
     if stage.resumes:
         machine |= {"processes": options.processes, "minutes": options.minutes}
+    modules = stage.code_modules(settings)
+    digests = module_digests(*modules)
+    if run := run_of_this_process():
+        begun = RunNote.read(run)
+        _refuse_edited(module for module, digest in digests.items() if begun and begun.code.get(module) != digest)
     function = getattr(importlib.import_module(stage.module), name)
+    _refuse_edited(edited_since_read(*digests))
     if helper():  # writes nothing
         function(settings=settings, **machine, **arguments, **outputs, **folders)
         return
+    imported = set(sys.modules)
     with produce(
         name,
         inputs=inputs,
         outputs=outputs,
         settings=settings,
-        code=code_digest(*stage.code_modules(settings)),
+        code=code_digest(*modules),
         libraries=stage.libraries,
     ) as temporary:
         function(settings=settings, **machine, **arguments, **temporary, **folders)
+        _refuse_edited(edited_since_read(*(digests.keys() & sys.modules.keys() - imported)))
+
+
+def _refuse_edited(modules: Iterable[str]) -> None:
+    """Snakemake notes the code that a run began with; artefacts of other code would count as made by that."""
+    if files := [module_file(module) for module in modules]:
+        raise PhrasemtError(
+            "edited while the run is going; this stage ends and has written nothing",
+            where=", ".join(sorted(files)),
+            next_step="when the run has ended, the same command again, which computes what the change touches",
+        )
 
 
 def _positive(text: str) -> int:

@@ -17,9 +17,11 @@ from typing import Any, Literal
 from phrasemt.config import AnnotatedText, Dataset, ParallelText, Parser, RegistryText, Study
 from phrasemt.corpus.fetch import MIRROR
 from phrasemt.corpus.registry import files_of, side_of, source_file
+from phrasemt.dag import Journal
 from phrasemt.errors import DataError, PhrasemtError, StudyError
 from phrasemt.fields import Settings
-from phrasemt.provenance import code_digest
+from phrasemt.journal import run_of_this_process, study_of
+from phrasemt.provenance import code_digest, module_digests
 from phrasemt.stages import STAGES, stage_settings
 from phrasemt.study import load_study
 from phrasemt.syntax.published import files_of_package, published_file
@@ -39,7 +41,10 @@ def open_study(workflow: Any) -> Flow:
     config.yaml and forgive keys given twice. A study with mistakes ends the run with all of them and exit code 2.
     """
     try:
-        study = read_study(_chosen_file(workflow.config_settings))
+        path = _chosen_file(workflow.config_settings)
+        if not workflow.is_main_process and (run := run_of_this_process()):
+            path = study_of(run)  # a job on a cluster reads the study again; it may have been edited since
+        study = read_study(path)
     except PhrasemtError as error:
         # Snakemake would put the lines of the Snakefile around an exception; they are no help against a typo.
         print(f"phrasemt: error: {error}", file=sys.stderr)
@@ -49,7 +54,10 @@ def open_study(workflow: Any) -> Flow:
     os.environ.setdefault(CACHE, str(study.cache))
     # Jobs are `python -m phrasemt ...`: the Python that runs Snakemake, unless a conda environment goes first.
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-    return Flow(study)
+    flow = Flow(study)
+    if workflow.is_main_process:
+        Journal(workflow, study.study, path.read_text(encoding="utf-8"), flow.modules)
+    return flow
 
 
 def read_study(path: Path) -> Study:
@@ -168,6 +176,15 @@ class Flow:
     def code(self, stage: str) -> Callable[[Wildcards], str]:
         """The digest of the code that a stage runs. No command uses it; a new one makes Snakemake rerun the rule."""
         return lambda wildcards: code_digest(*STAGES[stage].code_modules(self._settings(stage, wildcards)))
+
+    def modules(self, jobs: Iterable[Any]) -> dict[str, str]:
+        """Digests of all modules that the stages of these jobs use."""
+        used = {
+            module
+            for job in jobs
+            for module in STAGES[job.rule.name].code_modules(self._settings(job.rule.name, job.wildcards))
+        }
+        return module_digests(*used)
 
     def _settings(self, stage: str, wildcards: Wildcards) -> Settings:
         return stage_settings(self.study, stage, dict(wildcards.items()))

@@ -35,6 +35,7 @@ _MODULES_WITHOUT_EFFECT = {
     "phrasemt.provenance",
     "phrasemt.stages",
     "phrasemt.launch",
+    "phrasemt.journal",
     "phrasemt.train.reporting",
 }
 

@@ -20,7 +20,8 @@ from torch.utils.tensorboard import SummaryWriter
 from tqdm import tqdm
 
 from phrasemt.errors import StoppedError
-from phrasemt.train.run_file import RunFile, State, clock, memory
+from phrasemt.journal import State
+from phrasemt.train.run_file import RunFile, clock, memory
 
 log = logging.getLogger("phrasemt.train_model")
 

@@ -6,22 +6,13 @@ The reporter of a training writes it, `phrasemt runs` reads it. Nothing here nee
 from __future__ import annotations
 
 import json
-import platform
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
-from typing import Literal, Self
+from typing import Self
 
-import psutil
-
+from phrasemt.journal import State, alive
 from phrasemt.lines import write_text
-
-# A training of another machine cannot be asked whether it lives; it counts as dead after so long a silence.
-SILENCE = timedelta(minutes=10)
-# Seconds by which the clock of the machine may have been corrected since a training began.
-_CLOCK_CORRECTED = 60
-
-State = Literal["running", "finished", "stopped", "failed"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,16 +52,10 @@ class RunFile:
         write_text(path, json.dumps(asdict(self), indent=1) + "\n")
 
     def alive(self, now: datetime) -> bool:
-        """Whether the process exists and is not a younger one with the same number; elsewhere, whether it reports."""
-        if self.host != platform.node():
-            return now - datetime.fromisoformat(self.reported) <= SILENCE
-        try:
-            process = psutil.Process(self.pid)
-            born, status = process.create_time(), process.status()
-        except psutil.NoSuchProcess:
-            return False
-        started = datetime.fromisoformat(self.started).timestamp()
-        return status != psutil.STATUS_ZOMBIE and bool(born <= started + _CLOCK_CORRECTED)
+        """Whether its process still works, as far as can be told."""
+        return alive(
+            self.host, self.pid, datetime.fromisoformat(self.started), datetime.fromisoformat(self.reported), now
+        )
 
 
 def clock(seconds: float) -> str:

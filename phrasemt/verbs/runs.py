@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from phrasemt.errors import PhrasemtError
+from phrasemt.journal import SILENCE
 from phrasemt.study import load_study
-from phrasemt.train.run_file import SILENCE, RunFile, clock, memory
+from phrasemt.train.run_file import RunFile, clock, memory
 
 RESULTS = Path("results")
 
