@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from phrasemt.journal import RUN, PlannedJob, RunNote, State, beating, new_run, now, study_of
 from phrasemt.lines import write_text
@@ -47,10 +47,16 @@ def name_of(job: Any) -> str:
 
 
 class Journal:
-    """Keeps the note of a run, which Snakemake's main process calls when the run begins and when it ends."""
+    """Keeps the note of a run, which Snakemake's main process calls when the run begins and when it ends.
+
+    opened: Snakemake's workflow of the last study that was opened in this process.
+    """
+
+    opened: ClassVar[Any] = None
 
     def __init__(self, workflow: Any, study: str, text: str, code: Callable[[Iterable[Any]], dict[str, str]]) -> None:
         """`text` is the study file as it was read; `code` gives the digests of the modules that jobs use."""
+        Journal.opened = workflow
         self._workflow, self._study, self._text, self._code = workflow, study, text, code
         self._path: Path | None = None
         self._note: RunNote | None = None

@@ -86,9 +86,10 @@ class _Note:
 
 @dataclass(frozen=True, kw_only=True)
 class StageNote(_Note):
-    """A stage. queue_job: its number in Slurm's queue; error: how its message begins."""
+    """A stage. run: name of the run's note; queue_job: its number in Slurm's queue; error: how its message begins."""
 
     stage: str
+    run: str | None = field(default_factory=lambda: os.environ.get(RUN) and Path(os.environ[RUN]).name)
     queue_job: str | None = field(default_factory=lambda: os.environ.get("SLURM_JOB_ID"))
     error: str | None = None
 

@@ -170,6 +170,12 @@ def read_sidecar(artefact: Path | str) -> dict[str, Any]:
     return sidecar
 
 
+def valid_for(sidecar: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """Settings and digest of code that an artefact counts as made by: its own, or those it was last accepted for."""
+    last = sidecar.get("accepted", [sidecar])[-1]
+    return last["settings"], last["code"]
+
+
 def library_versions(libraries: Sequence[str]) -> dict[str, str]:
     versions = {library: importlib.metadata.version(library) for library in libraries}
     return {"phrasemt": importlib.metadata.version("phrasemt"), "python": platform.python_version(), **versions}

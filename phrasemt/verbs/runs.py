@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> None:
         training
         for study in studies
         for folder in study.glob("*/models/*/*")
-        for training in _trainings(folder, now, every=options.all)
+        for training in trainings_in(folder, now, every=options.all)
     ]
     trainings.sort(key=lambda one: (one.study, one.dataset, one.system, len(one.seed), one.seed, one.reported))
     if options.json:
@@ -107,7 +107,7 @@ class Training:
     seconds_since_report: int
 
 
-def _trainings(folder: Path, now: datetime, *, every: bool) -> list[Training]:
+def trainings_in(folder: Path, now: datetime, *, every: bool) -> list[Training]:
     """The training in models/<system>/<seed>/ that reported last, or all that were there under several settings."""
     record = _json(folder / "training.json")
     finished = (folder / str(record["metrics"])).parent if "metrics" in record else None

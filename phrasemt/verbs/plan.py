@@ -1,0 +1,143 @@
+"""`phrasemt plan`: what the next run of a study does, why, and what it costs; `--accept`: what it need not do."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from phrasemt.errors import PhrasemtError
+
+if TYPE_CHECKING:  # it imports Snakemake, which `phrasemt --help` need not wait for
+    from phrasemt.planning.costs import Costs
+    from phrasemt.planning.plan import Job, Plan
+
+MOST_CHANGES = 20
+
+
+def add_parser(verbs: Any) -> None:
+    parser = verbs.add_parser(
+        "plan",
+        help="what the next run of a study does, why, and what it costs",
+        description="What the next run of a study would do, and why; nothing is run. Hours and disk are what finished "
+        "jobs took: the same job, else those of its rule in this study, else those of other studies in this folder. "
+        "With --accept, outputs count as made by the settings and the code of now, so that they are not made again: "
+        "of all changed jobs, or of the rules and artefacts named. For changes that you know to be cosmetic; outputs "
+        "that are missing or damaged, or that were made of other inputs, are refused, and then nothing is accepted.",
+    )
+    parser.add_argument(
+        "study", nargs="?", type=Path, default=Path("config.yaml"), metavar="STUDY.yaml", help="default: config.yaml"
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="with --accept: rules or artefacts (default: all)")
+    parser.add_argument("--profile", default="profiles/local", metavar="FOLDER", help="default: %(default)s")
+    parser.add_argument("--accept", action="store_true", help="let outputs count as made by what is changed")
+    parser.add_argument("--note", metavar="TEXT", help="with --accept: why, for the sidecars")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Prints the plan; raises PhrasemtError for mistakes of the study and for what cannot be accepted."""
+    from phrasemt.planning.accept import accept
+    from phrasemt.planning.plan import plan_of
+
+    if not options.accept and (options.names or options.note):
+        raise PhrasemtError(
+            "only for --accept", where=" ".join(options.names) or "--note", next_step="see `phrasemt plan --help`"
+        )
+    plan = plan_of(options.study, options.profile)
+    if options.accept:
+        accepted = accept(plan, options.names, options.note)
+        rules = Counter(job.planned.rule for job in accepted)
+        print(f"accepted: {', '.join(_count(number, rule) for rule, number in rules.items())}")
+        plan = plan_of(options.study, options.profile)
+    for line in describe(plan):
+        print(line)
+
+
+def describe(plan: Plan) -> Iterator[str]:
+    """The lines about a plan."""
+    from phrasemt.planning.costs import Recorded
+
+    total = len(plan.jobs) + len(plan.finished)
+    if not plan.jobs:
+        yield f"{plan.study}: nothing to do, all {total:,} jobs are done"
+        return
+    yield f"{plan.study}: {len(plan.jobs):,} of {total:,} jobs to run"
+    if changed := list(_changed(plan.jobs)):
+        yield "changed since the outputs were made"
+        yield from changed[:MOST_CHANGES]
+        if (more := len(changed) - MOST_CHANGES) > 0:
+            yield f"  and {more:,} more changes"
+    recorded = Recorded(plan.study, plan.finished)
+    rules = list(dict.fromkeys(job.planned.rule for job in plan.jobs))
+    rows = [("rule", "jobs", "core h", "GPU h", "disk", "why")]
+    for rule in rules:
+        jobs = [job for job in plan.jobs if job.planned.rule == rule]
+        costs = recorded.of([job.planned for job in jobs])
+        rows.append((rule, f"{len(jobs):,}", *_figures(costs), _why(jobs)))
+    costs = recorded.of([job.planned for job in plan.jobs])
+    rows.append(("all", f"{len(plan.jobs):,}", *_figures(costs), ""))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for rule, *figures, why in rows:
+        cells = (f"{cell:>{width}}" for cell, width in zip(figures, widths[1:], strict=False))
+        yield f"  {rule:<{widths[0]}}  {'  '.join(cells)}  {why}".rstrip()
+    yield from _basis(costs)
+
+
+def _changed(jobs: Sequence[Job]) -> Iterator[str]:
+    """Each change once, with the rules and systems that it touches."""
+    touched: dict[Any, list[Job]] = {}
+    for job in jobs:
+        for change in job.changes:
+            touched.setdefault(change, []).append(job)
+    for change, those in sorted(touched.items()):
+        rules = list(dict.fromkeys(job.planned.rule for job in those))
+        systems = [system for system in dict.fromkeys(job.system for job in those) if system]
+        yield f"  {change}: {_few(rules)}" + (f" of {_few(systems)}" if systems else "")
+
+
+def _why(jobs: Sequence[Job]) -> str:
+    """The reasons of a rule's jobs, those of their own first."""
+    from phrasemt.planning.plan import FOLLOWS
+
+    reasons = Counter(reason for job in jobs for reason in {reason.why for reason in job.reasons})
+    if len(reasons) > 1:
+        del reasons[FOLLOWS]
+    return ", ".join(reason if number == len(jobs) else f"{number} {reason}" for reason, number in reasons.items())
+
+
+def _figures(costs: Costs) -> tuple[str, str, str]:
+    known = sum(costs.basis.values()) - sum(costs.unknown.values())
+    hours = map(_hours, (costs.core_seconds, costs.gpu_seconds))
+    core, gpu = hours if known else ("?", "?")
+    return core, gpu, _size(costs.bytes) if costs.bytes else "?"
+
+
+def _hours(seconds: float) -> str:
+    return "<0.01" if 0 < seconds < 36 else f"{seconds / 3600:.2f}" if seconds else "0"
+
+
+def _basis(costs: Costs) -> Iterator[str]:
+    known = [f"{_count(number, basis)}" for basis, number in costs.basis.items() if basis != "nothing"]
+    if known:
+        yield f"hours rest on earlier runs: {', '.join(known)}"
+    if costs.unknown:
+        few = _few([_count(number, rule) for rule, number in costs.unknown.items()])
+        yield f"no such job has finished here yet, so nothing is known and nothing counted of: {few}"
+
+
+def _count(number: int, name: str) -> str:
+    return f"{number:,} x {name}"
+
+
+def _few(names: Sequence[str], most: int = 6) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _size(size: float) -> str:
+    for unit, factor in (("GB", 1e9), ("MB", 1e6)):
+        if size >= factor:
+            return f"{size / factor:.1f} {unit}"
+    return f"{size / 1e3:.1f} kB"

@@ -1,0 +1,228 @@
+"""`phrasemt status`: where the last run of a study is: stages done, running, waiting and failed, and when it will end.
+
+Reads small files that Snakemake's main process and the stages write (phrasemt/journal.py) and nothing else, so it may be
+asked at any time, beside a run on this machine or on a cluster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Literal
+
+from phrasemt.errors import PhrasemtError
+from phrasemt.journal import PlannedJob, RunNote, StageNote, latest_run, runs_folder, stage_note
+from phrasemt.planning.costs import Recorded
+from phrasemt.study import load_study
+from phrasemt.train.run_file import clock
+from phrasemt.verbs.runs import Training, trainings_in
+
+JobState = Literal["done", "running", "waiting", "failed"]
+LINES_OF_LOG = 5
+MOST_SHOWN = 20  # running and failed jobs
+CLEAR_SCREEN = "\033[2J\033[H"
+
+
+def add_parser(verbs: Any) -> None:
+    parser = verbs.add_parser(
+        "status",
+        help="where the last run of a study is, and when it will end",
+        description="Where the last run of a study is: stages done, running, waiting and failed, with the last lines of "
+        "their logs; trainings with their progress; the expected end, from earlier runs of the same jobs. A stage whose "
+        "process is gone without a word has failed; on another machine, one without a sign of life for ten minutes. "
+        "Only reads, so it may be asked at any time, beside a run on this machine or on a cluster.",
+    )
+    parser.add_argument(
+        "study",
+        nargs="?",
+        default="config.yaml",
+        metavar="STUDY",
+        help="name or file of a study (default: config.yaml)",
+    )
+    parser.add_argument("--watch", action="store_true", help="show it again and again until the run has ended")
+    parser.add_argument("--every", type=float, default=5, metavar="SECONDS", help="with --watch (default: %(default)s)")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Prints the status; raises PhrasemtError when no run of the study has begun in this folder."""
+    study = load_study(options.study).study if options.study.endswith((".yaml", ".yml")) else options.study
+    while True:
+        status = status_of(study, datetime.now(UTC))
+        lines = "\n".join(describe(status))
+        print(f"{CLEAR_SCREEN}{lines}" if options.watch else lines, flush=True)
+        if not options.watch or status.state != "running":
+            return
+        time.sleep(options.every)
+
+
+# ------------------------------------------------------------------------------------------------------------- reading
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobStatus:
+    """A job of a run. note: None until it begins; training: of train_model, once it has reported."""
+
+    planned: PlannedJob
+    state: JobState
+    note: StageNote | None = None
+    training: Training | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Status:
+    """A run. state: running, finished, failed, or killed when its process is gone without a word.
+
+    seconds_left: at least, by the records of earlier runs; unknown: jobs to do without such a record.
+    """
+
+    run: RunNote
+    state: str
+    jobs: list[JobStatus]
+    now: datetime
+    seconds_left: float
+    unknown: int
+
+
+def status_of(study: str, now: datetime) -> Status:
+    """The last run of a study. Raises PhrasemtError when there was none."""
+    path = latest_run(study)
+    run = RunNote.read(path) if path else None
+    if path is None or run is None:
+        raise PhrasemtError(
+            "no run of this study has begun here yet",
+            where=runs_folder(study),
+            next_step="snakemake --profile profiles/local --configfile STUDY.yaml",
+        )
+    jobs = [_job_status(job, path.name, now) for job in run.jobs]
+    seconds_left, unknown = _seconds_left(run, jobs, now)
+    return Status(
+        run=run,
+        state="killed" if run.state == "running" and not run.alive(path, now) else run.state,
+        jobs=jobs,
+        now=now,
+        seconds_left=seconds_left,
+        unknown=unknown,
+    )
+
+
+def _job_status(job: PlannedJob, run: str, now: datetime) -> JobStatus:
+    path = stage_note(job.log or "")
+    note = StageNote.read(path)
+    if note is None or note.run != run:
+        return JobStatus(planned=job, state="waiting")
+    if note.state == "finished":
+        return JobStatus(planned=job, state="done", note=note)
+    training = None
+    if job.rule == "train_model":
+        training = next(iter(trainings_in(Path(job.outputs[0]).parent, now, every=False)), None)
+    running = note.alive(path, now)
+    return JobStatus(planned=job, state="running" if running else "failed", note=note, training=training)
+
+
+def _seconds_left(run: RunNote, jobs: Sequence[JobStatus], now: datetime) -> tuple[float, int]:
+    """The longest chain of jobs that wait for each other or, if longer, all work shared out over the cores."""
+    recorded = Recorded(run.study)
+    needed: list[float] = []
+    unknown = 0
+    for job in jobs:
+        seconds, _ = recorded.seconds(job.planned) if job.state != "done" else (0.0, "")
+        unknown += seconds is None
+        seconds = seconds or 0.0
+        if job.training and job.training.seconds_left is not None:
+            seconds = job.training.seconds_left - job.training.seconds_since_report
+        elif job.state == "running" and job.note:
+            seconds -= (now - job.note.begin).total_seconds()
+        needed.append(max(0.0, seconds))
+    ends: dict[int, float] = {}
+
+    def end(place: int) -> float:
+        if place not in ends:
+            ends[place] = needed[place] + max(map(end, jobs[place].planned.after), default=0.0)
+        return ends[place]
+
+    chain = max(map(end, range(len(jobs))), default=0.0)
+    work = sum(seconds * job.planned.threads for seconds, job in zip(needed, jobs, strict=True))
+    return max(chain, work / run.cores if run.cores else 0.0), unknown
+
+
+# ------------------------------------------------------------------------------------------------------------ printing
+
+
+def describe(status: Status) -> Iterator[str]:
+    """The lines about a run."""
+    run, jobs = status.run, status.jobs
+    counts = Counter(job.state for job in jobs)
+    end = f" until {_local(datetime.fromisoformat(run.ended))}" if run.ended else ""
+    yield f"{run.study}: {status.state}, since {_local(run.begin)}{end}, process {run.pid} on {run.host}"
+    yield from _table(run, jobs)
+    if running := [job for job in jobs if job.state == "running"]:
+        yield "running"
+        yield from _shown(running, status.now)
+    if failed := [job for job in jobs if job.state == "failed"]:
+        yield "failed"
+        yield from _shown(failed, status.now)
+    if status.state == "running":
+        if status.seconds_left:
+            about = f"about {_local(status.now + timedelta(seconds=status.seconds_left))}"
+            yield f"expected end: {about}, in {clock(status.seconds_left)}" + (
+                f", and what {status.unknown:,} jobs take that have no record yet" if status.unknown else ""
+            )
+        elif counts["waiting"] or counts["running"]:
+            yield "expected end: not known, no such jobs have finished here yet"
+    elif counts["done"] < len(jobs):
+        yield f"not done: {len(jobs) - counts['done']:,} jobs; the same command goes on. Snakemake's log: {run.log}"
+
+
+def _table(run: RunNote, jobs: Sequence[JobStatus]) -> Iterator[str]:
+    states: dict[str, Counter[str]] = {rule: Counter(done=number) for rule, number in run.done.items()}
+    for job in jobs:
+        states.setdefault(job.planned.rule, Counter())[job.state] += 1
+    columns = ("done", "running", "waiting", "failed")
+    total: Counter[str] = sum(states.values(), Counter())
+    width = max(map(len, states), default=0)
+    yield f"  {'':<{width}}" + "".join(f"{column:>9}" for column in columns)
+    for rule, counts in (*states.items(), ("all", total)):
+        if rule == "all" or counts["done"] < counts.total():
+            yield f"  {rule:<{width}}" + "".join(f"{counts[column] or '':>9}" for column in columns)
+
+
+def _shown(jobs: Sequence[JobStatus], now: datetime) -> Iterator[str]:
+    for job in jobs[:MOST_SHOWN]:
+        note = job.note
+        assert note is not None
+        where = note.host + (f", Slurm job {note.queue_job}" if note.queue_job else f", process {note.pid}")
+        yield f"  {job.planned.rule} {job.planned.name}: {_what(job, note, now)} ({where})"
+        if job.state == "failed":
+            yield from (f"    | {line}" for line in _last_lines(Path(job.planned.log or "")))
+            yield f"    {job.planned.log}"
+    if len(jobs) > MOST_SHOWN:
+        yield f"  and {len(jobs) - MOST_SHOWN:,} more"
+
+
+def _what(job: JobStatus, note: StageNote, now: datetime) -> str:
+    if job.state == "failed":
+        return note.state if note.state != "running" else "gone without a word: killed, or out of memory"
+    what = f"for {clock((now - note.begin).total_seconds())}"
+    if one := job.training:
+        what += f", update {one.update:,}" + (f" of {one.max_updates:,} ({one.percent:.0f} %)" if one.percent else "")
+        what += f", {one.tokens_per_second:,.0f} tokens/s" if one.tokens_per_second else ""
+        what += f", {clock(one.seconds_left)} left" if one.seconds_left is not None else ""
+    return what
+
+
+def _last_lines(log: Path) -> list[str]:
+    try:
+        with log.open(encoding="utf-8", errors="replace") as stream:
+            return [line.rstrip()[:200] for line in deque(stream, LINES_OF_LOG)]
+    except OSError:
+        return []
+
+
+def _local(moment: datetime) -> str:
+    return f"{moment.astimezone():%Y-%m-%d %H:%M}"
