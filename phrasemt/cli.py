@@ -24,6 +24,7 @@ from phrasemt.errors import PhrasemtError, StoppedError
 from phrasemt.journal import RunNote, noted, run_of_this_process
 from phrasemt.launch import helper, launch, launched
 from phrasemt.provenance import code_digest, edited_since_read, module_digests, module_file, produce
+from phrasemt.slurm import come_back
 from phrasemt.stages import STAGES, Stage
 
 log = logging.getLogger("phrasemt")
@@ -48,9 +49,12 @@ def main(arguments: list[str] | None = None) -> int:
         else:
             with noted(options.verb, options.log) if options.log and not helper() else contextlib.nullcontext():
                 if getattr(options, "processes", 1) > 1 and not launched():
-                    launch(arguments, options.processes)
+                    launch(arguments, options.processes, nodes=options.nodes, cores=options.cores)
                 else:
                     run_stage(options.verb, options)
+    except StoppedError as error:
+        log.error("phrasemt %s: %s%s", options.verb, error, "; the Slurm job comes back" if _comes_back() else "")
+        return error.exit_code
     except PhrasemtError as error:
         log.error("phrasemt %s: error: %s", options.verb, error)
         return error.exit_code
@@ -74,6 +78,15 @@ def main(arguments: list[str] | None = None) -> int:
         log.exception("phrasemt %s: a mistake in phrasemt, not of yours; please report it", options.verb)
         return 1
     return 0
+
+
+def _comes_back() -> bool:
+    """Whether the Slurm job of work that stopped will go on with it."""
+    try:
+        return not launched() and come_back()
+    except PhrasemtError as error:
+        log.warning("phrasemt: warning: %s", error)
+        return False
 
 
 def _leave_cleanly(signum: int, frame: object) -> NoReturn:
@@ -126,6 +139,9 @@ def _add_stage_parser(verbs: Any, name: str, stage: Stage) -> None:
     if stage.resumes:
         parser.add_argument(
             "--processes", type=_positive, default=1, metavar="N", help="that work together, one per GPU (default 1)"
+        )
+        parser.add_argument(
+            "--nodes", type=_positive, default=1, metavar="N", help="of a Slurm job, to spread them over (default 1)"
         )
         parser.add_argument(
             "--minutes", type=float, default=0, metavar="N",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -22,9 +23,11 @@ from phrasemt.errors import DataError, PhrasemtError, StudyError
 from phrasemt.fields import Settings
 from phrasemt.journal import run_of_this_process, study_of
 from phrasemt.provenance import code_digest, module_digests
+from phrasemt.slurm import jobs_here
 from phrasemt.stages import STAGES, stage_settings
 from phrasemt.study import load_study
 from phrasemt.syntax.published import files_of_package, published_file
+from phrasemt.writers import processes_here
 
 # Snakemake's wildcards of a job: an object with items(), which the rules pass to the functions made here.
 Wildcards = Any
@@ -54,10 +57,27 @@ def open_study(workflow: Any) -> Flow:
     os.environ.setdefault(CACHE, str(study.cache))
     # Jobs are `python -m phrasemt ...`: the Python that runs Snakemake, unless a conda environment goes first.
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    # Slurm sends it to all processes of a job whose time is nearly up. It is meant for the stage, which then saves.
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     flow = Flow(study)
     if workflow.is_main_process:
         Journal(workflow, study.study, path.read_text(encoding="utf-8"), flow.modules)
     return flow
+
+
+def refuse_second_writer() -> None:
+    """End this run, with exit code 2, when Slurm jobs of another one that is dead still write here."""
+    others = [process for process, name in processes_here() if name == "snakemake" and process != os.getpid()]
+    try:
+        if (jobs := jobs_here()) and not others:  # while another one lives, Snakemake's locks tell them apart
+            raise PhrasemtError(
+                "Slurm jobs of a run that ended still write in this folder",
+                found=", ".join(jobs),
+                next_step="`phrasemt unlock --cancel`, then run again; or wait until they have ended",
+            )
+    except PhrasemtError as error:
+        print(f"phrasemt: error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
 
 
 def read_study(path: Path) -> Study:

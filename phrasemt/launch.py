@@ -1,7 +1,8 @@
-"""Runs a command in several processes of this machine that belong together (phrasemt/train/ranks.py).
+"""Runs a command in several processes that belong together (phrasemt/train/ranks.py).
 
 The processes end together: with the first that fails, and with the one that started them. SIGTERM, SIGINT and SIGUSR1
-are handed on. On several machines `torchrun`, or whatever sets RANK, WORLD_SIZE and LOCAL_RANK as it does, starts them.
+are handed on. On several nodes of a Slurm job `srun` starts them; elsewhere `torchrun`, or whatever sets RANK,
+WORLD_SIZE and LOCAL_RANK as it does.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from phrasemt.errors import PhrasemtError, StoppedError
+from phrasemt.slurm import on_nodes
 
 # Names a file through which the processes find each other.
 RENDEZVOUS = "PHRASEMT_RENDEZVOUS"
@@ -54,13 +56,20 @@ def leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-def launch(arguments: Sequence[str], processes: int) -> None:
+def launch(arguments: Sequence[str], processes: int, *, nodes: int = 1, cores: int = 1) -> None:
     """Run `python -m phrasemt <arguments>` in so many processes to the end.
 
-    Raises StoppedError when they stopped on request, PhrasemtError when one of them failed.
+    nodes: of this Slurm job, over which the processes are spread; cores: of each node. Raises StoppedError when they
+    stopped on request, PhrasemtError when one of them failed.
     """
+    command = [sys.executable, "-m", "phrasemt", *arguments]
     with tempfile.TemporaryDirectory(prefix="phrasemt-") as folder:
-        environment = {**os.environ, "WORLD_SIZE": str(processes), RENDEZVOUS: str(Path(folder, "rendezvous"))}
+        if nodes > 1:
+            commands = [on_nodes(command, nodes=nodes, processes=processes, cores=cores)]
+        else:
+            environment = {**os.environ, "WORLD_SIZE": str(processes), RENDEZVOUS: str(Path(folder, "rendezvous"))}
+            places = [{"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(processes)]
+            commands = [(command, environment | place) for place in places]
         started: list[subprocess.Popen[bytes]] = []
         heard: list[signal.Signals] = []
 
@@ -71,9 +80,7 @@ def launch(arguments: Sequence[str], processes: int) -> None:
 
         before = {signum: signal.signal(signum, hand_on) for signum in HANDED_ON}
         try:
-            for rank in range(processes):
-                environment |= {"RANK": str(rank), "LOCAL_RANK": str(rank)}
-                command = [sys.executable, "-m", "phrasemt", *arguments]
+            for command, environment in commands:
                 # In a group of their own, so that Ctrl-C comes to them once, from here.
                 started.append(
                     subprocess.Popen(
@@ -95,7 +102,7 @@ def launch(arguments: Sequence[str], processes: int) -> None:
         # A signal that came before they were ready to save ends them at once, and there is nothing to save.
         raise StoppedError(f"stopped by {heard[0].name}" if heard else "stopped")
     raise PhrasemtError(
-        f"process {rank} of {processes} "
+        f"process {rank} of {len(started)} "
         + (f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"),
         next_step="see its message above; the same command goes on at the last saved state",
     )

@@ -22,6 +22,7 @@ rule train_model:
         "../envs/torch.yaml"
     threads: 4
     resources:
+        nodes=1,  # over which the processes are spread; more than one in a Slurm job only
         processes=1,  # that train one model together; as many as GPUs
         minutes=0,  # after which training saves and leaves, to be run again; 0: never
     params:
@@ -32,7 +33,8 @@ rule train_model:
     message:
         "Train {wildcards.system} on {wildcards.dataset}, seed {wildcards.seed}"
     shell:
-        "python -m phrasemt train_model"
+        # exec: a shell between would be ended by the signals that tell training to save
+        "exec python -m phrasemt train_model"
         " --train {input.train}"
         " --dev {input.dev}"
         " --dev-reference {input.dev_reference}"
@@ -46,6 +48,7 @@ rule train_model:
         " --state {params.folder}/state"
         " --settings {params.settings:q}"
         " --cores {threads}"
+        " --nodes {resources.nodes}"
         " --processes {resources.processes}"
         " --minutes {resources.minutes}"
         " --log {log}"

@@ -31,8 +31,9 @@ def test_a_rule_is_one_call_of_its_stage_with_all_its_flags(repository: Path, st
     row, rule = STAGES[stage], _rules(repository)[stage]
     command = re.findall(r"""^        ["'](.*)["']$""", rule.split("    shell:\n")[1], flags=re.MULTILINE)
     names = [*row.inputs, *row.outputs, *row.folders, "settings", "cores"]
-    names += [*(("processes", "minutes") if row.resumes else ()), "log"]
-    assert command[0] == f"python -m phrasemt {stage}"
+    names += [*(("nodes", "processes", "minutes") if row.resumes else ()), "log"]
+    # A stage that saves when it is asked to stop must be asked itself, not a shell around it.
+    assert command[0] == f"{'exec ' if row.resumes else ''}python -m phrasemt {stage}"
     assert [line.split()[0] for line in command[1:]] == [_flag(name) for name in names], "one flag per line, in order"
     assert all(line.startswith(" ") for line in command[1:])
     assert "{params.settings:q}" in rule
@@ -48,6 +49,7 @@ def test_a_rule_has_what_a_rule_has(repository: Path, stage: str) -> None:
     assert not {"run", "script"} & set(directives)
     if STAGES[stage].resumes:  # needs them in its command, so they have defaults
         assert re.findall(r"^        (\w+)=", rule.split("    resources:")[1].split("    params:")[0], flags=re.M) == [
+            "nodes",
             "processes",
             "minutes",
         ]

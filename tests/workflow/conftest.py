@@ -6,16 +6,12 @@ import shutil
 from pathlib import Path
 
 import pytest
-from workplace import STUDY, Workplace
+from workplace import Workplace
 
 
 @pytest.fixture(scope="session")
 def _finished(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Workplace:
-    folder = tmp_path_factory.mktemp("workplace")
-    for part in ("phrasemt", "workflow", "rules", "profiles", "envs"):
-        shutil.copytree(repository / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
-    workplace = Workplace(folder)
-    workplace.write_study(STUDY)
+    workplace = Workplace.new(repository, tmp_path_factory.mktemp("workplace"))
     done = workplace.snakemake()
     assert done.returncode == 0, done.stderr[-5000:]
     return workplace

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 STUDY = """\
 study: tiny
@@ -62,7 +64,7 @@ systems:
     decoding: *decoding
 comparison: {samples: 10}
 """
-PROFILE = "profiles/local"
+PARTS = ("phrasemt", "workflow", "rules", "profiles", "envs", "slurm")
 
 
 @dataclass(frozen=True)
@@ -70,13 +72,23 @@ class Workplace:
     """A copy of the repository in which things can be run, changed and killed."""
 
     folder: Path
+    profile: str = "profiles/local"
+
+    @classmethod
+    def new(cls, repository: Path, folder: Path, study: str = STUDY) -> Self:
+        """A folder with all that a run needs, and nothing run yet."""
+        for part in PARTS:
+            shutil.copytree(repository / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
+        workplace = cls(folder)
+        workplace.write_study(study)
+        return workplace
 
     @property
     def results(self) -> Path:
         return self.folder / "results" / "tiny"
 
     def command(self, *arguments: str) -> list[str]:
-        return [sys.executable, "-m", "snakemake", *arguments, "--profile", PROFILE, "--configfile", "study.yaml"]
+        return [sys.executable, "-m", "snakemake", *arguments, "--profile", self.profile, "--configfile", "study.yaml"]
 
     @property
     def environment(self) -> dict[str, str]:

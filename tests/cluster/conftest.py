@@ -1,0 +1,44 @@
+"""A cluster for all tests of this folder, and a tiny study run without it: what each test must end with."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from one_host_slurm import missing, one_host_slurm
+from site_of_tests import STUDY, Site
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Path]:
+    """The folder of a running cluster. It is stopped at the end, and whatever it leaves behind is an error."""
+    if (problem := missing()) is not None:
+        pytest.fail(f"no Slurm can run here: {problem}", pytrace=False)
+    with tempfile.TemporaryDirectory(prefix="phrasemt-slurm-") as folder, one_host_slurm(Path(folder)):
+        yield Path(folder)
+
+
+@pytest.fixture(scope="session")
+def _local(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """The study, run without a cluster and undisturbed."""
+    site = Site.new(repository, tmp_path_factory.mktemp("local"), STUDY)
+    site.finish_here()
+    return site
+
+
+@pytest.fixture
+def untouched(_local: Site) -> Site:
+    """What a test must end with."""
+    return _local
+
+
+@pytest.fixture
+def site(cluster: Path, _local: Site, tmp_path: Path) -> Site:
+    """A copy in which only the training of `base`, and what follows, is still to be done; and the cluster for that."""
+    shutil.copytree(_local.folder, tmp_path / "site", symlinks=True)
+    site = Site(tmp_path / "site")
+    shutil.rmtree(site.model)
+    return site

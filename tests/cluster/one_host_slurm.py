@@ -1,0 +1,213 @@
+"""A Slurm of four nodes on this machine: n1 and n2 with processors, g1 and g2 also with four GPUs, which are files.
+
+Its configuration, logs and state lie in a folder of its own. All that it needs elsewhere is /etc/slurm/slurm.conf,
+because jobs are started without SLURM_CONF; a machine that has one already is left alone.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+CONFIGURATION = Path("/etc/slurm")
+NODES = ("n1", "n2", "g1", "g2")
+GPUS_OF_A_NODE = 4
+PATIENCE = 60  # seconds; only a broken cluster takes so long
+_PROGRAMS = ("munged", "slurmctld", "slurmd", "scontrol")
+# What the nodes have is what they say (config_overrides), so the sizes of a real profile fit. cred_expire is also how
+# long a requeued job waits. Processes of a job are found by their parents, without control groups.
+_SLURM = """\
+ClusterName=phrasemt
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort=16817
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket,cred_expire=5
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool/%n
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd-%n.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd-%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SwitchType=switch/none
+MpiDefault=none
+JobAcctGatherType=jobacct_gather/linux
+JobAcctGatherFrequency=task=1
+JobAcctGatherParams=OverMemoryKill
+AccountingStorageType=accounting_storage/none
+JobCompType=jobcomp/none
+ReturnToService=2
+KillWait=5
+MinJobAge=300
+SlurmdTimeout=20
+SchedulerType=sched/backfill
+SchedulerParameters=bf_interval=1,sched_interval=1,batch_sched_delay=1
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+SlurmdParameters=config_overrides
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+JobRequeue=1
+GresTypes=gpu
+NodeName=n[1-2] NodeHostname={host} NodeAddr=127.0.0.1 Port=[17001-17002] CPUs=32 RealMemory=128000
+NodeName=g[1-2] NodeHostname={host} NodeAddr=127.0.0.1 Port=[17003-17004] CPUs=32 RealMemory=128000 Gres=gpu:4
+PartitionName=cpu Nodes=n[1-2] Default=YES MaxTime=1-00:00:00 PriorityTier=10
+PartitionName=gpu Nodes=g[1-2] MaxTime=2-00:00:00 PriorityTier=5 GraceTime=20
+PartitionName=urgent Nodes=g[1-2] MaxTime=1-00:00:00 PriorityTier=10
+"""
+_GRES = "NodeName=g[1-2] Name=gpu File={folder}/gpu[0-3]\n"
+
+
+def missing() -> str | None:
+    """What stands in the way of a Slurm on this machine, None when nothing does."""
+    if os.geteuid() != 0:
+        return "it must be run by root, who alone may start the daemons of a cluster"
+    if absent := [program for program in _PROGRAMS if shutil.which(program) is None]:
+        return f"no {', '.join(absent)}: it needs Debian's slurm-wlm and munge (`make test-cluster` installs them)"
+    file = CONFIGURATION / "slurm.conf"
+    if file.exists() or (file.is_symlink() and "phrasemt" not in str(file.readlink())):
+        return f"{file} is there: this machine belongs to another cluster"
+    return None
+
+
+@contextmanager
+def one_host_slurm(folder: Path) -> Iterator[None]:
+    """The cluster, while it is entered. Afterwards none of its processes and files is left.
+
+    folder: a new one whose name begins with phrasemt. Raises RuntimeError when the cluster cannot start, or when
+    processes of its jobs outlive it (they are killed then).
+    """
+    if (problem := missing()) is not None:
+        raise RuntimeError(problem)
+    _configure(folder)
+    made = not CONFIGURATION.exists()
+    CONFIGURATION.mkdir(exist_ok=True)
+    links = [CONFIGURATION / name for name in ("slurm.conf", "gres.conf")]
+    try:
+        for link in links:
+            link.unlink(missing_ok=True)  # it leads nowhere, see missing()
+            link.symlink_to(folder / link.name)
+        _start(folder)
+        yield
+    finally:
+        outlived = _stop(folder)
+        for link in links:
+            link.unlink(missing_ok=True)
+        if made:
+            CONFIGURATION.rmdir()
+    if outlived:
+        raise RuntimeError(f"processes outlived the cluster: {outlived}")
+
+
+def start_node(node: str, folder: Path) -> None:
+    """Start the daemon of a node."""
+    subprocess.run(["slurmd", "-N", node], check=True)
+    wait_until(lambda: _daemon(folder / f"slurmd-{node}.pid") is not None, f"slurmd of {node}")
+
+
+def kill_node(node: str, folder: Path) -> None:
+    """End a node as a power cut does: its daemon and the processes of its jobs."""
+    daemons = [_daemon(folder / f"slurmd-{node}.pid")]
+    daemons += [process for process in psutil.process_iter() if _is_step_of(node, folder, process)]
+    found = [process for daemon in daemons if daemon for process in [*daemon.children(recursive=True), daemon]]
+    for process in found:
+        process.kill()
+    psutil.wait_procs(found, timeout=PATIENCE)
+
+
+def wait_until(condition: Callable[[], object], what: str, patience: float = PATIENCE) -> None:
+    """Raises TimeoutError when the condition does not come true."""
+    end = time.monotonic() + patience
+    while not condition():
+        if time.monotonic() > end:
+            raise TimeoutError(f"{what}: not within {patience:.0f} seconds")
+        time.sleep(0.1)
+
+
+def ask(*command: str) -> str:
+    """What a Slurm program prints."""
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def _configure(folder: Path) -> None:
+    for name in ("state", "spool"):
+        (folder / name).mkdir()
+    folder.chmod(0o755)  # munge's socket lies in it
+    for name, text in (("slurm.conf", _SLURM), ("gres.conf", _GRES)):
+        (folder / name).write_text(text.format(folder=folder, host=socket.gethostname().partition(".")[0]))
+    key = folder / "munge.key"
+    key.touch(mode=0o600)
+    key.write_bytes(os.urandom(128))
+    for number in range(GPUS_OF_A_NODE):
+        os.mknod(folder / f"gpu{number}", 0o666 | stat.S_IFCHR, os.makedev(1, 3))  # as /dev/null
+
+
+def _start(folder: Path) -> None:
+    files = {name: folder / f"munge.{name}" for name in ("key", "socket", "pid", "log", "seed")}
+    subprocess.run(
+        ["munged", "--force", f"--key-file={files['key']}", f"--socket={files['socket']}",
+         f"--pid-file={files['pid']}", f"--log-file={files['log']}", f"--seed-file={files['seed']}"],
+        check=True,
+    )  # fmt: skip
+    subprocess.run(["slurmctld"], check=True)
+    for node in NODES:
+        (folder / "spool" / node).mkdir()
+        start_node(node, folder)
+    wait_until(
+        lambda: set(ask("sinfo", "-h", "-N", "-o", "%N %T").splitlines()) == {f"{node} idle" for node in NODES},
+        "idle nodes",
+    )
+
+
+def _stop(folder: Path) -> list[str]:
+    """End the jobs, then the daemons; what had to be killed because it did not end with them."""
+    controller = _daemon(folder / "slurmctld.pid")
+    if controller is not None:
+        subprocess.run(["scancel", "--user=root"], check=False)
+        wait_until(lambda: not ask("squeue", "-h"), "end of the jobs")
+    for name in (*(f"slurmd-{node}" for node in NODES), "slurmctld", "munge"):
+        if (daemon := _daemon(folder / f"{name}.pid")) is not None:
+            daemon.send_signal(signal.SIGTERM)
+            daemon.wait(PATIENCE)
+    left = list(_left(folder))
+    for process in left:
+        process.kill()
+    return [f"{process.pid}" for process in left]
+
+
+def _daemon(pid_file: Path) -> psutil.Process | None:
+    try:
+        return psutil.Process(int(pid_file.read_text()))
+    except (OSError, ValueError, psutil.NoSuchProcess):
+        return None
+
+
+def _is_step_of(node: str, folder: Path, process: psutil.Process) -> bool:
+    """Whether it is the daemon of a step of a job (slurmstepd) on that node; it has left the daemon of the node."""
+    try:
+        return process.name() == "slurmstepd" and str(folder / "spool" / node) in " ".join(
+            file.path for file in process.open_files()
+        )
+    except psutil.Error:
+        return False
+
+
+def _left(folder: Path) -> Iterator[psutil.Process]:
+    """Processes that work in the folder of the cluster or were named after it."""
+    for process in psutil.process_iter(["cwd", "cmdline"]):
+        words = [process.info["cwd"] or "", *(process.info["cmdline"] or [])]
+        if process.pid != os.getpid() and any(str(folder) in word for word in words):
+            yield process

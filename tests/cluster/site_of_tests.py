@@ -1,0 +1,114 @@
+"""A folder in which the tiny study of these tests is run on the cluster, and what can be asked and done there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+from one_host_slurm import ask, wait_until
+from workplace import Workplace
+
+# Two systems, so that they are compared; `base` trains for so long that something can happen to it meanwhile.
+STUDY = """\
+study: tiny
+datasets:
+  demo:
+    source_language: en
+    target_language: de
+    generator: {train: 200, dev: 20, test: 20}
+    subwords: {merges: 100, vocabulary_threshold: 0}
+systems:
+  base:
+    model: &model {family: transformer, encoder_layers: 1, decoder_layers: 1, width: 16, heads: 2, ffn_width: 32}
+    training: &training
+      tokens_per_update: 200
+      max_updates: 1500
+      optimizer: {warmup: 100}
+      evaluate_every: 750
+      checkpoint_every: 100
+      average_last: 2
+    decoding: &decoding {beam: 2, max_length_extra: 5}
+  max:
+    model: {<<: *model, family: phrase_representation, phrase: {mode: ngram}}
+    training: {<<: *training, max_updates: 2, evaluate_every: 1, checkpoint_every: 1}
+    decoding: *decoding
+comparison: {samples: 10}
+"""
+# The sizes of the profile are for GPUs and big corpora. One thread gives the same sums as a run without Slurm.
+OPTIONS = (
+    *("--set-threads", "train_model=1", "translate=1", "tokenize_text=1", "learn_subwords=1", "apply_subwords=1"),
+    *("--latency-wait", "10", "--jobs", "4", "--slurm-init-seconds-before-status-checks", "2"),
+)
+PATIENCE = 300  # seconds; only a broken workflow takes so long
+
+
+@dataclass(frozen=True)
+class Site(Workplace):
+    """A copy of the repository on the file system of the cluster."""
+
+    profile: str = "slurm"
+
+    @property
+    def model(self) -> Path:
+        """Where the training that tests disturb keeps its files."""
+        return self.results / "demo.en-de" / "models" / "base" / "1"
+
+    @property
+    def record(self) -> str:
+        """The file that this training ends with, as a target for Snakemake."""
+        return str(self.model.relative_to(self.folder) / "training.json")
+
+    def command(self, *arguments: str) -> list[str]:
+        """Of a run on the cluster."""
+        return super().command(*arguments, *OPTIONS)
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """A run on the cluster that is going on; its messages are in `messages`."""
+        with (self.folder / "messages").open("w") as messages:
+            return subprocess.Popen(
+                self.command(*arguments), cwd=self.folder, env=self.environment,
+                stdout=messages, stderr=subprocess.STDOUT, text=True,
+            )  # fmt: skip
+
+    def finish(self, run: subprocess.Popen[str], *, code: int = 0) -> str:
+        """The messages of a run that ends with this exit code."""
+        run.wait(PATIENCE)
+        messages = (self.folder / "messages").read_text()
+        assert run.returncode == code, messages[-5000:]
+        return messages
+
+    def table(self) -> dict[str, bytes]:
+        """What a study ends with."""
+        return {name: (self.results / name).read_bytes() for name in ("table.json", "table.md", "table.tex")}
+
+    def jobs(self, state: str = "all") -> dict[str, str]:
+        """Jobs that Slurm knows of this folder, by number: what they are for, as `rule_name_wildcards_...`."""
+        rows = ask("squeue", "-h", "-t", state, "-o", "%A|%k|%Z").splitlines()
+        return {job: comment for job, comment, folder in (row.split("|") for row in rows) if folder == str(self.folder)}
+
+    def training_job(self) -> str:
+        """The number of the one job that is running the training."""
+        (job,) = (job for job, comment in self.jobs("running").items() if "train_model" in comment)
+        return job
+
+    def training_processes(self) -> list[psutil.Process]:
+        """Processes that train here: `python -m phrasemt train_model ...`."""
+        return [process for process in self.processes() if process.cmdline()[2:4] == ["phrasemt", "train_model"]]
+
+    def processes(self) -> list[psutil.Process]:
+        """All processes whose working folder this is."""
+        return [process for process in psutil.process_iter(["cwd"]) if process.info["cwd"] == str(self.folder)]
+
+    def wait_for_training(self) -> None:
+        """Until it has saved a state to go on from."""
+        wait_until(lambda: list(self.model.glob("state/*/latest.safetensors")), "first saved state", PATIENCE)
+
+    def finish_here(self) -> None:
+        """What is still to be done after a training, without the cluster."""
+        done = self.run(
+            *(sys.executable, "-m", "snakemake", "--profile", "profiles/local", "--configfile", "study.yaml")
+        )
+        assert done.returncode == 0, done.stderr[-5000:]
