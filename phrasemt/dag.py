@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,14 +17,13 @@ from phrasemt.journal import RUN, PlannedJob, RunNote, State, beating, new_run, 
 from phrasemt.lines import write_text
 
 
-def stages_of(jobs: Iterable[Any]) -> list[Any]:
-    """Snakemake's jobs that run a stage: not those that only gather files."""
-    return [job for job in jobs if not job.rule.norun]
+def stages_of(dag: Any) -> list[Any]:
+    """Snakemake's jobs that run a stage, each after those that it waits for."""
+    return [job for jobs in dag.toposorted() for job in jobs if not job.rule.norun]
 
 
-def planned(dag: Any, jobs: Iterable[Any]) -> list[PlannedJob]:
+def planned(dag: Any, jobs: Sequence[Any]) -> list[PlannedJob]:
     """Jobs of the graph, with those among them that each waits for."""
-    jobs = stages_of(jobs)
     places = {job: place for place, job in enumerate(jobs)}
     return [
         PlannedJob(
@@ -67,14 +66,14 @@ class Journal:
 
     def begin(self, log: list[str]) -> None:
         dag = self._workflow.dag
-        waiting = stages_of(dag.needrun_jobs())
-        others = set(stages_of(dag.jobs)).difference(waiting)
+        needed = set(dag.needrun_jobs())
+        waiting = [job for job in stages_of(dag) if job in needed]
         self._path = new_run(self._study)
         self._note = RunNote(
             study=self._study,
             log=next(map(os.path.relpath, log), None),
             cores=self._workflow.cores if self._workflow.local_exec else None,
-            done=Counter(job.rule.name for job in others),
+            done=Counter(job.rule.name for job in stages_of(dag) if job not in needed),
             jobs=planned(dag, waiting),
             code=self._code(waiting),
         )

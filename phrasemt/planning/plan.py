@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
-import itertools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -75,7 +74,7 @@ def plan_of(path: Path, profile: str = PROFILE) -> Plan:
     workflow = _dry_run(path, profile)
     dag = workflow.dag
     needed = set(dag.needrun_jobs())
-    jobs = stages_of(itertools.chain.from_iterable(dag.toposorted()))
+    jobs = stages_of(dag)
     records = planned(dag, jobs)
     return Plan(
         study=study.study,

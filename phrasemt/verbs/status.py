@@ -1,7 +1,7 @@
 """`phrasemt status`: where the last run of a study is: stages done, running, waiting and failed, and when it will end.
 
-Reads small files that Snakemake's main process and the stages write (phrasemt/journal.py) and nothing else, so it may be
-asked at any time, beside a run on this machine or on a cluster.
+Reads small files that Snakemake's main process and the stages write (phrasemt/journal.py) and nothing else, so it may
+be asked at any time, beside a run on this machine or on a cluster.
 """
 
 from __future__ import annotations
@@ -32,17 +32,13 @@ def add_parser(verbs: Any) -> None:
     parser = verbs.add_parser(
         "status",
         help="where the last run of a study is, and when it will end",
-        description="Where the last run of a study is: stages done, running, waiting and failed, with the last lines of "
-        "their logs; trainings with their progress; the expected end, from earlier runs of the same jobs. A stage whose "
-        "process is gone without a word has failed; on another machine, one without a sign of life for ten minutes. "
-        "Only reads, so it may be asked at any time, beside a run on this machine or on a cluster.",
+        description="Where the last run of a study is: stages done, running, waiting and failed, with the last lines "
+        "of their logs; trainings with their progress; the expected end, from earlier runs of the same jobs. A stage "
+        "whose process is gone without a word has failed; on another machine, one without a sign of life for ten "
+        "minutes. Only reads, so it may be asked at any time, beside a run on this machine or on a cluster.",
     )
     parser.add_argument(
-        "study",
-        nargs="?",
-        default="config.yaml",
-        metavar="STUDY",
-        help="name or file of a study (default: config.yaml)",
+        "study", nargs="?", default="config.yaml", metavar="STUDY", help="name or file (default: %(default)s)"
     )
     parser.add_argument("--watch", action="store_true", help="show it again and again until the run has ended")
     parser.add_argument("--every", type=float, default=5, metavar="SECONDS", help="with --watch (default: %(default)s)")
@@ -114,7 +110,7 @@ def status_of(study: str, now: datetime) -> Status:
 def _job_status(job: PlannedJob, run: str, now: datetime) -> JobStatus:
     path = stage_note(job.log or "")
     note = StageNote.read(path)
-    if note is None or note.run != run:
+    if note is None or note.run != run or note.state == "stopped":  # what stopped on request comes back
         return JobStatus(planned=job, state="waiting")
     if note.state == "finished":
         return JobStatus(planned=job, state="done", note=note)
@@ -189,7 +185,8 @@ def _table(run: RunNote, jobs: Sequence[JobStatus]) -> Iterator[str]:
     yield f"  {'':<{width}}" + "".join(f"{column:>9}" for column in columns)
     for rule, counts in (*states.items(), ("all", total)):
         if rule == "all" or counts["done"] < counts.total():
-            yield f"  {rule:<{width}}" + "".join(f"{counts[column] or '':>9}" for column in columns)
+            cells = "".join(f"{counts[column] or '':>9}" for column in columns)
+            yield f"  {rule:<{width}}{cells}".rstrip()
 
 
 def _shown(jobs: Sequence[JobStatus], now: datetime) -> Iterator[str]:
@@ -207,7 +204,7 @@ def _shown(jobs: Sequence[JobStatus], now: datetime) -> Iterator[str]:
 
 def _what(job: JobStatus, note: StageNote, now: datetime) -> str:
     if job.state == "failed":
-        return note.state if note.state != "running" else "gone without a word: killed, or out of memory"
+        return "error" if note.state == "failed" else "gone without a word: killed, or out of memory"
     what = f"for {clock((now - note.begin).total_seconds())}"
     if one := job.training:
         what += f", update {one.update:,}" + (f" of {one.max_updates:,} ({one.percent:.0f} %)" if one.percent else "")
