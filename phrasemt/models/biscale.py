@@ -51,7 +51,7 @@ from phrasemt.batching.batch import Batch, Chunks, Source, Target
 from phrasemt.models.interface import ChunkingModel
 from phrasemt.nn.init import recurrent_blocks, zeros
 from phrasemt.nn.linear import project
-from phrasemt.nn.losses import normalised_dtype
+from phrasemt.nn.precision import normalised_dtype
 from phrasemt.nn.recurrent import (
     AdditiveAttention,
     Attended,

@@ -58,8 +58,8 @@ from phrasemt.nn.dropout import dropout_module
 from phrasemt.nn.init import initialise
 from phrasemt.nn.layers import FeedForward, Residual, Stack, layer_norm
 from phrasemt.nn.linear import Linear, project
-from phrasemt.nn.losses import normalised_dtype
 from phrasemt.nn.masks import causal_mask, key_mask
+from phrasemt.nn.precision import normalised_dtype
 from phrasemt.nn.words import Words
 
 

@@ -10,6 +10,7 @@ Masks are True where a key may be used by a query; each query must have at least
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ from phrasemt.nn.beams import BeamCache
 from phrasemt.nn.dropout import scaled_keep_mask
 from phrasemt.nn.init import xavier_blocks
 from phrasemt.nn.linear import project
+from phrasemt.nn.precision import normalised_dtype
 
 # What attention to a memory makes of it once per sentence: tensors whose second axis is the sentences.
 Projected = tuple[Tensor, ...]
@@ -40,47 +42,63 @@ class _CpuAttention(torch.autograd.Function):
     """Attention for training on a CPU.
 
     torch's fused CPU kernel has no dropout and a slow gradient in bfloat16; as separate operations the copies between
-    the layouts [B, T, h, E] and [B, h, T, E] take as long as the products. Here each projection is copied once.
+    the layouts [B, T, h, E] and [B, h, T, E] take as long as the products. Here each projection is copied once, and its
+    gradient is laid out as the projection was. Between the products there is float32: there is little of it, and torch's
+    bfloat16 softmax is ten times slower on short rows.
     """
 
     @staticmethod
     def forward(ctx: Any, mask: Tensor | None, dropout: float, *projections_nBhTE: Tensor) -> Tensor:
-        projections = [projection.contiguous() for projection in projections_nBhTE]
-        queries_GTE, keys_GSE, values_GSE = (block.flatten(0, 1) for blocks in projections for block in blocks)
-        sentences, heads, _, head_width = projections[0].shape[1:]
-        scores_GTS = torch.bmm(queries_GTE, keys_GSE.transpose(1, 2)).mul_(head_width**-0.5)
+        ctx.blocks = [projection.shape[0] for projection in projections_nBhTE]
+        queries_BhTE, keys_BhSE, values_BhSE = (
+            block.contiguous() for projection in projections_nBhTE for block in projection
+        )
+        sentences, heads, positions, head_width = queries_BhTE.shape
+        queries_GTE, keys_GSE, values_GSE = (block.flatten(0, 1) for block in (queries_BhTE, keys_BhSE, values_BhSE))
+        exact, fast = normalised_dtype(queries_GTE), queries_GTE.dtype
+        scores_GTS = torch.bmm(queries_GTE, keys_GSE.transpose(1, 2)).to(exact).mul_(head_width**-0.5)
         if mask is not None:
-            scores_GTS.view(sentences, heads, *scores_GTS.shape[1:]).masked_fill_(~mask, -torch.inf)
-        weights_GTS = torch.softmax(scores_GTS, dim=-1)  # of rounded bfloat16 scores, in float32
-        if dropout > 0:
-            kept_GTS = scaled_keep_mask(weights_GTS, dropout)
-            dropped_GTS = weights_GTS * kept_GTS
-        else:
-            kept_GTS, dropped_GTS = None, weights_GTS
-        ctx.save_for_backward(weights_GTS, kept_GTS, dropped_GTS, *projections)
+            scores_GTS.view(sentences, heads, positions, -1).masked_fill_(~mask, -torch.inf)
+        weights_GTS = torch.softmax(scores_GTS, dim=-1)
+        kept_GTS = scaled_keep_mask(weights_GTS, dropout) if dropout > 0 else None
+        dropped_GTS = (weights_GTS if kept_GTS is None else weights_GTS * kept_GTS).to(fast)
+        ctx.save_for_backward(queries_GTE, keys_GSE, values_GSE, weights_GTS, kept_GTS, dropped_GTS)
         attended_GTE = torch.bmm(dropped_GTS, values_GSE)
-        return attended_GTE.view(sentences, heads, *attended_GTE.shape[1:]).transpose(1, 2).flatten(2)
+        return attended_GTE.view(sentences, heads, positions, head_width).transpose(1, 2).flatten(2)
 
     @staticmethod
     @once_differentiable  # type: ignore[untyped-decorator]
     def backward(ctx: Any, gradient_BTD: Tensor) -> tuple[Tensor | None, ...]:
-        weights_GTS, kept_GTS, dropped_GTS, *projections = ctx.saved_tensors
-        heads, head_width = projections[0].shape[2], projections[0].shape[-1]
-        queries_GTE, keys_GSE, values_GSE = (block.flatten(0, 1) for blocks in projections for block in blocks)
-        gradients = [torch.empty_like(projection) for projection in projections]
-        d_queries, d_keys, d_values = (block.flatten(0, 1) for blocks in gradients for block in blocks)
+        queries_GTE, keys_GSE, values_GSE, weights_GTS, kept_GTS, dropped_GTS = ctx.saved_tensors
+        sentences, positions, _ = gradient_BTD.shape
+        head_width, fast = queries_GTE.shape[-1], queries_GTE.dtype
+        heads = queries_GTE.shape[0] // sentences
 
-        d_attended_GTE = gradient_BTD.view(*gradient_BTD.shape[:2], heads, head_width).transpose(1, 2).flatten(0, 1)
-        torch.bmm(dropped_GTS.transpose(1, 2), d_attended_GTE, out=d_values)
-        d_weights_GTS = torch.bmm(d_attended_GTE, values_GSE.transpose(1, 2))
+        d_attended_GTE = gradient_BTD.view(sentences, positions, heads, head_width).transpose(1, 2).flatten(0, 1)
+        d_values_GSE = torch.bmm(dropped_GTS.transpose(1, 2), d_attended_GTE)
+        d_weights_GTS = torch.bmm(d_attended_GTE, values_GSE.transpose(1, 2)).to(weights_GTS.dtype)
         if kept_GTS is not None:
-            d_weights_GTS.mul_(kept_GTS)
+            d_weights_GTS *= kept_GTS
         # Masked scores have weight 0 and so gradient 0.
         d_scores_GTS = torch._softmax_backward_data(d_weights_GTS, weights_GTS, -1, weights_GTS.dtype)
-        d_scores_GTS.mul_(head_width**-0.5)
-        torch.bmm(d_scores_GTS, keys_GSE, out=d_queries)
-        torch.bmm(d_scores_GTS.transpose(1, 2), queries_GTE, out=d_keys)
-        return None, None, *gradients
+        d_scores_GTS = d_scores_GTS.mul_(head_width**-0.5).to(fast)
+        d_queries_GTE = torch.bmm(d_scores_GTS, keys_GSE)
+        d_keys_GSE = torch.bmm(d_scores_GTS.transpose(1, 2), queries_GTE)
+
+        gradients = [
+            block.view(sentences, heads, -1, head_width) for block in (d_queries_GTE, d_keys_GSE, d_values_GSE)
+        ]
+        starts = [sum(ctx.blocks[:index]) for index in range(len(ctx.blocks))]
+        return None, None, *(_as_projected(gradients[i : i + n]) for i, n in zip(starts, ctx.blocks, strict=True))
+
+
+def _as_projected(blocks_BhTE: Sequence[Tensor]) -> Tensor:
+    """n tensors as one [n, B, h, T, E] that lies in memory as a projection [B, T, n*D] does."""
+    sentences, heads, positions, head_width = blocks_BhTE[0].shape
+    projection_BTnhE = blocks_BhTE[0].new_empty(sentences, positions, len(blocks_BhTE), heads, head_width)
+    for index, block_BhTE in enumerate(blocks_BhTE):
+        projection_BTnhE[:, :, index] = block_BhTE.transpose(1, 2)
+    return projection_BTnhE.permute(2, 0, 3, 1, 4)
 
 
 def heads_first(projection_BTX: Tensor, heads: int, width: int) -> Tensor:

@@ -15,20 +15,40 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from phrasemt.nn.precision import in_bfloat16_on_cpu
+from phrasemt.nn.products import product
+
 ROWS_AT_ONCE = 256
+# torch adds a bias to a wide result at the cost of another product. A column of the factors is cheaper; they are as wide
+# as a multiple of this, which bfloat16 products work in.
+BESIDE_BIAS = 32
 
 
 def round_up(number: int, multiple: int) -> int:
     return math.ceil(number / multiple) * multiple
 
 
-def fill_rows(x_ND: Tensor, dtype: torch.dtype, multiple: int = ROWS_AT_ONCE) -> Tensor:
-    """A copy in another type whose rows are filled up with zeros to a multiple of some number."""
+def fill_rows(x_ND: Tensor, dtype: torch.dtype, multiple: int = ROWS_AT_ONCE, *, with_one: bool = False) -> Tensor:
+    """A copy in another type whose rows are filled up with zeros to a multiple of some number.
+
+    with_one: to each row comes a 1, for `beside_bias`, and zeros.
+    """
     rows, width = x_ND.shape
-    filled_ND = torch.empty(round_up(rows, multiple), width, dtype=dtype, device=x_ND.device)
-    filled_ND[:rows] = x_ND
+    filled_ND = x_ND.new_empty(round_up(rows, multiple), width + with_one * BESIDE_BIAS, dtype=dtype)
+    filled_ND[:rows, :width] = x_ND
     filled_ND[rows:] = 0
+    if with_one:
+        filled_ND[:rows, width] = 1
+        filled_ND[:rows, width + 1 :] = 0
     return filled_ND
+
+
+def beside_bias(weight_ED: Tensor, bias_E: Tensor, dtype: torch.dtype) -> Tensor:
+    """[W b 0]: its product with [x 1 0] is W x + b, and the gradient of b a column of its gradient."""
+    width = weight_ED.shape[1]
+    both_EW = weight_ED.new_zeros(weight_ED.shape[0], width + BESIDE_BIAS, dtype=dtype)
+    both_EW[:, :width], both_EW[:, width] = weight_ED, bias_E
+    return both_EW
 
 
 class _FilledLinear(torch.autograd.Function):
@@ -53,14 +73,14 @@ class _FilledLinear(torch.autograd.Function):
         rows = ctx.shape[:-1].numel()
         gradient_NE = fill_rows(gradient_XE.reshape(rows, -1), x_ND.dtype)
         d_x_XD = (gradient_NE @ weight_fast_ED)[:rows].view(ctx.shape).to(ctx.x_dtype)
-        d_weight_ED = (gradient_NE.T @ x_ND).to(ctx.weight_dtype)
+        d_weight_ED = product(gradient_NE, x_ND, ctx.weight_dtype)
         d_bias_E = gradient_NE.sum(0, dtype=ctx.weight_dtype) if ctx.has_bias else None
         return d_x_XD, d_weight_ED, d_bias_E
 
 
 def project(x_XD: Tensor, weight_ED: Tensor, bias_E: Tensor | None = None) -> Tensor:
     """x W^T + b over the last axis, [..., D] -> [..., E]."""
-    if x_XD.device.type == "cpu" and torch.is_autocast_enabled("cpu"):
+    if in_bfloat16_on_cpu(x_XD):
         projected_XE: Tensor = _FilledLinear.apply(x_XD, weight_ED, bias_E)  # type: ignore[no-untyped-call]
         return projected_XE
     return F.linear(x_XD, weight_ED, bias_E)

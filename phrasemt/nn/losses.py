@@ -14,11 +14,14 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from phrasemt.nn.linear import ROWS_AT_ONCE, fill_rows, round_up
+from phrasemt.nn.linear import ROWS_AT_ONCE, beside_bias, fill_rows, round_up
+from phrasemt.nn.precision import matmul_dtype, normalised_dtype
+from phrasemt.nn.products import add_product
 
-# Logits alive at once, and of these how many are normalised at once: on a CPU what fits into the caches.
-LOGITS_AT_ONCE = {"cpu": 2**24, "cuda": 2**28}
-NORMALISED_AT_ONCE = {"cpu": 2**19, "cuda": 2**28}
+# Numbers of which at most so many exist at once. On a CPU logits stay in its caches until they are normalised; the
+# probabilities of more tokens make the product that is the gradient of the table a larger one.
+LOGITS_AT_ONCE = {"cpu": 2**20, "cuda": 2**28}
+PROBABILITIES_AT_ONCE = {"cpu": 2**23, "cuda": 2**28}
 
 
 class SmoothedCrossEntropy(NamedTuple):
@@ -26,17 +29,6 @@ class SmoothedCrossEntropy(NamedTuple):
 
     objective: Tensor
     nll: Tensor
-
-
-def matmul_dtype(x: Tensor) -> torch.dtype:
-    """The type that matrix products of x have here."""
-    device = x.device.type
-    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
-
-
-def normalised_dtype(x: Tensor) -> torch.dtype:
-    """float32, or float64 where everything is."""
-    return torch.float64 if x.dtype == torch.float64 else torch.float32
 
 
 def slices(length: int, size: int) -> list[slice]:
@@ -47,7 +39,9 @@ def slices(length: int, size: int) -> list[slice]:
 class _SmoothedCrossEntropy(torch.autograd.Function):
     """Loss sums; the gradients are made on the way, while the probabilities of some tokens are at hand.
 
-    With p the probabilities and q the smoothed reference distribution, d objective / d logits = p - q.
+    With p the probabilities and q the smoothed reference distribution, d objective / d logits = p - q. Only p is written
+    out, in the type of the logits: q is the same everywhere but at the references, so its part in products and sums over
+    the vocabulary follows from sums over words and over tokens.
     """
 
     @staticmethod
@@ -60,55 +54,64 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         smoothing: float,
         with_gradient: bool,
     ) -> tuple[Tensor, Tensor]:
-        vocabulary = table_VD.shape[0]
+        (rows, width), vocabulary, device = states_ND.shape, table_VD.shape[0], states_ND.device.type
         exact, fast = normalised_dtype(states_ND), matmul_dtype(states_ND)
         other = smoothing / (vocabulary - 1)  # q of a word that is not the reference
-        rows = states_ND.shape[0]
-        # See phrasemt/nn/linear.py: few shapes on a CPU in bfloat16. The rows that are filled up get gradient 0.
-        filled = states_ND.device.type == "cpu" and fast == torch.bfloat16
-        table_fast_VD, states_fast_ND = table_VD.to(fast), fill_rows(states_ND, fast) if filled else states_ND.to(fast)
-        objective, nll = states_ND.new_zeros((), dtype=exact), states_ND.new_zeros((), dtype=exact)
-        states_gradient_ND = torch.empty_like(states_fast_ND, dtype=states_ND.dtype) if with_gradient else None
-        table_gradient_VD = torch.zeros_like(table_VD, dtype=exact) if with_gradient else None
-        bias_gradient_V = torch.zeros_like(bias_V, dtype=exact) if with_gradient and bias_V is not None else None
+        more = 1 - smoothing - other  # what q of the reference is above that
+        # See phrasemt/nn/linear.py: few shapes on a CPU in bfloat16.
+        multiple = ROWS_AT_ONCE if device == "cpu" and fast == torch.bfloat16 else 1
+        with_bias = bias_V is not None
+        states_fast_NW = fill_rows(states_ND, fast, multiple, with_one=with_bias)
+        table_fast_VW = beside_bias(table_VD, bias_V, fast) if with_bias else table_VD.to(fast)
+        tiny = torch.finfo(fast).tiny
+        sum_of_states_W, sum_of_words_W = states_fast_NW.sum(0, dtype=exact), table_fast_VW.sum(0, dtype=exact)
+        nll, reference_logits = states_ND.new_zeros((2,), dtype=exact).unbind()
+        if with_gradient:
+            states_gradient_NW = torch.empty_like(states_fast_NW)
+            table_gradient_VW = (-other * sum_of_states_W).expand_as(table_fast_VW).contiguous()
 
-        device = states_ND.device.type
         with torch.autocast(device, enabled=False):
-            at_once = LOGITS_AT_ONCE[device] // vocabulary
-            for some in slices(states_fast_ND.shape[0], round_up(at_once, ROWS_AT_ONCE) if filled else at_once):
-                logits_nV = states_fast_ND[some] @ table_fast_VD.T
-                real = min(rows - some.start, logits_nV.shape[0])
-                logits_nV[real:] = 0
-                for few in slices(real, NORMALISED_AT_ONCE[device] // vocabulary):
-                    logits_mV, references_m1 = logits_nV[few], references_N[some][few, None]
-                    log_probs_mV = torch.log_softmax(
-                        logits_mV.to(exact) if bias_V is None else logits_mV + bias_V, dim=-1, dtype=exact
-                    )
-                    nll_some = -log_probs_mV.gather(-1, references_m1).sum()
-                    nll += nll_some
-                    objective += (1 - smoothing - other) * nll_some - other * log_probs_mV.sum()
-                    if with_gradient:
-                        gradient_mV = log_probs_mV.exp_().sub_(other)
-                        gradient_mV.scatter_add_(
-                            -1, references_m1, gradient_mV.new_full(references_m1.shape, -(1 - smoothing - other))
-                        )
-                        if bias_gradient_V is not None:
-                            bias_gradient_V += gradient_mV.sum(0)
-                        logits_mV.copy_(gradient_mV)  # the logits are not needed any more
-                if states_gradient_ND is not None and table_gradient_VD is not None:
-                    states_gradient_ND[some] = logits_nV @ table_fast_VD
-                    table_gradient_VD += logits_nV.T @ states_fast_ND[some]
-        if states_gradient_ND is not None:
-            states_gradient_ND = states_gradient_ND[:rows]
-        ctx.save_for_backward(states_gradient_ND, table_gradient_VD, bias_gradient_V)
+            for some in _slices(len(states_fast_NW), PROBABILITIES_AT_ONCE[device], vocabulary, multiple):
+                states_nW = states_fast_NW[some]
+                probabilities_nV = states_nW.new_empty(len(states_nW), vocabulary)
+                for few in _slices(len(states_nW), LOGITS_AT_ONCE[device], vocabulary, multiple):
+                    logits_mV = states_nW[few] @ table_fast_VW.T
+                    references_m = references_N[some][few]
+                    places_m = torch.arange(len(references_m), device=references_m.device) * vocabulary + references_m
+                    reference_logits += logits_mV.view(-1)[places_m].sum(dtype=exact)
+                    probabilities_mV = torch.softmax(logits_mV, dim=-1, out=probabilities_nV[few])
+                    reference_probabilities_m = probabilities_mV.view(-1)[places_m]
+                    log_probs_m = reference_probabilities_m.to(exact).log()
+                    if (lost_m := reference_probabilities_m < tiny).any():  # too small for their type
+                        lost_XV = torch.log_softmax(logits_mV[: len(lost_m)][lost_m], dim=-1, dtype=exact)
+                        log_probs_m[lost_m] = lost_XV.gather(-1, references_m[lost_m, None]).squeeze(-1)
+                    nll -= log_probs_m.sum()
+                    probabilities_mV.view(-1)[places_m] = reference_probabilities_m - more
+                if with_gradient:
+                    torch.mm(probabilities_nV, table_fast_VW, out=states_gradient_NW[some])
+                    add_product(table_gradient_VW, probabilities_nV, states_nW)
+
+        # The log of the normaliser is logit - log p of the reference; it stands once at every word.
+        logits = sum_of_states_W @ sum_of_words_W
+        objective = more * nll - other * (logits - vocabulary * (reference_logits + nll))
+        if with_gradient:
+            states_gradient_ND = states_gradient_NW[:rows, :width] - other * sum_of_words_W[:width]
+            table_gradient_VD = table_gradient_VW[:, :width]
+            bias_gradient_V = table_gradient_VW[:, width] if with_bias else None
+            ctx.save_for_backward(states_gradient_ND.to(states_ND.dtype), table_gradient_VD, bias_gradient_V)
         ctx.mark_non_differentiable(nll)
         return objective, nll
 
     @staticmethod
     @once_differentiable  # type: ignore[untyped-decorator]
     def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        gradients = [None if gradient is None else gradient * scale for gradient in ctx.saved_tensors]
+        gradients = [None if gradient is None else gradient.mul_(scale) for gradient in ctx.saved_tensors]
         return *gradients, None, None, None
+
+
+def _slices(rows: int, numbers: int, vocabulary: int, multiple: int) -> list[slice]:
+    """So many rows at once that they have about so many numbers, of each a vocabulary; a multiple of some number."""
+    return slices(rows, round_up(max(1, numbers // vocabulary), multiple))
 
 
 def smoothed_cross_entropy(

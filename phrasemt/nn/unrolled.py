@@ -24,7 +24,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from phrasemt.nn.linear import fill_rows
-from phrasemt.nn.losses import matmul_dtype, normalised_dtype, slices
+from phrasemt.nn.losses import slices
+from phrasemt.nn.precision import matmul_dtype, normalised_dtype
 
 # A step's product has few rows; in bfloat16 on a CPU they are filled up to a multiple of this (phrasemt/nn/linear.py).
 STEP_ROWS = 16

@@ -19,8 +19,8 @@ TOKENS, WIDTH, VOCABULARY = 7, 5, 11
 def pieces(request, monkeypatch):
     """Tokens are worked off in pieces; no piece size may matter."""
     if request.param == "some at a time":
-        monkeypatch.setitem(losses.LOGITS_AT_ONCE, "cpu", 4 * VOCABULARY)
-        monkeypatch.setitem(losses.NORMALISED_AT_ONCE, "cpu", 3 * VOCABULARY)
+        monkeypatch.setitem(losses.LOGITS_AT_ONCE, "cpu", 2 * VOCABULARY)
+        monkeypatch.setitem(losses.PROBABILITIES_AT_ONCE, "cpu", 3 * VOCABULARY)
 
 
 @pytest.fixture

@@ -1,0 +1,22 @@
+"""Which type a number has: that of products, which autocast decides, and that of what is normalised or summed."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def matmul_dtype(x: Tensor) -> torch.dtype:
+    """The type that matrix products of x have here."""
+    device = x.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
+
+
+def normalised_dtype(x: Tensor) -> torch.dtype:
+    """float32, or float64 where everything is."""
+    return torch.float64 if x.dtype == torch.float64 else torch.float32
+
+
+def in_bfloat16_on_cpu(x: Tensor) -> bool:
+    """Whether products of x are in bfloat16 on a CPU, where torch needs help to be fast."""
+    return x.device.type == "cpu" and torch.is_autocast_enabled("cpu")

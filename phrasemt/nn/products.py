@@ -1,0 +1,67 @@
+"""Products over tokens, whose sum is one of float32: the gradients of weights.
+
+torch rounds what a product of two bfloat16 matrices gives to bfloat16, on a CPU transposes one factor at half the speed of
+the product, and writes machine code for every new number of tokens (oneDNN). MKL, which torch's CPU builds for x86 bring
+along and use inside their own kernels, has this product with its float32 sums, at twice the speed and for any number of
+tokens; there it is called by its C interface.
+
+Letters: N tokens, I and O widths.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+# From MKL's cblas.h.
+_ROW_MAJOR, _AS_IT_IS, _TRANSPOSED = 101, 111, 112
+
+
+def add_product(sum_OI: Tensor, gradient_NO: Tensor, x_NI: Tensor) -> None:
+    """sum += gradient^T x, in place."""
+    multiply = _mkl_product() if _fits(sum_OI, gradient_NO, x_NI) else None
+    if multiply is None:
+        sum_OI += gradient_NO.T @ x_NI
+        return
+    (tokens, rows), columns = gradient_NO.shape, x_NI.shape[1]
+    multiply(
+        *(_ROW_MAJOR, _TRANSPOSED, _AS_IT_IS, rows, columns, tokens, 1.0),
+        *(gradient_NO.data_ptr(), gradient_NO.stride(0), x_NI.data_ptr(), x_NI.stride(0), 1.0),
+        *(sum_OI.data_ptr(), sum_OI.stride(0)),
+    )
+
+
+def product(gradient_NO: Tensor, x_NI: Tensor, dtype: torch.dtype) -> Tensor:
+    """gradient^T x of some type, [O, I]."""
+    sum_OI = gradient_NO.new_zeros(gradient_NO.shape[1], x_NI.shape[1], dtype=dtype)
+    add_product(sum_OI, gradient_NO, x_NI)
+    return sum_OI
+
+
+def _fits(sum_OI: Tensor, *factors: Tensor) -> bool:
+    return (
+        sum_OI.device.type == "cpu"
+        and sum_OI.dtype == torch.float32
+        and all(factor.dtype == torch.bfloat16 for factor in factors)
+        and all(matrix.stride(1) == 1 and matrix.numel() > 0 for matrix in (sum_OI, *factors))
+    )
+
+
+@cache
+def _mkl_product() -> Any:
+    """MKL's cblas_gemm_bf16bf16f32; None where torch was built without, or the processor has no such arithmetic."""
+    if not (torch.backends.mkl.is_available() and torch.cpu._is_avx512_bf16_supported()):
+        return None
+    for path in Path(torch.__file__).parent.glob("lib/libtorch_cpu.*"):
+        multiply = getattr(ctypes.CDLL(str(path)), "cblas_gemm_bf16bf16f32", None)
+        if multiply is not None:
+            pointer, number, real = ctypes.c_void_p, ctypes.c_int, ctypes.c_float
+            multiply.argtypes = [number] * 6 + [real, pointer, number, pointer, number, real, pointer, number]
+            multiply.restype = None
+            return multiply
+    return None
