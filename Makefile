@@ -4,14 +4,15 @@ PYTHON ?= python3
 STUDY ?= config.yaml
 BIN := .venv/bin
 SNAKEMAKE := $(BIN)/snakemake --profile profiles/local
+PEERS := opennmt eole joeynmt
 SCHEMA := workflow/schemas/study.schema.json
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo study plan test test-all check format bench schema clean
+.PHONY: help demo study plan test test-all check format bench bench-peers schema clean
 
 help:  ## list the commands
-	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: .venv/installed  ## the demo study on this machine, to the table and the report
 	@$(MAKE) --no-print-directory study STUDY=config.yaml
@@ -49,11 +50,14 @@ format: .venv/installed  ## let ruff and snakefmt rewrite the files
 bench: .venv/installed  ## speed and memory on this machine
 	@for script in tests/benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done
 
+bench-peers: .venv/installed $(PEERS:%=.peers/%/installed)  ## training speed beside other toolkits
+	@$(BIN)/python -m tests.benchmarks.peers.peers $(OPTIONS)
+
 schema: .venv/installed  ## write the JSON schema of a study from phrasemt/config.py
 	$(BIN)/phrasemt schema > $(SCHEMA)
 
-clean:  ## remove caches and the virtual environment; results, resources and logs stay
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build *.egg-info
+clean:  ## remove caches and the virtual environments; results, resources and logs stay
+	rm -rf .venv .peers .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build *.egg-info
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # Stamp: nothing is installed again while the versions stay.
@@ -62,4 +66,10 @@ clean:  ## remove caches and the virtual environment; results, resources and log
 	@test -x $(BIN)/python || { echo "Making .venv ..."; $(PYTHON) -m venv .venv; }
 	@echo "Installing the versions of constraints.txt into .venv (a few minutes the first time) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+.peers/%/installed: tests/benchmarks/peers/%.txt
+	@echo "Making $(@D) ..."
+	@$(PYTHON) -m venv --clear $(@D)
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement $<
 	@touch $@

@@ -15,10 +15,16 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+if TYPE_CHECKING:
+    from phrasemt.batching.example import Examples
+    from phrasemt.batching.sampler import UpdatePlan
+
 UPDATE = 4000
+SEED = 1
 MODEL = {"family": "transformer", "encoder_layers": 3, "decoder_layers": 3, "width": 256, "heads": 4, "ffn_width": 1024}
 
 
@@ -93,22 +99,28 @@ def reading_seconds(train: Path) -> tuple[float, int]:
     from phrasemt.architectures import TransformerModel
     from phrasemt.batching.example import Examples
     from phrasemt.batching.reader import BatchReader
-    from phrasemt.batching.sampler import UpdatePlan, micro_batches
+    from phrasemt.batching.sampler import micro_batches
 
     examples = Examples.open(train)
     reader = BatchReader(examples, TransformerModel())
     start = time.perf_counter()
-    plan = UpdatePlan(
+    for rows in update_plan(examples).epoch(0):
+        for part in micro_batches(rows, examples.source_lengths, examples.target_lengths, capacity=4096):
+            reader(part)
+    return time.perf_counter() - start, len(examples)
+
+
+def update_plan(examples: Examples) -> UpdatePlan:
+    """The updates of the trainings here."""
+    from phrasemt.batching.sampler import UpdatePlan
+
+    return UpdatePlan(
         source_lengths=examples.source_lengths,
         target_lengths=examples.target_lengths,
         update_size=UPDATE,
         max_length=256,
-        seed=1,
+        seed=SEED,
     )
-    for rows in plan.epoch(0):
-        for part in micro_batches(rows, examples.source_lengths, examples.target_lengths, capacity=4096):
-            reader(part)
-    return time.perf_counter() - start, len(examples)
 
 
 def train(
@@ -116,22 +128,12 @@ def train(
 ) -> tuple[float, float, float]:
     """Target tokens a second after the first report, memory of the first process in MiB, and tokens of the corpus."""
     from phrasemt.batching.example import Examples
-    from phrasemt.settings import TrainSettings
 
     budget = {"tokens_per_update": UPDATE, "max_updates": updates, "evaluate_every": updates}
-    settings = TrainSettings.model_validate(
-        {
-            "model": {**MODEL, "tie": "all", "dropout": 0.3},
-            "training": {**budget, "checkpoint_every": updates, "precision": precision},
-            "seed": 1,
-            "target_language": "de",
-        }
-    )
+    training = {**budget, "checkpoint_every": updates, "precision": precision}
     with tempfile.TemporaryDirectory(prefix="training-", dir=folder) as name:
         record = Path(name, "training.json")
-        command = [sys.executable, "-m", "phrasemt", "train_model", "--settings", settings.canonical_json()]
-        command += [part for key, path in inputs.items() for part in (f"--{key.replace('_', '-')}", str(path))]
-        command += ["--record", str(record), "--state", str(Path(name, "state"))]
+        command = train_command(inputs, {**MODEL, "dropout": 0.3}, training, record)
         command += ["--cores", str(processes), "--processes", str(processes)]
         subprocess.run(command, check=True, stderr=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
         metrics = record.parent / json.loads(record.read_text())["metrics"]
@@ -140,6 +142,20 @@ def train(
     speeds = [line["tokens_per_second"] for line in lines if "tokens_per_second" in line][1:]
     tokens = float(examples.target_lengths.sum() + len(examples))
     return float(np.mean(speeds)), max(line["memory_mib"] for line in lines), tokens
+
+
+def train_command(
+    inputs: dict[str, Path], model: dict[str, object], training: dict[str, object], record: Path
+) -> list[str]:
+    """`train_model` as the workflow runs it; the state stands beside the record."""
+    from phrasemt.settings import TrainSettings
+
+    settings = TrainSettings.model_validate(
+        {"model": {**model, "tie": "all"}, "training": training, "seed": SEED, "target_language": "de"}
+    )
+    files = {**inputs, "record": record, "state": record.parent / "state"}
+    command = [sys.executable, "-m", "phrasemt", "train_model", "--settings", settings.canonical_json()]
+    return command + [part for key, path in files.items() for part in (f"--{key.replace('_', '-')}", str(path))]
 
 
 if __name__ == "__main__":
