@@ -46,7 +46,7 @@ def name_of(job: Any) -> str:
 
 
 class Journal:
-    """Keeps the note of a run, which Snakemake's main process calls when the run begins and when it ends.
+    """Keeps the note of a run: Snakemake's main process, which alone has hooks, says when it begins and ends.
 
     opened: Snakemake's workflow of the last study that was opened in this process.
     """
@@ -60,7 +60,6 @@ class Journal:
         self._path: Path | None = None
         self._note: RunNote | None = None
         self._heart = contextlib.ExitStack()
-        workflow.onstart(self.begin)
         workflow.onsuccess(lambda log: self.end("finished"))
         workflow.onerror(lambda log: self.end("failed"))
 

@@ -60,8 +60,7 @@ def open_study(workflow: Any) -> Flow:
     # Slurm sends it to all processes of a job whose time is nearly up. It is meant for the stage, which then saves.
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     flow = Flow(study)
-    if workflow.is_main_process:
-        Journal(workflow, study.study, path.read_text(encoding="utf-8"), flow.modules)
+    flow.journal = Journal(workflow, study.study, path.read_text(encoding="utf-8"), flow.modules)
     return flow
 
 
@@ -110,6 +109,8 @@ def _chosen_file(settings: Any) -> Path:
 
 class Flow:
     """A study as the rules see it."""
+
+    journal: Journal
 
     def __init__(self, study: Study) -> None:
         self.study = study
@@ -186,6 +187,11 @@ class Flow:
     def cores(self, most: int) -> Callable[[Wildcards], int]:
         """Cores of a job. Those on a generated corpus, a small one, run side by side rather than wait for several."""
         return lambda wildcards: 1 if wildcards.dataset in self.generated else most
+
+    def begin(self, log: list[str]) -> None:
+        """What a run does before its first job; `log`: Snakemake's."""
+        refuse_second_writer()
+        self.journal.begin(log)
 
     # ------------------------------------------------------------------------------------ params: what decides a rerun
 

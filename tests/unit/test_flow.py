@@ -149,8 +149,10 @@ def test_folder_of_a_data_set(tmp_path: Path) -> None:
     assert dataset_folder(Study.model_validate(_study(tmp_path)), "back") == Path("results/mixed/back.de-en")
 
 
-def _workflow(path: Path) -> SimpleNamespace:
-    return SimpleNamespace(config_settings=SimpleNamespace(config={}, configfiles=[path]))
+def _workflow(path: Path, *, is_main_process: bool = True) -> SimpleNamespace:
+    hooks = {"onsuccess": lambda function: None, "onerror": lambda function: None}
+    settings = SimpleNamespace(config={}, configfiles=[path])
+    return SimpleNamespace(config_settings=settings, is_main_process=is_main_process, **hooks)
 
 
 def test_the_mirror_of_the_environment_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,6 +166,24 @@ def test_the_mirror_of_the_environment_goes_first(tmp_path: Path, monkeypatch: p
     open_study(_workflow(study))
     assert os.environ["PHRASEMT_MIRROR"] == "of/the/study"
     monkeypatch.delenv("PHRASEMT_MIRROR")
+
+
+def test_jobs_of_a_cluster_see_the_study_that_the_run_began_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study, run = tmp_path / "study.yaml", tmp_path / "runs" / "begun.json"
+    run.parent.mkdir()
+    run.touch()
+    run.with_suffix(".yaml").write_text(json.dumps(_study(tmp_path, title="as it was")))
+    study.write_text(json.dumps(_study(tmp_path, title="edited")))
+    monkeypatch.setenv("PATH", os.environ["PATH"])
+    for name in ("PHRASEMT_MIRROR", "PHRASEMT_CACHE"):
+        monkeypatch.setenv(name, "anywhere")
+    monkeypatch.setenv("PHRASEMT_RUN", str(run))
+    assert open_study(_workflow(study, is_main_process=False)).study.title == "as it was"
+    assert open_study(_workflow(study)).study.title == "edited"
+    monkeypatch.delenv("PHRASEMT_RUN")
+    assert open_study(_workflow(study, is_main_process=False)).study.title == "edited"
 
 
 def test_texts_that_nobody_has_are_mistakes_of_the_study(tmp_path: Path) -> None:
