@@ -1,0 +1,274 @@
+"""`phrasemt status` on invented runs: what it counts, what it shows, and when it expects the end."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import platform
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from phrasemt.cli import main
+from phrasemt.journal import PlannedJob, RunNote, StageNote, stage_note
+from phrasemt.planning import costs
+from phrasemt.train.run_file import RunFile
+from phrasemt.verbs.status import status_of
+
+RUN = Path("logs/demo/runs/20260101T000000-1.json")
+
+
+def ago(**units: float) -> str:
+    return (datetime.now(UTC) - timedelta(**units)).isoformat(timespec="seconds")
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PHRASEMT_RUN", str(tmp_path / RUN))
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    for function in (costs._seconds, costs._mean_seconds):
+        function.cache_clear()
+
+
+def job(rule: str, name: str, *after: int, threads: int = 1) -> PlannedJob:
+    return PlannedJob(
+        rule=rule,
+        name=name,
+        outputs=[f"results/demo/{rule}/{name}"],
+        log=f"logs/demo/{rule}/{name}.log",
+        benchmark=f"benchmarks/demo/{rule}/{name}.tsv",
+        threads=threads,
+        gpus=0,
+        after=list(after),
+    )
+
+
+def begun(*jobs: PlannedJob, **changes: Any) -> RunNote:
+    """A run on another machine, which began ten minutes ago and has just given a sign of life."""
+    values = {"study": "demo", "log": "snakemake.log", "cores": 2, "done": {}, "jobs": list(jobs), "code": {}}
+    note = RunNote(**values | {"host": "elsewhere", "started": ago(minutes=10)} | changes)
+    note.write(RUN)
+    return note
+
+
+def stage(planned: PlannedJob, text: str = "", silent: timedelta = timedelta(0), **changes: Any) -> None:
+    """A job that has begun."""
+    log = Path(planned.log or "")
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text(text)
+    StageNote(**{"stage": planned.rule, "started": ago(seconds=5)} | changes).write(stage_note(log))
+    time = (datetime.now(UTC) - silent).timestamp()
+    os.utime(stage_note(log), (time, time))
+
+
+def took(planned: PlannedJob, seconds: float) -> None:
+    path = Path(planned.benchmark or "")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"s\th:m:s\tmax_rss\n{seconds}\t-\t12.5\n")
+
+
+@pytest.fixture
+def status(capsys: pytest.CaptureFixture[str]):
+    def call(*arguments: str) -> tuple[int, str, str]:
+        code = main(["status", *arguments])
+        logging.shutdown()
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+def rows(out: str) -> dict[str, list[str]]:
+    return {line.split()[0]: line.split()[1:] for line in out.splitlines() if re.match(r"  \w+ [ \d]+$", line)}
+
+
+# -------------------------------------------------------------------------------------------------------------- states
+
+
+def gone() -> int:
+    """The number of a process that has ended."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+def test_each_job_is_in_one_state(status):
+    jobs = [job("translate", f"{number}") for number in range(8)]
+    begun(*jobs, done={"translate": 30, "clean_pairs": 3})
+    stage(jobs[0], state="finished", ended=ago(seconds=1))
+    stage(jobs[1])
+    stage(jobs[2], state="failed", ended=ago(seconds=1))
+    stage(jobs[3], pid=gone())
+    stage(jobs[4], host="elsewhere", silent=timedelta(minutes=9))
+    stage(jobs[5], host="elsewhere", silent=timedelta(minutes=11))
+    stage(jobs[6], state="finished", run="of-an-earlier-run.json")
+    states = [one.state for one in status_of("demo", datetime.now(UTC)).jobs]
+    assert states == ["done", "running", "failed", "failed", "running", "failed", "waiting", "waiting"]
+    code, out, err = status("demo")
+    assert (code, err) == (0, "")
+    assert out.startswith("demo: running, since 20")
+    assert f"process {os.getpid()} on elsewhere" in out.splitlines()[0]
+    assert rows(out) == {"translate": ["31", "2", "2", "3"], "all": ["34", "2", "2", "3"]}  # what is all done: no row
+
+
+def test_a_failure_is_shown_with_the_last_lines_of_its_log(status):
+    failed, killed = job("translate", "a"), job("translate", "b")
+    begun(failed, killed)
+    stage(
+        failed, "".join(f"line {number}\n" for number in range(9)) + "phrasemt translate: error: \xff\n", state="failed"
+    )
+    stage(killed, pid=gone(), queue_job="77")
+    Path(killed.log or "").unlink()
+    _, out, _ = status("demo")
+    assert "translate a: error (" in out
+    assert "    | line 8\n    | phrasemt translate: error: \xff\n    logs/demo/translate/a.log\n" in out
+    assert "line 4" not in out
+    assert "translate b: gone without a word: killed, or out of memory" in out
+    assert "Slurm job 77" in out
+
+
+def test_what_stopped_on_request_waits(status):
+    stopped = job("train_model", "base.1")
+    begun(stopped, state="failed", ended=ago(seconds=1))
+    stage(stopped, state="stopped", error="stopped by SIGTERM")
+    _, out, _ = status("demo")
+    assert out.startswith("demo: failed, since ")
+    assert rows(out)["train_model"] == ["1"]
+    assert "not done: 1 jobs; the same command goes on. Snakemake's log: snakemake.log" in out
+
+
+def test_a_run_whose_process_is_gone_was_killed(status):
+    begun(job("translate", "a"), host=platform.node(), started=ago(seconds=0), pid=gone())
+    _, out, _ = status("demo")
+    assert out.startswith("demo: killed, since ")
+    assert "expected end" not in out
+
+
+def test_only_the_last_run_is_shown(status):
+    note = begun(job("translate", "a"))
+    replace(note, state="finished", jobs=[]).write(RUN.with_name("20260102T000000-1.json"))
+    _, out, _ = status("demo")
+    assert out.startswith("demo: finished, since ")
+
+
+# --------------------------------------------------------------------------------------------------- trainings, the end
+
+
+def test_a_training_tells_its_progress(status, tmp_path):
+    training = replace(job("train_model", "base.1"), outputs=["results/demo/demo.en-de/models/base/1/training.json"])
+    begun(training)
+    stage(training, host="elsewhere", started=ago(minutes=20))
+    state = Path("results/demo/demo.en-de/models/base/1/state/0123")
+    state.mkdir(parents=True)
+    now = ago(seconds=0)
+    RunFile(
+        host=platform.node(), pid=os.getpid(), device="cpu", processes=1, started=now, reported=now, first_update=0,
+        update=1500, max_updates=2000, seconds=900.0, seconds_left=300.0, tokens_per_second=2100.0, memory_mib=900.0,
+        state="running",
+    ).write(state / "run.json")  # fmt: skip
+    (state / "metrics.jsonl").write_text(json.dumps({"update": 1500, "tokens_per_second": 2100.0}) + "\n")
+    _, out, _ = status("demo")
+    assert re.search(
+        r"train_model base.1: for 0:20:0\d, update 1,500 of 2,000 \(75 %\), 2,100 tokens/s, 0:05:00 left", out
+    )
+    assert 290 < status_of("demo", datetime.now(UTC)).seconds_left <= 300
+
+
+def left(*jobs: PlannedJob, **changes: Any) -> float:
+    begun(*jobs, **changes)
+    return status_of("demo", datetime.now(UTC)).seconds_left
+
+
+def test_the_end_is_that_of_the_longest_chain_or_of_all_work():
+    chain = [job("clean_pairs", "a"), job("tokenize_text", "b", 0), job("learn_subwords", "c", 1)]
+    for planned in chain:
+        took(planned, 100)
+    assert left(*chain) == 300
+    beside = [job("translate", f"{number}", threads=2) for number in range(4)]
+    for planned in beside:
+        took(planned, 150)
+    assert left(*chain, *beside) == (300 + 4 * 2 * 150) / 2  # two cores
+    assert left(*chain, *beside, cores=None) == 300  # a cluster has machines for all
+
+
+def test_what_is_done_or_has_run_for_a_while_takes_less():
+    jobs = [job("clean_pairs", "a"), job("translate", "b", 0), job("translate", "c", 1)]
+    for planned in jobs:
+        took(planned, 100)
+    stage(jobs[0], state="finished")
+    stage(jobs[1], host="elsewhere", started=ago(seconds=60))
+    assert 139 <= left(*jobs) <= 141
+    stage(jobs[1], host="elsewhere", started=ago(seconds=500))
+    assert left(*jobs) == 100
+
+
+def test_jobs_without_a_record_are_estimated_by_their_rule_or_named(status):
+    known, same_rule, unknown = job("translate", "a"), job("translate", "b"), job("score_system", "c")
+    took(known, 3600)
+    begun(known, same_rule, unknown, cores=None)
+    _, out, _ = status("demo")
+    assert "in 1:00:00, and what 1 jobs take that have no record yet" in out
+    begun(unknown)
+    _, out, _ = status("demo")
+    assert "expected end: not known" in out
+
+
+# ------------------------------------------------------------------------------------------------------------ bad input
+
+
+def test_a_study_that_never_ran(status):
+    code, out, err = status("unheard")
+    assert (code, out) == (2, "")
+    assert "logs/unheard/runs: no run of this study has begun here yet. Next: snakemake" in err
+    code, _, err = status("missing.yaml")
+    assert code == 2
+    assert "missing.yaml" in err
+
+
+def test_damaged_notes_do_not_stop_it(status):
+    planned = job("translate", "a")
+    begun(planned)
+    stage(planned)
+    stage_note(planned.log or "").write_text('{"stage": "trans')
+    _, out, _ = status("demo")
+    assert rows(out)["translate"] == ["1"]
+    RUN.write_text("{")
+    assert status("demo")[0] == 2
+
+
+def test_it_writes_nothing_and_loads_no_torch(tmp_path):
+    planned = job("translate", "a")
+    begun(planned)
+    stage(planned)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    code = (
+        "import sys\nfrom phrasemt.cli import main\nassert main(['status', 'demo']) == 0\n"
+        "assert not {'torch', 'snakemake', 'sacrebleu'} & sys.modules.keys()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+def test_watching_ends_with_the_run(status, monkeypatch):
+    note = begun(job("translate", "a"))
+    looks = []
+
+    def sleep(seconds: float) -> None:
+        looks.append(seconds)
+        if len(looks) == 2:
+            replace(note, state="finished", ended=ago(seconds=0)).write(RUN)
+
+    monkeypatch.setattr("phrasemt.verbs.status.time.sleep", sleep)
+    code, out, _ = status("demo", "--watch", "--every", "0.5")
+    assert code == 0
+    assert looks == [0.5, 0.5]
+    assert re.findall(r"demo: (\w+), since", out) == ["running", "running", "finished"]
