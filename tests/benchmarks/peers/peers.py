@@ -75,7 +75,7 @@ class Training:
             (self._folder / config.name).write_text(config.read_text().replace("$precision", short))
         self._reports = functools.partial(TOOLKITS[toolkit].reports, self._folder, Examples.open(inputs["train"]))
         with (self._folder / "log").open("w") as log:
-            self.process = psutil.Popen(
+            self._process = psutil.Popen(
                 TOOLKITS[toolkit].command(inputs, precision),
                 cwd=self._folder,
                 stdout=log,
@@ -87,16 +87,20 @@ class Training:
     def turn(self) -> Turn:
         """Let it run until it has reported once more."""
         before = len(self._reports())
-        self.process.resume()
+        self._process.resume()
         start = time.perf_counter()
         while len(reports := self._reports()) == before:
-            if self.process.poll() is not None:
+            if self._process.poll() is not None:
                 sys.exit(f"{self.toolkit} has ended:\n{(self._folder / 'log').read_text()[-3000:]}")
             time.sleep(0.05)
-        seconds, cpu = time.perf_counter() - start, self.process.cpu_times()
-        self.process.suspend()
+        seconds, cpu = time.perf_counter() - start, self._process.cpu_times()
+        self._process.suspend()
         cpu_before, self._cpu_seconds = self._cpu_seconds, cpu.user + cpu.system
         return Turn(sum(reports[before:]), seconds, self._cpu_seconds - cpu_before)
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.wait()
 
 
 def main() -> None:
@@ -118,7 +122,7 @@ def main() -> None:
         for toolkit in options.toolkits:
             for precision in TOOLKITS[toolkit].precisions:
                 training = Training(toolkit, precision, folder, inputs)
-                stack.callback(training.process.kill)
+                stack.callback(training.end)
                 training.turn()
                 turns[training] = []
         for turn in range(options.rounds):
