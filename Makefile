@@ -23,9 +23,8 @@ study: .venv/installed  ## any study: make study STUDY=studies/multi30k.yaml
 	@$(SNAKEMAKE) --configfile $(STUDY)
 	@$(BIN)/phrasemt show $(STUDY)
 
-plan: .venv/installed  ## what would run: make plan STUDY=studies/multi30k.yaml
-	@$(BIN)/phrasemt check $(STUDY)
-	@$(SNAKEMAKE) --configfile $(STUDY) --dry-run --quiet host
+plan: .venv/installed  ## what would run, why, and what it costs: make plan STUDY=studies/multi30k.yaml
+	@$(BIN)/phrasemt plan $(STUDY)
 
 test: .venv/installed  ## all tests that take seconds
 	$(BIN)/pytest -m "not slow"
