@@ -108,7 +108,9 @@ def status_of(study: str, now: datetime) -> Status:
 
 
 def _job_status(job: PlannedJob, run: str, now: datetime) -> JobStatus:
-    path = stage_note(job.log or "")
+    if job.log is None:
+        return JobStatus(planned=job, state="waiting")
+    path = stage_note(job.log)
     note = StageNote.read(path)
     if note is None or note.run != run or note.state == "stopped":  # what stopped on request comes back
         return JobStatus(planned=job, state="waiting")
