@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import errno
+import functools
 import importlib
 import logging
 import pkgutil
@@ -24,7 +25,7 @@ from phrasemt.errors import PhrasemtError, StoppedError
 from phrasemt.journal import RunNote, noted, run_of_this_process
 from phrasemt.launch import helper, launch, launched
 from phrasemt.provenance import code_digest, edited_since_read, module_digests, module_file, produce
-from phrasemt.slurm import come_back
+from phrasemt.slurm import come_back, on_nodes
 from phrasemt.stages import STAGES, Stage
 
 log = logging.getLogger("phrasemt")
@@ -49,7 +50,9 @@ def main(arguments: list[str] | None = None) -> int:
         else:
             with noted(options.verb, options.log) if options.log and not helper() else contextlib.nullcontext():
                 if getattr(options, "processes", 1) > 1 and not launched():
-                    launch(arguments, options.processes, nodes=options.nodes, cores=options.cores)
+                    place = {"nodes": options.nodes, "processes": options.processes, "cores": options.cores}
+                    spread = functools.partial(on_nodes, **place) if options.nodes > 1 else None
+                    launch(arguments, options.processes, spread)
                 else:
                     run_stage(options.verb, options)
     except StoppedError as error:

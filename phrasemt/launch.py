@@ -16,13 +16,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
 from phrasemt.errors import PhrasemtError, StoppedError
-from phrasemt.slurm import on_nodes
 
+# A command and its environment.
+Call = tuple[Sequence[str], dict[str, str]]
 # Names a file through which the processes find each other.
 RENDEZVOUS = "PHRASEMT_RENDEZVOUS"
 HANDED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
@@ -56,16 +57,17 @@ def leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-def launch(arguments: Sequence[str], processes: int, *, nodes: int = 1, cores: int = 1) -> None:
+def launch(arguments: Sequence[str], processes: int, spread: Callable[[Sequence[str]], Call] | None = None) -> None:
     """Run `python -m phrasemt <arguments>` in so many processes to the end.
 
-    nodes: of this Slurm job, over which the processes are spread; cores: of each node. Raises StoppedError when they
+    spread: makes of a command one that starts all its processes, on several machines. Raises StoppedError when they
     stopped on request, PhrasemtError when one of them failed.
     """
-    command = [sys.executable, "-m", "phrasemt", *arguments]
+    command: Sequence[str] = [sys.executable, "-m", "phrasemt", *arguments]
     with tempfile.TemporaryDirectory(prefix="phrasemt-") as folder:
-        if nodes > 1:
-            commands = [on_nodes(command, nodes=nodes, processes=processes, cores=cores)]
+        commands: list[Call]
+        if spread:
+            commands = [spread(command)]
         else:
             environment = {**os.environ, "WORLD_SIZE": str(processes), RENDEZVOUS: str(Path(folder, "rendezvous"))}
             places = [{"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(processes)]

@@ -119,13 +119,27 @@ def start_node(node: str, folder: Path) -> None:
 
 
 def kill_node(node: str, folder: Path) -> None:
-    """End a node as a power cut does: its daemon and the processes of its jobs."""
-    daemons = [_daemon(folder / f"slurmd-{node}.pid")]
-    daemons += [process for process in psutil.process_iter() if _is_step_of(node, folder, process)]
-    found = [process for daemon in daemons if daemon for process in [*daemon.children(recursive=True), daemon]]
+    """End a node as a power cut does: its daemon, and all processes of its jobs."""
+    jobs = ask("squeue", "-h", "-w", node, "-o", "%A").split()
+    found = [daemon] if (daemon := _daemon(folder / f"slurmd-{node}.pid")) else []
+    for process in psutil.process_iter(["name", "cmdline"]):
+        title = " ".join(process.info["cmdline"] or [])
+        if process.info["name"] == "slurmstepd" and any(f"[{job}." in title for job in jobs):
+            found += [process, *process.children(recursive=True)]
     for process in found:
         process.kill()
     psutil.wait_procs(found, timeout=PATIENCE)
+
+
+@contextmanager
+def file_system(folder: Path, size: str) -> Iterator[None]:
+    """A file system of its own in a folder; what is in it is gone afterwards."""
+    folder.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True)
 
 
 def wait_until(condition: Callable[[], object], what: str, patience: float = PATIENCE) -> None:
@@ -193,16 +207,6 @@ def _daemon(pid_file: Path) -> psutil.Process | None:
         return psutil.Process(int(pid_file.read_text()))
     except (OSError, ValueError, psutil.NoSuchProcess):
         return None
-
-
-def _is_step_of(node: str, folder: Path, process: psutil.Process) -> bool:
-    """Whether it is the daemon of a step of a job (slurmstepd) on that node; it has left the daemon of the node."""
-    try:
-        return process.name() == "slurmstepd" and str(folder / "spool" / node) in " ".join(
-            file.path for file in process.open_files()
-        )
-    except psutil.Error:
-        return False
 
 
 def _left(folder: Path) -> Iterator[psutil.Process]:

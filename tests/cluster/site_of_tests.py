@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,9 +24,9 @@ systems:
     model: &model {family: transformer, encoder_layers: 1, decoder_layers: 1, width: 16, heads: 2, ffn_width: 32}
     training: &training
       tokens_per_update: 200
-      max_updates: 1500
+      max_updates: 300
       optimizer: {warmup: 100}
-      evaluate_every: 750
+      evaluate_every: 150
       checkpoint_every: 100
       average_last: 2
     decoding: &decoding {beam: 2, max_length_extra: 5}
@@ -102,13 +101,15 @@ class Site(Workplace):
         """All processes whose working folder this is."""
         return [process for process in psutil.process_iter(["cwd"]) if process.info["cwd"] == str(self.folder)]
 
-    def wait_for_training(self) -> None:
-        """Until it has saved a state to go on from."""
+    def hold_training(self) -> psutil.Process:
+        """The process of the training, halted when it has saved a state to go on from."""
         wait_until(lambda: list(self.model.glob("state/*/latest.safetensors")), "first saved state", PATIENCE)
+        (training,) = self.training_processes()
+        training.suspend()
+        return training
 
-    def finish_here(self) -> None:
-        """What is still to be done after a training, without the cluster."""
-        done = self.run(
-            *(sys.executable, "-m", "snakemake", "--profile", "profiles/local", "--configfile", "study.yaml")
-        )
+    def finish_here(self, *arguments: str) -> None:
+        """What is still to be done for the table, without the cluster."""
+        here = Workplace(self.folder)
+        done = here.snakemake("results/tiny/table.md", *arguments)
         assert done.returncode == 0, done.stderr[-5000:]

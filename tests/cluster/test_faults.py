@@ -1,0 +1,175 @@
+"""What goes wrong on clusters, while a training runs there: each time the study ends with the table of a quiet run.
+
+Only the training is put into the queue. What follows it is done here, because the cluster takes no more part in it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from one_host_slurm import ask, file_system, kill_node, start_node, wait_until
+from site_of_tests import PATIENCE, Site
+
+
+def _ends_as(untouched: Site, site: Site) -> None:
+    """The same table, nobody left in the queue, and no process left in the folder."""
+    assert not site.jobs("running,pending,completing")
+    wait_until(lambda: not site.processes(), "end of all processes")
+    site.finish_here()
+    assert site.table() == untouched.table()
+
+
+def _restarts(job: str) -> str:
+    """How often Slurm has put a job back into the queue."""
+    (restarts,) = (word for word in ask("scontrol", "show", "job", job).split() if word.startswith("Restarts="))
+    return restarts.partition("=")[2]
+
+
+def _unlock(site: Site, *options: str) -> str:
+    done = site.run(sys.executable, "-m", "phrasemt", "unlock", *options)
+    assert done.returncode == 0
+    return done.stderr
+
+
+@contextmanager
+def _damaged(site: Site) -> Iterator[None]:
+    """Examples that no training can read, with the time of the right ones."""
+    examples = site.results / "demo.en-de/examples/train.arrow"
+    whole, times = examples.read_bytes(), examples.stat()
+    for content in (b"damaged", whole):
+        examples.write_bytes(content)
+        os.utime(examples, ns=(times.st_atime_ns, times.st_mtime_ns))
+        if content != whole:
+            yield
+
+
+def test_a_job_that_fails_is_tried_again(site: Site, untouched: Site) -> None:
+    run = site.start(site.record)
+    with _damaged(site):
+        wait_until(lambda: site.jobs("failed"), "a failed job", PATIENCE)
+    assert "Error in rule train_model" in site.finish(run)
+    assert len(site.jobs()) == 2
+    _ends_as(untouched, site)
+
+
+def test_a_job_that_fails_again_ends_the_run(site: Site, untouched: Site) -> None:
+    with _damaged(site):
+        site.finish(site.start(), code=1)
+    assert len(site.jobs("failed")) == len(site.jobs()) == 2, "tried once more, not ten times"
+    assert not (site.folder / site.record).exists()
+    _ends_as(untouched, site)
+
+
+def test_a_job_out_of_memory_gets_more(site: Site, untouched: Site) -> None:
+    site.finish(site.start(site.record, "--set-resources", "train_model:mem_mb=attempt * 500"))
+    first, second = sorted(site.jobs())
+    assert list(site.jobs("failed")) == [first]
+    assert [ask("squeue", "-h", "-t", "all", "-j", job, "-o", "%m").strip() for job in (first, second)] == [
+        "500M",
+        "1000M",
+    ]
+    _ends_as(untouched, site)
+
+
+def test_a_training_whose_time_is_up_saves_and_comes_back(site: Site, untouched: Site) -> None:
+    limit = ("train_model:runtime=2", "train_model:slurm_extra='--signal=USR1@30'")
+    run = site.start(site.record, "--set-resources", *limit)
+    training = site.hold_training()
+    wait_until(lambda: signal.SIGUSR1 in _waiting_signals(training.pid), "the signal before the end", PATIENCE)
+    training.resume()
+    assert "Error" not in site.finish(run)
+    (job,) = site.jobs()
+    assert _restarts(job) == "1"
+    _ends_as(untouched, site)
+
+
+def _waiting_signals(process: int) -> set[int]:
+    """Signals that a stopped process will get when it goes on."""
+    (mask,) = (line for line in Path(f"/proc/{process}/status").read_text().splitlines() if line.startswith("ShdPnd:"))
+    return {number for number in range(1, 65) if int(mask.split()[1], 16) >> (number - 1) & 1}
+
+
+def test_a_preempted_training_saves_and_comes_back(site: Site, untouched: Site) -> None:
+    run = site.start(site.record)
+    site.hold_training()  # Slurm lets it go on, so that it can save
+    ask("sbatch", "--partition=urgent", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap=sleep 1")
+    assert "Error" not in site.finish(run)
+    (job,) = site.jobs()
+    assert _restarts(job) == "1"
+    _ends_as(untouched, site)
+
+
+def test_a_job_cancelled_by_somebody_is_tried_again(site: Site, untouched: Site) -> None:
+    run = site.start(site.record)
+    site.hold_training()
+    cancelled = site.training_job()
+    ask("scancel", cancelled)
+    site.finish(run)
+    assert list(site.jobs("cancelled")) == [cancelled]
+    assert len(site.jobs()) == 2
+    _ends_as(untouched, site)
+
+
+def test_a_job_whose_node_fails_goes_on_elsewhere(site: Site, untouched: Site, cluster: Path) -> None:
+    run = site.start(site.record)
+    site.hold_training()
+    job = site.training_job()
+    node = ask("squeue", "-h", "-j", job, "-o", "%N").strip()
+    kill_node(node, cluster)
+    try:
+        assert "Error" not in site.finish(run)
+    finally:
+        start_node(node, cluster)
+    assert list(site.jobs()) == [job]
+    assert _restarts(job) == "1"
+    assert ask("squeue", "-h", "-t", "all", "-j", job, "-o", "%N").strip() != node
+    _ends_as(untouched, site)
+
+
+def test_ctrl_c_leaves_neither_jobs_nor_processes(site: Site, untouched: Site) -> None:
+    run = site.start(site.record)
+    site.hold_training()
+    run.send_signal(signal.SIGINT)
+    site.finish(run, code=1)
+    wait_until(lambda: not site.jobs("running,pending,completing"), "end of the jobs")
+    wait_until(lambda: not site.processes(), "end of all processes")
+    site.finish(site.start(site.record))
+    _ends_as(untouched, site)
+
+
+def test_a_killed_run_is_cleared_away_before_another_begins(site: Site, untouched: Site) -> None:
+    run = site.start(site.record)
+    training = site.hold_training()
+    job = site.training_job()
+    run.kill()
+    run.wait(PATIENCE)
+
+    assert "--unlock" in site.finish(site.start(site.record), code=1)
+    assert f"Slurm jobs of a run in this folder have not ended: {job}. Nothing was done" in _unlock(site)
+    # Also for those who unlock as Snakemake proposes.
+    assert site.run(*site.command("--unlock")).returncode == 0
+    refused = site.finish(site.start(site.record), code=2)
+    assert f"Slurm jobs of a run that ended still write in this folder (found {job})" in refused
+    assert site.training_processes() == [training]
+
+    assert f"unlock: cancelled Slurm jobs {job}" in _unlock(site, "--cancel")
+    assert not site.training_processes()
+    assert _unlock(site) == ""
+    site.finish(site.start(site.record))
+    _ends_as(untouched, site)
+
+
+def test_a_full_disk_ends_the_run_and_space_lets_it_go_on(site: Site, untouched: Site) -> None:
+    with file_system(site.model.parent, "100k"):
+        messages = site.finish(site.start(site.record), code=1)
+        assert "the disk is full" in messages
+        assert not (site.folder / site.record).exists()
+        subprocess.run(["mount", "-o", "remount,size=100m", site.model.parent], check=True)
+        site.finish(site.start(site.record))
+        _ends_as(untouched, site)
