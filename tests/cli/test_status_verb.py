@@ -154,9 +154,11 @@ def test_a_run_whose_process_is_gone_was_killed(status):
 
 def test_only_the_last_run_is_shown(status):
     note = begun(job("translate", "a"))
-    replace(note, state="finished", jobs=[]).write(RUN.with_name("20260102T000000-1.json"))
+    replace(note, state="finished").write(RUN.with_name("20260102T000000-1.json"))
     _, out, _ = status("demo")
     assert out.startswith("demo: finished, since ")
+    assert rows(out) == {"all": ["1"]}
+    assert "not done" not in out
 
 
 # --------------------------------------------------------------------------------------------------- trainings, the end
