@@ -72,7 +72,7 @@ class Journal:
             study=self._study,
             log=next(map(os.path.relpath, log), None),
             cores=self._workflow.cores if self._workflow.local_exec else None,
-            done=Counter(job.rule.name for job in stages_of(dag) if job not in needed),
+            done=dict(Counter(job.rule.name for job in stages_of(dag) if job not in needed)),
             jobs=planned(dag, waiting),
             code=self._code(waiting),
         )
