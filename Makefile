@@ -9,7 +9,7 @@ SCHEMA := workflow/schemas/study.schema.json
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo study plan test test-all check format bench bench-peers schema clean
+.PHONY: help demo study plan test test-all test-cluster check format bench bench-peers schema clean
 
 help:  ## list the commands
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +31,9 @@ test: .venv/installed  ## all tests that take seconds
 
 test-all: .venv/installed  ## the slow tests too: minutes
 	$(BIN)/pytest
+
+test-cluster: .venv/cluster  ## a Slurm of four nodes on this machine, and what goes wrong there: about 15 minutes
+	$(BIN)/pytest tests/cluster
 
 check: .venv/installed  ## lint, format, types, layers, schema
 	$(BIN)/ruff check
@@ -65,6 +68,12 @@ clean:  ## remove caches and the virtual environments; results, resources and lo
 	@test -x $(BIN)/python || { echo "Making .venv ..."; $(PYTHON) -m venv .venv; }
 	@echo "Installing the versions of constraints.txt into .venv (a few minutes the first time) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+.venv/cluster: .venv/installed
+	@test "$$(id -u)" = 0 && which apt-get > /dev/null || { echo "make test-cluster starts the daemons of a cluster; that needs root, and Debian for its packages. Next: a container or a virtual machine"; exit 1; }
+	@which slurmctld slurmd munged > /dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends slurm-wlm munge; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[slurm]'
 	@touch $@
 
 .peers/%/installed: tests/benchmarks/peers/%.txt

@@ -22,6 +22,7 @@ from pydantic import ValidationError
 
 import phrasemt.verbs
 from phrasemt.errors import PhrasemtError, StoppedError
+from phrasemt.gpus import lease
 from phrasemt.journal import RunNote, noted, run_of_this_process
 from phrasemt.launch import helper, launch, launched
 from phrasemt.provenance import code_digest, edited_since_read, module_digests, module_file, produce
@@ -49,12 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
             options.run(options)
         else:
             with noted(options.verb, options.log) if options.log and not helper() else contextlib.nullcontext():
-                if getattr(options, "processes", 1) > 1 and not launched():
-                    place = {"nodes": options.nodes, "processes": options.processes, "cores": options.cores}
-                    spread = functools.partial(on_nodes, **place) if options.nodes > 1 else None
-                    launch(arguments, options.processes, spread)
-                else:
-                    run_stage(options.verb, options)
+                _start_stage(arguments, options)
     except StoppedError as error:
         log.error("phrasemt %s: %s%s", options.verb, error, "; the Slurm job comes back" if _comes_back() else "")
         return error.exit_code
@@ -163,6 +159,22 @@ def _describe_settings(stage: Stage) -> str:
 
 def _flag(name: str) -> str:
     return "--" + name.replace("_", "-")
+
+
+def _start_stage(arguments: list[str], options: argparse.Namespace) -> None:
+    """Runs a stage in this process, or in as many as asked for; on GPUs that are lent to it, where there are any."""
+    processes = getattr(options, "processes", 1)
+    if launched():
+        run_stage(options.verb, options)
+    elif processes > 1 and options.nodes > 1:
+        place = {"nodes": options.nodes, "processes": processes, "cores": options.cores}
+        launch(arguments, processes, functools.partial(on_nodes, **place))
+    else:
+        with lease(processes) if "torch" in STAGES[options.verb].libraries else contextlib.nullcontext():
+            if processes > 1:
+                launch(arguments, processes)
+            else:
+                run_stage(options.verb, options)
 
 
 def run_stage(name: str, options: argparse.Namespace) -> None:

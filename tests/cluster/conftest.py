@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from one_host_slurm import missing, one_host_slurm
+from one_host_slurm import ask, missing, one_host_slurm
 from site_of_tests import STUDY, Site
 
 
@@ -36,9 +36,13 @@ def untouched(_local: Site) -> Site:
 
 
 @pytest.fixture
-def site(cluster: Path, _local: Site, tmp_path: Path) -> Site:
+def site(cluster: Path, _local: Site, tmp_path: Path) -> Iterator[Site]:
     """A copy in which only the training of `base`, and what follows, is still to be done; and the cluster for that."""
     shutil.copytree(_local.folder, tmp_path / "site", symlinks=True)
     site = Site(tmp_path / "site")
     shutil.rmtree(site.model)
-    return site
+    yield site
+    if jobs := site.jobs("running,pending"):  # of a test that failed
+        ask("scancel", *jobs)
+    for process in site.processes():
+        process.kill()

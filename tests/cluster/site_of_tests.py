@@ -41,7 +41,7 @@ OPTIONS = (
     *("--set-threads", "train_model=1", "translate=1", "tokenize_text=1", "learn_subwords=1", "apply_subwords=1"),
     *("--latency-wait", "10", "--jobs", "4", "--slurm-init-seconds-before-status-checks", "2"),
 )
-PATIENCE = 300  # seconds; only a broken workflow takes so long
+PATIENCE = 600  # seconds; only a broken workflow takes so long
 
 
 @dataclass(frozen=True)
@@ -72,9 +72,9 @@ class Site(Workplace):
                 stdout=messages, stderr=subprocess.STDOUT, text=True,
             )  # fmt: skip
 
-    def finish(self, run: subprocess.Popen[str], *, code: int = 0) -> str:
+    def finish(self, run: subprocess.Popen[str], *, code: int = 0, patience: float = PATIENCE) -> str:
         """The messages of a run that ends with this exit code."""
-        run.wait(PATIENCE)
+        run.wait(patience)
         messages = (self.folder / "messages").read_text()
         assert run.returncode == code, messages[-5000:]
         return messages
@@ -101,15 +101,18 @@ class Site(Workplace):
         """All processes whose working folder this is."""
         return [process for process in psutil.process_iter(["cwd"]) if process.info["cwd"] == str(self.folder)]
 
+    def wait_for_training(self) -> None:
+        """Until it has saved a state to go on from."""
+        wait_until(lambda: list(self.model.glob("state/*/latest.safetensors")), "first saved state", PATIENCE)
+
     def hold_training(self) -> psutil.Process:
         """The process of the training, halted when it has saved a state to go on from."""
-        wait_until(lambda: list(self.model.glob("state/*/latest.safetensors")), "first saved state", PATIENCE)
+        self.wait_for_training()
         (training,) = self.training_processes()
         training.suspend()
         return training
 
-    def finish_here(self, *arguments: str) -> None:
-        """What is still to be done for the table, without the cluster."""
-        here = Workplace(self.folder)
-        done = here.snakemake("results/tiny/table.md", *arguments)
+    def finish_here(self, target: str = "results/tiny/table.md", *options: str) -> None:
+        """What is still to be done for the table, or another target, without the cluster."""
+        done = Workplace(self.folder).snakemake(target, *options)
         assert done.returncode == 0, done.stderr[-5000:]

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from one_host_slurm import file_system
 from site_of_tests import STUDY, Site
 
 
 def test_a_study_ends_with_the_table_of_a_run_without_a_cluster(
     cluster: Path, repository: Path, tmp_path: Path, untouched: Site
 ) -> None:
+    """The results lie on a file system of their own, as they do at most sites."""
     site = Site.new(repository, tmp_path / "site", STUDY)
-    site.finish(site.start())
-    assert site.table() == untouched.table()
-    assert len(site.jobs()) == len(set(site.jobs().values())), "no job was needed twice"
-    assert not site.processes()
+    scratch = tmp_path / "scratch"
+    with file_system(scratch, "200m"):
+        (site.folder / "results").symlink_to(scratch)
+        site.finish(site.start(), patience=1200)
+        assert site.table() == untouched.table()
+        assert len(site.jobs()) == len(set(site.jobs().values())), "no job was needed twice"
+        assert (site.results / "report.html").is_file()
+        assert not site.processes()

@@ -1,0 +1,93 @@
+"""GPUs are lent to one piece of work at a time: real locks, and a stand-in for the program that lists GPUs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from phrasemt import gpus
+from phrasemt.errors import PhrasemtError
+from phrasemt.gpus import VISIBLE, lease
+
+HOLD = """
+import sys, pathlib
+from phrasemt import gpus
+gpus.LEASES = pathlib.Path(sys.argv[1])
+with gpus.lease(int(sys.argv[2])):
+    print(gpus.os.environ[gpus.VISIBLE], flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture(autouse=True)
+def _three_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\nprintf '0, GPU-a\\n1, GPU-b\\n2, GPU-c\\n'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.delenv(VISIBLE, raising=False)
+    monkeypatch.setattr(gpus, "LEASES", tmp_path)
+
+
+def _elsewhere(tmp_path: Path, count: int) -> subprocess.Popen[str]:
+    """Another process that holds a lease until its input ends."""
+    return subprocess.Popen(
+        [sys.executable, "-c", HOLD, tmp_path, str(count)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+
+
+def test_each_has_gpus_of_its_own(tmp_path: Path) -> None:
+    with _elsewhere(tmp_path, 2) as other:
+        assert other.stdout
+        assert other.stdin
+        assert other.stdout.readline() == "GPU-a,GPU-b\n"
+        with lease(1):
+            assert os.environ[VISIBLE] == "GPU-c"
+        assert VISIBLE not in os.environ
+        other.stdin.close()
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_it_waits_until_there_are_enough(killed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with _elsewhere(tmp_path, 2) as other:
+        assert other.stdout
+        assert other.stdin
+        other.stdout.readline()
+
+        def end_the_other(seconds: float) -> None:
+            with lease(1):  # nothing is held while waiting
+                assert os.environ[VISIBLE] == "GPU-c"
+            other.kill() if killed else other.stdin.close()
+            other.wait(60)
+
+        monkeypatch.setattr(gpus, "time", SimpleNamespace(sleep=end_the_other))
+        with lease(3):
+            assert os.environ[VISIBLE] == "GPU-a,GPU-b,GPU-c"
+            assert other.poll() is not None
+
+
+@pytest.mark.parametrize(
+    ("allowed", "expected"), [("2,0", "GPU-c"), ("GPU-b", "GPU-b"), ("MIG-x", "MIG-x"), ("", None)]
+)
+def test_it_lends_what_may_be_used(allowed: str, expected: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VISIBLE, allowed)
+    with lease(1):
+        assert os.environ[VISIBLE] == (allowed if expected is None else expected)
+    assert os.environ[VISIBLE] == allowed
+
+
+def test_more_than_there_are_is_an_error() -> None:
+    with pytest.raises(PhrasemtError, match=r"not enough GPUs \(expected 4, one for each process, found 3"), lease(4):
+        pass
+
+
+def test_without_gpus_nothing_is_lent(tmp_path: Path) -> None:
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\nexit 9\n")
+    with lease(2):
+        assert VISIBLE not in os.environ
+    assert not list(tmp_path.glob("*.lease"))
