@@ -54,7 +54,7 @@ from phrasemt.batching.batch import Phrases, Source, Target
 from phrasemt.models.interface import TranslationModel
 from phrasemt.nn.attention import KeyValueAttention, Projected, SelfAttention, held, kept
 from phrasemt.nn.beams import BeamCache
-from phrasemt.nn.dropout import dropout_module
+from phrasemt.nn.dropout import Dropout
 from phrasemt.nn.init import initialise
 from phrasemt.nn.layers import FeedForward, Residual, Stack, layer_norm
 from phrasemt.nn.linear import Linear, project
@@ -110,7 +110,7 @@ class PhrasePooling(nn.Module):
         if self.attentive:
             hidden_width = round(settings.score_hidden * settings.width)
             self.hidden = Linear(2 * settings.width, hidden_width)
-            self.dropout = dropout_module(settings.score_dropout)
+            self.dropout = Dropout(settings.score_dropout)
             self.score = Linear(hidden_width, 1)
 
     def forward(self, x_BSD: Tensor, phrases: Phrases) -> Tensor:
@@ -151,7 +151,7 @@ class Combination(nn.Module):
         hidden_width = round(settings.combine_hidden * settings.width)
         self.attention = KeyValueAttention(settings.width, settings.heads, settings.attn_dropout)
         self.hidden = Linear(2 * settings.width, hidden_width)
-        self.dropout = dropout_module(settings.act_dropout)
+        self.dropout = Dropout(settings.act_dropout)
         self.output = Linear(hidden_width, settings.width)
         self.adds_attended = settings.combine_residual == "x+a"
 
@@ -174,7 +174,7 @@ class TransparentAttention(nn.Module):
         levels = settings.encoder_layers + 1
         bound = levels**-0.5
         self.weights = nn.Parameter(torch.empty(levels, settings.decoder_layers).uniform_(-bound, bound))
-        self.dropout = dropout_module(settings.dropout if settings.ta_dropout is None else settings.ta_dropout)
+        self.dropout = Dropout(settings.dropout if settings.ta_dropout is None else settings.ta_dropout)
 
     def forward(self, levels: Sequence[Tensor]) -> Tensor:
         """Phrases of all levels, each [B, P, D] -> phrases for each decoder layer [J, B, P, D]; or so with tokens."""

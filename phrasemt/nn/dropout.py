@@ -68,6 +68,22 @@ class _CpuDropout(torch.autograd.Function):
         return gradient * mask, None
 
 
+class _CpuAddDropped(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor, probability: float) -> Tensor:
+        ctx.scale, ctx.dtype = scale_of_kept(probability), y.dtype
+        mask = keep_mask(y, probability)
+        ctx.save_for_backward(mask)
+        kept = (y.view(torch.int16) * mask).view(y.dtype).to(x.dtype)
+        return torch.add(x, kept, alpha=ctx.scale, out=kept)
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
+        (mask,) = ctx.saved_tensors
+        return gradient, drop_(torch.empty_like(gradient, dtype=ctx.dtype).copy_(gradient).mul_(ctx.scale), mask), None
+
+
 def dropout(x: Tensor, probability: float) -> Tensor:
     """Dropout of a tensor of any shape."""
     if x.device.type == "cpu":
@@ -77,18 +93,26 @@ def dropout(x: Tensor, probability: float) -> Tensor:
 
 
 class Dropout(nn.Module):
-    """Dropout while training. With probability 0 use `dropout_module`, which costs nothing."""
+    """Dropout while training."""
 
     def __init__(self, probability: float) -> None:
         super().__init__()
         self.probability = probability
 
+    @property
+    def now(self) -> float:
+        """The probability that holds at present."""
+        return self.probability if self.training else 0.0
+
     def forward(self, x: Tensor) -> Tensor:
-        return dropout(x, self.probability) if self.training else x
+        return dropout(x, self.now) if self.now > 0 else x
+
+    def add(self, x: Tensor, y: Tensor) -> Tensor:
+        """x + drop(y), both of one shape, in the type of x."""
+        if self.now > 0 and y.device.type == "cpu" and y.dtype == torch.bfloat16:
+            added: Tensor = _CpuAddDropped.apply(x, y, self.now)  # type: ignore[no-untyped-call]
+            return added
+        return x + self(y)
 
     def extra_repr(self) -> str:
         return f"{self.probability}"
-
-
-def dropout_module(probability: float) -> nn.Module:
-    return Dropout(probability) if probability > 0 else nn.Identity()

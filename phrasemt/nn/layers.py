@@ -13,10 +13,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from phrasemt.nn.dropout import Dropout, drop_, dropout_module, keep_mask, scale_of_kept
+from phrasemt.nn.dropout import Dropout, drop_, keep_mask, scale_of_kept
 from phrasemt.nn.linear import Linear, beside_bias, fill_rows
 from phrasemt.nn.precision import in_bfloat16_on_cpu
-from phrasemt.nn.products import product
+from phrasemt.nn.products import product, sum_of_rows
 
 NORM_EPSILON = 1e-6
 
@@ -46,7 +46,7 @@ class Residual(nn.Module):
         super().__init__()
         self.pre = norm == "pre"
         self.norm = layer_norm(width)
-        self.dropout = dropout_module(dropout)
+        self.dropout = Dropout(dropout)
 
     def enter(self, x_BTD: Tensor) -> Tensor:
         """What the sub-layer sees of x."""
@@ -55,7 +55,7 @@ class Residual(nn.Module):
 
     def leave(self, x_BTD: Tensor, output_BTD: Tensor, beside_BTD: Tensor | None = None) -> Tensor:
         """The new x, from the old one and the sub-layer's output."""
-        sum_BTD = x_BTD + self.dropout(output_BTD)
+        sum_BTD = self.dropout.add(x_BTD, output_BTD)
         if beside_BTD is not None:
             sum_BTD = sum_BTD + beside_BTD
         leaving_BTD: Tensor = sum_BTD if self.pre else self.norm(sum_BTD)
@@ -71,14 +71,13 @@ class FeedForward(nn.Module):
     def __init__(self, width: int, inner_width: int, dropout: float) -> None:
         super().__init__()
         self.inner = Linear(width, inner_width)
-        self.dropout = dropout_module(dropout)
+        self.dropout = Dropout(dropout)
         self.outer = Linear(inner_width, width)
 
     def forward(self, x_BTD: Tensor) -> Tensor:
         if in_bfloat16_on_cpu(x_BTD):
-            probability = self.dropout.probability if self.training and isinstance(self.dropout, Dropout) else 0.0
             weights = self.inner.weight, self.inner.bias, self.outer.weight, self.outer.bias
-            outer_BTD: Tensor = _CpuFeedForward.apply(x_BTD, *weights, probability)  # type: ignore[no-untyped-call]
+            outer_BTD: Tensor = _CpuFeedForward.apply(x_BTD, *weights, self.dropout.now)  # type: ignore[no-untyped-call]
         else:
             outer_BTD = self.outer(self.dropout(F.relu(self.inner(x_BTD))))
         return outer_BTD
@@ -117,4 +116,4 @@ class _CpuFeedForward(torch.autograd.Function):
         width, exact = ctx.shape[-1], torch.float32
         d_x_BTD = (d_inner_NF @ w1_fast_FW[:, :width])[: ctx.shape[:-1].numel()].view(ctx.shape).to(ctx.dtype)
         d_w1_FW, d_w2_DF = product(d_inner_NF, x_NW, exact), product(gradient_ND, inner_NF, exact).mul_(ctx.scale)
-        return d_x_BTD, d_w1_FW[:, :width], d_w1_FW[:, width], d_w2_DF, gradient_ND.sum(0, dtype=exact), None
+        return d_x_BTD, d_w1_FW[:, :width], d_w1_FW[:, width], d_w2_DF, sum_of_rows(gradient_ND, exact), None

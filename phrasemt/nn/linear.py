@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from phrasemt.nn.precision import in_bfloat16_on_cpu
-from phrasemt.nn.products import product
+from phrasemt.nn.products import product, sum_of_rows
 
 ROWS_AT_ONCE = 256
 # torch adds a bias to a wide result at the cost of another product. A column of the factors is cheaper; they are as wide
@@ -74,7 +74,7 @@ class _FilledLinear(torch.autograd.Function):
         gradient_NE = fill_rows(gradient_XE.reshape(rows, -1), x_ND.dtype)
         d_x_XD = (gradient_NE @ weight_fast_ED)[:rows].view(ctx.shape).to(ctx.x_dtype)
         d_weight_ED = product(gradient_NE, x_ND, ctx.weight_dtype)
-        d_bias_E = gradient_NE.sum(0, dtype=ctx.weight_dtype) if ctx.has_bias else None
+        d_bias_E = sum_of_rows(gradient_NE, ctx.weight_dtype) if ctx.has_bias else None
         return d_x_XD, d_weight_ED, d_bias_E
 
 

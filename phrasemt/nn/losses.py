@@ -20,7 +20,7 @@ from phrasemt.nn.products import add_product
 
 # Numbers of which at most so many exist at once. On a CPU logits stay in its caches until they are normalised; the
 # probabilities of more tokens make the product that is the gradient of the table a larger one.
-LOGITS_AT_ONCE = {"cpu": 2**20, "cuda": 2**28}
+LOGITS_AT_ONCE = {"cpu": 2**22, "cuda": 2**28}
 PROBABILITIES_AT_ONCE = {"cpu": 2**23, "cuda": 2**28}
 
 
@@ -75,17 +75,18 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
                 states_nW = states_fast_NW[some]
                 probabilities_nV = states_nW.new_empty(len(states_nW), vocabulary)
                 for few in _slices(len(states_nW), LOGITS_AT_ONCE[device], vocabulary, multiple):
-                    logits_mV = states_nW[few] @ table_fast_VW.T
+                    logits_mV = torch.mm(states_nW[few], table_fast_VW.T, out=probabilities_nV[few])
                     references_m = references_N[some][few]
                     places_m = torch.arange(len(references_m), device=references_m.device) * vocabulary + references_m
-                    reference_logits += logits_mV.view(-1)[places_m].sum(dtype=exact)
-                    probabilities_mV = torch.softmax(logits_mV, dim=-1, out=probabilities_nV[few])
+                    reference_logits_m = logits_mV.view(-1)[places_m].to(exact)
+                    probabilities_mV = torch.softmax(logits_mV, dim=-1, out=logits_mV)
                     reference_probabilities_m = probabilities_mV.view(-1)[places_m]
                     log_probs_m = reference_probabilities_m.to(exact).log()
                     if (lost_m := reference_probabilities_m < tiny).any():  # too small for their type
-                        lost_XV = torch.log_softmax(logits_mV[: len(lost_m)][lost_m], dim=-1, dtype=exact)
-                        log_probs_m[lost_m] = lost_XV.gather(-1, references_m[lost_m, None]).squeeze(-1)
+                        lost_XV = states_nW[few][: len(lost_m)][lost_m] @ table_fast_VW.T
+                        log_probs_m[lost_m] = reference_logits_m[lost_m] - torch.logsumexp(lost_XV.to(exact), dim=-1)
                     nll -= log_probs_m.sum()
+                    reference_logits += reference_logits_m.sum()
                     probabilities_mV.view(-1)[places_m] = reference_probabilities_m - more
                 if with_gradient:
                     torch.mm(probabilities_nV, table_fast_VW, out=states_gradient_NW[some])

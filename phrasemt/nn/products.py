@@ -22,25 +22,36 @@ from torch import Tensor
 _ROW_MAJOR, _AS_IT_IS, _TRANSPOSED = 101, 111, 112
 
 
+def product(gradient_NO: Tensor, x_NI: Tensor, dtype: torch.dtype) -> Tensor:
+    """gradient^T x of some type, [O, I]."""
+    product_OI = gradient_NO.new_empty(gradient_NO.shape[1], x_NI.shape[1], dtype=dtype)
+    _multiply(product_OI, gradient_NO, x_NI, keep=0)
+    return product_OI
+
+
 def add_product(sum_OI: Tensor, gradient_NO: Tensor, x_NI: Tensor) -> None:
     """sum += gradient^T x, in place."""
+    _multiply(sum_OI, gradient_NO, x_NI, keep=1)
+
+
+def sum_of_rows(gradient_NO: Tensor, dtype: torch.dtype) -> Tensor:
+    """The gradient of a bias, [O]."""
+    return product(gradient_NO, gradient_NO.new_ones(len(gradient_NO), 1), dtype).squeeze(1)
+
+
+def _multiply(sum_OI: Tensor, gradient_NO: Tensor, x_NI: Tensor, *, keep: int) -> None:
+    """sum = keep * sum + gradient^T x, keep 0 or 1."""
     multiply = _mkl_product() if _fits(sum_OI, gradient_NO, x_NI) else None
     if multiply is None:
-        sum_OI += gradient_NO.T @ x_NI
+        product_OI = gradient_NO.T @ x_NI
+        sum_OI.copy_(sum_OI + product_OI if keep else product_OI)
         return
     (tokens, rows), columns = gradient_NO.shape, x_NI.shape[1]
     multiply(
         *(_ROW_MAJOR, _TRANSPOSED, _AS_IT_IS, rows, columns, tokens, 1.0),
-        *(gradient_NO.data_ptr(), gradient_NO.stride(0), x_NI.data_ptr(), x_NI.stride(0), 1.0),
+        *(gradient_NO.data_ptr(), gradient_NO.stride(0), x_NI.data_ptr(), x_NI.stride(0), keep),
         *(sum_OI.data_ptr(), sum_OI.stride(0)),
     )
-
-
-def product(gradient_NO: Tensor, x_NI: Tensor, dtype: torch.dtype) -> Tensor:
-    """gradient^T x of some type, [O, I]."""
-    sum_OI = gradient_NO.new_zeros(gradient_NO.shape[1], x_NI.shape[1], dtype=dtype)
-    add_product(sum_OI, gradient_NO, x_NI)
-    return sum_OI
 
 
 def _fits(sum_OI: Tensor, *factors: Tensor) -> bool:

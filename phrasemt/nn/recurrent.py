@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from phrasemt.architectures import RecurrentModel
-from phrasemt.nn.dropout import dropout_module
+from phrasemt.nn.dropout import Dropout
 from phrasemt.nn.init import recurrent_blocks, zeros
 from phrasemt.nn.linear import Linear, project
 from phrasemt.nn.unrolled import AttentionSteps, GruSteps
@@ -46,7 +46,7 @@ class WordVectors(nn.Module):
         self.table_VE = recurrent_blocks(vocabulary, settings.embedding, deviation=settings.initial_deviation)
         with torch.no_grad():
             self.table_VE[zero] = 0
-        self.dropout = dropout_module(settings.dropout)
+        self.dropout = Dropout(settings.dropout)
 
     def forward(self, ids_X: Tensor) -> Tensor:
         """[...] -> [..., E]."""
@@ -96,7 +96,7 @@ class Readout(nn.Module):
             recurrent_blocks(rows, width, deviation=settings.initial_deviation) for width in input_widths
         )
         self.bias = zeros(rows)
-        self.dropout = dropout_module(settings.dropout)
+        self.dropout = Dropout(settings.dropout)
 
     def forward(self, *inputs: Tensor) -> Tensor:
         """[..., I_1], [..., I_2], .. -> [..., E]."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from phrasemt.nn.dropout import LEVELS, Dropout, dropout, dropout_module, scaled_keep_mask
+from phrasemt.nn.dropout import LEVELS, Dropout, dropout, scaled_keep_mask
 
 
 @pytest.mark.parametrize("probability", [0.1, 0.3, 0.5, 0.9])
@@ -54,4 +54,22 @@ def test_only_while_training_and_only_if_asked():
     x = torch.ones(1000)
     assert torch.equal(Dropout(0.3).eval()(x), x)
     assert not torch.equal(Dropout(0.3)(x), x)
-    assert isinstance(dropout_module(0.0), torch.nn.Identity)
+    assert Dropout(0.0)(x) is x
+
+
+@pytest.mark.parametrize("x_dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("y_dtype", [torch.float32, torch.bfloat16])
+def test_adding_what_is_dropped_is_dropping_and_adding(x_dtype, y_dtype):
+    """The same mask as of dropout alone; bfloat16 has 8 bits, and one operation rounds once less than two."""
+    torch.manual_seed(5)
+    x = torch.randn(7, 11, dtype=x_dtype, requires_grad=True)
+    y = torch.randn(7, 11, dtype=y_dtype, requires_grad=True)
+    weights = torch.randn(7, 11)
+    results = []
+    for add in (lambda drop: drop.add(x, y), lambda drop: x + drop(y)):
+        torch.manual_seed(6)
+        added = add(Dropout(0.3))
+        assert added.dtype == torch.promote_types(x_dtype, y_dtype)
+        results.append((added, *torch.autograd.grad((added * weights).sum(), [x, y])))
+    for ours, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(ours.float(), theirs.float(), rtol=2**-7, atol=2**-7)
