@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from phrasemt.architectures import Layers
 from phrasemt.batching.batch import Target
-from phrasemt.nn.dropout import dropout_module
+from phrasemt.nn.dropout import Dropout
 from phrasemt.nn.init import embedding_table, zeros
 from phrasemt.nn.layers import layer_norm
 from phrasemt.nn.losses import log_probabilities, reference_log_probabilities, smoothed_cross_entropy
@@ -43,7 +43,7 @@ class Embedding(nn.Module):
         super().__init__()
         self.scale = width**0.5
         self.positions = SinusoidalPositions(width) if positions else None
-        self.dropout = dropout_module(dropout)
+        self.dropout = Dropout(dropout)
         self.norm = layer_norm(width) if normalise else nn.Identity()
 
     def forward(self, ids: Tensor, table_VD: Tensor, first_position: int, positions: int) -> Tensor:
