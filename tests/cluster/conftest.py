@@ -40,7 +40,7 @@ def site(cluster: Path, _local: Site, tmp_path: Path) -> Iterator[Site]:
     """A copy in which only the training of `base`, and what follows, is still to be done; and the cluster for that."""
     shutil.copytree(_local.folder, tmp_path / "site", symlinks=True)
     site = Site(tmp_path / "site")
-    shutil.rmtree(site.model)
+    site.forget_training()
     yield site
     if jobs := site.jobs("running,pending"):  # of a test that failed
         ask("scancel", *jobs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,6 +60,13 @@ class Site(Workplace):
     def record(self) -> str:
         """The file that this training ends with, as a target for Snakemake."""
         return str(self.model.relative_to(self.folder) / "training.json")
+
+    def forget_training(self) -> None:
+        """Remove the training and all that comes of it."""
+        for path in [*self.results.glob("demo.en-de/*/base"), self.results / "demo.en-de" / "comparisons"]:
+            shutil.rmtree(path)
+        for path in [*self.results.glob("table.*"), *self.results.glob("report.*")]:
+            path.unlink()
 
     def command(self, *arguments: str) -> list[str]:
         """Of a run on the cluster."""

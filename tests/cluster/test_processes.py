@@ -34,7 +34,7 @@ def expected(_local: Site, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     folder = tmp_path_factory.mktemp("processes") / "site"
     shutil.copytree(_local.folder, folder, symlinks=True)
     site = Site(folder)
-    shutil.rmtree(site.model)
+    site.forget_training()
     site.finish_here(site.record, *_resources("processes=2"))
     return _trained(site)
 

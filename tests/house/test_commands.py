@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from phrasemt.stages import STAGES
+
 PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^\s#]+)", re.MULTILINE)
 
 
@@ -79,8 +81,9 @@ def test_profiles_hold_the_machine_and_nothing_of_the_study(repository: Path) ->
     explained = (repository / "profiles" / "README.md").read_text()
     for key in yaml.safe_load((repository / "profiles" / "local" / "profile.yaml").read_text()):
         assert f"`{key}" in explained, f"profiles/README.md does not explain {key}"
-    for path in (repository / "profiles" / "local" / "profile.yaml", repository / "slurm" / "profile.yaml"):
+    for path in (repository / "slurm" / "profile.yaml", *(repository / "profiles").glob("*/profile.yaml")):
         profile = yaml.safe_load(path.read_text())
+        assert STAGES.keys() >= profile["set-resources"].keys() | profile.get("set-threads", {}).keys(), path
         assert not {"config", "configfile"} & profile.keys()
         assert profile["rerun-triggers"] == ["mtime", "params", "input"]
         assert profile["rerun-incomplete"] is True

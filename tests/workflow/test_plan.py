@@ -1,0 +1,335 @@
+"""`phrasemt plan` of a study that was run: what it says of changes, and what it lets a person accept."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from workplace import STUDY, Workplace
+
+from phrasemt.provenance import digest_file, read_sidecar
+
+SCORES = "results/tiny/demo.en-de/scores/max/1/test.json"
+TRANSLATIONS = "results/tiny/demo.en-de/translations/max/1/test.tok"
+PATIENCE = 600  # seconds; only a broken workflow takes so long
+
+
+def _plan(workplace: Workplace, *arguments: str, code: int = 0) -> str:
+    done = workplace.run(sys.executable, "-m", "phrasemt", "plan", *arguments)
+    assert done.returncode == code, done.stdout + done.stderr
+    if code:
+        assert "Traceback" not in done.stderr
+        assert done.stdout == ""
+        return done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
+def _accept(workplace: Workplace, *names: str, code: int = 0) -> str:
+    return _plan(workplace, "--accept", "--note", "only renamed", "study.yaml", *names, code=code)
+
+
+def _rules(plan: str) -> dict[str, int]:
+    """Jobs of each rule, from the table of a plan."""
+    rows = re.findall(r"^  (\w+) +(\d+)  +[\d.<?]+  ", plan, re.MULTILINE)
+    return {rule: int(jobs) for rule, jobs in rows if rule != "all"}
+
+
+def _snakemakes(workplace: Workplace) -> dict[str, int]:
+    """Jobs of each rule, from Snakemake's own dry run."""
+    done = workplace.snakemake("--dry-run", "--quiet", "rules", "host")
+    assert done.returncode == 0, done.stderr
+    rows = re.findall(r"^(\w+) +(\d+)$", done.stdout + done.stderr, re.MULTILINE)
+    return {rule: int(jobs) for rule, jobs in rows if rule not in ("all", "total")}
+
+
+def _edit(workplace: Workplace, module: str) -> None:
+    path = workplace.folder / "phrasemt" / module
+    path.write_text(path.read_text() + "\nCHANGED = 1\n")
+
+
+def _all_bytes(workplace: Workplace) -> dict[Path, bytes]:
+    """Results and what Snakemake knows of them, with the times of the files."""
+    folders = (workplace.results, workplace.folder / ".snakemake/metadata")
+    files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    assert len(files) > 100
+    return {path: path.read_bytes() + str(path.stat().st_mtime_ns).encode() for path in files}
+
+
+# ---------------------------------------------------------------------------------------------------------------- plan
+
+
+def test_nothing_to_do(finished: Workplace) -> None:
+    before = _all_bytes(finished)
+    assert _plan(finished, "study.yaml") == "tiny: nothing to do, all 63 jobs are done\n"
+    assert _all_bytes(finished) == before
+    assert not list((finished.folder / ".snakemake/locks").glob("*"))
+
+
+def test_a_plan_names_each_change_and_counts_what_follows(finished: Workplace) -> None:
+    study = yaml.safe_load(STUDY)
+    study["title"] = "Another"
+    study["systems"]["max"]["model"]["dropout"] = 0.2
+    study["seeds"] = [1, 2]
+    finished.write_study(yaml.safe_dump(study, sort_keys=False))
+    _edit(finished, "scoring/bleu.py")
+    (finished.results / "demo.en-de/phrases/parse/train.json").unlink()
+    plan = _plan(finished, "study.yaml")
+    assert _rules(plan) == _snakemakes(finished)
+    lines = [line.strip() for line in plan.splitlines()]
+    assert "settings model.dropout: 0.1 -> 0.2: train_model, score_contrasts, translate of max" in lines
+    assert "code phrasemt/scoring/bleu.py: score_system of base, bi, max" in lines
+    assert "settings title: tiny -> Another: make_table, write_report" in lines
+    assert "settings seeds: +2: make_table" in lines
+    (inputs,) = [line for line in lines if line.startswith("other inputs") and "compare_systems" in line]
+    assert "+results/tiny/demo.en-de/scores/base/2/test.json" in inputs
+    why = {line.split()[0]: line for line in lines}
+    assert why["measure_phrases"].endswith("output missing")
+    assert "4 never run" in why["train_model"]
+    assert "1 settings" in why["train_model"]
+    assert "5 x the same job" not in plan  # base of seed 2 has no record of its own
+    assert re.search(r"hours rest on earlier runs: .*\d+ x the same job.*\d+ x jobs of the rule", plan)
+
+
+def test_without_records_it_says_so(finished: Workplace) -> None:
+    finished.write_study(STUDY.replace("max_updates: 2", "max_updates: 3"))
+    (finished.folder / "benchmarks").rename(finished.folder / "elsewhere")
+    plan = _plan(finished, "study.yaml")
+    assert re.search(r"^  train_model +4 +\? +\? ", plan, re.MULTILINE)
+    assert "nothing is known and nothing counted of: 4 x train_model" in plan
+    other = finished.folder / "benchmarks/other/train_model/demo.en-de/base.1.tsv"
+    other.parent.mkdir(parents=True)
+    other.write_text("s\th:m:s\n1800.0\t0:30:00\n")
+    plan = _plan(finished, "study.yaml")
+    assert re.search(r"^  train_model +4 +2\.00 +0 ", plan, re.MULTILINE)  # four times half an hour, one core each
+    assert "4 x other studies" in plan
+
+
+@pytest.mark.parametrize("text", ["", "s\n", "s\tx\n-\t1\n", "\x00\n"])
+def test_damaged_records_are_no_records(finished: Workplace, text: str) -> None:
+    finished.write_study(STUDY.replace("samples: 10", "samples: 11"))
+    for path in (finished.folder / "benchmarks").rglob("*.tsv"):
+        path.write_text(text)
+    assert "nothing is known and nothing counted of: 2 x compare_systems" in _plan(finished, "study.yaml")
+
+
+def test_mistakes_of_a_study_are_told_as_ever(finished: Workplace) -> None:
+    finished.write_study(STUDY.replace("max_updates: 2", "max_updates: -2"))
+    assert "systems.base.training.max_updates" in _plan(finished, "study.yaml", code=2)
+    assert "no such file" in _plan(finished, "missing.yaml", code=2)
+    finished.write_study(STUDY)
+    assert "only for --accept" in _plan(finished, "study.yaml", "translate", code=2)
+    message = _plan(finished, "study.yaml", "--profile", "profiles/missing", code=2)
+    assert "Snakemake cannot plan this study" in message
+    assert "profiles/missing" in message
+
+
+# -------------------------------------------------------------------------------------------------------------- accept
+
+
+def test_what_is_accepted_does_not_run(finished: Workplace) -> None:
+    _edit(finished, "scoring/bleu.py")
+    finished.write_study(STUDY.replace("samples: 10", "samples: 11"))
+    bytes_before = (finished.folder / SCORES).read_bytes()
+    made = read_sidecar(finished.folder / SCORES)
+    said = _accept(finished, "score_system")
+    assert said.startswith("accepted: 3 x score_system\n")
+    assert _snakemakes(finished) == _rules(said) == {"compare_systems": 2, "make_table": 1, "write_report": 1}
+    sidecar = read_sidecar(finished.folder / SCORES)
+    (accepted,) = sidecar.pop("accepted")
+    assert sidecar == made
+    assert (finished.folder / SCORES).read_bytes() == bytes_before
+    assert accepted["changes"] == ["code phrasemt/scoring/bleu.py"]
+    assert accepted["note"] == "only renamed"
+    assert accepted["code"] != made["code"]
+    assert accepted["settings"] == made["settings"]
+
+    assert "nothing to accept of this rule" in _accept(finished, "score_system", code=2)
+    said = _accept(finished)
+    assert said == "accepted: 2 x compare_systems\ntiny: nothing to do, all 63 jobs are done\n"
+    assert "nothing to accept" in _accept(finished, code=2)
+
+    # The next change is a change against what was accepted.
+    finished.write_study(STUDY.replace("samples: 10", "samples: 12"))
+    assert "settings samples: 11 -> 12: compare_systems" in _plan(finished, "study.yaml")
+    _accept(finished, "results/tiny/demo.en-de/comparisons/max/test.json")
+    assert _rules(_plan(finished, "study.yaml"))["compare_systems"] == 1
+    sidecar = read_sidecar(finished.folder / "results/tiny/demo.en-de/comparisons/max/test.json")
+    assert [entry["changes"] for entry in sidecar["accepted"]] == [
+        ["settings samples: 10 -> 11"],
+        ["settings samples: 11 -> 12"],
+    ]
+
+
+def test_an_accepted_study_can_go_on(finished: Workplace) -> None:
+    """What was accepted stays, what is then changed in earnest runs; all of it by Snakemake itself."""
+    _edit(finished, "models/biscale.py")
+    _accept(finished)
+    kept = digest_file(finished.folder / "results/tiny/demo.en-de/models/bi/1/training.json")
+    finished.write_study(STUDY.replace("samples: 10", "samples: 11"))
+    done = finished.snakemake()
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert kept == digest_file(finished.folder / "results/tiny/demo.en-de/models/bi/1/training.json")
+    assert _plan(finished, "study.yaml") == "tiny: nothing to do, all 63 jobs are done\n"
+
+
+def _refused(workplace: Workplace, *names: str) -> str:
+    before = _all_bytes(workplace)
+    message = _accept(workplace, *names, code=2)
+    assert _all_bytes(workplace) == before
+    return message
+
+
+def test_an_unchanged_study_is_refused(finished: Workplace) -> None:
+    assert "nothing to accept: no output was made by other settings or other code" in _refused(finished)
+    assert "nothing to accept" in _refused(finished, "translate")
+
+
+def test_damaged_outputs_are_refused_with_all_others(finished: Workplace) -> None:
+    _edit(finished, "scoring/bleu.py")
+    path = finished.folder / SCORES
+    path.write_text(path.read_text() + "\n")
+    message = _refused(finished)
+    assert f"{SCORES}: not the file that was made" in message
+    path.with_name(path.name + ".meta.json").unlink()
+    assert "no readable sidecar" in _refused(finished, "score_system")
+
+
+def test_missing_outputs_are_never_accepted(finished: Workplace) -> None:
+    _edit(finished, "scoring/bleu.py")
+    (finished.folder / SCORES).unlink()
+    assert "nothing to accept of this rule or artefact" in _refused(finished, SCORES)
+    assert _accept(finished).startswith("accepted: 2 x score_system\n")
+    assert _rules(_plan(finished, "study.yaml"))["score_system"] == 1
+    assert not (finished.folder / SCORES).exists()
+
+
+def test_changed_inputs_are_no_cosmetic_change(finished: Workplace) -> None:
+    _edit(finished, "scoring/bleu.py")
+    path = finished.folder / TRANSLATIONS
+    path.write_text(path.read_text() + "x\n")
+    assert "made of an input that has other contents now" in _refused(finished, "score_system")
+    finished.write_study(STUDY + "seeds: [1, 2]\n")
+    assert "made of other inputs" in _refused(finished, "compare_systems")
+
+
+def test_unknown_names_are_refused_with_the_known(finished: Workplace) -> None:
+    _edit(finished, "scoring/bleu.py")
+    message = _refused(finished, "score_system", "scor_system")
+    assert "scor_system: nothing to accept of this rule or artefact (expected one of score_system" in message
+
+
+def test_nothing_is_accepted_while_a_run_is_going(finished: Workplace) -> None:
+    _edit(finished, "scoring/bleu.py")
+    locks = finished.folder / ".snakemake/locks"
+    locks.mkdir(exist_ok=True)
+    (locks / "0.output.lock").write_text(f"{SCORES}\n")
+    assert "a run is going in this folder" in _refused(finished)
+
+
+def test_newer_inputs_of_the_same_bytes_are_accepted(finished: Workplace) -> None:
+    """As after a copy without times, for files that are too large for Snakemake to compare."""
+    profile = finished.folder / "profiles/local/profile.yaml"
+    profile.write_text(profile.read_text() + "max-checksum-file-size: 0\n")
+    time.sleep(0.01)
+    (finished.results / "demo.en-de/subwords/train.en").touch()
+    plan = _plan(finished, "study.yaml")
+    assert "input newer results/tiny/demo.en-de/subwords/train.en: build_vocabulary" in plan
+    _accept(finished)
+    while _rules(_plan(finished, "study.yaml")):
+        _accept(finished)  # an output that is as new as its input is newer than what was made of it
+    assert _snakemakes(finished) == {}
+
+
+_DIES_BEFORE_THE_RECORD = """
+import os, signal, sys
+from snakemake.persistence.file import FilePersistence
+FilePersistence._write_record = lambda *arguments: os.kill(os.getpid(), signal.SIGKILL)
+from phrasemt.cli import main
+main(["plan", "--accept", "study.yaml"])
+"""
+
+
+def test_killed_in_between_it_can_be_done_again(finished: Workplace) -> None:
+    _edit(finished, "scoring/bleu.py")
+    killed = finished.run(sys.executable, "-c", _DIES_BEFORE_THE_RECORD)
+    assert killed.returncode == -9, killed.stderr
+    assert _rules(_plan(finished, "study.yaml"))["score_system"] == 3
+    assert _accept(finished).startswith("accepted: 3 x score_system\n")
+    assert _snakemakes(finished) == {}
+    for path in (finished.results / "demo.en-de/scores").rglob("test.json"):
+        assert len(read_sidecar(path)["accepted"]) == 1
+
+
+# ------------------------------------------------------------------------------------------ code edited during a run
+
+
+def _stage(workplace: Workplace) -> subprocess.CompletedProcess[str]:
+    """compare_systems by hand, as a job of the run that the workplace has had."""
+    sidecar = read_sidecar(workplace.folder / "results/tiny/demo.en-de/comparisons/max/test.json")
+    (run,) = (workplace.folder / "logs/tiny/runs").glob("*.json")
+    command = [sys.executable, "-m", "phrasemt", "compare_systems", "--settings", json.dumps(sidecar["settings"])]
+    for name, files in sidecar["inputs"].items():
+        command += [f"--{name}", *(file["path"] for file in files)]
+    command += ["--comparison", "other/comparison.json"]
+    return subprocess.run(
+        command, cwd=workplace.folder, env=workplace.environment | {"PHRASEMT_RUN": str(run)},
+        check=False, capture_output=True, text=True,
+    )  # fmt: skip
+
+
+def test_a_stage_of_other_code_than_its_run_writes_nothing(finished: Workplace) -> None:
+    path = finished.folder / "phrasemt/scoring/significance.py"
+    path.write_text(path.read_text() + "\n# A comment.\n")
+    assert _stage(finished).returncode == 0
+    (finished.folder / "other/comparison.json").unlink()
+    (finished.folder / "other/comparison.json.meta.json").unlink()
+
+    _edit(finished, "scoring/multi_bleu.py")
+    _edit(finished, "search/beam.py")  # not of this stage
+    done = _stage(finished)
+    assert done.returncode == 2
+    assert "phrasemt/scoring/multi_bleu.py: edited while the run is going" in done.stderr
+    assert "beam" not in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list((finished.folder / "other").iterdir())
+
+
+def test_code_edited_during_a_run_ends_what_would_use_it(finished: Workplace) -> None:
+    expected = (finished.results / "table.json").read_bytes()
+    for path in (*finished.results.glob("demo.en-de/translations/max/1/test.*"), finished.folder / SCORES):
+        path.unlink()
+    run = subprocess.Popen(
+        finished.command(), cwd=finished.folder, env=finished.environment,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    note = finished.folder / "logs/tiny/translate/demo.en-de/max.1.test.json"
+    begun = note.stat().st_mtime_ns
+    end = time.monotonic() + PATIENCE
+    while note.stat().st_mtime_ns == begun and time.monotonic() < end:
+        time.sleep(0.02)
+    _edit(finished, "scoring/bleu.py")
+    output, _ = run.communicate(timeout=PATIENCE)
+    assert run.returncode == 1, output
+    assert "phrasemt/scoring/bleu.py: edited while the run is going" in output
+    assert not (finished.folder / SCORES).exists()
+    assert (finished.folder / TRANSLATIONS).exists()
+
+    done = finished.run(sys.executable, "-m", "phrasemt", "status", "study.yaml")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("tiny: failed, since ")
+    assert "score_system demo.en-de/max.1.test: error" in done.stdout
+    assert "phrasemt/scoring/bleu.py: edited while the run is going" in done.stdout
+
+    done = finished.snakemake()
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert (finished.results / "table.json").read_bytes() == expected
+    done = finished.run(sys.executable, "-m", "phrasemt", "status", "tiny")
+    assert done.stdout.startswith("tiny: finished, since ")
+    assert "not done" not in done.stdout
