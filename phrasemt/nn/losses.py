@@ -59,23 +59,26 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         other = smoothing / (vocabulary - 1)  # q of a word that is not the reference
         more = 1 - smoothing - other  # what q of the reference is above that
         # See phrasemt/nn/linear.py: few shapes on a CPU in bfloat16.
-        multiple = ROWS_AT_ONCE if device == "cpu" and fast == torch.bfloat16 else 1
-        with_bias = bias_V is not None
-        states_fast_NW = fill_rows(states_ND, fast, multiple, with_one=with_bias)
-        table_fast_VW = beside_bias(table_VD, bias_V, fast) if with_bias else table_VD.to(fast)
+        on_cpu_in_bfloat16 = device == "cpu" and fast == torch.bfloat16
+        multiple = ROWS_AT_ONCE if on_cpu_in_bfloat16 else 1
+        beside = bias_V is not None and on_cpu_in_bfloat16
+        states_fast_NW = fill_rows(states_ND, fast, multiple, with_one=beside)
+        table_fast_VW = beside_bias(table_VD, bias_V, fast) if beside else table_VD.to(fast)
+        bias_fast_V = None if bias_V is None or beside else bias_V.to(fast)
         tiny = torch.finfo(fast).tiny
         sum_of_states_W, sum_of_words_W = states_fast_NW.sum(0, dtype=exact), table_fast_VW.sum(0, dtype=exact)
         nll, reference_logits = states_ND.new_zeros((2,), dtype=exact).unbind()
         if with_gradient:
             states_gradient_NW = torch.empty_like(states_fast_NW)
             table_gradient_VW = (-other * sum_of_states_W).expand_as(table_fast_VW).contiguous()
+            bias_gradient_V = None if bias_fast_V is None else torch.full_like(bias_V, -other * rows, dtype=exact)
 
         with torch.autocast(device, enabled=False):
             for some in _slices(len(states_fast_NW), PROBABILITIES_AT_ONCE[device], vocabulary, multiple):
                 states_nW = states_fast_NW[some]
                 probabilities_nV = states_nW.new_empty(len(states_nW), vocabulary)
                 for few in _slices(len(states_nW), LOGITS_AT_ONCE[device], vocabulary, multiple):
-                    logits_mV = torch.mm(states_nW[few], table_fast_VW.T, out=probabilities_nV[few])
+                    logits_mV = _logits(states_nW[few], table_fast_VW, bias_fast_V, out=probabilities_nV[few])
                     references_m = references_N[some][few]
                     places_m = torch.arange(len(references_m), device=references_m.device) * vocabulary + references_m
                     reference_logits_m = logits_mV.view(-1)[places_m].to(exact)
@@ -83,7 +86,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
                     reference_probabilities_m = probabilities_mV.view(-1)[places_m]
                     log_probs_m = reference_probabilities_m.to(exact).log()
                     if (lost_m := reference_probabilities_m < tiny).any():  # too small for their type
-                        lost_XV = states_nW[few][: len(lost_m)][lost_m] @ table_fast_VW.T
+                        lost_XV = _logits(states_nW[few][: len(lost_m)][lost_m], table_fast_VW, bias_fast_V)
                         log_probs_m[lost_m] = reference_logits_m[lost_m] - torch.logsumexp(lost_XV.to(exact), dim=-1)
                     nll -= log_probs_m.sum()
                     reference_logits += reference_logits_m.sum()
@@ -91,14 +94,17 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
                 if with_gradient:
                     torch.mm(probabilities_nV, table_fast_VW, out=states_gradient_NW[some])
                     add_product(table_gradient_VW, probabilities_nV, states_nW)
+                    if bias_gradient_V is not None:
+                        bias_gradient_V += probabilities_nV.sum(0)
 
         # The log of the normaliser is logit - log p of the reference; it stands once at every word.
-        logits = sum_of_states_W @ sum_of_words_W
+        logits = sum_of_states_W @ sum_of_words_W + (0 if bias_fast_V is None else rows * bias_fast_V.sum(dtype=exact))
         objective = more * nll - other * (logits - vocabulary * (reference_logits + nll))
         if with_gradient:
             states_gradient_ND = states_gradient_NW[:rows, :width] - other * sum_of_words_W[:width]
             table_gradient_VD = table_gradient_VW[:, :width]
-            bias_gradient_V = table_gradient_VW[:, width] if with_bias else None
+            if beside:
+                bias_gradient_V = table_gradient_VW[:, width]
             ctx.save_for_backward(states_gradient_ND.to(states_ND.dtype), table_gradient_VD, bias_gradient_V)
         ctx.mark_non_differentiable(nll)
         return objective, nll
@@ -108,6 +114,12 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         gradients = [None if gradient is None else gradient.mul_(scale) for gradient in ctx.saved_tensors]
         return *gradients, None, None, None
+
+
+def _logits(states_NW: Tensor, table_VW: Tensor, bias_V: Tensor | None, out: Tensor | None = None) -> Tensor:
+    if bias_V is None:
+        return torch.mm(states_NW, table_VW.T, out=out)
+    return torch.addmm(bias_V, states_NW, table_VW.T, out=out)
 
 
 def _slices(rows: int, numbers: int, vocabulary: int, multiple: int) -> list[slice]:
