@@ -16,7 +16,7 @@ from torch.autograd.function import once_differentiable
 
 from phrasemt.nn.linear import ROWS_AT_ONCE, beside_bias, fill_rows, round_up
 from phrasemt.nn.precision import matmul_dtype, normalised_dtype
-from phrasemt.nn.products import add_product
+from phrasemt.nn.products import add_product, sum_of_rows
 
 # Numbers of which at most so many exist at once. On a CPU logits stay in its caches until they are normalised; the
 # probabilities of more tokens make the product that is the gradient of the table a larger one.
@@ -66,7 +66,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         table_fast_VW = beside_bias(table_VD, bias_V, fast) if beside else table_VD.to(fast)
         bias_fast_V = None if bias_V is None or beside else bias_V.to(fast)
         tiny = torch.finfo(fast).tiny
-        sum_of_states_W, sum_of_words_W = states_fast_NW.sum(0, dtype=exact), table_fast_VW.sum(0, dtype=exact)
+        sum_of_states_W, sum_of_words_W = sum_of_rows(states_fast_NW, exact), sum_of_rows(table_fast_VW, exact)
         nll, reference_logits = states_ND.new_zeros((2,), dtype=exact).unbind()
         if with_gradient:
             states_gradient_NW = torch.empty_like(states_fast_NW)

@@ -26,7 +26,7 @@ from phrasemt.train.ranks import ALONE, Ranks
 log = logging.getLogger("phrasemt.train_model")
 
 # Positions of a micro-batch on a CPU, padding included. A matter of the machine: any value gives the same sums.
-CPU_POSITIONS = 4_096
+CPU_POSITIONS = 8_192
 # On a GPU what fits is found by trying, from here on downwards.
 _LARGEST_POSITIONS = 2**18
 _SHARE_OF_MEMORY = 0.9
