@@ -3,7 +3,8 @@
 PYTHON ?= python3
 STUDY ?= config.yaml
 BIN := .venv/bin
-SNAKEMAKE := $(BIN)/snakemake --profile profiles/local
+PROFILE ?= profiles/local
+SNAKEMAKE := $(BIN)/snakemake --profile $(PROFILE)
 PEERS := opennmt eole joeynmt
 SCHEMA := workflow/schemas/study.schema.json
 
@@ -12,12 +13,12 @@ SCHEMA := workflow/schemas/study.schema.json
 .PHONY: help demo study plan test test-all test-cluster check format bench bench-peers schema clean
 
 help:  ## list the commands
-	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: .venv/installed  ## the demo study on this machine, to the table and the report
 	@$(MAKE) --no-print-directory study STUDY=config.yaml
 
-study: .venv/installed  ## any study: make study STUDY=studies/multi30k.yaml
+study: .venv/installed  ## any study: make study STUDY=studies/multi30k.yaml, on a cluster with PROFILE=slurm
 	@$(BIN)/phrasemt check $(STUDY)
 	@$(BIN)/phrasemt unlock
 	@$(SNAKEMAKE) --configfile $(STUDY)
