@@ -51,7 +51,7 @@ AccountingStorageType=accounting_storage/none
 JobCompType=jobcomp/none
 ReturnToService=2
 KillWait=5
-MinJobAge=300
+MinJobAge=3600
 SlurmdTimeout=20
 SchedulerType=sched/backfill
 SchedulerParameters=bf_interval=1,sched_interval=1,batch_sched_delay=1

@@ -1,0 +1,105 @@
+"""What is asked of Slurm, with a stand-in for its programs. The real ones are in tests/cluster."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from phrasemt.errors import PhrasemtError
+from phrasemt.slurm import cancel_jobs_here, come_back, jobs_here, on_nodes
+
+
+class StandIn:
+    """Programs that print what they are told to and note how they were called."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def says(self, program: str, text: str, code: int = 0) -> None:
+        path = self.folder / program
+        (self.folder / f"{program}.out").write_text(text)
+        path.write_text(f'#!/bin/sh\necho "{program} $*" >> "$(dirname "$0")/calls"\ncat "$0.out"\nexit {code}\n')
+        path.chmod(0o755)
+
+    @property
+    def calls(self) -> list[str]:
+        calls = self.folder / "calls"
+        return calls.read_text().splitlines() if calls.exists() else []
+
+
+@pytest.fixture
+def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
+    programs, here = tmp_path / "bin", tmp_path / "here"
+    programs.mkdir()
+    here.mkdir()
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
+    monkeypatch.setenv("SLURM_JOB_ID", "42")
+    return StandIn(programs)
+
+
+def test_a_running_job_comes_back(slurm: StandIn) -> None:
+    slurm.says("scontrol", "JobId=42 JobState=RUNNING Requeue=1 Restarts=0 BatchFlag=1\n")
+    assert come_back()
+    assert slurm.calls[-1] == "scontrol requeue 42"
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        "JobState=CANCELLED Requeue=1 BatchFlag=1",
+        "JobState=COMPLETING Requeue=1 BatchFlag=1",
+        "JobState=RUNNING Requeue=0 BatchFlag=1",
+        "JobState=RUNNING Requeue=1 BatchFlag=0",
+    ],
+)
+def test_a_job_that_must_not_come_back_does_not(job: str, slurm: StandIn) -> None:
+    slurm.says("scontrol", job)
+    assert not come_back()
+    assert slurm.calls == ["scontrol --oneliner show job 42"]
+
+
+def test_outside_a_job_nothing_is_asked(slurm: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SLURM_JOB_ID")
+    slurm.says("scontrol", "")
+    assert not come_back()
+    assert not slurm.calls
+    with pytest.raises(PhrasemtError, match="several nodes, and no Slurm job that has them"):
+        on_nodes(["python"], nodes=2, processes=4, cores=1)
+
+
+def test_a_slurm_that_does_not_answer_is_an_error(slurm: StandIn) -> None:
+    slurm.says("scontrol", "", code=1)
+    with pytest.raises(PhrasemtError, match="Slurm does not answer `scontrol --oneliner show job 42`"):
+        come_back()
+
+
+def test_processes_are_spread_over_nodes(slurm: StandIn) -> None:
+    command, environment = on_nodes(["python", "-m", "phrasemt"], nodes=2, processes=8, cores=16)
+    assert {"--nodes=2", "--ntasks=8", "--ntasks-per-node=4", "--cpus-per-task=4"} <= set(command)
+    assert command[-3:] == ["python", "-m", "phrasemt"]
+    assert environment["WORLD_SIZE"] == "8"
+    assert 1024 < int(environment["MASTER_PORT"]) < 65536
+    with pytest.raises(PhrasemtError, match=r"expected a multiple of 2 \(--nodes\), found 3"):
+        on_nodes(["python"], nodes=2, processes=3, cores=1)
+
+
+def test_jobs_are_those_that_snakemake_sent_from_this_folder(slurm: StandIn) -> None:
+    here = Path.cwd()
+    slurm.says("squeue", f"1\tphrasemt_ab\t{here}\n2\tphrasemt_cd\t{here}/other\n3\tmine\t{here}\n")
+    assert jobs_here() == []
+    assert not slurm.calls, "no run has used Slurm here"
+    (here / "logs/slurm").mkdir(parents=True)
+    assert jobs_here() == ["1"]
+
+
+def test_cancelling_waits_for_the_end(slurm: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("logs/slurm").mkdir(parents=True)
+    slurm.says("squeue", f"1\tphrasemt_ab\t{Path.cwd()}\n")
+    slurm.says("scancel", "")
+    monkeypatch.setattr("time.sleep", lambda seconds: slurm.says("squeue", ""))
+    cancel_jobs_here()
+    assert [call for call in slurm.calls if call.startswith("scancel")] == ["scancel 1"]
+    assert jobs_here() == []
