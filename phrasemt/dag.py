@@ -18,8 +18,9 @@ from phrasemt.lines import write_text
 
 
 def stages_of(dag: Any) -> list[Any]:
-    """Snakemake's jobs that run a stage, each after those that it waits for."""
-    return [job for jobs in dag.toposorted() for job in jobs if not job.rule.norun]
+    """Snakemake's jobs that run a stage, each after those that it waits for, always in the same order."""
+    levels = (sorted(jobs, key=lambda job: (job.rule.name, name_of(job))) for jobs in dag.toposorted())
+    return [job for jobs in levels for job in jobs if not job.rule.norun]
 
 
 def planned(dag: Any, jobs: Sequence[Any]) -> list[PlannedJob]:

@@ -16,7 +16,7 @@ from typing import Any
 from phrasemt.errors import DamagedFileError, MismatchError, PhrasemtError
 from phrasemt.journal import now
 from phrasemt.lines import write_text
-from phrasemt.planning.plan import INPUTS, Job, Plan
+from phrasemt.planning.plan import COSMETIC, INPUTS, Job, Plan
 from phrasemt.provenance import digest_file, read_sidecar, sidecar_path, valid_for
 
 
@@ -37,19 +37,21 @@ def accept(plan: Plan, names: Sequence[str], note: str | None) -> list[Job]:
     sidecars = [_checked(job) for job in chosen]
     for job, sidecar in zip(chosen, sidecars, strict=True):
         _note(job, sidecar, note)
-        _not_older_than_inputs(job)
         asyncio.run(persistence.finished(job.snakemakes))
     return chosen
 
 
 def _chosen(plan: Plan, names: Sequence[str]) -> list[Job]:
-    changed = [job for job in plan.jobs if job.changes]
-    if not changed:
+    changed = [job for job in plan.jobs if any(change.why in COSMETIC for change in job.changes)]
+    purely = [job for job in changed if all(change.why in COSMETIC for change in job.changes)]
+    if not (changed if names else purely):
         raise PhrasemtError(
             "nothing to accept: no output was made by other settings or other code",
             where=plan.study,
-            found="outputs that are missing, which only a run can make" if plan.jobs else None,
+            found="outputs that only a run can make" if plan.jobs else None,
         )
+    if not names:
+        return purely  # the others run whatever is accepted
     paths = {name: os.path.relpath(name) for name in names}
     found = {
         name: [job for job in changed if name == job.planned.rule or path in job.planned.outputs]
@@ -62,7 +64,7 @@ def _chosen(plan: Plan, names: Sequence[str]) -> list[Job]:
             expected=f"one of {', '.join(dict.fromkeys(job.planned.rule for job in changed))}, or a file of theirs",
             next_step="`phrasemt plan` shows what is changed",
         )
-    return [job for job in changed if not names or any(job in jobs for jobs in found.values())]
+    return [job for job in changed if any(job in jobs for jobs in found.values())]
 
 
 def _checked(job: Job) -> dict[str, Any]:
@@ -93,7 +95,7 @@ def _note(job: Job, sidecar: dict[str, Any], note: str | None) -> None:
     params = job.snakemakes.params
     settings, code = json.loads(params.settings), params.code
     if valid_for(sidecar) == (settings, code):
-        return  # a changed entry of a registry, newer inputs, or an earlier `--accept` that was killed after this
+        return  # a changed entry of a registry, or an earlier `--accept` that was killed after this
     entry = {
         "when": now(),
         "changes": [str(change) for change in job.changes],
@@ -104,11 +106,3 @@ def _note(job: Job, sidecar: dict[str, Any], note: str | None) -> None:
     text = json.dumps({**sidecar, "accepted": [*sidecar.get("accepted", []), entry]}, indent=1, sort_keys=True) + "\n"
     for path in job.planned.outputs:
         write_text(sidecar_path(path), text)
-
-
-def _not_older_than_inputs(job: Job) -> None:
-    """The time of the newest input for outputs that are older: the bytes of all inputs are known to be the same."""
-    newest = max((path.stat().st_mtime_ns for path in map(Path, job.snakemakes.input) if path.is_file()), default=0)
-    for path in map(Path, job.planned.outputs):
-        if path.stat().st_mtime_ns < newest:
-            os.utime(path, ns=(newest, newest))

@@ -24,10 +24,11 @@ from phrasemt.stages import STAGES
 
 PROFILE = "profiles/local"
 
-# Why a job runs. Those of CHANGES are differences to how its outputs were made.
+# Why a job runs. CHANGES are differences to how its outputs were made, of which a person may accept the COSMETIC ones.
 NEVER, MISSING, UNFINISHED, FOLLOWS = "never run", "output missing", "unfinished", "what it reads is made again"
 NEWER, INPUTS, SETTINGS, CODE, PARAMETERS = "input newer", "other inputs", "settings", "code", "registry entry"
-CHANGES = (NEWER, INPUTS, SETTINGS, CODE, PARAMETERS)
+COSMETIC = (SETTINGS, CODE, PARAMETERS)
+CHANGES = (NEWER, INPUTS, *COSMETIC)
 
 
 @dataclass(frozen=True, kw_only=True, order=True)

@@ -24,8 +24,8 @@ def add_parser(verbs: Any) -> None:
         description="What the next run of a study would do, and why; nothing is run. Hours and disk are what finished "
         "jobs took: the same job, else those of its rule in this study, else those of other studies in this folder. "
         "With --accept, outputs count as made by the settings and the code of now, so that they are not made again: "
-        "of all changed jobs, or of the rules and artefacts named. For changes that you know to be cosmetic; outputs "
-        "that are missing or damaged, or that were made of other inputs, are refused, and then nothing is accepted.",
+        "of all changed jobs, or of the rules and artefacts named. For changes that you know to be cosmetic; when an "
+        "output is damaged, or one that is named was made of other inputs, nothing is accepted.",
     )
     parser.add_argument(
         "study", nargs="?", type=Path, default=Path("config.yaml"), metavar="STUDY.yaml", help="default: config.yaml"
@@ -87,15 +87,21 @@ def describe(plan: Plan) -> Iterator[str]:
 
 
 def _changed(jobs: Sequence[Job]) -> Iterator[str]:
-    """Each change once, with the rules and systems that it touches."""
-    touched: dict[Any, list[Job]] = {}
+    """Each change once, with the rules and systems that it touches; of other and newer inputs one as an example."""
+    from phrasemt.planning.plan import INPUTS, NEWER
+
+    touched: dict[tuple[str, str], list[Job]] = {}
+    texts: dict[tuple[str, str], list[str]] = {}
     for job in jobs:
         for change in job.changes:
-            touched.setdefault(change, []).append(job)
-    for change, those in sorted(touched.items()):
+            key = (change.why, "" if change.why in (INPUTS, NEWER) else change.what)
+            touched.setdefault(key, []).append(job)
+            texts.setdefault(key, []).append(str(change))
+    for key, those in sorted(touched.items()):
+        text = texts[key][0] + (" and others" if len(set(texts[key])) > 1 else "")
         rules = list(dict.fromkeys(job.planned.rule for job in those))
         systems = [system for system in dict.fromkeys(job.system for job in those) if system]
-        yield f"  {change}: {_few(rules)}" + (f" of {_few(systems)}" if systems else "")
+        yield f"  {text}: {_few(rules)}" + (f" of {_few(systems)}" if systems else "")
 
 
 def _why(jobs: Sequence[Job]) -> str:
