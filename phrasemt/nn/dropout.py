@@ -2,8 +2,8 @@
 
 On a GPU this is torch's own. On a CPU torch draws each Bernoulli variable by itself, which costs more than the matrix
 products around it; here 16 random bits decide about an element, ten times as fast. The probability is therefore a
-multiple of 2^-16, and the scale belongs to exactly that probability. Draws follow from the state of torch's generator, so
-the same state gives the same masks.
+multiple of 2^-16, and the scale belongs to exactly that probability. Draws follow from the state of torch's generator,
+so the same state gives the same masks.
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ class _CpuAddDropped(torch.autograd.Function):
         mask = keep_mask(y, probability)
         ctx.save_for_backward(mask)
         kept = (y.view(torch.int16) * mask).view(y.dtype).to(x.dtype)
-        return torch.add(x, kept, alpha=ctx.scale, out=kept)
+        added: Tensor = torch.add(x, kept, alpha=ctx.scale, out=kept)
+        return added
 
     @staticmethod
     @once_differentiable  # type: ignore[untyped-decorator]
@@ -112,7 +113,8 @@ class Dropout(nn.Module):
         if self.now > 0 and y.device.type == "cpu" and y.dtype == torch.bfloat16:
             added: Tensor = _CpuAddDropped.apply(x, y, self.now)  # type: ignore[no-untyped-call]
             return added
-        return x + self(y)
+        dropped: Tensor = self(y)
+        return x + dropped
 
     def extra_repr(self) -> str:
         return f"{self.probability}"

@@ -19,8 +19,8 @@ from phrasemt.nn.precision import in_bfloat16_on_cpu
 from phrasemt.nn.products import product, sum_of_rows
 
 ROWS_AT_ONCE = 256
-# torch adds a bias to a wide result at the cost of another product. A column of the factors is cheaper; they are as wide
-# as a multiple of this, which bfloat16 products work in.
+# torch adds a bias to a wide result at the cost of another product. A column of the factors is cheaper; as bfloat16
+# products work in multiples of this, so many columns are added.
 BESIDE_BIAS = 32
 
 

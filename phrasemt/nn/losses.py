@@ -39,9 +39,9 @@ def slices(length: int, size: int) -> list[slice]:
 class _SmoothedCrossEntropy(torch.autograd.Function):
     """Loss sums; the gradients are made on the way, while the probabilities of some tokens are at hand.
 
-    With p the probabilities and q the smoothed reference distribution, d objective / d logits = p - q. Only p is written
-    out, in the type of the logits: q is the same everywhere but at the references, so its part in products and sums over
-    the vocabulary follows from sums over words and over tokens.
+    With p the probabilities and q the smoothed reference distribution, d objective / d logits = p - q. Only p is
+    written out, over the logits and in their type: q is the same everywhere but at the references, so its part in
+    products and sums over the vocabulary follows from sums over words and over tokens.
     """
 
     @staticmethod
@@ -63,15 +63,17 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         multiple = ROWS_AT_ONCE if on_cpu_in_bfloat16 else 1
         beside = bias_V is not None and on_cpu_in_bfloat16
         states_fast_NW = fill_rows(states_ND, fast, multiple, with_one=beside)
-        table_fast_VW = beside_bias(table_VD, bias_V, fast) if beside else table_VD.to(fast)
-        bias_fast_V = None if bias_V is None or beside else bias_V.to(fast)
+        if bias_V is not None and beside:
+            table_fast_VW, bias_fast_V = beside_bias(table_VD, bias_V, fast), None
+        else:
+            table_fast_VW, bias_fast_V = table_VD.to(fast), None if bias_V is None else bias_V.to(fast)
         tiny = torch.finfo(fast).tiny
         sum_of_states_W, sum_of_words_W = sum_of_rows(states_fast_NW, exact), sum_of_rows(table_fast_VW, exact)
         nll, reference_logits = states_ND.new_zeros((2,), dtype=exact).unbind()
         if with_gradient:
             states_gradient_NW = torch.empty_like(states_fast_NW)
             table_gradient_VW = (-other * sum_of_states_W).expand_as(table_fast_VW).contiguous()
-            bias_gradient_V = None if bias_fast_V is None else torch.full_like(bias_V, -other * rows, dtype=exact)
+            bias_gradient_V = None if bias_fast_V is None else torch.full_like(bias_fast_V, -other * rows, dtype=exact)
 
         with torch.autocast(device, enabled=False):
             for some in _slices(len(states_fast_NW), PROBABILITIES_AT_ONCE[device], vocabulary, multiple):

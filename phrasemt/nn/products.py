@@ -1,9 +1,9 @@
 """Products over tokens, whose sum is one of float32: the gradients of weights.
 
-torch rounds what a product of two bfloat16 matrices gives to bfloat16, on a CPU transposes one factor at half the speed of
-the product, and writes machine code for every new number of tokens (oneDNN). MKL, which torch's CPU builds for x86 bring
-along and use inside their own kernels, has this product with its float32 sums, at twice the speed and for any number of
-tokens; there it is called by its C interface.
+torch rounds what a product of two bfloat16 matrices gives to bfloat16, on a CPU transposes one factor at half the speed
+of the product, and writes machine code for every new number of tokens (oneDNN). MKL, which torch's CPU builds for x86
+bring along and use inside their own kernels, has this product with its float32 sums, at twice the speed and for any
+number of tokens; there it is called by its C interface.
 
 Letters: N tokens, I and O widths.
 """
@@ -66,7 +66,7 @@ def _fits(sum_OI: Tensor, *factors: Tensor) -> bool:
 @cache
 def _mkl_product() -> Any:
     """MKL's cblas_gemm_bf16bf16f32; None where torch was built without, or the processor has no such arithmetic."""
-    if not (torch.backends.mkl.is_available() and torch.cpu._is_avx512_bf16_supported()):
+    if not torch.cpu._is_avx512_bf16_supported():
         return None
     for path in Path(torch.__file__).parent.glob("lib/libtorch_cpu.*"):
         multiply = getattr(ctypes.CDLL(str(path)), "cblas_gemm_bf16bf16f32", None)
