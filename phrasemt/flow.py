@@ -66,7 +66,7 @@ def open_study(workflow: Any) -> Flow:
 
 def refuse_second_writer() -> None:
     """End this run, with exit code 2, when Slurm jobs of another one that is dead still write here."""
-    others = [process for process, name in processes_here() if name == "snakemake" and process != os.getpid()]
+    others = [process for process, name in processes_here() if name == "snakemake"]
     try:
         if (jobs := jobs_here()) and not others:  # while another one lives, Snakemake's locks tell them apart
             raise PhrasemtError(

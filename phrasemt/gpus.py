@@ -25,6 +25,7 @@ log = logging.getLogger("phrasemt.gpus")
 LEASES = Path("/tmp")
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 _SECONDS_BETWEEN_TRIES = 1.0
+_SECONDS_TO_ANSWER = 60
 
 
 @contextmanager
@@ -94,11 +95,11 @@ def _visible_gpus() -> list[str]:
     try:
         shown = subprocess.run(
             ["nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader"],
-            check=True, capture_output=True, text=True,
+            check=True, capture_output=True, text=True, timeout=_SECONDS_TO_ANSWER,
         ).stdout  # fmt: skip
-    except (OSError, subprocess.CalledProcessError):
+    except (OSError, subprocess.SubprocessError):
         return []
-    places = dict(line.split(", ") for line in shown.splitlines())
+    places = dict(line.split(", ") for line in shown.splitlines() if ", " in line)
     allowed = os.environ.get(VISIBLE)
     if allowed is None:
         return list(places.values())

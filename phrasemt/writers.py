@@ -11,9 +11,13 @@ from phrasemt.stages import STAGES
 
 
 def processes_here() -> Iterator[tuple[int, str]]:
-    """Number and work of each process whose working folder this is: a stage, `snakemake`, or `snakemake of a job`."""
+    """Number and work of each process whose working folder this is: a stage, `snakemake`, or `snakemake of a job`.
+
+    Not of this process and those that started it.
+    """
+    mine = {process.pid for process in (psutil.Process(), *psutil.Process().parents())}
     for process in psutil.process_iter(["pid", "cwd", "cmdline"]):
-        if process.info["cwd"] != str(Path.cwd()):
+        if process.pid in mine or process.info["cwd"] != str(Path.cwd()):
             continue
         words = [Path(word).name for word in process.info["cmdline"] or []]
         if "snakemake" in words:

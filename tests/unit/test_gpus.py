@@ -86,8 +86,9 @@ def test_more_than_there_are_is_an_error() -> None:
         pass
 
 
-def test_without_gpus_nothing_is_lent(tmp_path: Path) -> None:
-    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\nexit 9\n")
+@pytest.mark.parametrize("answer", ["exit 9", "echo No devices were found"])
+def test_without_gpus_nothing_is_lent(answer: str, tmp_path: Path) -> None:
+    (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\n{answer}\n")
     with lease(2):
         assert VISIBLE not in os.environ
     assert not list(tmp_path.glob("*.lease"))
