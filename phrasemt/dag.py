@@ -6,6 +6,7 @@ All that is asked of Snakemake's own objects is asked here, in `flow.open_study`
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -46,6 +47,17 @@ def name_of(job: Any) -> str:
     return "/".join(Path(path).with_suffix("").as_posix() for path in job.log).partition(f"/{job.rule.name}/")[2]
 
 
+def rules_of(workflow: Any) -> dict[str, str]:
+    """Digest of the Snakefile and of each file of rules, without lines that are comments."""
+    snakefile = Path(workflow.main_snakefile)
+    digests = {}
+    for path in (snakefile, *snakefile.parent.parent.glob("rules/*.smk")):
+        lines = path.read_bytes().splitlines()
+        code = b"\n".join(line for line in lines if not line.lstrip().startswith(b"#"))
+        digests[path.name] = hashlib.sha256(code).hexdigest()[:16]
+    return digests
+
+
 class Journal:
     """Keeps the note of a run: Snakemake's main process, which alone has hooks, says when it begins and ends.
 
@@ -58,6 +70,7 @@ class Journal:
         """`text` is the study file as it was read; `code` gives the digests of the modules that jobs use."""
         Journal.opened = workflow
         self._workflow, self._study, self._text, self._code = workflow, study, text, code
+        self._rules = rules_of(workflow)
         self._path: Path | None = None
         self._note: RunNote | None = None
         self._heart = contextlib.ExitStack()
@@ -76,6 +89,7 @@ class Journal:
             done=dict(Counter(job.rule.name for job in stages_of(dag) if job not in needed)),
             jobs=planned(dag, waiting),
             code=self._code(waiting),
+            rules=self._rules,
         )
         write_text(study_of(self._path), self._text)
         self._note.write(self._path)

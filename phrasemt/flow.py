@@ -18,10 +18,10 @@ from typing import Any, Literal
 from phrasemt.config import AnnotatedText, Dataset, ParallelText, Parser, RegistryText, Study
 from phrasemt.corpus.fetch import MIRROR
 from phrasemt.corpus.registry import files_of, side_of, source_file
-from phrasemt.dag import Journal
+from phrasemt.dag import Journal, rules_of
 from phrasemt.errors import DataError, PhrasemtError, StudyError
 from phrasemt.fields import Settings
-from phrasemt.journal import run_of_this_process, study_of
+from phrasemt.journal import RunNote, run_of_this_process, study_of
 from phrasemt.provenance import code_digest, module_digests
 from phrasemt.slurm import jobs_here
 from phrasemt.stages import STAGES, stage_settings
@@ -46,7 +46,9 @@ def open_study(workflow: Any) -> Flow:
     try:
         path = _chosen_file(workflow.config_settings)
         if not workflow.is_main_process and (run := run_of_this_process()):
-            path = study_of(run)  # a job on a cluster reads the study again; it may have been edited since
+            # A job on a cluster reads study and rules again; they may have been edited since.
+            path = study_of(run)
+            _refuse_edited_rules(workflow, run)
         study = read_study(path)
     except PhrasemtError as error:
         # Snakemake would put the lines of the Snakefile around an exception; they are no help against a typo.
@@ -62,6 +64,18 @@ def open_study(workflow: Any) -> Flow:
     flow = Flow(study)
     flow.journal = Journal(workflow, study.study, path.read_text(encoding="utf-8"), flow.modules)
     return flow
+
+
+def _refuse_edited_rules(workflow: Any, run: Path) -> None:
+    """Raises PhrasemtError when the rules are others than when the run began, for which Snakemake notes the outputs."""
+    begun = RunNote.read(run)
+    now = rules_of(workflow)
+    if edited := [name for name in now if begun and begun.rules.get(name) != now[name]]:
+        raise PhrasemtError(
+            "edited while the run is going; this job ends and has written nothing",
+            where=", ".join(sorted(edited)),
+            next_step="when the run has ended, the same command again",
+        )
 
 
 def refuse_second_writer() -> None:

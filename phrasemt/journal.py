@@ -155,7 +155,10 @@ class PlannedJob:
 
 @dataclass(frozen=True, kw_only=True)
 class RunNote(_Note):
-    """A run. done: jobs of each rule that were finished before; code: digests of modules; cores: None on a cluster."""
+    """A run. cores: None on a cluster; done: jobs of each rule that were finished before.
+
+    code: digest of each module that its stages use; rules: of the Snakefile and of each file of rules.
+    """
 
     study: str
     log: str | None
@@ -163,6 +166,7 @@ class RunNote(_Note):
     done: dict[str, int]
     jobs: list[PlannedJob]
     code: dict[str, str]
+    rules: dict[str, str]
 
     @classmethod
     def read(cls, path: Path) -> Self | None:

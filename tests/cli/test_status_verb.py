@@ -53,8 +53,8 @@ def job(rule: str, name: str, *after: int, threads: int = 1) -> PlannedJob:
 
 def begun(*jobs: PlannedJob, **changes: Any) -> RunNote:
     """A run on another machine, which began ten minutes ago and has just given a sign of life."""
-    values = {"study": "demo", "log": "snakemake.log", "cores": 2, "done": {}, "jobs": list(jobs), "code": {}}
-    note = RunNote(**values | {"host": "elsewhere", "started": ago(minutes=10)} | changes)
+    values = {"study": "demo", "log": "snakemake.log", "cores": 2, "jobs": list(jobs), "done": {}, "code": {}}
+    note = RunNote(**values | {"rules": {}} | {"host": "elsewhere", "started": ago(minutes=10)} | changes)
     note.write(RUN)
     return note
 

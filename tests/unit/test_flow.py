@@ -13,8 +13,10 @@ import pytest
 
 from phrasemt.config import Study
 from phrasemt.corpus.registry import load_registry
+from phrasemt.dag import rules_of
 from phrasemt.errors import StudyError
 from phrasemt.flow import Flow, dataset_folder, open_study, read_study
+from phrasemt.journal import RunNote, study_of
 
 PATTERN = "<results>/{dataset}.{source}-{target}/scores/{system}/{seed}/{split}.json"
 
@@ -150,9 +152,17 @@ def test_folder_of_a_data_set(tmp_path: Path) -> None:
 
 
 def _workflow(path: Path, *, is_main_process: bool = True) -> SimpleNamespace:
+    """Snakemake's, with a Snakefile and rules beside the study."""
+    snakefile, rules = path.parent / "workflow" / "Snakefile", path.parent / "rules"
+    for folder in (snakefile.parent, rules):
+        folder.mkdir(exist_ok=True)
+    for file in (snakefile, rules / "scoring.smk"):
+        file.write_text(file.read_text() if file.exists() else "rule one:\n")
     hooks = {"onsuccess": lambda function: None, "onerror": lambda function: None}
     settings = SimpleNamespace(config={}, configfiles=[path])
-    return SimpleNamespace(config_settings=settings, is_main_process=is_main_process, **hooks)
+    return SimpleNamespace(
+        config_settings=settings, is_main_process=is_main_process, main_snakefile=str(snakefile), **hooks
+    )
 
 
 def test_the_mirror_of_the_environment_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,19 +181,41 @@ def test_the_mirror_of_the_environment_goes_first(tmp_path: Path, monkeypatch: p
 def test_jobs_of_a_cluster_see_the_study_that_the_run_began_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    study, run = tmp_path / "study.yaml", tmp_path / "runs" / "begun.json"
-    run.parent.mkdir()
-    run.touch()
-    run.with_suffix(".yaml").write_text(json.dumps(_study(tmp_path, title="as it was")))
+    study = tmp_path / "study.yaml"
+    _begun(tmp_path, monkeypatch, rules_of(_workflow(study)))
     study.write_text(json.dumps(_study(tmp_path, title="edited")))
-    monkeypatch.setenv("PATH", os.environ["PATH"])
-    for name in ("PHRASEMT_MIRROR", "PHRASEMT_CACHE"):
-        monkeypatch.setenv(name, "anywhere")
-    monkeypatch.setenv("PHRASEMT_RUN", str(run))
     assert open_study(_workflow(study, is_main_process=False)).study.title == "as it was"
     assert open_study(_workflow(study)).study.title == "edited"
     monkeypatch.delenv("PHRASEMT_RUN")
     assert open_study(_workflow(study, is_main_process=False)).study.title == "edited"
+
+
+def test_jobs_of_a_cluster_refuse_rules_that_were_edited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study, rules = tmp_path / "study.yaml", tmp_path / "rules" / "scoring.smk"
+    study.write_text(json.dumps(_study(tmp_path)))
+    job = _workflow(study, is_main_process=False)
+    _begun(tmp_path, monkeypatch, rules_of(job))
+    rules.write_text("# A comment.\nrule one:\n")
+    open_study(job)
+    rules.write_text("rule one:\n    threads: 2\n")
+    with pytest.raises(SystemExit) as end:
+        open_study(job)
+    assert end.value.code == 2
+    assert "scoring.smk: edited while the run is going" in capsys.readouterr().err
+    open_study(_workflow(study))  # a new run
+
+
+def _begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rules: dict[str, str]) -> None:
+    """A run that has begun, with this process as one of its jobs."""
+    run = tmp_path / "runs" / "begun.json"
+    RunNote(study="mixed", log=None, cores=None, done={}, jobs=[], code={}, rules=rules).write(run)
+    study_of(run).write_text(json.dumps(_study(tmp_path, title="as it was")))
+    for name in ("PHRASEMT_MIRROR", "PHRASEMT_CACHE"):
+        monkeypatch.setenv(name, "anywhere")
+    monkeypatch.setenv("PATH", os.environ["PATH"])
+    monkeypatch.setenv("PHRASEMT_RUN", str(run))
 
 
 def test_texts_that_nobody_has_are_mistakes_of_the_study(tmp_path: Path) -> None:

@@ -134,6 +134,7 @@ def _run(**changes: object) -> RunNote:
         "done": {"translate": 3},
         "jobs": [job],
         "code": {"phrasemt": "a"},
+        "rules": {},
     }
     return RunNote(**values | changes)  # type: ignore[arg-type]
 
