@@ -23,7 +23,7 @@ from pydantic import ValidationError
 import phrasemt.verbs
 from phrasemt.errors import PhrasemtError, StoppedError
 from phrasemt.gpus import lease
-from phrasemt.journal import RunNote, noted, run_of_this_process
+from phrasemt.journal import note_of_run, noted, run_of_this_process
 from phrasemt.launch import helper, launch, launched
 from phrasemt.provenance import code_digest, edited_since_read, module_digests, module_file, produce
 from phrasemt.slurm import come_back, on_nodes
@@ -206,8 +206,8 @@ def run_stage(name: str, options: argparse.Namespace) -> None:
     modules = stage.code_modules(settings)
     digests = module_digests(*modules)
     if run := run_of_this_process():
-        begun = RunNote.read(run)
-        _refuse_edited(module for module, digest in digests.items() if begun and begun.code.get(module) != digest)
+        begun = note_of_run(run).code
+        _refuse_edited(module for module, digest in digests.items() if begun.get(module) != digest)
     function = getattr(importlib.import_module(stage.module), name)
     _refuse_edited(edited_since_read(*digests))
     if helper():  # writes nothing

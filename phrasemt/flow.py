@@ -21,7 +21,7 @@ from phrasemt.corpus.registry import files_of, side_of, source_file
 from phrasemt.dag import Journal, rules_of
 from phrasemt.errors import DataError, PhrasemtError, StudyError
 from phrasemt.fields import Settings
-from phrasemt.journal import RunNote, run_of_this_process, study_of
+from phrasemt.journal import note_of_run, run_of_this_process, study_of
 from phrasemt.provenance import code_digest, module_digests
 from phrasemt.slurm import jobs_here
 from phrasemt.stages import STAGES, stage_settings
@@ -68,9 +68,8 @@ def open_study(workflow: Any) -> Flow:
 
 def _refuse_edited_rules(workflow: Any, run: Path) -> None:
     """Raises PhrasemtError when the rules are others than when the run began, for which Snakemake notes the outputs."""
-    begun = RunNote.read(run)
-    now = rules_of(workflow)
-    if edited := [name for name in now if begun and begun.rules.get(name) != now[name]]:
+    begun, now = note_of_run(run).rules, rules_of(workflow)
+    if edited := [name for name in now if begun.get(name) != now[name]]:
         raise PhrasemtError(
             "edited while the run is going; this job ends and has written nothing",
             where=", ".join(sorted(edited)),

@@ -209,6 +209,16 @@ def run_of_this_process() -> Path | None:
     return Path(path) if path and Path(path).is_file() else None
 
 
+def note_of_run(run: Path) -> RunNote:
+    """The note of a run. Raises PhrasemtError when it cannot be read, as after an update of phrasemt meanwhile."""
+    note = RunNote.read(run)
+    if note is None:
+        raise PhrasemtError(
+            "the note of this run cannot be read", where=run, next_step="when the run has ended, the same command again"
+        )
+    return note
+
+
 def now() -> str:
     """ISO 8601 in UTC."""
     return datetime.now(UTC).isoformat(timespec="seconds")

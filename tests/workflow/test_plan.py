@@ -292,19 +292,25 @@ def test_a_stage_of_other_code_than_its_run_writes_nothing(finished: Workplace) 
     (finished.folder / "other/comparison.json").unlink()
     (finished.folder / "other/comparison.json.meta.json").unlink()
 
-    _edit(finished, "scoring/multi_bleu.py")
+    _edit(finished, "scoring/significance.py")
     _edit(finished, "search/beam.py")  # not of this stage
     done = _stage(finished)
     assert done.returncode == 2
-    assert "phrasemt/scoring/multi_bleu.py: edited while the run is going" in done.stderr
+    assert "phrasemt/scoring/significance.py: edited while the run is going" in done.stderr
     assert "beam" not in done.stderr
     assert "Traceback" not in done.stderr
     assert not list((finished.folder / "other").iterdir())
 
+    max((finished.folder / "logs/tiny/runs").glob("*.json")).write_text("{")
+    done = _stage(finished)
+    assert done.returncode == 2
+    assert "the note of this run cannot be read" in done.stderr
+
 
 def test_code_edited_during_a_run_ends_what_would_use_it(finished: Workplace) -> None:
     expected = (finished.results / "table.json").read_bytes()
-    for path in (*finished.results.glob("demo.en-de/translations/max/1/test.*"), finished.folder / SCORES):
+    translations = finished.results.glob("demo.en-de/translations/max/1/test.*")
+    for path in (*translations, finished.folder / SCORES, finished.results / "table.md"):
         path.unlink()
     run = subprocess.Popen(
         finished.command(), cwd=finished.folder, env=finished.environment,
@@ -312,8 +318,7 @@ def test_code_edited_during_a_run_ends_what_would_use_it(finished: Workplace) ->
     )  # fmt: skip
     note = finished.folder / "logs/tiny/translate/demo.en-de/max.1.test.json"
     begun = note.stat().st_mtime_ns
-    end = time.monotonic() + PATIENCE
-    while note.stat().st_mtime_ns == begun and time.monotonic() < end:
+    while note.stat().st_mtime_ns == begun and run.poll() is None:
         time.sleep(0.02)
     _edit(finished, "scoring/bleu.py")
     output, _ = run.communicate(timeout=PATIENCE)
