@@ -60,7 +60,7 @@ def test_a_job_that_fails_is_tried_again(site: Site, untouched: Site) -> None:
 
 def test_a_job_that_fails_again_ends_the_run(site: Site, untouched: Site) -> None:
     with _damaged(site):
-        site.finish(site.start(), code=1)
+        site.finish(site.start("results/tiny/table.md"), code=1)
     assert len(site.jobs("failed")) == len(site.jobs()) == 2, "tried once more, not ten times"
     assert not (site.folder / site.record).exists()
     _ends_as(untouched, site)
@@ -68,7 +68,7 @@ def test_a_job_that_fails_again_ends_the_run(site: Site, untouched: Site) -> Non
 
 def test_a_job_out_of_memory_gets_more(site: Site, untouched: Site) -> None:
     site.finish(site.start(site.record, "--set-resources", "train_model:mem_mb=attempt * 500"))
-    first, second = sorted(site.jobs())
+    first, second = sorted(site.jobs(), key=int)
     assert list(site.jobs("failed")) == [first]
     assert [ask("squeue", "-h", "-t", "all", "-j", job, "-o", "%m").strip() for job in (first, second)] == [
         "500M",
