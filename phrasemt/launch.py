@@ -16,7 +16,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
@@ -26,6 +27,8 @@ from phrasemt.errors import PhrasemtError, StoppedError
 Call = tuple[Sequence[str], dict[str, str]]
 # Names a file through which the processes find each other.
 RENDEZVOUS = "PHRASEMT_RENDEZVOUS"
+# Names an open file, in memory only, that all of them have.
+SHARED_MEMORY = "PHRASEMT_SHARED_MEMORY"
 HANDED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 # Seconds that the other processes have to end by themselves after one has ended.
 _GRACE = 10.0
@@ -64,12 +67,13 @@ def launch(arguments: Sequence[str], processes: int, spread: Callable[[Sequence[
     stopped on request, PhrasemtError when one of them failed.
     """
     command: Sequence[str] = [sys.executable, "-m", "phrasemt", *arguments]
-    with tempfile.TemporaryDirectory(prefix="phrasemt-") as folder:
+    with tempfile.TemporaryDirectory(prefix="phrasemt-") as folder, _shared_memory() as shared:
         commands: list[Call]
         if spread:
             commands = [spread(command)]
         else:
             environment = {**os.environ, "WORLD_SIZE": str(processes), RENDEZVOUS: str(Path(folder, "rendezvous"))}
+            environment.update((SHARED_MEMORY, str(descriptor)) for descriptor in shared)
             places = [{"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(processes)]
             commands = [(command, environment | place) for place in places]
         started: list[subprocess.Popen[bytes]] = []
@@ -86,7 +90,11 @@ def launch(arguments: Sequence[str], processes: int, spread: Callable[[Sequence[
                 # In a group of their own, so that Ctrl-C comes to them once, from here.
                 started.append(
                     subprocess.Popen(
-                        command, env=environment, process_group=0, preexec_fn=functools.partial(_end_with, os.getpid())
+                        command,
+                        env=environment,
+                        pass_fds=shared,
+                        process_group=0,
+                        preexec_fn=functools.partial(_end_with, os.getpid()),
                     )
                 )
             if heard:  # perhaps not by those that were just starting; nothing is done yet
@@ -108,6 +116,17 @@ def launch(arguments: Sequence[str], processes: int, spread: Callable[[Sequence[
         + (f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"),
         next_step="see its message above; the same command goes on at the last saved state",
     )
+
+
+@contextmanager
+def _shared_memory() -> Iterator[list[int]]:
+    """The descriptor of an empty file in memory, where the system has such; it is gone with the last process."""
+    descriptors = [os.memfd_create("phrasemt", 0)] if hasattr(os, "memfd_create") else []
+    try:
+        yield descriptors
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
 
 
 def _wait(processes: Sequence[subprocess.Popen[bytes]]) -> tuple[int, int] | None:

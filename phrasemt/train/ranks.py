@@ -24,7 +24,8 @@ import torch.distributed as distributed
 from torch import Tensor
 
 from phrasemt.errors import PhrasemtError
-from phrasemt.launch import RENDEZVOUS
+from phrasemt.launch import RENDEZVOUS, SHARED_MEMORY
+from phrasemt.train.shared_memory import SharedMemory
 
 # A process that hears nothing of another one for so long gives up. The first one may evaluate for minutes meanwhile.
 PATIENCE = timedelta(minutes=30)
@@ -34,11 +35,15 @@ _BYTES_AT_ONCE = 64 * 2**20
 
 @dataclass(frozen=True, kw_only=True)
 class Ranks:
-    """A process among all of a training: number `rank` of `size`, number `local` on its machine."""
+    """A process among all of a training: number `rank` of `size`, number `local` on its machine.
+
+    memory: what the processes share, if all are on one machine.
+    """
 
     rank: int = 0
     size: int = 1
     local: int = 0
+    memory: SharedMemory | None = None
 
     @property
     def first(self) -> bool:
@@ -49,16 +54,20 @@ class Ranks:
         """Add up the gradients of all processes, in place."""
         if self.size == 1:
             return
-        waiting: list[Tensor] = []
-        size = 0
+        gradients: list[Tensor] = []
         for parameter in parameters:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
-            waiting.append(parameter.grad)
-            size += parameter.grad.nbytes
-            if size >= _BYTES_AT_ONCE:
+            gradients.append(parameter.grad)
+        if self.memory and all(one.device.type == "cpu" and one.dtype == torch.float32 for one in gradients):
+            self.memory.add(gradients, self.wait)
+            return
+        waiting: list[Tensor] = []
+        for gradient in gradients:
+            waiting.append(gradient)
+            if sum(one.nbytes for one in waiting) >= _BYTES_AT_ONCE:
                 _add(waiting)
-                waiting, size = [], 0
+                waiting = []
         if waiting:
             _add(waiting)
 
@@ -145,7 +154,9 @@ def joined(processes: int, *, patience: timedelta = PATIENCE) -> Iterator[Ranks]
     if size == 1:
         yield Ranks()
         return
-    ranks = Ranks(rank=int(os.environ["RANK"]), size=size, local=int(os.environ["LOCAL_RANK"]))
+    rank, shared = int(os.environ["RANK"]), os.environ.get(SHARED_MEMORY)
+    memory = SharedMemory(int(shared), rank, size) if shared else None
+    ranks = Ranks(rank=rank, size=size, local=int(os.environ["LOCAL_RANK"]), memory=memory)
     if torch.cuda.is_available():
         if ranks.local >= torch.cuda.device_count():
             raise PhrasemtError(

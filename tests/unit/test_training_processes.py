@@ -9,6 +9,7 @@ import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -71,6 +72,26 @@ def test_one_process_two_and_smaller_micro_batches_train_alike(tiny_data, tmp_pa
     together = finish(tiny_data, tmp_path / "together", settings, "--processes", "2")
     assert together[0]["processes"] == 2
     assert_close_runs(alone, together)
+
+
+def test_processes_that_something_else_starts_train_alike(tiny_data, tmp_path):
+    """As torchrun or srun starts them, on machines that share nothing: gradients go through sockets."""
+    settings = settings_of(dropout=0.0, max_updates=10, evaluate_every=10, checkpoint_every=10)
+    launched = finish(tiny_data, tmp_path / "launched", settings, "--processes", "2")
+    folder = tmp_path / "started"
+    folder.mkdir()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    world = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    processes = [
+        subprocess.Popen(
+            command(tiny_data, folder, settings, "--processes", "2"),
+            env=ENVIRONMENT | world | {"RANK": rank, "LOCAL_RANK": rank},
+        )
+        for rank in "01"
+    ]
+    assert [process.wait(timeout=300) for process in processes] == [0, 0]
+    assert_close_runs(launched, results(folder))
 
 
 def test_more_processes_than_pairs(tiny_data, tmp_path):
