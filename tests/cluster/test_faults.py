@@ -10,9 +10,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
 from one_host_slurm import ask, file_system, kill_node, start_node, wait_until
 from site_of_tests import PATIENCE, Site
 
@@ -81,18 +82,23 @@ def test_a_training_whose_time_is_up_saves_and_comes_back(site: Site, untouched:
     limit = ("train_model:runtime=2", "train_model:slurm_extra='--signal=USR1@30'")
     run = site.start(site.record, "--set-resources", *limit)
     training = site.hold_training()
-    wait_until(lambda: signal.SIGUSR1 in _waiting_signals(training.pid), "the signal before the end", PATIENCE)
-    training.resume()
+    wait_until(lambda: _has_heard(training, signal.SIGUSR1), "the signal before the end", PATIENCE)
+    with suppress(psutil.NoSuchProcess):
+        training.resume()
     assert "Error" not in site.finish(run)
     (job,) = site.jobs()
     assert _restarts(job) == "1"
     _ends_as(untouched, site)
 
 
-def _waiting_signals(process: int) -> set[int]:
-    """Signals that a stopped process will get when it goes on."""
-    (mask,) = (line for line in Path(f"/proc/{process}/status").read_text().splitlines() if line.startswith("ShdPnd:"))
-    return {number for number in range(1, 65) if int(mask.split()[1], 16) >> (number - 1) & 1}
+def _has_heard(halted: psutil.Process, signum: signal.Signals) -> bool:
+    """Whether a signal waits for a halted process, or Slurm has let it go on, and it has ended by that signal."""
+    try:
+        status = Path(f"/proc/{halted.pid}/status").read_text()
+    except FileNotFoundError:
+        return True
+    (mask,) = (line.split()[1] for line in status.splitlines() if line.startswith("ShdPnd:"))
+    return bool(int(mask, 16) >> (signum - 1) & 1)
 
 
 def test_a_preempted_training_saves_and_comes_back(site: Site, untouched: Site) -> None:
