@@ -13,14 +13,6 @@ import yaml
 
 from phrasemt.stages import STAGES
 
-PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^\s#]+)", re.MULTILINE)
-
-
-def _pins(repository: Path) -> dict[str, str]:
-    found = PIN.findall((repository / "constraints.txt").read_text())
-    assert len({name for name, _ in found}) == len(found), "a package stands twice in constraints.txt"
-    return dict(found)
-
 
 def _direct(repository: Path) -> list[str]:
     project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
@@ -31,19 +23,12 @@ def _targets(repository: Path) -> list[str]:
     return re.findall(r"^([a-z-]+):", (repository / "Makefile").read_text(), flags=re.MULTILINE)
 
 
-def test_every_direct_dependency_is_pinned_with_a_reason(repository: Path) -> None:
-    text, pins = (repository / "constraints.txt").read_text(), _pins(repository)
+def test_every_direct_dependency_is_pinned_with_a_reason(repository: Path, pins: dict[str, str]) -> None:
+    text = (repository / "constraints.txt").read_text()
     for name in _direct(repository):
         assert name in pins, f"constraints.txt does not pin {name}"
         line = next(line for line in text.splitlines() if line.startswith(f"{name}=="))
         assert "  # " in line, f"constraints.txt does not say why {name} is there"
-
-
-def test_environments_have_the_versions_of_the_constraints(repository: Path) -> None:
-    pins = _pins(repository)
-    for path in sorted((repository / "envs").glob("*.yaml")):
-        packages = yaml.safe_load(path.read_text())["dependencies"][-1]["pip"]
-        assert dict(package.split("==") for package in packages).items() <= pins.items(), path.name
 
 
 def test_the_commands_of_the_readme_are_targets(repository: Path) -> None:

@@ -5,15 +5,22 @@ from __future__ import annotations
 import ast
 import functools
 import importlib.metadata
+import json
 import pkgutil
 import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 
 import phrasemt.models
 from phrasemt.provenance import _import_closure
@@ -21,6 +28,7 @@ from phrasemt.stages import STAGES, _family, _segmenter
 from phrasemt.syntax import segmenters
 
 SEGMENTERS = [f"{segmenters.__name__}.{module.name}" for module in pkgutil.iter_modules(segmenters.__path__)]
+ENVIRONMENTS = sorted(path.name for path in (Path(__file__).parents[2] / "envs").iterdir())
 FAMILIES = [f"phrasemt.models.{module.name}" for module in pkgutil.iter_modules(phrasemt.models.__path__)]
 
 
@@ -44,13 +52,57 @@ def _imports(repository: Path, module: str) -> set[str]:
     return names - set(sys.stdlib_module_names) - {"phrasemt"}
 
 
+@dataclass(frozen=True)
+class Environment:
+    """A file of envs/: its Python, and the versions that pip installs."""
+
+    python: str
+    packages: dict[str, str]
+
+    @classmethod
+    def read(cls, path: Path) -> Environment:
+        content = yaml.safe_load(path.read_text())
+        assert content.keys() == {"channels", "dependencies"}
+        assert content["channels"] == ["conda-forge", "nodefaults"], "nothing from the channels of the user"
+        python, pip, packages = content["dependencies"]
+        assert pip == "pip"
+        assert python.startswith("python=")
+        return cls(python.removeprefix("python="), dict(package.split("==") for package in packages["pip"]))
+
+
+def _project(repository: Path) -> dict[str, Any]:
+    project: dict[str, Any] = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
+    return project
+
+
+def _with_what_they_need(names: Iterable[str], python: str, pins: dict[str, str]) -> set[str]:
+    """The packages and all that they need under this Python, which the pinned versions must satisfy."""
+    place = {"python_version": python, "python_full_version": f"{python}.0"}
+    waiting, seen = [Requirement(name) for name in names], set()
+    while waiting:
+        package = waiting.pop()
+        name = canonicalize_name(package.name)
+        if (name, *sorted(package.extras)) in seen:
+            continue
+        seen.add((name, *sorted(package.extras)))
+        for text in importlib.metadata.requires(name) or []:
+            needed = Requirement(text)
+            extras = package.extras or {""}
+            if needed.marker is None or any(needed.marker.evaluate({**place, "extra": extra}) for extra in extras):
+                pin = pins.get(canonicalize_name(needed.name))
+                assert pin, f"{name} needs {needed}, which constraints.txt does not pin"
+                assert needed.specifier.contains(pin), f"{name} needs {needed}, constraints.txt has {pin}"
+                waiting.append(needed)
+    return {name for name, *_ in seen}
+
+
 @pytest.mark.parametrize("stage", STAGES)
 def test_an_environment_has_what_its_stages_import(repository: Path, stage: str) -> None:
     rules = "\n".join(path.read_text() for path in (repository / "rules").glob("*.smk"))
-    environment = re.search(rf'^rule {stage}:$.*?conda:\s+"\.\./(envs/\w+\.yaml)"', rules, flags=re.M | re.S)
-    assert environment is not None
-    packages = yaml.safe_load((repository / environment.group(1)).read_text())["dependencies"][-1]["pip"]
-    available = {package.split("==")[0] for package in packages}
+    rule = re.split(r"^rule ", rules.split(f"\nrule {stage}:\n")[1], flags=re.MULTILINE)[0]
+    environment = re.search(r'^    conda:\n        "\.\./(envs/\w+\.yaml)"$', rule, flags=re.MULTILINE)
+    assert environment is not None, f"the rule {stage} names no environment"
+    available = Environment.read(repository / environment.group(1)).packages.keys()
 
     chosen = {None: [], _family: FAMILIES, _segmenter: SEGMENTERS}[STAGES[stage].chosen]
     modules = [STAGES[stage].module, *chosen]
@@ -58,6 +110,49 @@ def test_an_environment_has_what_its_stages_import(repository: Path, stage: str)
     distributions = importlib.metadata.packages_distributions()
     loaded = {name for name in _loaded_by_the_command_line() if name in distributions}
     needed = {distributions[name][0].lower().replace("_", "-") for name in imported | loaded}
-    # What our packages need themselves comes with them.
-    ours = set(tomllib.loads((repository / "pyproject.toml").read_text())["project"]["dependencies"])
-    assert needed & ours <= available
+    # What our packages need themselves is the next test's business.
+    assert needed & set(_project(repository)["dependencies"]) <= available
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_an_environment_has_all_versions_of_the_constraints(repository: Path, pins: dict[str, str], name: str) -> None:
+    environment = Environment.read(repository / "envs" / name)
+    assert f"envs/{name}" in "".join(path.read_text() for path in (repository / "rules").glob("*.smk")), "unused"
+    direct = environment.packages.keys() & set(_project(repository)["dependencies"])
+    assert environment.packages == {
+        package: pins[package] for package in _with_what_they_need(direct, environment.python, pins)
+    }
+
+
+@pytest.mark.parametrize("python", ["3.11", "3.12"])
+def test_the_constraints_pin_all_that_is_installed(repository: Path, pins: dict[str, str], python: str) -> None:
+    project = _project(repository)
+    direct = [
+        *project["dependencies"],
+        *(name for extra in project["optional-dependencies"].values() for name in extra),
+    ]
+    assert _with_what_they_need(direct, python, pins) <= pins.keys()
+
+
+def test_all_recipes_have_one_python(repository: Path) -> None:
+    pythons = {Environment.read(repository / "envs" / name).python for name in ENVIRONMENTS}
+    pythons |= set(
+        re.findall(r"^FROM python:(\d+\.\d+)-", (repository / "Containerfile").read_text(), flags=re.MULTILINE)
+    )
+    assert len(pythons) == 1
+    assert SpecifierSet(_project(repository)["requires-python"]).contains(pythons.pop())
+
+
+def test_the_container_has_the_versions_of_the_constraints(repository: Path) -> None:
+    """It cannot be built in the tests, so what is read here is all that it may do."""
+    lines = [line for line in (repository / "Containerfile").read_text().splitlines() if not line.startswith("#")]
+    steps = [tuple(line.split(maxsplit=1)) for line in lines]
+    assert [step for step in steps if step[0] in ("COPY", "ADD", "RUN")] == [
+        ("COPY", "constraints.txt /tmp/"),
+        ("RUN", "python -m pip install --no-cache-dir --requirement /tmp/constraints.txt"),
+    ]
+    sent = [line for line in (repository / ".dockerignore").read_text().splitlines() if not line.startswith("#")]
+    assert sent == ["*", "!constraints.txt"]
+    (command,) = [json.loads(rest) for step, rest in steps if step == "CMD"]
+    assert command[:3] == ["python", "-m", "snakemake"], "so the working folder's phrasemt is found"
+    assert (repository / command[-1] / "profile.yaml").is_file()
