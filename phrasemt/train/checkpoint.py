@@ -35,8 +35,8 @@ class Progress:
     """How far a training has come. `epoch` and `position` name the next update of the plan.
 
     skipped: updates without a step because loss or gradient was not finite; `skipped_in_a_row` at the end. recent:
-    what the updates since the last report had. positions: the largest micro-batch of each process. best_by: the
-    score that decides about the best evaluation, as in the settings.
+    what the updates since the last report had. positions: the largest micro-batch of each process. micro_batches: of
+    all updates and processes. best_by: the score that decides about the best evaluation, as in the settings.
     """
 
     best_by: str = "bleu"
@@ -49,6 +49,7 @@ class Progress:
     skipped_in_a_row: int = 0
     recent: list[dict[str, Any]] = field(default_factory=list)
     positions: list[int] = field(default_factory=list)
+    micro_batches: int = 0
     checkpoints: list[str] = field(default_factory=list)
     evaluations: list[dict[str, Any]] = field(default_factory=list)
 

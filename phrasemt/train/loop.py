@@ -129,6 +129,7 @@ def train_model(
                     "skipped": progress.skipped,
                     "processes": ranks.size,
                     "micro_batch_positions": progress.positions,
+                    "micro_batches_per_update": round(progress.micro_batches / progress.update, 2),
                     "checkpoints": [f"{state.name}/{folder.folder.name}/{name}" for name in progress.checkpoints],
                     "best_update": progress.best["update"] if progress.best else None,
                     "evaluations": progress.evaluations,
@@ -187,6 +188,7 @@ def _run(
             result = trainer.update(progress.update + 1, rows)
             progress.recent.append({**asdict(result), "seconds": time.monotonic() - started})
             progress.update += 1
+            progress.micro_batches += result.micro_batches
             progress.epoch, progress.position = epoch, position + 1
             _count_skipped(progress, skipped=result.skipped)
             last = progress.update == settings.max_updates

@@ -39,6 +39,7 @@ class UpdateResult:
     objective: float
     nll: float
     tokens: int
+    micro_batches: int
     parts: Mapping[str, float]
     learning_rate: float
     skipped: bool
@@ -83,7 +84,7 @@ class Trainer:
             log.warning("memory ran out: micro-batches of %s positions from now on", f"{self.positions:,}")
         parameters = list(self.model.parameters())
         self._ranks.add_gradients(parameters)
-        objective, nll, *parts = self._ranks.add(list(sums.values()))
+        objective, nll, micro_batches, *parts = self._ranks.add(list(sums.values()))
         norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
         skipped = not (math.isfinite(objective) and bool(norm.isfinite()))
         learning_rate = 0.0
@@ -97,7 +98,8 @@ class Trainer:
             objective=objective,
             nll=nll,
             tokens=self._tokens(rows),
-            parts=dict(zip(list(sums)[2:], parts, strict=True)),
+            micro_batches=round(micro_batches),
+            parts=dict(zip(list(sums)[3:], parts, strict=True)),
             learning_rate=learning_rate,
             skipped=skipped,
         )
@@ -150,7 +152,8 @@ class Trainer:
             with torch.autocast(self.device.type, torch.bfloat16, enabled=self.settings.precision == "bfloat16"):
                 loss = self.model.loss(batch, label_smoothing=self.settings.label_smoothing)
             (loss.objective * (weight / units)).backward()  # type: ignore[no-untyped-call]
-            for name, value in {"objective": loss.objective, "nll": loss.nll, **loss.parts}.items():
+            values = {"objective": loss.objective, "nll": loss.nll, "micro_batches": torch.ones(()), **loss.parts}
+            for name, value in values.items():
                 sums[name] = sums.get(name, 0.0) + value.detach() * weight
         return {name: float(value) for name, value in sums.items()}
 

@@ -68,7 +68,9 @@ def test_one_process_two_and_smaller_micro_batches_train_alike(tiny_data, tmp_pa
     alone = run(tiny_data, tmp_path / "alone", settings)
     assert len([loss for _, loss, _ in alone[2] if loss is not None]) == 3
     monkeypatch.setattr(trainer, "CPU_POSITIONS", 64)
-    assert_close_runs(alone, run(tiny_data, tmp_path / "smaller", settings))
+    smaller = run(tiny_data, tmp_path / "smaller", settings)
+    assert_close_runs(alone, smaller)
+    assert smaller[0]["micro_batches_per_update"] >= 4 * alone[0]["micro_batches_per_update"]
     together = finish(tiny_data, tmp_path / "together", settings, "--processes", "2")
     assert together[0]["processes"] == 2
     assert_close_runs(alone, together)
