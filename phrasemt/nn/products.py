@@ -36,31 +36,29 @@ def add_product(sum_OI: Tensor, gradient_NO: Tensor, x_NI: Tensor) -> None:
 
 def sum_of_rows(gradient_NO: Tensor, dtype: torch.dtype) -> Tensor:
     """The gradient of a bias, [O]."""
+    if not _fits(gradient_NO, dtype):
+        return gradient_NO.sum(0, dtype=dtype)
     return product(gradient_NO, gradient_NO.new_ones(len(gradient_NO), 1), dtype).squeeze(1)
 
 
 def _multiply(sum_OI: Tensor, gradient_NO: Tensor, x_NI: Tensor, *, keep: int) -> None:
     """sum = keep * sum + gradient^T x, keep 0 or 1."""
-    multiply = _mkl_product() if _fits(sum_OI, gradient_NO, x_NI) else None
-    if multiply is None:
+    if not (_fits(gradient_NO, sum_OI.dtype) and all(one.stride(1) == 1 for one in (sum_OI, gradient_NO, x_NI))):
         product_OI = gradient_NO.T @ x_NI
         sum_OI.copy_(sum_OI + product_OI if keep else product_OI)
         return
     (tokens, rows), columns = gradient_NO.shape, x_NI.shape[1]
-    multiply(
+    _mkl_product()(
         *(_ROW_MAJOR, _TRANSPOSED, _AS_IT_IS, rows, columns, tokens, 1.0),
         *(gradient_NO.data_ptr(), gradient_NO.stride(0), x_NI.data_ptr(), x_NI.stride(0), keep),
         *(sum_OI.data_ptr(), sum_OI.stride(0)),
     )
 
 
-def _fits(sum_OI: Tensor, *factors: Tensor) -> bool:
-    return (
-        sum_OI.device.type == "cpu"
-        and sum_OI.dtype == torch.float32
-        and all(factor.dtype == torch.bfloat16 for factor in factors)
-        and all(matrix.stride(1) == 1 and matrix.numel() > 0 for matrix in (sum_OI, *factors))
-    )
+def _fits(factor_NX: Tensor, dtype: torch.dtype) -> bool:
+    """Whether a product of this factor and another of its type is to be made by MKL."""
+    types = factor_NX.dtype == torch.bfloat16 and dtype == torch.float32
+    return types and factor_NX.device.type == "cpu" and factor_NX.numel() > 0 and _mkl_product() is not None
 
 
 @cache
