@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import http.client
-import importlib.metadata
 import logging
 import ssl
 import sys
@@ -21,6 +20,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from phrasemt import __version__
 from phrasemt.errors import DownloadError
 from phrasemt.remote import SourceFile
 
@@ -172,7 +172,7 @@ def _continue_download(wanted: Wanted, partial: Path) -> None:
 
 def _open(wanted: Wanted, *, start: int) -> http.client.HTTPResponse:
     """The response of the server, from byte `start` on if it can do that."""
-    agent = f"phrasemt/{importlib.metadata.version('phrasemt')}"
+    agent = f"phrasemt/{__version__}"
     request = urllib.request.Request(wanted.file.url, headers={"User-Agent": agent})
     if start:
         request.add_header("Range", f"bytes={start}-")

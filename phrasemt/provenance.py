@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from phrasemt import __version__
 from phrasemt.errors import DamagedFileError
 from phrasemt.fields import Settings
 from phrasemt.lines import commit_file, temporary_beside, write_text
@@ -178,7 +179,7 @@ def valid_for(sidecar: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
 
 def library_versions(libraries: Sequence[str]) -> dict[str, str]:
     versions = {library: importlib.metadata.version(library) for library in libraries}
-    return {"phrasemt": importlib.metadata.version("phrasemt"), "python": platform.python_version(), **versions}
+    return {"phrasemt": __version__, "python": platform.python_version(), **versions}
 
 
 @contextlib.contextmanager

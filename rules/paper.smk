@@ -1,4 +1,7 @@
-# The table and the report of a study. They read score files only.
+# The table and the report of a study. They read score files only. What is marked with report() is in `snakemake --report`.
+
+
+report: "../workflow/report/workflow.rst"
 
 
 rule make_table:
@@ -26,8 +29,18 @@ rule make_table:
         ),
     output:
         table="<results>/table.json",
-        markdown="<results>/table.md",
-        latex="<results>/table.tex",
+        markdown=report(
+            "<results>/table.md",
+            caption="../workflow/report/table.rst",
+            category="Results",
+            labels={"result": "Table", "form": "Markdown"},
+        ),
+        latex=report(
+            "<results>/table.tex",
+            caption="../workflow/report/table.rst",
+            category="Results",
+            labels={"result": "Table", "form": "LaTeX"},
+        ),
     log:
         "<logs>/make_table.log",
     benchmark:
@@ -73,7 +86,12 @@ rule write_report:
         ),
         annotators=flow.annotators,
     output:
-        report="<results>/report.html",
+        report=report(
+            "<results>/report.html",
+            caption="../workflow/report/page.rst",
+            category="Results",
+            labels={"result": "Table and figures", "form": "page"},
+        ),
     log:
         "<logs>/write_report.log",
     benchmark:

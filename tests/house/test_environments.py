@@ -96,16 +96,24 @@ def _with_what_they_need(names: Iterable[str], python: str, pins: dict[str, str]
     return {name for name, *_ in seen}
 
 
-@pytest.mark.parametrize("stage", STAGES)
-def test_an_environment_has_what_its_stages_import(repository: Path, stage: str) -> None:
+def _environment(repository: Path, stage: str) -> str:
+    """The file that the rule of a stage names."""
     rules = "\n".join(path.read_text() for path in (repository / "rules").glob("*.smk"))
     rule = re.split(r"^rule ", rules.split(f"\nrule {stage}:\n")[1], flags=re.MULTILINE)[0]
-    environment = re.search(r'^    conda:\n        "\.\./(envs/\w+\.yaml)"$', rule, flags=re.MULTILINE)
+    environment = re.search(r'^    conda:\n        "\.\./envs/(\w+\.yaml)"$', rule, flags=re.MULTILINE)
     assert environment is not None, f"the rule {stage} names no environment"
-    available = Environment.read(repository / environment.group(1)).packages.keys()
+    return environment.group(1)
 
-    chosen = {None: [], _family: FAMILIES, _segmenter: SEGMENTERS}[STAGES[stage].chosen]
-    modules = [STAGES[stage].module, *chosen]
+
+def _chosen(stage: str) -> list[str]:
+    """The modules among which the study chooses for a stage."""
+    return {None: [], _family: FAMILIES, _segmenter: SEGMENTERS}[STAGES[stage].chosen]
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_an_environment_has_what_its_stages_import(repository: Path, stage: str) -> None:
+    available = Environment.read(repository / "envs" / _environment(repository, stage)).packages.keys()
+    modules = [STAGES[stage].module, *_chosen(stage)]
     imported = {name for module in _import_closure(modules) for name in _imports(repository, module)}
     distributions = importlib.metadata.packages_distributions()
     loaded = {name for name in _loaded_by_the_command_line() if name in distributions}
@@ -114,10 +122,48 @@ def test_an_environment_has_what_its_stages_import(repository: Path, stage: str)
     assert needed & set(_project(repository)["dependencies"]) <= available
 
 
+IMPORT_ALL = """
+import importlib, json, sys
+from phrasemt.cli import _parser
+from phrasemt.provenance import library_versions
+_parser()
+modules, libraries = json.loads(sys.argv[1])
+for module in modules:
+    importlib.import_module(module)
+print(*library_versions(libraries))
+"""
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_the_stages_of_an_environment_start_where_nothing_else_is_installed(
+    repository: Path, tmp_path: Path, name: str
+) -> None:
+    """The packages of this Python that the environment has too, in a folder of their own; phrasemt is not installed."""
+    (tmp_path / "phrasemt").symlink_to(repository / "phrasemt")
+    for package in Environment.read(repository / "envs" / name).packages:
+        distribution = importlib.metadata.distribution(package)
+        for entry in {file.parts[0] for file in distribution.files or [] if file.parts[0] not in ("..", "__pycache__")}:
+            if not (tmp_path / entry).exists():
+                (tmp_path / entry).symlink_to(str(distribution.locate_file(entry)))
+    stages = [stage for stage in STAGES if _environment(repository, stage) == name]
+    modules = {module for stage in stages for module in [STAGES[stage].module, *_chosen(stage)]}
+    libraries = {library for stage in stages for library in STAGES[stage].libraries}
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", IMPORT_ALL, json.dumps([sorted(modules), sorted(libraries)])],
+        env={"PYTHONPATH": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert set(done.stdout.split()) == {"phrasemt", "python", *libraries}
+
+
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_an_environment_has_all_versions_of_the_constraints(repository: Path, pins: dict[str, str], name: str) -> None:
     environment = Environment.read(repository / "envs" / name)
-    assert f"envs/{name}" in "".join(path.read_text() for path in (repository / "rules").glob("*.smk")), "unused"
+    assert name in {_environment(repository, stage) for stage in STAGES}, "no rule names it"
     direct = environment.packages.keys() & set(_project(repository)["dependencies"])
     assert environment.packages == {
         package: pins[package] for package in _with_what_they_need(direct, environment.python, pins)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import sys
+import zipfile
+from pathlib import Path
 
 import yaml
 from workplace import STUDY, Workplace
@@ -47,6 +49,19 @@ def test_the_report_stands_alone(finished: Workplace) -> None:
     assert page.startswith("<!DOCTYPE html>") or page.startswith("<!doctype html>")
     assert 'src="http' not in page
     assert 'href="http' not in page.replace('href="https://github.com', "")
+
+
+def test_snakemake_reports_the_table_and_the_page_with_captions(finished: Workplace) -> None:
+    done = finished.snakemake("--report", "summary.zip")
+    assert done.returncode == 0, done.stderr
+    with zipfile.ZipFile(finished.folder / "summary.zip") as archive:
+        contents = {Path(name).name: archive.read(name) for name in archive.namelist() if "/data/" in name}
+        (page,) = [archive.read(name).decode() for name in archive.namelist() if name.endswith("summary/report.html")]
+    names = ("table.md", "table.tex", "report.html")
+    assert contents == {name: (finished.results / name).read_bytes() for name in names}
+    for caption in (finished.folder / "workflow" / "report").glob("*.rst"):
+        assert caption.read_text()[:20] in page, caption.name
+    assert "train_parser" in page, "no graph of the rules"
 
 
 def test_messages_stand_in_the_log_of_the_stage(finished: Workplace) -> None:
