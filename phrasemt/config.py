@@ -346,7 +346,7 @@ class Training(Settings):
     optimizer: Optimizer = Field(default_factory=Adam, description="optimiser and schedule")
     clip_norm: float | None = Field(None, gt=0, description="largest L2 norm of the whole gradient; null: any (ZH: 1)")
     precision: Literal["float32", "bfloat16"] = Field(
-        "float32", description="matrix products; weights, softmax, normalisation and loss stay float32"
+        "float32", description="matrix products and what goes into them; weights and all sums stay float32"
     )
     evaluate_every: int = Field(1500, gt=0, description="updates between two evaluations on dev")
     checkpoint_every: int = Field(1500, gt=0, description="updates between two checkpoints")

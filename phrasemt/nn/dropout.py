@@ -109,7 +109,7 @@ class Dropout(nn.Module):
         return dropout(x, self.now) if self.now > 0 else x
 
     def add(self, x: Tensor, y: Tensor) -> Tensor:
-        """x + drop(y), both of one shape, in the type of x."""
+        """x + drop(y), both of one shape."""
         if self.now > 0 and y.device.type == "cpu" and y.dtype == torch.bfloat16:
             added: Tensor = _CpuAddDropped.apply(x, y, self.now)  # type: ignore[no-untyped-call]
             return added

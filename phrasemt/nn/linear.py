@@ -47,7 +47,8 @@ def beside_bias(weight_ED: Tensor, bias_E: Tensor, dtype: torch.dtype) -> Tensor
     """[W b 0]: its product with [x 1 0] is W x + b, and the gradient of b a column of its gradient."""
     width = weight_ED.shape[1]
     both_EW = weight_ED.new_zeros(weight_ED.shape[0], width + BESIDE_BIAS, dtype=dtype)
-    both_EW[:, :width], both_EW[:, width] = weight_ED, bias_E
+    both_EW[:, :width] = weight_ED
+    both_EW[:, width] = bias_E
     return both_EW
 
 
@@ -71,7 +72,7 @@ class _FilledLinear(torch.autograd.Function):
     def backward(ctx: Any, gradient_XE: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         x_ND, weight_fast_ED = ctx.saved_tensors
         rows = ctx.shape[:-1].numel()
-        gradient_NE = fill_rows(gradient_XE.reshape(rows, -1), x_ND.dtype)
+        gradient_NE = fill_rows(gradient_XE.reshape(rows, gradient_XE.shape[-1]), x_ND.dtype)
         d_x_XD = (gradient_NE @ weight_fast_ED)[:rows].view(ctx.shape).to(ctx.x_dtype)
         d_weight_ED = product(gradient_NE, x_ND, ctx.weight_dtype)
         d_bias_E = sum_of_rows(gradient_NE, ctx.weight_dtype) if ctx.has_bias else None

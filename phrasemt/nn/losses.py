@@ -1,8 +1,8 @@
 """The output layer: softmax over the target vocabulary and the losses on it.
 
 Letters: N real target tokens, D model width, V target vocabulary. Logits = y E^T + b with E the target embeddings.
-Logits are made in the precision of the surrounding computation and normalised in float32, some tokens at a time, so
-that at most a few million of them exist at once.
+Logits are made in the precision of the surrounding computation, and normalised in float32 to probabilities of that
+precision, some tokens at a time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from phrasemt.nn.linear import ROWS_AT_ONCE, beside_bias, fill_rows, round_up
 from phrasemt.nn.precision import matmul_dtype, normalised_dtype
 from phrasemt.nn.products import add_product, sum_of_rows
 
-# Numbers of which at most so many exist at once. On a CPU logits stay in its caches until they are normalised; the
+# Numbers of which about so many exist at once. On a CPU logits stay in its caches until they are normalised; the
 # probabilities of more tokens make the product that is the gradient of the table a larger one.
 LOGITS_AT_ONCE = {"cpu": 2**22, "cuda": 2**28}
 PROBABILITIES_AT_ONCE = {"cpu": 2**23, "cuda": 2**28}
@@ -41,7 +41,8 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
 
     With p the probabilities and q the smoothed reference distribution, d objective / d logits = p - q. Only p is
     written out, over the logits and in their type: q is the same everywhere but at the references, so its part in
-    products and sums over the vocabulary follows from sums over words and over tokens.
+    products and sums over the vocabulary follows from sums over words and over tokens. At a reference p is near 1 once
+    a model knows its words, and there bfloat16 has two digits; 1 - p is the sum of the others.
     """
 
     @staticmethod
@@ -57,7 +58,6 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         (rows, width), vocabulary, device = states_ND.shape, table_VD.shape[0], states_ND.device.type
         exact, fast = normalised_dtype(states_ND), matmul_dtype(states_ND)
         other = smoothing / (vocabulary - 1)  # q of a word that is not the reference
-        more = 1 - smoothing - other  # what q of the reference is above that
         # See phrasemt/nn/linear.py: few shapes on a CPU in bfloat16.
         on_cpu_in_bfloat16 = device == "cpu" and fast == torch.bfloat16
         multiple = ROWS_AT_ONCE if on_cpu_in_bfloat16 else 1
@@ -76,32 +76,41 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
             bias_gradient_V = None if bias_fast_V is None else torch.full_like(bias_fast_V, -other * rows, dtype=exact)
 
         with torch.autocast(device, enabled=False):
-            for some in _slices(len(states_fast_NW), PROBABILITIES_AT_ONCE[device], vocabulary, multiple):
+            pieces = _slices(len(states_fast_NW), PROBABILITIES_AT_ONCE[device], vocabulary, multiple)
+            room_NV = states_fast_NW.new_empty(
+                max((piece.stop - piece.start for piece in pieces), default=0), vocabulary
+            )
+            for some in pieces:
                 states_nW = states_fast_NW[some]
-                probabilities_nV = states_nW.new_empty(len(states_nW), vocabulary)
+                probabilities_nV = room_NV[: len(states_nW)]
                 for few in _slices(len(states_nW), LOGITS_AT_ONCE[device], vocabulary, multiple):
                     logits_mV = _logits(states_nW[few], table_fast_VW, bias_fast_V, out=probabilities_nV[few])
                     references_m = references_N[some][few]
                     places_m = torch.arange(len(references_m), device=references_m.device) * vocabulary + references_m
                     reference_logits_m = logits_mV.view(-1)[places_m].to(exact)
                     probabilities_mV = torch.softmax(logits_mV, dim=-1, out=logits_mV)
-                    reference_probabilities_m = probabilities_mV.view(-1)[places_m]
-                    log_probs_m = reference_probabilities_m.to(exact).log()
+                    reference_probabilities_m = probabilities_mV.view(-1)[places_m].to(exact)
+                    probabilities_mV.view(-1)[places_m] = 0
+                    others_m = probabilities_mV[: len(places_m)].sum(-1).to(exact)
+                    log_probs_m = reference_probabilities_m.log().where(others_m > 0.5, torch.log1p(-others_m))
                     if (lost_m := reference_probabilities_m < tiny).any():  # too small for their type
                         lost_XV = _logits(states_nW[few][: len(lost_m)][lost_m], table_fast_VW, bias_fast_V)
                         log_probs_m[lost_m] = reference_logits_m[lost_m] - torch.logsumexp(lost_XV.to(exact), dim=-1)
                     nll -= log_probs_m.sum()
                     reference_logits += reference_logits_m.sum()
-                    probabilities_mV.view(-1)[places_m] = reference_probabilities_m - more
+                    # p - q, and what is taken off everywhere.
+                    probabilities_mV.view(-1)[places_m] = (smoothing - others_m + other).to(fast)
                 if with_gradient:
                     torch.mm(probabilities_nV, table_fast_VW, out=states_gradient_NW[some])
                     add_product(table_gradient_VW, probabilities_nV, states_nW)
                     if bias_gradient_V is not None:
-                        bias_gradient_V += probabilities_nV.sum(0)
+                        bias_gradient_V += probabilities_nV.sum(0, dtype=exact)
+            # The log of the normaliser is logit - log p of the reference; it stands once at every word.
+            logits = (sum_of_states_W * sum_of_words_W).sum()
+            if bias_fast_V is not None:
+                logits += rows * bias_fast_V.sum(dtype=exact)
+            objective = (1 - smoothing - other) * nll - other * (logits - vocabulary * (reference_logits + nll))
 
-        # The log of the normaliser is logit - log p of the reference; it stands once at every word.
-        logits = sum_of_states_W @ sum_of_words_W + (0 if bias_fast_V is None else rows * bias_fast_V.sum(dtype=exact))
-        objective = more * nll - other * (logits - vocabulary * (reference_logits + nll))
         if with_gradient:
             states_gradient_ND = states_gradient_NW[:rows, :width] - other * sum_of_words_W[:width]
             table_gradient_VD = table_gradient_VW[:, :width]
@@ -114,6 +123,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
     @staticmethod
     @once_differentiable  # type: ignore[untyped-decorator]
     def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        # In place: nobody else has these, and a graph is used once.
         gradients = [None if gradient is None else gradient.mul_(scale) for gradient in ctx.saved_tensors]
         return *gradients, None, None, None
 

@@ -34,18 +34,23 @@ def add_product(sum_OI: Tensor, gradient_NO: Tensor, x_NI: Tensor) -> None:
     _multiply(sum_OI, gradient_NO, x_NI, keep=1)
 
 
-def sum_of_rows(gradient_NO: Tensor, dtype: torch.dtype) -> Tensor:
-    """The gradient of a bias, [O]."""
-    if not _fits(gradient_NO, dtype):
-        return gradient_NO.sum(0, dtype=dtype)
-    return product(gradient_NO, gradient_NO.new_ones(len(gradient_NO), 1), dtype).squeeze(1)
+def sum_of_rows(x_NI: Tensor, dtype: torch.dtype) -> Tensor:
+    """The sum over tokens, of some type, [I]."""
+    if not _fits(x_NI, dtype):
+        return x_NI.sum(0, dtype=dtype)
+    return product(x_NI, x_NI.new_ones(len(x_NI), 1), dtype).squeeze(1)
 
 
 def _multiply(sum_OI: Tensor, gradient_NO: Tensor, x_NI: Tensor, *, keep: int) -> None:
     """sum = keep * sum + gradient^T x, keep 0 or 1."""
-    if not (_fits(gradient_NO, sum_OI.dtype) and all(one.stride(1) == 1 for one in (sum_OI, gradient_NO, x_NI))):
+    matrices = sum_OI, gradient_NO, x_NI
+    in_rows = all(one.stride(1) == 1 and one.stride(0) >= one.shape[1] for one in matrices)
+    if not (in_rows and _fits(gradient_NO, sum_OI.dtype)):
         product_OI = gradient_NO.T @ x_NI
-        sum_OI.copy_(sum_OI + product_OI if keep else product_OI)
+        if keep:
+            sum_OI += product_OI
+        else:
+            sum_OI.copy_(product_OI)
         return
     (tokens, rows), columns = gradient_NO.shape, x_NI.shape[1]
     _mkl_product()(

@@ -26,6 +26,7 @@ from torch.autograd.function import once_differentiable
 from phrasemt.nn.linear import fill_rows
 from phrasemt.nn.losses import slices
 from phrasemt.nn.precision import matmul_dtype, normalised_dtype
+from phrasemt.nn.products import product, sum_of_rows
 
 # A step's product has few rows; in bfloat16 on a CPU they are filled up to a multiple of this (phrasemt/nn/linear.py).
 STEP_ROWS = 16
@@ -96,8 +97,8 @@ class _Product:
     def gradients(self) -> tuple[Tensor, Tensor | None]:
         """Those of weight and bias."""
         gradients_NO, rows_NI = self.notes.joined(0)
-        bias_O = None if self.bias_O is None else gradients_NO.sum(0, dtype=self.exact)
-        return (gradients_NO.T @ rows_NI).to(self.exact), bias_O
+        bias_O = None if self.bias_O is None else sum_of_rows(gradients_NO, self.exact)
+        return product(gradients_NO, rows_NI, self.exact), bias_O
 
 
 class _LinearStep(torch.autograd.Function):

@@ -47,4 +47,16 @@ def test_without_dropout_in_evaluation():
     network = FeedForward(WIDTH, INNER, 0.5).eval()
     x = torch.randn(2, 3, WIDTH)
     with torch.autocast("cpu", torch.bfloat16):
-        assert torch.equal(network(x), network(x))
+        found = network(x)
+    torch.testing.assert_close(found.float(), network(x), rtol=2**-5, atol=2**-5)
+
+
+@pytest.mark.parametrize("number", [float("nan"), -float("nan"), float("inf")])
+def test_what_is_not_finite_shows(number):
+    """So that the update is skipped."""
+    network = FeedForward(WIDTH, INNER, 0.0)
+    with torch.no_grad():
+        network.inner.weight[0, 0] = number
+    x = torch.randn(2, 3, WIDTH).abs()
+    with torch.autocast("cpu", torch.bfloat16):
+        assert not network(x).isfinite().all()

@@ -84,19 +84,65 @@ def test_a_hopeless_reference_has_a_finite_loss(example):
     assert loss.nll > 1000
 
 
-def test_float32_sums_in_bfloat16_surroundings(example):
-    """Products have 8 bits then: 2^-8 of logits of size about 5. The sums are float32 and so are the gradients."""
-    states, table, bias, references = (t.detach().float() if t.is_floating_point() else t for t in example)
-    table.requires_grad_()
-    exact = smoothed_cross_entropy(states, table, bias, references, 0.1)
-    (expected_gradient,) = torch.autograd.grad(exact.objective, table)
+MANY, WIDE, WORDS = 1300, 16, 300
+
+
+@pytest.mark.parametrize("with_bias", [True, False])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+# What the model knows of the references: nothing, most of them, all of them.
+@pytest.mark.parametrize("certainty", [0.0, 8.0, 14.0])
+def test_in_bfloat16_surroundings(monkeypatch, certainty, smoothing, with_bias):
+    """In pieces, of which the last is filled up. Witness: float64 on the logits that have been rounded to 8 bits.
+
+    Each probability is rounded to 2^-9 of itself; so are, as a vector, the gradients.
+    """
+    monkeypatch.setitem(losses.LOGITS_AT_ONCE, "cpu", 200 * WORDS)
+    monkeypatch.setitem(losses.PROBABILITIES_AT_ONCE, "cpu", 500 * WORDS)
+    torch.manual_seed(1)
+    references = torch.randint(WORDS, (MANY,))
+    table, bias = torch.randn(WORDS, WIDE).bfloat16(), (torch.randn(WORDS) - 10 * with_bias).bfloat16()
+    states = torch.randn(MANY, WIDE) + certainty * table[references].float() / WIDE
+    leaves = [states.bfloat16().float(), table.float(), *([bias.float()] if with_bias else [])]
+    for leaf in leaves:
+        leaf.requires_grad_()
     with torch.autocast("cpu", torch.bfloat16):
-        loss = smoothed_cross_entropy(states, table, bias, references, 0.1)
-    assert loss.objective.dtype == loss.nll.dtype == torch.float32
-    torch.testing.assert_close(loss.objective, exact.objective, rtol=0.02, atol=0)
-    (gradient,) = torch.autograd.grad(loss.objective, table)
-    assert gradient.dtype == torch.float32
-    torch.testing.assert_close(gradient, expected_gradient, rtol=0, atol=0.05)
+        ours = smoothed_cross_entropy(leaves[0], leaves[1], leaves[2] if with_bias else None, references, smoothing)
+    assert ours.objective.dtype == ours.nll.dtype == torch.float32
+    exact = [leaf.detach().double().requires_grad_() for leaf in leaves]
+    logits = F.linear(*exact)
+    # The gradient is that of exact logits, their values those of rounded ones.
+    logits = logits + (logits.detach().bfloat16().double() - logits.detach())
+    spread = smoothing * WORDS / (WORDS - 1)
+    objective = F.cross_entropy(logits, references, label_smoothing=spread, reduction="sum")
+    nll = F.cross_entropy(logits, references, reduction="sum")
+    assert float(ours.objective.detach()) == pytest.approx(float(objective.detach()), rel=2**-8, abs=1e-3)
+    assert float(ours.nll) == pytest.approx(float(nll.detach()), rel=2**-8)
+    found, expected = torch.autograd.grad(3 * ours.objective, leaves), torch.autograd.grad(3 * objective, exact)
+    for ours_, theirs in zip(found, expected, strict=True):
+        assert ours_.dtype == torch.float32
+        assert float((ours_ - theirs).norm()) < 2**-7 * float(theirs.norm())
+
+
+def test_a_hopeless_reference_in_bfloat16_surroundings():
+    """Its probability is too small for the type of the others; the logarithm is exact up to that of the logits."""
+    torch.manual_seed(1)
+    states, table = torch.randn(300, 8).bfloat16().float() * 100, torch.randn(11, 8).bfloat16().float()
+    references = (states @ table.T).argmin(1)
+    with torch.autocast("cpu", torch.bfloat16):
+        ours = smoothed_cross_entropy(states, table, None, references, 0.1).nll
+    theirs = F.cross_entropy((states.double() @ table.double().T), references, reduction="sum")
+    assert float(theirs) > 300 * 87
+    assert float(ours) == pytest.approx(float(theirs), rel=2**-7)
+
+
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
+def test_no_tokens(precision):
+    states, table = torch.empty(0, 8, requires_grad=True), torch.randn(11, 8, requires_grad=True)
+    with torch.autocast("cpu", torch.bfloat16, enabled=precision == torch.bfloat16):
+        loss = smoothed_cross_entropy(states, table, None, torch.empty(0, dtype=torch.int64), 0.1)
+    assert (float(loss.objective.detach()), float(loss.nll)) == (0, 0)
+    _, gradient = torch.autograd.grad(loss.objective, [states, table])
+    assert (gradient == 0).all()
 
 
 def test_no_gradient_is_made_when_none_is_wanted(example):
