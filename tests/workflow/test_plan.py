@@ -108,7 +108,8 @@ def test_without_records_it_says_so(finished: Workplace) -> None:
     other.parent.mkdir(parents=True)
     other.write_text("s\th:m:s\n1800.0\t0:30:00\n")
     plan = _plan(finished, "study.yaml")
-    assert re.search(r"^  train_model +4 +2\.00 +0 ", plan, re.MULTILINE)  # four times half an hour, one core each
+    # Four times half an hour, one core each; and a GPU, which the profile lends to each where there is one.
+    assert re.search(r"^  train_model +4 +2\.00 +2\.00 ", plan, re.MULTILINE)
     assert "4 x other studies" in plan
 
 
