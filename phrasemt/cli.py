@@ -14,7 +14,6 @@ import logging
 import pkgutil
 import signal
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -23,7 +22,7 @@ from pydantic import ValidationError
 import phrasemt.verbs
 from phrasemt.errors import PhrasemtError, StoppedError
 from phrasemt.gpus import lease
-from phrasemt.journal import note_of_run, noted, run_of_this_process
+from phrasemt.journal import note_of_run, noted, refuse_edited, run_of_this_process
 from phrasemt.launch import helper, launch, launched
 from phrasemt.provenance import code_digest, edited_since_read, module_digests, module_file, produce
 from phrasemt.slurm import come_back, on_nodes
@@ -207,9 +206,9 @@ def run_stage(name: str, options: argparse.Namespace) -> None:
     digests = module_digests(*modules)
     if run := run_of_this_process():
         begun = note_of_run(run).code
-        _refuse_edited(module for module, digest in digests.items() if begun.get(module) != digest)
+        refuse_edited(module_file(module) for module, digest in digests.items() if begun.get(module) != digest)
     function = getattr(importlib.import_module(stage.module), name)
-    _refuse_edited(edited_since_read(*digests))
+    refuse_edited(map(module_file, edited_since_read(*digests)))
     if helper():  # writes nothing
         function(settings=settings, **machine, **arguments, **outputs, **folders)
         return
@@ -223,17 +222,7 @@ def run_stage(name: str, options: argparse.Namespace) -> None:
         libraries=stage.libraries,
     ) as temporary:
         function(settings=settings, **machine, **arguments, **temporary, **folders)
-        _refuse_edited(edited_since_read(*(digests.keys() & sys.modules.keys() - imported)))
-
-
-def _refuse_edited(modules: Iterable[str]) -> None:
-    """Snakemake notes the code that a run began with; artefacts of other code would count as made by that."""
-    if files := [module_file(module) for module in modules]:
-        raise PhrasemtError(
-            "edited while the run is going; this stage ends and has written nothing",
-            where=", ".join(sorted(files)),
-            next_step="when the run has ended, the same command again, which computes what the change touches",
-        )
+        refuse_edited(map(module_file, edited_since_read(*(digests.keys() & sys.modules.keys() - imported))))
 
 
 def _positive(text: str) -> int:

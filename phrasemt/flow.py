@@ -21,7 +21,7 @@ from phrasemt.corpus.registry import files_of, side_of, source_file
 from phrasemt.dag import Journal, rules_of
 from phrasemt.errors import DataError, PhrasemtError, StudyError
 from phrasemt.fields import Settings
-from phrasemt.journal import note_of_run, run_of_this_process, study_of
+from phrasemt.journal import note_of_run, refuse_edited, run_of_this_process, study_of
 from phrasemt.provenance import code_digest, module_digests
 from phrasemt.slurm import jobs_here
 from phrasemt.stages import STAGES, stage_settings
@@ -48,7 +48,8 @@ def open_study(workflow: Any) -> Flow:
         if not workflow.is_main_process and (run := run_of_this_process()):
             # A job on a cluster reads study and rules again; they may have been edited since.
             path = study_of(run)
-            _refuse_edited_rules(workflow, run)
+            begun, rules = note_of_run(run).rules, rules_of(workflow)
+            refuse_edited(name for name in rules if begun.get(name) != rules[name])
         study = read_study(path)
     except PhrasemtError as error:
         # Snakemake would put the lines of the Snakefile around an exception; they are no help against a typo.
@@ -64,17 +65,6 @@ def open_study(workflow: Any) -> Flow:
     flow = Flow(study)
     flow.journal = Journal(workflow, study.study, path.read_text(encoding="utf-8"), flow.modules)
     return flow
-
-
-def _refuse_edited_rules(workflow: Any, run: Path) -> None:
-    """Raises PhrasemtError when the rules are others than when the run began, for which Snakemake notes the outputs."""
-    begun, now = note_of_run(run).rules, rules_of(workflow)
-    if edited := [name for name in now if begun.get(name) != now[name]]:
-        raise PhrasemtError(
-            "edited while the run is going; this job ends and has written nothing",
-            where=", ".join(sorted(edited)),
-            next_step="when the run has ended, the same command again",
-        )
 
 
 def refuse_second_writer() -> None:

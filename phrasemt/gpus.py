@@ -34,7 +34,7 @@ def lease(count: int) -> Iterator[None]:
 
     Does nothing on a machine without GPUs. Raises PhrasemtError when there are fewer, lent or not.
     """
-    gpus = _visible_gpus()
+    gpus = visible_gpus()
     if not gpus:
         yield
         return
@@ -90,7 +90,7 @@ def _lock(gpu: str, tries: ExitStack) -> bool:
     return True
 
 
-def _visible_gpus() -> list[str]:
+def visible_gpus() -> list[str]:
     """Identifiers of the GPUs that CUDA would show to this process, in its order."""
     try:
         shown = subprocess.run(

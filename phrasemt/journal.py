@@ -12,7 +12,7 @@ import json
 import os
 import platform
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -217,6 +217,19 @@ def note_of_run(run: Path) -> RunNote:
             "the note of this run cannot be read", where=run, next_step="when the run has ended, the same command again"
         )
     return note
+
+
+def refuse_edited(files: Iterable[str]) -> None:
+    """Raises PhrasemtError when there are any: files of code that were edited since the run began.
+
+    Snakemake notes outputs as made by the code of the beginning, so those of other code would count as that.
+    """
+    if edited := sorted(files):
+        raise PhrasemtError(
+            "edited while the run is going; this job ends and has written nothing",
+            where=", ".join(edited),
+            next_step="when the run has ended, the same command again, which computes what the change touches",
+        )
 
 
 def now() -> str:

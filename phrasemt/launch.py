@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NoReturn
 
@@ -67,11 +67,13 @@ def launch(arguments: Sequence[str], processes: int, spread: Callable[[Sequence[
     stopped on request, PhrasemtError when one of them failed.
     """
     command: Sequence[str] = [sys.executable, "-m", "phrasemt", *arguments]
-    with tempfile.TemporaryDirectory(prefix="phrasemt-") as folder, _shared_memory() as shared:
+    with tempfile.TemporaryDirectory(prefix="phrasemt-") as folder, ExitStack() as resources:
         commands: list[Call]
+        shared: list[int] = []
         if spread:
             commands = [spread(command)]
         else:
+            shared = resources.enter_context(_shared_memory())
             environment = {**os.environ, "WORLD_SIZE": str(processes), RENDEZVOUS: str(Path(folder, "rendezvous"))}
             environment.update((SHARED_MEMORY, str(descriptor)) for descriptor in shared)
             places = [{"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(processes)]

@@ -11,6 +11,7 @@ Masks are True where a key may be used by a query; each query must have at least
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 import torch
@@ -38,6 +39,21 @@ def kept(projected: Projected, sentences: Tensor) -> Projected:
     return tuple(tensor.index_select(1, sentences) for tensor in projected)
 
 
+def weights_for_training(scores_GTS: Tensor, dropout: float) -> tuple[Tensor, Tensor | None]:
+    """Softmax over the keys, and the factors of its dropout, if there is any."""
+    weights_GTS = torch.softmax(scores_GTS, dim=-1)
+    return weights_GTS, scaled_keep_mask(weights_GTS, dropout) if dropout > 0 else None
+
+
+def gradient_of_scores(d_dropped_GTS: Tensor, weights_GTS: Tensor, kept_GTS: Tensor | None) -> Tensor:
+    """The gradient of the scores, in their type, from that of the weights after dropout, which may be overwritten."""
+    d_weights_GTS = d_dropped_GTS.to(weights_GTS.dtype)
+    if kept_GTS is not None:
+        d_weights_GTS *= kept_GTS
+    # Masked scores have weight 0 and so gradient 0.
+    return torch._softmax_backward_data(d_weights_GTS, weights_GTS, -1, weights_GTS.dtype)
+
+
 class _CpuAttention(torch.autograd.Function):
     """Attention for training on a CPU.
 
@@ -59,8 +75,7 @@ class _CpuAttention(torch.autograd.Function):
         scores_GTS = torch.bmm(queries_GTE, keys_GSE.transpose(1, 2)).to(exact).mul_(head_width**-0.5)
         if mask is not None:
             scores_GTS.view(sentences, heads, positions, -1).masked_fill_(~mask, -torch.inf)
-        weights_GTS = torch.softmax(scores_GTS, dim=-1)
-        kept_GTS = scaled_keep_mask(weights_GTS, dropout) if dropout > 0 else None
+        weights_GTS, kept_GTS = weights_for_training(scores_GTS, dropout)
         dropped_GTS = (weights_GTS if kept_GTS is None else weights_GTS * kept_GTS).to(fast)
         ctx.save_for_backward(queries_GTE, keys_GSE, values_GSE, weights_GTS, kept_GTS, dropped_GTS)
         attended_GTE = torch.bmm(dropped_GTS, values_GSE)
@@ -76,20 +91,15 @@ class _CpuAttention(torch.autograd.Function):
 
         d_attended_GTE = gradient_BTD.view(sentences, positions, heads, head_width).transpose(1, 2).flatten(0, 1)
         d_values_GSE = torch.bmm(dropped_GTS.transpose(1, 2), d_attended_GTE)
-        d_weights_GTS = torch.bmm(d_attended_GTE, values_GSE.transpose(1, 2)).to(weights_GTS.dtype)
-        if kept_GTS is not None:
-            d_weights_GTS *= kept_GTS
-        # Masked scores have weight 0 and so gradient 0.
-        d_scores_GTS = torch._softmax_backward_data(d_weights_GTS, weights_GTS, -1, weights_GTS.dtype)
-        d_scores_GTS = d_scores_GTS.mul_(head_width**-0.5).to(fast)
+        d_dropped_GTS = torch.bmm(d_attended_GTE, values_GSE.transpose(1, 2))
+        d_scores_GTS = gradient_of_scores(d_dropped_GTS, weights_GTS, kept_GTS).mul_(head_width**-0.5).to(fast)
         d_queries_GTE = torch.bmm(d_scores_GTS, keys_GSE)
         d_keys_GSE = torch.bmm(d_scores_GTS.transpose(1, 2), queries_GTE)
 
-        gradients = [
-            block.view(sentences, heads, -1, head_width) for block in (d_queries_GTE, d_keys_GSE, d_values_GSE)
-        ]
-        starts = [sum(ctx.blocks[:index]) for index in range(len(ctx.blocks))]
-        return None, None, *(_as_projected(gradients[i : i + n]) for i, n in zip(starts, ctx.blocks, strict=True))
+        gradients = iter(
+            [block.view(sentences, heads, -1, head_width) for block in (d_queries_GTE, d_keys_GSE, d_values_GSE)]
+        )
+        return None, None, *(_as_projected(list(islice(gradients, blocks))) for blocks in ctx.blocks)
 
 
 def _as_projected(blocks_BhTE: Sequence[Tensor]) -> Tensor:

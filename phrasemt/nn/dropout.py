@@ -38,12 +38,13 @@ def scaled_keep_mask(like: Tensor, probability: float) -> Tensor:
     return keep_mask(like, probability).to(like.dtype).mul_(scale_of_kept(probability))
 
 
-def drop_(x: Tensor, mask: Tensor) -> Tensor:
-    """x where the mask of `keep_mask` is 1 and 0 elsewhere, in place, without the scale; x is bfloat16.
+def keep(x: Tensor, mask: Tensor, out: Tensor | None = None) -> Tensor:
+    """x where the mask of `keep_mask` is 1 and 0 elsewhere, without the scale; x and out are bfloat16.
 
     As products of 16-bit integers: three times as fast, and nothing that is dropped can make a NaN.
     """
-    return x.view(torch.int16).mul_(mask).view(x.dtype)
+    bits = None if out is None else out.view(torch.int16)
+    return torch.mul(x.view(torch.int16), mask, out=bits).view(x.dtype)
 
 
 class _CpuDropout(torch.autograd.Function):
@@ -52,7 +53,7 @@ class _CpuDropout(torch.autograd.Function):
         ctx.scale = scale_of_kept(probability)
         if x.dtype == torch.bfloat16:
             mask = keep_mask(x, probability)
-            dropped = (x.view(torch.int16) * mask).view(x.dtype).mul_(ctx.scale)
+            dropped = keep(x, mask).mul_(ctx.scale)
         else:
             mask = scaled_keep_mask(x, probability)
             dropped = x * mask
@@ -64,17 +65,19 @@ class _CpuDropout(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (mask,) = ctx.saved_tensors
         if gradient.dtype == torch.bfloat16:
-            return (gradient.view(torch.int16) * mask).view(gradient.dtype).mul_(ctx.scale), None
+            return keep(gradient, mask).mul_(ctx.scale), None
         return gradient * mask, None
 
 
 class _CpuAddDropped(torch.autograd.Function):
+    """x + drop(y) with y in bfloat16: as operations of their own they take half as long again."""
+
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor, probability: float) -> Tensor:
         ctx.scale, ctx.dtype = scale_of_kept(probability), y.dtype
         mask = keep_mask(y, probability)
         ctx.save_for_backward(mask)
-        kept = (y.view(torch.int16) * mask).view(y.dtype).to(x.dtype)
+        kept = keep(y, mask).to(x.dtype)
         added: Tensor = torch.add(x, kept, alpha=ctx.scale, out=kept)
         return added
 
@@ -82,7 +85,8 @@ class _CpuAddDropped(torch.autograd.Function):
     @once_differentiable  # type: ignore[untyped-decorator]
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
         (mask,) = ctx.saved_tensors
-        return gradient, drop_(torch.empty_like(gradient, dtype=ctx.dtype).copy_(gradient).mul_(ctx.scale), mask), None
+        scaled = (gradient * ctx.scale).to(ctx.dtype)
+        return gradient, keep(scaled, mask, out=scaled), None
 
 
 def dropout(x: Tensor, probability: float) -> Tensor:

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from phrasemt.nn.dropout import Dropout, drop_, keep_mask, scale_of_kept
+from phrasemt.nn.dropout import Dropout, keep, keep_mask, scale_of_kept
 from phrasemt.nn.linear import Linear, beside_bias, fill_rows
 from phrasemt.nn.precision import in_bfloat16_on_cpu
 from phrasemt.nn.products import product, sum_of_rows
@@ -101,7 +101,7 @@ class _CpuFeedForward(torch.autograd.Function):
         inner_NF = x_NW @ w1_fast_FW.T
         inner_NF.relu_()  # not as integers, among which some NaN are negative
         if dropout > 0:
-            drop_(inner_NF, keep_mask(inner_NF, dropout))
+            keep(inner_NF, keep_mask(inner_NF, dropout), out=inner_NF)
         ctx.save_for_backward(x_NW, inner_NF, w1_fast_FW, w2_fast_DF)
         ctx.shape, ctx.dtype, ctx.scale = x_BTD.shape, x_BTD.dtype, scale
         return F.linear(inner_NF, w2_fast_DF, b2_D.bfloat16())[: ctx.shape[:-1].numel()].view(ctx.shape)
@@ -112,7 +112,7 @@ class _CpuFeedForward(torch.autograd.Function):
         x_NW, inner_NF, w1_fast_FW, w2_fast_DF = ctx.saved_tensors
         gradient_ND = fill_rows(gradient_BTD.flatten(0, -2), torch.bfloat16)
         d_inner_NF = gradient_ND @ w2_fast_DF
-        drop_(d_inner_NF, inner_NF.view(torch.int16).clamp_max(1))
+        keep(d_inner_NF, inner_NF.view(torch.int16).clamp_max(1), out=d_inner_NF)
         width, exact = ctx.shape[-1], torch.float32
         d_x_BTD = (d_inner_NF @ w1_fast_FW[:, :width])[: ctx.shape[:-1].numel()].view(ctx.shape).to(ctx.dtype)
         d_w1_FW, d_w2_DF = product(d_inner_NF, x_NW, exact), product(gradient_ND, inner_NF, exact).mul_(ctx.scale)

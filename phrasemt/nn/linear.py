@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from phrasemt.nn.precision import in_bfloat16_on_cpu
+from phrasemt.nn.precision import in_bfloat16_on_cpu, matmul_dtype
 from phrasemt.nn.products import product, sum_of_rows
 
 ROWS_AT_ONCE = 256
@@ -55,7 +55,7 @@ def beside_bias(weight_ED: Tensor, bias_E: Tensor, dtype: torch.dtype) -> Tensor
 class _FilledLinear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x_XD: Tensor, weight_ED: Tensor, bias_E: Tensor | None) -> Tensor:
-        dtype = torch.get_autocast_dtype("cpu")
+        dtype = matmul_dtype(x_XD)
         x_ND, weight_fast_ED = fill_rows(x_XD.reshape(-1, x_XD.shape[-1]), dtype), weight_ED.to(dtype)
         y_NE = F.linear(x_ND, weight_fast_ED, None if bias_E is None else bias_E.to(dtype))
         ctx.save_for_backward(x_ND, weight_fast_ED)

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from phrasemt.nn.linear import ROWS_AT_ONCE, beside_bias, fill_rows, round_up
-from phrasemt.nn.precision import matmul_dtype, normalised_dtype
+from phrasemt.nn.precision import in_bfloat16_on_cpu, matmul_dtype, normalised_dtype
 from phrasemt.nn.products import add_product, sum_of_rows
 
 # Numbers of which about so many exist at once. On a CPU logits stay in its caches until they are normalised; the
@@ -59,9 +59,9 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         exact, fast = normalised_dtype(states_ND), matmul_dtype(states_ND)
         other = smoothing / (vocabulary - 1)  # q of a word that is not the reference
         # See phrasemt/nn/linear.py: few shapes on a CPU in bfloat16.
-        on_cpu_in_bfloat16 = device == "cpu" and fast == torch.bfloat16
-        multiple = ROWS_AT_ONCE if on_cpu_in_bfloat16 else 1
-        beside = bias_V is not None and on_cpu_in_bfloat16
+        filled = in_bfloat16_on_cpu(states_ND)
+        multiple = ROWS_AT_ONCE if filled else 1
+        beside = bias_V is not None and filled
         states_fast_NW = fill_rows(states_ND, fast, multiple, with_one=beside)
         if bias_V is not None and beside:
             table_fast_VW, bias_fast_V = beside_bias(table_VD, bias_V, fast), None

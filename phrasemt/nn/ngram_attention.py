@@ -30,11 +30,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from phrasemt.nn.attention import Projected, heads_first
+from phrasemt.nn.attention import Projected, gradient_of_scores, heads_first, weights_for_training
 from phrasemt.nn.beams import BeamCache
-from phrasemt.nn.dropout import scaled_keep_mask
 from phrasemt.nn.init import xavier_blocks
 from phrasemt.nn.linear import project
+from phrasemt.nn.precision import normalised_dtype
 
 Score = Literal["query_kernel", "static"]
 
@@ -123,15 +123,20 @@ def ngram_mask(mask_XS: Tensor | None, orders: int, keys: int, device: torch.dev
     return (complete_NS if mask_XS is None else mask_XS[..., None, :] & complete_NS).flatten(-2)
 
 
-def ngram_weights(queries_BhXW: Tensor, keys_BhXW: Tensor, mask: Tensor, scales: tuple[float, ...]) -> Tensor:
-    """softmax(A) [G, T, N*S]; `scales` has one for each of the R rows of a query."""
+def ngram_scores(queries_BhXW: Tensor, keys_BhXW: Tensor, mask: Tensor, scales: tuple[float, ...]) -> Tensor:
+    """A [G, T, N*S] in float32, -inf where the mask is False; `scales` has one for each of the R rows of a query."""
     sentences, heads = queries_BhXW.shape[:2]
-    scores_GXY = torch.bmm(queries_BhXW.flatten(0, 1), keys_BhXW.flatten(0, 1).transpose(1, 2))
+    products_GXY = torch.bmm(queries_BhXW.flatten(0, 1), keys_BhXW.flatten(0, 1).transpose(1, 2))
+    scores_GXY = products_GXY.to(normalised_dtype(products_GXY))
+    _scale_rows(scores_GXY, scales)
+    scores_BhTX = scores_GXY.view(sentences, heads, -1, mask.shape[-1]).masked_fill_(~mask, -torch.inf)
+    return scores_BhTX.flatten(0, 1)
+
+
+def _scale_rows(scores_GXY: Tensor, scales: tuple[float, ...]) -> None:
     by_row_XRY = scores_GXY.view(-1, len(scales), scores_GXY.shape[-1])
     for row, scale in enumerate(scales):
         by_row_XRY[:, row].mul_(scale)
-    scores_BhTX = scores_GXY.view(sentences, heads, -1, mask.shape[-1]).masked_fill_(~mask, -torch.inf)
-    return torch.softmax(scores_BhTX.flatten(0, 1), dim=-1)  # of rounded bfloat16 scores, in float32
 
 
 class _CpuNgramAttention(torch.autograd.Function):
@@ -147,12 +152,8 @@ class _CpuNgramAttention(torch.autograd.Function):
         scales: tuple[float, ...],
         dropout: float,
     ) -> Tensor:
-        weights_GTX = ngram_weights(queries_BhXW, keys_BhXW, mask, scales)
-        if dropout > 0:
-            kept_GTX = scaled_keep_mask(weights_GTX, dropout)
-            dropped_GTX = weights_GTX * kept_GTX
-        else:
-            kept_GTX, dropped_GTX = None, weights_GTX
+        weights_GTX, kept_GTX = weights_for_training(ngram_scores(queries_BhXW, keys_BhXW, mask, scales), dropout)
+        dropped_GTX = (weights_GTX if kept_GTX is None else weights_GTX * kept_GTX).to(values_BhXE.dtype)
         ctx.scales = scales
         ctx.save_for_backward(queries_BhXW, keys_BhXW, values_BhXE, weights_GTX, kept_GTX, dropped_GTX)
         attended_GTE = torch.bmm(dropped_GTX, values_BhXE.flatten(0, 1))
@@ -169,15 +170,11 @@ class _CpuNgramAttention(torch.autograd.Function):
 
         d_attended_GTE = gradient_BTD.view(*gradient_BTD.shape[:2], heads, head_width).transpose(1, 2).flatten(0, 1)
         torch.bmm(dropped_GTX.transpose(1, 2), d_attended_GTE, out=d_values_GXE)
-        d_weights_GTX = torch.bmm(d_attended_GTE, values_GXE.transpose(1, 2))
-        if kept_GTX is not None:
-            d_weights_GTX.mul_(kept_GTX)
-        # Masked scores have weight 0 and so gradient 0.
-        d_scores_GTX = torch._softmax_backward_data(d_weights_GTX, weights_GTX, -1, weights_GTX.dtype)
+        d_dropped_GTX = torch.bmm(d_attended_GTE, values_GXE.transpose(1, 2))
+        d_scores_GTX = gradient_of_scores(d_dropped_GTX, weights_GTX, kept_GTX)
         d_scores_GXY = d_scores_GTX.view(len(queries_GXW), queries_GXW.shape[1], keys_GXW.shape[1])
-        by_row_XRY = d_scores_GXY.view(-1, len(ctx.scales), d_scores_GXY.shape[-1])
-        for row, scale in enumerate(ctx.scales):
-            by_row_XRY[:, row].mul_(scale)
+        _scale_rows(d_scores_GXY, ctx.scales)
+        d_scores_GXY = d_scores_GXY.to(queries_GXW.dtype)
         torch.bmm(d_scores_GXY, keys_GXW, out=d_queries_GXW)
         torch.bmm(d_scores_GXY.transpose(1, 2), queries_GXW, out=d_keys_GXW)
         return *gradients, None, None, None
@@ -199,7 +196,8 @@ def ngram_attend(
             queries_BhXW, keys_BhXW, values_BhXE, mask, scales, dropout
         )
         return attended_BTD
-    weights_GTX = F.dropout(ngram_weights(queries_BhXW, keys_BhXW, mask, scales), dropout)
+    scores_GTX = ngram_scores(queries_BhXW, keys_BhXW, mask, scales)
+    weights_GTX = F.dropout(torch.softmax(scores_GTX, dim=-1), dropout).to(values_BhNSE.dtype)
     sentences, heads, orders = values_BhNSE.shape[:3]
     weights_BhTNS = weights_GTX.view(sentences, heads, weights_GTX.shape[1], orders, -1)
     # Order by order, because in a search the values of an order do not stand behind those of the last one.
@@ -302,7 +300,7 @@ class _NgramAttention(nn.Module):
 
     def mass(self, queries_BhXW: Tensor, keys_BhXW: Tensor, mask: Tensor) -> Tensor:
         """How much of each query's attention lies on each order, the mean of all heads: [B, T, N]."""
-        weights_GTX = ngram_weights(queries_BhXW, keys_BhXW, mask, self.scales)
+        weights_GTX = torch.softmax(ngram_scores(queries_BhXW, keys_BhXW, mask, self.scales), dim=-1)
         weights_BhTNS = weights_GTX.view(
             -1, self.heads, weights_GTX.shape[1], self.orders, mask.shape[-1] // self.orders
         )

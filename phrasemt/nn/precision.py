@@ -19,4 +19,4 @@ def normalised_dtype(x: Tensor) -> torch.dtype:
 
 def in_bfloat16_on_cpu(x: Tensor) -> bool:
     """Whether products of x are in bfloat16 on a CPU, where torch needs help to be fast."""
-    return x.device.type == "cpu" and torch.is_autocast_enabled("cpu") and matmul_dtype(x) == torch.bfloat16
+    return x.device.type == "cpu" and matmul_dtype(x) == torch.bfloat16

@@ -25,7 +25,7 @@ from torch.autograd.function import once_differentiable
 
 from phrasemt.nn.linear import fill_rows
 from phrasemt.nn.losses import slices
-from phrasemt.nn.precision import matmul_dtype, normalised_dtype
+from phrasemt.nn.precision import in_bfloat16_on_cpu, matmul_dtype, normalised_dtype
 from phrasemt.nn.products import product, sum_of_rows
 
 # A step's product has few rows; in bfloat16 on a CPU they are filled up to a multiple of this (phrasemt/nn/linear.py).
@@ -74,14 +74,13 @@ class _Product:
 
     def __init__(self, weight_OI: Tensor, bias_O: Tensor | None) -> None:
         self.dtype, self.exact = matmul_dtype(weight_OI), weight_OI.dtype
+        self.filled = in_bfloat16_on_cpu(weight_OI)
         self.weight_OI = weight_OI.detach().to(self.dtype)
         self.bias_O = None if bias_O is None else bias_O.detach().to(self.dtype)
         self.notes = Notes()
 
     def _rows(self, x_NI: Tensor) -> Tensor:
-        if x_NI.device.type == "cpu" and self.dtype == torch.bfloat16:
-            return fill_rows(x_NI, self.dtype, STEP_ROWS)
-        return x_NI.to(self.dtype)
+        return fill_rows(x_NI, self.dtype, STEP_ROWS) if self.filled else x_NI.to(self.dtype)
 
     def forward(self, x_NI: Tensor) -> tuple[Tensor, Tensor]:
         """The product, and the rows that `backward` is to be given."""

@@ -7,7 +7,7 @@ import functools
 import io
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from snakemake.logging import logger as snakemake_log
 from phrasemt.dag import Journal, planned, stages_of
 from phrasemt.errors import DamagedFileError, PhrasemtError
 from phrasemt.flow import read_study
+from phrasemt.gpus import visible_gpus
 from phrasemt.journal import PlannedJob, RunNote, runs_folder
 from phrasemt.provenance import module_digests, module_file, read_sidecar, valid_for
 from phrasemt.stages import STAGES
@@ -72,11 +73,13 @@ def plan_of(path: Path, profile: str = PROFILE) -> Plan:
     Raises StudyError for a study with mistakes, PhrasemtError when Snakemake cannot plan it.
     """
     study = read_study(path)
-    workflow = _dry_run(path, profile)
+    workflow, executor = _dry_run(path, profile)
     dag = workflow.dag
     needed = set(dag.needrun_jobs())
     jobs = stages_of(dag)
     records = planned(dag, jobs)
+    if executor == "local" and not visible_gpus():
+        records = [replace(record, gpus=0) for record in records]
     return Plan(
         study=study.study,
         jobs=[
@@ -94,8 +97,8 @@ def plan_of(path: Path, profile: str = PROFILE) -> Plan:
     )
 
 
-def _dry_run(study: Path, profile: str) -> Any:
-    """Snakemake's workflow after a dry run in this process."""
+def _dry_run(study: Path, profile: str) -> tuple[Any, str]:
+    """Snakemake's workflow after a dry run in this process, and the executor that would run it."""
     arguments = ["--profile", profile, "--configfile", str(study), "--dry-run", "--quiet", "rules", "progress"]
     said = io.StringIO()
     with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
@@ -112,7 +115,7 @@ def _dry_run(study: Path, profile: str) -> Any:
             found=" ".join(said.getvalue().split())[-1000:],
             next_step=f"snakemake --profile {profile} --configfile {study} --dry-run",
         )
-    return Journal.opened
+    return Journal.opened, options.executor
 
 
 # -------------------------------------------------------------------------------------------------------------- reasons

@@ -63,11 +63,13 @@ class Ranks:
             self.memory.add(gradients, self.wait)
             return
         waiting: list[Tensor] = []
+        size = 0
         for gradient in gradients:
             waiting.append(gradient)
-            if sum(one.nbytes for one in waiting) >= _BYTES_AT_ONCE:
+            size += gradient.nbytes
+            if size >= _BYTES_AT_ONCE:
                 _add(waiting)
-                waiting = []
+                waiting, size = [], 0
         if waiting:
             _add(waiting)
 

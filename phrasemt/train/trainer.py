@@ -84,7 +84,7 @@ class Trainer:
             log.warning("memory ran out: micro-batches of %s positions from now on", f"{self.positions:,}")
         parameters = list(self.model.parameters())
         self._ranks.add_gradients(parameters)
-        objective, nll, micro_batches, *parts = self._ranks.add(list(sums.values()))
+        objective, nll, *parts, micro_batches = self._ranks.add(list(sums.values()))
         norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
         skipped = not (math.isfinite(objective) and bool(norm.isfinite()))
         learning_rate = 0.0
@@ -99,7 +99,7 @@ class Trainer:
             nll=nll,
             tokens=self._tokens(rows),
             micro_batches=round(micro_batches),
-            parts=dict(zip(list(sums)[3:], parts, strict=True)),
+            parts=dict(zip(list(sums)[2:-1], parts, strict=True)),
             learning_rate=learning_rate,
             skipped=skipped,
         )
@@ -152,10 +152,10 @@ class Trainer:
             with torch.autocast(self.device.type, torch.bfloat16, enabled=self.settings.precision == "bfloat16"):
                 loss = self.model.loss(batch, label_smoothing=self.settings.label_smoothing)
             (loss.objective * (weight / units)).backward()  # type: ignore[no-untyped-call]
-            values = {"objective": loss.objective, "nll": loss.nll, "micro_batches": torch.ones(()), **loss.parts}
-            for name, value in values.items():
+            for name, value in {"objective": loss.objective, "nll": loss.nll, **loss.parts}.items():
                 sums[name] = sums.get(name, 0.0) + value.detach() * weight
-        return {name: float(value) for name, value in sums.items()}
+        micro_batches = sum(weight for _, weight in parts)
+        return {**{name: float(value) for name, value in sums.items()}, "micro_batches": micro_batches}
 
     def _shrink(self) -> None:
         """Half as large micro-batches, after memory ran out."""

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from training import plan_of, reading_seconds
 
 UPDATES, UPDATE = 500, 25_000
 PAIRS_AT_ONCE = 100_000
@@ -61,28 +62,16 @@ def write_store(path: Path, pairs: int) -> None:
 
 
 def read(store: Path) -> None:
-    from phrasemt.architectures import TransformerModel
+    import phrasemt.train.trainer  # noqa: F401 - torch is not what is measured
     from phrasemt.batching.example import Examples
-    from phrasemt.batching.reader import BatchReader
-    from phrasemt.batching.sampler import UpdatePlan, micro_batches
 
-    before = anonymous_mib()
-    start = time.perf_counter()
+    before, start = anonymous_mib(), time.perf_counter()
     examples = Examples.open(store)
-    reader = BatchReader(examples, TransformerModel())
     opened = time.perf_counter()
-    lengths = {"source_lengths": examples.source_lengths, "target_lengths": examples.target_lengths}
-    plan = UpdatePlan(**lengths, update_size=UPDATE, max_length=256, seed=1)
-    updates = plan.updates()
-    next(updates)
+    plan = plan_of(examples, UPDATE)
+    next(plan.updates())
     planned = time.perf_counter()
-    pairs = 0
-    for _ in range(UPDATES):
-        _, _, rows = next(updates)
-        for part in micro_batches(rows, *lengths.values(), capacity=8192):
-            reader(part)
-        pairs += len(rows)
-    seconds = time.perf_counter() - planned
+    seconds, pairs = reading_seconds(examples, plan, UPDATES)
     memory = anonymous_mib() - before
     print(
         f"{len(examples):12,} {opened - start:8.2f} {planned - opened:8.2f} {pairs / seconds:9,.0f} {memory:6,.0f}"

@@ -37,11 +37,14 @@ def main() -> None:
     parser.add_argument("--precision", nargs="*", default=["float32", "bfloat16"], choices=["float32", "bfloat16"])
     parser.add_argument("--folder", type=Path, help="for the corpus and the trainings (default: a temporary one)")
     options = parser.parse_args()
+    from phrasemt.batching.example import Examples
+
     with tempfile.TemporaryDirectory(prefix="phrasemt-benchmark-") as temporary:
         folder = options.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         inputs = write_corpus(folder, options.pairs, options.words)
-        seconds, pairs = reading_seconds(inputs["train"])
+        examples = Examples.open(inputs["train"])
+        seconds, pairs = reading_seconds(examples, plan_of(examples))
         print(f"reading: {pairs / seconds:,.0f} pairs a second")
         print(f"{'':9} {'processes':9} {'tokens/s':>9} {'of one':>7} {'reading':>8} {'MiB':>6}")
         for precision in options.precision:
@@ -94,33 +97,30 @@ def write_corpus(folder: Path, pairs: int, words: int) -> dict[str, Path]:
     }
 
 
-def reading_seconds(train: Path) -> tuple[float, int]:
-    """Seconds of making all batches of an epoch, and its pairs."""
-    from phrasemt.architectures import TransformerModel
-    from phrasemt.batching.example import Examples
-    from phrasemt.batching.reader import BatchReader
-    from phrasemt.batching.sampler import micro_batches
-
-    examples = Examples.open(train)
-    reader = BatchReader(examples, TransformerModel())
-    start = time.perf_counter()
-    for rows in update_plan(examples).epoch(0):
-        for part in micro_batches(rows, examples.source_lengths, examples.target_lengths, capacity=4096):
-            reader(part)
-    return time.perf_counter() - start, len(examples)
-
-
-def update_plan(examples: Examples) -> UpdatePlan:
-    """The updates of the trainings here."""
+def plan_of(examples: Examples, update_size: int = UPDATE) -> UpdatePlan:
+    """Updates of a store of pairs."""
     from phrasemt.batching.sampler import UpdatePlan
 
-    return UpdatePlan(
-        source_lengths=examples.source_lengths,
-        target_lengths=examples.target_lengths,
-        update_size=UPDATE,
-        max_length=256,
-        seed=SEED,
-    )
+    lengths = {"source_lengths": examples.source_lengths, "target_lengths": examples.target_lengths}
+    return UpdatePlan(**lengths, update_size=update_size, max_length=256, seed=SEED)
+
+
+def reading_seconds(examples: Examples, plan: UpdatePlan, updates: int | None = None) -> tuple[float, int]:
+    """Seconds of making the batches of the first updates, or of an epoch, and how many pairs they have."""
+    from phrasemt.architectures import TransformerModel
+    from phrasemt.batching.reader import BatchReader
+    from phrasemt.batching.sampler import micro_batches
+    from phrasemt.train.trainer import CPU_POSITIONS
+
+    reader = BatchReader(examples, TransformerModel())
+    lengths = examples.source_lengths, examples.target_lengths
+    start = time.perf_counter()
+    pairs = 0
+    for rows in plan.epoch(0)[:updates]:
+        for part in micro_batches(rows, *lengths, capacity=CPU_POSITIONS):
+            reader(part)
+        pairs += len(rows)
+    return time.perf_counter() - start, pairs
 
 
 def train(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -108,9 +109,21 @@ def test_without_records_it_says_so(finished: Workplace) -> None:
     other.parent.mkdir(parents=True)
     other.write_text("s\th:m:s\n1800.0\t0:30:00\n")
     plan = _plan(finished, "study.yaml")
-    # Four times half an hour, one core each; and a GPU, which the profile lends to each where there is one.
-    assert re.search(r"^  train_model +4 +2\.00 +2\.00 ", plan, re.MULTILINE)
+    assert re.search(r"^  train_model +4 +2\.00 +0 ", plan, re.MULTILINE)  # four times half an hour, one core each
     assert "4 x other studies" in plan
+
+
+def test_gpu_hours_are_those_of_a_machine_with_gpus(finished: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+    finished.write_study(STUDY.replace("max_updates: 2", "max_updates: 3"))
+    for path in (finished.folder / "benchmarks").rglob("train_model/**/*.tsv"):
+        path.write_text("s\th:m:s\n1800.0\t0:30:00\n")
+    program = finished.folder / "bin" / "nvidia-smi"
+    program.parent.mkdir()
+    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+    for answer, hours in (("exit 9", "0"), ("echo 0, GPU-a", r"2\.00")):
+        program.write_text(f"#!/bin/sh\n{answer}\n")
+        program.chmod(0o755)
+        assert re.search(rf"^  train_model +4 +2\.00 +{hours} ", _plan(finished, "study.yaml"), re.MULTILINE)
 
 
 @pytest.mark.parametrize("text", ["", "s\n", "s\tx\n-\t1\n", "\x00\n"])

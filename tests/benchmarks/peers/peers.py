@@ -32,7 +32,7 @@ from phrasemt.batching.example import Examples
 from phrasemt.lines import write_lines
 from phrasemt.symbols import SPECIAL_TOKENS
 from phrasemt.text.vocab import Vocabulary
-from tests.benchmarks.training import MODEL, UPDATE, train_command, update_plan, write_corpus
+from tests.benchmarks.training import MODEL, UPDATE, plan_of, train_command, write_corpus
 
 HERE = Path(__file__).parent
 ENVIRONMENTS = Path(".peers").absolute()
@@ -176,7 +176,7 @@ def phrasemt_reports(folder: Path, examples: Examples) -> list[float]:
 @functools.cache
 def tokens_of_reports(examples: Examples) -> list[float]:
     """As many as the most rounds have."""
-    updates = update_plan(examples).updates()
+    updates = plan_of(examples).updates()
     sizes = (float(examples.target_lengths[rows].sum() + len(rows)) for _, _, rows in updates)
     return [sum(itertools.islice(sizes, UPDATES_IN_A_REPORT_OF_PHRASEMT)) for _ in range(1 + MOST_ROUNDS)]
 
