@@ -9,7 +9,6 @@ processes and takes back when it needs memory.
 from __future__ import annotations
 
 import bisect
-import functools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -67,19 +66,76 @@ def write_columns(
     return count
 
 
+class Numbers:
+    """A number for each position, in the file: `numbers[positions]` is an array of those asked for."""
+
+    def __init__(self, file: pa.Buffer, pieces: Sequence[pa.Array], dtype: type[np.integer[Any]]) -> None:
+        """pieces: arrays of this type whose numbers lie in the file, one for each record batch."""
+        pieces = [piece for piece in pieces if len(piece)]
+        self._starts = np.cumsum([0, *map(len, pieces)])
+        self.dtype = np.dtype(dtype)
+        whole = len(file) // self.dtype.itemsize
+        self._file = np.frombuffer(file, self.dtype, count=whole)
+        # From a position to the place in the file, piece by piece.
+        places = [(piece.buffers()[1].address - file.address) // self.dtype.itemsize + piece.offset for piece in pieces]
+        self._shifts = np.array(places, dtype=np.int64) - self._starts[:-1]
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def _places(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        places: NDArray[np.int64] = positions + self._shifts[np.searchsorted(self._starts, positions, side="right") - 1]
+        return places
+
+    def __getitem__(self, positions: NDArray[np.int64]) -> NDArray[Any]:
+        return self._file[self._places(positions)]
+
+    def tolist(self) -> list[int]:
+        """All of them, in memory."""
+        return [number for part in self.parts() for number in part.tolist()]
+
+    def equal(self, other: Numbers) -> bool:
+        """Whether they are the same numbers."""
+        pairs = zip(self.parts(), other.parts(), strict=False)
+        return len(self) == len(other) and all(np.array_equal(one, another) for one, another in pairs)
+
+    def parts(self, size: int = 2**16) -> Iterator[NDArray[Any]]:
+        """All of them, some at a time."""
+        for start in range(0, len(self), size):
+            yield self[np.arange(start, min(start + size, len(self)))]
+
+
+class _Lengths(Numbers):
+    """Lengths of lists, from the offsets in the file."""
+
+    def __init__(self, file: pa.Buffer, lists: Sequence[pa.ListArray]) -> None:
+        super().__init__(file, [column.offsets[:-1] for column in lists], np.int32)
+
+    def __getitem__(self, positions: NDArray[np.int64]) -> NDArray[Any]:
+        places = self._places(positions)
+        lengths: NDArray[np.int32] = self._file[places + 1] - self._file[places]
+        return lengths
+
+
 class ColumnFile:
     """A file of `write_columns`; its lists are read when they are asked for, by position 0 <= position < len.
 
-    description: what the writer said about it.
+    description: what the writer said about it. rows: row of each position in the concatenation of the raw inputs.
     """
 
     def __init__(
-        self, path: Path, columns: Sequence[str], batches: list[pa.RecordBatch], description: dict[str, Any]
+        self,
+        path: Path,
+        columns: Sequence[str],
+        file: pa.Buffer,
+        batches: list[pa.RecordBatch],
+        description: dict[str, Any],
     ) -> None:
         self.path = path
         self.description = description
-        self._rows = [batch.column("row").to_numpy() for batch in batches]
-        self._starts = np.cumsum([0, *(len(rows) for rows in self._rows)]).tolist()
+        self.rows = Numbers(file, [batch.column("row") for batch in batches], np.int64)
+        self._starts = np.cumsum([0, *map(len, batches)]).tolist()
+        self._lengths = {column: _Lengths(file, [batch.column(column) for batch in batches]) for column in columns}
         self._lists = {column: [_Views(batch.column(column)) for batch in batches] for column in columns}
 
     @classmethod
@@ -89,14 +145,15 @@ class ColumnFile:
         Raises DamagedFileError when it is cut off, altered in its structure, or has other columns or another format.
         """
         try:
-            reader = pa.ipc.open_file(pa.memory_map(str(path)))
+            file = pa.memory_map(str(path)).read_buffer()  # copies nothing
+            reader = pa.ipc.open_file(file)
             description = _read_description(path, reader.schema, columns)
             batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
             for batch in batches:
                 batch.validate(full=True)  # offsets increase and stay within the values
                 if any(column.null_count for column in batch.columns):
                     raise damaged(path, found="missing values")
-            return cls(path, columns, batches, description)
+            return cls(path, columns, file, batches, description)
         except FileNotFoundError:
             raise
         except (pa.ArrowException, OSError, ValueError) as error:
@@ -105,14 +162,9 @@ class ColumnFile:
     def __len__(self) -> int:
         return int(self._starts[-1])
 
-    @functools.cached_property
-    def rows(self) -> NDArray[np.int64]:
-        """Row of each position in the concatenation of the raw inputs."""
-        return np.concatenate([np.empty(0, np.int64), *self._rows])
-
-    def lengths(self, column: str) -> NDArray[np.int32]:
-        """Length of every list of a column."""
-        return np.concatenate([np.empty(0, np.int32), *(np.diff(views.offsets) for views in self._lists[column])])
+    def lengths(self, column: str) -> Numbers:
+        """Length of every list of a column (int32)."""
+        return self._lengths[column]
 
     def values(self, column: str, position: int) -> NDArray[np.int32]:
         """One list, a view of the file."""

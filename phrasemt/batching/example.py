@@ -27,7 +27,7 @@ class Examples:
     """Sentence pairs of a split by position, 0 <= position < len.
 
     source_lengths, target_lengths: subwords of each sentence without `</s>` (int32). rows: row of each pair in the
-    concatenation of the raw inputs. Made by `open`.
+    concatenation of the raw inputs (int64). All three are read from the file when asked. Made by `open`.
     """
 
     def __init__(self, columns: ColumnFile) -> None:

@@ -83,7 +83,7 @@ class SourceCollator:
 def _misfit(columns: ColumnFile, position: int, what: str, *, expected: str, found: NDArray[Any]) -> DamagedFileError:
     return DamagedFileError(
         f"{what} do not fit their sentence",
-        where=f"{columns.path}, row {columns.rows[position]}",
+        where=f"{columns.path}, row {columns.rows[np.array([position])][0]}",
         expected=expected,
         found=" ".join(map(str, found.tolist()[:20])) or "none",
         next_step="delete it and run again",
@@ -186,7 +186,7 @@ class BatchReader:
             (self._collate_source.phrases, "extract_phrases"),
             (self._collate_target.chunks, "extract_chunks"),
         ):
-            if columns is not None and not np.array_equal(columns.rows, examples.rows):
+            if columns is not None and not columns.rows.equal(examples.rows):
                 raise MismatchError(
                     "columns of other rows than the examples",
                     where=f"{columns.path}, {examples.path}",
@@ -194,7 +194,7 @@ class BatchReader:
                     found=f"{len(columns)} rows",
                     next_step=f"run {stage} and pack_examples on the same split",
                 )
-        longer = int((examples.source_lengths > LONGEST_SENTENCE).sum())
+        longer = sum(int((lengths > LONGEST_SENTENCE).sum()) for lengths in examples.source_lengths.parts())
         if longer:
             log.warning("%d source sentences are cut after %d subwords", longer, LONGEST_SENTENCE)
 

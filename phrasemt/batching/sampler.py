@@ -8,8 +8,10 @@ takes, and where a model's phrases follow from its batch, `ntok_scope: batch`).
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +21,20 @@ from phrasemt.errors import DataError
 # Sentences of similar length stand together in blocks of about so many target tokens: large enough to fill a
 # micro-batch without padding, small enough that an update of a paper's size mixes many lengths.
 BLOCK_TOKENS = 2_000
+# Rows that are shuffled and sorted at once. A larger corpus is dealt out to pools in short runs of rows, other ones in
+# every epoch, so that the plan takes the same memory for any corpus, and reads files nearly in their order.
+POOL_ROWS = 2**20
+_RUN = 64
 # Share of padding above which a micro-batch takes no longer sentences.
 _PADDING = 0.05
+
+
+class Lengths(Protocol):
+    """Of sentences, by row: an array, or what reads it from a file."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, rows: NDArray[np.int64], /) -> NDArray[np.int32]: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,43 +46,80 @@ class UpdatePlan:
     or with `by_sentences` about so many rows; every other row is seen exactly once per epoch.
     """
 
-    source_lengths: NDArray[np.int32]
-    target_lengths: NDArray[np.int32]
+    source_lengths: Lengths
+    target_lengths: Lengths
     update_size: int
     max_length: int
     seed: int
     by_sentences: bool = False
 
-    @functools.cached_property
-    def rows(self) -> NDArray[np.int64]:
-        """The rows that are short enough.
-
-        Raises DataError when there are none.
-        """
-        rows = np.flatnonzero(np.maximum(self.source_lengths, self.target_lengths) < self.max_length)
-        if not len(rows):
+    def __post_init__(self) -> None:
+        """Raises DataError when no row is short enough."""
+        if not self.pairs:
             raise DataError(
                 "no training pair is short enough",
                 expected=f"a pair of at most {self.max_length - 1} subwords a side",
                 found=f"{len(self.source_lengths)} longer pairs",
                 next_step="raise training.max_length",
             )
-        return rows
+
+    @property
+    def pairs(self) -> int:
+        """How many rows are short enough."""
+        return self._totals[0]
 
     @property
     def updates_of_an_epoch(self) -> int:
         """About how many updates see all rows once."""
-        return max(1, round(int(self._sizes(self.rows).sum()) / self.update_size))
+        return max(1, round(self._totals[1] / self.update_size))
+
+    @functools.cached_property
+    def _totals(self) -> tuple[int, int]:
+        """Rows that are short enough, and the sum of their sizes."""
+        pools = map(self._short_enough, self._pools(np.arange(self._runs)))
+        pairs, sizes = zip(*((len(rows), int(self._sizes(rows).sum())) for rows in pools), strict=True)
+        return sum(pairs), sum(sizes)
+
+    def longest(self, count: int) -> tuple[NDArray[np.int64], int]:
+        """So many of the longest rows, if there are as many, the longest first; and its positions."""
+        rows = np.empty(0, np.int64)
+        for pool in self._pools(np.arange(self._runs)):
+            rows = np.concatenate([rows, self._short_enough(pool)])
+            rows = rows[np.argsort(-self._positions(rows), kind="stable")[:count]]
+        return rows, int(self._positions(rows[:1])[0])
+
+    def _positions(self, rows: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Of the longer side of each row, `</s>` included."""
+        return np.maximum(self.source_lengths[rows], self.target_lengths[rows]) + 1
+
+    def _short_enough(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        return rows[self._positions(rows) <= self.max_length]
 
     def _sizes(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """What each row counts for in the size of an update."""
         lengths = self.target_lengths[rows].astype(np.int64)
         return np.ones_like(lengths) if self.by_sentences else lengths + 1
 
-    def epoch(self, epoch: int) -> list[NDArray[np.int64]]:
+    @property
+    def _runs(self) -> int:
+        return math.ceil(len(self.source_lengths) / _RUN)
+
+    def _pools(self, runs: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+        """The rows of runs in equal pools, each in the order of the corpus."""
+        for some in np.array_split(runs, max(1, round(len(self.source_lengths) / POOL_ROWS))):
+            rows = (np.sort(some)[:, None] * _RUN + np.arange(_RUN)).ravel()
+            yield rows[rows < len(self.source_lengths)]
+
+    def epoch(self, epoch: int) -> Iterator[NDArray[np.int64]]:
         """The updates of an epoch (counted from 0), each an array of rows."""
         random = np.random.default_rng([self.seed, epoch])
-        rows = random.permutation(self.rows)
+        runs = np.random.default_rng([self.seed, epoch, 1]).permutation(self._runs)
+        for pool in self._pools(runs):
+            if len(rows := self._short_enough(pool)):
+                yield from self._of_pool(rows, random)
+
+    def _of_pool(self, rows: NDArray[np.int64], random: np.random.Generator) -> Iterator[NDArray[np.int64]]:
+        rows = random.permutation(rows)
         # The sort is stable, so rows of equal lengths keep their random order and meet other rows in every epoch.
         rows = rows[np.lexsort((self.source_lengths[rows], self.target_lengths[rows]))]
         sizes = self._sizes(rows)
@@ -77,13 +128,14 @@ class UpdatePlan:
         blocks = [blocks[index] for index in random.permutation(len(blocks))]
 
         size_of_block = np.array([int(self._sizes(block).sum()) for block in blocks])
-        # A block goes to the equal share of the epoch that its middle lies in, so no update is a small remainder with
+        # A block goes to the equal share of the pool that its middle lies in, so no update is a small remainder with
         # a noisy gradient.
         updates = max(1, round(size_of_block.sum() / self.update_size))
         starts = np.cumsum(size_of_block) - size_of_block
         update_of_block = (2 * starts + size_of_block) * updates // (2 * size_of_block.sum())
         edges = np.flatnonzero(np.diff(update_of_block)) + 1
-        return [np.concatenate(blocks[first:last]) for first, last in _ranges(edges, len(blocks))]
+        for first, last in _ranges(edges, len(blocks)):
+            yield np.concatenate(blocks[first:last])
 
     def updates(self, *, first_epoch: int = 0, first_update: int = 0) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
         """(epoch, update within the epoch, rows) without end, from a place on."""
@@ -101,8 +153,8 @@ def _ranges(edges: NDArray[np.int64], end: int) -> Iterator[tuple[int, int]]:
 
 def micro_batches(
     rows: Sequence[int] | NDArray[np.int64],
-    source_lengths: NDArray[np.int32],
-    target_lengths: NDArray[np.int32],
+    source_lengths: Lengths,
+    target_lengths: Lengths,
     *,
     capacity: int,
 ) -> list[NDArray[np.int64]]:
@@ -127,8 +179,8 @@ def micro_batches(
 
 def share(
     rows: Sequence[int] | NDArray[np.int64],
-    source_lengths: NDArray[np.int32],
-    target_lengths: NDArray[np.int32],
+    source_lengths: Lengths,
+    target_lengths: Lengths,
     *,
     capacity: int,
     rank: int,
@@ -144,7 +196,7 @@ def share(
 
 
 def _by_length(
-    rows: Sequence[int] | NDArray[np.int64], source_lengths: NDArray[np.int32], target_lengths: NDArray[np.int32]
+    rows: Sequence[int] | NDArray[np.int64], source_lengths: Lengths, target_lengths: Lengths
 ) -> NDArray[np.int64]:
     rows = np.asarray(rows, dtype=np.int64)
     return rows[np.lexsort((source_lengths[rows], target_lengths[rows]))]

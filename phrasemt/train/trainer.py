@@ -178,12 +178,11 @@ class Trainer:
         """
         if self.device.type != "cuda":
             return
-        widths = np.maximum(plan.source_lengths, plan.target_lengths)[plan.rows] + 1
-        longest = plan.rows[np.argsort(-widths)]
+        longest, width = plan.longest(_LARGEST_POSITIONS)
         moments = 2 * sum(parameter.nbytes for parameter in self.model.parameters())
         room = _SHARE_OF_MEMORY * torch.cuda.get_device_properties(self.device).total_memory - moments
         self.positions = _LARGEST_POSITIONS
-        while self._needs(longest[: max(1, self.positions // int(widths.max()))]) > room:
+        while self._needs(longest[: max(1, self.positions // width)]) > room:
             self._shrink()
         log.info("micro-batches of at most %s positions fit the memory", f"{self.positions:,}")
 

@@ -8,6 +8,7 @@ first 20, from the training's own reports, evaluations apart. Reading is the tim
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import subprocess
@@ -116,7 +117,7 @@ def reading_seconds(examples: Examples, plan: UpdatePlan, updates: int | None = 
     lengths = examples.source_lengths, examples.target_lengths
     start = time.perf_counter()
     pairs = 0
-    for rows in plan.epoch(0)[:updates]:
+    for rows in itertools.islice(plan.epoch(0), updates):
         for part in micro_batches(rows, *lengths, capacity=CPU_POSITIONS):
             reader(part)
         pairs += len(rows)
@@ -140,7 +141,7 @@ def train(
         lines = [json.loads(line) for line in metrics.read_text().splitlines()]
     examples = Examples.open(inputs["train"])
     speeds = [line["tokens_per_second"] for line in lines if "tokens_per_second" in line][1:]
-    tokens = float(examples.target_lengths.sum() + len(examples))
+    tokens = float(sum(examples.target_lengths.tolist()) + len(examples))
     return float(np.mean(speeds)), max(line["memory_mib"] for line in lines), tokens
 
 

@@ -37,7 +37,7 @@ def examples(tiny_data) -> Examples:
 
 
 def ngram_columns(examples: Examples) -> list[list[int]]:
-    return [ngram_ends(int(length) + 1, PARSE).tolist() for length in examples.source_lengths]
+    return [ngram_ends(int(length) + 1, PARSE).tolist() for length in examples.source_lengths.tolist()]
 
 
 def test_columns_that_hold_n_grams_make_the_batches_of_n_grams(examples, tmp_path):
@@ -127,7 +127,9 @@ def test_chunks_stand_at_the_words_they_start_with(tmp_path):
 
 
 def test_chunks_are_read_only_where_there_are_some_and_a_model_asks(examples, tmp_path):
-    path = write_chunks(tmp_path / "chunks.arrow", [([0, n], [NP, EOS_LABEL]) for n in examples.target_lengths])
+    path = write_chunks(
+        tmp_path / "chunks.arrow", [([0, n], [NP, EOS_LABEL]) for n in examples.target_lengths.tolist()]
+    )
     assert BatchReader(examples, CHUNKED, (), [path])([0, 1]).target.chunks is not None
     assert BatchReader(examples, CHUNKED)([0, 1]).target.chunks is None
     with pytest.raises(MismatchError, match=r"--chunks: a chunk-based decoder needs .*expected one file, found none"):
@@ -187,7 +189,7 @@ def test_chunks_of_a_cut_sentence_must_fit_too(tmp_path):
 
 
 def test_chunks_must_be_of_the_rows_and_of_our_labels(examples, tmp_path):
-    chunks = [([0, int(length)], [NP, EOS_LABEL]) for length in examples.target_lengths]
+    chunks = [([0, int(length)], [NP, EOS_LABEL]) for length in examples.target_lengths.tolist()]
     shifted = write_chunks(tmp_path / "shifted", chunks, first_row=1)
     with pytest.raises(MismatchError, match=r"shifted, .*: columns of other rows .* run extract_chunks"):
         BatchReader(examples, CHUNKED, (), [shifted])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from phrasemt.batching import sampler
 from phrasemt.batching.sampler import UpdatePlan, micro_batches, share
 from phrasemt.errors import DataError
 
@@ -39,7 +42,7 @@ pair_lengths = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), min_s
 @settings(deadline=None)
 def test_every_row_is_seen_once_an_epoch(lengths, tokens_per_update, seed, epoch):
     plan = plan_of(lengths, tokens_per_update=tokens_per_update, seed=seed)
-    updates = plan.epoch(epoch)
+    updates = list(plan.epoch(epoch))
     assert sorted(np.concatenate(updates).tolist()) == list(range(len(lengths)))
     assert all(len(update) for update in updates)
 
@@ -64,10 +67,10 @@ def test_updates_by_sentences_are_neither_doubled_nor_rests(count):
 
 def test_epochs_and_seeds_differ_and_repeat():
     lengths = natural_lengths(2_000)
-    first, again = plan_of(lengths).epoch(0), plan_of(lengths).epoch(0)
+    first, again = list(plan_of(lengths).epoch(0)), list(plan_of(lengths).epoch(0))
     assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
-    assert not np.array_equal(np.concatenate(first), np.concatenate(plan_of(lengths).epoch(1)))
-    assert not np.array_equal(np.concatenate(first), np.concatenate(plan_of(lengths, seed=2).epoch(0)))
+    assert not np.array_equal(np.concatenate(first), np.concatenate(list(plan_of(lengths).epoch(1))))
+    assert not np.array_equal(np.concatenate(first), np.concatenate(list(plan_of(lengths, seed=2).epoch(0))))
 
 
 def test_going_on_in_the_middle_gives_the_rest_of_the_plan():
@@ -83,10 +86,84 @@ def test_going_on_in_the_middle_gives_the_rest_of_the_plan():
 
 def test_long_pairs_are_left_out_and_an_empty_plan_is_an_error():
     plan = plan_of([(3, 3), (9, 3), (3, 9)], max_length=10)
-    assert plan.rows.tolist() == [0, 1, 2]
-    assert plan_of([(3, 3), (10, 3), (3, 10)], max_length=10).rows.tolist() == [0]
+    assert plan.pairs == 3
+    assert sorted(np.concatenate(list(plan.epoch(0)))) == [0, 1, 2]
+    shorter = plan_of([(3, 3), (10, 3), (3, 10)], max_length=10)
+    assert shorter.pairs == 1
+    assert [rows.tolist() for rows in shorter.epoch(0)] == [[0]]
     with pytest.raises(DataError, match="no training pair is short enough"):
-        plan_of([(12, 3)], max_length=10).epoch(0)
+        plan_of([(12, 3)], max_length=10)
+
+
+@pytest.fixture
+def small_pools(monkeypatch):
+    """Pools of about 400 rows, so that a small corpus has many."""
+    monkeypatch.setattr(sampler, "POOL_ROWS", 400)
+
+
+@pytest.mark.usefixtures("small_pools")
+def test_a_large_corpus_is_dealt_out_to_pools():
+    lengths = natural_lengths(10_003)
+    plan = plan_of(lengths, max_length=60)
+    short = [row for row, pair in enumerate(lengths) if max(pair) < 60]
+    assert plan.pairs == len(short) < len(lengths)
+    epochs = [list(plan.epoch(epoch)) for epoch in range(2)]
+    for updates in epochs:
+        assert sorted(np.concatenate(updates).tolist()) == short
+        assert abs(len(updates) - plan.updates_of_an_epoch) <= len(updates) // 20
+        sizes = [int(plan.target_lengths[rows].sum()) + len(rows) for rows in updates]
+        assert abs(np.mean(sizes) - 500) < 25
+    # The first tenth of an epoch is from all over the corpus, other rows in each epoch.
+    first, second = (set(np.concatenate(updates[: len(updates) // 10]).tolist()) for updates in epochs)
+    assert len(first & second) < 0.4 * len(first)
+    assert all(np.histogram(list(rows), bins=3, range=(0, len(lengths)))[0].min() > 0 for rows in (first, second))
+
+
+@pytest.mark.usefixtures("small_pools")
+def test_going_on_in_a_later_pool():
+    plan = plan_of(natural_lengths(3_000))
+    whole = list(itertools.islice(plan.updates(), plan.updates_of_an_epoch + 20))
+    epoch, position, _ = whole[60]
+    assert position > plan.updates_of_an_epoch / 2
+    rest = plan.updates(first_epoch=epoch, first_update=position + 1)
+    for expected, found in zip(whole[61:], rest, strict=False):
+        assert expected[:2] == found[:2]
+        assert np.array_equal(expected[2], found[2])
+
+
+@pytest.mark.usefixtures("small_pools")
+def test_the_longest_rows_are_those_of_all_pools():
+    lengths = natural_lengths(3_000)
+    rows, positions = plan_of(lengths, max_length=50).longest(100)
+    expected = sorted((max(pair) + 1 for pair in lengths if max(pair) < 50), reverse=True)[:100]
+    assert [max(lengths[row]) + 1 for row in rows] == expected
+    assert positions == expected[0]
+
+
+class Computed:
+    """Lengths of any number of rows that take no memory."""
+
+    def __init__(self, count):
+        self.count = count
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, rows):
+        return (3 + rows * 7919 % 41).astype(np.int32)
+
+
+def test_memory_does_not_grow_with_the_corpus():
+    peaks = []
+    for pools in (1, 6):
+        lengths = Computed(pools * sampler.POOL_ROWS)
+        tracemalloc.start()
+        plan = UpdatePlan(source_lengths=lengths, target_lengths=lengths, update_size=25_000, max_length=256, seed=1)
+        next(plan.updates())
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    # What does grow is eight bytes for each run of 64 rows.
+    assert peaks[1] < 1.05 * peaks[0]
 
 
 @given(pair_lengths, st.integers(1, 400))
@@ -131,7 +208,7 @@ def test_processes_have_about_as_much_to_do(ranks, capacity):
     """An update of a paper's size: the process with the most has at most a tenth more than its share."""
     plan = plan_of(natural_lengths(20_000), tokens_per_update=25_000)
     longest = np.maximum(plan.source_lengths, plan.target_lengths) + 1
-    for rows in plan.epoch(0)[:5]:
+    for rows in itertools.islice(plan.epoch(0), 5):
         loads = [
             sum(
                 len(part) * int(longest[part].max())
