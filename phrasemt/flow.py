@@ -291,6 +291,16 @@ class Flow:
 
     # ------------------------------------------------------------------------------------------ inputs: what they make
 
+    def of_test_sets(self, file: str) -> Callable[[Wildcards], list[str]]:
+        """A file of each test set of a data set: a pattern of wildcards and {split}."""
+
+        def of_test_sets(wildcards: Wildcards) -> list[str]:
+            folder = dataset_folder(self.study, wildcards.dataset)
+            test_sets = self.study.datasets[wildcards.dataset].test_sets
+            return [f"{folder}/{file.format(**dict(wildcards.items()), split=test_set)}" for test_set in test_sets]
+
+        return of_test_sets
+
     def tokens_of_all_splits(self, wildcards: Wildcards) -> list[str]:
         folder = dataset_folder(self.study, wildcards.dataset)
         splits = _splits(self.study.datasets[wildcards.dataset])
@@ -384,13 +394,13 @@ class Flow:
 
         return phrases
 
-    def chunks(self, split: str | None = None) -> Callable[[Wildcards], list[str]]:
+    def chunks(self, split: str) -> Callable[[Wildcards], list[str]]:
         """The chunk columns of a split that a system reads: none for systems without chunks."""
 
         def chunks(wildcards: Wildcards) -> list[str]:
             if not self.study.systems[wildcards.system].model.target_chunks:
                 return []
-            return [f"{dataset_folder(self.study, wildcards.dataset)}/chunks/{split or wildcards.split}.arrow"]
+            return [f"{dataset_folder(self.study, wildcards.dataset)}/chunks/{split}.arrow"]
 
         return chunks
 

@@ -186,23 +186,22 @@ class TranslateSettings(Settings):
 
 
 class ScoreSettings(Settings):
-    """score_system. The names say which cell of the table the scores belong to."""
+    """score_system. The names say which cells of the table the scores belong to."""
 
     dataset: str
     system: str
     seed: int
-    split: str
+    test_sets: list[str]
     target_language: str
     aggressive_dash: bool
 
 
 class CompareSettings(Settings):
-    """compare_systems: paired bootstrap of a system against the baseline on one test set."""
+    """compare_systems: paired bootstrap of a system against the baseline."""
 
     dataset: str
     system: str
     baseline: str
-    split: str
     samples: int
     seed: int
 
@@ -221,22 +220,22 @@ class ContrastSettings(Settings):
 
 
 class PerplexitySettings(Settings):
-    """score_perplexity: a language model on one test set."""
+    """score_perplexity: a language model on the test sets of a data set."""
 
     dataset: str
     system: str
     seed: int
-    split: str
+    test_sets: list[str]
     model: ModelSettings
 
 
 class ChunkScoreSettings(Settings):
-    """score_chunks: the decisions of a chunk-based decoder on one test set."""
+    """score_chunks: the decisions of a chunk-based decoder on the test sets of a data set."""
 
     dataset: str
     system: str
     seed: int
-    split: str
+    test_sets: list[str]
     model: ModelSettings
 
 

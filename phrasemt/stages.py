@@ -263,7 +263,7 @@ STAGES: dict[str, Stage] = {
     "score_system": Stage(
         module="phrasemt.scoring.bleu",
         settings=settings.ScoreSettings,
-        inputs=("tokens", "text", "reference_tokens", "reference"),
+        inputs=("tokens*", "text*", "reference_tokens*", "reference*"),
         outputs=("scores",),
         libraries=("sacrebleu",),
         help="BLEU in both conventions, with signatures",
@@ -297,7 +297,7 @@ STAGES: dict[str, Stage] = {
     "score_perplexity": Stage(
         module="phrasemt.search.perplexity",
         settings=settings.PerplexitySettings,
-        inputs=("weights", "examples", "tokens", "source_vocabulary", "target_vocabulary"),
+        inputs=("weights", "examples*", "tokens*", "source_vocabulary", "target_vocabulary"),
         outputs=("perplexity",),
         libraries=("torch",),
         chosen=_family,
@@ -306,7 +306,7 @@ STAGES: dict[str, Stage] = {
     "score_chunks": Stage(
         module="phrasemt.search.chunks",
         settings=settings.ChunkScoreSettings,
-        inputs=("weights", "examples", "source_vocabulary", "target_vocabulary", "chunks*"),
+        inputs=("weights", "examples*", "source_vocabulary", "target_vocabulary", "chunks*"),
         outputs=("scores",),
         libraries=("torch", "numpy"),
         chosen=_family,
@@ -437,7 +437,7 @@ def _contrasts(study: Study, w: Wildcards) -> Settings:
 
 
 def _of_model(kind: type[Settings]) -> Callable[[Study, Wildcards], Settings]:
-    """A system on a test set, for the stages that look into the trained model itself."""
+    """A system on the test sets, for the stages that look into the trained model itself."""
 
     def taken(study: Study, w: Wildcards) -> Settings:
         return kind.model_validate(
@@ -445,7 +445,7 @@ def _of_model(kind: type[Settings]) -> Callable[[Study, Wildcards], Settings]:
                 "dataset": w["dataset"],
                 "system": w["system"],
                 "seed": int(w["seed"]),
-                "split": w["split"],
+                "test_sets": study.datasets[w["dataset"]].test_sets,
                 "model": study.systems[w["system"]].model.trained_part,
             }
         )
@@ -459,7 +459,7 @@ def _score(study: Study, w: Wildcards) -> Settings:
         dataset=w["dataset"],
         system=w["system"],
         seed=int(w["seed"]),
-        split=w["split"],
+        test_sets=list(dataset.test_sets),
         target_language=dataset.target_language,
         aggressive_dash=dataset.tokenization.aggressive_dash,
     )
@@ -470,7 +470,6 @@ def _compare(study: Study, w: Wildcards) -> Settings:
         dataset=w["dataset"],
         system=w["system"],
         baseline=study.baseline,
-        split=w["split"],
         samples=study.comparison.samples,
         seed=study.comparison.seed,
     )

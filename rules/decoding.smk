@@ -82,16 +82,16 @@ rule score_contrasts:
 rule score_perplexity:
     input:
         weights="<results>/{dataset}.{source}-{target}/models/{system}/{seed}/averaged.safetensors",
-        examples="<results>/{dataset}.{source}-{target}/examples/{split}.arrow",
-        tokens="<results>/{dataset}.{source}-{target}/tokens/{split}.{target}",
+        examples=flow.of_test_sets("examples/{split}.arrow"),
+        tokens=flow.of_test_sets("tokens/{split}.{target}"),
         source_vocabulary="<results>/{dataset}.{source}-{target}/vocabulary.{source}.tsv",
         target_vocabulary="<results>/{dataset}.{source}-{target}/vocabulary.{target}.tsv",
     output:
-        perplexity="<results>/{dataset}.{source}-{target}/perplexities/{system}/{seed}/{split}.json",
+        perplexity="<results>/{dataset}.{source}-{target}/perplexities/{system}/{seed}.json",
     log:
-        "<logs>/score_perplexity/{dataset}.{source}-{target}/{system}.{seed}.{split}.log",
+        "<logs>/score_perplexity/{dataset}.{source}-{target}/{system}.{seed}.log",
     benchmark:
-        "<benchmarks>/score_perplexity/{dataset}.{source}-{target}/{system}.{seed}.{split}.tsv"
+        "<benchmarks>/score_perplexity/{dataset}.{source}-{target}/{system}.{seed}.tsv"
     conda:
         "../envs/torch.yaml"
     threads: flow.cores(4)
@@ -99,7 +99,7 @@ rule score_perplexity:
         settings=flow.settings("score_perplexity"),
         code=flow.code("score_perplexity"),
     message:
-        "Perplexity of {wildcards.system}, seed {wildcards.seed}, on {wildcards.dataset} {wildcards.split}"
+        "Perplexity of {wildcards.system}, seed {wildcards.seed}, on the test sets of {wildcards.dataset}"
     shell:
         "python -m phrasemt score_perplexity"
         " --weights {input.weights}"
@@ -116,16 +116,16 @@ rule score_perplexity:
 rule score_chunks:
     input:
         weights="<results>/{dataset}.{source}-{target}/models/{system}/{seed}/averaged.safetensors",
-        examples="<results>/{dataset}.{source}-{target}/examples/{split}.arrow",
+        examples=flow.of_test_sets("examples/{split}.arrow"),
         source_vocabulary="<results>/{dataset}.{source}-{target}/vocabulary.{source}.tsv",
         target_vocabulary="<results>/{dataset}.{source}-{target}/vocabulary.{target}.tsv",
-        chunks=flow.chunks(),
+        chunks=flow.of_test_sets("chunks/{split}.arrow"),
     output:
-        scores="<results>/{dataset}.{source}-{target}/chunk_scores/{system}/{seed}/{split}.json",
+        scores="<results>/{dataset}.{source}-{target}/chunk_scores/{system}/{seed}.json",
     log:
-        "<logs>/score_chunks/{dataset}.{source}-{target}/{system}.{seed}.{split}.log",
+        "<logs>/score_chunks/{dataset}.{source}-{target}/{system}.{seed}.log",
     benchmark:
-        "<benchmarks>/score_chunks/{dataset}.{source}-{target}/{system}.{seed}.{split}.tsv"
+        "<benchmarks>/score_chunks/{dataset}.{source}-{target}/{system}.{seed}.tsv"
     conda:
         "../envs/torch.yaml"
     threads: flow.cores(4)
@@ -133,7 +133,7 @@ rule score_chunks:
         settings=flow.settings("score_chunks"),
         code=flow.code("score_chunks"),
     message:
-        "Let {wildcards.system}, seed {wildcards.seed}, decide about chunks of {wildcards.dataset} {wildcards.split}"
+        "Let {wildcards.system}, seed {wildcards.seed}, decide about chunks of the test sets of {wildcards.dataset}"
     shell:
         "python -m phrasemt score_chunks"
         " --weights {input.weights}"

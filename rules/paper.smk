@@ -7,19 +7,19 @@ report: "../workflow/report/workflow.rst"
 rule make_table:
     input:
         scores=flow.every(
-            "<results>/{dataset}.{source}-{target}/scores/{system}/{seed}/{split}.json",
+            "<results>/{dataset}.{source}-{target}/scores/{system}/{seed}.json",
             systems=flow.translating,
         ),
         comparisons=flow.every(
-            "<results>/{dataset}.{source}-{target}/comparisons/{system}/{split}.json",
+            "<results>/{dataset}.{source}-{target}/comparisons/{system}.json",
             systems=flow.challengers,
         ),
         perplexities=flow.every(
-            "<results>/{dataset}.{source}-{target}/perplexities/{system}/{seed}/{split}.json",
+            "<results>/{dataset}.{source}-{target}/perplexities/{system}/{seed}.json",
             systems=flow.language_models,
         ),
         chunks=flow.every(
-            "<results>/{dataset}.{source}-{target}/chunk_scores/{system}/{seed}/{split}.json",
+            "<results>/{dataset}.{source}-{target}/chunk_scores/{system}/{seed}.json",
             systems=flow.chunking,
         ),
         contrasts=flow.every(

@@ -84,13 +84,16 @@ class InventedStudy:
         for dataset, test_set in self.test_sets:
             self.invent_reference(dataset, test_set)
             for system, seed in itertools.product(self.study.translating, self.study.seeds):
-                self.score(dataset, test_set, system, seed)
+                self.translate(dataset, test_set, system, seed)
+        for dataset in self.study.datasets:
+            for system, seed in itertools.product(self.study.translating, self.study.seeds):
+                self.score(dataset, system, seed)
             for system in self.challengers:
-                self.compare(dataset, test_set, system)
+                self.compare(dataset, system)
             for system, seed in itertools.product(self.study.language_models, self.study.seeds):
-                self.score_perplexity(dataset, test_set, system, seed)
+                self.score_perplexity(dataset, system, seed)
             for system, seed in itertools.product(self.study.chunking, self.study.seeds):
-                self.score_chunks(dataset, test_set, system, seed)
+                self.score_chunks(dataset, system, seed)
         for dataset, system, seed in itertools.product(self.study.datasets, self.study.systems, self.study.seeds):
             self.train(dataset, system, seed)
             if self.study.datasets[dataset].generator and system in self.study.translating:
@@ -110,17 +113,21 @@ class InventedStudy:
     def folder(self, dataset: str) -> Path:
         return self.results / f"{dataset}.{'-'.join(self.study.datasets[dataset].languages)}"
 
-    def score_path(self, dataset: str, test_set: str, system: str, seed: int) -> Path:
-        return self.folder(dataset) / "scores" / system / str(seed) / f"{test_set}.json"
+    def translation_path(self, dataset: str, test_set: str, system: str, seed: int) -> Path:
+        """Of the tokens; the text stands beside them."""
+        return self.folder(dataset) / "translations" / system / str(seed) / f"{test_set}.tok"
 
-    def comparison_path(self, dataset: str, test_set: str, system: str) -> Path:
-        return self.folder(dataset) / "comparisons" / system / f"{test_set}.json"
+    def score_path(self, dataset: str, system: str, seed: int) -> Path:
+        return self.folder(dataset) / "scores" / system / f"{seed}.json"
 
-    def perplexity_path(self, dataset: str, test_set: str, system: str, seed: int) -> Path:
-        return self.folder(dataset) / "perplexities" / system / str(seed) / f"{test_set}.json"
+    def comparison_path(self, dataset: str, system: str) -> Path:
+        return self.folder(dataset) / "comparisons" / f"{system}.json"
 
-    def chunk_score_path(self, dataset: str, test_set: str, system: str, seed: int) -> Path:
-        return self.folder(dataset) / "chunk_scores" / system / str(seed) / f"{test_set}.json"
+    def perplexity_path(self, dataset: str, system: str, seed: int) -> Path:
+        return self.folder(dataset) / "perplexities" / system / f"{seed}.json"
+
+    def chunk_score_path(self, dataset: str, system: str, seed: int) -> Path:
+        return self.folder(dataset) / "chunk_scores" / system / f"{seed}.json"
 
     def contrasts_path(self, dataset: str, system: str, seed: int) -> Path:
         return self.folder(dataset) / "contrasts" / system / f"{seed}.json"
@@ -134,7 +141,7 @@ class InventedStudy:
         settings = stage_settings(self.study, stage, wildcards).canonical_json()
         run_stage(stage, argparse.Namespace(settings=settings, cores=1, **paths))
 
-    def score(self, dataset: str, test_set: str, system: str, seed: int) -> None:
+    def translate(self, dataset: str, test_set: str, system: str, seed: int) -> None:
         folder = self.folder(dataset)
         target = self.study.datasets[dataset].target_language
         draw = random.Random(f"{dataset} {test_set} {system} {seed}")
@@ -142,30 +149,34 @@ class InventedStudy:
             " ".join(draw.choice(WORDS) if draw.random() < MISTAKES[system] else word for word in line.split(" "))
             for line in (folder / "tokens" / f"{test_set}.{target}").read_text().split("\n")[:-1]
         ]
-        translation = folder / "translations" / system / str(seed) / test_set
+        path = self.translation_path(dataset, test_set, system, seed)
         wildcards = {"dataset": dataset, "split": test_set, "system": system, "seed": str(seed)}
         outputs = {
-            "tokens": (translation.with_name(f"{test_set}.tok"), "".join(f"{line}\n" for line in tokens)),
-            "text": (translation.with_name(f"{test_set}.txt"), "".join(f"{_detokenised(line)}\n" for line in tokens)),
+            "tokens": (path, "".join(f"{line}\n" for line in tokens)),
+            "text": (path.with_suffix(".txt"), "".join(f"{_detokenised(line)}\n" for line in tokens)),
         }
         self._made_by("translate", wildcards, outputs)
-        self.run(
-            "score_system",
-            wildcards,
-            tokens=translation.with_name(f"{test_set}.tok"),
-            text=translation.with_name(f"{test_set}.txt"),
-            reference_tokens=folder / "tokens" / f"{test_set}.{target}",
-            reference=folder / "corpus" / f"{test_set}.{target}",
-            scores=self.score_path(dataset, test_set, system, seed),
-        )
 
-    def compare(self, dataset: str, test_set: str, system: str) -> None:
+    def score(self, dataset: str, system: str, seed: int, **changes: list[Path]) -> None:
+        folder, target = self.folder(dataset), self.study.datasets[dataset].target_language
+        test_sets = self.study.datasets[dataset].test_sets
+        tokens = [self.translation_path(dataset, test_set, system, seed) for test_set in test_sets]
+        inputs = {
+            "tokens": tokens,
+            "text": [path.with_suffix(".txt") for path in tokens],
+            "reference_tokens": [folder / "tokens" / f"{test_set}.{target}" for test_set in test_sets],
+            "reference": [folder / "corpus" / f"{test_set}.{target}" for test_set in test_sets],
+        }
+        wildcards = {"dataset": dataset, "system": system, "seed": str(seed)}
+        self.run("score_system", wildcards, **{**inputs, **changes}, scores=self.score_path(dataset, system, seed))
+
+    def compare(self, dataset: str, system: str) -> None:
         self.run(
             "compare_systems",
-            {"dataset": dataset, "split": test_set, "system": system},
-            baseline=[self.score_path(dataset, test_set, self.study.baseline, seed) for seed in self.study.seeds],
-            system=[self.score_path(dataset, test_set, system, seed) for seed in self.study.seeds],
-            comparison=self.comparison_path(dataset, test_set, system),
+            {"dataset": dataset, "system": system},
+            baseline=[self.score_path(dataset, self.study.baseline, seed) for seed in self.study.seeds],
+            system=[self.score_path(dataset, system, seed) for seed in self.study.seeds],
+            comparison=self.comparison_path(dataset, system),
         )
 
     @property
@@ -173,20 +184,15 @@ class InventedStudy:
         study = self.study
         return {
             "scores": [
-                self.score_path(*test_set, system, seed)
-                for test_set, system, seed in itertools.product(self.test_sets, study.translating, study.seeds)
+                self.score_path(*run) for run in itertools.product(study.datasets, study.translating, study.seeds)
             ],
-            "comparisons": [
-                self.comparison_path(*test_set, system)
-                for test_set, system in itertools.product(self.test_sets, self.challengers)
-            ],
+            "comparisons": [self.comparison_path(*run) for run in itertools.product(study.datasets, self.challengers)],
             "perplexities": [
-                self.perplexity_path(*test_set, system, seed)
-                for test_set, system, seed in itertools.product(self.test_sets, study.language_models, study.seeds)
+                self.perplexity_path(*run)
+                for run in itertools.product(study.datasets, study.language_models, study.seeds)
             ],
             "chunks": [
-                self.chunk_score_path(*test_set, system, seed)
-                for test_set, system, seed in itertools.product(self.test_sets, study.chunking, study.seeds)
+                self.chunk_score_path(*run) for run in itertools.product(study.datasets, study.chunking, study.seeds)
             ],
             "contrasts": [
                 self.contrasts_path("demo", *run) for run in itertools.product(study.translating, study.seeds)
@@ -250,28 +256,30 @@ class InventedStudy:
         path = self.contrasts_path(dataset, system, seed)
         self._made_by("score_contrasts", wildcards, {"accuracy": (path, json.dumps(content))})
 
-    def score_perplexity(self, dataset: str, test_set: str, system: str, seed: int) -> None:
+    def score_perplexity(self, dataset: str, system: str, seed: int) -> None:
         sentences, words, tokens = 60, 600, 780
         nll = 3000 * MISTAKES[system] + 10 * seed
         perplexities = {"per_token": math.exp(nll / tokens), "per_word": math.exp(nll / (words + sentences))}
         content = {"sentences": sentences, "words": words, "tokens": tokens, "nll": nll, **perplexities}
-        path = self.perplexity_path(dataset, test_set, system, seed)
-        self._scored("score_perplexity", "perplexity", path, (dataset, test_set, system, seed), content)
+        path = self.perplexity_path(dataset, system, seed)
+        self._scored("score_perplexity", "perplexity", path, (dataset, system, seed), content)
 
-    def score_chunks(self, dataset: str, test_set: str, system: str, seed: int) -> None:
+    def score_chunks(self, dataset: str, system: str, seed: int) -> None:
         shares = dict(zip(_DECISIONS, (0.9, 0.85, 0.95, 0.897, 0.45 + seed / 100, 0.7), strict=True))
         majority = dict(zip(_DECISIONS, (0.65, 0.65, 1.0, 0.788, 0.3, 0.46), strict=True))
         content = {"sentences": 60, "positions": 660, "chunks": 429, **shares, "majority": majority}
-        path = self.chunk_score_path(dataset, test_set, system, seed)
-        self._scored("score_chunks", "scores", path, (dataset, test_set, system, seed), content)
+        path = self.chunk_score_path(dataset, system, seed)
+        self._scored("score_chunks", "scores", path, (dataset, system, seed), content)
 
     def _scored(
-        self, stage: str, output: str, path: Path, run: tuple[str, str, str, int], content: dict[str, object]
+        self, stage: str, output: str, path: Path, run: tuple[str, str, int], content: dict[str, object]
     ) -> None:
-        dataset, test_set, system, seed = run
-        place = {"dataset": dataset, "system": system, "seed": seed, "split": test_set}
+        """The same for each test set of the data set."""
+        place = dict(zip(("dataset", "system", "seed"), run, strict=True))
+        test_sets = dict.fromkeys(self.study.datasets[run[0]].test_sets, content)
         wildcards = {name: str(value) for name, value in place.items()}
-        self._made_by(stage, wildcards, {output: (path, json.dumps({"format": 1, **place, **content}))})
+        file = {"format": 2, **place, "test_sets": test_sets}
+        self._made_by(stage, wildcards, {output: (path, json.dumps(file))})
 
     def train(self, dataset: str, system: str, seed: int) -> None:
         draw = random.Random(f"{dataset} {system} {seed}")

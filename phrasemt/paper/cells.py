@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -17,10 +17,6 @@ from phrasemt.scoring.scores import read_artefact
 from phrasemt.scoring.significance import PValues
 from phrasemt.settings import TableSettings
 
-Artefact = TypeVar("Artefact", bound=BaseModel)
-Key = tuple[str | int, ...]
-Files = dict[Key, tuple[Path, Artefact]]
-
 DIFFERENCE = "Δ"
 
 
@@ -29,6 +25,12 @@ class Source(Settings):
 
     path: str
     sha256: str
+
+
+Artefact = TypeVar("Artefact", bound=BaseModel)
+Part = TypeVar("Part", bound=BaseModel)
+Key = tuple[str | int, ...]
+Grid = dict[Key, tuple[Source, Part]]
 
 
 class Cell(Settings):
@@ -110,55 +112,59 @@ class Table(Settings):
 
 
 def read_grid(
-    what: str, paths: Sequence[Path], model: type[Artefact], key: Callable[[Artefact], Key], needed: Sequence[Key]
-) -> Files[Artefact]:
-    """The files by their place in the grid; each place has exactly one.
+    what: str,
+    paths: Sequence[Path],
+    model: type[Artefact],
+    parts: Callable[[Artefact], Mapping[Key, Part]],
+    needed: Sequence[Key],
+) -> Grid[Part]:
+    """The parts of the files by their place in the grid, with the file; each place has exactly one.
 
     Raises DataError for a hole in the grid, naming it, and MismatchError for a file that does not belong to it.
     """
-    found: Files[Artefact] = {}
+    found: Grid[Part] = {}
     for path in paths:
-        file = read_artefact(path, model)
-        place = key(file)
-        problem = f"a second {what} for" if place in found else f"a {what} that the table has no place for:"
-        if place in found or place not in needed:
-            raise MismatchError(
-                f"{problem} {' '.join(map(str, place))}", where=path, next_step="give each file of the study once"
-            )
-        found[place] = path, file
+        source = Source(path=str(path), sha256=digest_file(path))
+        for place, part in parts(read_artefact(path, model)).items():
+            problem = f"second {what} for" if place in found else f"{what} that the table has no place for:"
+            if place in found or place not in needed:
+                raise MismatchError(
+                    f"{problem} {' '.join(map(str, place))}", where=path, next_step="give each file of the study once"
+                )
+            found[place] = source, part
     if missing := [place for place in needed if place not in found]:
         raise DataError(
             f"the table would have a hole: no {what} for {' '.join(map(str, missing[0]))}",
-            expected=f"{len(needed)} files",
+            expected=len(needed),
             found=len(found),
             next_step="run the workflow again; it makes what is missing",
         )
     return found
 
 
-def of_test_set(files: Files[Artefact], test_set: tuple[str, str]) -> Files[Artefact]:
-    """The files about a test set, by system and seed."""
-    return {place[2:]: entry for place, entry in files.items() if place[:2] == test_set}
+def of_test_set(grid: Grid[Part], test_set: tuple[str, str]) -> Grid[Part]:
+    """What is about a test set, by system and seed."""
+    return {place[2:]: entry for place, entry in grid.items() if place[:2] == test_set}
 
 
-def check_equal(files: Files[Artefact], about: Callable[[Artefact], dict[str, int]]) -> None:
+def check_equal(test_set: str, grid: Grid[Part], about: Callable[[Part], dict[str, int]]) -> None:
     """Checks that numbers stand side by side which are about the same.
 
     Raises MismatchError naming the first file that is about something else than the first one.
     """
-    (first_path, first), *others = files.values()
-    for path, file in others:
-        if about(file) != about(first):
+    (first_source, first), *others = grid.values()
+    for source, part in others:
+        if about(part) != about(first):
             raise MismatchError(
-                f"cannot be compared with {first_path}",
-                where=path,
+                f"{test_set} cannot be compared with {first_source.path}",
+                where=source.path,
                 expected=about(first),
-                found=about(file),
+                found=about(part),
                 next_step="score all systems on the same test set",
             )
 
 
-def mean_cell(by_seed: dict[int, float], *, signature: str, sources: Sequence[Path], decimals: int = 2) -> Cell:
+def mean_cell(by_seed: dict[int, float], *, signature: str, sources: Sequence[Source], decimals: int = 2) -> Cell:
     """The mean over seeds with its standard deviation, where there are several."""
     values = list(by_seed.values())
     deviation = statistics.stdev(values) if len(values) > 1 else None
@@ -168,14 +174,10 @@ def mean_cell(by_seed: dict[int, float], *, signature: str, sources: Sequence[Pa
         value=value,
         text=f"{value:.{decimals}f}{spread}",
         signature=signature,
-        sources=[source_of(path) for path in sources],
+        sources=list(sources),
         by_seed=by_seed,
         deviation=deviation,
     )
-
-
-def source_of(path: Path) -> Source:
-    return Source(path=str(path), sha256=digest_file(path))
 
 
 def note_on_seeds(settings: TableSettings) -> str:

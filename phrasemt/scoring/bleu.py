@@ -26,7 +26,7 @@ from phrasemt.errors import DataError
 from phrasemt.lines import read_parallel, write_text
 from phrasemt.provenance import digest_file, read_sidecar, sidecar_path
 from phrasemt.scoring.multi_bleu import multi_bleu
-from phrasemt.scoring.scores import BleuScore, MetricScore, ScoreFile
+from phrasemt.scoring.scores import BleuScore, MetricScore, ScoreFile, Scores, of_test_sets
 from phrasemt.settings import ScoreSettings
 
 log = logging.getLogger("phrasemt.scoring.bleu")
@@ -44,17 +44,30 @@ def score_system(
     *,
     settings: ScoreSettings,
     cores: int,
-    tokens: Path,
-    text: Path,
-    reference_tokens: Path,
-    reference: Path,
+    tokens: list[Path],
+    text: list[Path],
+    reference_tokens: list[Path],
+    reference: list[Path],
     scores: Path,
 ) -> None:
-    """Score the translations of one system on one test set in every convention; the format is `ScoreFile`.
+    """Score the translations of one system on each test set in every convention; the format is `ScoreFile`.
 
-    Raises DataError when the four texts have unequal numbers of lines, when subwords were not joined, or when the text
-    for `bleu_detok` is still tokenised.
+    tokens, text, reference_tokens, reference: a file for each test set. Raises DataError when the four texts of one
+    have unequal numbers of lines, when subwords were not joined, or when the text for `bleu_detok` is still tokenised.
     """
+    test_sets = {}
+    for test_set, files in of_test_sets(settings.test_sets, tokens, text, reference_tokens, reference):
+        part = test_sets[test_set] = _scores(settings, *files)
+        found = ", ".join(f"{name} {metric.score:.2f}" for name, metric in part.metrics.items())
+        log.info("score_system: %s, %s sentences: %s", test_set, f"{part.sentences:,}", found)
+    file = ScoreFile(
+        format=2, dataset=settings.dataset, system=settings.system, seed=settings.seed, test_sets=test_sets
+    )
+    write_text(scores, file.model_dump_json() + "\n")
+
+
+def _scores(settings: ScoreSettings, tokens: Path, text: Path, reference_tokens: Path, reference: Path) -> Scores:
+    """Of one test set."""
     lines = list(read_parallel(tokens, text, reference_tokens, reference))
     if not lines:
         raise DataError("no sentences to score", where=tokens, next_step="give a test set with at least one sentence")
@@ -87,20 +100,12 @@ def score_system(
     chrf_score = chrf.corpus_score(text_lines, [reference_lines]).score
     metrics[CHRF2] = MetricScore(score=chrf_score, signature=str(chrf.get_signature()))
 
-    file = ScoreFile(
-        format=1,
-        dataset=settings.dataset,
-        system=settings.system,
-        seed=settings.seed,
-        split=settings.split,
+    return Scores(
         sentences=len(lines),
         references={"tokens": digest_file(reference_tokens), "text": digest_file(reference)},
         metrics=metrics,
         statistics=statistics,
     )
-    write_text(scores, file.model_dump_json() + "\n")
-    found = ", ".join(f"{name} {metric.score:.2f}" for name, metric in metrics.items())
-    log.info("score_system: %s sentences: %s", f"{len(lines):,}", found)
 
 
 def split_compounds(line: str) -> str:

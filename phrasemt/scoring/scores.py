@@ -1,4 +1,4 @@
-"""Score files: what one system, trained with one seed, reached on one test set.
+"""Score files: what one system, trained with one seed, reached on each test set of a data set.
 
 A score is typed by its convention: the metric's name and its signature. At least three numbers called BLEU circulate
 for the same translations of the same test set, about one point apart. So scores are put side by side, subtracted or
@@ -7,9 +7,9 @@ tested only when `check_comparable` finds them to be of one convention and about
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, Discriminator, Tag, ValidationError, model_validator
 
@@ -17,6 +17,7 @@ from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.fields import Settings
 
 Artefact = TypeVar("Artefact", bound=BaseModel)
+Part = TypeVar("Part", bound=BaseModel)
 
 # Columns of the statistics of a sentence: matching n-grams (clipped), n-grams of the hypothesis, lengths in tokens.
 ORDERS = 4
@@ -54,18 +55,13 @@ def _kind_of_metric(value: Any) -> str:
     return "BLEU" if set(keys) - {"score", "signature"} else "other"
 
 
-class ScoreFile(Settings):
-    """The file that `score_system` writes.
+class Scores(Settings):
+    """Of one test set.
 
-    references: sha256 of the reference as tokens and as text: two files are about one test set when these agree.
+    references: sha256 of the reference as tokens and as text: scores are about one test set when these agree.
     statistics: for each BLEU convention one row of COLUMNS integers per sentence, in the order of the test set.
     """
 
-    format: Literal[1]
-    dataset: str
-    system: str
-    seed: int
-    split: str
     sentences: int
     references: dict[Literal["tokens", "text"], str]
     metrics: dict[
@@ -77,13 +73,49 @@ class ScoreFile(Settings):
     statistics: dict[str, list[list[int]]]
 
     @model_validator(mode="after")
-    def _complete(self) -> ScoreFile:
+    def _complete(self) -> Scores:
         for name, rows in self.statistics.items():
             if name not in self.metrics:
                 raise ValueError(f"statistics.{name} has no score in metrics")
             if len(rows) != self.sentences or any(len(row) != COLUMNS for row in rows):
                 raise ValueError(f"statistics.{name} is not a table of {self.sentences} rows of {COLUMNS} numbers")
         return self
+
+
+class OfTestSets(Settings, Generic[Part]):
+    """A file about one system, trained with one seed, with a part for each test set of a data set, by name."""
+
+    format: Literal[2]
+    dataset: str
+    system: str
+    seed: int
+    test_sets: dict[str, Part]
+
+    @property
+    def by_place(self) -> dict[tuple[str | int, ...], Part]:
+        """The parts by data set, test set, system and seed."""
+        return {(self.dataset, name, self.system, self.seed): part for name, part in self.test_sets.items()}
+
+
+class ScoreFile(OfTestSets[Scores]):
+    """The file that `score_system` writes."""
+
+
+def of_test_sets(names: Sequence[str], *files: Sequence[Path]) -> Iterator[tuple[str, tuple[Path, ...]]]:
+    """Each test set with its file of each kind.
+
+    Raises MismatchError where there are not as many files of a kind as test sets.
+    """
+    for paths in files:
+        if len(paths) != len(names):
+            raise MismatchError(
+                "one file for each test set is needed",
+                where=", ".join(map(str, paths)) or None,
+                expected=f"{len(names)}: {', '.join(names)}",
+                found=len(paths),
+                next_step="give the files in the order of the test sets",
+            )
+    return zip(names, zip(*files, strict=True), strict=True)
 
 
 def read_artefact(path: Path, model: type[Artefact]) -> Artefact:
@@ -102,16 +134,14 @@ def read_artefact(path: Path, model: type[Artefact]) -> Artefact:
         raise DamagedFileError(f"{field}: {first['msg']}", where=path, next_step=again) from None
 
 
-def check_comparable(files: Mapping[Path, ScoreFile]) -> None:
-    """Checks that scores are about the same sentences and of the same conventions.
+def check_comparable(test_set: str, files: Mapping[str, Scores]) -> None:
+    """Checks that the scores of some files on a test set are about the same sentences and of the same conventions.
 
     Raises MismatchError naming the first file that differs from the first one, and in what.
     """
     (first_path, first), *others = files.items()
     for path, file in others:
         for what, expected, found in (
-            ("data set", first.dataset, file.dataset),
-            ("test set", first.split, file.split),
             ("number of sentences", first.sentences, file.sentences),
             ("reference", first.references, file.references),
             ("set of metrics", sorted(first.metrics), sorted(file.metrics)),
@@ -124,7 +154,7 @@ def check_comparable(files: Mapping[Path, ScoreFile]) -> None:
         ):
             if expected != found:
                 raise MismatchError(
-                    f"cannot be compared with {first_path}: another {what}",
+                    f"{test_set} cannot be compared with {first_path}: another {what}",
                     where=path,
                     expected=expected,
                     found=found,

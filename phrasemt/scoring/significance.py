@@ -1,4 +1,4 @@
-"""Is one system better than another on this test set? Paired bootstrap resampling.
+"""Is one system better than another on a test set? Paired bootstrap resampling.
 
 Each sample draws as many sentences as the test set has, with replacement, the same ones for both systems, and computes
 the corpus BLEU of each from the statistics that the score files hold. With several seeds a system's score is the mean
@@ -19,6 +19,7 @@ Samples are drawn as sacreBLEU draws them: for one seed per system p and interva
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -34,6 +35,7 @@ from phrasemt.scoring.scores import (
     SYSTEM_LENGTH,
     TOTALS,
     ScoreFile,
+    Scores,
     check_comparable,
     read_artefact,
 )
@@ -71,20 +73,25 @@ class MetricComparison(Settings):
     p_values: PValues
 
 
-class ComparisonFile(Settings):
-    """The file that `compare_systems` writes; `metrics` by convention, as in the score files."""
+class Comparison(Settings):
+    """On one test set; `metrics` by convention, as in the score files."""
 
-    format: Literal[1]
+    sentences: int
+    metrics: dict[str, MetricComparison]
+
+
+class ComparisonFile(Settings):
+    """The file that `compare_systems` writes; `test_sets` by name. samples, seed: of the resampling."""
+
+    format: Literal[2]
     dataset: str
-    split: str
     system: str
     baseline: str
     system_seeds: list[int]
     baseline_seeds: list[int]
-    sentences: int
     samples: int
     seed: int
-    metrics: dict[str, MetricComparison]
+    test_sets: dict[str, Comparison]
 
 
 def compare_systems(
@@ -92,22 +99,46 @@ def compare_systems(
 ) -> None:
     """Compare the score files of all seeds of a system with those of the baseline; the format is `ComparisonFile`.
 
-    Raises MismatchError when the files are not about one test set in the same conventions, or not about the systems
-    that the settings name.
+    Raises MismatchError when the files are not about the same test sets in the same conventions, or not about the
+    systems that the settings name.
     """
     baseline_files = _read_side(baseline, settings.baseline, settings)
     system_files = _read_side(system, settings.system, settings)
-    check_comparable(baseline_files | system_files)
-    first = next(iter(system_files.values()))
-    files = [*baseline_files.values(), *system_files.values()]
+    test_sets = {}
+    for test_set in _test_sets(baseline_files | system_files):
+        baseline_scores, system_scores = (
+            {str(path): file.test_sets[test_set] for path, file in files.items()}
+            for files in (baseline_files, system_files)
+        )
+        check_comparable(test_set, baseline_scores | system_scores)
+        test_sets[test_set] = _compare(settings, test_set, list(baseline_scores.values()), list(system_scores.values()))
+    file = ComparisonFile(
+        format=2,
+        dataset=settings.dataset,
+        system=settings.system,
+        baseline=settings.baseline,
+        system_seeds=[file.seed for file in system_files.values()],
+        baseline_seeds=[file.seed for file in baseline_files.values()],
+        samples=settings.samples,
+        seed=settings.seed,
+        test_sets=test_sets,
+    )
+    write_text(comparison, file.model_dump_json(indent=1) + "\n")
+
+
+def _compare(
+    settings: CompareSettings, test_set: str, baseline: Sequence[Scores], system: Sequence[Scores]
+) -> Comparison:
+    """On one test set, by the scores of all seeds."""
+    first, both = system[0], [*baseline, *system]
     metrics = {}
     for name in first.statistics:
         metric = first.metrics[name]
-        values = np.array([file.metrics[name].score for file in files])
-        statistics = np.array([file.statistics[name] for file in files], dtype=np.float64)
+        values = np.array([scores.metrics[name].score for scores in both])
+        statistics = np.array([scores.statistics[name] for scores in both], dtype=np.float64)
         samples = bootstrap_scores(statistics, metric.smoothing, samples=settings.samples, seed=settings.seed)
-        baseline_value, system_value = (float(part.mean()) for part in np.split(values, [len(baseline_files)]))
-        baseline_samples, system_samples = (part.mean(0) for part in np.split(samples, [len(baseline_files)]))
+        baseline_value, system_value = (float(part.mean()) for part in np.split(values, [len(baseline)]))
+        baseline_samples, system_samples = (part.mean(0) for part in np.split(samples, [len(baseline)]))
         difference, differences = system_value - baseline_value, system_samples - baseline_samples
         metrics[name] = MetricComparison(
             signature=metric.signature,
@@ -119,27 +150,15 @@ def compare_systems(
             ),
         )
         log.info(
-            "compare_systems: %s: %+.2f to %s, p = %.3f (Koehn 2004, %d samples)",
+            "compare_systems: %s, %s: %+.2f to %s, p = %.3f (Koehn 2004, %d samples)",
+            test_set,
             name,
             difference,
             settings.baseline,
             metrics[name].p_values.koehn2004,
             settings.samples,
         )
-    file = ComparisonFile(
-        format=1,
-        dataset=settings.dataset,
-        split=settings.split,
-        system=settings.system,
-        baseline=settings.baseline,
-        system_seeds=[file.seed for file in system_files.values()],
-        baseline_seeds=[file.seed for file in baseline_files.values()],
-        sentences=first.sentences,
-        samples=settings.samples,
-        seed=settings.seed,
-        metrics=metrics,
-    )
-    write_text(comparison, file.model_dump_json(indent=1) + "\n")
+    return Comparison(sentences=first.sentences, metrics=metrics)
 
 
 def corpus_bleu(statistics: NDArray[np.float64], smoothing: str) -> NDArray[np.float64]:
@@ -189,9 +208,9 @@ def _read_side(paths: list[Path], system: str, settings: CompareSettings) -> dic
             found=f"seeds {[file.seed for file in files.values()]}",
             next_step="give each seed's file once",
         )
-    expected = (settings.dataset, settings.split, system)
+    expected = (settings.dataset, system)
     for path, file in files.items():
-        found = (file.dataset, file.split, file.system)
+        found = (file.dataset, file.system)
         if found != expected:
             raise MismatchError(
                 "scores of something else",
@@ -201,6 +220,21 @@ def _read_side(paths: list[Path], system: str, settings: CompareSettings) -> dic
                 next_step="give the score files of the systems that the settings name",
             )
     return files
+
+
+def _test_sets(files: Mapping[Path, ScoreFile]) -> list[str]:
+    """The test sets that all files are about. Raises MismatchError naming the first file that has others."""
+    (first_path, first), *others = files.items()
+    for path, file in others:
+        if file.test_sets.keys() != first.test_sets.keys():
+            raise MismatchError(
+                f"scores of other test sets than {first_path}",
+                where=path,
+                expected=", ".join(first.test_sets),
+                found=", ".join(file.test_sets),
+                next_step="score both on the same test sets",
+            )
+    return list(first.test_sets)
 
 
 def _estimate(value: float, samples: NDArray[np.float64]) -> Estimate:

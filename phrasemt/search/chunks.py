@@ -24,6 +24,7 @@ from phrasemt.batching.sampler import micro_batches
 from phrasemt.lines import write_text
 from phrasemt.models.interface import ChunkingModel
 from phrasemt.models.weights import load_model
+from phrasemt.scoring.scores import of_test_sets
 from phrasemt.search.device import choose_device
 from phrasemt.settings import ChunkScoreSettings
 from phrasemt.symbols import CHUNK_LABELS, SEPARATOR
@@ -39,48 +40,57 @@ def score_chunks(
     settings: ChunkScoreSettings,
     cores: int,
     weights: Path,
-    examples: Path,
+    examples: list[Path],
     source_vocabulary: Path,
     target_vocabulary: Path,
     chunks: list[Path],
     scores: Path,
 ) -> None:
-    """Accuracies of a split, as JSON. chunks: its chunk columns, one file."""
+    """Accuracies on each test set, as JSON. chunks: the chunk columns of each."""
     device = choose_device(cores)
     source_words, target_words = Vocabulary.from_file(source_vocabulary), Vocabulary.from_file(target_vocabulary)
     model = load_model(weights, settings.model, source_words, target_words).to(device)
     assert isinstance(model, ChunkingModel)
-    store = Examples.open(examples)
-    store.check_vocabularies(source_words, target_words)
-    reader = BatchReader(store, settings.model, chunks=chunks)
     words = target_words.tokens(range(len(target_words)))
     goes_on_V = torch.tensor([word.endswith(SEPARATOR) for word in words])
-    counts = ChunkCounts()
-    with torch.inference_mode():
-        for rows in micro_batches(
-            np.arange(len(store)), store.source_lengths, store.target_lengths, capacity=_BATCH_POSITIONS
-        ):
-            batch = reader(rows)
-            gold = batch.target.chunks
-            assert gold is not None
-            decided = model.chunk_decisions(batch.to(device)).to(torch.device("cpu"))
-            counts.add(gold, decided, batch.target.mask_BT & ~goes_on_V[batch.target.inputs_BT])
+    test_sets = {}
+    for test_set, (examples_file, chunks_file) in of_test_sets(settings.test_sets, examples, chunks):
+        store = Examples.open(examples_file)
+        store.check_vocabularies(source_words, target_words)
+        counts = _counts(model, device, store, BatchReader(store, settings.model, chunks=[chunks_file]), goes_on_V)
+        part = test_sets[test_set] = {"sentences": len(store), **counts.as_dict()}
+        log.info(
+            "score_chunks: %s: %d positions, boundaries %.3f, labels %.3f",
+            test_set,
+            counts.positions,
+            part["boundary_acc"],
+            part["label_acc"],
+        )
     result = {
-        "format": 1,
+        "format": 2,
         "dataset": settings.dataset,
         "system": settings.system,
         "seed": settings.seed,
-        "split": settings.split,
-        "sentences": len(store),
-        **counts.as_dict(),
+        "test_sets": test_sets,
     }
     write_text(scores, json.dumps(result, indent=1) + "\n")
-    log.info(
-        "score_chunks: %d positions, boundaries %.3f, labels %.3f",
-        counts.positions,
-        result["boundary_acc"],
-        result["label_acc"],
-    )
+
+
+@torch.inference_mode()
+def _counts(
+    model: ChunkingModel[Any, Any], device: torch.device, store: Examples, reader: BatchReader, goes_on_V: torch.Tensor
+) -> ChunkCounts:
+    """Of one test set. goes_on_V: whether a word of the vocabulary is followed by the rest of a cut word."""
+    counts = ChunkCounts()
+    for rows in micro_batches(
+        np.arange(len(store)), store.source_lengths, store.target_lengths, capacity=_BATCH_POSITIONS
+    ):
+        batch = reader(rows)
+        gold = batch.target.chunks
+        assert gold is not None
+        decided = model.chunk_decisions(batch.to(device)).to(torch.device("cpu"))
+        counts.add(gold, decided, batch.target.mask_BT & ~goes_on_V[batch.target.inputs_BT])
+    return counts
 
 
 class ChunkCounts:

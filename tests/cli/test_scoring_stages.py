@@ -28,13 +28,13 @@ def stage(name: str, settings: dict[str, object], **paths: Path | list[Path]) ->
 
 SCORE = {
     "dataset": "toy",
-    "split": "test",
+    "test_sets": ["test"],
     "system": "base",
     "seed": 1,
     "target_language": "de",
     "aggressive_dash": False,
 }
-COMPARE = {"dataset": "toy", "split": "test", "system": "new", "baseline": "base", "samples": 50, "seed": 1}
+COMPARE = {"dataset": "toy", "system": "new", "baseline": "base", "samples": 50, "seed": 1}
 REFERENCE = ["Der Hund sieht die Katze an .", "Ja , die alte Katze sieht den Hund ."]
 
 
@@ -73,13 +73,14 @@ def test_score_and_compare(toy: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert main([*compare, "--comparison", "comparison.json"]) == 0
     scores, comparison = (json.loads(Path(name).read_text()) for name in ("base.json", "comparison.json"))
     assert list(scores) == [
-        *("format", "dataset", "system", "seed", "split", "sentences", "references", "metrics", "statistics"),
+        *("format", "dataset", "system", "seed", "test_sets"),
     ]
-    assert list(comparison["metrics"]) == ["bleu_tok", "bleu_tok_compound_split", "bleu_detok"]
+    assert list(scores["test_sets"]["test"]) == ["sentences", "references", "metrics", "statistics"]
+    assert list(comparison["test_sets"]["test"]["metrics"]) == ["bleu_tok", "bleu_tok_compound_split", "bleu_detok"]
     lines = capsys.readouterr().err.splitlines()
     by_hand = 100 * math.exp(1 - 16 / 15) * (13 / 15 * 8 / 13 * 5 / 11 * 3 / 9) ** 0.25
-    assert lines[0].startswith(f"score_system: 2 sentences: bleu_tok {by_hand:.2f}, ")
-    assert lines[2].startswith("compare_systems: bleu_tok: +")
+    assert lines[0].startswith(f"score_system: test, 2 sentences: bleu_tok {by_hand:.2f}, ")
+    assert lines[2].startswith("compare_systems: test, bleu_tok: +")
     assert lines[2].endswith(" to base, p = 0.000 (Koehn 2004, 50 samples)")
     assert {"base.json.meta.json", "comparison.json.meta.json"} <= names()
     versions = json.loads(Path("comparison.json.meta.json").read_text())["versions"]
@@ -124,7 +125,8 @@ def test_another_convention_leaves_nothing(toy: Path, capsys: pytest.CaptureFixt
     assert main([*compare, "--comparison", "comparison.json"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(
-        "phrasemt compare_systems: error: new.json: cannot be compared with base.json: another convention of bleu_tok "
+        "phrasemt compare_systems: error: new.json: test cannot be compared with base.json: "
+        "another convention of bleu_tok "
     )
     assert line.endswith("Next: score both on the same test set in the same convention")
     assert names() == before
@@ -217,8 +219,8 @@ def test_a_hole_in_the_table_leaves_nothing(study: InventedStudy, capsys: pytest
     before = set(study.results.iterdir())
     assert main(stage("make_table", settings, **{**inputs, "scores": inputs["scores"][1:]}, **outputs)) == 2
     assert capsys.readouterr().err == (
-        "phrasemt make_table: error: the table would have a hole: no score file for demo test base 1 "
-        "(expected 6 files, found 5). Next: run the workflow again; it makes what is missing\n"
+        "phrasemt make_table: error: the table would have a hole: no scores for demo test base 1 "
+        "(expected 6, found 5). Next: run the workflow again; it makes what is missing\n"
     )
     assert set(study.results.iterdir()) == before
     assert main(stage("make_table", settings, **inputs, **outputs)) == 0
@@ -226,4 +228,4 @@ def test_a_hole_in_the_table_leaves_nothing(study: InventedStudy, capsys: pytest
         *("table", "markdown", "latex"),
         *("table.meta.json", "markdown.meta.json", "latex.meta.json"),
     }
-    assert capsys.readouterr().err == "make_table: 2 systems, 4 blocks, 8 files of scores\n"
+    assert capsys.readouterr().err == "make_table: 2 systems, 4 blocks, 6 files of scores\n"

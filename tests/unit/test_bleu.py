@@ -19,7 +19,7 @@ from phrasemt.errors import DamagedFileError, DataError, MismatchError
 from phrasemt.lines import write_lines, write_text
 from phrasemt.scoring.bleu import score_system, split_compounds
 from phrasemt.scoring.multi_bleu import tokenised_bleu
-from phrasemt.scoring.scores import ScoreFile, check_comparable, read_artefact
+from phrasemt.scoring.scores import ScoreFile, Scores, check_comparable, read_artefact
 from phrasemt.settings import ScoreSettings
 
 words = st.lists(st.sampled_from(["die", "der", "Katze", "Hund", "sieht", ".", ","]), max_size=12).map(" ".join)
@@ -109,7 +109,7 @@ def test_compound_split_is_that_of_perl() -> None:
 
 
 def settings(**changes: object) -> ScoreSettings:
-    given = {"dataset": "toy", "system": "base", "seed": 1, "split": "test", "target_language": "de"}
+    given = {"dataset": "toy", "system": "base", "seed": 1, "test_sets": ["test"], "target_language": "de"}
     return ScoreSettings.model_validate({**given, "aggressive_dash": False, **changes})
 
 
@@ -127,7 +127,7 @@ def score(
     reference_tokens: list[str] = REFERENCE_TOKENS,
     reference: list[str] = REFERENCE,
     **changes: object,
-) -> ScoreFile:
+) -> Scores:
     paths = {}
     for name, lines in {
         "tokens": tokens,
@@ -135,10 +135,25 @@ def score(
         "reference_tokens": reference_tokens,
         "reference": reference,
     }.items():
-        paths[name] = folder / name
-        write_lines(paths[name], lines)
+        paths[name] = [folder / name]
+        write_lines(folder / name, lines)
     score_system(settings=settings(**changes), cores=1, scores=folder / "scores.json", **paths)
-    return read_artefact(folder / "scores.json", ScoreFile)
+    return read_artefact(folder / "scores.json", ScoreFile).test_sets["test"]
+
+
+def test_each_test_set_is_scored_by_itself(tmp_path: Path) -> None:
+    test_sets = {"one": score(tmp_path / "one"), "two": score(tmp_path / "two", tokens=REFERENCE_TOKENS)}
+    paths = {
+        name: [tmp_path / test_set / name for test_set in test_sets]
+        for name in ("tokens", "text", "reference_tokens", "reference")
+    }
+    both = settings(test_sets=list(test_sets))
+    score_system(settings=both, cores=1, scores=tmp_path / "scores.json", **paths)
+    assert read_artefact(tmp_path / "scores.json", ScoreFile).test_sets == test_sets
+    assert test_sets["two"].metrics["bleu_tok"].score == pytest.approx(100)
+    paths["text"].pop()
+    with pytest.raises(MismatchError, match=r"one file for each test set is needed \(expected 2: one, two, found 1\)"):
+        score_system(settings=both, cores=1, scores=tmp_path / "scores.json", **paths)
 
 
 def test_each_convention_beside_its_own_program(tmp_path: Path) -> None:
@@ -258,7 +273,7 @@ def test_refuses_tokenised_text_for_the_detokenised_column(tmp_path: Path, lines
     ("change", "message"),
     [
         ({"seed": None}, "seed: Input should be a valid integer"),
-        ({"format": 2}, "format: Input should be 1"),
+        ({"format": 1}, "format: Input should be 2"),
         ({"sentences": 4}, "statistics.bleu_tok is not a table of 4 rows of 10 numbers"),
         ({"extra": 1}, "extra: Extra inputs are not permitted"),
     ],
@@ -266,7 +281,9 @@ def test_refuses_tokenised_text_for_the_detokenised_column(tmp_path: Path, lines
 def test_damaged_score_files_are_refused(tmp_path: Path, change: dict[str, object], message: str) -> None:
     score(tmp_path)
     path = tmp_path / "scores.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    content = json.loads(path.read_text())
+    (content["test_sets"]["test"] if "sentences" in change else content).update(change)
+    path.write_text(json.dumps(content))
     with pytest.raises(DamagedFileError) as error:
         read_artefact(path, ScoreFile)
     assert message in str(error.value)
@@ -278,7 +295,7 @@ def test_a_missing_field_is_named(tmp_path: Path, metric: str, field: str) -> No
     score(tmp_path)
     path = tmp_path / "scores.json"
     content = json.loads(path.read_text())
-    del content["metrics"][metric][field]
+    del content["test_sets"]["test"]["metrics"][metric][field]
     path.write_text(json.dumps(content))
     with pytest.raises(DamagedFileError, match=rf"metrics\.{metric}\.\w+\.{field}: Field required"):
         read_artefact(path, ScoreFile)
@@ -287,8 +304,6 @@ def test_a_missing_field_is_named(tmp_path: Path, metric: str, field: str) -> No
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"split": "dev"}, "another test set (expected test, found dev)"),
-        ({"dataset": "other"}, "another data set (expected toy, found other)"),
         ({"reference": ["Ganz", "etwas", "anderes"]}, "another reference"),
         ({"aggressive_dash": True}, "another set of metrics"),
         ({"target_language": "zh"}, "another set of metrics"),
@@ -296,10 +311,10 @@ def test_a_missing_field_is_named(tmp_path: Path, metric: str, field: str) -> No
 )
 def test_what_cannot_be_compared_is_refused(tmp_path: Path, changes: dict[str, object], message: str) -> None:
     first, second = score(tmp_path / "a"), score(tmp_path / "b", **changes)
-    check_comparable({Path("a"): first, Path("b"): first})
+    check_comparable("test", {"a": first, "b": first})
     with pytest.raises(MismatchError) as error:
-        check_comparable({Path("a"): first, Path("b"): second})
-    assert str(error.value).startswith("b: cannot be compared with a: ")
+        check_comparable("test", {"a": first, "b": second})
+    assert str(error.value).startswith("b: test cannot be compared with a: ")
     assert message in str(error.value)
 
 
@@ -307,4 +322,4 @@ def test_scores_of_two_conventions_are_refused(tmp_path: Path) -> None:
     first = score(tmp_path, target_language="en")
     second = score(tmp_path, target_language="en", aggressive_dash=True)
     with pytest.raises(MismatchError, match=r"another convention of bleu_tok .*dash:no, found .*dash:yes"):
-        check_comparable({Path("a"): first, Path("b"): second})
+        check_comparable("test", {"a": first, "b": second})

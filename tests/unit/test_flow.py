@@ -18,7 +18,7 @@ from phrasemt.errors import StudyError
 from phrasemt.flow import Flow, dataset_folder, open_study, read_study
 from phrasemt.journal import RunNote, study_of
 
-PATTERN = "<results>/{dataset}.{source}-{target}/scores/{system}/{seed}/{split}.json"
+PATTERN = "<results>/{dataset}.{source}-{target}/translations/{system}/{seed}/{split}.txt"
 
 
 def _study(tmp_path: Path, **changes: Any) -> dict[str, Any]:
@@ -59,8 +59,8 @@ def _wildcards(**names: str) -> SimpleNamespace:
 def test_every_asks_for_each_data_sets_own_splits(flow: Flow) -> None:
     paths = flow.every(PATTERN)
     assert len(paths) == len(set(paths)) == (1 + 1 + 2 + 1) * 2 * 2
-    assert "<results>/mine.en-de/scores/wide/2/b.json" in paths
-    assert "<results>/back.de-en/scores/base/1/c.json" in paths
+    assert "<results>/mine.en-de/translations/wide/2/b.txt" in paths
+    assert "<results>/back.de-en/translations/base/1/c.txt" in paths
     assert flow.every("{dataset}/{split}", datasets=["mine"], splits="all") == [
         "mine/train", "mine/dev", "mine/a", "mine/b",
     ]  # fmt: skip
@@ -104,6 +104,13 @@ def test_raw_texts(flow: Flow, tmp_path: Path) -> None:
     assert target(_wildcards(dataset="cut", split="test")) == ["results/mixed/cut.en-de/raw/test.de"]
     assert source(_wildcards(dataset="back", split="train")) == ["resources/multi30k/train.de", str(tmp_path / "my.en")]
     assert flow.whole_text("target")(_wildcards(dataset="cut")) == str(tmp_path / "my.de")
+
+
+def test_a_file_of_each_test_set_of_a_data_set(flow: Flow) -> None:
+    translations = flow.of_test_sets("translations/{system}/{seed}/{split}.{target}")
+    wildcards = _wildcards(dataset="mine", source="en", target="de", system="base", seed="1")
+    folder = "results/mixed/mine.en-de/translations/base/1"
+    assert translations(wildcards) == [f"{folder}/a.de", f"{folder}/b.de"]
 
 
 def test_where_words_are_not_cut_models_read_tokens(flow: Flow, tmp_path: Path) -> None:

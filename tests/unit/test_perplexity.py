@@ -35,16 +35,16 @@ def weights(tiny_data, tmp_path):
 
 def scored(tiny_data, weights, folder, tokens):
     score_perplexity(
-        settings=PerplexitySettings(dataset="d", system="lm", seed=1, split="dev", model=MODEL),
+        settings=PerplexitySettings(dataset="d", system="lm", seed=1, test_sets=["dev"], model=MODEL),
         cores=1,
         weights=weights,
-        examples=tiny_data.dev,
-        tokens=tokens,
+        examples=[tiny_data.dev],
+        tokens=[tokens],
         source_vocabulary=tiny_data.source_vocabulary,
         target_vocabulary=tiny_data.target_vocabulary,
         perplexity=folder / "perplexity.json",
     )
-    return json.loads((folder / "perplexity.json").read_text())
+    return json.loads((folder / "perplexity.json").read_text())["test_sets"]["dev"]
 
 
 def nll_by_steps(tiny_data, weights):

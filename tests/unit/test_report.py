@@ -224,23 +224,14 @@ def test_a_missing_training_is_named(study: InventedStudy) -> None:
 
 
 def test_a_file_changed_by_hand_is_refused(study: InventedStudy) -> None:
-    path = study.score_path("demo", "test", "max", 1)
+    path = study.score_path("demo", "max", 1)
     path.write_text(path.read_text().replace('"seed":1', '"seed": 1'))
     assert fails(study).startswith(f"{path}: changed after it was made (expected sha256 ")
 
 
 def test_scores_made_after_the_table_are_refused(study: InventedStudy) -> None:
-    translations = study.folder("demo") / "translations" / "max" / "1"
-    path = study.score_path("demo", "test", "max", 1)
-    study.run(
-        "score_system",
-        {"dataset": "demo", "split": "test", "system": "max", "seed": "1"},
-        tokens=translations / "test.tok",
-        text=translations.with_name("2") / "test.txt",  # other text than before
-        reference_tokens=study.folder("demo") / "tokens" / "test.de",
-        reference=study.folder("demo") / "corpus" / "test.de",
-        scores=path,
-    )
+    path = study.score_path("demo", "max", 1)
+    study.score("demo", "max", 1, text=[study.translation_path("demo", "test", "max", 2).with_suffix(".txt")])
     assert fails(study).startswith(f"{path}: not the file that the table was made from (expected sha256 ")
 
 

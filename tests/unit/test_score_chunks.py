@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,7 +43,7 @@ class Decided(ChunkingModel):
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> dict[str, Path]:
+def files(tmp_path: Path) -> dict[str, Any]:
     paths = {name: tmp_path / name for name in ("source", "target", "rows")}
     write_lines(paths["source"], ["x y", "x"])
     write_lines(paths["target"], TARGETS)
@@ -58,29 +59,27 @@ def files(tmp_path: Path) -> dict[str, Path]:
         description={"origin": "gold", "labels": CHUNK_LABELS},
         chunks=[(np.arange(2), {name: Lists.of(column) for name, column in GOLD.items()})],
     )
-    return {"examples": examples, "chunks": [chunks], **vocabularies}
+    return {"examples": [examples], "chunks": [chunks], **vocabularies}
 
 
 def test_the_numbers_of_an_example_by_hand(
-    files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    files: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Seven positions count: the, do@@, sleeps, </s>; a, cat, </s>. Five of them start a chunk."""
     monkeypatch.setattr(chunks_stage, "load_model", lambda *_: Decided())
     chunks_stage.score_chunks(
         settings=ChunkScoreSettings(
-            dataset="d", system="s", seed=1, split="test", model=BiscaleModel(family="biscale")
+            dataset="d", system="s", seed=1, test_sets=["test", "again"], model=BiscaleModel(family="biscale")
         ),
         cores=1,
         weights=tmp_path,
-        **files,
+        **files | {name: 2 * files[name] for name in ("examples", "chunks")},
         scores=tmp_path / "scores.json",
     )
-    assert json.loads((tmp_path / "scores.json").read_text()) == {
-        "format": 1,
-        "dataset": "d",
-        "system": "s",
-        "seed": 1,
-        "split": "test",
+    file = json.loads((tmp_path / "scores.json").read_text())
+    assert [file[key] for key in ("format", "dataset", "system", "seed")] == [2, "d", "s", 1]
+    assert file["test_sets"]["test"] == file["test_sets"].pop("again")  # each is counted by itself
+    assert file["test_sets"].pop("test") == {
         "sentences": 2,
         "positions": 7,
         "chunks": 5,
@@ -99,6 +98,7 @@ def test_the_numbers_of_an_example_by_hand(
             "label_acc": 2 / 5,
         },
     }
+    assert file["test_sets"] == {}
 
 
 def test_nothing_decided_is_no_division_by_zero() -> None:

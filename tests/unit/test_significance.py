@@ -17,7 +17,7 @@ from phrasemt.lines import write_lines
 from phrasemt.scoring import significance
 from phrasemt.scoring.bleu import score_system
 from phrasemt.scoring.scores import ScoreFile, read_artefact
-from phrasemt.scoring.significance import ComparisonFile, compare_systems, corpus_bleu
+from phrasemt.scoring.significance import Comparison, ComparisonFile, compare_systems, corpus_bleu
 from phrasemt.settings import CompareSettings, ScoreSettings
 
 WORDS = ["der", "die", "das", "Hund", "Katze", "Haus", "sieht", "kauft", "und", "rote", "alte", ",", "."]
@@ -40,14 +40,14 @@ def score(
     folder = folder / f"{system}-{seed}"
     for name, lines in (("hypotheses", hypotheses), ("references", references)):
         write_lines(folder / name, lines)
-    settings = {"dataset": "toy", "split": "test", "target_language": "en", "aggressive_dash": False, **changes}
+    settings = {"dataset": "toy", "test_sets": ["test"], "target_language": "en", "aggressive_dash": False, **changes}
     score_system(
         settings=ScoreSettings.model_validate({**settings, "system": system, "seed": seed}),
         cores=1,
-        tokens=folder / "hypotheses",
-        text=folder / "hypotheses",
-        reference_tokens=folder / "references",
-        reference=folder / "references",
+        tokens=[folder / "hypotheses"],
+        text=[folder / "hypotheses"],
+        reference_tokens=[folder / "references"],
+        reference=[folder / "references"],
         scores=folder / "scores.json",
     )
     return folder / "scores.json"
@@ -55,11 +55,13 @@ def score(
 
 def compare(
     folder: Path, baseline: list[Path], system: list[Path], *, samples: int = 200, seed: int = 12345
-) -> ComparisonFile:
+) -> Comparison:
+    return compared(folder, baseline, system, samples=samples, seed=seed).test_sets["test"]
+
+
+def compared(folder: Path, baseline: list[Path], system: list[Path], *, samples: int, seed: int) -> ComparisonFile:
     compare_systems(
-        settings=CompareSettings(
-            dataset="toy", system="new", baseline="base", split="test", samples=samples, seed=seed
-        ),
+        settings=CompareSettings(dataset="toy", system="new", baseline="base", samples=samples, seed=seed),
         cores=1,
         baseline=baseline,
         system=system,
@@ -125,7 +127,8 @@ def test_equals_a_plain_loop_over_seeds(tmp_path: Path) -> None:
         system: [score(tmp_path, lines, references, system=system, seed=seed) for seed, lines in enumerate(runs)]
         for system, runs in sides.items()
     }
-    found = compare(tmp_path, paths["base"], paths["new"], samples=60, seed=11)
+    file = compared(tmp_path, paths["base"], paths["new"], samples=60, seed=11)
+    found = file.test_sets["test"]
     difference = found.metrics["bleu_tok"].difference
     assert found.metrics["bleu_tok"].p_values.koehn2004 == sum(d <= 0 for d in differences) / 60
     everything = list(range(40))
@@ -134,7 +137,7 @@ def test_equals_a_plain_loop_over_seeds(tmp_path: Path) -> None:
     assert (difference.low, difference.high) == pytest.approx(
         (sorted(differences)[1], sorted(differences)[-2]), abs=1e-9
     )
-    assert (found.baseline_seeds, found.system_seeds, found.sentences) == ([0, 1], [0, 1, 2], 40)
+    assert (file.baseline_seeds, file.system_seeds, found.sentences) == ([0, 1], [0, 1, 2], 40)
 
 
 def test_identical_systems_are_not_significant(tmp_path: Path) -> None:
@@ -207,9 +210,9 @@ def texts() -> tuple[list[str], list[str]]:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"dataset": "other"}, "scores of something else (expected toy test new, found other test new)"),
-        ({"split": "dev"}, "scores of something else (expected toy test new, found toy dev new)"),
-        ({"system": "third"}, "scores of something else (expected toy test new, found toy test third)"),
+        ({"dataset": "other"}, "scores of something else (expected toy new, found other new)"),
+        ({"test_sets": ["dev"]}, "scores of other test sets than "),
+        ({"system": "third"}, "scores of something else (expected toy new, found toy third)"),
         ({"aggressive_dash": True}, "another convention of bleu_tok"),
         ({"target_language": "de"}, "another set of metrics"),
     ],

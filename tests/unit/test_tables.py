@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import json
 import math
@@ -59,14 +60,15 @@ def test_cells_are_means_of_their_files(study: InventedStudy) -> None:
         ("scores", *test_set) for test_set in study.test_sets
     ]
     for block, row in [(scores_block, row) for scores_block in blocks for row in scores_block.rows]:
-        files = [study.score_path(block.dataset, str(block.test_set), row.system, seed) for seed in (1, 2)]
-        for metric in json.loads(files[0].read_text())["metrics"]:
-            values = [json.loads(path.read_text())["metrics"][metric]["score"] for path in files]
+        files = [study.score_path(block.dataset, row.system, seed) for seed in (1, 2)]
+        parts = [json.loads(path.read_text())["test_sets"][block.test_set] for path in files]
+        for metric in parts[0]["metrics"]:
+            values = [part["metrics"][metric]["score"] for part in parts]
             cell = row.cells[metric]
             assert cell.value == pytest.approx(sum(values) / 2, abs=1e-12)
             assert cell.text == f"{sum(values) / 2:.2f} ± {abs(values[0] - values[1]) / math.sqrt(2):.2f}"
             assert cell.by_seed == dict(zip((1, 2), values, strict=True))
-            assert cell.signature == json.loads(files[0].read_text())["metrics"][metric]["signature"]
+            assert cell.signature == parts[0]["metrics"][metric]["signature"]
             assert [(source.path, source.sha256) for source in cell.sources] == [
                 (str(path), digest_file(path)) for path in files
             ]
@@ -80,8 +82,9 @@ def test_differences_come_from_unrounded_scores(study: InventedStudy) -> None:
             cell = row.cells[f"{metric}_difference"]
             assert cell.value == pytest.approx(row.cells[metric].value - base.cells[metric].value, abs=1e-9)
             assert cell.text == f"{cell.value:+.2f}"
-            path = study.comparison_path(block.dataset, str(block.test_set), row.system)
-            p = json.loads(path.read_text())["metrics"][metric]["p_values"]["koehn2004"]
+            path = study.comparison_path(block.dataset, row.system)
+            comparison = json.loads(path.read_text())["test_sets"][block.test_set]
+            p = comparison["metrics"][metric]["p_values"]["koehn2004"]
             assert cell.mark == ("‡" if p < 0.01 else "†" if p < 0.05 else "")
             assert cell.sources[0].path == str(path)
 
@@ -219,9 +222,9 @@ def fails(study: InventedStudy, **inputs: list[Path]) -> str:
 @pytest.mark.parametrize(
     ("what", "message"),
     [
-        ("scores", "no score file for captions coco mean 2 (expected 18 files, found 17)"),
-        ("comparisons", "no comparison for captions coco mean (expected 6 files, found 5)"),
-        ("contrasts", "no contrastive accuracy for demo mean 2 (expected 6 files, found 5)"),
+        ("scores", "no scores for captions flickr_2016 mean 2 (expected 18, found 16)"),
+        ("comparisons", "no comparison for captions flickr_2016 mean (expected 6, found 4)"),
+        ("contrasts", "no contrastive accuracy for demo mean 2 (expected 6, found 5)"),
     ],
 )
 def test_a_hole_is_named(study: InventedStudy, what: str, message: str) -> None:
@@ -230,27 +233,42 @@ def test_a_hole_is_named(study: InventedStudy, what: str, message: str) -> None:
 
 
 def test_no_contrasts_at_all_is_a_hole_too(study: InventedStudy) -> None:
-    assert "no contrastive accuracy for demo base 1 (expected 6 files, found 0)" in fails(study, contrasts=[])
+    assert "no contrastive accuracy for demo base 1 (expected 6, found 0)" in fails(study, contrasts=[])
 
 
 def test_files_given_twice_or_foreign_are_refused(study: InventedStudy) -> None:
     paths = study.table_inputs["scores"]
     copy = Path("copy.json")
     shutil.copy(paths[0], copy)
-    assert fails(study, scores=[*paths, copy]).startswith("copy.json: a second score file for demo test base 1")
+    assert fails(study, scores=[*paths, copy]).startswith("copy.json: second scores for demo test base 1")
     change(copy, seed=3)
     assert fails(study, scores=[*paths, copy]).startswith(
-        "copy.json: a score file that the table has no place for: demo test base 3"
+        "copy.json: scores that the table has no place for: demo test base 3"
     )
 
 
-@pytest.mark.parametrize("field", ["metrics", "seed", "system", "split", "references", "statistics", "format"])
+@pytest.mark.parametrize(
+    "field",
+    ["seed", "system", "test_sets", "format", *(f"test_sets.test.{name}" for name in ("metrics", "references"))],
+)
 def test_a_missing_field_is_named(study: InventedStudy, field: str) -> None:
     path = study.table_inputs["scores"][4]
     content = json.loads(path.read_text())
-    del content[field]
+    *sections, key = field.split(".")
+    del functools.reduce(lambda part, name: part[name], sections, content)[key]
     path.write_text(json.dumps(content))
     assert fails(study).startswith(f"{path}: {field}: Field required")
+
+
+def test_a_test_set_missing_in_a_file_is_a_hole(study: InventedStudy) -> None:
+    path = study.score_path("captions", "max", 2)
+    content = json.loads(path.read_text())
+    del content["test_sets"]["coco"]
+    path.write_text(json.dumps(content))
+    assert "no scores for captions coco max 2 (expected 18, found 17)" in fails(study)
+
+
+_COMPARED = ("test_sets", "test", "metrics")
 
 
 def edited(path: Path, *keys: str, value: object) -> None:
@@ -263,25 +281,25 @@ def edited(path: Path, *keys: str, value: object) -> None:
 
 
 def test_scores_of_another_convention_are_refused(study: InventedStudy) -> None:
-    path = study.score_path("demo", "test", "max", 2)
-    edited(path, "metrics", "bleu_tok", "signature", value="nrefs:1|tok:intl|smooth:none")
+    path = study.score_path("demo", "max", 2)
+    edited(path, "test_sets", "test", "metrics", "bleu_tok", "signature", value="nrefs:1|tok:intl|smooth:none")
     assert fails(study).startswith(
-        f"{path}: cannot be compared with {study.score_path('demo', 'test', 'base', 1)}: another convention of bleu_tok"
+        f"{path}: test cannot be compared with {study.score_path('demo', 'base', 1)}: another convention of bleu_tok"
     )
 
 
 def test_another_reference_is_refused(study: InventedStudy) -> None:
-    path = study.score_path("demo", "test", "mean", 1)
-    edited(path, "references", "text", value="0" * 64)
+    path = study.score_path("demo", "mean", 1)
+    edited(path, "test_sets", "test", "references", "text", value="0" * 64)
     assert "another reference" in fails(study)
 
 
 @pytest.mark.parametrize(
     ("keys", "value", "message"),
     [
-        (("metrics", "bleu_tok", "system", "value"), 12.5, "another bleu_tok of max"),
-        (("metrics", "bleu_detok", "baseline", "value"), 12.5, "another bleu_detok of base"),
-        (("metrics", "bleu_tok", "signature"), "tok:13a", "another convention of bleu_tok"),
+        ((*_COMPARED, "bleu_tok", "system", "value"), 12.5, "another bleu_tok of max"),
+        ((*_COMPARED, "bleu_detok", "baseline", "value"), 12.5, "another bleu_detok of base"),
+        ((*_COMPARED, "bleu_tok", "signature"), "tok:13a", "another convention of bleu_tok"),
         (("system_seeds",), [1], "another seeds (expected [1, 2], found [1])"),
         (("baseline",), "mean", "another baseline (expected base, found mean)"),
     ],
@@ -289,14 +307,14 @@ def test_another_reference_is_refused(study: InventedStudy) -> None:
 def test_comparisons_of_other_scores_are_refused(
     study: InventedStudy, keys: tuple[str, ...], value: object, message: str
 ) -> None:
-    path = study.comparison_path("demo", "test", "max")
+    path = study.comparison_path("demo", "max")
     edited(path, *keys, value=value)
     found = fails(study)
     assert found.startswith(f"{path}: the comparison was made from other scores than the table: {message}")
 
 
 def test_comparisons_with_other_samples_are_refused(study: InventedStudy) -> None:
-    edited(study.comparison_path("demo", "test", "max"), "samples", value=7)
+    edited(study.comparison_path("demo", "max"), "samples", value=7)
     assert "different numbers of samples" in fails(study)
 
 

@@ -16,7 +16,7 @@ from workplace import STUDY, Workplace
 
 from phrasemt.provenance import digest_file, read_sidecar
 
-SCORES = "results/tiny/demo.en-de/scores/max/1/test.json"
+SCORES = "results/tiny/demo.en-de/scores/max/1.json"
 TRANSLATIONS = "results/tiny/demo.en-de/translations/max/1/test.tok"
 PATIENCE = 600  # seconds; only a broken workflow takes so long
 
@@ -89,7 +89,7 @@ def test_a_plan_names_each_change_and_counts_what_follows(finished: Workplace) -
     assert "settings title: tiny -> Another: make_table, write_report" in lines
     assert "settings seeds: +2: make_table" in lines
     (inputs,) = [line for line in lines if line.startswith("other inputs")]
-    assert "+results/tiny/demo.en-de/scores/base/2/test.json" in inputs
+    assert "+results/tiny/demo.en-de/scores/base/2.json" in inputs
     assert inputs.endswith(" and others: compare_systems, make_table, write_report of bi, max")
     why = {line.split()[0]: line for line in lines}
     assert why["measure_phrases"].endswith("output missing")
@@ -173,9 +173,9 @@ def test_what_is_accepted_does_not_run(finished: Workplace) -> None:
     # The next change is a change against what was accepted.
     finished.write_study(STUDY.replace("samples: 10", "samples: 12"))
     assert "settings samples: 11 -> 12: compare_systems" in _plan(finished, "study.yaml")
-    _accept(finished, "results/tiny/demo.en-de/comparisons/max/test.json")
+    _accept(finished, "results/tiny/demo.en-de/comparisons/max.json")
     assert _rules(_plan(finished, "study.yaml"))["compare_systems"] == 1
-    sidecar = read_sidecar(finished.folder / "results/tiny/demo.en-de/comparisons/max/test.json")
+    sidecar = read_sidecar(finished.folder / "results/tiny/demo.en-de/comparisons/max.json")
     assert [entry["changes"] for entry in sidecar["accepted"]] == [
         ["settings samples: 10 -> 11"],
         ["settings samples: 11 -> 12"],
@@ -278,7 +278,7 @@ def test_killed_in_between_it_can_be_done_again(finished: Workplace) -> None:
     assert _rules(_plan(finished, "study.yaml"))["score_system"] == 3
     assert _accept(finished).startswith("accepted: 3 x score_system\n")
     assert _snakemakes(finished) == {}
-    for path in (finished.results / "demo.en-de/scores").rglob("test.json"):
+    for path in (finished.results / "demo.en-de/scores").rglob("?.json"):
         assert len(read_sidecar(path)["accepted"]) == 1
 
 
@@ -287,7 +287,7 @@ def test_killed_in_between_it_can_be_done_again(finished: Workplace) -> None:
 
 def _stage(workplace: Workplace) -> subprocess.CompletedProcess[str]:
     """compare_systems by hand, as a job of the run that the workplace has had."""
-    sidecar = read_sidecar(workplace.folder / "results/tiny/demo.en-de/comparisons/max/test.json")
+    sidecar = read_sidecar(workplace.folder / "results/tiny/demo.en-de/comparisons/max.json")
     run = max((workplace.folder / "logs/tiny/runs").glob("*.json"))
     command = [sys.executable, "-m", "phrasemt", "compare_systems", "--settings", json.dumps(sidecar["settings"])]
     for name, files in sidecar["inputs"].items():
@@ -344,7 +344,7 @@ def test_code_edited_during_a_run_ends_what_would_use_it(finished: Workplace) ->
     done = finished.run(sys.executable, "-m", "phrasemt", "status", "study.yaml")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("tiny: failed, since ")
-    assert "score_system demo.en-de/max.1.test: error" in done.stdout
+    assert "score_system demo.en-de/max.1: error" in done.stdout
     assert "phrasemt/scoring/bleu.py: edited while the run is going" in done.stdout
 
     done = finished.snakemake()

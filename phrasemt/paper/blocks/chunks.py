@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
 
 from phrasemt.fields import Settings
 from phrasemt.paper.cells import (
     Block,
     Column,
-    Files,
+    Grid,
     Row,
+    Source,
     check_equal,
     mean_cell,
     note_on_seeds,
     of_test_set,
     read_grid,
 )
+from phrasemt.scoring.scores import OfTestSets
 from phrasemt.settings import TableSettings
 
 _COLUMNS = [
@@ -47,39 +48,38 @@ class Decisions(Settings):
     label_acc: float
 
 
-class ChunkScoreFile(Decisions):
-    """The file that `score_chunks` writes. chunks: of the reference; majority: of the most frequent decision."""
+class ChunkScores(Decisions):
+    """On one test set. chunks: of the reference; majority: of the most frequent decision."""
 
-    format: Literal[1]
-    dataset: str
-    system: str
-    seed: int
-    split: str
     sentences: int
     positions: int
     chunks: int
     majority: Decisions
 
 
+class ChunkScoreFile(OfTestSets[ChunkScores]):
+    """The file that `score_chunks` writes."""
+
+
 def chunk_blocks(settings: TableSettings, paths: Sequence[Path]) -> list[Block]:
     """A block for each test set; none without chunk-based decoders."""
     names = settings.chunking
-    files = read_grid(
-        "score file of chunks",
+    grid = read_grid(
+        "scores of chunks",
         paths,
         ChunkScoreFile,
-        lambda file: (file.dataset, file.split, file.system, file.seed),
+        lambda file: file.by_place,
         [(*test_set, name, seed) for test_set in settings.test_sets for name in names for seed in settings.seeds],
     )
-    return [_block(settings, test_set, files) for test_set in settings.test_sets if names]
+    return [_block(settings, test_set, grid) for test_set in settings.test_sets if names]
 
 
-def _block(settings: TableSettings, test_set: tuple[str, str], files: Files[ChunkScoreFile]) -> Block:
-    chosen = of_test_set(files, test_set)
-    check_equal(chosen, lambda file: {"positions": file.positions, "chunks": file.chunks})
-    first_path, first = next(iter(chosen.values()))
+def _block(settings: TableSettings, test_set: tuple[str, str], grid: Grid[ChunkScores]) -> Block:
+    chosen = of_test_set(grid, test_set)
+    check_equal(test_set[1], chosen, lambda part: {"positions": part.positions, "chunks": part.chunks})
+    source, first = next(iter(chosen.values()))
     titles = dict(settings.systems)
-    rows = [_row("", _MAJORITY, {settings.seeds[0]: (first_path, first.majority)}, first)]
+    rows = [_row("", _MAJORITY, {settings.seeds[0]: (source, first.majority)}, first)]
     for system in settings.chunking:
         rows.append(_row(system, titles[system], {seed: chosen[system, seed] for seed in settings.seeds}, first))
     return Block(
@@ -93,12 +93,12 @@ def _block(settings: TableSettings, test_set: tuple[str, str], files: Files[Chun
     )
 
 
-def _row(system: str, title: str, of_seeds: dict[int, tuple[Path, Decisions]], about: ChunkScoreFile) -> Row:
+def _row(system: str, title: str, of_seeds: dict[int, tuple[Source, Decisions]], about: ChunkScores) -> Row:
     cells = {
         column.key: mean_cell(
             {seed: 100 * getattr(decisions, column.key) for seed, (_, decisions) in of_seeds.items()},
             signature=f"chunks|teacher_forced|positions:{about.positions}|chunks:{about.chunks}",
-            sources=[path for path, _ in of_seeds.values()],
+            sources=[source for source, _ in of_seeds.values()],
         )
         for column in _COLUMNS
     }

@@ -9,7 +9,7 @@ from typing import Literal
 
 from phrasemt.errors import MismatchError
 from phrasemt.fields import Settings
-from phrasemt.paper.cells import Block, Column, Files, Row, mean_cell, note_on_seeds, read_grid
+from phrasemt.paper.cells import Block, Column, Grid, Row, mean_cell, note_on_seeds, read_grid
 from phrasemt.settings import TableSettings
 
 _NOTE_ON_CONTRASTS = (
@@ -42,25 +42,25 @@ class ContrastFile(Settings):
 def contrast_blocks(settings: TableSettings, paths: Sequence[Path]) -> list[Block]:
     """A block for each data set with contrastive pairs."""
     names = [name for name, _ in settings.translating]
-    files = read_grid(
+    grid = read_grid(
         "contrastive accuracy",
         paths,
         ContrastFile,
-        lambda file: (file.dataset, file.system, file.seed),
+        lambda file: {(file.dataset, file.system, file.seed): file},
         list(itertools.product(settings.contrasts, names, settings.seeds)),
     )
-    return [_block(settings, dataset, files) for dataset in settings.contrasts if names]
+    return [_block(settings, dataset, grid) for dataset in settings.contrasts if names]
 
 
-def _block(settings: TableSettings, dataset: str, files: Files[ContrastFile]) -> Block:
-    paths = {place[1:]: path for place, (path, _) in files.items() if place[0] == dataset}
-    contents = {place[1:]: file for place, (_, file) in files.items() if place[0] == dataset}
+def _block(settings: TableSettings, dataset: str, grid: Grid[ContrastFile]) -> Block:
+    sources = {place[1:]: source for place, (source, _) in grid.items() if place[0] == dataset}
+    contents = {place[1:]: file for place, (_, file) in grid.items() if place[0] == dataset}
     groups = _groups(next(iter(contents.values())))
     for place, file in contents.items():
         if _groups(file) != groups:
             raise MismatchError(
                 "other contrastive pairs than those of the first system",
-                where=paths[place],
+                where=sources[place].path,
                 expected=groups,
                 found=_groups(file),
                 next_step="score all systems on the same pairs",
@@ -72,7 +72,7 @@ def _block(settings: TableSettings, dataset: str, files: Files[ContrastFile]) ->
             group: mean_cell(
                 {seed: 100 * accuracies[group] for seed, accuracies in by_seed.items()},
                 signature=f"contrastive_accuracy|distance:{group}|pairs:{pairs}",
-                sources=[paths[system, seed] for seed in settings.seeds],
+                sources=[sources[system, seed] for seed in settings.seeds],
                 decimals=1,
             )
             for group, pairs in groups.items()

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
 
 from phrasemt.fields import Settings
 from phrasemt.paper.cells import (
     Block,
     Column,
-    Files,
+    Grid,
     Row,
     check_equal,
     mean_cell,
@@ -18,6 +17,7 @@ from phrasemt.paper.cells import (
     of_test_set,
     read_grid,
 )
+from phrasemt.scoring.scores import OfTestSets
 from phrasemt.settings import TableSettings
 
 _COLUMNS = [
@@ -27,14 +27,9 @@ _COLUMNS = [
 _NOTE = "Perplexity without label smoothing, of sentences on their own; nothing is tested."
 
 
-class PerplexityFile(Settings):
-    """The file that `score_perplexity` writes. tokens: of the vocabulary, `</s>` included."""
+class Perplexity(Settings):
+    """On one test set. tokens: of the vocabulary, `</s>` included."""
 
-    format: Literal[1]
-    dataset: str
-    system: str
-    seed: int
-    split: str
     sentences: int
     words: int
     tokens: int
@@ -43,22 +38,28 @@ class PerplexityFile(Settings):
     per_word: float
 
 
+class PerplexityFile(OfTestSets[Perplexity]):
+    """The file that `score_perplexity` writes."""
+
+
 def perplexity_blocks(settings: TableSettings, paths: Sequence[Path]) -> list[Block]:
     """A block for each test set; none without language models."""
     names = settings.language_models
-    files = read_grid(
+    grid = read_grid(
         "perplexity",
         paths,
         PerplexityFile,
-        lambda file: (file.dataset, file.split, file.system, file.seed),
+        lambda file: file.by_place,
         [(*test_set, name, seed) for test_set in settings.test_sets for name in names for seed in settings.seeds],
     )
-    return [_block(settings, test_set, files) for test_set in settings.test_sets if names]
+    return [_block(settings, test_set, grid) for test_set in settings.test_sets if names]
 
 
-def _block(settings: TableSettings, test_set: tuple[str, str], files: Files[PerplexityFile]) -> Block:
-    chosen = of_test_set(files, test_set)
-    check_equal(chosen, lambda file: {"sentences": file.sentences, "words": file.words, "tokens": file.tokens})
+def _block(settings: TableSettings, test_set: tuple[str, str], grid: Grid[Perplexity]) -> Block:
+    chosen = of_test_set(grid, test_set)
+    check_equal(
+        test_set[1], chosen, lambda part: {"sentences": part.sentences, "words": part.words, "tokens": part.tokens}
+    )
     _, first = next(iter(chosen.values()))
     signature = f"perplexity|smooth:none|sentences:{first.sentences}|words:{first.words}|tokens:{first.tokens}"
     rows = []
@@ -66,9 +67,9 @@ def _block(settings: TableSettings, test_set: tuple[str, str], files: Files[Perp
         of_seeds = {seed: chosen[system, seed] for seed in settings.seeds}
         cells = {
             column.key: mean_cell(
-                {seed: getattr(file, column.key) for seed, (_, file) in of_seeds.items()},
+                {seed: getattr(part, column.key) for seed, (_, part) in of_seeds.items()},
                 signature=signature,
-                sources=[path for path, _ in of_seeds.values()],
+                sources=[source for source, _ in of_seeds.values()],
             )
             for column in _COLUMNS
         }

@@ -13,16 +13,16 @@ from phrasemt.paper.cells import (
     Block,
     Cell,
     Column,
-    Files,
+    Grid,
     Row,
+    Source,
     mean_cell,
     note_on_seeds,
     of_test_set,
     read_grid,
-    source_of,
 )
-from phrasemt.scoring.scores import ScoreFile, check_comparable
-from phrasemt.scoring.significance import ComparisonFile
+from phrasemt.scoring.scores import ScoreFile, Scores, check_comparable
+from phrasemt.scoring.significance import Comparison, ComparisonFile, MetricComparison
 from phrasemt.settings import TableSettings
 
 # Metric -> heading, whether the difference to the baseline stands beside it, and what the heading means.
@@ -37,60 +37,63 @@ _METRICS = {
 def score_blocks(settings: TableSettings, scores: Sequence[Path], comparisons: Sequence[Path]) -> list[Block]:
     """A block for each test set; none where nothing translates."""
     names = [name for name, _ in settings.translating]
-    score_files = read_grid(
-        "score file",
+    score_grid = read_grid(
+        "scores",
         scores,
         ScoreFile,
-        lambda file: (file.dataset, file.split, file.system, file.seed),
+        lambda file: file.by_place,
         [(*test_set, name, seed) for test_set in settings.test_sets for name in names for seed in settings.seeds],
     )
-    comparison_files = read_grid(
+    comparison_grid = read_grid(
         "comparison",
         comparisons,
         ComparisonFile,
-        lambda file: (file.dataset, file.split, file.system),
+        lambda file: {(file.dataset, test_set, file.system): file for test_set in file.test_sets},
         [(*test_set, name) for test_set in settings.test_sets for name in names if name != settings.baseline],
     )
-    return [_block(settings, test_set, score_files, comparison_files) for test_set in settings.test_sets if names]
+    return [_block(settings, test_set, score_grid, comparison_grid) for test_set in settings.test_sets if names]
 
 
 def _block(
     settings: TableSettings,
     test_set: tuple[str, str],
-    score_files: Files[ScoreFile],
-    comparison_files: Files[ComparisonFile],
+    score_grid: Grid[Scores],
+    comparison_grid: Grid[ComparisonFile],
 ) -> Block:
-    chosen = of_test_set(score_files, test_set)
-    check_comparable(dict(chosen.values()))
+    chosen = of_test_set(score_grid, test_set)
+    check_comparable(test_set[1], {source.path: part for source, part in chosen.values()})
     metrics = [name for name in _METRICS if name in next(iter(chosen.values()))[1].metrics]
     rows = {}
     for system, title in settings.translating:
-        files = {seed: chosen[system, seed] for seed in settings.seeds}
+        of_seeds = {seed: chosen[system, seed] for seed in settings.seeds}
         cells = {
             name: mean_cell(
-                {seed: file.metrics[name].score for seed, (_, file) in files.items()},
-                signature=files[settings.seeds[0]][1].metrics[name].signature,
-                sources=[path for path, _ in files.values()],
+                {seed: part.metrics[name].score for seed, (_, part) in of_seeds.items()},
+                signature=of_seeds[settings.seeds[0]][1].metrics[name].signature,
+                sources=[source for source, _ in of_seeds.values()],
             )
             for name in metrics
         }
         rows[system] = Row(system=system, title=title, cells=cells)
     for system, row in rows.items():
         if system != settings.baseline:
-            path, file = comparison_files[(*test_set, system)]
-            _check_comparison(path, file, settings, rows)
+            source, file = comparison_grid[(*test_set, system)]
+            comparison = file.test_sets[test_set[1]]
+            _check_comparison(source, file, comparison, settings, rows)
             for name in metrics:
                 if _METRICS[name][1]:
-                    row.cells[_difference_key(name)] = _difference_cell(path, file, name, row.cells[name])
+                    row.cells[_difference_key(name)] = _difference_cell(
+                        source, comparison.metrics[name], row.cells[name]
+                    )
     columns = []
     for name in metrics:
         heading, with_difference, meaning = _METRICS[name]
         columns.append(Column(key=name, heading=heading, meaning=meaning))
-        if with_difference and comparison_files:
+        if with_difference and comparison_grid:
             columns.append(Column(key=_difference_key(name), heading=DIFFERENCE))
     notes = [note_on_seeds(settings)]
-    if comparison_files:
-        notes.append(_note_on_differences(settings, [file for _, file in comparison_files.values()]))
+    if comparison_grid:
+        notes.append(_note_on_differences(settings, [file for _, file in comparison_grid.values()]))
     return Block(
         kind="scores",
         dataset=test_set[0],
@@ -106,8 +109,7 @@ def _difference_key(metric: str) -> str:
     return f"{metric}_difference"
 
 
-def _difference_cell(path: Path, file: ComparisonFile, metric: str, scores: Cell) -> Cell:
-    comparison = file.metrics[metric]
+def _difference_cell(source: Source, comparison: MetricComparison, scores: Cell) -> Cell:
     value = comparison.difference.value
     text = f"{value:+.2f}"
     return Cell(
@@ -115,7 +117,7 @@ def _difference_cell(path: Path, file: ComparisonFile, metric: str, scores: Cell
         text=text if float(text) else "0.00",
         mark=_mark(comparison.p_values.koehn2004),
         signature=comparison.signature,
-        sources=[source_of(path), *scores.sources],
+        sources=[source, *scores.sources],
         low=comparison.difference.low,
         high=comparison.difference.high,
         p_values=comparison.p_values,
@@ -126,7 +128,9 @@ def _mark(p_value: float) -> str:
     return "‡" if p_value < 0.01 else "†" if p_value < 0.05 else ""
 
 
-def _check_comparison(path: Path, file: ComparisonFile, settings: TableSettings, rows: dict[str, Row]) -> None:
+def _check_comparison(
+    source: Source, file: ComparisonFile, comparison: Comparison, settings: TableSettings, rows: dict[str, Row]
+) -> None:
     """Checks that a comparison was made from the scores of the table.
 
     Raises MismatchError.
@@ -136,7 +140,7 @@ def _check_comparison(path: Path, file: ComparisonFile, settings: TableSettings,
         ("seeds", sorted(settings.seeds), sorted(file.system_seeds)),
         ("seeds of the baseline", sorted(settings.seeds), sorted(file.baseline_seeds)),
     ]
-    for name, metric in file.metrics.items():
+    for name, metric in comparison.metrics.items():
         for side, estimate in ((file.baseline, metric.baseline), (file.system, metric.system)):
             cell = rows[side].cells.get(name) if side in rows else None
             if cell is None or cell.signature != metric.signature:
@@ -147,7 +151,7 @@ def _check_comparison(path: Path, file: ComparisonFile, settings: TableSettings,
         if expected != found:
             raise MismatchError(
                 f"the comparison was made from other scores than the table: another {what}",
-                where=path,
+                where=source.path,
                 expected=expected,
                 found=found,
                 next_step="delete it and run again",
