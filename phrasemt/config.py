@@ -267,7 +267,7 @@ class Dataset(Settings):
     source_parser: Name | None = Field(None, description="parser of the study that parses the source side")
     target_chunks: TargetChunks | None = Field(None, description="chunks of the target side")
     parse_jobs: int = Field(
-        1, gt=0, le=64, description="jobs that the sentences to be parsed or tagged are spread over; changes no result"
+        1, gt=0, le=64, description="jobs that parsing or tagging the training pairs is spread over; changes no result"
     )
 
     @model_validator(mode="after")
@@ -285,6 +285,10 @@ class Dataset(Settings):
     @property
     def test_sets(self) -> tuple[str, ...]:
         return tuple(self.splits.test) if self.splits else ("test",)
+
+    def annotation_jobs(self, split: str) -> int:
+        """Jobs that parse or tag a split: one, but for the training pairs."""
+        return self.parse_jobs if split == "train" else 1
 
 
 # ------------------------------------------------------------------------------------------------------------- systems

@@ -301,11 +301,6 @@ class Flow:
 
         return of_test_sets
 
-    def tokens_of_all_splits(self, wildcards: Wildcards) -> list[str]:
-        folder = dataset_folder(self.study, wildcards.dataset)
-        splits = _splits(self.study.datasets[wildcards.dataset])
-        return [f"{folder}/tokens/{split}.{wildcards.language}" for split in splits]
-
     def subwords(self, side: Side, split: str | None = None) -> Callable[[Wildcards], str]:
         """What models read of one side of a split."""
 
@@ -327,13 +322,14 @@ class Flow:
         return of_subwords
 
     def sentences(self, wildcards: Wildcards) -> str:
-        """The sentences of a data set in the language of an annotator."""
+        """The sentences of a split in the language of an annotator."""
         folder = dataset_folder(self.study, wildcards.dataset)
-        return f"{folder}/sentences/{self.study.annotators[wildcards.annotator].language}.arrow"
+        return f"{folder}/sentences/{wildcards.split}.{self.study.annotators[wildcards.annotator].language}.arrow"
 
     def source_parses(self, wildcards: Wildcards) -> list[str]:
-        """All parses of the source side, if the data set has a parser for it."""
-        return self._annotations("parses", wildcards.dataset, self.study.datasets[wildcards.dataset].source_parser)
+        """The parses of the source side of a split, if the data set has a parser for it."""
+        parser = self.study.datasets[wildcards.dataset].source_parser
+        return annotation_files(self.study, "parses", parser, wildcards.dataset, wildcards.split)
 
     def parses_for_phrases(self, wildcards: Wildcards) -> list[str]:
         """The parses of the source side if this way of cutting phrases reads them."""
@@ -369,18 +365,14 @@ class Flow:
     def target_tags(self, wildcards: Wildcards) -> list[str]:
         """The chunk tags of the target side by a tagger, if the data set names one."""
         chunks = self.study.datasets[wildcards.dataset].target_chunks
-        return self._annotations("tags", wildcards.dataset, chunks.chunker if chunks else None)
+        chunker = chunks.chunker if chunks else None
+        return annotation_files(self.study, "tags", chunker, wildcards.dataset, wildcards.split)
 
     def target_parses(self, wildcards: Wildcards) -> list[str]:
         """The parses of the target side, if the data set names a parser for its chunks."""
         chunks = self.study.datasets[wildcards.dataset].target_chunks
-        return self._annotations("parses", wildcards.dataset, chunks.parser if chunks else None)
-
-    def _annotations(self, kind: Literal["parses", "tags"], dataset: str, annotator: str | None) -> list[str]:
-        if annotator is None:
-            return []
-        folder = dataset_folder(self.study, dataset)
-        return [f"{folder}/{kind}/{annotator}/{job}.arrow" for job in range(self.study.datasets[dataset].parse_jobs)]
+        parser = chunks.parser if chunks else None
+        return annotation_files(self.study, "parses", parser, wildcards.dataset, wildcards.split)
 
     def phrases(self, split: str | None = None) -> Callable[[Wildcards], list[str]]:
         """The phrase columns of a split that a system reads: none for systems without phrases and for n-grams."""
@@ -439,6 +431,16 @@ def subwords_file(study: Study, dataset: str, split: str, language: str) -> Path
     """What models read of a language of a split: its subwords; its tokens, where words are not cut."""
     kind = "tokens" if study.datasets[dataset].subwords.unit == "word" else "subwords"
     return dataset_folder(study, dataset) / kind / f"{split}.{language}"
+
+
+def annotation_files(
+    study: Study, kind: Literal["parses", "tags"], annotator: str | None, dataset: str, split: str
+) -> list[str]:
+    """What a parser or chunker says of a split, a file for each job; none without an annotator."""
+    if annotator is None:
+        return []
+    folder = dataset_folder(study, dataset) / kind / annotator
+    return [f"{folder}/{split}.{job}.arrow" for job in range(study.datasets[dataset].annotation_jobs(split))]
 
 
 def _problems(study: Study) -> Iterator[str]:

@@ -121,10 +121,10 @@ STAGES: dict[str, Stage] = {
     "collect_sentences": Stage(
         module="phrasemt.syntax.sentences",
         settings=settings.CollectSettings,
-        inputs=("tokens*",),
+        inputs=("tokens",),
         outputs=("sentences",),
         libraries=("pyarrow",),
-        help="the distinct sentences of one language in all splits, by key",
+        help="the distinct sentences of one side of a split, by key",
     ),
     "fetch_stanza_file": Stage(
         module="phrasemt.syntax.published",
@@ -390,7 +390,7 @@ def _describe(study: Study, w: Wildcards) -> Settings:
 
 
 def _annotate(study: Study, w: Wildcards) -> Settings:
-    return settings.AnnotateSettings(job=int(w["job"]), jobs=study.datasets[w["dataset"]].parse_jobs)
+    return settings.AnnotateSettings(job=int(w["job"]), jobs=study.datasets[w["dataset"]].annotation_jobs(w["split"]))
 
 
 def _phrases(study: Study, w: Wildcards) -> Settings:

@@ -221,13 +221,13 @@ rule train_chunker:
 
 rule collect_sentences:
     input:
-        tokens=flow.tokens_of_all_splits,
+        tokens="<results>/{dataset}.{source}-{target}/tokens/{split}.{language}",
     output:
-        sentences="<results>/{dataset}.{source}-{target}/sentences/{language}.arrow",
+        sentences="<results>/{dataset}.{source}-{target}/sentences/{split}.{language}.arrow",
     log:
-        "<logs>/collect_sentences/{dataset}.{source}-{target}/{language}.log",
+        "<logs>/collect_sentences/{dataset}.{source}-{target}/{split}.{language}.log",
     benchmark:
-        "<benchmarks>/collect_sentences/{dataset}.{source}-{target}/{language}.tsv"
+        "<benchmarks>/collect_sentences/{dataset}.{source}-{target}/{split}.{language}.tsv"
     conda:
         "../envs/text.yaml"
     threads: 1
@@ -235,7 +235,7 @@ rule collect_sentences:
         settings=flow.settings("collect_sentences"),
         code=flow.code("collect_sentences"),
     message:
-        "Collect the {wildcards.language} sentences of {wildcards.dataset}"
+        "Collect the {wildcards.language} sentences of {wildcards.dataset} {wildcards.split}"
     shell:
         "python -m phrasemt collect_sentences"
         " --tokens {input.tokens}"
@@ -250,11 +250,11 @@ rule parse_sentences:
         sentences=flow.sentences,
         annotator="<results>/annotators/{annotator}/annotator.json",
     output:
-        annotations="<results>/{dataset}.{source}-{target}/parses/{annotator}/{job}.arrow",
+        annotations="<results>/{dataset}.{source}-{target}/parses/{annotator}/{split}.{job}.arrow",
     log:
-        "<logs>/parse_sentences/{dataset}.{source}-{target}/{annotator}.{job}.log",
+        "<logs>/parse_sentences/{dataset}.{source}-{target}/{annotator}.{split}.{job}.log",
     benchmark:
-        "<benchmarks>/parse_sentences/{dataset}.{source}-{target}/{annotator}.{job}.tsv"
+        "<benchmarks>/parse_sentences/{dataset}.{source}-{target}/{annotator}.{split}.{job}.tsv"
     wildcard_constraints:
         annotator=flow.only(flow.study.parsers),
     priority: 1
@@ -265,7 +265,7 @@ rule parse_sentences:
         settings=flow.settings("parse_sentences"),
         code=flow.code("parse_sentences"),
     message:
-        "Parse the sentences of {wildcards.dataset} with {wildcards.annotator}, job {wildcards.job}"
+        "Parse {wildcards.dataset} {wildcards.split} with {wildcards.annotator}, job {wildcards.job}"
     shell:
         "python -m phrasemt parse_sentences"
         " --sentences {input.sentences}"
@@ -282,11 +282,11 @@ rule tag_sentences:
         sentences=flow.sentences,
         annotator="<results>/annotators/{annotator}/annotator.json",
     output:
-        annotations="<results>/{dataset}.{source}-{target}/tags/{annotator}/{job}.arrow",
+        annotations="<results>/{dataset}.{source}-{target}/tags/{annotator}/{split}.{job}.arrow",
     log:
-        "<logs>/tag_sentences/{dataset}.{source}-{target}/{annotator}.{job}.log",
+        "<logs>/tag_sentences/{dataset}.{source}-{target}/{annotator}.{split}.{job}.log",
     benchmark:
-        "<benchmarks>/tag_sentences/{dataset}.{source}-{target}/{annotator}.{job}.tsv"
+        "<benchmarks>/tag_sentences/{dataset}.{source}-{target}/{annotator}.{split}.{job}.tsv"
     wildcard_constraints:
         annotator=flow.only(flow.study.chunkers),
     conda:
@@ -296,7 +296,7 @@ rule tag_sentences:
         settings=flow.settings("tag_sentences"),
         code=flow.code("tag_sentences"),
     message:
-        "Tag the chunks of {wildcards.dataset} with {wildcards.annotator}, job {wildcards.job}"
+        "Tag the chunks of {wildcards.dataset} {wildcards.split} with {wildcards.annotator}, job {wildcards.job}"
     shell:
         "python -m phrasemt tag_sentences"
         " --sentences {input.sentences}"

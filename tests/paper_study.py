@@ -11,7 +11,15 @@ SYSTEMS, SEEDS, CORPORA, PARSE_JOBS, TEST_SETS = 20, 3, 3, 64, 4
 PHRASES = ("ngram", "parse", "random", "right")
 
 
-def write_paper_study(folder: Path) -> Path:
+def write_paper_study(
+    folder: Path,
+    *,
+    systems: int = SYSTEMS,
+    seeds: int = SEEDS,
+    corpora: int = CORPORA,
+    parse_jobs: int = PARSE_JOBS,
+    test_sets: int = TEST_SETS,
+) -> Path:
     """The study file in a folder, beside the (empty) texts and model files that it names."""
 
     def file(name: str) -> str:
@@ -33,22 +41,22 @@ def write_paper_study(folder: Path) -> Path:
             "splits": {
                 "train": text(f"corpus{number}", "train"),
                 "dev": text(f"corpus{number}", "dev"),
-                "test": {f"test{year}": text(f"corpus{number}", f"test{year}") for year in range(TEST_SETS)},
+                "test": {f"test{year}": text(f"corpus{number}", f"test{year}") for year in range(test_sets)},
             },
             "subwords": {"merges": 32000},
             "source_parser": "english",
             "target_chunks": {"origin": "chunker", "chunker": "german"},
-            "parse_jobs": PARSE_JOBS,
+            "parse_jobs": parse_jobs,
         }
-        for number in range(CORPORA)
+        for number in range(corpora)
     }
     study = {
         "study": "paper",
-        "seeds": list(range(SEEDS)),
+        "seeds": list(range(seeds)),
         "datasets": datasets,
         "parsers": {"english": {"language": "en", "files": files("constituency", "tagger", "vectors")}},
         "chunkers": {"german": {"language": "de", "files": files("chunker", "vectors")}},
-        "systems": {f"system{number}": {"model": _model(number)} for number in range(SYSTEMS)},
+        "systems": {f"system{number}": {"model": _model(number)} for number in range(systems)},
     }
     path = folder / "study.yaml"
     path.write_text(yaml.safe_dump(study, sort_keys=False), encoding="utf-8")

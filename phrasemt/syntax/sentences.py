@@ -11,7 +11,6 @@ for each bucket in order, keys increasing.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import logging
 import re
@@ -107,15 +106,16 @@ def numpy_keys(column: pa.FixedSizeBinaryArray) -> Keys:
 # --------------------------------------------------------------------------------------------------------------- stage
 
 
-def collect_sentences(*, settings: CollectSettings, cores: int, tokens: list[Path], sentences: Path) -> None:
-    """Write the distinct sentences of all files by key; empty ones are left out. Memory: one bucket of sentences."""
-    blocks = itertools.chain.from_iterable(map(read_blocks, tokens))
+def collect_sentences(*, settings: CollectSettings, cores: int, tokens: Path, sentences: Path) -> None:
+    """Write the distinct sentences of a text by key; empty ones are left out. Memory: one bucket of sentences."""
     lines = empty = distinct = 0
     metadata = {METADATA_KEY: json.dumps({"format": FORMAT, "buckets": BUCKETS}, sort_keys=True).encode()}
     with contextlib.ExitStack() as stack:
         # Without names, so that a killed run leaves nothing.
         spills = [stack.enter_context(tempfile.TemporaryFile(dir=sentences.parent)) for _ in range(BUCKETS)]
-        for parts, lines_of_block, empty_of_block in map_in_order(_with_keys, blocks, jobs=cores, prepare=_nothing):
+        for parts, lines_of_block, empty_of_block in map_in_order(
+            _with_keys, read_blocks(tokens), jobs=cores, prepare=_nothing
+        ):
             for spill, part in zip(spills, parts, strict=True):
                 spill.write(part)
             lines += lines_of_block

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import itertools
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from phrasemt.columns import ColumnFile
-from phrasemt.flow import subwords_file
+from phrasemt.flow import annotation_files, subwords_file
 from phrasemt.syntax.annotations import Annotations
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
 from phrasemt.syntax.trees import Tree, parse_tree
@@ -50,9 +51,8 @@ def _subwords(pair: _pair.Pair, language: str) -> list[str]:
 
 
 def _parse(pair: _pair.Pair, tokens: str) -> Iterator[str]:
-    name = pair.study.datasets[pair.dataset].source_parser
-    jobs = range(pair.study.datasets[pair.dataset].parse_jobs)
-    paths = [pair.folder / "parses" / name / f"{job}.arrow" for job in jobs] if name else []
+    parser = pair.study.datasets[pair.dataset].source_parser
+    paths = [Path(file) for file in annotation_files(pair.study, "parses", parser, pair.dataset, pair.split)]
     words = parser_tokens(tokens)
     if not (words and paths and all(path.exists() for path in paths)):
         yield " ".join(words)

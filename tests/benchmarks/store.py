@@ -74,10 +74,8 @@ def collect(folder: Path) -> int:
     from phrasemt.settings import CollectSettings
     from phrasemt.syntax.sentences import Sentences, collect_sentences
 
-    collect_sentences(
-        settings=CollectSettings(), cores=1, tokens=[folder / "tokens"] * 2, sentences=folder / "sentences"
-    )
-    return 2 * len(Sentences.open(folder / "sentences"))
+    collect_sentences(settings=CollectSettings(), cores=1, tokens=folder / "tokens", sentences=folder / "sentences")
+    return len(Sentences.open(folder / "sentences"))
 
 
 def add(folder: Path) -> int:

@@ -65,7 +65,7 @@ class Folder:
     def collect(self, lines: list[str]) -> None:
         write_lines(self.path / "tokens", lines)
         collect_sentences(
-            settings=CollectSettings(), cores=1, tokens=[self.path / "tokens"], sentences=self.path / "sentences"
+            settings=CollectSettings(), cores=1, tokens=self.path / "tokens", sentences=self.path / "sentences"
         )
 
     def parse(

@@ -1,4 +1,4 @@
-"""A study at the size of a paper: how many jobs each rule has, asked of `phrasemt plan`, which loads no torch."""
+"""A study at the size of a paper: how many jobs each rule has, and how few of them a new test set brings."""
 
 from __future__ import annotations
 
@@ -16,15 +16,18 @@ code = main(["plan", "study.yaml"])
 assert not {"torch", "stanza", "sacrebleu", "matplotlib"} & sys.modules.keys()
 sys.exit(code)
 """
-# Jobs that take seconds whatever the data are; all others grow with the data or with the training.
-TINY = {
+# Jobs that take seconds however much is trained on; all others grow with the training pairs or with the trainings.
+SHORT = {
     "describe_annotator",
-    "build_vocabulary",
     "average_checkpoints",
     "score_system",
+    "score_chunks",
     "compare_systems",
     "make_table",
+    "write_report",
 }
+# Those that take all test sets at once.
+OF_ALL_TEST_SETS = {"score_system", "score_chunks", "compare_systems", "make_table", "write_report"}
 
 
 def test_the_jobs_of_each_rule(repository: Path, tmp_path: Path) -> None:
@@ -47,9 +50,9 @@ def test_the_jobs_of_each_rule(repository: Path, tmp_path: Path) -> None:
         "apply_subwords": 2 * splits,
         "build_vocabulary": CORPORA,
         "pack_examples": splits,
-        "collect_sentences": 2 * CORPORA,
-        "parse_sentences": CORPORA * PARSE_JOBS,
-        "tag_sentences": CORPORA * PARSE_JOBS,
+        "collect_sentences": 2 * splits,
+        "parse_sentences": CORPORA * (PARSE_JOBS + 1 + TEST_SETS),
+        "tag_sentences": CORPORA * (PARSE_JOBS + 1 + TEST_SETS),
         "extract_chunks": splits,
         # Phrases of n tokens are columns only where they are measured: of train and the test sets.
         "extract_phrases": 3 * splits + CORPORA * (1 + TEST_SETS),
@@ -57,12 +60,39 @@ def test_the_jobs_of_each_rule(repository: Path, tmp_path: Path) -> None:
         "train_model": trainings,
         "average_checkpoints": trainings,
         "translate": trainings * TEST_SETS,
-        "score_system": trainings * TEST_SETS,
-        "score_chunks": CORPORA * chunkers * SEEDS * TEST_SETS,
-        "compare_systems": CORPORA * (SYSTEMS - 1) * TEST_SETS,
+        "score_system": trainings,
+        "score_chunks": CORPORA * chunkers * SEEDS,
+        "compare_systems": CORPORA * (SYSTEMS - 1),
         "make_table": 1,
         "write_report": 1,
     }
     assert jobs.pop("all") == sum(expected.values())
     assert jobs == expected
-    assert sum(jobs[rule] for rule in TINY) < 1200
+    assert sum(jobs[rule] for rule in SHORT) < sum(jobs.values()) / 4
+
+
+def _planned(workplace: Workplace, *, only_new: bool = True) -> set[tuple[str, str]]:
+    """Rules and outputs that Snakemake would make."""
+    done = workplace.snakemake("--summary")
+    assert done.returncode == 0, done.stderr
+    header, *rows = [line.split("\t") for line in done.stdout.splitlines() if "\t" in line]
+    files = [dict(zip(header, row, strict=True)) for row in rows]
+    return {(file["rule"], file["output_file"]) for file in files if not only_new or file["plan"] != "no update"}
+
+
+def test_a_new_test_set_trains_and_translates_nothing_old(repository: Path, tmp_path: Path) -> None:
+    """Nor parses, nor cuts into phrases. Every output is there, as if the study had run."""
+    workplace = Workplace.new(repository, tmp_path)
+    size = {"systems": 6, "seeds": 1, "corpora": 1, "parse_jobs": 2}
+    write_paper_study(tmp_path, **size, test_sets=1)
+    outputs = _planned(workplace, only_new=False)
+    for _, path in outputs:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(path)
+    done = workplace.snakemake("--touch", "--forceall")
+    assert done.returncode == 0, done.stderr
+    assert _planned(workplace) == set()
+    write_paper_study(tmp_path, **size, test_sets=2)
+    planned = _planned(workplace)
+    assert {rule for rule, _ in planned} >= {"translate", "parse_sentences", "extract_phrases", *OF_ALL_TEST_SETS}
+    assert not [entry for entry in planned & outputs if entry[0] not in OF_ALL_TEST_SETS]

@@ -68,7 +68,7 @@ def _all_bytes(workplace: Workplace) -> dict[Path, bytes]:
 
 def test_nothing_to_do(finished: Workplace) -> None:
     before = _all_bytes(finished)
-    assert _plan(finished, "study.yaml") == "tiny: nothing to do, all 63 jobs are done\n"
+    assert _plan(finished, "study.yaml") == "tiny: nothing to do, all 71 jobs are done\n"
     assert _all_bytes(finished) == before
     assert not list((finished.folder / ".snakemake/locks").glob("*"))
 
@@ -167,7 +167,7 @@ def test_what_is_accepted_does_not_run(finished: Workplace) -> None:
 
     assert "nothing to accept of this rule" in _accept(finished, "score_system", code=2)
     said = _accept(finished)
-    assert said == "accepted: 2 x compare_systems\ntiny: nothing to do, all 63 jobs are done\n"
+    assert said == "accepted: 2 x compare_systems\ntiny: nothing to do, all 71 jobs are done\n"
     assert "nothing to accept" in _accept(finished, code=2)
 
     # The next change is a change against what was accepted.
@@ -191,7 +191,7 @@ def test_an_accepted_study_can_go_on(finished: Workplace) -> None:
     done = finished.snakemake()
     assert done.returncode == 0, done.stderr[-3000:]
     assert kept == digest_file(finished.folder / "results/tiny/demo.en-de/models/bi/1/training.json")
-    assert _plan(finished, "study.yaml") == "tiny: nothing to do, all 63 jobs are done\n"
+    assert _plan(finished, "study.yaml") == "tiny: nothing to do, all 71 jobs are done\n"
 
 
 def _refused(workplace: Workplace, *names: str) -> str:

@@ -120,6 +120,7 @@ STUDY_CHANGES: dict[str, tuple[str, set[str]]] = {
         {"train_chunker", "tag_sentences"} | _chunks(),
     ),
     "other phrases": (_changed(_at("systems.max.model.phrase.ntok_max", 4)), _phrases()),
+    "parse_jobs": (_changed(_at("datasets.demo.parse_jobs", 2)), _annotations()),
     "cache": (_changed(_at("cache", "somewhere")), set()),
     "subwords.merges": (_changed(_at("datasets.demo.subwords.merges", 90)), _subwords()),
     "whole words": (
