@@ -29,7 +29,7 @@ PROFILE = "profiles/local"
 NEVER, MISSING, UNFINISHED, FOLLOWS = "never run", "output missing", "unfinished", "what it reads is made again"
 NEWER, INPUTS, SETTINGS, CODE, PARAMETERS = "input newer", "other inputs", "settings", "code", "registry entry"
 COSMETIC = (SETTINGS, CODE, PARAMETERS)
-CHANGES = (NEWER, INPUTS, *COSMETIC)
+CHANGES = (*COSMETIC, NEWER, INPUTS)
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
@@ -48,6 +48,7 @@ class Job:
     """A stage of the next run, or one that has a change but waits for others to be made again before it."""
 
     planned: PlannedJob
+    dataset: str | None
     system: str | None
     reasons: list[Reason] = field(default_factory=list)
     snakemakes: Any  # Snakemake's own object
@@ -62,6 +63,7 @@ class Plan:
     """study: its name; jobs: those to run; finished: those whose outputs stay; workflow: Snakemake's own object."""
 
     study: str
+    datasets: list[str]
     jobs: list[Job]
     finished: list[PlannedJob]
     workflow: Any
@@ -82,9 +84,11 @@ def plan_of(path: Path, profile: str = PROFILE) -> Plan:
         records = [replace(record, gpus=0) for record in records]
     return Plan(
         study=study.study,
+        datasets=list(study.datasets),
         jobs=[
             Job(
                 planned=record,
+                dataset=getattr(job.wildcards, "dataset", None),
                 system=getattr(job.wildcards, "system", None),
                 reasons=list(_reasons(job, dag.reason(job), workflow.persistence)),
                 snakemakes=job,
@@ -177,6 +181,8 @@ def _differences(old: Any, new: Any, place: str) -> Iterator[str]:
 
 
 def _short(value: Any) -> str:
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        value = "/".join(value)  # a test set with its data set, a system with its title
     text = value if isinstance(value, str) else json.dumps(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 

@@ -65,7 +65,7 @@ def describe(plan: Plan) -> Iterator[str]:
         yield f"{plan.study}: nothing to do, all {total:,} jobs are done"
         return
     yield f"{plan.study}: {len(plan.jobs):,} of {total:,} jobs to run"
-    if changed := list(_changed(plan.jobs)):
+    if changed := list(_changed(plan)):
         yield "changed since the outputs were made"
         yield from changed[:MOST_CHANGES]
         if (more := len(changed) - MOST_CHANGES) > 0:
@@ -86,31 +86,34 @@ def describe(plan: Plan) -> Iterator[str]:
     yield from _basis(costs)
 
 
-def _changed(jobs: Sequence[Job]) -> Iterator[str]:
-    """Each change once, with the rules and systems that it touches; of other and newer inputs one as an example."""
-    from phrasemt.planning.plan import INPUTS, NEWER
+def _changed(plan: Plan) -> Iterator[str]:
+    """Each change once, with what it touches; of other and newer inputs one as an example, after the other changes."""
+    from phrasemt.planning.plan import CHANGES, INPUTS, NEWER
 
     touched: dict[tuple[str, str], list[Job]] = {}
     texts: dict[tuple[str, str], list[str]] = {}
-    for job in jobs:
+    for job in plan.jobs:
         for change in job.changes:
             key = (change.why, "" if change.why in (INPUTS, NEWER) else change.what)
             touched.setdefault(key, []).append(job)
             texts.setdefault(key, []).append(str(change))
-    for key, those in sorted(touched.items()):
+    for key, those in sorted(touched.items(), key=lambda item: (CHANGES.index(item[0][0]), item[0][1])):
         text = texts[key][0] + (" and others" if len(set(texts[key])) > 1 else "")
         rules = list(dict.fromkeys(job.planned.rule for job in those))
         systems = [system for system in dict.fromkeys(job.system for job in those) if system]
-        yield f"  {text}: {_few(rules)}" + (f" of {_few(systems)}" if systems else "")
+        datasets = [dataset for dataset in dict.fromkeys(job.dataset for job in those) if dataset]
+        of_systems = f" of {_few(systems)}" if systems else ""
+        on_datasets = f" on {_few(datasets)}" if datasets and len(plan.datasets) > 1 else ""
+        yield f"  {text}: {_few(rules)}{of_systems}{on_datasets}"
 
 
 def _why(jobs: Sequence[Job]) -> str:
-    """The reasons of a rule's jobs, those of their own first."""
+    """The reasons of a rule's jobs; that others go before is one for those only that have none of their own."""
     from phrasemt.planning.plan import FOLLOWS
 
-    reasons = Counter(reason for job in jobs for reason in {reason.why for reason in job.reasons})
-    if len(reasons) > 1:
-        del reasons[FOLLOWS]
+    reasons: Counter[str] = Counter()
+    for job in jobs:
+        reasons.update({reason.why for reason in job.reasons} - {FOLLOWS} or {FOLLOWS})
     return ", ".join(reason if number == len(jobs) else f"{number} {reason}" for reason, number in reasons.items())
 
 

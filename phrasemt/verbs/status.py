@@ -10,10 +10,10 @@ import argparse
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.journal import PlannedJob, RunNote, StageNote, latest_run, runs_folder, stage_note
@@ -22,9 +22,10 @@ from phrasemt.study import load_study
 from phrasemt.train.run_file import clock
 from phrasemt.verbs.runs import Training, trainings_in
 
-JobState = Literal["done", "running", "waiting", "failed"]
+JobState = Literal["done", "running", "waiting", "failed", "blocked"]
 LINES_OF_LOG = 5
 MOST_SHOWN = 20  # running and failed jobs
+MOST_LOGS = 5  # of failed jobs
 CLEAR_SCREEN = "\033[2J\033[H"
 
 
@@ -62,7 +63,10 @@ def run(options: argparse.Namespace) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class JobStatus:
-    """A job of a run. note: None until it begins; training: of train_model, once it has reported."""
+    """A job of a run. note: None until it begins; training: of train_model, once it has reported.
+
+    blocked: it waits for one that has failed, so it does not begin unless that one is tried again.
+    """
 
     planned: PlannedJob
     state: JobState
@@ -98,7 +102,7 @@ def status_of(study: str, now: datetime) -> Status:
     if run.state == "finished":  # whatever notes say; `snakemake --touch` has no stages
         jobs = [JobStatus(planned=job, state="done") for job in run.jobs]
     else:
-        jobs = [_job_status(job, path.name, now) for job in run.jobs]
+        jobs = _with_blocked([_job_status(job, path.name, now) for job in run.jobs])
     seconds_left, unknown = _seconds_left(run, jobs, now)
     return Status(
         run=run,
@@ -126,13 +130,24 @@ def _job_status(job: PlannedJob, run: str, now: datetime) -> JobStatus:
     return JobStatus(planned=job, state="running" if running else "failed", note=note, training=training)
 
 
+def _with_blocked(jobs: list[JobStatus]) -> list[JobStatus]:
+    """The jobs, each of which stands after those that it waits for."""
+    for place, job in enumerate(jobs):
+        if job.state == "waiting" and any(jobs[other].state in ("failed", "blocked") for other in job.planned.after):
+            jobs[place] = replace(job, state="blocked")
+    return jobs
+
+
 def _seconds_left(run: RunNote, jobs: Sequence[JobStatus], now: datetime) -> tuple[float, int]:
-    """The longest chain of jobs that wait for each other or, if longer, all work shared out over the cores."""
+    """The longest chain of jobs that wait for each other or, if longer, all work shared out over the cores.
+
+    What has failed, and what is blocked by it, takes no time.
+    """
     recorded = Recorded(run.study)
     needed: list[float] = []
     unknown = 0
     for job in jobs:
-        seconds, _ = recorded.seconds(job.planned) if job.state != "done" else (0.0, "")
+        seconds, _ = recorded.seconds(job.planned) if job.state in ("running", "waiting") else (0.0, "")
         unknown += seconds is None
         seconds = seconds or 0.0
         if job.training and job.training.seconds_left is not None:
@@ -184,8 +199,8 @@ def _table(run: RunNote, jobs: Sequence[JobStatus]) -> Iterator[str]:
     states: dict[str, Counter[str]] = {rule: Counter(done=number) for rule, number in run.done.items()}
     for job in jobs:
         states.setdefault(job.planned.rule, Counter())[job.state] += 1
-    columns = ("done", "running", "waiting", "failed")
     total: Counter[str] = sum(states.values(), Counter())
+    columns = [column for column in get_args(JobState) if column != "blocked" or total[column]]
     width = max(map(len, states), default=0)
     yield f"  {'':<{width}}" + "".join(f"{column:>9}" for column in columns)
     for rule, counts in (*states.items(), ("all", total)):
@@ -195,13 +210,14 @@ def _table(run: RunNote, jobs: Sequence[JobStatus]) -> Iterator[str]:
 
 
 def _shown(jobs: Sequence[JobStatus], now: datetime) -> Iterator[str]:
-    for job in jobs[:MOST_SHOWN]:
+    for number, job in enumerate(jobs[:MOST_SHOWN]):
         note = job.note
         assert note is not None
         where = note.host + (f", Slurm job {note.queue_job}" if note.queue_job else f", process {note.pid}")
         yield f"  {job.planned.rule} {job.planned.name}: {_what(job, note, now)} ({where})"
         if job.state == "failed":
-            yield from (f"    | {line}" for line in _last_lines(Path(job.planned.log or "")))
+            if number < MOST_LOGS:
+                yield from (f"    | {line}" for line in _last_lines(Path(job.planned.log or "")))
             yield f"    {job.planned.log}"
     if len(jobs) > MOST_SHOWN:
         yield f"  and {len(jobs) - MOST_SHOWN:,} more"

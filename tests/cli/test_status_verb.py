@@ -119,6 +119,34 @@ def test_each_job_is_in_one_state(status):
     assert rows(out) == {"translate": ["31", "2", "2", "3"], "all": ["34", "2", "2", "3"]}  # what is all done: no row
 
 
+def test_what_waits_for_a_failure_is_blocked_and_takes_no_time(status):
+    failed, after, last = job("train_model", "a"), job("translate", "a", 0), job("score_system", "a", 1)
+    going, free = job("train_model", "b"), job("translate", "b", 3)
+    begun(failed, after, last, going, free)
+    stage(failed, state="failed", ended=ago(seconds=1))
+    stage(going)
+    for planned, seconds in ((after, 7000), (last, 7000), (going, 100), (free, 50)):
+        took(planned, seconds)
+    _, out, _ = status("demo")
+    assert rows(out) == {
+        "train_model": ["1", "1"], "translate": ["1", "1"], "score_system": ["1"], "all": ["1", "1", "1", "2"],
+    }  # fmt: skip
+    assert "waiting   failed  blocked" in out
+    assert 50 <= status_of("demo", datetime.now(UTC)).seconds_left <= 100 + 50
+    stage(failed)  # tried again
+    assert "blocked" not in status("demo")[1]
+
+
+def test_of_many_failures_the_first_show_their_logs(status):
+    jobs = [job("translate", f"{number}") for number in range(9)]
+    begun(*jobs)
+    for one in jobs:
+        stage(one, "the same mistake\n", state="failed", ended=ago(seconds=1))
+    _, out, _ = status("demo")
+    assert out.count("| the same mistake") == 5
+    assert all(str(one.log) in out for one in jobs)
+
+
 def test_a_failure_is_shown_with_the_last_lines_of_its_log(status):
     failed, killed = job("translate", "a"), job("translate", "b")
     begun(failed, killed)

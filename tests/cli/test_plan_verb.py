@@ -1,0 +1,81 @@
+"""How `phrasemt plan` puts into words what it has found; what it finds is tested in a real study (tests/workflow)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from phrasemt.journal import PlannedJob
+from phrasemt.planning.plan import (
+    CODE,
+    FOLLOWS,
+    INPUTS,
+    NEVER,
+    SETTINGS,
+    Job,
+    Plan,
+    Reason,
+    _differences,
+)
+from phrasemt.verbs.plan import describe
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def job(rule: str, dataset: str | None, system: str | None, *reasons: Reason) -> Job:
+    planned = PlannedJob(
+        rule=rule, name=f"{dataset}/{system}", outputs=["out"], log=None, benchmark=None, threads=1, gpus=0, after=[]
+    )
+    return Job(planned=planned, dataset=dataset, system=system, reasons=list(reasons), snakemakes=None)
+
+
+def said(*jobs: Job, datasets: tuple[str, ...] = ("demo", "mine")) -> list[str]:
+    plan = Plan(study="s", datasets=list(datasets), jobs=list(jobs), finished=[], workflow=None)
+    return [line.strip() for line in describe(plan)]
+
+
+def test_a_change_names_systems_and_data_sets_that_it_touches() -> None:
+    beam, merges = Reason(why=SETTINGS, what="beam: 2 -> 3"), Reason(why=SETTINGS, what="merges: 9 -> 8")
+    jobs = (
+        job("translate", "demo", "max", beam),
+        job("translate", "mine", "max", beam),
+        job("learn_subwords", "mine", None, merges),
+        job("make_table", None, None, Reason(why=SETTINGS, what="title: a -> b")),
+    )
+    lines = said(*jobs)
+    assert "settings beam: 2 -> 3: translate of max on demo, mine" in lines
+    assert "settings merges: 9 -> 8: learn_subwords on mine" in lines
+    assert "settings title: a -> b: make_table" in lines
+    assert "settings merges: 9 -> 8: learn_subwords" in said(*jobs[2:], datasets=("mine",))
+
+
+def test_what_a_person_changed_comes_before_what_it_brings() -> None:
+    lines = said(
+        job("score_system", "demo", "max", Reason(why=INPUTS, what="+a"), Reason(why=SETTINGS, what="x: 1 -> 2")),
+        job("train_model", "demo", "max", Reason(why=CODE, what="phrasemt/train/loop.py")),
+    )
+    changes = lines[2 : lines.index(next(line for line in lines if line.startswith("rule ")))]
+    assert [line.split()[0] for line in changes] == ["settings", "code", "other"]
+
+
+def test_the_reasons_of_a_rule_add_up_to_its_jobs() -> None:
+    never, follows = Reason(why=NEVER), Reason(why=FOLLOWS)
+    lines = said(
+        job("score_system", "demo", "a", never, follows),
+        job("score_system", "demo", "b", follows),
+        job("score_system", "demo", "c", follows),
+        job("translate", "demo", "a", never),
+    )
+    why = {line.split()[0]: line for line in lines}
+    assert why["score_system"].endswith("?  1 never run, 2 what it reads is made again")
+    assert why["translate"].endswith("?  never run")
+
+
+def test_pairs_in_settings_are_readable() -> None:
+    old = {"test_sets": [["mine", "a"]], "seeds": [1]}
+    new = {"test_sets": [["mine", "a"], ["mine", "b"]], "seeds": [1, 2]}
+    assert list(_differences(old, new, "")) == ["seeds: +2", "test_sets: +mine/b"]
