@@ -33,11 +33,11 @@ def add_parser(verbs: Any) -> None:
     parser = verbs.add_parser(
         "status",
         help="where the last run of a study is, and when it will end",
-        description="Where the last run of a study is: stages done, running, waiting, and failed with the last lines of "
-        "their logs; those blocked, which wait for a failed one; trainings with their progress; the expected end, from "
-        "earlier runs of the same jobs. A stage whose process is gone without a word has failed; on another machine, one "
-        "without a sign of life for ten minutes. Only reads, so it may be asked at any time, beside a run on this machine "
-        "or on a cluster.",
+        description="Where the last run of a study is: stages done, running, waiting, and failed with the last lines "
+        "of their logs; those blocked, which wait for a failed one; trainings with their progress; the expected end, "
+        "from earlier runs of the same jobs. A stage whose process is gone without a word has failed; on another "
+        "machine, one without a sign of life for ten minutes. Only reads, so it may be asked at any time, beside a run "
+        "on this machine or on a cluster.",
     )
     parser.add_argument(
         "study", nargs="?", default="config.yaml", metavar="STUDY", help="name or file (default: %(default)s)"
