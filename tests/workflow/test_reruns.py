@@ -75,7 +75,7 @@ def _planned(workplace: Workplace, *arguments: str) -> set[str]:
     for row in rows:
         cells = dict(zip(header, row, strict=True))
         if cells["plan"] != "no update":
-            systems = [part for part in Path(cells["output_file"]).parts if part in NAMES]
+            systems = [part for part in Path(cells["output_file"]).with_suffix("").parts if part in NAMES]
             planned.add(" ".join([cells["rule"], *systems]))
     return planned
 
