@@ -37,6 +37,7 @@ _MODULES_WITHOUT_EFFECT = {
     "phrasemt.stages",
     "phrasemt.launch",
     "phrasemt.journal",
+    "phrasemt.shared_files",
     "phrasemt.train.reporting",
 }
 

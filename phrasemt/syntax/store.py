@@ -17,9 +17,7 @@ import io
 import json
 import logging
 import re
-import secrets
 import tarfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,8 +29,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from phrasemt.errors import DamagedFileError, DataError, MismatchError
-from phrasemt.lines import commit_file, write_atomic
+from phrasemt.lines import write_atomic
 from phrasemt.provenance import digest_bytes
+from phrasemt.shared_files import new_file, remove_leftovers, set_aside
 from phrasemt.syntax.annotations import (
     Annotation,
     AnnotationBatch,
@@ -50,8 +49,6 @@ _CARD = "card.json"
 _END = "complete.json"
 _FILE = re.compile(r"[0-9a-f]{32}\.arrow")
 _MEMBER = re.compile(rf"(\w+)/(?:([0-9]{{2}})/)?({_FILE.pattern}|{_CARD}|{_END})")
-# An unfinished file that nobody has written to for a day belongs to nobody.
-_SECONDS_OF_A_WRITER = 86_400
 
 
 class StoredFile(NamedTuple):
@@ -89,6 +86,7 @@ class AnnotationStore:
     def __init__(self, cache: Path, card: Mapping[str, Any]) -> None:
         self.card = dict(card)
         self.fingerprint: str = card["fingerprint"]
+        self._cache = cache
         self.folder: Path = cache / "annotations" / self.fingerprint
         self.set_aside: list[Path] = []  # files found damaged by this object
         self._write_card()
@@ -172,13 +170,7 @@ class AnnotationStore:
         return None
 
     def _set_aside(self, path: Path, reason: ValueError) -> None:
-        where = f"It is set aside as {path.name}.damaged"
-        try:
-            path.replace(path.with_name(f"{path.name}.damaged"))
-        except FileNotFoundError:  # another reader was faster
-            pass
-        except OSError as error:  # a store that only others may write to
-            where = f"It cannot be set aside ({error.strerror})"
+        where = set_aside(path)
         self.set_aside.append(path)
         log.warning("warning: %s is damaged (%s). %s; its sentences count as missing", path, reason, where)
 
@@ -194,13 +186,17 @@ class AnnotationStore:
         if self._read(path, bucket):
             return False
         self._write_card()  # the folder may have been removed meanwhile
-        _write(path, data)
+        self._write(path, data)
         return True
+
+    def _write(self, path: Path, data: bytes) -> None:
+        with new_file(path, self._cache) as unfinished:
+            unfinished.write_bytes(data)
 
     def _write_card(self) -> None:
         path = self.folder / _CARD
         if not path.exists():
-            _write(path, self._card_text())
+            self._write(path, self._card_text())
 
     def _card_text(self) -> bytes:
         return (json.dumps({"format": FORMAT, "annotator": self.card}, indent=1, sort_keys=True) + "\n").encode()
@@ -225,17 +221,7 @@ class AnnotationStore:
 
     def clean(self) -> Cleaning:
         """Merge the files of each bucket into one; remove what was set aside or left unfinished more than a day ago."""
-        return Cleaning(merged=sum(map(self._merge, range(BUCKETS))), removed=self._remove_leftovers())
-
-    def _remove_leftovers(self) -> int:
-        now = time.time()
-        removed = 0
-        for path in [*self.folder.rglob("*.damaged"), *self.folder.rglob(".*.part")]:
-            with suppress(FileNotFoundError):
-                if path.suffix == ".damaged" or now - path.stat().st_mtime > _SECONDS_OF_A_WRITER:
-                    path.unlink()
-                    removed += 1
-        return removed
+        return Cleaning(merged=sum(map(self._merge, range(BUCKETS))), removed=remove_leftovers(self.folder))
 
     def _merge(self, bucket: int) -> int:
         files = list(self._files(bucket))
@@ -259,7 +245,7 @@ class AnnotationStore:
 
     def remove(self) -> None:
         """Remove everything but what another writer may be writing."""
-        self._remove_leftovers()
+        remove_leftovers(self.folder)
         for path in [*self.folder.glob("*/*.arrow"), self.folder / _CARD]:
             path.unlink(missing_ok=True)
         for folder in [*self.folder.glob("*/"), self.folder]:
@@ -369,18 +355,6 @@ def _check(data: bytes, name: str, bucket: int, fingerprint: str) -> AnnotationB
 
 def _digest(data: bytes) -> str:
     return digest_bytes(data)[:32]
-
-
-def _write(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # A process number would not do: writers on other machines have the same ones.
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
-    try:
-        with temporary.open("wb") as stream:
-            stream.write(data)
-        commit_file(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _append(archive: tarfile.TarFile, name: str, data: bytes) -> None:
