@@ -14,17 +14,19 @@ import logging
 import pkgutil
 import signal
 import sys
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any, NoReturn
 
 from pydantic import ValidationError
 
 import phrasemt.verbs
+from phrasemt.artefacts import entry_of
 from phrasemt.errors import PhrasemtError, StoppedError
 from phrasemt.gpus import lease
-from phrasemt.journal import note_of_run, noted, refuse_edited, run_of_this_process
+from phrasemt.journal import Ending, note_of_run, noted, refuse_edited, run_of_this_process
 from phrasemt.launch import helper, launch, launched
-from phrasemt.provenance import code_digest, edited_since_read, module_digests, module_file, produce
+from phrasemt.provenance import code_digest, edited_since_read, module_digests, module_file, origin, produce
 from phrasemt.slurm import come_back, on_nodes
 from phrasemt.stages import STAGES, Stage
 
@@ -48,8 +50,9 @@ def main(arguments: list[str] | None = None) -> int:
         if options.verb not in STAGES:
             options.run(options)
         else:
-            with noted(options.verb, options.log) if options.log and not helper() else contextlib.nullcontext():
-                _start_stage(arguments, options)
+            noting = options.log and not helper()
+            with noted(options.verb, options.log) if noting else contextlib.nullcontext(Ending()) as ending:
+                ending.from_cache = _start_stage(arguments, options)
     except StoppedError as error:
         log.error("phrasemt %s: %s%s", options.verb, error, "; the Slurm job comes back" if _comes_back() else "")
         return error.exit_code
@@ -160,24 +163,25 @@ def _flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def _start_stage(arguments: list[str], options: argparse.Namespace) -> None:
-    """Runs a stage in this process, or in as many as asked for; on GPUs that are lent to it, where there are any."""
+def _start_stage(arguments: list[str], options: argparse.Namespace) -> bool:
+    """Runs a stage in this process, or in as many as asked for; whether its outputs came from the cache."""
     processes = getattr(options, "processes", 1)
-    if launched():
-        run_stage(options.verb, options)
-    elif processes > 1 and options.nodes > 1:
+    if launched() or processes == 1:
+        return run_stage(options.verb, options)
+    if options.nodes > 1:
         place = {"nodes": options.nodes, "processes": processes, "cores": options.cores}
         launch(arguments, processes, functools.partial(on_nodes, **place))
     else:
-        with lease(processes) if "torch" in STAGES[options.verb].libraries else contextlib.nullcontext():
-            if processes > 1:
-                launch(arguments, processes)
-            else:
-                run_stage(options.verb, options)
+        with lease(processes):
+            launch(arguments, processes)
+    return False
 
 
-def run_stage(name: str, options: argparse.Namespace) -> None:
-    """Checks the settings, runs the stage on temporary outputs, and names them with their sidecars."""
+def run_stage(name: str, options: argparse.Namespace) -> bool:
+    """Checks the settings, runs the stage on temporary outputs, and names them with their sidecars.
+
+    Returns whether they came from the cache, without a run.
+    """
     stage = STAGES[name]
     try:
         settings = stage.settings.model_validate_json(options.settings)
@@ -207,22 +211,38 @@ def run_stage(name: str, options: argparse.Namespace) -> None:
     if run := run_of_this_process():
         begun = note_of_run(run).code
         refuse_edited(module_file(module) for module, digest in digests.items() if begun.get(module) != digest)
-    function = getattr(importlib.import_module(stage.module), name)
-    refuse_edited(map(module_file, edited_since_read(*digests)))
+    compute = functools.partial(_compute, name, digests.keys(), settings=settings, **machine, **arguments, **folders)
     if helper():  # writes nothing
-        function(settings=settings, **machine, **arguments, **outputs, **folders)
-        return
-    imported = set(sys.modules)
-    with produce(
-        name,
-        inputs=inputs,
-        outputs=outputs,
-        settings=settings,
-        code=code_digest(*modules),
-        libraries=stage.libraries,
-    ) as temporary:
-        function(settings=settings, **machine, **arguments, **temporary, **folders)
-        refuse_edited(map(module_file, edited_since_read(*(digests.keys() & sys.modules.keys() - imported))))
+        compute(**outputs)
+        return False
+    read = _places_and_times(inputs)
+    made_of = origin(name, inputs=inputs, settings=settings, code=code_digest(*modules), libraries=stage.libraries)
+    in_cache = entry_of(made_of, settings, outputs)
+    with produce(made_of, outputs) as unfinished:
+        if in_cache and (taken := in_cache.take(unfinished.paths)):
+            unfinished.digests.update(taken)
+            return True
+        compute(**unfinished.paths)
+    if in_cache and _places_and_times(inputs) == read:
+        in_cache.put(outputs, unfinished.digests)
+    return False
+
+
+def _compute(name: str, modules: Set[str], **arguments: Any) -> None:
+    """Calls the function of a stage, on a GPU that is lent to it, where it can use one."""
+    stage = STAGES[name]
+    with lease(1) if "torch" in stage.libraries and not launched() else contextlib.nullcontext():
+        function = getattr(importlib.import_module(stage.module), name)
+        refuse_edited(map(module_file, edited_since_read(*modules)))
+        imported = set(sys.modules)
+        function(**arguments)
+        refuse_edited(map(module_file, edited_since_read(*(modules & sys.modules.keys() - imported))))
+
+
+def _places_and_times(inputs: Mapping[str, Sequence[Path]]) -> list[tuple[int, int, int]]:
+    """What is another when a file was edited meanwhile, so that its digest is no longer true."""
+    states = [path.stat() for paths in inputs.values() for path in paths]
+    return [(state.st_ino, state.st_size, state.st_mtime_ns) for state in states]
 
 
 def _positive(text: str) -> int:

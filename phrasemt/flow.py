@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
+from phrasemt.artefacts import CACHE
 from phrasemt.config import AnnotatedText, Dataset, ParallelText, Parser, RegistryText, Study
 from phrasemt.corpus.fetch import MIRROR
 from phrasemt.corpus.registry import files_of, side_of, source_file
@@ -34,7 +35,6 @@ Wildcards = Any
 Side = Literal["source", "target"]
 
 DEFAULT_STUDY = Path("config.yaml")
-CACHE = "PHRASEMT_CACHE"
 
 
 def open_study(workflow: Any) -> Flow:

@@ -86,12 +86,23 @@ class _Note:
 
 @dataclass(frozen=True, kw_only=True)
 class StageNote(_Note):
-    """A stage. run: name of the run's note; queue_job: its number in Slurm's queue; error: how its message begins."""
+    """A stage. run: name of the run's note; queue_job: its number in Slurm's queue; error: how its message begins.
+
+    from_cache: whether its outputs were copied from the cache, so that its benchmark says nothing about its work.
+    """
 
     stage: str
     run: str | None = field(default_factory=lambda: os.environ.get(RUN) and Path(os.environ[RUN]).name)
     queue_job: str | None = field(default_factory=lambda: os.environ.get("SLURM_JOB_ID"))
     error: str | None = None
+    from_cache: bool = False
+
+
+@dataclass
+class Ending:
+    """What a stage says of itself when it has ended well."""
+
+    from_cache: bool = False
 
 
 def stage_note(log: Path | str) -> Path:
@@ -100,15 +111,15 @@ def stage_note(log: Path | str) -> Path:
 
 
 @contextlib.contextmanager
-def noted(stage: str, log: Path) -> Iterator[None]:
+def noted(stage: str, log: Path) -> Iterator[Ending]:
     """Keeps the note of a stage that runs in this block."""
-    path, note = stage_note(log), StageNote(stage=stage)
+    path, note, ending = stage_note(log), StageNote(stage=stage), Ending()
     note.write(path)
     state: State = "failed"
     error: str | None = None
     try:
         with beating(path):
-            yield
+            yield ending
         state = "finished"
     except BaseException as end:
         if isinstance(end, StoppedError | KeyboardInterrupt | SystemExit):
@@ -116,7 +127,7 @@ def noted(stage: str, log: Path) -> Iterator[None]:
         error = (str(end) if isinstance(end, PhrasemtError) else repr(end))[:500]
         raise
     finally:
-        replace(note, ended=now(), state=state, error=error).write(path)
+        replace(note, ended=now(), state=state, error=error, from_cache=ending.from_cache).write(path)
 
 
 @contextlib.contextmanager

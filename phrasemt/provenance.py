@@ -15,6 +15,7 @@ import json
 import platform
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -183,16 +184,32 @@ def library_versions(libraries: Sequence[str]) -> dict[str, str]:
     return {"phrasemt": __version__, "python": platform.python_version(), **versions}
 
 
+def origin(
+    stage: str, *, inputs: Mapping[str, Sequence[Path]], settings: Settings, code: str, libraries: Sequence[str] = ()
+) -> dict[str, Any]:
+    """What outputs are made of, as their sidecars will say: all but the outputs themselves."""
+    return {
+        "stage": stage,
+        "settings": settings.model_dump(mode="json"),
+        "code": code,
+        "versions": library_versions(libraries),
+        "inputs": {
+            name: [{"path": str(path), "sha256": digest_file(path)} for path in paths]
+            for name, paths in sorted(inputs.items())
+        },
+    }
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """Outputs under temporary names, and their sha256: of those that need not be read for it, in the end of all."""
+
+    paths: dict[str, Path]
+    digests: dict[str, str] = field(default_factory=dict)
+
+
 @contextlib.contextmanager
-def produce(
-    stage: str,
-    *,
-    inputs: Mapping[str, Sequence[Path]],
-    outputs: Mapping[str, Path],
-    settings: Settings,
-    code: str,
-    libraries: Sequence[str] = (),
-) -> Iterator[dict[str, Path]]:
+def produce(made_of: Mapping[str, Any], outputs: Mapping[str, Path]) -> Iterator[Unfinished]:
     """Gives temporary paths for the outputs; when the block ends well they get their names and sidecars.
 
     When it fails nothing of the outputs is left. Leftovers of an earlier killed run of the same outputs are removed:
@@ -205,27 +222,19 @@ def produce(
         for entry in path.parent.iterdir():
             if leftover.fullmatch(entry.name):
                 entry.unlink(missing_ok=True)
-    temporary = {name: temporary_beside(path) for name, path in outputs.items()}
+    unfinished = Unfinished({name: temporary_beside(path) for name, path in outputs.items()})
     try:
-        yield temporary
+        yield unfinished
+        digests = unfinished.digests
+        digests.update({name: digest_file(path) for name, path in unfinished.paths.items() if name not in digests})
         record = {
-            "stage": stage,
-            "settings": settings.model_dump(mode="json"),
-            "code": code,
-            "versions": library_versions(libraries),
-            "inputs": {
-                name: [{"path": str(path), "sha256": digest_file(path)} for path in paths]
-                for name, paths in sorted(inputs.items())
-            },
-            "outputs": {
-                name: {"path": str(path), "sha256": digest_file(temporary[name])}
-                for name, path in sorted(outputs.items())
-            },
+            **made_of,
+            "outputs": {name: {"path": str(path), "sha256": digests[name]} for name, path in sorted(outputs.items())},
         }
         text = json.dumps(record, indent=1, sort_keys=True) + "\n"
         for name, path in outputs.items():
-            commit_file(temporary[name], path)
+            commit_file(unfinished.paths[name], path)
             write_text(sidecar_path(path), text)
     finally:
-        for path in temporary.values():
+        for path in unfinished.paths.values():
             path.unlink(missing_ok=True)

@@ -52,7 +52,7 @@ def remove_leftovers(folder: Path) -> int:
     now = time.time()
     removed = 0
     for path in [*folder.rglob("*.damaged"), *folder.rglob(".*.part")]:
-        with suppress(FileNotFoundError):
+        with suppress(OSError):  # gone meanwhile, or somebody else's
             if path.suffix == ".damaged" or now - path.stat().st_mtime > SECONDS_OF_A_WRITER:
                 path.unlink()
                 removed += 1

@@ -28,6 +28,8 @@ class Stage:
         `processes` and `minutes`, too.
     libraries: distributions whose version is written into the sidecar.
     chosen: the module that the settings choose (a family of models, a segmenter); its code belongs to the stage's.
+    kept: whether its outputs go into the cache that studies share (phrasemt/artefacts.py), and are taken from there.
+    named: inputs whose places are written into an output.
     """
 
     module: str
@@ -38,6 +40,8 @@ class Stage:
     resumes: bool = False
     libraries: tuple[str, ...] = ()
     chosen: Callable[[Any], str] | None = None
+    kept: bool = False
+    named: tuple[str, ...] = ()
     help: str = ""
 
     def code_modules(self, settings: Settings) -> tuple[str, ...]:
@@ -58,6 +62,7 @@ STAGES: dict[str, Stage] = {
         module="phrasemt.corpus.fetch",
         settings=settings.CorpusFileSettings,
         outputs=("file",),
+        kept=True,
         help="fetch one file of a registered corpus and verify it",
     ),
     "extract_text": Stage(
@@ -65,6 +70,7 @@ STAGES: dict[str, Stage] = {
         settings=settings.ExtractSettings,
         inputs=("files*",),
         outputs=("text",),
+        kept=True,
         help="take one side of one part of a corpus out of its archive",
     ),
     "partition_corpus": Stage(
@@ -72,12 +78,14 @@ STAGES: dict[str, Stage] = {
         settings=settings.PartitionSettings,
         inputs=("source", "target"),
         outputs=("train_source", "train_target", "dev_source", "dev_target", "test_source", "test_target"),
+        kept=True,
         help="cut a corpus into train, dev and test without shared sentences",
     ),
     "generate_demo": Stage(
         module="phrasemt.corpus.demo",
         settings=settings.DemoSettings,
         outputs=("source", "target", "trees", "source_chunks", "target_chunks", "contrasts"),
+        kept=True,
         help="generate a split of the project's own English-German corpus",
     ),
     "clean_pairs": Stage(
@@ -85,6 +93,7 @@ STAGES: dict[str, Stage] = {
         settings=settings.CleanSettings,
         inputs=("raw_source*", "raw_target*"),
         outputs=("source", "target", "rows", "dropped"),
+        kept=True,
         help="check a parallel text and drop unusable training pairs",
     ),
     "tokenize_text": Stage(
@@ -93,6 +102,7 @@ STAGES: dict[str, Stage] = {
         inputs=("text",),
         outputs=("tokens",),
         libraries=("sacremoses",),
+        kept=True,
         help="Moses tokens",
     ),
     "learn_subwords": Stage(
@@ -101,6 +111,7 @@ STAGES: dict[str, Stage] = {
         inputs=("source", "target"),
         outputs=("codes", "source_counts", "target_counts"),
         libraries=("subword-nmt",),
+        kept=True,
         help="learn joint byte-pair merges",
     ),
     "apply_subwords": Stage(
@@ -109,6 +120,7 @@ STAGES: dict[str, Stage] = {
         inputs=("tokens", "codes", "counts"),
         outputs=("subwords",),
         libraries=("subword-nmt",),
+        kept=True,
         help="cut tokens into subwords",
     ),
     "build_vocabulary": Stage(
@@ -116,6 +128,7 @@ STAGES: dict[str, Stage] = {
         settings=settings.VocabularySettings,
         inputs=("source", "target"),
         outputs=("source_vocabulary", "target_vocabulary"),
+        kept=True,
         help="number the subwords",
     ),
     "collect_sentences": Stage(
@@ -124,12 +137,14 @@ STAGES: dict[str, Stage] = {
         inputs=("tokens",),
         outputs=("sentences",),
         libraries=("pyarrow",),
+        kept=True,
         help="the distinct sentences of one side of a split, by key",
     ),
     "fetch_stanza_file": Stage(
         module="phrasemt.syntax.published",
         settings=settings.StanzaFileSettings,
         outputs=("file",),
+        kept=True,
         help="fetch one of Stanza's published model files and verify it",
     ),
     "train_vectors": Stage(
@@ -138,6 +153,7 @@ STAGES: dict[str, Stage] = {
         inputs=("texts*", "trees*", "chunks*"),
         outputs=("vectors",),
         libraries=("gensim", "sacremoses", "stanza", "torch"),
+        kept=True,
         help="word vectors for parsers and chunkers",
     ),
     "train_tagger": Stage(
@@ -146,6 +162,7 @@ STAGES: dict[str, Stage] = {
         inputs=("train*", "dev*", "test*", "vectors"),
         outputs=("tagger", "scores"),
         libraries=("stanza", "torch"),
+        kept=True,
         help="train a part-of-speech tagger on the leaves of trees",
     ),
     "train_parser": Stage(
@@ -154,6 +171,8 @@ STAGES: dict[str, Stage] = {
         inputs=("train*", "dev*", "test*", "vectors", "tagger", "tagger_scores"),
         outputs=("constituency", "annotator"),
         libraries=("stanza", "torch"),
+        kept=True,
+        named=("tagger", "vectors"),
         help="train a constituency parser on trees",
     ),
     "train_chunker": Stage(
@@ -162,6 +181,8 @@ STAGES: dict[str, Stage] = {
         inputs=("train*", "dev*", "test*", "vectors"),
         outputs=("chunker", "annotator"),
         libraries=("stanza", "torch"),
+        kept=True,
+        named=("vectors",),
         help="train a chunk tagger on CoNLL-2000 columns",
     ),
     "describe_annotator": Stage(
@@ -197,6 +218,7 @@ STAGES: dict[str, Stage] = {
         outputs=("phrases",),
         libraries=("pyarrow", "numpy"),
         chosen=_segmenter,
+        kept=True,
         help="cut each source sentence into phrases",
     ),
     "measure_phrases": Stage(
@@ -204,6 +226,7 @@ STAGES: dict[str, Stage] = {
         settings=settings.MeasureSettings,
         inputs=("phrases", "tokens", "subwords", "parses*"),
         outputs=("statistics",),
+        kept=True,
         help="lengths of phrases, how many are constituents, fallbacks",
     ),
     "extract_chunks": Stage(
@@ -212,6 +235,7 @@ STAGES: dict[str, Stage] = {
         inputs=("rows", "tokens", "subwords", "gold*", "tags*", "parses*"),
         outputs=("chunks", "statistics"),
         libraries=("pyarrow", "numpy"),
+        kept=True,
         help="chunk starts and labels of each target sentence",
     ),
     "pack_examples": Stage(
@@ -220,6 +244,7 @@ STAGES: dict[str, Stage] = {
         inputs=("rows", "source", "target", "source_vocabulary", "target_vocabulary"),
         outputs=("examples",),
         libraries=("pyarrow",),
+        kept=True,
         help="store a split as token ids, memory-mapped",
     ),
     "train_model": Stage(

@@ -18,7 +18,7 @@ from phrasemt.cli import run_stage
 from phrasemt.config import Study
 from phrasemt.fields import Settings
 from phrasemt.lines import write_lines, write_text
-from phrasemt.provenance import produce
+from phrasemt.provenance import origin, produce
 from phrasemt.stages import STAGES, stage_settings
 
 WORDS = ["der", "die", "das", "Hund", "Katze", "Haus", "sieht", "kauft", "und", "rote", "alte", "E-Mail", ","]
@@ -358,11 +358,10 @@ class InventedStudy:
         settings: Settings = stage_settings(self.study, stage, wildcards)
         paths: dict[str, Path] = {name: path for name, (path, _) in outputs.items()}
         libraries = tuple(library for library in STAGES[stage].libraries if library != "torch")
-        with produce(
-            stage, inputs={}, outputs=paths, settings=settings, code="0" * 16, libraries=libraries
-        ) as temporary:
+        made_of = origin(stage, inputs={}, settings=settings, code="0" * 16, libraries=libraries)
+        with produce(made_of, paths) as unfinished:
             for name, (_, text) in outputs.items():
-                write_text(temporary[name], text)
+                write_text(unfinished.paths[name], text)
 
 
 def _detokenised(line: str) -> str:

@@ -1,4 +1,7 @@
-"""What jobs cost, as far as finished jobs tell: the benchmarks that Snakemake records, and the sizes of outputs."""
+"""What jobs cost, as far as finished jobs tell: the benchmarks that Snakemake records, and the sizes of outputs.
+
+A job whose outputs came from the cache tells nothing: whether the next one finds its outputs there nobody knows.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from phrasemt.journal import PlannedJob
+from phrasemt.journal import PlannedJob, StageNote, stage_note
 from phrasemt.stages import STAGES
 
-BENCHMARKS = Path("benchmarks")
+# Rules name their benchmarks and logs alike.
+BENCHMARKS, LOGS = Path("benchmarks"), Path("logs")
 
 # What an estimate rests on, from the best to none at all.
 OWN, OF_THE_RULE, OF_OTHER_STUDIES, NOTHING = "the same job", "jobs of the rule", "other studies", "nothing"
@@ -83,7 +87,10 @@ def _mean_seconds(study: str, rule: str) -> float | None:
 
 @functools.cache
 def _seconds(benchmark: Path) -> float | None:
-    """Wall seconds of a finished job; None when there is no record, or none that can be read."""
+    """Wall seconds of a finished job; None when it did not run itself, or there is no record that can be read."""
+    note = StageNote.read(stage_note(LOGS / benchmark.relative_to(BENCHMARKS)))
+    if note and note.from_cache:
+        return None
     try:
         with benchmark.open(encoding="utf-8", newline="") as stream:
             return statistics.fmean(float(row["s"]) for row in csv.DictReader(stream, delimiter="\t"))

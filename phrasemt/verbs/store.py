@@ -1,21 +1,30 @@
-"""`phrasemt store`: what parsers and chunkers have made of sentences so far, and how it is moved and kept in order."""
+"""`phrasemt store`: what studies and users share, and how it is moved and kept in order.
+
+That is the annotations that parsers and chunkers have made (phrasemt/syntax/store.py), and the outputs of stages
+(phrasemt/artefacts.py).
+"""
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
+from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from phrasemt import artefacts
+from phrasemt.artefacts import CACHE
 from phrasemt.errors import DamagedFileError, PhrasemtError
-from phrasemt.flow import CACHE
 from phrasemt.syntax.store import AnnotationStore, import_annotations
 
 DEFAULT_CACHE = Path("resources/cache")
+SECONDS_OF_A_DAY = 86_400
 
 
 def add_parser(verbs: Any) -> None:
-    parser = verbs.add_parser("store", help="list, check, move and tidy the annotations that studies share")
+    parser = verbs.add_parser("store", help="list, check, move and tidy what studies share: annotations and outputs")
     actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
     where = argparse.ArgumentParser(add_help=False)
     where.add_argument(
@@ -23,7 +32,7 @@ def add_parser(verbs: Any) -> None:
         type=Path,
         default=Path(os.environ.get(CACHE) or DEFAULT_CACHE),
         metavar="FOLDER",
-        help=f"folder of the store, `cache` in the study (default: the variable {CACHE}, or {DEFAULT_CACHE})",
+        help=f"the shared folder, `cache` in the study (default: the variable {CACHE}, or {DEFAULT_CACHE})",
     )
 
     def action(name: str, function: Any, text: str) -> argparse.ArgumentParser:
@@ -31,26 +40,41 @@ def add_parser(verbs: Any) -> None:
         added.set_defaults(run=function)
         return added
 
-    action("ls", _list, "the annotators whose work is kept, and how much of it there is")
-    action("verify", _verify, "read every file; set aside the damaged ones, whose sentences are annotated again")
+    action("ls", _list, "the annotators and stages whose work is kept, how much of it there is, and its last use")
+    action("verify", _verify, "read every file; set aside the damaged ones, whose content is made again when needed")
     export = action("export", _export, "write all annotations of one annotator to one file")
     export.add_argument("fingerprint", metavar="FINGERPRINT", help="of the annotator, or how it begins")
     export.add_argument("file", type=Path, metavar="FILE", help="file to write (tar)")
     take_in = action("import", _import, "add the annotations of such a file, or of another store")
     take_in.add_argument("source", type=Path, metavar="SOURCE", help="file of `store export`, or a store's folder")
-    tidy = action("gc", _tidy, "merge small files; remove files set aside and unfinished files older than a day")
+    tidy = action(
+        "gc", _tidy, "merge small files; remove files set aside, files of no entry, unfinished files older than a day"
+    )
     tidy.add_argument(
         "--remove", nargs="+", default=[], metavar="FINGERPRINT", help="remove all annotations of these annotators too"
     )
+    tidy.add_argument(
+        "--unused", type=float, default=math.inf, metavar="DAYS",
+        help="remove outputs of stages too that nobody has used for so many days",
+    )  # fmt: skip
 
 
 def _list(options: argparse.Namespace) -> None:
-    stores = AnnotationStore.all(options.cache)
-    if not stores:
-        print(f"no annotations in {options.cache}")
-        return
-    rows = [["fingerprint", "kind", "language", "origin", "F1", "Stanza", "sentences", "failures", "size", "files"]]
-    rows += [_row(store) for store in stores]
+    stores, stages = AnnotationStore.all(options.cache), artefacts.contents(options.cache)
+    if not stores and not stages:
+        print(f"nothing in {options.cache}")
+    if stores:
+        names = ["fingerprint", "kind", "language", "origin", "F1", "Stanza", "sentences", "failures", "size", "files"]
+        _print_table([names, *map(_row, stores)])
+    if stages:
+        kept = [
+            [stage, f"{one.entries:,}", _size(one.bytes), f"{datetime.fromtimestamp(one.used):%Y-%m-%d}"]
+            for stage, one in stages.items()
+        ]
+        _print_table([["stage", "entries", "size", "last used"], *kept])
+
+
+def _print_table(rows: Sequence[Sequence[str]]) -> None:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
@@ -78,12 +102,15 @@ def _verify(options: argparse.Namespace) -> None:
         damaged += store.set_aside
         good = f"{contents.files:,} files, {contents.sentences:,} sentences whole"
         print(f"{store.fingerprint}: {good}, {len(store.set_aside):,} damaged")
+    whole, damaged_outputs = artefacts.verify(options.cache)
+    print(f"outputs of stages: {whole:,} files whole, {len(damaged_outputs):,} damaged")
+    damaged += damaged_outputs
     if damaged:
         raise DamagedFileError(
             "damaged files were set aside",
             where=options.cache,
             found=", ".join(map(str, damaged[:3])) + (f" and {len(damaged) - 3} more" if len(damaged) > 3 else ""),
-            next_step="run the study again, which annotates their sentences again; `phrasemt store gc` removes them",
+            next_step="none: what they held is made again when it is needed; `phrasemt store gc` removes them",
         )
 
 
@@ -105,6 +132,12 @@ def _tidy(options: argparse.Namespace) -> None:
     for store in AnnotationStore.all(options.cache):
         done = store.clean()
         print(f"{store.fingerprint}: {done.merged:,} files merged into others, {done.removed:,} leftovers removed")
+    cleaned = artefacts.clean(options.cache, options.unused * SECONDS_OF_A_DAY)
+    print(
+        f"outputs of stages: {cleaned.entries:,} entries, {cleaned.files:,} files ({_size(cleaned.bytes)}) and "
+        f"{cleaned.leftovers:,} leftovers removed"
+        + (f"; {cleaned.refused:,} belong to others, who may remove them" if cleaned.refused else "")
+    )
 
 
 def _store(cache: Path, beginning: str) -> AnnotationStore:

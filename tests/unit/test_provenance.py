@@ -16,6 +16,7 @@ from phrasemt.provenance import (
     digest_file,
     edited_since_read,
     module_digests,
+    origin,
     produce,
     read_sidecar,
     sidecar_path,
@@ -100,16 +101,16 @@ def test_settings_have_one_text_whatever_the_order(tmp_path: Path) -> None:
 def _produce(tmp_path: Path, content: str = "text\n", *, fail: bool = False) -> Path:
     source, output = tmp_path / "in", tmp_path / "folder" / "out"
     source.write_text("input\n")
-    with produce(
+    made_of = origin(
         "learn_subwords",
         inputs={"source": [source]},
-        outputs={"codes": output},
         settings=LearnSubwordsSettings(merges=3),
         code="abc",
         libraries=("subword-nmt",),
-    ) as paths:
-        paths["codes"].write_text(content)
-        assert paths["codes"].parent == output.parent, "renaming is atomic within one folder only"
+    )
+    with produce(made_of, {"codes": output}) as unfinished:
+        unfinished.paths["codes"].write_text(content)
+        assert unfinished.paths["codes"].parent == output.parent, "renaming is atomic within one folder only"
         if fail:
             raise RuntimeError
     return output
