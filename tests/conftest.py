@@ -35,6 +35,14 @@ def repository() -> Path:
     return REPOSITORY
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_cache_of_the_user() -> Iterator[None]:
+    """Runs of one test must not find what another one made, or the person who runs them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("PHRASEMT_CACHE", raising=False)
+        yield
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """Real corpora beside the checkout, when they are there."""

@@ -1,0 +1,478 @@
+"""The cache of artefacts, through the command line: what counts as the same work, and what no accident can break."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import hashlib
+import json
+import multiprocessing
+import os
+import re
+import stat
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from phrasemt import artefacts, cli, provenance
+from phrasemt.artefacts import Entry, clean, contents, entry_of, verify
+from phrasemt.cli import main
+from phrasemt.corpus import extract, fetch, registry
+from phrasemt.corpus.registry import Corpus
+from phrasemt.lines import count_lines
+from phrasemt.provenance import digest_file, origin, sidecar_path
+from phrasemt.settings import ParserSettings
+from phrasemt.stages import STAGES
+from phrasemt.text import vocab
+
+OUTPUTS = {"source_vocabulary": Path("vocabulary.en"), "target_vocabulary": Path("vocabulary.de")}
+OLD = time.time() - 10 * 86_400
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PHRASEMT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("PHRASEMT_MIRROR", raising=False)
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The stages whose functions were called."""
+    called: list[str] = []
+
+    def counted(name: str, function: Callable[..., None]) -> Callable[..., None]:
+        def run(**arguments: Any) -> None:
+            called.append(name)
+            function(**arguments)
+
+        return run
+
+    for module, name in ((vocab, "build_vocabulary"), (fetch, "fetch_corpus"), (extract, "extract_text")):
+        monkeypatch.setattr(module, name, counted(name, getattr(module, name)))
+    return called
+
+
+@pytest.fixture
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, bytes]]:
+    """Builds the vocabularies of a study in a folder of its own; returns the outputs and sidecars."""
+
+    def study(name: str, *, source: bytes = b"a b@@ c\na\n", ending: str = "", **options: object) -> dict[str, bytes]:
+        folder = tmp_path / name / "results" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        monkeypatch.chdir(folder)
+        Path(f"train.en{ending}").write_bytes(source)
+        Path("train.de").write_text("x y\nz\n")
+        command = ["build_vocabulary", "--settings", json.dumps({"shared": True, **options})]
+        command += ["--source", f"train.en{ending}", "--target", "train.de", "--cores", str(len(name))]
+        for role, path in OUTPUTS.items():
+            command += [f"--{role.replace('_', '-')}", str(path)]
+        assert main(command) == 0
+        return {str(path): path.read_bytes() for file in OUTPUTS.values() for path in (file, sidecar_path(file))}
+
+    return study
+
+
+def entry(cache: Path) -> Path:
+    (path,) = (cache / "stages").glob("*/*.json")
+    return path
+
+
+def files(cache: Path) -> list[Path]:
+    return sorted(path for path in (cache / "files").glob("*/*") if re.fullmatch("[0-9a-f]{64}", path.name))
+
+
+def others(cache: Path) -> list[str]:
+    """Files that are neither entries nor what they hold."""
+    known = {*files(cache), *(cache / "stages").glob("*/*.json")}
+    return [path.name for path in cache.rglob("*") if path.is_file() and path not in known]
+
+
+# ------------------------------------------------------------------------------------------------------ hits and misses
+
+
+def test_another_study_gets_what_it_would_have_made(study, runs, cache, capsys, monkeypatch):
+    with monkeypatch.context() as without:
+        without.delenv("PHRASEMT_CACHE")
+        computed = study("second")
+    study("first")
+    assert runs == ["build_vocabulary"] * 2
+    assert study("another") == computed
+    assert runs == ["build_vocabulary"] * 2
+    assert capsys.readouterr().err.endswith(f"build_vocabulary: from the cache, {entry(cache)}\n")
+    assert contents(cache)["build_vocabulary"].entries == 1
+
+
+def test_results_are_new_files_of_their_own(study, cache):
+    study("first")
+    for path in [entry(cache), *files(cache)]:
+        os.utime(path, (OLD, OLD))
+    begin = time.time() - 1
+    study("second")
+    for path in OUTPUTS.values():
+        status = path.lstat()
+        assert stat.S_ISREG(status.st_mode)
+        assert status.st_nlink == 1
+        assert status.st_mtime >= begin, "older than its inputs, it would be made again"
+    expected = Path("vocabulary.en").read_bytes()
+    assert clean(cache, unused=-10).entries == 1
+    assert Path("vocabulary.en").read_bytes() == expected
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"shared": False}, {"words": 5}, {"source": b"a b c\na\n"}],
+    ids=["setting", "another setting", "input"],
+)
+def test_other_work_is_a_miss(study, runs, change):
+    study("first")
+    study("second", **change)
+    assert len(runs) == 2
+
+
+def test_other_code_is_a_miss(study, runs, monkeypatch):
+    study("first")
+    monkeypatch.setattr(cli, "code_digest", lambda *modules: "0" * 16)
+    study("second")
+    assert len(runs) == 2
+
+
+def test_other_versions_of_libraries_are_a_miss(study, runs, monkeypatch):
+    study("first")
+    monkeypatch.setattr(provenance, "library_versions", lambda libraries: {"python": "4.0.0"})
+    study("second")
+    assert len(runs) == 2
+
+
+def test_the_ending_of_a_name_counts(study, runs):
+    packed = gzip.compress(b"a b\n", mtime=0)
+    unpacked = study("first", source=packed, ending=".gz")
+    with pytest.raises(AssertionError):  # as text these bytes are no UTF-8
+        study("second", source=packed)
+    assert b"\x8b" not in unpacked["vocabulary.en"]
+    assert len(runs) == 2
+
+
+def test_places_of_model_files_count_where_a_card_names_them(tmp_path):
+    """Beside the card they are named without their folder; elsewhere with it."""
+
+    def path_of(study: str, tagger: Path) -> Path:
+        folder = tmp_path / study / "annotators" / study
+        roles = {"vectors": folder / "vectors.pt", "tagger": tagger, "train": tmp_path / study / "train.trees"}
+        for path in roles.values():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("the same")
+        settings = ParserSettings(language="en", sentences=None, hidden=8, epochs=1, seed=1)
+        inputs = {role: [path] for role, path in roles.items()}
+        made_of = origin("train_parser", inputs=inputs, settings=settings, code="0")
+        outputs = {"constituency": folder / "constituency.pt", "annotator": folder / "annotator.json"}
+        entry = entry_of(made_of, settings, outputs)
+        assert entry is not None
+        return entry.path
+
+    beside = path_of("one", tmp_path / "one/annotators/one/tagger.pt")
+    assert path_of("two", tmp_path / "two/annotators/two/tagger.pt") == beside
+    elsewhere = path_of("two", tmp_path / "elsewhere/tagger.pt")
+    assert len({beside, elsewhere, path_of("two", tmp_path / "somewhere/tagger.pt")}) == 3
+
+
+def test_what_is_kept_costs_something_and_comes_before_the_training_of_models():
+    order = list(STAGES)
+    kept = [name for name, stage in STAGES.items() if stage.kept]
+    assert all(order.index(name) < order.index("train_model") for name in kept)
+    assert not [name for name in kept if STAGES[name].folders]
+    before = order[: order.index("train_model")]
+    assert set(before) - set(kept) == {"describe_annotator", "parse_sentences", "tag_sentences"}
+
+
+def test_an_input_that_was_edited_meanwhile(study, runs, cache, monkeypatch):
+    build = vocab.build_vocabulary
+
+    def edit(*, source: Path, **arguments: Any) -> None:
+        build(source=source, **arguments)
+        source.write_text("another\n")
+
+    with monkeypatch.context() as editing:
+        editing.setattr(vocab, "build_vocabulary", edit)
+        study("first")
+    assert contents(cache) == {}
+    study("second")
+    assert len(runs) == 2
+
+
+# -------------------------------------------------------------------------------------------------------- fetched files
+
+DATA = b"one\ntwo\n"
+
+
+@pytest.fixture
+def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Registers a corpus of one file, whose source does not answer; a mirror has it."""
+
+    def register(*, column: int | None = None, **changes: object) -> None:
+        (tmp_path / "mirror" / "tiny").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "mirror" / "tiny" / "corpus.txt").write_bytes(DATA)
+        checksum = changes or {"sha256": hashlib.sha256(DATA).hexdigest()}
+        file = {"name": "corpus.txt", "url": "http://127.0.0.1:9/corpus.txt", **checksum}
+        side = {"file": "corpus.txt", **({"format": "tsv", "column": column} if column else {})}
+        entry = {"id": "tiny", "description": "d", "terms": "t", "citation": "c"}
+        one = Corpus.model_validate({**entry, "files": [file], "parts": {"all": {"sides": {"en": side}}}})
+        monkeypatch.setattr(registry, "load_registry", lambda: {"tiny": one})
+
+    register()
+    return register
+
+
+def get(folder: Path) -> Path:
+    file = folder / "resources" / "tiny" / "corpus.txt"
+    assert main(["fetch_corpus", "--settings", '{"corpus": "tiny", "file": "corpus.txt"}', "--file", str(file)]) == 0
+    return file
+
+
+def test_a_fetched_file_is_found_by_its_checksum(corpus, runs, tmp_path, monkeypatch):
+    with monkeypatch.context() as once:
+        once.setenv("PHRASEMT_MIRROR", str(tmp_path / "mirror"))
+        assert get(tmp_path / "first").read_bytes() == DATA
+    monkeypatch.setattr(cli, "code_digest", lambda *modules: "0" * 16)
+    monkeypatch.setattr(provenance, "library_versions", lambda libraries: {"python": "4.0.0"})
+    assert get(tmp_path / "second").read_bytes() == DATA, "without mirror and source, by other code"
+    assert runs == ["fetch_corpus"]
+    corpus(sha256=hashlib.sha256(b"another file").hexdigest())
+    monkeypatch.setenv("PHRASEMT_MIRROR", str(tmp_path / "mirror"))
+    with pytest.raises(AssertionError):  # the file is another than the registered one
+        get(tmp_path / "third")
+    assert runs == ["fetch_corpus"] * 2
+
+
+def test_a_file_that_nobody_can_verify_is_not_kept(corpus, runs, cache, tmp_path, monkeypatch):
+    corpus(unverified="nobody has published one")
+    monkeypatch.setenv("PHRASEMT_MIRROR", str(tmp_path / "mirror"))
+    for name in ("first", "second"):
+        get(tmp_path / name)
+    assert runs == ["fetch_corpus"] * 2
+    assert contents(cache) == {}
+
+
+def test_an_edited_entry_of_the_registry_takes_the_text_out_again(corpus, runs, tmp_path):
+    (tmp_path / "corpus.txt").write_bytes(b"one\teins\n")
+
+    def take_out() -> str:
+        text = tmp_path / "text.en"
+        command = ["extract_text", "--settings", '{"corpus": "tiny", "part": "all", "language": "en"}']
+        assert main([*command, "--files", str(tmp_path / "corpus.txt"), "--text", str(text)]) == 0
+        return text.read_text()
+
+    assert take_out() == take_out() == "one\teins\n"
+    corpus(column=2)
+    assert take_out() == "eins\n"
+    assert runs == ["extract_text"] * 2
+
+
+# --------------------------------------------------------------------------------------------------------------- damage
+
+
+def _one_warning(capsys: pytest.CaptureFixture[str]) -> str:
+    (warning,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning:")]
+    return warning
+
+
+def _cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-2])
+
+
+def _edit(path: Path) -> None:
+    path.write_bytes(path.read_bytes().replace(b"\t", b" ", 1).replace(b"build", b"guild"))
+
+
+@pytest.mark.parametrize(
+    "damage", [_cut, _edit, lambda path: path.write_bytes(b"{}"), lambda path: path.write_bytes(b"")]
+)
+@pytest.mark.parametrize("of", ["entry", "file"])
+def test_what_is_damaged_is_set_aside_and_made_again(study, runs, cache, capsys, of, damage):
+    expected = study("first")
+    victim = entry(cache) if of == "entry" else files(cache)[0]
+    before = victim.read_bytes()
+    damage(victim)
+    assert victim.read_bytes() != before
+    assert study("second") == expected
+    assert len(runs) == 2
+    said = _one_warning(capsys)
+    assert re.match(rf"warning: {victim} is damaged \(.*\)\. It is set aside as {victim.name}\.damaged; ", said)
+    assert others(cache) == [f"{victim.name}.damaged"]
+    assert study("third") == expected
+    assert len(runs) == 2
+    assert clean(cache).leftovers == 1
+    assert others(cache) == []
+
+
+def test_a_file_that_is_gone_is_put_there_again(study, runs, cache):
+    expected = study("first")
+    files(cache)[-1].unlink()
+    assert study("second") == study("third") == expected
+    assert len(runs) == 2
+
+
+def test_a_cache_that_is_cleaned_while_a_stage_copies(study, runs, cache, monkeypatch):
+    expected = study("first")
+    copy = artefacts._copy_file
+
+    def clean_then(source: Path, target: Path) -> None:
+        copy(source, target)
+        source.unlink()  # both outputs are this file
+
+    with monkeypatch.context() as cleaning:
+        cleaning.setattr(artefacts, "_copy_file", clean_then)
+        cleaning.setattr(Entry, "put", lambda *arguments: None)
+        assert study("second") == expected
+    assert len(runs) == 2
+    assert study("third") == study("fourth") == expected
+    assert len(runs) == 3
+
+
+def test_verify_reads_all(study, cache):
+    study("first")
+    assert verify(cache) == (1, [])  # both languages have the same vocabulary
+    (file,) = files(cache)
+    _edit(file)
+    damaged = entry(cache)
+    _cut(damaged)
+    assert verify(cache) == (0, [damaged, file])
+    assert verify(cache) == (0, [])
+
+
+# ------------------------------------------------------------------------------------------- caches that cannot be used
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES])
+def test_a_cache_that_takes_nothing(study, runs, cache, capsys, monkeypatch, code):
+    copy = artefacts._copy_file
+
+    def half(source: Path, target: Path) -> None:
+        copy(source, target)
+        if target.is_relative_to(cache):
+            raise OSError(code, os.strerror(code), str(target))
+
+    monkeypatch.setattr(artefacts, "_copy_file", half)
+    study("first")
+    assert re.match(rf"warning: the cache cannot be used \(.*{os.strerror(code)}.*\); build_", _one_warning(capsys))
+    assert [path for path in cache.rglob("*") if path.is_file()] == []
+    study("second")
+    assert len(runs) == 2
+
+
+def test_a_cache_that_cannot_be_reached(study, cache, capsys):
+    cache.write_text("no folder\n")
+    study("first")
+    assert "cannot be used" in _one_warning(capsys)
+
+
+def test_a_cache_that_only_others_may_write_to(study, runs, cache, monkeypatch):
+    expected = study("first")
+
+    def refuse(*arguments: object, **options: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    for module, name in ((os, "utime"), (artefacts, "new_file")):
+        monkeypatch.setattr(module, name, refuse)
+    assert study("second") == expected
+    assert len(runs) == 1
+
+
+def test_who_may_write_to_the_folder_may_write_to_all_of_it(study, cache):
+    cache.mkdir()
+    cache.chmod(0o2770)
+    before = os.umask(0o077)
+    try:
+        study("first")
+    finally:
+        os.umask(before)
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in cache.rglob("*") if path.is_dir()}
+    assert modes == {0o2770}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in cache.rglob("*") if path.is_file()} == {0o660}
+
+
+# --------------------------------------------------------------------------------------------------------- many at once
+
+
+def work(folder: Path, cache: Path, worker: int, rounds: int) -> None:
+    """Puts and takes what the others put and take too, of which each makes one of two."""
+    for number in range(rounds):
+        entry = Entry(cache, "tokenize_text", {"number": number % 20})
+        outputs = {role: folder / f"{worker}.{role}" for role in ("one", "two")}
+        digests = entry.take(outputs)
+        if digests is None:
+            for role, path in outputs.items():  # like a training on two machines, not quite the same
+                path.write_text(f"{role} {number % 20} {worker % 2}\n" * 2000)
+            entry.put(outputs, {role: digest_file(path) for role, path in outputs.items()})
+        else:
+            assert digests == {role: digest_file(path) for role, path in outputs.items()}
+            assert len({path.read_text().split()[2] for path in outputs.values()}) == 1, "of one writer"
+        assert count_lines(outputs["one"]) == count_lines(outputs["two"]) == 2000
+
+
+def test_writers_at_once(tmp_path, cache):
+    fork = multiprocessing.get_context("fork")
+    workers = [fork.Process(target=work, args=(tmp_path, cache, worker, 100)) for worker in range(3)]
+    for process in workers:
+        process.start()
+    while any(process.is_alive() for process in workers):  # somebody tidies beside them
+        clean(cache, unused=0)
+    for process in workers:
+        process.join()
+        assert process.exitcode == 0
+    work(tmp_path, cache, 0, 20)
+    assert contents(cache)["tokenize_text"].entries == 20
+    whole, damaged = verify(cache)
+    assert whole >= 40
+    assert (damaged, others(cache)) == ([], [])
+
+
+# -------------------------------------------------------------------------------------------------------------- tidying
+
+
+def test_what_nobody_uses_is_removed(study, runs, cache):
+    study("first")
+    study("first", shared=False)
+    for path in (cache / "stages").glob("*/*.json"):
+        os.utime(path, (OLD, OLD))
+    for path in files(cache):
+        os.utime(path, (OLD, OLD))
+    study("second")  # notes that it is used
+    week = 7 * 86_400
+    done = clean(cache, unused=week)
+    assert (done.entries, done.files, done.leftovers, done.refused) == (1, 2, 0, 0)
+    study("third")
+    assert len(runs) == 2
+    assert clean(cache, unused=week).entries == clean(cache).entries == 0
+
+
+def test_leftovers_and_files_of_no_entry(study, cache):
+    study("first")
+    size = sum(path.stat().st_size for path in files(cache))
+    unfinished = [entry(cache).with_name(f".{name}.part") for name in ("young", "old")]
+    for path in unfinished:
+        path.write_text("half")
+    os.utime(unfinished[1], (OLD, OLD))
+    entry(cache).unlink()
+    done = clean(cache)
+    assert (done.entries, done.files, done.leftovers) == (0, 0, 1), "the entry of a young file may be on its way"
+    for path in files(cache):
+        os.utime(path, (OLD, OLD))
+    done = clean(cache)
+    assert (done.files, done.bytes) == (1, size)
+    assert [path.name for path in cache.rglob("*") if path.is_file()] == [".young.part"]
+
+
+def test_what_belongs_to_others_stays(study, cache, monkeypatch):
+    study("first")
+
+    def refuse(path: Path, missing_ok: bool = False) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(path))
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    done = clean(cache, unused=-10)
+    assert (done.entries, done.files, done.refused) == (0, 0, 1)
+    assert contents(cache)["build_vocabulary"].entries == 1
