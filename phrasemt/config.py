@@ -482,8 +482,8 @@ class Study(Settings):
     comparison: Comparison = Field(default_factory=Comparison, description="significance tests")
     cache: Path = Field(
         Path("resources/cache"),
-        description="folder of the parse store, best shared between studies and users; the environment variable "
-        "PHRASEMT_CACHE goes first. Changes no result",
+        description="folder of parses and of what stages make before the training, best shared between studies and "
+        "users; the environment variable PHRASEMT_CACHE goes first. Changes no result",
     )
     mirror: Path | None = Field(
         None,

@@ -1,4 +1,4 @@
-"""A tiny study, and a folder in which it can be run, changed and killed."""
+"""A tiny study, a folder in which it can be run, changed and killed, and the commands of its stages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
+
+from phrasemt.stages import STAGES
 
 STUDY = """\
 study: tiny
@@ -104,3 +106,17 @@ class Workplace:
 
     def write_study(self, text: str) -> None:
         (self.folder / "study.yaml").write_text(text, encoding="utf-8")
+
+
+def stage_command(sidecar: dict[str, Any], stage: str, folders: dict[str, Path]) -> list[str]:
+    """The command that made an artefact, read off its sidecar."""
+    settings = STAGES[stage].settings.model_validate(sidecar["settings"])
+    command = [stage, "--settings", settings.canonical_json()]
+    for name, files in sidecar["inputs"].items():
+        if files:
+            command += [f"--{name.replace('_', '-')}", *(file["path"] for file in files)]
+    for name, file in sidecar["outputs"].items():
+        command += [f"--{name.replace('_', '-')}", file["path"]]
+    for name in STAGES[stage].folders:
+        command += [f"--{name}", str(folders[name])]
+    return command

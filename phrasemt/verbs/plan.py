@@ -134,7 +134,7 @@ def _basis(costs: Costs) -> Iterator[str]:
         yield f"hours rest on earlier runs: {', '.join(known)}"
     if costs.unknown:
         few = _few([_count(number, rule) for rule, number in costs.unknown.items()])
-        yield f"no such job has finished here yet, so nothing is known and nothing counted of: {few}"
+        yield f"no such job has run here yet, so nothing is known and nothing counted of: {few}"
 
 
 def _count(number: int, name: str) -> str:

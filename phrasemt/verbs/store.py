@@ -110,7 +110,7 @@ def _verify(options: argparse.Namespace) -> None:
             "damaged files were set aside",
             where=options.cache,
             found=", ".join(map(str, damaged[:3])) + (f" and {len(damaged) - 3} more" if len(damaged) > 3 else ""),
-            next_step="none: what they held is made again when it is needed; `phrasemt store gc` removes them",
+            next_step="run the study again, which makes what they held; `phrasemt store gc` removes them",
         )
 
 

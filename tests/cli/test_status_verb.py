@@ -254,6 +254,19 @@ def test_jobs_without_a_record_are_estimated_by_their_rule_or_named(status):
 # ------------------------------------------------------------------------------------------------------------ bad input
 
 
+def test_what_came_from_the_cache_says_nothing_about_the_work(status):
+    copied, made, waiting = (job("parse_sentences", name) for name in ("0", "1", "2"))
+    begun(copied, made, waiting)
+    for planned, seconds in ((copied, 1), (made, 7200)):
+        stage(planned, state="finished", from_cache=planned is copied)
+        took(planned, seconds)
+    _, out, _ = status("demo")
+    assert "from the cache: 1" in out.splitlines()
+    recorded = costs.Recorded("demo")
+    assert recorded.seconds(copied) == recorded.seconds(waiting) == (7200, costs.OF_THE_RULE)
+    assert recorded.seconds(made) == (7200, costs.OWN)
+
+
 def test_a_study_that_never_ran(status):
     code, out, err = status("unheard")
     assert (code, out) == (2, "")

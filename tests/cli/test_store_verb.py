@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import logging
+import os
 import random
+import time
+from datetime import date
 from pathlib import Path
 
 import pytest
 
+from phrasemt.artefacts import Entry
 from phrasemt.cli import main
+from phrasemt.provenance import digest_file
 from phrasemt.syntax.annotations import Annotation
 from phrasemt.syntax.sentences import key_array
 from phrasemt.syntax.store import AnnotationStore
 
 CARD = {"kind": "constituency", "language": "en", "origin": "trained", "stanza": "1.15.0", "scores": {"f1": 0.862}}
 PARSER, CHUNKER = "ab" * 16, "ac" * 16
+NOTHING_CLEANED = "outputs of stages: 0 entries, 0 files (0.0 kB) and 0 leftovers removed\n"
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +68,7 @@ def test_ls(store, filled, monkeypatch, cache, tmp_path):
     assert store("ls", "--cache", cache) == (0, out, "")
     monkeypatch.setenv("PHRASEMT_CACHE", str(cache))
     assert store("ls") == (0, out, "")
-    assert store("ls", "--cache", tmp_path) == (0, f"no annotations in {tmp_path}\n", "")
+    assert store("ls", "--cache", tmp_path) == (0, f"nothing in {tmp_path}\n", "")
 
 
 def test_export_import(store, filled, tmp_path):
@@ -85,13 +91,13 @@ def test_gc(store, filled):
     assert store("gc") == (
         0,
         f"{PARSER}: {files} files merged into others, 0 leftovers removed\n"
-        f"{CHUNKER}: 0 files merged into others, 0 leftovers removed\n",
+        f"{CHUNKER}: 0 files merged into others, 0 leftovers removed\n{NOTHING_CLEANED}",
         "",
     )
     assert filled[0].contents().files == 64
     assert store("gc", "--remove", "ac") == (
         0,
-        f"{CHUNKER}: removed\n{PARSER}: 0 files merged into others, 0 leftovers removed\n",
+        f"{CHUNKER}: removed\n{PARSER}: 0 files merged into others, 0 leftovers removed\n{NOTHING_CLEANED}",
         "",
     )
     assert not filled[1].folder.exists()
@@ -99,7 +105,7 @@ def test_gc(store, filled):
 
 def test_verify(store, filled):
     files = len(list(filled[0].folder.glob("*/*.arrow")))
-    good = f"{CHUNKER}: 1 files, 1 sentences whole, 0 damaged\n"
+    good = f"{CHUNKER}: 1 files, 1 sentences whole, 0 damaged\noutputs of stages: 0 files whole, 0 damaged\n"
     assert store("verify") == (0, f"{PARSER}: {files} files, 1,200 sentences whole, 0 damaged\n{good}", "")
     victim = next(filled[0].folder.glob("*/*.arrow"))
     victim.write_bytes(victim.read_bytes()[:-1])
@@ -112,9 +118,41 @@ def test_verify(store, filled):
         f"warning: {relative} is damaged (its content is not what its name says). It is set aside as "
         f"{victim.name}.damaged; its sentences count as missing\n"
         f"phrasemt store: error: resources/cache: damaged files were set aside (found {relative}). Next: run the study "
-        "again, which annotates their sentences again; `phrasemt store gc` removes them\n"
+        "again, which makes what they held; `phrasemt store gc` removes them\n"
     )
     assert store("verify")[0] == 0
+
+
+def test_outputs_of_stages(store, cache):
+    texts = {}
+    for number, stage in enumerate(("tokenize_text", "tokenize_text", "clean_pairs")):
+        path = Path(f"text.{number}")
+        path.write_text("a sentence\n" * (number + 1))
+        Entry(cache, stage, {"number": number}).put({"text": path}, {"text": digest_file(path)})
+        texts[stage] = cache / "files" / digest_file(path)[:2] / digest_file(path)
+    today = f"{date.today():%Y-%m-%d}"
+    assert store("ls") == (
+        0,
+        "stage          entries  size    last used\n"
+        f"clean_pairs    1        0.0 kB  {today}\n"
+        f"tokenize_text  2        0.0 kB  {today}\n",
+        "",
+    )
+    assert store("verify") == (0, "outputs of stages: 3 files whole, 0 damaged\n", "")
+    texts["clean_pairs"].write_text("damaged")
+    code, out, err = store("verify")
+    assert (code, out) == (2, "outputs of stages: 2 files whole, 1 damaged\n")
+    assert err.startswith(f"warning: {texts['clean_pairs'].relative_to(Path.cwd())} is damaged")
+    assert "damaged files were set aside" in err
+    old = time.time() - 10 * 86_400
+    for path in [*cache.glob("stages/tokenize_text/*"), *cache.glob("files/*/*")]:
+        os.utime(path, (old, old))
+    # The entry whose file was set aside goes too.
+    assert (
+        store("gc", "--unused", "30")[1] == "outputs of stages: 1 entries, 0 files (0.0 kB) and 1 leftovers removed\n"
+    )
+    assert store("gc", "--unused", "9")[1] == "outputs of stages: 2 entries, 2 files (0.0 kB) and 0 leftovers removed\n"
+    assert store("ls")[1] == "nothing in resources/cache\n"
 
 
 @pytest.mark.parametrize(

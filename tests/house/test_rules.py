@@ -58,6 +58,8 @@ def test_a_rule_has_what_a_rule_has(repository: Path, stage: str) -> None:
     assert "lambda" not in rule
     assert f"<logs>/{stage}" in rule
     assert f"<benchmarks>/{stage}" in rule
+    (log,), (benchmark,) = re.findall(r'"<logs>(.*)\.log"', rule), re.findall(r'"<benchmarks>(.*)\.tsv"', rule)
+    assert log == benchmark, "who reads a benchmark looks at the note beside the log"
     assert "temp(" not in rule
 
 

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from workplace import Workplace
+from workplace import Workplace, stage_command
 
 from phrasemt.cli import main
 from phrasemt.provenance import digest_file, read_sidecar, sidecar_path
@@ -25,20 +25,6 @@ main(sys.argv[1:])
 """
 # They read corpora and model files that the generated study does not have; tests/cli kills and repeats the first three.
 _NOT_IN_THE_STUDY = {"fetch_corpus", "extract_text", "partition_corpus", "fetch_stanza_file", "describe_annotator"}
-
-
-def _command(sidecar: dict, stage: str, folders: dict[str, Path]) -> list[str]:
-    """The command that made an artefact, read off its sidecar."""
-    settings = STAGES[stage].settings.model_validate(sidecar["settings"])
-    command = [stage, "--settings", settings.canonical_json()]
-    for name, files in sidecar["inputs"].items():
-        if files:
-            command += [f"--{name.replace('_', '-')}", *(file["path"] for file in files)]
-    for name, file in sidecar["outputs"].items():
-        command += [f"--{name.replace('_', '-')}", file["path"]]
-    for name in STAGES[stage].folders:
-        command += [f"--{name}", str(folders[name])]
-    return command
 
 
 @pytest.mark.parametrize("stage", sorted(STAGES.keys() - _NOT_IN_THE_STUDY))
@@ -56,7 +42,7 @@ def test_a_stage_killed_before_naming_its_outputs_runs_again(
     for path in outputs:
         path.unlink()
         sidecar_path(path).unlink()
-    command = _command(sidecar, stage, {"state": artefact.parent / "state", "cache": Path("resources/cache")})
+    command = stage_command(sidecar, stage, {"state": artefact.parent / "state", "cache": Path("resources/cache")})
 
     killed = subprocess.run(
         [sys.executable, "-c", _DIES_BEFORE_NAMING, *command],
