@@ -213,10 +213,10 @@ class Cleaning:
 def contents(cache: Path) -> dict[str, Kept]:
     """What a cache holds, by stage."""
     found: dict[str, Kept] = {}
-    for path, files in _entries(cache):
+    for path, files, used in _entries(cache):
         one = found.get(path.parent.name, Kept(0, 0, 0))
         size = sum(size for _, size in files.values())
-        found[path.parent.name] = Kept(one.entries + 1, one.bytes + size, max(one.used, _used(path)))
+        found[path.parent.name] = Kept(one.entries + 1, one.bytes + size, max(one.used, used))
     return found
 
 
@@ -237,9 +237,9 @@ def clean(cache: Path, unused: float = math.inf) -> Cleaning:
     done = Cleaning()
     now = time.time()
     needed: set[str] = set()
-    for path, files in _entries(cache):
+    for path, files, used in _entries(cache):
         whole = all(_is_there(cache, *file) for file in files.values())
-        if (whole and now - _used(path) <= unused) or not done.remove(path):
+        if (whole and now - used <= unused) or not done.remove(path):
             needed.update(digest for digest, _ in files.values())
         else:
             done.entries += 1
@@ -255,23 +255,18 @@ def clean(cache: Path, unused: float = math.inf) -> Cleaning:
     return done
 
 
-def _entries(cache: Path, damaged: list[Path] | None = None) -> Iterator[tuple[Path, Files]]:
-    """All entries that are whole; the others are set aside, and added to `damaged`."""
+def _entries(cache: Path, damaged: list[Path] | None = None) -> Iterator[tuple[Path, Files, float]]:
+    """All entries that are whole, with the time of their last use; the others are set aside, and added to `damaged`."""
     for path in sorted((cache / "stages").glob("*/*.json")):
         with suppress(FileNotFoundError):  # cleaned by somebody meanwhile
             if (files := _read(path)) is not None:
-                yield path, files
+                yield path, files, path.stat().st_mtime
             elif damaged is not None:
                 damaged.append(path)
 
 
 def _files(cache: Path) -> list[Path]:
     return [path for path in sorted((cache / "files").glob("??/*")) if _SHA256.fullmatch(path.name)]
-
-
-def _used(path: Path) -> float:
-    """When an entry was used last, as far as it could be noted; in seconds since 1970."""
-    return path.stat().st_mtime
 
 
 # ---------------------------------------------------------------------------------------------------------------- files
@@ -283,7 +278,10 @@ def _read(path: Path) -> Files | None:
         content = json.loads(path.read_bytes())
         if content.pop("digest") != _digest(content) or _digest(content["made_of"]) != path.stem:
             raise ValueError("its content is not what its digest says")
-        return {role: (digest, size) for role, (digest, size) in content["files"].items()}
+        files = {role: (digest, size) for role, (digest, size) in content["files"].items()}
+        if not all(_SHA256.fullmatch(digest) for digest, _ in files.values()):
+            raise ValueError("a file without a sha256")
+        return files
     except (ValueError, KeyError, TypeError, AttributeError) as reason:
         log.warning("warning: %s is damaged (%s). %s; the stage runs again", path, reason, set_aside(path))
         return None
