@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -28,6 +29,7 @@ from phrasemt.syntax.vectors import train_vectors
 from phrasemt.text.vocab import build_vocabulary
 
 REPOSITORY = Path(__file__).parents[1]
+os.environ.pop("PHRASEMT_CACHE", None)  # of the person who runs the tests
 
 
 @pytest.fixture(scope="session")
@@ -35,12 +37,11 @@ def repository() -> Path:
     return REPOSITORY
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _no_cache_of_the_user() -> Iterator[None]:
-    """Runs of one test must not find what another one made, or the person who runs them."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("PHRASEMT_CACHE", raising=False)
-        yield
+@pytest.fixture(autouse=True)
+def _no_cache_of_another_test() -> Iterator[None]:
+    """Takes back what opening a study sets for its process: no test is to find what another one made."""
+    yield
+    os.environ.pop("PHRASEMT_CACHE", None)
 
 
 @pytest.fixture(scope="session")
