@@ -8,7 +8,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from phrasemt.stages import STAGES
 
@@ -73,6 +73,8 @@ PARTS = ("phrasemt", "workflow", "rules", "profiles", "envs", "slurm")
 class Workplace:
     """A copy of the repository in which things can be run, changed and killed."""
 
+    program: ClassVar[tuple[str, ...]] = ("-m", "snakemake")
+
     folder: Path
     profile: str = "profiles/local"
 
@@ -90,7 +92,7 @@ class Workplace:
         return self.folder / "results" / "tiny"
 
     def command(self, *arguments: str) -> list[str]:
-        return [sys.executable, "-m", "snakemake", *arguments, "--profile", self.profile, "--configfile", "study.yaml"]
+        return [sys.executable, *self.program, *arguments, "--profile", self.profile, "--configfile", "study.yaml"]
 
     @property
     def environment(self) -> dict[str, str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import socket
 import stat
 import subprocess
@@ -25,7 +24,8 @@ GPUS_OF_A_NODE = 4
 PATIENCE = 60  # seconds; only a broken cluster takes so long
 _PROGRAMS = ("munged", "slurmctld", "slurmd", "scontrol")
 # What the nodes have is what they say (config_overrides), so the sizes of a real profile fit. cred_expire is also how
-# long a requeued job waits. Processes of a job are found by their parents, without control groups.
+# long a requeued job waits. Processes of a job are found by their parents, without control groups; the epilog finds
+# those that have lost them, as many sites have it.
 _SLURM = """\
 ClusterName=phrasemt
 SlurmctldHost={host}(127.0.0.1)
@@ -41,6 +41,7 @@ SlurmdPidFile={folder}/slurmd-%n.pid
 SlurmctldLogFile={folder}/slurmctld.log
 SlurmdLogFile={folder}/slurmd-%n.log
 ProctrackType=proctrack/linuxproc
+Epilog={folder}/epilog
 TaskPlugin=task/none
 SwitchType=switch/none
 MpiDefault=none
@@ -69,6 +70,17 @@ PartitionName=gpu Nodes=g[1-2] MaxTime=2-00:00:00 PriorityTier=5 GraceTime=20
 PartitionName=urgent Nodes=g[1-2] MaxTime=1-00:00:00 PriorityTier=10
 """
 _GRES = "NodeName=g[1-2] Name=gpu File={folder}/gpu[0-3]\n"
+# A job is over when none of its processes is left on the node. Snakemake's own, when a job is cancelled, may outlive
+# their parents and last for ever: its signal handler waits for a lock that it has interrupted (Snakemake 9.27).
+_EPILOG = """\
+#!/bin/sh
+here=$(grep -lzx SLURMD_NODENAME=$SLURMD_NODENAME /proc/[0-9]*/environ 2> /dev/null)
+for file in $(grep -lzx SLURM_JOB_ID=$SLURM_JOB_ID $here 2> /dev/null); do
+    process=$(basename $(dirname $file))
+    [ $process = $$ ] || kill -KILL $process
+done
+exit 0
+"""
 
 
 def missing() -> str | None:
@@ -118,6 +130,12 @@ def start_node(node: str, folder: Path) -> None:
     wait_until(lambda: _daemon(folder / f"slurmd-{node}.pid") is not None, f"slurmd of {node}")
 
 
+def restarts(job: str) -> int:
+    """How often Slurm has put a job back into the queue."""
+    (word,) = (word for word in ask("scontrol", "show", "job", job).split() if word.startswith("Restarts="))
+    return int(word.partition("=")[2])
+
+
 def kill_node(node: str, folder: Path) -> None:
     """End a node as a power cut does: its daemon, and all processes of its jobs."""
     jobs = ask("squeue", "-h", "-w", node, "-o", "%A").split()
@@ -162,6 +180,9 @@ def _configure(folder: Path) -> None:
     folder.chmod(0o755)  # munge's socket lies in it
     for name, text in (("slurm.conf", _SLURM), ("gres.conf", _GRES)):
         (folder / name).write_text(text.format(folder=folder, host=socket.gethostname().partition(".")[0]))
+    epilog = folder / "epilog"
+    epilog.write_text(_EPILOG)
+    epilog.chmod(0o755)
     key = folder / "munge.key"
     key.touch(mode=0o600)
     key.write_bytes(os.urandom(128))
@@ -191,11 +212,13 @@ def _stop(folder: Path) -> list[str]:
     controller = _daemon(folder / "slurmctld.pid")
     if controller is not None:
         subprocess.run(["scancel", "--user=root"], check=False)
-        wait_until(lambda: not ask("squeue", "-h"), "end of the jobs")
-    for name in (*(f"slurmd-{node}" for node in NODES), "slurmctld", "munge"):
-        if (daemon := _daemon(folder / f"{name}.pid")) is not None:
-            daemon.send_signal(signal.SIGTERM)
-            daemon.wait(PATIENCE)
+        # One that does not answer, because it could not start, has no jobs.
+        wait_until(lambda: not subprocess.run(["squeue", "-h"], stdout=subprocess.PIPE).stdout, "end of the jobs")
+    for names in ((*(f"slurmd-{node}" for node in NODES), "slurmctld"), ("munge",)):
+        daemons = [daemon for name in names if (daemon := _daemon(folder / f"{name}.pid")) is not None]
+        for daemon in daemons:
+            daemon.terminate()
+        psutil.wait_procs(daemons, timeout=PATIENCE)
     left = list(_left(folder))
     for process in left:
         process.kill()

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import psutil
 from one_host_slurm import ask, wait_until
@@ -25,10 +29,10 @@ systems:
     model: &model {family: transformer, encoder_layers: 1, decoder_layers: 1, width: 16, heads: 2, ffn_width: 32}
     training: &training
       tokens_per_update: 200
-      max_updates: 300
+      max_updates: 400
       optimizer: {warmup: 100}
-      evaluate_every: 150
-      checkpoint_every: 100
+      evaluate_every: 200
+      checkpoint_every: 40
       average_last: 2
     decoding: &decoding {beam: 2, max_length_extra: 5}
   max:
@@ -45,9 +49,28 @@ OPTIONS = (
 PATIENCE = 600  # seconds; only a broken workflow takes so long
 
 
+def has_heard(halted: psutil.Process, signum: signal.Signals) -> bool:
+    """Whether a signal waits for a halted process, or Slurm has let it go on for that, and it has ended."""
+    try:
+        lines = Path(f"/proc/{halted.pid}/status").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    (mask,) = (line.split()[1] for line in lines if line.startswith("ShdPnd:"))
+    return bool(int(mask, 16) >> (signum - 1) & 1)
+
+
+def resume(halted: Iterable[psutil.Process]) -> None:
+    """Let processes go on, if they have not ended."""
+    for process in halted:
+        with suppress(psutil.NoSuchProcess):
+            process.resume()
+
+
 @dataclass(frozen=True)
 class Site(Workplace):
     """A copy of the repository on the file system of the cluster."""
+
+    program: ClassVar[tuple[str, ...]] = (str(Path(__file__).with_name("bin") / "snakemake"),)
 
     profile: str = "slurm"
 
@@ -109,15 +132,13 @@ class Site(Workplace):
         """All processes whose working folder this is."""
         return [process for process in psutil.process_iter(["cwd"]) if process.info["cwd"] == str(self.folder)]
 
-    def wait_for_training(self) -> None:
-        """Until it has saved a state to go on from."""
+    def hold_training(self, processes: int = 1) -> list[psutil.Process]:
+        """The processes of the training, halted when it has saved a state to go on from."""
         wait_until(lambda: list(self.model.glob("state/*/latest.safetensors")), "first saved state", PATIENCE)
-
-    def hold_training(self) -> psutil.Process:
-        """The process of the training, halted when it has saved a state to go on from."""
-        self.wait_for_training()
-        (training,) = self.training_processes()
-        training.suspend()
+        training = self.training_processes()
+        for process in training:
+            process.suspend()
+        assert len(training) == processes
         return training
 
     def finish_here(self, target: str = "results/tiny/table.md", *options: str) -> None:

@@ -10,12 +10,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
-from one_host_slurm import ask, file_system, kill_node, start_node, wait_until
-from site_of_tests import PATIENCE, Site
+from one_host_slurm import ask, file_system, kill_node, restarts, start_node, wait_until
+from site_of_tests import PATIENCE, Site, has_heard, resume
 
 
 def _ends_as(untouched: Site, site: Site) -> None:
@@ -24,12 +23,6 @@ def _ends_as(untouched: Site, site: Site) -> None:
     wait_until(lambda: not site.processes(), "end of all processes")
     site.finish_here()
     assert site.table() == untouched.table()
-
-
-def _restarts(job: str) -> str:
-    """How often Slurm has put a job back into the queue."""
-    (restarts,) = (word for word in ask("scontrol", "show", "job", job).split() if word.startswith("Restarts="))
-    return restarts.partition("=")[2]
 
 
 def _unlock(site: Site, *options: str) -> str:
@@ -68,37 +61,30 @@ def test_a_job_that_fails_again_ends_the_run(site: Site, untouched: Site) -> Non
 
 
 def test_a_job_out_of_memory_gets_more(site: Site, untouched: Site) -> None:
-    site.finish(site.start(site.record, "--set-resources", "train_model:mem_mb=attempt * 500"))
+    site.finish(site.start(site.record, "--set-resources", "train_model:mem_mb=attempt * 400"))
     first, second = sorted(site.jobs(), key=int)
     assert list(site.jobs("failed")) == [first]
     assert [ask("squeue", "-h", "-t", "all", "-j", job, "-o", "%m").strip() for job in (first, second)] == [
-        "500M",
-        "1000M",
+        "400M",
+        "800M",
     ]
     _ends_as(untouched, site)
 
 
 def test_a_training_whose_time_is_up_saves_and_comes_back(site: Site, untouched: Site) -> None:
-    limit = ("train_model:runtime=2", "train_model:slurm_extra='--signal=USR1@30'")
-    run = site.start(site.record, "--set-resources", *limit)
+    run = site.start(site.record)
     training = site.hold_training()
-    wait_until(lambda: _has_heard(training, signal.SIGUSR1), "the signal before the end", PATIENCE)
-    with suppress(psutil.NoSuchProcess):
-        training.resume()
+    job = site.training_job()
+    ask(
+        "scontrol", "update", f"JobId={job}", "EndTime=now+5minutes"
+    )  # the profile asks for a warning 300 seconds before
+    wait_until(lambda: has_heard(training[0], signal.SIGUSR1), "the warning before the end", PATIENCE)
+    ask("scontrol", "update", f"JobId={job}", "TimeLimit=60")  # for when it comes back
+    resume(training)
     assert "Error" not in site.finish(run)
-    (job,) = site.jobs()
-    assert _restarts(job) == "1"
+    assert list(site.jobs()) == [job]
+    assert restarts(job) == 1
     _ends_as(untouched, site)
-
-
-def _has_heard(halted: psutil.Process, signum: signal.Signals) -> bool:
-    """Whether a signal waits for a halted process, or Slurm has let it go on, and it has ended by that signal."""
-    try:
-        status = Path(f"/proc/{halted.pid}/status").read_text()
-    except FileNotFoundError:
-        return True
-    (mask,) = (line.split()[1] for line in status.splitlines() if line.startswith("ShdPnd:"))
-    return bool(int(mask, 16) >> (signum - 1) & 1)
 
 
 def test_a_preempted_training_saves_and_comes_back(site: Site, untouched: Site) -> None:
@@ -107,7 +93,7 @@ def test_a_preempted_training_saves_and_comes_back(site: Site, untouched: Site) 
     ask("sbatch", "--partition=urgent", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap=sleep 1")
     assert "Error" not in site.finish(run)
     (job,) = site.jobs()
-    assert _restarts(job) == "1"
+    assert restarts(job) == 1
     _ends_as(untouched, site)
 
 
@@ -133,7 +119,7 @@ def test_a_job_whose_node_fails_goes_on_elsewhere(site: Site, untouched: Site, c
     finally:
         start_node(node, cluster)
     assert list(site.jobs()) == [job]
-    assert _restarts(job) == "1"
+    assert restarts(job) == 1
     assert ask("squeue", "-h", "-t", "all", "-j", job, "-o", "%N").strip() != node
     _ends_as(untouched, site)
 
@@ -162,7 +148,7 @@ def test_a_killed_run_is_cleared_away_before_another_begins(site: Site, untouche
     assert site.run(*site.command("--unlock")).returncode == 0
     refused = site.finish(site.start(site.record), code=2)
     assert f"Slurm jobs of a run that ended still write in this folder (found {job})" in refused
-    assert site.training_processes() == [training]
+    assert site.training_processes() == training
 
     assert f"unlock: cancelled Slurm jobs {job}" in _unlock(site, "--cancel")
     assert not site.training_processes()

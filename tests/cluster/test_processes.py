@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
-from one_host_slurm import ask, wait_until
-from site_of_tests import PATIENCE, Site
+from one_host_slurm import ask, restarts, wait_until
+from site_of_tests import PATIENCE, Site, has_heard, resume
 
 ONE_NODE = ("gpu=2", "processes=2", "slurm_partition=gpu")
 TWO_NODES = (
@@ -46,11 +47,14 @@ def test_two_processes_on_one_node(site: Site, expected: dict[str, bytes]) -> No
 
 def test_two_nodes_save_together_and_come_back(site: Site, expected: dict[str, bytes], cluster: Path) -> None:
     run = site.start(site.record, *_resources(*TWO_NODES))
-    site.wait_for_training()
+    training = site.hold_training(processes=3)  # one of them has started the others
     job = site.training_job()
     assert ask("squeue", "-h", "-j", job, "-o", "%D %C").split()[0] == "2"
     ask("scancel", "--signal=USR1", job)  # as before the end of its time
+    wait_until(lambda: sum(has_heard(process, signal.SIGUSR1) for process in training) > 1, "the signal", PATIENCE)
+    resume(training)
     assert "Error" not in site.finish(run)
     assert list(site.jobs()) == [job]
+    assert restarts(job) == 1
     assert _trained(site) == expected
     wait_until(lambda: not site.processes(), "end of all processes", PATIENCE)
