@@ -41,7 +41,7 @@ def test_the_commands_of_the_readme_are_targets(repository: Path) -> None:
 def test_continuous_integration_runs_the_same_commands(repository: Path) -> None:
     script = (repository / ".ci" / "run").read_text()
     called = re.findall(r"^make (?:\S+=\S+ )*([a-z-]+)$", script, flags=re.MULTILINE)
-    assert called == ["test", "check"]
+    assert called == ["test", "check", "test-cluster"]
     assert "set -euo pipefail" in script
     assert (repository / ".ci" / "run").stat().st_mode & 0o111
 
