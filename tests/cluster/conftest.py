@@ -17,7 +17,12 @@ def cluster() -> Iterator[Path]:
     """The folder of a running cluster. It is stopped at the end, and whatever it leaves behind is an error."""
     if (problem := missing()) is not None:
         pytest.fail(f"no Slurm can run here: {problem}", pytrace=False)
-    with tempfile.TemporaryDirectory(prefix="phrasemt-slurm-") as folder, one_host_slurm(Path(folder)):
+    with (
+        tempfile.TemporaryDirectory(prefix="phrasemt-slurm-") as folder,
+        one_host_slurm(Path(folder)),
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setenv("TMPDIR", folder)  # what killed processes leave there goes with the cluster
         yield Path(folder)
 
 
