@@ -185,13 +185,18 @@ class TranslateSettings(Settings):
     target_language: str
 
 
-class ScoreSettings(Settings):
-    """score_system. The names say which cells of the table the scores belong to."""
+class SystemOnTestSets(Settings):
+    """A trained system on the test sets of a data set: the names say which cells of the table are meant."""
 
     dataset: str
     system: str
     seed: int
     test_sets: list[str]
+
+
+class ScoreSettings(SystemOnTestSets):
+    """score_system."""
+
     target_language: str
     aggressive_dash: bool
 
@@ -219,23 +224,15 @@ class ContrastSettings(Settings):
     vocabulary_threshold: int
 
 
-class PerplexitySettings(Settings):
-    """score_perplexity: a language model on the test sets of a data set."""
+class PerplexitySettings(SystemOnTestSets):
+    """score_perplexity, of a language model."""
 
-    dataset: str
-    system: str
-    seed: int
-    test_sets: list[str]
     model: ModelSettings
 
 
-class ChunkScoreSettings(Settings):
-    """score_chunks: the decisions of a chunk-based decoder on the test sets of a data set."""
+class ChunkScoreSettings(SystemOnTestSets):
+    """score_chunks: the decisions of a chunk-based decoder."""
 
-    dataset: str
-    system: str
-    seed: int
-    test_sets: list[str]
     model: ModelSettings
 
 

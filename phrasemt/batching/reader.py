@@ -83,7 +83,7 @@ class SourceCollator:
 def _misfit(columns: ColumnFile, position: int, what: str, *, expected: str, found: NDArray[Any]) -> DamagedFileError:
     return DamagedFileError(
         f"{what} do not fit their sentence",
-        where=f"{columns.path}, row {columns.rows[np.array([position])][0]}",
+        where=f"{columns.path}, row {columns.rows[np.array(position)]}",
         expected=expected,
         found=" ".join(map(str, found.tolist()[:20])) or "none",
         next_step="delete it and run again",

@@ -126,10 +126,11 @@ class UpdatePlan:
         rows = rows[np.lexsort((self.source_lengths[rows], self.target_lengths[rows]))]
         sizes = self._sizes(rows)
         block_of_row = (np.cumsum(sizes) - sizes) // min(BLOCK_TOKENS, self.update_size)
-        blocks = np.split(rows, np.flatnonzero(np.diff(block_of_row)) + 1)
-        blocks = [blocks[index] for index in random.permutation(len(blocks))]
+        edges = np.flatnonzero(np.diff(block_of_row)) + 1
+        blocks, size_of_block = np.split(rows, edges), np.add.reduceat(sizes, [0, *edges])
+        order = random.permutation(len(blocks))
+        blocks, size_of_block = [blocks[index] for index in order], size_of_block[order]
 
-        size_of_block = np.array([int(self._sizes(block).sum()) for block in blocks])
         # A block goes to the equal share of the pool that its middle lies in, so no update is a small remainder with
         # a noisy gradient.
         updates = max(1, round(size_of_block.sum() / self.update_size))
@@ -164,18 +165,7 @@ def micro_batches(
 
     A sentence longer than the capacity stands alone.
     """
-    rows = _by_length(rows, source_lengths, target_lengths)
-    lengths = np.maximum(source_lengths[rows], target_lengths[rows]) + 1
-    cuts, longest, first, real = [], 0, 0, 0
-    for index, length in enumerate(lengths.tolist()):
-        longest = max(longest, length)
-        positions = longest * (index - first + 1)
-        wasteful = positions - real - length > max(_PADDING_POSITIONS, _PADDING * positions)
-        if index > first and (positions > capacity or wasteful):
-            cuts.append(index)
-            first, longest, real = index, length, 0
-        real += length
-    return np.split(rows, cuts) if len(rows) else []
+    return _cut(*_by_length(rows, source_lengths, target_lengths), capacity)
 
 
 def share(
@@ -192,15 +182,31 @@ def share(
     Together the processes have each row once, whatever the capacity of each. With more processes than rows some have
     none. Each has lengths of its own, because with all lengths a small share would be padding for a tenth and more.
     """
-    rows = _by_length(rows, source_lengths, target_lengths)
-    positions = np.maximum(source_lengths[rows], target_lengths[rows]).astype(np.int64) + 1
+    rows, positions = _by_length(rows, source_lengths, target_lengths)
     # A row belongs to the process in whose equal share of all positions its middle lies.
-    rank_of_row = (2 * np.cumsum(positions) - positions) * ranks // (2 * positions.sum())
-    return micro_batches(rows[rank_of_row == rank], source_lengths, target_lengths, capacity=capacity)
+    mine = (2 * np.cumsum(positions) - positions) * ranks // (2 * positions.sum()) == rank
+    return _cut(rows[mine], positions[mine], capacity)
 
 
 def _by_length(
     rows: Sequence[int] | NDArray[np.int64], source_lengths: Lengths, target_lengths: Lengths
-) -> NDArray[np.int64]:
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The rows, similar lengths together, and the positions of the longer side of each, `</s>` included."""
     rows = np.asarray(rows, dtype=np.int64)
-    return rows[np.lexsort((source_lengths[rows], target_lengths[rows]))]
+    source, target = source_lengths[rows], target_lengths[rows]
+    order = np.lexsort((source, target))
+    return rows[order], np.maximum(source, target)[order].astype(np.int64) + 1
+
+
+def _cut(rows: NDArray[np.int64], positions_of_rows: NDArray[np.int64], capacity: int) -> list[NDArray[np.int64]]:
+    """Neighbours together, as `micro_batches` says."""
+    cuts, longest, first, real = [], 0, 0, 0
+    for index, length in enumerate(positions_of_rows.tolist()):
+        longest = max(longest, length)
+        positions = longest * (index - first + 1)
+        wasteful = positions - real - length > max(_PADDING_POSITIONS, _PADDING * positions)
+        if index > first and (positions > capacity or wasteful):
+            cuts.append(index)
+            first, longest, real = index, length, 0
+        real += length
+    return np.split(rows, cuts) if len(rows) else []

@@ -39,10 +39,13 @@ def kept(projected: Projected, sentences: Tensor) -> Projected:
     return tuple(tensor.index_select(1, sentences) for tensor in projected)
 
 
-def weights_for_training(scores_GTS: Tensor, dropout: float) -> tuple[Tensor, Tensor | None]:
-    """Softmax over the keys, and the factors of its dropout, if there is any."""
+def weights_for_training(
+    scores_GTS: Tensor, dropout: float, dtype: torch.dtype
+) -> tuple[Tensor, Tensor | None, Tensor]:
+    """Softmax over the keys, the factors of its dropout, if there is any, and their product in some type."""
     weights_GTS = torch.softmax(scores_GTS, dim=-1)
-    return weights_GTS, scaled_keep_mask(weights_GTS, dropout) if dropout > 0 else None
+    kept_GTS = scaled_keep_mask(weights_GTS, dropout) if dropout > 0 else None
+    return weights_GTS, kept_GTS, (weights_GTS if kept_GTS is None else weights_GTS * kept_GTS).to(dtype)
 
 
 def gradient_of_scores(d_dropped_GTS: Tensor, weights_GTS: Tensor, kept_GTS: Tensor | None) -> Tensor:
@@ -75,8 +78,7 @@ class _CpuAttention(torch.autograd.Function):
         scores_GTS = torch.bmm(queries_GTE, keys_GSE.transpose(1, 2)).to(exact).mul_(head_width**-0.5)
         if mask is not None:
             scores_GTS.view(sentences, heads, positions, -1).masked_fill_(~mask, -torch.inf)
-        weights_GTS, kept_GTS = weights_for_training(scores_GTS, dropout)
-        dropped_GTS = (weights_GTS if kept_GTS is None else weights_GTS * kept_GTS).to(fast)
+        weights_GTS, kept_GTS, dropped_GTS = weights_for_training(scores_GTS, dropout, fast)
         ctx.save_for_backward(queries_GTE, keys_GSE, values_GSE, weights_GTS, kept_GTS, dropped_GTS)
         attended_GTE = torch.bmm(dropped_GTS, values_GSE)
         return attended_GTE.view(sentences, heads, positions, head_width).transpose(1, 2).flatten(2)

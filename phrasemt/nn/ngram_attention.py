@@ -152,8 +152,8 @@ class _CpuNgramAttention(torch.autograd.Function):
         scales: tuple[float, ...],
         dropout: float,
     ) -> Tensor:
-        weights_GTX, kept_GTX = weights_for_training(ngram_scores(queries_BhXW, keys_BhXW, mask, scales), dropout)
-        dropped_GTX = (weights_GTX if kept_GTX is None else weights_GTX * kept_GTX).to(values_BhXE.dtype)
+        scores_GTX = ngram_scores(queries_BhXW, keys_BhXW, mask, scales)
+        weights_GTX, kept_GTX, dropped_GTX = weights_for_training(scores_GTX, dropout, values_BhXE.dtype)
         ctx.scales = scales
         ctx.save_for_backward(queries_BhXW, keys_BhXW, values_BhXE, weights_GTX, kept_GTX, dropped_GTX)
         attended_GTE = torch.bmm(dropped_GTX, values_BhXE.flatten(0, 1))

@@ -7,6 +7,7 @@ tested only when `check_comparable` finds them to be of one convention and about
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, TypeVar
@@ -15,6 +16,8 @@ from pydantic import BaseModel, Discriminator, Tag, ValidationError, model_valid
 
 from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.fields import Settings
+from phrasemt.lines import write_text
+from phrasemt.settings import SystemOnTestSets
 
 Artefact = TypeVar("Artefact", bound=BaseModel)
 Part = TypeVar("Part", bound=BaseModel)
@@ -99,6 +102,12 @@ class OfTestSets(Settings, Generic[Part]):
 
 class ScoreFile(OfTestSets[Scores]):
     """The file that `score_system` writes."""
+
+
+def write_of_test_sets(path: Path, settings: SystemOnTestSets, parts: Mapping[str, Any]) -> None:
+    """Write such a file: a part for each test set, of what JSON knows."""
+    place = {"dataset": settings.dataset, "system": settings.system, "seed": settings.seed}
+    write_text(path, json.dumps({"format": 2, **place, "test_sets": parts}, indent=1) + "\n")
 
 
 def of_test_sets(names: Sequence[str], *files: Sequence[Path]) -> Iterator[tuple[str, tuple[Path, ...]]]:

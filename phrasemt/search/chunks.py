@@ -8,7 +8,6 @@ taken for a first one.)
 
 from __future__ import annotations
 
-import json
 import logging
 from pathlib import Path
 from typing import Any
@@ -21,10 +20,9 @@ from phrasemt.batching.batch import Chunks
 from phrasemt.batching.example import Examples
 from phrasemt.batching.reader import BatchReader
 from phrasemt.batching.sampler import micro_batches
-from phrasemt.lines import write_text
 from phrasemt.models.interface import ChunkingModel
 from phrasemt.models.weights import load_model
-from phrasemt.scoring.scores import of_test_sets
+from phrasemt.scoring.scores import of_test_sets, write_of_test_sets
 from phrasemt.search.device import choose_device
 from phrasemt.settings import ChunkScoreSettings
 from phrasemt.symbols import CHUNK_LABELS, SEPARATOR
@@ -66,14 +64,7 @@ def score_chunks(
             part["boundary_acc"],
             part["label_acc"],
         )
-    result = {
-        "format": 2,
-        "dataset": settings.dataset,
-        "system": settings.system,
-        "seed": settings.seed,
-        "test_sets": test_sets,
-    }
-    write_text(scores, json.dumps(result, indent=1) + "\n")
+    write_of_test_sets(scores, settings, test_sets)
 
 
 @torch.inference_mode()

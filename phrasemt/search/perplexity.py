@@ -7,7 +7,6 @@ it is exp(NLL / (words + sentences)), each sentence with its `</s>`.
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 from pathlib import Path
@@ -20,10 +19,10 @@ from phrasemt.batching.example import Examples
 from phrasemt.batching.reader import BatchReader
 from phrasemt.batching.sampler import micro_batches
 from phrasemt.errors import MismatchError
-from phrasemt.lines import read_lines, write_text
+from phrasemt.lines import read_lines
 from phrasemt.models.interface import TranslationModel
 from phrasemt.models.weights import load_model
-from phrasemt.scoring.scores import of_test_sets
+from phrasemt.scoring.scores import of_test_sets, write_of_test_sets
 from phrasemt.search.device import choose_device
 from phrasemt.settings import PerplexitySettings
 from phrasemt.text.vocab import Vocabulary
@@ -66,14 +65,7 @@ def score_perplexity(
             "per_word": math.exp(nll / (words + len(store))),
         }
         log.info("score_perplexity: %s: %.3f per token, %.3f per word", test_set, part["per_token"], part["per_word"])
-    result = {
-        "format": 2,
-        "dataset": settings.dataset,
-        "system": settings.system,
-        "seed": settings.seed,
-        "test_sets": test_sets,
-    }
-    write_text(perplexity, json.dumps(result, indent=1) + "\n")
+    write_of_test_sets(perplexity, settings, test_sets)
 
 
 def _words(tokens: Path, *, of: Examples) -> int:
