@@ -10,7 +10,7 @@ SCHEMA := workflow/schemas/study.schema.json
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo study plan test test-all test-cluster test-cluster-all check format bench bench-peers schema rulegraph clean
+.PHONY: help demo study plan test test-all test-cluster check format bench bench-peers schema rulegraph clean
 
 help:  ## list the commands
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,10 +33,7 @@ test: .venv/installed  ## all tests that take seconds
 test-all: .venv/installed  ## the slow tests too: minutes
 	$(BIN)/pytest
 
-test-cluster: .venv/cluster  ## a Slurm of four nodes on this machine, and what goes wrong there: about 15 minutes
-	$(BIN)/pytest -m "not slow" tests/cluster
-
-test-cluster-all: .venv/cluster  ## the demo study on that Slurm too
+test-cluster: .venv/cluster  ## a Slurm of four nodes on this machine, the demo study and what goes wrong there: about 25 minutes
 	$(BIN)/pytest tests/cluster
 
 check: .venv/installed  ## lint, format, types, layers, schema

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
 from one_host_slurm import file_system
 from site_of_tests import STUDY, Site
 
@@ -25,7 +24,6 @@ def test_a_study_ends_with_the_table_of_a_run_without_a_cluster(
         assert not site.processes()
 
 
-@pytest.mark.slow  # most of the time of all other tests together
 def test_the_demo_study_ends_with_a_table_of_all_its_systems(cluster: Path, repository: Path, tmp_path: Path) -> None:
     site = Site.new(repository, tmp_path / "site", (repository / "config.yaml").read_text(encoding="utf-8"))
     site.finish(site.start(), patience=7200)
