@@ -21,7 +21,6 @@ import os
 import re
 import shutil
 import time
-from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -32,7 +31,7 @@ from phrasemt.corpus.registry import part_of, side_of, source_file
 from phrasemt.fields import Settings
 from phrasemt.provenance import digest_bytes, digest_file
 from phrasemt.settings import CorpusFileSettings, ExtractSettings, StanzaFileSettings
-from phrasemt.shared_files import SECONDS_OF_A_WRITER, new_file, remove_leftovers, set_aside
+from phrasemt.shared_files import SECONDS_OF_A_WRITER, Removals, new_file, set_aside
 from phrasemt.stages import STAGES
 from phrasemt.syntax.published import published_file
 
@@ -190,30 +189,22 @@ class Kept:
 
 
 @dataclass
-class Cleaning:
-    """What `clean` removed: entries, files and their bytes, leftovers; refused: what it may not remove."""
+class Cleaning(Removals):
+    """What `clean` removed: entries, files and their bytes. young: files of no entry that stay for a day."""
 
     entries: int = 0
     files: int = 0
     bytes: int = 0
-    leftovers: int = 0
-    refused: int = 0
-
-    def remove(self, path: Path) -> bool:
-        try:
-            path.unlink()
-        except FileNotFoundError:  # somebody else cleans too
-            return False
-        except OSError:
-            self.refused += 1
-            return False
-        return True
+    young: int = 0
 
 
 def contents(cache: Path) -> dict[str, Kept]:
     """What a cache holds, by stage."""
     found: dict[str, Kept] = {}
-    for path, files, used in _entries(cache):
+    for path, read in _entries(cache):
+        if read is None:
+            continue
+        files, used = read
         one = found.get(path.parent.name, Kept(0, 0, 0))
         size = sum(size for _, size in files.values())
         found[path.parent.name] = Kept(one.entries + 1, one.bytes + size, max(one.used, used))
@@ -221,12 +212,11 @@ def contents(cache: Path) -> dict[str, Kept]:
 
 
 def verify(cache: Path) -> tuple[int, list[Path]]:
-    """Reads all entries and files: how many files are whole, and what was damaged and set aside."""
-    damaged: list[Path] = []
-    deque(_entries(cache, damaged), maxlen=0)
+    """Reads all entries and files: how many files are whole, and what is not: damaged, and set aside, or unreadable."""
+    bad = [path for path, read in _entries(cache) if read is None]
     files = _files(cache)
-    damaged_files = [path for path in files if not _check_file(path)]
-    return len(files) - len(damaged_files), damaged + damaged_files
+    bad_files = [path for path in files if not _check_file(path)]
+    return len(files) - len(bad_files), bad + bad_files
 
 
 def clean(cache: Path, unused: float = math.inf) -> Cleaning:
@@ -237,32 +227,43 @@ def clean(cache: Path, unused: float = math.inf) -> Cleaning:
     done = Cleaning()
     now = time.time()
     needed: set[str] = set()
-    for path, files, used in _entries(cache):
+    unreadable = False
+    for path, read in _entries(cache):
+        if read is None:
+            unreadable |= path.exists()
+            continue
+        files, used = read
         whole = all(_is_there(cache, *file) for file in files.values())
         if (whole and now - used <= unused) or not done.remove(path):
             needed.update(digest for digest, _ in files.values())
         else:
             done.entries += 1
-    for path in _files(cache):
+    for path in [] if unreadable else _files(cache):  # any file may be of an entry that only others may read
         with suppress(FileNotFoundError):
             status = path.stat()
-            # The entry of a young file may still be to come.
-            young = now - status.st_mtime <= SECONDS_OF_A_WRITER
-            if path.name not in needed and not young and done.remove(path):
+            if path.name in needed:
+                continue
+            if now - status.st_mtime <= SECONDS_OF_A_WRITER:  # its entry may still be to come
+                done.young += 1
+            elif done.remove(path):
                 done.files += 1
                 done.bytes += status.st_size
-    done.leftovers = sum(remove_leftovers(cache / folder) for folder in ("stages", "files"))
+    for folder in ("stages", "files"):
+        done.remove_leftovers(cache / folder)
     return done
 
 
-def _entries(cache: Path, damaged: list[Path] | None = None) -> Iterator[tuple[Path, Files, float]]:
-    """All entries that are whole, with the time of their last use; the others are set aside, and added to `damaged`."""
+def _entries(cache: Path) -> Iterator[tuple[Path, tuple[Files, float] | None]]:
+    """All entries: files and the time of their last use; None for one that is damaged, and set aside, or unreadable."""
     for path in sorted((cache / "stages").glob("*/*.json")):
-        with suppress(FileNotFoundError):  # cleaned by somebody meanwhile
-            if (files := _read(path)) is not None:
-                yield path, files, path.stat().st_mtime
-            elif damaged is not None:
-                damaged.append(path)
+        try:
+            files = _read(path)
+            yield path, None if files is None else (files, path.stat().st_mtime)
+        except FileNotFoundError:  # cleaned by somebody meanwhile
+            continue
+        except OSError as error:
+            log.warning("warning: %s cannot be read (%s)", path, error.strerror)
+            yield path, None
 
 
 def _files(cache: Path) -> list[Path]:
@@ -288,12 +289,17 @@ def _read(path: Path) -> Files | None:
 
 
 def _check_file(path: Path) -> bool:
-    """Whether a file is what its name says, or gone; if not, it is set aside."""
-    with suppress(FileNotFoundError):
+    """Whether a file is what its name says, or gone; if not, it is set aside. False for one that is unreadable too."""
+    try:
         if digest_file(path) != path.name:
             why = "its content is not what its name says"
             log.warning("warning: %s is damaged (%s). %s; it is made again", path, why, set_aside(path))
             return False
+    except FileNotFoundError:
+        return True
+    except OSError as error:
+        log.warning("warning: %s cannot be read (%s)", path, error.strerror)
+        return False
     return True
 
 
@@ -313,7 +319,7 @@ def _digest(content: Mapping[str, Any]) -> str:
 
 def _copy_file(source: Path, target: Path) -> None:
     """Copies the bytes; where the file system can, both files share them until one changes."""
-    with source.open("rb", buffering=0) as reader, target.open("wb", buffering=0) as writer:
+    with source.open("rb") as reader, target.open("wb") as writer:
         with suppress(OSError, AttributeError):  # two file systems, or an operating system without this
             while os.copy_file_range(reader.fileno(), writer.fileno(), 1 << 30):
                 pass

@@ -11,6 +11,7 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from phrasemt.lines import commit_file
@@ -47,31 +48,46 @@ def set_aside(path: Path) -> str:
     return f"It is set aside as {path.name}.damaged"
 
 
-def remove_leftovers(folder: Path) -> int:
-    """Removes what was set aside, and what was left unfinished more than a day ago; returns how many files."""
-    now = time.time()
-    removed = 0
-    for path in [*folder.rglob("*.damaged"), *folder.rglob(".*.part")]:
-        with suppress(OSError):  # gone meanwhile, or somebody else's
-            if path.suffix == ".damaged" or now - path.stat().st_mtime > SECONDS_OF_A_WRITER:
-                path.unlink()
-                removed += 1
-    return removed
+@dataclass
+class Removals:
+    """What was removed. leftovers: files set aside or unfinished; refused: those that only others may remove."""
+
+    leftovers: int = 0
+    refused: int = 0
+
+    def remove(self, path: Path) -> bool:
+        """Removes a file; False when it is gone already, or not for this user to remove."""
+        try:
+            path.unlink()
+        except FileNotFoundError:  # somebody else cleans too
+            return False
+        except OSError:
+            self.refused += 1
+            return False
+        return True
+
+    def remove_leftovers(self, folder: Path) -> None:
+        """Removes what was set aside, and what was left unfinished more than a day ago."""
+        now = time.time()
+        for path in [*folder.rglob("*.damaged"), *folder.rglob(".*.part")]:
+            with suppress(FileNotFoundError):
+                if path.suffix == ".damaged" or now - path.stat().st_mtime > SECONDS_OF_A_WRITER:
+                    self.leftovers += self.remove(path)
 
 
 def _make_folder(folder: Path, root: Path) -> None:
-    if folder.is_dir():
-        return
     if folder == root:
         folder.mkdir(parents=True, exist_ok=True)
         return
     _make_folder(folder.parent, root)
     folder.mkdir(exist_ok=True)
-    _share(folder, root, execute=True)
+    _share(folder, root, execute=True)  # one that is there too: who made it may have been killed before this
 
 
 def _share(path: Path, root: Path, *, execute: bool) -> None:
-    """Gives a new file or folder the permissions of the root, whatever the umask of its writer."""
-    mode = stat.S_IMODE(root.stat().st_mode)
-    with suppress(OSError):  # another writer's folder, or a file system without permissions
-        path.chmod(mode if execute else mode & 0o666)
+    """Gives a file or folder the permissions of the root, whatever the umask of its writer."""
+    root_mode = stat.S_IMODE(root.stat().st_mode)
+    mode = root_mode if execute else root_mode & 0o666
+    if stat.S_IMODE(path.stat().st_mode) != mode:
+        with suppress(OSError):  # another writer's folder, or a file system without permissions
+            path.chmod(mode)

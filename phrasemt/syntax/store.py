@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from phrasemt.errors import DamagedFileError, DataError, MismatchError
 from phrasemt.lines import write_atomic
 from phrasemt.provenance import digest_bytes
-from phrasemt.shared_files import new_file, remove_leftovers, set_aside
+from phrasemt.shared_files import Removals, new_file, set_aside
 from phrasemt.syntax.annotations import (
     Annotation,
     AnnotationBatch,
@@ -69,12 +69,11 @@ class Contents:
     bytes: int
 
 
-@dataclass(frozen=True)
-class Cleaning:
-    """What `clean` did: files merged into others, files set aside or unfinished that it removed."""
+@dataclass
+class Cleaning(Removals):
+    """What `clean` did. merged: files that were merged into others and removed."""
 
-    merged: int
-    removed: int
+    merged: int = 0
 
 
 class AnnotationStore:
@@ -162,6 +161,9 @@ class AnnotationStore:
                 return StoredFile(path.name, data, _check(data, path.name, bucket, self.fingerprint))
             except FileNotFoundError:
                 return None
+            except PermissionError as error:
+                log.warning("warning: %s cannot be read (%s); its sentences count as missing", path, error.strerror)
+                return None
             except ValueError as reason:
                 # Read again right before it is moved: another reader may have set it aside meanwhile, and a writer
                 # have written it anew.
@@ -221,12 +223,16 @@ class AnnotationStore:
 
     def clean(self) -> Cleaning:
         """Merge the files of each bucket into one; remove what was set aside or left unfinished more than a day ago."""
-        return Cleaning(merged=sum(map(self._merge, range(BUCKETS))), removed=remove_leftovers(self.folder))
+        done = Cleaning()
+        for bucket in range(BUCKETS):
+            self._merge(bucket, done)
+        done.remove_leftovers(self.folder)
+        return done
 
-    def _merge(self, bucket: int) -> int:
+    def _merge(self, bucket: int, done: Cleaning) -> None:
         files = list(self._files(bucket))
         if len(files) < 2:
-            return 0
+            return
         annotations: list[Annotation] = []
         for file in files:
             annotations += file.batch.annotations(np.arange(len(file.batch.keys)))
@@ -238,19 +244,22 @@ class AnnotationStore:
         data = self._file(batch)
         name = f"{_digest(data)}.arrow"
         self._put(bucket, name, data)
-        others = [file.name for file in files if file.name != name]
-        for other in others:
-            (self._bucket_folder(bucket) / other).unlink(missing_ok=True)
-        return len(others)
+        for file in files:
+            if file.name != name:
+                done.merged += done.remove(self._bucket_folder(bucket) / file.name)
 
-    def remove(self) -> None:
-        """Remove everything but what another writer may be writing."""
-        remove_leftovers(self.folder)
-        for path in [*self.folder.glob("*/*.arrow"), self.folder / _CARD]:
-            path.unlink(missing_ok=True)
+    def remove(self) -> Removals:
+        """Remove everything but what another writer may be writing, and what only others may remove."""
+        done = Removals()
+        done.remove_leftovers(self.folder)
+        for path in self.folder.glob("*/*.arrow"):
+            done.remove(path)
+        if not done.refused:
+            done.remove(self.folder / _CARD)
         for folder in [*self.folder.glob("*/"), self.folder]:
             with suppress(OSError):  # not empty
                 folder.rmdir()
+        return done
 
     # ------------------------------------------------------------------------------------------------- other machines
 

@@ -10,6 +10,7 @@ import argparse
 import math
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 from phrasemt import artefacts
 from phrasemt.artefacts import CACHE
 from phrasemt.errors import DamagedFileError, PhrasemtError
+from phrasemt.shared_files import Removals
 from phrasemt.syntax.store import AnnotationStore, import_annotations
 
 DEFAULT_CACHE = Path("resources/cache")
@@ -54,9 +56,16 @@ def add_parser(verbs: Any) -> None:
         "--remove", nargs="+", default=[], metavar="FINGERPRINT", help="remove all annotations of these annotators too"
     )
     tidy.add_argument(
-        "--unused", type=float, default=math.inf, metavar="DAYS",
+        "--unused", type=_days, default=math.inf, metavar="DAYS",
         help="remove outputs of stages too that nobody has used for so many days",
     )  # fmt: skip
+
+
+def _days(text: str) -> float:
+    with suppress(ValueError):
+        if (days := float(text)) >= 0:
+            return days
+    raise argparse.ArgumentTypeError(f"invalid number of days: {text!r}")
 
 
 def _list(options: argparse.Namespace) -> None:
@@ -96,6 +105,7 @@ def _row(store: AnnotationStore) -> list[str]:
 
 
 def _verify(options: argparse.Namespace) -> None:
+    _check_folder(options.cache)
     damaged: list[Path] = []
     for store in AnnotationStore.all(options.cache):
         contents = store.contents()
@@ -107,10 +117,10 @@ def _verify(options: argparse.Namespace) -> None:
     damaged += damaged_outputs
     if damaged:
         raise DamagedFileError(
-            "damaged files were set aside",
+            "damaged or unreadable files",
             where=options.cache,
             found=", ".join(map(str, damaged[:3])) + (f" and {len(damaged) - 3} more" if len(damaged) > 3 else ""),
-            next_step="run the study again, which makes what they held; `phrasemt store gc` removes them",
+            next_step="run the study again, which makes what they held; `phrasemt store gc` removes what was set aside",
         )
 
 
@@ -126,18 +136,30 @@ def _import(options: argparse.Namespace) -> None:
 
 
 def _tidy(options: argparse.Namespace) -> None:
+    _check_folder(options.cache)
     for store in [_store(options.cache, fingerprint) for fingerprint in options.remove]:
-        store.remove()
-        print(f"{store.fingerprint}: removed")
+        print(f"{store.fingerprint}: removed{_of_others(store.remove())}")
     for store in AnnotationStore.all(options.cache):
         done = store.clean()
-        print(f"{store.fingerprint}: {done.merged:,} files merged into others, {done.removed:,} leftovers removed")
+        merged = f"{done.merged:,} files merged into others, {done.leftovers:,} leftovers removed"
+        print(f"{store.fingerprint}: {merged}{_of_others(done)}")
     cleaned = artefacts.clean(options.cache, options.unused * SECONDS_OF_A_DAY)
     print(
         f"outputs of stages: {cleaned.entries:,} entries, {cleaned.files:,} files ({_size(cleaned.bytes)}) and "
         f"{cleaned.leftovers:,} leftovers removed"
-        + (f"; {cleaned.refused:,} belong to others, who may remove them" if cleaned.refused else "")
+        + (f"; {cleaned.young:,} files of no entry stay until they are a day old" if cleaned.young else "")
+        + _of_others(cleaned)
     )
+
+
+def _of_others(removals: Removals) -> str:
+    return f"; {removals.refused:,} belong to others, who may remove them" if removals.refused else ""
+
+
+def _check_folder(cache: Path) -> None:
+    """Raises PhrasemtError for a folder that is not there, which may be a slip of the keyboard."""
+    if not cache.is_dir():
+        raise PhrasemtError("no such folder", where=cache, next_step=f"check --cache, or the variable {CACHE}")
 
 
 def _store(cache: Path, beginning: str) -> AnnotationStore:

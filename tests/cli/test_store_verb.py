@@ -117,19 +117,23 @@ def test_verify(store, filled):
     assert err == (
         f"warning: {relative} is damaged (its content is not what its name says). It is set aside as "
         f"{victim.name}.damaged; its sentences count as missing\n"
-        f"phrasemt store: error: resources/cache: damaged files were set aside (found {relative}). Next: run the study "
-        "again, which makes what they held; `phrasemt store gc` removes them\n"
+        f"phrasemt store: error: resources/cache: damaged or unreadable files (found {relative}). Next: run the study "
+        "again, which makes what they held; `phrasemt store gc` removes what was set aside\n"
     )
     assert store("verify")[0] == 0
 
 
 def test_outputs_of_stages(store, cache):
     texts = {}
-    for number, stage in enumerate(("tokenize_text", "tokenize_text", "clean_pairs")):
-        path = Path(f"text.{number}")
-        path.write_text("a sentence\n" * (number + 1))
-        Entry(cache, stage, {"number": number}).put({"text": path}, {"text": digest_file(path)})
-        texts[stage] = cache / "files" / digest_file(path)[:2] / digest_file(path)
+
+    def put() -> None:
+        for number, stage in enumerate(("tokenize_text", "tokenize_text", "clean_pairs")):
+            path = Path(f"text.{number}")
+            path.write_text("a sentence\n" * (number + 1))
+            Entry(cache, stage, {"number": number}).put({"text": path}, {"text": digest_file(path)})
+            texts[stage] = cache / "files" / digest_file(path)[:2] / digest_file(path)
+
+    put()
     today = f"{date.today():%Y-%m-%d}"
     assert store("ls") == (
         0,
@@ -143,7 +147,7 @@ def test_outputs_of_stages(store, cache):
     code, out, err = store("verify")
     assert (code, out) == (2, "outputs of stages: 2 files whole, 1 damaged\n")
     assert err.startswith(f"warning: {texts['clean_pairs'].relative_to(Path.cwd())} is damaged")
-    assert "damaged files were set aside" in err
+    assert "damaged or unreadable files" in err
     old = time.time() - 10 * 86_400
     for path in [*cache.glob("stages/tokenize_text/*"), *cache.glob("files/*/*")]:
         os.utime(path, (old, old))
@@ -153,6 +157,11 @@ def test_outputs_of_stages(store, cache):
     )
     assert store("gc", "--unused", "9")[1] == "outputs of stages: 2 entries, 2 files (0.0 kB) and 0 leftovers removed\n"
     assert store("ls")[1] == "nothing in resources/cache\n"
+    put()
+    assert store("gc", "--unused", "0")[1] == (
+        "outputs of stages: 3 entries, 0 files (0.0 kB) and 0 leftovers removed; "
+        "3 files of no entry stay until they are a day old\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -166,6 +175,10 @@ def test_outputs_of_stages(store, cache):
             ("gc", "--remove", "a"),
             f"a: several annotators begin like this (expected one of {PARSER}, {CHUNKER}). "
             "Next: `phrasemt store ls` lists them",
+        ),
+        *(
+            ((action, "--cache", "no"), "no: no such folder. Next: check --cache, or the variable PHRASEMT_CACHE")
+            for action in ("verify", "gc")
         ),
         (("export", "ab", "out.tar", "--cache", "no"), "ab: no such annotator. Next: `phrasemt store ls` lists them"),
         (("import", "no.tar"), "no.tar: no such file or folder. Next: check the path"),
@@ -190,6 +203,14 @@ def test_a_store_of_another_version(store, filled):
     code, _, err = store("ls")
     assert code == 2
     assert "a store of another format version (expected 1, found 9). Next: use another folder" in err
+
+
+@pytest.mark.parametrize("days", ["-1", "nan", "many"])
+def test_days_are_a_number(filled, capsys, days):
+    with pytest.raises(SystemExit) as end:
+        main(["store", "gc", "--unused", days])
+    assert end.value.code == 2
+    assert f"argument --unused: invalid number of days: '{days}'" in capsys.readouterr().err
 
 
 def test_an_action_is_needed(capsys):

@@ -9,6 +9,7 @@ import json
 import multiprocessing
 import os
 import re
+import resource
 import stat
 import time
 from collections.abc import Callable
@@ -343,7 +344,42 @@ def test_verify_reads_all(study, cache):
     assert verify(cache) == (0, [])
 
 
+def test_what_only_others_may_read_is_left_alone(study, cache, capsys, monkeypatch):
+    study("first")
+    (file,) = files(cache)
+    os.utime(file, (OLD, OLD))
+    read = Path.read_bytes
+
+    def refuse(path: Path) -> bytes:
+        if path == entry(cache):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return read(path)
+
+    with monkeypatch.context() as other_user:
+        other_user.setattr(Path, "read_bytes", refuse)
+        assert contents(cache) == {}
+        assert "cannot be read (Permission denied)" in _one_warning(capsys)
+        assert verify(cache) == (1, [entry(cache)])
+        assert clean(cache, unused=0) == artefacts.Cleaning()
+    assert verify(cache) == (1, [])
+
+
 # ------------------------------------------------------------------------------------------- caches that cannot be used
+
+
+def test_a_full_disk_is_called_so(cache, tmp_path, caplog):
+    """A limit on the size of files ends the bytes in the middle of a write, as the end of a disk does."""
+    outputs = {"text": tmp_path / "text"}
+    outputs["text"].write_bytes(bytes(300_000))
+    digests = {"text": digest_file(outputs["text"])}
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
+    try:
+        Entry(cache, "tokenize_text", {}).put(outputs, digests)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert f"cannot be used ([Errno {errno.EFBIG}] {os.strerror(errno.EFBIG)}" in caplog.text
+    assert files(cache) == []
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES])
@@ -386,6 +422,7 @@ def test_who_may_write_to_the_folder_may_write_to_all_of_it(study, cache):
     cache.chmod(0o2770)
     before = os.umask(0o077)
     try:
+        (cache / "stages" / "build_vocabulary").mkdir(parents=True)  # by a writer that was killed right then
         study("first")
     finally:
         os.umask(before)

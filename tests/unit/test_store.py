@@ -280,7 +280,7 @@ def test_damaged_files_are_set_aside(tmp_path, caplog, damage: Callable[[bytes],
     add(store, known)
     assert found(store, known) == known
     assert victim in files(store)
-    assert store.clean() == Cleaning(merged=0, removed=1)
+    assert store.clean() == Cleaning(leftovers=1)
     assert unusual(store) == []
 
 
@@ -380,7 +380,7 @@ def test_young_unfinished_files_stay(tmp_path):
     for path in (young, old):
         path.write_bytes(b"half")
     os.utime(old, (time.time() - 90_000,) * 2)
-    assert store.clean() == Cleaning(merged=0, removed=1)
+    assert store.clean() == Cleaning(leftovers=1)
     assert unusual(store) == [".young.part"]
     store.remove()
     assert [path.name for path in store.folder.rglob("*") if path.is_file()] == [".young.part"]
@@ -401,7 +401,30 @@ def test_clean_merges_the_files_of_a_bucket(tmp_path):
     after = store.contents()
     assert after.files == len({path.parent for path in files(store)})
     assert (after.sentences, after.failures) == (before.sentences, before.failures) == (51, 5)
-    assert store.clean() == Cleaning(merged=0, removed=0)
+    assert store.clean() == Cleaning()
+
+
+def test_files_of_others_stay_and_are_counted(tmp_path, monkeypatch):
+    store = AnnotationStore(tmp_path, CARD)
+    for number in range(50):
+        add(store, numbered(number))
+    several = len(files(store))
+    unlink = Path.unlink
+
+    def refuse(path: Path, missing_ok: bool = False) -> None:
+        if path.suffix == ".part":  # its own
+            return unlink(path, missing_ok)
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(path))
+
+    with monkeypatch.context() as other_user:
+        other_user.setattr(Path, "unlink", refuse)
+        assert store.clean().refused > 0
+        assert store.clean().merged == 0
+        assert store.remove().refused > 0
+        assert len(files(store)) > several
+        assert found(AnnotationStore.all(tmp_path)[0], numbered(*range(50))) == numbered(*range(50))
+    assert store.clean().refused == 0
+    assert found(store, numbered(*range(50))) == numbered(*range(50))
 
 
 # ------------------------------------------------------------------------------------------------------ other machines
