@@ -6,6 +6,8 @@ BIN := .venv/bin
 PROFILE ?= profiles/local
 SNAKEMAKE := $(BIN)/snakemake --profile $(PROFILE)
 PEERS := opennmt eole joeynmt
+# A process for each core, each with whole files, as these share what they train. Each takes half a GB.
+SIDE_BY_SIDE := -n logical --maxprocesses 8 --dist loadfile
 SCHEMA := workflow/schemas/study.schema.json
 
 .DEFAULT_GOAL := help
@@ -28,10 +30,10 @@ plan: .venv/installed  ## what would run, why, and what it costs: make plan STUD
 	@$(BIN)/phrasemt plan $(STUDY)
 
 test: .venv/installed  ## all tests that take seconds
-	$(BIN)/pytest -m "not slow"
+	$(BIN)/pytest -m "not slow" $(SIDE_BY_SIDE)
 
 test-all: .venv/installed  ## the slow tests too: minutes
-	$(BIN)/pytest
+	$(BIN)/pytest $(SIDE_BY_SIDE)
 
 test-cluster: .venv/cluster  ## a Slurm of four nodes on this machine, the demo study and what goes wrong there: about 25 minutes
 	$(BIN)/pytest tests/cluster

@@ -367,11 +367,16 @@ def test_what_only_others_may_read_is_left_alone(study, cache, capsys, monkeypat
 # ------------------------------------------------------------------------------------------- caches that cannot be used
 
 
-def test_a_full_disk_is_called_so(cache, tmp_path, caplog):
+def test_a_full_disk_is_called_so(cache, tmp_path, caplog, monkeypatch):
     """A limit on the size of files ends the bytes in the middle of a write, as the end of a disk does."""
     outputs = {"text": tmp_path / "text"}
     outputs["text"].write_bytes(bytes(300_000))
     digests = {"text": digest_file(outputs["text"])}
+
+    def two_file_systems(*arguments: object) -> int:
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+
+    monkeypatch.setattr(os, "copy_file_range", two_file_systems)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
     try:
