@@ -11,6 +11,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
+from phrasemt.errors import PhrasemtError
 from phrasemt.slurm import cancel_jobs_here, jobs_here
 from phrasemt.writers import processes_here
 
@@ -28,7 +29,10 @@ def add_parser(verbs: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Removes Snakemake's locks of this folder, or says who still works here."""
+    """Removes Snakemake's locks of this folder, or says who still works here.
+
+    Raises PhrasemtError when jobs are to be cancelled for which a Snakemake of this machine waits.
+    """
     if jobs := jobs_here():
         if not options.cancel:
             log.info(
@@ -37,6 +41,13 @@ def run(options: argparse.Namespace) -> None:
                 ", ".join(jobs),
             )
             return
+        if alive := [str(process) for process, name in processes_here() if name == "snakemake"]:
+            raise PhrasemtError(
+                "the run of these Slurm jobs is alive, and nothing was cancelled",
+                where=Path.cwd(),
+                found=f"snakemake, process {', '.join(alive)}",
+                next_step=f"end it (Ctrl-C, or `kill -INT {' '.join(alive)}`), which cancels its jobs",
+            )
         cancel_jobs_here()
         log.info("unlock: cancelled Slurm jobs %s", ", ".join(jobs))
     locks = list(LOCKS.glob("*"))

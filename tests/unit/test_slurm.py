@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from phrasemt.cli import main
 from phrasemt.errors import PhrasemtError
 from phrasemt.slurm import cancel_jobs_here, come_back, jobs_here, on_nodes
 
@@ -103,3 +106,18 @@ def test_cancelling_waits_for_the_end(slurm: StandIn, monkeypatch: pytest.Monkey
     cancel_jobs_here()
     assert [call for call in slurm.calls if call.startswith("scancel")] == ["scancel 1"]
     assert jobs_here() == []
+
+
+def test_jobs_of_a_living_run_are_not_cancelled(
+    slurm: StandIn, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.sleep", lambda seconds: slurm.says("squeue", ""))
+    Path("logs/slurm").mkdir(parents=True)
+    slurm.says("squeue", f"1\tphrasemt_ab\t{Path.cwd()}\n")
+    slurm.says("scancel", "")
+    with subprocess.Popen([sys.executable, "-c", "input()", "snakemake"], stdin=subprocess.PIPE) as run:
+        assert main(["unlock", "--cancel"]) == 2
+        assert f"found snakemake, process {run.pid}). Next: end it" in capsys.readouterr().err
+        assert main(["unlock"]) == 0
+        run.communicate(b"\n")
+    assert not [call for call in slurm.calls if call.startswith("scancel")]
