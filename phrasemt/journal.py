@@ -88,7 +88,8 @@ class _Note:
 class StageNote(_Note):
     """A stage. run: name of the run's note; queue_job: its number in Slurm's queue; error: how its message begins.
 
-    from_cache: whether its outputs were copied from the cache, so that its benchmark says nothing about its work.
+    from_cache: whether its outputs were copied from the cache when it last ended well. Its benchmark is of that time,
+    and says nothing about its work, until it ends well again.
     """
 
     stage: str
@@ -113,7 +114,9 @@ def stage_note(log: Path | str) -> Path:
 @contextlib.contextmanager
 def noted(stage: str, log: Path) -> Iterator[Ending]:
     """Keeps the note of a stage that runs in this block."""
-    path, note, ending = stage_note(log), StageNote(stage=stage), Ending()
+    path, ending = stage_note(log), Ending()
+    before = StageNote.read(path)
+    note = StageNote(stage=stage, from_cache=before is not None and before.from_cache)
     note.write(path)
     state: State = "failed"
     error: str | None = None
@@ -127,7 +130,8 @@ def noted(stage: str, log: Path) -> Iterator[Ending]:
         error = (str(end) if isinstance(end, PhrasemtError) else repr(end))[:500]
         raise
     finally:
-        replace(note, ended=now(), state=state, error=error, from_cache=ending.from_cache).write(path)
+        from_cache = ending.from_cache if state == "finished" else note.from_cache
+        replace(note, ended=now(), state=state, error=error, from_cache=from_cache).write(path)
 
 
 @contextlib.contextmanager

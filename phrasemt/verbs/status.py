@@ -178,7 +178,7 @@ def describe(status: Status) -> Iterator[str]:
     end = f" until {_local(datetime.fromisoformat(run.ended))}" if run.ended else ""
     yield f"{run.study}: {status.state}, since {_local(run.begin)}{end}, process {run.pid} on {run.host}"
     yield from _table(run, jobs)
-    if cached := sum(job.note is not None and job.note.from_cache for job in jobs):
+    if cached := sum(job.state == "done" and job.note is not None and job.note.from_cache for job in jobs):
         yield f"from the cache: {cached:,}"
     if running := [job for job in jobs if job.state == "running"]:
         yield "running"

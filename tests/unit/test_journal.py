@@ -68,6 +68,19 @@ def test_a_note_that_cannot_be_written_ends_no_stage(tmp_path: Path) -> None:
         pass
 
 
+def test_until_it_ends_well_again_its_last_outputs_are_those_of_the_cache() -> None:
+    log = Path("logs/demo/make_table.log")
+    log.parent.mkdir(parents=True)
+    with noted("make_table", log) as ending:
+        ending.from_cache = True
+    assert _note(PhrasemtError("no such file")).from_cache
+    with noted("make_table", log):
+        begun = StageNote.read(stage_note(log))
+        assert begun is not None
+        assert begun.from_cache
+    assert not _note(None).from_cache
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"stage": "make_table"', '{"unheard": 1}', '{"jobs": 3}'])
 def test_what_is_no_note_is_none(tmp_path: Path, text: str) -> None:
     (tmp_path / "note.json").write_text(text)
