@@ -35,7 +35,10 @@ class Costs:
 
 
 class Recorded:
-    """The benchmarks of finished jobs of a study, and of others where it has none."""
+    """The benchmarks of finished jobs of a study, and of others where it has none.
+
+    Each is read once, so that whoever looks again while a run goes on makes another.
+    """
 
     def __init__(self, study: str, finished: Iterable[PlannedJob] = ()) -> None:
         """`finished`: jobs whose outputs are there, to learn from how large outputs of a rule are."""
@@ -43,13 +46,15 @@ class Recorded:
         self._sizes: dict[str, list[int]] = {}
         for job in finished:
             self._sizes.setdefault(job.rule, []).append(size_of(job))
+        self._seconds = functools.cache(_seconds)
+        self._mean_seconds = functools.cache(self._mean)
 
     def seconds(self, job: PlannedJob) -> tuple[float | None, str]:
         """How long a job is likely to take, and what this rests on."""
-        if job.benchmark and (own := _seconds(Path(job.benchmark))) is not None:
+        if job.benchmark and (own := self._seconds(Path(job.benchmark))) is not None:
             return own, OWN
         for study, basis in ((self._study, OF_THE_RULE), ("*", OF_OTHER_STUDIES)):
-            if (mean := _mean_seconds(study, job.rule)) is not None:
+            if (mean := self._mean_seconds(study, job.rule)) is not None:
                 return mean, basis
         return None, NOTHING
 
@@ -67,6 +72,11 @@ class Recorded:
             costs.bytes += size_of(job) or (statistics.fmean(sizes) if sizes else 0)
         return costs
 
+    def _mean(self, study: str, rule: str) -> float | None:
+        files = [*BENCHMARKS.glob(f"{study}/{rule}/**/*.tsv"), *BENCHMARKS.glob(f"{study}/{rule}.tsv")]
+        seconds = [second for second in map(self._seconds, files) if second is not None]
+        return statistics.fmean(seconds) if seconds else None
+
 
 def size_of(job: PlannedJob) -> int:
     """Bytes of a job's outputs, and of the newest of the states that it keeps beside them; 0 when there are none."""
@@ -78,14 +88,6 @@ def size_of(job: PlannedJob) -> int:
     return sum(path.stat().st_size for path in paths if path.is_file())
 
 
-@functools.cache
-def _mean_seconds(study: str, rule: str) -> float | None:
-    files = [*BENCHMARKS.glob(f"{study}/{rule}/**/*.tsv"), *BENCHMARKS.glob(f"{study}/{rule}.tsv")]
-    seconds = [second for second in map(_seconds, files) if second is not None]
-    return statistics.fmean(seconds) if seconds else None
-
-
-@functools.cache
 def _seconds(benchmark: Path) -> float | None:
     """Wall seconds of a finished job; None when it did not run itself, or there is no record that can be read."""
     note = StageNote.read(stage_note(LOGS / benchmark.relative_to(BENCHMARKS)))

@@ -34,8 +34,6 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PHRASEMT_RUN", str(tmp_path / RUN))
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
-    for function in (costs._seconds, costs._mean_seconds):
-        function.cache_clear()
 
 
 def job(rule: str, name: str, *after: int, threads: int = 1) -> PlannedJob:
@@ -238,6 +236,15 @@ def test_what_is_done_or_has_run_for_a_while_takes_less():
     assert 139 <= left(*jobs) <= 141
     stage(jobs[1], host="elsewhere", started=ago(seconds=500))
     assert left(*jobs) == 100
+
+
+def test_each_look_reads_the_records_of_then():
+    """As with --watch, while jobs end."""
+    ended, waiting = job("translate", "a"), job("translate", "b")
+    assert left(ended, waiting, cores=None) == 0
+    took(ended, 100)
+    stage(ended, state="finished")
+    assert left(ended, waiting, cores=None) == 100
 
 
 def test_jobs_without_a_record_are_estimated_by_their_rule_or_named(status):
