@@ -229,7 +229,9 @@ def note_of_run(run: Path) -> RunNote:
     note = RunNote.read(run)
     if note is None:
         raise PhrasemtError(
-            "the note of this run cannot be read", where=run, next_step="when the run has ended, the same command again"
+            "the note of this run cannot be read: it is damaged, or of another version of phrasemt",
+            where=run,
+            next_step="when the run has ended, run the study again, which writes a new one",
         )
     return note
 

@@ -7,6 +7,8 @@ be asked at any time, beside a run on this machine or on a cluster.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import math
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
@@ -16,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from phrasemt.errors import PhrasemtError
-from phrasemt.journal import PlannedJob, RunNote, StageNote, latest_run, runs_folder, stage_note
+from phrasemt.journal import PlannedJob, RunNote, StageNote, latest_run, note_of_run, runs_folder, stage_note
 from phrasemt.planning.costs import Recorded
 from phrasemt.study import load_study
 from phrasemt.train.run_file import clock
@@ -43,12 +45,14 @@ def add_parser(verbs: Any) -> None:
         "study", nargs="?", default="config.yaml", metavar="STUDY", help="name or file (default: %(default)s)"
     )
     parser.add_argument("--watch", action="store_true", help="show it again and again until the run has ended")
-    parser.add_argument("--every", type=float, default=5, metavar="SECONDS", help="with --watch (default: %(default)s)")
+    parser.add_argument(
+        "--every", type=_positive, default=5, metavar="SECONDS", help="with --watch (default: %(default)s)"
+    )
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Prints the status; raises PhrasemtError when no run of the study has begun in this folder."""
+    """Prints the status; raises PhrasemtError when no run of the study has begun here, or its note cannot be read."""
     study = load_study(options.study).study if options.study.endswith((".yaml", ".yml")) else options.study
     while True:
         status = status_of(study, datetime.now(UTC))
@@ -57,6 +61,13 @@ def run(options: argparse.Namespace) -> None:
         if not options.watch or status.state != "running":
             return
         time.sleep(options.every)
+
+
+def _positive(text: str) -> float:
+    with contextlib.suppress(ValueError):
+        if 0 < (seconds := float(text)) < math.inf:
+            return seconds
+    raise argparse.ArgumentTypeError(f"expected a number above 0, found {text!r}")
 
 
 # ------------------------------------------------------------------------------------------------------------- reading
@@ -91,19 +102,18 @@ class Status:
 
 
 def status_of(study: str, now: datetime) -> Status:
-    """The last run of a study. Raises PhrasemtError when there was none."""
+    """The last run of a study. Raises PhrasemtError when there was none, or its note cannot be read."""
     path = latest_run(study)
-    run = RunNote.read(path) if path else None
-    if path is None or run is None:
+    if path is None:
         raise PhrasemtError(
             "no run of this study has begun here yet",
             where=runs_folder(study),
             next_step="snakemake --profile profiles/local --configfile STUDY.yaml",
         )
+    run = note_of_run(path)
+    jobs = _with_blocked([_job_status(job, path.name, now) for job in run.jobs])
     if run.state == "finished":  # whatever notes say; `snakemake --touch` has no stages
-        jobs = [JobStatus(planned=job, state="done") for job in run.jobs]
-    else:
-        jobs = _with_blocked([_job_status(job, path.name, now) for job in run.jobs])
+        jobs = [replace(job, state="done") for job in jobs]
     seconds_left, unknown = _seconds_left(run, jobs, now)
     return Status(
         run=run,

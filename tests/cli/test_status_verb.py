@@ -269,6 +269,10 @@ def test_what_came_from_the_cache_says_nothing_about_the_work(status):
         took(planned, seconds)
     _, out, _ = status("demo")
     assert "from the cache: 1" in out.splitlines()
+    begun(copied, made, waiting, state="finished")
+    assert "from the cache: 1" in status("demo")[1].splitlines()
+    RUN.rename(RUN.with_name("20260101T000000-2.json"))  # without stages, as by `snakemake --touch`
+    assert "cache" not in status("demo")[1]
     recorded = costs.Recorded("demo")
     assert recorded.seconds(copied) == recorded.seconds(waiting) == (7200, costs.OF_THE_RULE)
     assert recorded.seconds(made) == (7200, costs.OWN)
@@ -291,7 +295,17 @@ def test_damaged_notes_do_not_stop_it(status):
     _, out, _ = status("demo")
     assert rows(out)["translate"] == ["1"]
     RUN.write_text("{")
-    assert status("demo")[0] == 2
+    code, out, err = status("demo")
+    assert (code, out) == (2, "")
+    assert f"{RUN}: the note of this run cannot be read" in err
+
+
+@pytest.mark.parametrize("seconds", ["-1", "0", "nan", "inf", "soon"])
+def test_pauses_that_are_none(seconds, capsys):
+    begun(job("translate", "a"), state="finished")
+    with pytest.raises(SystemExit, match="2"):
+        main(["status", "demo", "--watch", "--every", seconds])
+    assert f"expected a number above 0, found '{seconds}'" in capsys.readouterr().err
 
 
 def test_it_writes_nothing_and_loads_no_torch(tmp_path):
