@@ -25,6 +25,7 @@ from phrasemt.fields import Settings
 from phrasemt.lines import commit_file, temporary_beside, write_text
 
 PACKAGE_FOLDER = Path(__file__).parent
+_OF_A_SIDECAR = {"stage", "settings", "code", "versions", "inputs", "outputs"}
 # Their effect on an artefact is wholly in the settings and digests themselves, in messages, or nil.
 _MODULES_WITHOUT_EFFECT = {
     "phrasemt",
@@ -161,15 +162,19 @@ def sidecar_path(artefact: Path | str) -> Path:
 def read_sidecar(artefact: Path | str) -> dict[str, Any]:
     """The sidecar of an artefact.
 
-    Raises DamagedFileError when it is missing or not readable.
+    Raises DamagedFileError when it is missing, not readable or not whole.
     """
     path = sidecar_path(artefact)
+    sidecar: dict[str, Any] = {}
     try:
-        sidecar: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        sidecar = json.loads(path.read_text(encoding="utf-8"))
+        damage = None if isinstance(sidecar, dict) and sidecar.keys() >= _OF_A_SIDECAR else "other JSON"
     except (FileNotFoundError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        damage = type(error).__name__
+    if damage:
         raise DamagedFileError(
-            "no readable sidecar", where=path, found=type(error).__name__, next_step=f"delete {artefact} and run again"
-        ) from None
+            "no readable sidecar", where=path, found=damage, next_step=f"delete {artefact} and run again"
+        )
     return sidecar
 
 

@@ -166,7 +166,7 @@ def _training(folder: Path, state: Path, record: Mapping[str, Any], now: datetim
 
 
 def _reports(metrics: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The last report of updates, and all evaluations. A line that is not whole (yet) is passed over."""
+    """The last report of updates, and all evaluations. A line that is not whole (yet), or no report, is passed over."""
     try:
         lines = metrics.read_bytes().split(b"\n")
     except OSError:
@@ -179,6 +179,8 @@ def _reports(metrics: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         try:
             values = json.loads(line)
         except ValueError:
+            continue
+        if not isinstance(values, dict) or not all(isinstance(value, int | float) for value in values.values()):
             continue
         if "dev_perplexity" in values:
             evaluations.append(values)

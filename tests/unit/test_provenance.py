@@ -151,7 +151,7 @@ def test_leftovers_of_a_killed_run_are_removed(tmp_path: Path) -> None:
     assert _names(output.parent) == ["out", "out.meta.json"]
 
 
-@pytest.mark.parametrize("content", [None, b"{", b"\xff"])
+@pytest.mark.parametrize("content", [None, b"{", b"\xff", b"{}", b"[]", b"12", b'{"settings": {}}'])
 def test_a_missing_or_damaged_sidecar(tmp_path: Path, content: bytes | None) -> None:
     if content is not None:
         (tmp_path / "out.meta.json").write_bytes(content)

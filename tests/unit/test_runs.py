@@ -195,6 +195,13 @@ def test_lines_that_are_not_whole_and_files_that_are_missing(training, listed, r
     assert (found["half"]["max_updates"], found["half"]["host"]) == (None, None)
 
 
+def test_lines_that_are_no_reports_are_passed_over(training, listed):
+    strange = '12\n[]\nnull\n"dev_perplexity"\n{"update": 900, "seconds": null}\n{"update": [], "dev_perplexity": 1}\n'
+    training("base", None, evaluations(5.0) + strange)
+    (found,) = listed()
+    assert (found["update"], found["last"], found["seconds"]) == (100, 5.0, 700.0)
+
+
 def test_a_record_whose_state_was_deleted(training, listed, runs):
     scores = [{"update": 100, "dev_bleu": 7.0, "dev_perplexity": 9.0}]
     folder = training("base", None, record={"updates": 100, "stopped": "max_updates", "evaluations": scores})
