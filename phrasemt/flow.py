@@ -55,9 +55,9 @@ def open_study(workflow: Any) -> Flow:
         # Snakemake would put the lines of the Snakefile around an exception; they are no help against a typo.
         print(f"phrasemt: error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
-    if study.mirror is not None:
-        os.environ.setdefault(MIRROR, str(study.mirror))
-    os.environ.setdefault(CACHE, str(study.cache))
+    for name, folder in ((MIRROR, study.mirror), (CACHE, study.cache)):
+        if folder is not None and not os.environ.get(name):  # an empty one would be the folder of the run
+            os.environ[name] = str(folder)
     # Jobs are `python -m phrasemt ...`: the Python that runs Snakemake, unless a conda environment goes first.
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     # Slurm sends it to all processes of a job whose time is nearly up. It is meant for the stage, which then saves.

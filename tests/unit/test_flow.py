@@ -172,17 +172,21 @@ def _workflow(path: Path, *, is_main_process: bool = True) -> SimpleNamespace:
     )
 
 
-def test_the_mirror_of_the_environment_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    study = tmp_path / "study.yaml"
-    study.write_text(json.dumps(_study(tmp_path, mirror="of/the/study")))
+@pytest.mark.parametrize("folder", ["mirror", "cache"])
+def test_a_folder_of_the_environment_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str) -> None:
+    study, name = tmp_path / "study.yaml", f"PHRASEMT_{folder.upper()}"
+    study.write_text(json.dumps(_study(tmp_path, **{folder: "of/the/study"})))
+    for variable in ("PHRASEMT_MIRROR", "PHRASEMT_CACHE"):
+        monkeypatch.setenv(variable, "of/the/environment")
     monkeypatch.setenv("PATH", os.environ["PATH"])
-    monkeypatch.setenv("PHRASEMT_MIRROR", "of/the/environment")
     open_study(_workflow(study))
-    assert os.environ["PHRASEMT_MIRROR"] == "of/the/environment"
-    monkeypatch.delenv("PHRASEMT_MIRROR")
+    assert os.environ[name] == "of/the/environment"
+    monkeypatch.delenv(name)
     open_study(_workflow(study))
-    assert os.environ["PHRASEMT_MIRROR"] == "of/the/study"
-    monkeypatch.delenv("PHRASEMT_MIRROR")
+    assert os.environ[name] == "of/the/study"
+    monkeypatch.setenv(name, "")  # as good as none
+    open_study(_workflow(study))
+    assert os.environ[name] == "of/the/study"
 
 
 def test_jobs_of_a_cluster_see_the_study_that_the_run_began_with(
