@@ -6,7 +6,7 @@ import contextlib
 import functools
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -60,13 +60,18 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """study: its name; jobs: those to run; finished: those whose outputs stay; workflow: Snakemake's own object."""
+    """study: its name; jobs: those to run; finished: those whose outputs stay; workflow: Snakemake's own object.
+
+    unrecorded: those of the finished jobs that Snakemake has no record of, so that no change makes them run again;
+    their reasons are the differences that their sidecars show.
+    """
 
     study: str
     datasets: list[str]
     jobs: list[Job]
     finished: list[PlannedJob]
     workflow: Any
+    unrecorded: list[Job] = field(default_factory=list)
 
 
 def plan_of(path: Path, profile: str = PROFILE) -> Plan:
@@ -82,22 +87,31 @@ def plan_of(path: Path, profile: str = PROFILE) -> Plan:
     records = planned(dag, jobs)
     if executor == "local" and not visible_gpus():
         records = [replace(record, gpus=0) for record in records]
+    to_run, finished, unrecorded = [], [], []
+    for job, record in zip(jobs, records, strict=True):
+        if job in needed:
+            to_run.append(_job(job, record, _reasons(job, dag.reason(job), workflow.persistence)))
+            continue
+        finished.append(record)
+        if not workflow.persistence.has_metadata(job):
+            unrecorded.append(_job(job, record, _differences_to_the_sidecar(job)))
     return Plan(
         study=study.study,
         datasets=list(study.datasets),
-        jobs=[
-            Job(
-                planned=record,
-                dataset=getattr(job.wildcards, "dataset", None),
-                system=getattr(job.wildcards, "system", None),
-                reasons=list(_reasons(job, dag.reason(job), workflow.persistence)),
-                snakemakes=job,
-            )
-            for job, record in zip(jobs, records, strict=True)
-            if job in needed
-        ],
-        finished=[record for job, record in zip(jobs, records, strict=True) if job not in needed],
+        jobs=to_run,
+        finished=finished,
         workflow=workflow,
+        unrecorded=unrecorded,
+    )
+
+
+def _job(snakemakes: Any, planned: PlannedJob, reasons: Iterable[Reason]) -> Job:
+    return Job(
+        planned=planned,
+        dataset=getattr(snakemakes.wildcards, "dataset", None),
+        system=getattr(snakemakes.wildcards, "system", None),
+        reasons=list(reasons),
+        snakemakes=snakemakes,
     )
 
 

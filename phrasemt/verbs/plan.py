@@ -63,13 +63,10 @@ def describe(plan: Plan) -> Iterator[str]:
     total = len(plan.jobs) + len(plan.finished)
     if not plan.jobs:
         yield f"{plan.study}: nothing to do, all {total:,} jobs are done"
+        yield from _unrecorded(plan)
         return
     yield f"{plan.study}: {len(plan.jobs):,} of {total:,} jobs to run"
-    if changed := list(_changed(plan)):
-        yield "changed since the outputs were made"
-        yield from changed[:MOST_CHANGES]
-        if (more := len(changed) - MOST_CHANGES) > 0:
-            yield f"  and {more:,} more changes"
+    yield from _changed("changed since the outputs were made", plan.jobs, plan.datasets)
     recorded = Recorded(plan.study, plan.finished)
     rules = list(dict.fromkeys(job.planned.rule for job in plan.jobs))
     rows = [("rule", "jobs", "core h", "GPU h", "disk", "why")]
@@ -84,15 +81,36 @@ def describe(plan: Plan) -> Iterator[str]:
         cells = (f"{cell:>{width}}" for cell, width in zip(figures, widths[1:], strict=False))
         yield f"  {rule:<{widths[0]}}  {'  '.join(cells)}  {why}".rstrip()
     yield from _basis(costs)
+    yield from _unrecorded(plan)
 
 
-def _changed(plan: Plan) -> Iterator[str]:
+def _unrecorded(plan: Plan) -> Iterator[str]:
+    """What Snakemake says of these jobs stays within `plan_of`, and is less: not what they are made of."""
+    if plan.unrecorded:
+        yield (
+            f"Snakemake's records of {len(plan.unrecorded):,} finished jobs are missing, so that no changed setting or "
+            "code makes them run again. Next: copy .snakemake/metadata from where they ran; or run what is changed "
+            "with `snakemake --forcerun RULE`"
+        )
+        yield from _changed("changed, and not run again", plan.unrecorded, plan.datasets)
+
+
+def _changed(heading: str, jobs: Sequence[Job], datasets: Sequence[str]) -> Iterator[str]:
+    """The changes of jobs below a heading; nothing when there are none."""
+    if changed := list(_changes(jobs, datasets)):
+        yield heading
+        yield from changed[:MOST_CHANGES]
+        if (more := len(changed) - MOST_CHANGES) > 0:
+            yield f"  and {more:,} more changes"
+
+
+def _changes(jobs: Sequence[Job], all_datasets: Sequence[str]) -> Iterator[str]:
     """Each change once, with what it touches; of other and newer inputs one as an example, after the other changes."""
     from phrasemt.planning.plan import CHANGES, INPUTS, NEWER
 
     touched: dict[tuple[str, str], list[Job]] = {}
     texts: dict[tuple[str, str], list[str]] = {}
-    for job in plan.jobs:
+    for job in jobs:
         for change in job.changes:
             key = (change.why, "" if change.why in (INPUTS, NEWER) else change.what)
             touched.setdefault(key, []).append(job)
@@ -103,7 +121,7 @@ def _changed(plan: Plan) -> Iterator[str]:
         systems = [system for system in dict.fromkeys(job.system for job in those) if system]
         datasets = [dataset for dataset in dict.fromkeys(job.dataset for job in those) if dataset]
         of_systems = f" of {_few(systems)}" if systems else ""
-        on_datasets = f" on {_few(datasets)}" if datasets and len(plan.datasets) > 1 else ""
+        on_datasets = f" on {_few(datasets)}" if datasets and len(all_datasets) > 1 else ""
         yield f"  {text}: {_few(rules)}{of_systems}{on_datasets}"
 
 

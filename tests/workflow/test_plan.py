@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -97,6 +98,28 @@ def test_a_plan_names_each_change_and_counts_what_follows(finished: Workplace) -
     assert "1 settings" in why["train_model"]
     assert "5 x the same job" not in plan  # base of seed 2 has no record of its own
     assert re.search(r"hours rest on earlier runs: .*\d+ x the same job.*\d+ x jobs of the rule", plan)
+
+
+def test_jobs_that_snakemake_has_no_record_of_are_named_with_what_changed(finished: Workplace) -> None:
+    """As after a copy of the results without .snakemake: nothing runs again for a change, and nobody would know."""
+    shutil.rmtree(finished.folder / ".snakemake/metadata")
+    missing = "Snakemake's records of 71 finished jobs are missing"
+    headline, said = _plan(finished, "study.yaml").splitlines()
+    assert headline == "tiny: nothing to do, all 71 jobs are done"
+    assert said.startswith(missing)
+    finished.write_study(STUDY.replace("samples: 10", "samples: 11"))
+    _edit(finished, "scoring/bleu.py")
+    assert _snakemakes(finished) == {}
+    plan = _plan(finished, "study.yaml")
+    assert missing in plan
+    assert "  settings samples: 10 -> 11: compare_systems of bi, max\n" in plan
+    assert "  code phrasemt/scoring/bleu.py: score_system of base, bi, max\n" in plan
+    done = finished.snakemake("--forcerun", "compare_systems", "--until", "compare_systems")
+    assert done.returncode == 0, done.stderr[-3000:]
+    plan = _plan(finished, "study.yaml")
+    (left,) = re.findall(r"records of (\d+) finished jobs are missing", plan)
+    assert int(left) < 71
+    assert "samples" not in plan
 
 
 def test_without_records_it_says_so(finished: Workplace) -> None:
