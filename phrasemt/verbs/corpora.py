@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from phrasemt.corpus.registry import Corpus, corpus, load_registry
+from phrasemt.verbs._tables import size, table
 
 
 def add_parser(verbs: Any) -> None:
@@ -26,12 +27,16 @@ def run(options: argparse.Namespace) -> None:
 def _list() -> Iterator[str]:
     rows = [("corpus", "languages", "size", "parts", "terms")]
     rows += [
-        (entry.id, " ".join(entry.languages), _size(entry.bytes), " ".join(entry.parts), entry.terms)
+        (
+            entry.id,
+            " ".join(entry.languages),
+            "?" if entry.bytes is None else size(entry.bytes),
+            " ".join(entry.parts),
+            entry.terms,
+        )
         for entry in load_registry().values()
     ]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    yield from table(rows)
 
 
 def _show(entry: Corpus) -> Iterator[str]:
@@ -51,9 +56,3 @@ def _show(entry: Corpus) -> Iterator[str]:
         yield f"    {file.url}"
         checksum = " ".join(file.checksum) if file.checksum else f"no checksum: {file.unverified}"
         yield f"    {f'{file.bytes} bytes' if file.bytes else 'size not known'}, {checksum}"
-
-
-def _size(size: int | None) -> str:
-    if size is None:
-        return "?"
-    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"

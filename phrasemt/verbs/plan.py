@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from phrasemt.errors import PhrasemtError
+from phrasemt.verbs._tables import size, table
 
 if TYPE_CHECKING:  # it imports Snakemake, which `phrasemt --help` need not wait for
     from phrasemt.planning.costs import Costs
@@ -76,16 +77,13 @@ def describe(plan: Plan) -> Iterator[str]:
         rows.append((rule, f"{len(jobs):,}", *_figures(costs), _why(jobs)))
     costs = recorded.of([job.planned for job in plan.jobs])
     rows.append(("all", f"{len(plan.jobs):,}", *_figures(costs), ""))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for rule, *figures, why in rows:
-        cells = (f"{cell:>{width}}" for cell, width in zip(figures, widths[1:], strict=False))
-        yield f"  {rule:<{widths[0]}}  {'  '.join(cells)}  {why}".rstrip()
+    yield from (f"  {line}" for line in table(rows, to_the_right=("jobs", "core h", "GPU h", "disk")))
     yield from _basis(costs)
     yield from _unrecorded(plan)
 
 
 def _unrecorded(plan: Plan) -> Iterator[str]:
-    """What Snakemake says of these jobs stays within `plan_of`, and is less: not what they are made of."""
+    """What no run would make good: jobs that Snakemake has no record of, and their changes."""
     if plan.unrecorded:
         yield (
             f"Snakemake's records of {len(plan.unrecorded):,} finished jobs are missing, so that no changed setting or "
@@ -139,7 +137,7 @@ def _figures(costs: Costs) -> tuple[str, str, str]:
     known = sum(costs.basis.values()) - sum(costs.unknown.values())
     hours = map(_hours, (costs.core_seconds, costs.gpu_seconds))
     core, gpu = hours if known else ("?", "?")
-    return core, gpu, _size(costs.bytes) if costs.bytes else "?"
+    return core, gpu, size(costs.bytes) if costs.bytes else "?"
 
 
 def _hours(seconds: float) -> str:
@@ -161,10 +159,3 @@ def _count(number: int, name: str) -> str:
 
 def _few(names: Sequence[str], most: int = 6) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
-
-
-def _size(size: float) -> str:
-    for unit, factor in (("GB", 1e9), ("MB", 1e6)):
-        if size >= factor:
-            return f"{size / factor:.1f} {unit}"
-    return f"{size / 1e3:.1f} kB"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +17,7 @@ from phrasemt.errors import PhrasemtError
 from phrasemt.journal import SILENCE
 from phrasemt.study import load_study
 from phrasemt.train.run_file import RunFile, clock, memory
+from phrasemt.verbs._tables import table
 
 RESULTS = Path("results")
 
@@ -51,8 +52,11 @@ def run(options: argparse.Namespace) -> None:
     if options.json:
         print(json.dumps([asdict(training) for training in trainings], indent=1))
     elif trainings:
-        rows = [_row(training) for training in trainings]
-        _print_table(rows if options.all else [{**row, "settings": ""} for row in rows])
+        rows = [_row(training) | ({} if options.all else {"settings": ""}) for training in trainings]
+        lines = table(
+            [list(rows[0]), *(list(row.values()) for row in rows)], to_the_right=rows[0].keys() - _TO_THE_LEFT
+        )
+        print(*lines, sep="\n")
     else:
         where = " or ".join(map(str, studies if options.study else [RESULTS]))
         print(f"no trainings in {where} yet. Next: snakemake --profile profiles/local --configfile STUDY.yaml")
@@ -237,17 +241,6 @@ def _row(training: Training) -> dict[str, str]:
 
 
 _TO_THE_LEFT = {"study", "data set", "system", "settings", "state", "device", "host"}
-
-
-def _print_table(rows: Iterable[Mapping[str, str]]) -> None:
-    """Columns as wide as their widest cell; those without any cell are left out."""
-    rows = list(rows)
-    widths = {
-        name: max(len(name), *(len(row[name]) for row in rows)) for name in rows[0] if any(row[name] for row in rows)
-    }
-    for row in ({name: name for name in widths}, *rows):
-        cells = (f"{row[name]:{'<' if name in _TO_THE_LEFT else '>'}{width}}" for name, width in widths.items())
-        print("  ".join(cells).rstrip())
 
 
 def _cell(form: str, value: float | None) -> str:

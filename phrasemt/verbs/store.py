@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import math
 import os
-from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -20,6 +19,7 @@ from phrasemt.artefacts import CACHE
 from phrasemt.errors import DamagedFileError, PhrasemtError
 from phrasemt.shared_files import Removals
 from phrasemt.syntax.store import AnnotationStore, import_annotations
+from phrasemt.verbs._tables import size, table
 
 DEFAULT_CACHE = Path("resources/cache")
 SECONDS_OF_A_DAY = 86_400
@@ -74,19 +74,13 @@ def _list(options: argparse.Namespace) -> None:
         print(f"nothing in {options.cache}")
     if stores:
         names = ["fingerprint", "kind", "language", "origin", "F1", "Stanza", "sentences", "failures", "size", "files"]
-        _print_table([names, *map(_row, stores)])
+        print(*table([names, *map(_row, stores)]), sep="\n")
     if stages:
         kept = [
-            [stage, f"{one.entries:,}", _size(one.bytes), f"{datetime.fromtimestamp(one.used):%Y-%m-%d}"]
+            [stage, f"{one.entries:,}", size(one.bytes), f"{datetime.fromtimestamp(one.used):%Y-%m-%d}"]
             for stage, one in stages.items()
         ]
-        _print_table([["stage", "entries", "size", "last used"], *kept])
-
-
-def _print_table(rows: Sequence[Sequence[str]]) -> None:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        print(*table([["stage", "entries", "size", "last used"], *kept]), sep="\n")
 
 
 def _row(store: AnnotationStore) -> list[str]:
@@ -99,7 +93,7 @@ def _row(store: AnnotationStore) -> list[str]:
         str(card.get("stanza", "?")),
         f"{contents.sentences:,}",
         f"{contents.failures:,}",
-        _size(contents.bytes),
+        size(contents.bytes),
         f"{contents.files:,}",
     ]
 
@@ -127,7 +121,7 @@ def _verify(options: argparse.Namespace) -> None:
 def _export(options: argparse.Namespace) -> None:
     store = _store(options.cache, options.fingerprint)
     files = store.export(options.file)
-    print(f"{store.fingerprint}: {files:,} files, {_size(options.file.stat().st_size)} in {options.file}")
+    print(f"{store.fingerprint}: {files:,} files, {size(options.file.stat().st_size)} in {options.file}")
 
 
 def _import(options: argparse.Namespace) -> None:
@@ -145,7 +139,7 @@ def _tidy(options: argparse.Namespace) -> None:
         print(f"{store.fingerprint}: {merged}{_of_others(done)}")
     cleaned = artefacts.clean(options.cache, options.unused * SECONDS_OF_A_DAY)
     print(
-        f"outputs of stages: {cleaned.entries:,} entries, {cleaned.files:,} files ({_size(cleaned.bytes)}) and "
+        f"outputs of stages: {cleaned.entries:,} entries, {cleaned.files:,} files ({size(cleaned.bytes)}) and "
         f"{cleaned.leftovers:,} leftovers removed"
         + (f"; {cleaned.young:,} files of no entry stay until they are a day old" if cleaned.young else "")
         + _of_others(cleaned)
@@ -174,10 +168,3 @@ def _store(cache: Path, beginning: str) -> AnnotationStore:
                 expected=f"one of {', '.join(store.fingerprint for store in stores)}" if stores else None,
                 next_step="`phrasemt store ls` lists them",
             )
-
-
-def _size(size: int) -> str:
-    for unit, factor in (("GB", 1e9), ("MB", 1e6)):
-        if size >= factor:
-            return f"{size / factor:.1f} {unit}"
-    return f"{size / 1e3:.1f} kB"
