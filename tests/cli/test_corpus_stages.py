@@ -304,7 +304,7 @@ def test_corpora_lists_one_per_line(capsys: pytest.CaptureFixture[str]) -> None:
     by_id = {line.split()[0]: line for line in lines}
     assert len(by_id) == len(lines)
     assert " ".join(by_id["tatoeba-zh-en"].split()) == (
-        "tatoeba-zh-en en zh 0.5 MB all CC-BY 2.0; attribution: www.manythings.org/anki and tatoeba.org"
+        "tatoeba-zh-en en zh 546.1 kB all CC-BY 2.0; attribution: www.manythings.org/anki and tatoeba.org"
     )
 
 

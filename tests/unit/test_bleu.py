@@ -182,7 +182,9 @@ def test_signatures_say_what_was_measured(tmp_path: Path) -> None:
 
 def test_tokeniser_version_is_that_of_the_tokens(tmp_path: Path) -> None:
     """Not that of the installed library, which may be newer than the tokens."""
-    write_text(tmp_path / "reference_tokens.meta.json", json.dumps({"versions": {"sacremoses": "0.0.7"}}))
+    sidecar: dict[str, object] = {key: {} for key in ("stage", "settings", "code", "inputs", "outputs")}
+    sidecar["versions"] = {"sacremoses": "0.0.7"}
+    write_text(tmp_path / "reference_tokens.meta.json", json.dumps(sidecar))
     assert "|moses:sacremoses-0.0.7|" in score(tmp_path).metrics["bleu_tok"].signature
 
 
