@@ -222,7 +222,8 @@ def verify(cache: Path) -> tuple[int, list[Path]]:
 def clean(cache: Path, unused: float = math.inf) -> Cleaning:
     """Removes what was set aside or left unfinished, files of no entry, and entries not used for so many seconds.
 
-    May be called beside running stages: what they look for in vain they make themselves.
+    May be called beside running stages: what they look for in vain they make themselves. What only others may read
+    stays, and all files with it, as any of them may belong to that.
     """
     done = Cleaning()
     now = time.time()
@@ -233,12 +234,16 @@ def clean(cache: Path, unused: float = math.inf) -> Cleaning:
             unreadable |= path.exists()
             continue
         files, used = read
-        whole = all(_is_there(cache, *file) for file in files.values())
+        try:
+            whole = all(_is_there(cache, *file) for file in files.values())
+        except OSError:
+            unreadable = True
+            continue
         if (whole and now - used <= unused) or not done.remove(path):
             needed.update(digest for digest, _ in files.values())
         else:
             done.entries += 1
-    for path in [] if unreadable else _files(cache):  # any file may be of an entry that only others may read
+    for path in [] if unreadable else _files(cache):
         with suppress(FileNotFoundError):
             status = path.stat()
             if path.name in needed:

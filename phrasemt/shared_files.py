@@ -70,7 +70,7 @@ class Removals:
         """Removes what was set aside, and what was left unfinished more than a day ago."""
         now = time.time()
         for path in [*folder.rglob("*.damaged"), *folder.rglob(".*.part")]:
-            with suppress(FileNotFoundError):
+            with suppress(OSError):  # gone meanwhile, or in a folder that only others may enter
                 if path.suffix == ".damaged" or now - path.stat().st_mtime > SECONDS_OF_A_WRITER:
                     self.leftovers += self.remove(path)
 

@@ -111,9 +111,9 @@ def status_of(study: str, now: datetime) -> Status:
             next_step="snakemake --profile profiles/local --configfile STUDY.yaml",
         )
     run = note_of_run(path)
-    jobs = _with_blocked([_job_status(job, path.name, now) for job in run.jobs])
-    if run.state == "finished":  # whatever notes say; `snakemake --touch` has no stages
-        jobs = [replace(job, state="done") for job in jobs]
+    jobs = [_job_status(job, path.name, now) for job in run.jobs]
+    # Of a finished run all is done, whatever notes say; `snakemake --touch` has no stages.
+    jobs = [replace(job, state="done") for job in jobs] if run.state == "finished" else _with_blocked(jobs)
     seconds_left, unknown = _seconds_left(run, jobs, now)
     return Status(
         run=run,

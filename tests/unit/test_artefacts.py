@@ -361,6 +361,13 @@ def test_what_only_others_may_read_is_left_alone(study, cache, capsys, monkeypat
         assert "cannot be read (Permission denied)" in _one_warning(capsys)
         assert verify(cache) == (1, [entry(cache)])
         assert clean(cache, unused=0) == artefacts.Cleaning()
+
+    def closed(*arguments: object) -> bool:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    with monkeypatch.context() as other_user:
+        other_user.setattr(artefacts, "_is_there", closed)
+        assert clean(cache, unused=0) == artefacts.Cleaning()
     assert verify(cache) == (1, [])
 
 
