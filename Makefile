@@ -58,7 +58,7 @@ bench: .venv/installed  ## speed and memory on this machine
 bench-peers: .venv/installed $(PEERS:%=.peers/%/installed)  ## training speed beside other toolkits
 	@$(BIN)/python -m tests.benchmarks.peers.peers $(OPTIONS)
 
-schema: .venv/installed  ## write the JSON schema of a study from phrasemt/config.py
+schema: .venv/installed  ## write the JSON schema of a study from phrasemt/study/schema.py
 	$(BIN)/phrasemt schema > $(SCHEMA)
 
 rulegraph: .venv/installed  ## draw docs/rulegraph.svg, with dot and tred of graphviz

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from phrasemt.cli import main
-from phrasemt.launch import launched, leave
+from phrasemt.machine.launch import launched, leave
 
 if __name__ == "__main__":
     code = main()

@@ -21,14 +21,15 @@ from typing import Any, NoReturn
 from pydantic import ValidationError
 
 import phrasemt.verbs
-from phrasemt.artefacts import entry_of
 from phrasemt.errors import PhrasemtError, StoppedError
-from phrasemt.gpus import lease
-from phrasemt.journal import Ending, note_of_run, noted, refuse_edited, run_of_this_process
-from phrasemt.launch import helper, launch, launched
-from phrasemt.provenance import code_digest, edited_since_read, module_digests, module_file, origin, produce
-from phrasemt.slurm import come_back, on_nodes
+from phrasemt.files.sidecars import origin, produce
+from phrasemt.machine.gpus import lease
+from phrasemt.machine.launch import helper, launch, launched
+from phrasemt.machine.slurm import come_back, on_nodes
 from phrasemt.stages import STAGES, Stage
+from phrasemt.workflow.cache import entry_of
+from phrasemt.workflow.code import code_digest, edited_since_read, module_digests, module_file
+from phrasemt.workflow.journal import Ending, note_of_run, noted, refuse_edited, run_of_this_process
 
 log = logging.getLogger("phrasemt")
 

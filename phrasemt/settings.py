@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from phrasemt.architectures import ModelSettings, PhraseSegmentation
-from phrasemt.config import Cleaning, Decoding, Training
 from phrasemt.fields import Settings
+from phrasemt.study.architectures import ModelSettings, PhraseSegmentation
+from phrasemt.study.schema import Cleaning, Decoding, Training
 
 
 class CorpusFileSettings(Settings):

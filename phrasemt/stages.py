@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from phrasemt import settings
-from phrasemt.config import Study
 from phrasemt.fields import Settings
+from phrasemt.study.schema import Study
 
 Wildcards = Mapping[str, str]
 
@@ -28,7 +28,7 @@ class Stage:
         `processes` and `minutes`, too.
     libraries: distributions whose version is written into the sidecar.
     chosen: the module that the settings choose (a family of models, a segmenter); its code belongs to the stage's.
-    kept: whether its outputs go into the cache that studies share (phrasemt/artefacts.py), and are taken from there.
+    kept: whether the cache that studies share keeps its outputs (phrasemt/workflow/cache.py).
     named: inputs whose places are written into an output.
     """
 
@@ -54,7 +54,7 @@ def _family(settings: Any) -> str:
 
 
 def _segmenter(settings: Any) -> str:
-    return f"phrasemt.syntax.segmenters.{settings.segmentation.mode}"
+    return f"phrasemt.syntax.phrases.segmenters.{settings.segmentation.mode}"
 
 
 STAGES: dict[str, Stage] = {
@@ -82,7 +82,7 @@ STAGES: dict[str, Stage] = {
         help="cut a corpus into train, dev and test without shared sentences",
     ),
     "generate_demo": Stage(
-        module="phrasemt.corpus.demo",
+        module="phrasemt.corpus.demo.generate",
         settings=settings.DemoSettings,
         outputs=("source", "target", "trees", "source_chunks", "target_chunks", "contrasts"),
         kept=True,
@@ -141,14 +141,14 @@ STAGES: dict[str, Stage] = {
         help="the distinct sentences of one side of a split, by key",
     ),
     "fetch_stanza_file": Stage(
-        module="phrasemt.syntax.published",
+        module="phrasemt.syntax.stanza.fetch",
         settings=settings.StanzaFileSettings,
         outputs=("file",),
         kept=True,
         help="fetch one of Stanza's published model files and verify it",
     ),
     "train_vectors": Stage(
-        module="phrasemt.syntax.vectors",
+        module="phrasemt.syntax.stanza.vectors",
         settings=settings.VectorsSettings,
         inputs=("texts*", "trees*", "chunks*"),
         outputs=("vectors",),
@@ -157,7 +157,7 @@ STAGES: dict[str, Stage] = {
         help="word vectors for parsers and chunkers",
     ),
     "train_tagger": Stage(
-        module="phrasemt.syntax.training",
+        module="phrasemt.syntax.stanza.training",
         settings=settings.TaggerSettings,
         inputs=("train*", "dev*", "test*", "vectors"),
         outputs=("tagger", "scores"),
@@ -166,7 +166,7 @@ STAGES: dict[str, Stage] = {
         help="train a part-of-speech tagger on the leaves of trees",
     ),
     "train_parser": Stage(
-        module="phrasemt.syntax.training",
+        module="phrasemt.syntax.stanza.training",
         settings=settings.ParserSettings,
         inputs=("train*", "dev*", "test*", "vectors", "tagger", "tagger_scores"),
         outputs=("constituency", "annotator"),
@@ -176,7 +176,7 @@ STAGES: dict[str, Stage] = {
         help="train a constituency parser on trees",
     ),
     "train_chunker": Stage(
-        module="phrasemt.syntax.training",
+        module="phrasemt.syntax.stanza.training",
         settings=settings.ChunkerSettings,
         inputs=("train*", "dev*", "test*", "vectors"),
         outputs=("chunker", "annotator"),
@@ -212,7 +212,7 @@ STAGES: dict[str, Stage] = {
         help="tag the chunks of the sentences that the store does not have yet",
     ),
     "extract_phrases": Stage(
-        module="phrasemt.syntax.phrases",
+        module="phrasemt.syntax.phrases.extract",
         settings=settings.PhrasesSettings,
         inputs=("rows", "tokens", "subwords", "parses*", "given*", "dropped*"),
         outputs=("phrases",),
@@ -222,7 +222,7 @@ STAGES: dict[str, Stage] = {
         help="cut each source sentence into phrases",
     ),
     "measure_phrases": Stage(
-        module="phrasemt.syntax.phrase_statistics",
+        module="phrasemt.syntax.phrases.statistics",
         settings=settings.MeasureSettings,
         inputs=("phrases", "tokens", "subwords", "parses*"),
         outputs=("statistics",),
@@ -230,7 +230,7 @@ STAGES: dict[str, Stage] = {
         help="lengths of phrases, how many are constituents, fallbacks",
     ),
     "extract_chunks": Stage(
-        module="phrasemt.syntax.chunks",
+        module="phrasemt.syntax.chunks.extract",
         settings=settings.ChunksSettings,
         inputs=("rows", "tokens", "subwords", "gold*", "tags*", "parses*"),
         outputs=("chunks", "statistics"),

@@ -14,8 +14,8 @@ import pytest
 import torch
 
 from phrasemt.batching.pack import pack_examples
-from phrasemt.corpus.demo import conll, demo_pairs
-from phrasemt.lines import write_lines, write_text
+from phrasemt.corpus.demo.generate import conll, demo_pairs
+from phrasemt.files.lines import write_lines, write_text
 from phrasemt.settings import (
     ChunkerSettings,
     PackSettings,
@@ -24,8 +24,8 @@ from phrasemt.settings import (
     VectorsSettings,
     VocabularySettings,
 )
-from phrasemt.syntax.training import train_chunker, train_parser, train_tagger
-from phrasemt.syntax.vectors import train_vectors
+from phrasemt.syntax.stanza.training import train_chunker, train_parser, train_tagger
+from phrasemt.syntax.stanza.vectors import train_vectors
 from phrasemt.text.vocab import build_vocabulary
 
 REPOSITORY = Path(__file__).parents[1]

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from phrasemt.cli import run_stage
-from phrasemt.config import Study
 from phrasemt.fields import Settings
-from phrasemt.lines import write_lines, write_text
-from phrasemt.provenance import origin, produce
+from phrasemt.files.lines import write_lines, write_text
+from phrasemt.files.sidecars import origin, produce
 from phrasemt.stages import STAGES, stage_settings
+from phrasemt.study.schema import Study
 
 WORDS = ["der", "die", "das", "Hund", "Katze", "Haus", "sieht", "kauft", "und", "rote", "alte", "E-Mail", ","]
 # Share of the words of the reference that a system gets wrong.

@@ -8,10 +8,10 @@ import sys
 import torch
 
 import phrasemt.train.loop as loop
-from phrasemt.architectures import TransformerModel
-from phrasemt.config import Adam, Training
 from phrasemt.models.weights import load_tensors
 from phrasemt.settings import TrainSettings
+from phrasemt.study.architectures import TransformerModel
+from phrasemt.study.schema import Adam, Training
 
 SMALL = {"encoder_layers": 1, "decoder_layers": 1, "width": 16, "heads": 2, "ffn_width": 32, "tie": "all"}
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemt.columns import ColumnFile, damaged
 from phrasemt.errors import MismatchError
+from phrasemt.files.columns import ColumnFile, damaged
 from phrasemt.symbols import UNK
 from phrasemt.text.vocab import Vocabulary
 

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemt.batching.example import COLUMNS, describe
-from phrasemt.columns import Chunk, Lists, write_columns
 from phrasemt.errors import DataError, MismatchError
-from phrasemt.lines import Block, read_parallel_blocks
-from phrasemt.parallel import chunked, map_in_order
+from phrasemt.files.columns import Chunk, Lists, write_columns
+from phrasemt.files.lines import Block, read_parallel_blocks
+from phrasemt.files.parallel import chunked, map_in_order
 from phrasemt.settings import PackSettings
 from phrasemt.symbols import UNK
 from phrasemt.text.vocab import Vocabulary

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemt.architectures import Architecture, PhraseSegmentation
 from phrasemt.batching.batch import (
     Batch,
     Source,
@@ -22,10 +21,11 @@ from phrasemt.batching.batch import (
     collate_target,
 )
 from phrasemt.batching.example import Examples
-from phrasemt.columns import ColumnFile, damaged
 from phrasemt.errors import DamagedFileError, MismatchError
+from phrasemt.files.columns import ColumnFile, damaged
+from phrasemt.study.architectures import Architecture, PhraseSegmentation
 from phrasemt.symbols import CHUNK_LABELS, EOS_LABEL, NULL_LABEL
-from phrasemt.syntax.ngrams import ngram_ends
+from phrasemt.syntax.phrases.ngrams import ngram_ends
 
 log = logging.getLogger("phrasemt.batching")
 

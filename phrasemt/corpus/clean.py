@@ -23,8 +23,8 @@ from typing import IO
 
 from phrasemt.corpus.normalise import normalise_spaces
 from phrasemt.errors import DataError
-from phrasemt.lines import read_parallel, write_atomic
-from phrasemt.parallel import chunked, map_in_order
+from phrasemt.files.lines import read_parallel, write_atomic
+from phrasemt.files.parallel import chunked, map_in_order
 from phrasemt.settings import CleanSettings
 
 log = logging.getLogger("phrasemt.corpus.clean")

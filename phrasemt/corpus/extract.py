@@ -20,9 +20,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, cast
 
-from phrasemt.corpus.registry import Side, part_of, side_of
 from phrasemt.errors import DataError
-from phrasemt.lines import decode_lines, write_lines
+from phrasemt.files.lines import decode_lines, write_lines
+from phrasemt.registry.corpora import Side, part_of, side_of
 from phrasemt.settings import ExtractSettings
 
 log = logging.getLogger("phrasemt.corpus.extract")

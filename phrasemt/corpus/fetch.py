@@ -10,10 +10,10 @@ import logging
 import os
 from pathlib import Path
 
-from phrasemt.corpus.registry import source_file
-from phrasemt.download import BLOCK, Check, Wanted, download, with_progress
 from phrasemt.errors import DownloadError
-from phrasemt.remote import SourceFile
+from phrasemt.files.download import BLOCK, Check, Wanted, download, with_progress
+from phrasemt.files.source_file import SourceFile
+from phrasemt.registry.corpora import source_file
 from phrasemt.settings import CorpusFileSettings
 
 log = logging.getLogger("phrasemt.corpus.fetch")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from phrasemt.corpus.normalise import normalise_spaces
 from phrasemt.errors import DataError
-from phrasemt.lines import read_parallel, write_atomic
+from phrasemt.files.lines import read_parallel, write_atomic
 from phrasemt.settings import PartitionSettings
 
 log = logging.getLogger("phrasemt.corpus.partition")

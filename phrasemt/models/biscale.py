@@ -46,7 +46,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from phrasemt.architectures import BiscaleModel
 from phrasemt.batching.batch import Batch, Chunks, Source, Target
 from phrasemt.models.interface import ChunkingModel
 from phrasemt.nn.init import recurrent_blocks, zeros
@@ -64,6 +63,7 @@ from phrasemt.nn.recurrent import (
 )
 from phrasemt.nn.unrolled import AttentionSteps, GruSteps, LinearSteps
 from phrasemt.nn.words import Loss
+from phrasemt.study.architectures import BiscaleModel
 from phrasemt.symbols import CHUNK_LABELS
 
 

@@ -15,11 +15,11 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from phrasemt.architectures import Architecture
 from phrasemt.batching.batch import Batch, collate_chunks, collate_phrases, collate_source, collate_target
 from phrasemt.models.interface import build_model
+from phrasemt.study.architectures import Architecture
 from phrasemt.symbols import CHUNK_LABELS, EOS_LABEL, UNK
-from phrasemt.syntax.ngrams import ngram_ends
+from phrasemt.syntax.phrases.ngrams import ngram_ends
 
 # The pair that multiply-adds are counted for: about the mean length of WMT's subwords, `</s>` included.
 POSITIONS = 27

@@ -39,7 +39,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from phrasemt.architectures import Dl4mtModel
 from phrasemt.batching.batch import Source, Target
 from phrasemt.models.interface import TranslationModel
 from phrasemt.nn.recurrent import (
@@ -51,6 +50,7 @@ from phrasemt.nn.recurrent import (
     Readout,
     RecurrentWords,
 )
+from phrasemt.study.architectures import Dl4mtModel
 
 
 class UpperLayer(nn.Module):

@@ -11,9 +11,9 @@ from typing import Any, Generic, TypeVar
 
 from torch import Tensor, nn
 
-from phrasemt.architectures import Architecture
 from phrasemt.batching.batch import Batch, Chunks, Source, Target
 from phrasemt.nn.words import Loss, Softmax
+from phrasemt.study.architectures import Architecture
 
 Memory = TypeVar("Memory")
 State = TypeVar("State")

@@ -30,7 +30,6 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from phrasemt.architectures import LanguageModel
 from phrasemt.batching.batch import Source, Target
 from phrasemt.models.interface import TranslationModel
 from phrasemt.models.transformer import EncoderLayer
@@ -42,6 +41,7 @@ from phrasemt.nn.masks import causal_mask
 from phrasemt.nn.ngram_attention import NgramSelfAttention
 from phrasemt.nn.relative_attention import RelativeSelfAttention
 from phrasemt.nn.words import Words
+from phrasemt.study.architectures import LanguageModel
 
 
 @dataclass(frozen=True, kw_only=True)

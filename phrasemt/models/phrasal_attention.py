@@ -36,10 +36,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from phrasemt.architectures import PhrasalAttentionModel, Place
 from phrasemt.batching.batch import Batch
 from phrasemt.models.transformer import Attentions, Transformer
 from phrasemt.nn.ngram_attention import NgramKeyValueAttention, NgramSelfAttention
+from phrasemt.study.architectures import PhrasalAttentionModel, Place
 
 
 def attentions(settings: PhrasalAttentionModel) -> Attentions:

@@ -49,7 +49,6 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from phrasemt.architectures import PhraseRepresentationModel
 from phrasemt.batching.batch import Phrases, Source, Target
 from phrasemt.models.interface import TranslationModel
 from phrasemt.nn.attention import KeyValueAttention, Projected, SelfAttention, held, kept
@@ -61,6 +60,7 @@ from phrasemt.nn.linear import Linear, project
 from phrasemt.nn.masks import causal_mask, key_mask
 from phrasemt.nn.precision import normalised_dtype
 from phrasemt.nn.words import Words
+from phrasemt.study.architectures import PhraseRepresentationModel
 
 
 @dataclass(frozen=True, kw_only=True)

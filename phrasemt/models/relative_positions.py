@@ -30,9 +30,9 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from phrasemt.architectures import RelativePositionsModel
 from phrasemt.models.transformer import Attentions, Transformer
 from phrasemt.nn.relative_attention import RelativeSelfAttention
+from phrasemt.study.architectures import RelativePositionsModel
 
 
 def build(settings: RelativePositionsModel, *, source_vocabulary: int, target_vocabulary: int) -> Transformer:

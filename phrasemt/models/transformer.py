@@ -35,7 +35,6 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from phrasemt.architectures import Layers, TransformerModel
 from phrasemt.batching.batch import Source, Target
 from phrasemt.models.interface import TranslationModel
 from phrasemt.nn.attention import KeyValueAttention, Projected, SelfAttention, held, kept
@@ -44,6 +43,7 @@ from phrasemt.nn.init import initialise
 from phrasemt.nn.layers import FeedForward, Residual, Stack, layer_norm
 from phrasemt.nn.masks import causal_mask, key_mask
 from phrasemt.nn.words import Words
+from phrasemt.study.architectures import Layers, TransformerModel
 
 
 @dataclass(frozen=True, kw_only=True)

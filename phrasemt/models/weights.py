@@ -16,9 +16,9 @@ import torch
 from pydantic import TypeAdapter
 from torch import Tensor
 
-from phrasemt.architectures import Architecture, ModelSettings
 from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.models.interface import TranslationModel, build_model
+from phrasemt.study.architectures import Architecture, ModelSettings
 from phrasemt.text.vocab import Vocabulary
 
 FORMAT = 3

@@ -16,12 +16,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from phrasemt.architectures import RecurrentModel
 from phrasemt.nn.dropout import Dropout
 from phrasemt.nn.init import recurrent_blocks, zeros
 from phrasemt.nn.linear import Linear, project
 from phrasemt.nn.unrolled import AttentionSteps, GruSteps
 from phrasemt.nn.words import Softmax
+from phrasemt.study.architectures import RecurrentModel
 from phrasemt.symbols import BOS, PAD
 
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from phrasemt.architectures import Layers
 from phrasemt.batching.batch import Target
 from phrasemt.nn.dropout import Dropout
 from phrasemt.nn.init import embedding_table, zeros
 from phrasemt.nn.layers import layer_norm
 from phrasemt.nn.losses import log_probabilities, reference_log_probabilities, smoothed_cross_entropy
 from phrasemt.nn.positions import SinusoidalPositions
+from phrasemt.study.architectures import Layers
 
 
 @dataclass(frozen=True, kw_only=True)

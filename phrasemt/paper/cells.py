@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from phrasemt.errors import DataError, MismatchError
 from phrasemt.fields import Settings
-from phrasemt.provenance import digest_file
+from phrasemt.files.digests import digest_file
 from phrasemt.scoring.scores import read_artefact
 from phrasemt.scoring.significance import PValues
 from phrasemt.settings import TableSettings

@@ -22,11 +22,12 @@ from markupsafe import Markup
 from pydantic import BaseModel
 
 from phrasemt.errors import DamagedFileError, DataError, MismatchError
-from phrasemt.lines import read_lines, write_text
+from phrasemt.files.digests import digest_file
+from phrasemt.files.lines import read_lines, write_text
+from phrasemt.files.sidecars import read_sidecar
 from phrasemt.paper.cells import DIFFERENCE, Block, Row, Table
 from phrasemt.paper.figures import Drawing, Series, draw_categories, draw_curves
 from phrasemt.paper.syntax import ChunkStatistics, PhraseStatistics, length_figures, read_annotators, read_measured
-from phrasemt.provenance import digest_file, read_sidecar
 from phrasemt.scoring.scores import read_artefact
 from phrasemt.settings import ReportSettings
 

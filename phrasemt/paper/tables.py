@@ -12,7 +12,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from phrasemt.lines import write_lines, write_text
+from phrasemt.files.lines import write_lines, write_text
 from phrasemt.paper.blocks.chunks import chunk_blocks
 from phrasemt.paper.blocks.contrasts import contrast_blocks
 from phrasemt.paper.blocks.perplexity import perplexity_blocks

@@ -23,8 +23,9 @@ from pathlib import Path
 from sacrebleu.metrics import BLEU, CHRF
 
 from phrasemt.errors import DataError
-from phrasemt.lines import read_parallel, write_text
-from phrasemt.provenance import digest_file, read_sidecar, sidecar_path
+from phrasemt.files.digests import digest_file
+from phrasemt.files.lines import read_parallel, write_text
+from phrasemt.files.sidecars import read_sidecar, sidecar_path
 from phrasemt.scoring.multi_bleu import multi_bleu
 from phrasemt.scoring.scores import BleuScore, MetricScore, ScoreFile, Scores, of_test_sets
 from phrasemt.settings import ScoreSettings

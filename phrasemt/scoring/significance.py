@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from phrasemt.errors import MismatchError
 from phrasemt.fields import Settings
-from phrasemt.lines import write_text
+from phrasemt.files.lines import write_text
 from phrasemt.scoring.scores import (
     CORRECT,
     REFERENCE_LENGTH,

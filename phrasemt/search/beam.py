@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 
 from phrasemt.batching.batch import Source
-from phrasemt.config import Decoding
 from phrasemt.errors import PhrasemtError
 from phrasemt.models.interface import TranslationModel
+from phrasemt.study.schema import Decoding
 from phrasemt.symbols import BOS, EOS, PAD
 
 # Memory and state are narrowed to the unfinished sentences once fewer than this share of them is left.

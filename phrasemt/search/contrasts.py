@@ -21,7 +21,7 @@ from phrasemt.batching.batch import Batch, collate_target
 from phrasemt.batching.reader import SourceCollator
 from phrasemt.batching.sampler import micro_batches
 from phrasemt.errors import DataError, MismatchError
-from phrasemt.lines import read_lines, write_text
+from phrasemt.files.lines import read_lines, write_text
 from phrasemt.models.interface import TranslationModel
 from phrasemt.models.weights import load_model
 from phrasemt.search.device import choose_device

@@ -10,9 +10,9 @@ import torch
 
 from phrasemt.batching.reader import BatchReader
 from phrasemt.batching.sampler import micro_batches
-from phrasemt.config import Decoding
 from phrasemt.models.interface import TranslationModel
 from phrasemt.search.beam import Hypothesis, beam_search
+from phrasemt.study.schema import Decoding
 
 # Source positions of a batch times hypotheses: enough to keep matrix products busy, little enough for any machine.
 _BATCH_POSITIONS = 8_000

@@ -19,7 +19,7 @@ from phrasemt.batching.example import Examples
 from phrasemt.batching.reader import BatchReader
 from phrasemt.batching.sampler import micro_batches
 from phrasemt.errors import MismatchError
-from phrasemt.lines import read_lines
+from phrasemt.files.lines import read_lines
 from phrasemt.models.interface import TranslationModel
 from phrasemt.models.weights import load_model
 from phrasemt.scoring.scores import of_test_sets, write_of_test_sets

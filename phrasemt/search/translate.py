@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from phrasemt.batching.example import Examples
 from phrasemt.batching.reader import BatchReader
-from phrasemt.lines import write_lines
+from phrasemt.files.lines import write_lines
 from phrasemt.models.weights import load_model
 from phrasemt.search.beam import Hypothesis
 from phrasemt.search.decode import translate_split

@@ -18,15 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemt.errors import DamagedFileError, MismatchError
-from phrasemt.parallel import chunked, map_in_order
+from phrasemt.files.parallel import chunked, map_in_order
 from phrasemt.settings import AnnotateSettings
-from phrasemt.syntax.annotations import Annotation, write_sorted_annotations
 from phrasemt.syntax.annotator import Card, Kind
 from phrasemt.syntax.sentences import BUCKETS, Keys, Sentences, key_array, key_bytes
-from phrasemt.syntax.store import AnnotationStore
+from phrasemt.syntax.store.annotations import Annotation, write_sorted_annotations
+from phrasemt.syntax.store.store import AnnotationStore
 
 if TYPE_CHECKING:
-    from phrasemt.syntax.stanza_annotators import Annotator
+    from phrasemt.syntax.stanza.annotators import Annotator
 
 _SENTENCES_PER_BLOCK = 1000
 # So that two processes end at about the same time, each is given at least so many blocks.
@@ -144,7 +144,7 @@ def _processes(cores: int) -> int:
 
 
 def _prepare(annotator: Path, cache: Path, description: Mapping[str, Any]) -> tuple[Annotator, AnnotationStore]:
-    from phrasemt.syntax.stanza_annotators import load_annotator
+    from phrasemt.syntax.stanza.annotators import load_annotator
 
     return load_annotator(annotator), AnnotationStore(cache, description)
 

@@ -18,8 +18,8 @@ from typing import Any, Literal
 from pydantic import ConfigDict, TypeAdapter, with_config
 
 from phrasemt.errors import DamagedFileError, DataError
-from phrasemt.lines import final_name, write_text
-from phrasemt.provenance import digest_file
+from phrasemt.files.digests import digest_file
+from phrasemt.files.lines import final_name, write_text
 from phrasemt.settings import DescribeSettings
 
 FORMAT = 1

@@ -27,8 +27,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from phrasemt.errors import DamagedFileError
-from phrasemt.lines import Block, read_blocks, write_atomic
-from phrasemt.parallel import map_in_order
+from phrasemt.files.lines import Block, read_blocks, write_atomic
+from phrasemt.files.parallel import map_in_order
 from phrasemt.settings import CollectSettings
 
 log = logging.getLogger("phrasemt.collect_sentences")

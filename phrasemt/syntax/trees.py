@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from phrasemt.errors import DamagedFileError, DataError
-from phrasemt.lines import read_lines
+from phrasemt.files.lines import read_lines
 
 _TOP = ("", "ROOT", "TOP")
 _EMPTY = "-NONE-"

@@ -6,7 +6,7 @@ import itertools
 import re
 
 from phrasemt.errors import DataError
-from phrasemt.lines import Block
+from phrasemt.files.lines import Block
 from phrasemt.symbols import SEPARATOR
 
 

@@ -17,7 +17,7 @@ from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
 from phrasemt.errors import DamagedFileError, DataError
-from phrasemt.lines import read_lines, write_lines
+from phrasemt.files.lines import read_lines, write_lines
 from phrasemt.settings import ApplySubwordsSettings, LearnSubwordsSettings
 from phrasemt.symbols import SEPARATOR
 from phrasemt.text.tokens import convert_lines, count_tokens

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from phrasemt.lines import Block, read_blocks, write_atomic
-from phrasemt.parallel import map_in_order
+from phrasemt.files.lines import Block, read_blocks, write_atomic
+from phrasemt.files.parallel import map_in_order
 
 
 def convert_lines(

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemt.errors import DamagedFileError, DataError
-from phrasemt.lines import read_lines, write_lines
-from phrasemt.provenance import digest_file
+from phrasemt.files.digests import digest_file
+from phrasemt.files.lines import read_lines, write_lines
 from phrasemt.settings import VocabularySettings
 from phrasemt.symbols import SEPARATOR, SPECIAL_TOKENS, UNK
 from phrasemt.text.tokens import count_tokens

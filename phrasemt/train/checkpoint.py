@@ -23,7 +23,7 @@ from typing import Any
 from torch import Tensor
 
 from phrasemt.errors import DamagedFileError, MismatchError
-from phrasemt.lines import commit_file, flush_to_disk, temporary_beside, write_text
+from phrasemt.files.lines import commit_file, flush_to_disk, temporary_beside, write_text
 from phrasemt.models.weights import load_tensors, save_tensors, set_weights, weights_of
 from phrasemt.train.trainer import Trainer
 

@@ -12,10 +12,10 @@ import torch
 
 from phrasemt.batching.reader import BatchReader
 from phrasemt.batching.sampler import micro_batches
-from phrasemt.config import Decoding
 from phrasemt.models.interface import TranslationModel
 from phrasemt.scoring.multi_bleu import tokenised_bleu
 from phrasemt.search.decode import translate_split
+from phrasemt.study.schema import Decoding
 from phrasemt.text.subwords import join_subwords
 from phrasemt.text.vocab import Vocabulary
 

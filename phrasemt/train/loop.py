@@ -17,15 +17,15 @@ import torch
 from phrasemt.batching.example import Examples
 from phrasemt.batching.reader import BatchReader
 from phrasemt.batching.sampler import UpdatePlan
-from phrasemt.config import Training
 from phrasemt.errors import MismatchError, PhrasemtError, StoppedError
-from phrasemt.lines import read_lines, write_text
+from phrasemt.files.digests import digest_bytes, digest_file
+from phrasemt.files.lines import read_lines, write_text
 from phrasemt.models.interface import build_model
 from phrasemt.models.weights import describe_weights
-from phrasemt.provenance import code_digest, digest_bytes, digest_file
 from phrasemt.search.device import choose_device
 from phrasemt.settings import TrainSettings
 from phrasemt.stages import STAGES
+from phrasemt.study.schema import Training
 from phrasemt.text.vocab import Vocabulary
 from phrasemt.train.checkpoint import Progress, StateFolder
 from phrasemt.train.evaluator import Evaluator
@@ -33,6 +33,7 @@ from phrasemt.train.ranks import Ranks, joined
 from phrasemt.train.reporting import Reporter
 from phrasemt.train.stopping import StopRequest
 from phrasemt.train.trainer import Trainer
+from phrasemt.workflow.code import code_digest
 
 log = logging.getLogger("phrasemt.train_model")
 

@@ -9,7 +9,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from phrasemt.config import Adadelta, Adam
+from phrasemt.study.schema import Adadelta, Adam
 
 
 def noam(update: int, *, width: int, settings: Adam) -> float:

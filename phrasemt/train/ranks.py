@@ -6,7 +6,7 @@ DistributedDataParallel does: so a process may have more micro-batches than anot
 ran out of memory, without the others noticing.
 
 Who starts the processes says so in the environment, by the names of `torchrun`: RANK, WORLD_SIZE, LOCAL_RANK and, with
-several machines, MASTER_ADDR and MASTER_PORT. `phrasemt.launch` starts them on one machine.
+several machines, MASTER_ADDR and MASTER_PORT. `phrasemt.machine.launch` starts them on one machine.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import torch.distributed as distributed
 from torch import Tensor
 
 from phrasemt.errors import PhrasemtError
-from phrasemt.launch import RENDEZVOUS, SHARED_MEMORY
+from phrasemt.machine.launch import RENDEZVOUS, SHARED_MEMORY
 from phrasemt.train.shared_memory import SharedMemory
 
 # A process that hears nothing of another one for so long gives up. The first one may evaluate for minutes meanwhile.
@@ -177,5 +177,6 @@ def joined(processes: int, *, patience: timedelta = PATIENCE) -> Iterator[Ranks]
         timeout=patience,
     )
     yield ranks
-    # None leaves while another one still listens. The group itself ends with the processes (phrasemt.launch.leave).
+    # No process ends while another process still waits for a message. The group itself ends with the processes
+    # (phrasemt.machine.launch.leave).
     ranks.wait()

@@ -20,8 +20,8 @@ from torch.utils.tensorboard import SummaryWriter
 from tqdm import tqdm
 
 from phrasemt.errors import StoppedError
-from phrasemt.journal import State
 from phrasemt.train.run_file import RunFile, clock, memory
+from phrasemt.workflow.journal import State
 
 log = logging.getLogger("phrasemt.train_model")
 

@@ -11,8 +11,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Self
 
-from phrasemt.journal import State, alive
-from phrasemt.lines import write_text
+from phrasemt.files.lines import write_text
+from phrasemt.workflow.journal import State, alive
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from phrasemt.config import Study
 from phrasemt.errors import PhrasemtError
-from phrasemt.flow import dataset_folder
-from phrasemt.lines import read_lines
-from phrasemt.provenance import read_sidecar
-from phrasemt.study import load_study
+from phrasemt.files.lines import read_lines
+from phrasemt.files.sidecars import read_sidecar
+from phrasemt.study.reading import load_study
+from phrasemt.study.schema import Study
+from phrasemt.workflow.flow import dataset_folder
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from phrasemt.flow import read_study
+from phrasemt.workflow.flow import read_study
 
 
 def add_parser(verbs: Any) -> None:

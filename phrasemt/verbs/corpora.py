@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-from phrasemt.corpus.registry import Corpus, corpus, load_registry
+from phrasemt.registry.corpora import Corpus, corpus, load_registry
 from phrasemt.verbs._tables import size, table
 
 

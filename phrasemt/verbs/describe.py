@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from phrasemt.config import Study
-from phrasemt.flow import dataset_folder
-from phrasemt.study import load_study
+from phrasemt.study.reading import load_study
+from phrasemt.study.schema import Study
 from phrasemt.symbols import SPECIAL_TOKENS
 from phrasemt.text.vocab import Vocabulary
 from phrasemt.verbs import _pair
+from phrasemt.workflow.flow import dataset_folder
 
 
 def add_parser(verbs: Any) -> None:

@@ -7,8 +7,8 @@ import json
 from typing import Any
 
 from phrasemt.errors import PhrasemtError
-from phrasemt.flow import dataset_folder
 from phrasemt.verbs import _pair
+from phrasemt.workflow.flow import dataset_folder
 
 _BAR = 40  # characters of the longest bar of a histogram
 

@@ -12,8 +12,8 @@ from phrasemt.errors import PhrasemtError
 from phrasemt.verbs._tables import size, table
 
 if TYPE_CHECKING:  # it imports Snakemake, which `phrasemt --help` need not wait for
-    from phrasemt.planning.costs import Costs
-    from phrasemt.planning.plan import Job, Plan
+    from phrasemt.workflow.costs import Costs
+    from phrasemt.workflow.plan import Job, Plan
 
 MOST_CHANGES = 20
 
@@ -40,8 +40,8 @@ def add_parser(verbs: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Prints the plan; raises PhrasemtError for mistakes of the study and for what cannot be accepted."""
-    from phrasemt.planning.accept import accept
-    from phrasemt.planning.plan import plan_of
+    from phrasemt.workflow.accept import accept
+    from phrasemt.workflow.plan import plan_of
 
     if not options.accept and (options.names or options.note):
         raise PhrasemtError(
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> None:
 
 def describe(plan: Plan) -> Iterator[str]:
     """The lines about a plan."""
-    from phrasemt.planning.costs import Recorded
+    from phrasemt.workflow.costs import Recorded
 
     total = len(plan.jobs) + len(plan.finished)
     if not plan.jobs:
@@ -104,7 +104,7 @@ def _changed(heading: str, jobs: Sequence[Job], datasets: Sequence[str]) -> Iter
 
 def _changes(jobs: Sequence[Job], all_datasets: Sequence[str]) -> Iterator[str]:
     """Each change once, with what it touches; of other and newer inputs one as an example, after the other changes."""
-    from phrasemt.planning.plan import CHANGES, INPUTS, NEWER
+    from phrasemt.workflow.plan import CHANGES, INPUTS, NEWER
 
     touched: dict[tuple[str, str], list[Job]] = {}
     texts: dict[tuple[str, str], list[str]] = {}
@@ -125,7 +125,7 @@ def _changes(jobs: Sequence[Job], all_datasets: Sequence[str]) -> Iterator[str]:
 
 def _why(jobs: Sequence[Job]) -> str:
     """The reasons of a rule's jobs; that others go before is one for those only that have none of their own."""
-    from phrasemt.planning.plan import FOLLOWS
+    from phrasemt.workflow.plan import FOLLOWS
 
     reasons: Counter[str] = Counter()
     for job in jobs:

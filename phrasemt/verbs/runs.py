@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from phrasemt.errors import PhrasemtError
-from phrasemt.journal import SILENCE
-from phrasemt.study import load_study
+from phrasemt.study.reading import load_study
 from phrasemt.train.run_file import RunFile, clock, memory
 from phrasemt.verbs._tables import table
+from phrasemt.workflow.journal import SILENCE
 
 RESULTS = Path("results")
 

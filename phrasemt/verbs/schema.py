@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import Any
 
-from phrasemt.study import study_schema
+from phrasemt.study.reading import study_schema
 
 
 def add_parser(verbs: Any) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from phrasemt.errors import PhrasemtError
-from phrasemt.lines import read_lines
-from phrasemt.study import load_study
+from phrasemt.files.lines import read_lines
+from phrasemt.study.reading import load_study
 
 
 def add_parser(verbs: Any) -> None:

@@ -1,7 +1,7 @@
 """`phrasemt status`: where the last run of a study is: stages done, running, waiting, failed, and when it will end.
 
-Reads small files that Snakemake's main process and the stages write (phrasemt/journal.py) and nothing else, so it may
-be asked at any time, beside a run on this machine or on a cluster.
+The verb reads only small files that Snakemake's main process and the stages write (phrasemt/workflow/journal.py), so
+it can be called at any time, beside a run on this machine or on a cluster.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from phrasemt.errors import PhrasemtError
-from phrasemt.journal import PlannedJob, RunNote, StageNote, latest_run, note_of_run, runs_folder, stage_note
-from phrasemt.planning.costs import Recorded
-from phrasemt.study import load_study
+from phrasemt.study.reading import load_study
 from phrasemt.train.run_file import clock
 from phrasemt.verbs.runs import Training, trainings_in
+from phrasemt.workflow.costs import Recorded
+from phrasemt.workflow.journal import PlannedJob, RunNote, StageNote, latest_run, note_of_run, runs_folder, stage_note
 
 JobState = Literal["done", "running", "waiting", "failed", "blocked"]
 LINES_OF_LOG = 5

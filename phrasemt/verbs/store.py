@@ -1,7 +1,7 @@
 """`phrasemt store`: what studies and users share, and how it is moved and kept in order.
 
-That is the annotations that parsers and chunkers have made (phrasemt/syntax/store.py), and the outputs of stages
-(phrasemt/artefacts.py).
+That is the annotations that parsers and chunkers have made (phrasemt/syntax/store/store.py), and the outputs of stages
+(phrasemt/workflow/cache.py).
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from phrasemt import artefacts
-from phrasemt.artefacts import CACHE
 from phrasemt.errors import DamagedFileError, PhrasemtError
-from phrasemt.shared_files import Removals
-from phrasemt.syntax.store import AnnotationStore, import_annotations
+from phrasemt.files.shared import Removals
+from phrasemt.syntax.store.store import AnnotationStore, import_annotations
 from phrasemt.verbs._tables import size, table
+from phrasemt.workflow import cache as artefacts
+from phrasemt.workflow.cache import CACHE
 
 DEFAULT_CACHE = Path("resources/cache")
 SECONDS_OF_A_DAY = 86_400

@@ -14,8 +14,8 @@ from typing import Any
 
 from phrasemt.batching.example import Examples
 from phrasemt.errors import PhrasemtError
-from phrasemt.lines import count_lines, read_lines
-from phrasemt.provenance import read_sidecar
+from phrasemt.files.lines import count_lines, read_lines
+from phrasemt.files.sidecars import read_sidecar
 from phrasemt.text.vocab import Vocabulary
 from phrasemt.verbs import _pair
 from phrasemt.verbs._pair import nth

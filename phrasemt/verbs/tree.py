@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from phrasemt.columns import ColumnFile
-from phrasemt.flow import annotation_files, subwords_file
-from phrasemt.syntax.annotations import Annotations
+from phrasemt.files.columns import ColumnFile
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
+from phrasemt.syntax.store.annotations import Annotations
 from phrasemt.syntax.trees import Tree, parse_tree
 from phrasemt.verbs import _pair
+from phrasemt.workflow.flow import annotation_files, subwords_file
 
 _END = "</s>"
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from phrasemt.errors import PhrasemtError
-from phrasemt.slurm import cancel_jobs_here, jobs_here
-from phrasemt.writers import processes_here
+from phrasemt.machine.slurm import cancel_jobs_here, jobs_here
+from phrasemt.workflow.writers import processes_here
 
 log = logging.getLogger("phrasemt.unlock")
 

@@ -1,6 +1,6 @@
 """Speed and memory of parsing and of tagging chunks. Run: python tests/benchmarks/parsing.py --help
 
-Speed: `phrasemt.syntax.stanza_annotators` in blocks, as the stages call it, against Stanza's own Pipeline on the same
+Speed: `phrasemt.syntax.stanza.annotators` in blocks, as the stages call it, against Stanza's own Pipeline on the same
 sentences in documents as large, one thread each. The runs take turns, so that a busy machine slows all of them; CPU
 seconds are those of all processes. Then the blocks spread over two processes.
 
@@ -84,7 +84,7 @@ def read_sentences(path: Path, count: int) -> Sentences:
     """That many different sentences; a text that ends too early begins again with a number in front of each."""
     from sacremoses import MosesTokenizer
 
-    from phrasemt.lines import read_lines
+    from phrasemt.files.lines import read_lines
 
     moses = MosesTokenizer("en")
     tokens = [moses.tokenize(line, escape=False) for line in itertools.islice(read_lines(path), count)]
@@ -101,7 +101,7 @@ def blocks(sentences: Sentences) -> Iterator[Sentences]:
 
 
 def measure_speed(folder: Path, cards: dict[str, Path], options: argparse.Namespace) -> None:
-    from phrasemt.syntax.stanza_annotators import load_annotator
+    from phrasemt.syntax.stanza.annotators import load_annotator
 
     sentences = read_sentences(options.text, options.sentences)
     pipelines = build_pipelines(folder, options)
@@ -199,7 +199,7 @@ def spread(card: Path, sentences: Sentences, processes: int) -> float:
 
 
 def annotate_together(card: Path, sentences: Sentences, ready: Barrier, done: Barrier) -> None:
-    from phrasemt.syntax.stanza_annotators import load_annotator
+    from phrasemt.syntax.stanza.annotators import load_annotator
 
     annotator = load_annotator(card)
     annotator.annotate(sentences[:BLOCK])
@@ -227,7 +227,7 @@ def measure_memory(card: Path, options: argparse.Namespace) -> None:
 
 
 def _send_peak(sender: Connection, card: Path, text: Path, size: int) -> None:
-    from phrasemt.syntax.stanza_annotators import load_annotator
+    from phrasemt.syntax.stanza.annotators import load_annotator
 
     each(load_annotator(card).annotate, read_sentences(text, size))
     sender.send(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)

@@ -41,10 +41,10 @@ def main() -> None:
 
 def write_sentences(folder: Path, sentences: int, shortest: int) -> tuple[int, int]:
     """Rows, tokens, subwords and parses; returns the numbers of tokens and of subwords."""
-    from phrasemt.corpus.demo import demo_pairs
-    from phrasemt.lines import write_lines
-    from phrasemt.syntax.annotations import Annotation, write_annotations
+    from phrasemt.corpus.demo.generate import demo_pairs
+    from phrasemt.files.lines import write_lines
     from phrasemt.syntax.sentences import sentence_key
+    from phrasemt.syntax.store.annotations import Annotation, write_annotations
 
     pairs = (pair for pair in demo_pairs(split="train", pairs=1 << 40, seed=1) if len(pair.source_tokens) >= shortest)
     lines, cut, annotations = [], [], {}

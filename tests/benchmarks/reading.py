@@ -43,7 +43,7 @@ def main() -> None:
 def write_store(path: Path, pairs: int) -> None:
     """Pairs of 3 to 100 subwords a side."""
     from phrasemt.batching.example import COLUMNS
-    from phrasemt.columns import Lists, write_columns
+    from phrasemt.files.columns import Lists, write_columns
 
     rng = np.random.default_rng(1)
 

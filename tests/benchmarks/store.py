@@ -79,8 +79,8 @@ def collect(folder: Path) -> int:
 
 
 def add(folder: Path) -> int:
-    from phrasemt.syntax.annotations import Annotation
-    from phrasemt.syntax.store import AnnotationStore
+    from phrasemt.syntax.store.annotations import Annotation
+    from phrasemt.syntax.store.store import AnnotationStore
 
     store = AnnotationStore(folder, CARD)
     annotations = [Annotation(TREE, None)] * BLOCK
@@ -94,7 +94,7 @@ def add(folder: Path) -> int:
 
 
 def find_all(folder: Path) -> int:
-    from phrasemt.syntax.store import AnnotationStore
+    from phrasemt.syntax.store.store import AnnotationStore
 
     store = AnnotationStore(folder, CARD)
     count = 0
@@ -105,8 +105,8 @@ def find_all(folder: Path) -> int:
 
 
 def write(folder: Path) -> int:
-    from phrasemt.syntax.annotations import write_sorted_annotations
-    from phrasemt.syntax.store import AnnotationStore
+    from phrasemt.syntax.store.annotations import write_sorted_annotations
+    from phrasemt.syntax.store.store import AnnotationStore
 
     store = AnnotationStore(folder, CARD)
     parts = ((keys, store.find(bucket, keys)) for bucket, keys in _buckets(folder))
@@ -116,8 +116,8 @@ def write(folder: Path) -> int:
 
 def find_blocks(folder: Path) -> int:
     """Keys in no order, 4096 at a time, as the stages after the parser look them up."""
-    from phrasemt.syntax.annotations import Annotations
     from phrasemt.syntax.sentences import key_bytes
+    from phrasemt.syntax.store.annotations import Annotations
 
     annotations = Annotations.open([folder / "parses.arrow"])
     keys = [key for _, part in _buckets(folder) for key in key_bytes(part)]
@@ -128,7 +128,7 @@ def find_blocks(folder: Path) -> int:
 
 
 def merge(folder: Path) -> int:
-    from phrasemt.syntax.store import AnnotationStore
+    from phrasemt.syntax.store.store import AnnotationStore
 
     store = AnnotationStore(folder, CARD)
     store.clean()
@@ -158,7 +158,7 @@ def measure(step: Callable[[Path], int], folder: Path) -> tuple[float, float, in
 
 
 def _measure(sender: Connection, step: Callable[[Path], int], folder: Path) -> None:
-    import phrasemt.syntax.store  # noqa: F401  not part of the time
+    import phrasemt.syntax.store.store  # noqa: F401  not part of the time
 
     start, cpu_start = time.perf_counter(), time.process_time()
     count = step(folder)

@@ -16,7 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from phrasemt.architectures import (
+from phrasemt.batching.batch import Batch, collate_chunks, collate_phrases, collate_source, collate_target
+from phrasemt.models.cost import cost_of
+from phrasemt.models.interface import build_model
+from phrasemt.nn.memory import keep_freed_memory
+from phrasemt.study.architectures import (
     Architecture,
     BiscaleModel,
     Dl4mtModel,
@@ -26,12 +30,8 @@ from phrasemt.architectures import (
     RelativePositionsModel,
     TransformerModel,
 )
-from phrasemt.batching.batch import Batch, collate_chunks, collate_phrases, collate_source, collate_target
-from phrasemt.models.cost import cost_of
-from phrasemt.models.interface import build_model
-from phrasemt.nn.memory import keep_freed_memory
 from phrasemt.symbols import EOS_LABEL
-from phrasemt.syntax.ngrams import ngram_ends
+from phrasemt.syntax.phrases.ngrams import ngram_ends
 
 VOCABULARY, TOKENS = 8000, 1000
 LAYERS = {"width": 256, "heads": 4, "ffn_width": 1024}

@@ -75,7 +75,7 @@ def draw_lines(language: str, lines: int, types: int = 100_000) -> Iterator[str]
 
 
 def write_text(folder: Path, pairs: int, real: list[Path] | None) -> None:
-    from phrasemt.lines import read_lines, write_lines
+    from phrasemt.files.lines import read_lines, write_lines
 
     for index, (side, language) in enumerate(LANGUAGES.items()):
         lines = itertools.cycle(read_lines(real[index])) if real else draw_lines(language, pairs)

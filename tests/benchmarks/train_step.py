@@ -16,12 +16,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from phrasemt.architectures import PhraseRepresentationModel, TransformerModel
 from phrasemt.batching.batch import Batch, collate_phrases, collate_source, collate_target
 from phrasemt.models.interface import build_model
 from phrasemt.nn.memory import keep_freed_memory
+from phrasemt.study.architectures import PhraseRepresentationModel, TransformerModel
 from phrasemt.symbols import PAD
-from phrasemt.syntax.ngrams import ngram_ends
+from phrasemt.syntax.phrases.ngrams import ngram_ends
 
 VOCABULARY, TOKENS = 8000, 1900
 SHAPE = {"encoder_layers": 3, "decoder_layers": 3, "width": 256, "heads": 4, "ffn_width": 1024}

@@ -63,7 +63,7 @@ def main() -> None:
 def write_corpus(folder: Path, pairs: int, words: int) -> dict[str, Path]:
     """Inputs of train_model that are files."""
     from phrasemt.batching.pack import pack_examples
-    from phrasemt.lines import write_lines
+    from phrasemt.files.lines import write_lines
     from phrasemt.settings import PackSettings, VocabularySettings
     from phrasemt.text.vocab import build_vocabulary
 
@@ -108,9 +108,9 @@ def plan_of(examples: Examples, update_size: int = UPDATE) -> UpdatePlan:
 
 def reading_seconds(examples: Examples, plan: UpdatePlan, updates: int | None = None) -> tuple[float, int]:
     """Seconds of making the batches of the first updates, or of an epoch, and how many pairs they have."""
-    from phrasemt.architectures import TransformerModel
     from phrasemt.batching.reader import BatchReader
     from phrasemt.batching.sampler import micro_batches
+    from phrasemt.study.architectures import TransformerModel
     from phrasemt.train.trainer import CPU_POSITIONS
 
     reader = BatchReader(examples, TransformerModel())

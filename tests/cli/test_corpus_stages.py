@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from phrasemt.cli import main
-from phrasemt.lines import read_lines
+from phrasemt.files.lines import read_lines
 
 TRAIN = {"source_language": "en", "target_language": "de", "filters": {}}
 TEST = {**TRAIN, "filters": None}

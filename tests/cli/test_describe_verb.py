@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from phrasemt.cli import main
-from phrasemt.lines import write_lines
+from phrasemt.files.lines import write_lines
 from phrasemt.symbols import SPECIAL_TOKENS
 
 STUDY = """\

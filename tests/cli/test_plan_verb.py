@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from phrasemt.journal import PlannedJob
-from phrasemt.planning.plan import (
+from phrasemt.verbs.plan import describe
+from phrasemt.workflow.journal import PlannedJob
+from phrasemt.workflow.plan import (
     CODE,
     FOLLOWS,
     INPUTS,
@@ -18,7 +19,6 @@ from phrasemt.planning.plan import (
     Reason,
     _differences,
 )
-from phrasemt.verbs.plan import describe
 
 
 @pytest.fixture(autouse=True)

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 from phrasemt.cli import main
-from phrasemt.journal import PlannedJob, RunNote, StageNote, stage_note
-from phrasemt.planning import costs
 from phrasemt.train.run_file import RunFile
 from phrasemt.verbs.status import status_of
+from phrasemt.workflow import costs
+from phrasemt.workflow.journal import PlannedJob, RunNote, StageNote, stage_note
 
 RUN = Path("logs/demo/runs/20260101T000000-1.json")
 

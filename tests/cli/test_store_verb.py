@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from phrasemt.artefacts import Entry
 from phrasemt.cli import main
-from phrasemt.provenance import digest_file
-from phrasemt.syntax.annotations import Annotation
+from phrasemt.files.digests import digest_file
 from phrasemt.syntax.sentences import key_array
-from phrasemt.syntax.store import AnnotationStore
+from phrasemt.syntax.store.annotations import Annotation
+from phrasemt.syntax.store.store import AnnotationStore
+from phrasemt.workflow.cache import Entry
 
 CARD = {"kind": "constituency", "language": "en", "origin": "trained", "stanza": "1.15.0", "scores": {"f1": 0.862}}
 PARSER, CHUNKER = "ab" * 16, "ac" * 16

@@ -23,9 +23,9 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 import phrasemt.models
-from phrasemt.provenance import _import_closure
 from phrasemt.stages import STAGES, _family, _segmenter
-from phrasemt.syntax import segmenters
+from phrasemt.syntax.phrases import segmenters
+from phrasemt.workflow.code import _import_closure
 
 SEGMENTERS = [f"{segmenters.__name__}.{module.name}" for module in pkgutil.iter_modules(segmenters.__path__)]
 ENVIRONMENTS = sorted(path.name for path in (Path(__file__).parents[2] / "envs").iterdir())
@@ -125,7 +125,7 @@ def test_an_environment_has_what_its_stages_import(repository: Path, stage: str)
 IMPORT_ALL = """
 import importlib, json, sys
 from phrasemt.cli import _parser
-from phrasemt.provenance import library_versions
+from phrasemt.files.sidecars import library_versions
 _parser()
 modules, libraries = json.loads(sys.argv[1])
 for module in modules:

@@ -13,7 +13,13 @@ from phrasemt.stages import STAGES
 
 MOST_LINES = 600
 # The command line asks these of a stage before it does anything; they must not wait for torch (about two seconds).
-WITHOUT_TORCH = ["phrasemt.cli", "phrasemt.flow", "phrasemt.stages", "phrasemt.config", "phrasemt.study"]
+WITHOUT_TORCH = [
+    "phrasemt.cli",
+    "phrasemt.workflow.flow",
+    "phrasemt.stages",
+    "phrasemt.study.schema",
+    "phrasemt.study.reading",
+]
 
 
 def _sources(repository: Path) -> list[Path]:

@@ -10,9 +10,9 @@ import random
 
 import pytest
 
-from phrasemt.architectures import PhraseRepresentationModel, TransformerModel
-from phrasemt.config import Adam, Training
 from phrasemt.settings import TrainSettings
+from phrasemt.study.architectures import PhraseRepresentationModel, TransformerModel
+from phrasemt.study.schema import Adam, Training
 from phrasemt.train.loop import train_model
 
 SIZE = {

@@ -14,17 +14,17 @@ import numpy as np
 import pytest
 import torch
 
-from phrasemt.architectures import Architecture, RecurrentModel
 from phrasemt.batching.example import Examples
 from phrasemt.batching.pack import pack_examples
 from phrasemt.batching.reader import BatchReader
-from phrasemt.config import Adam, System, Training
-from phrasemt.corpus.demo import conll, demo_pairs
-from phrasemt.lines import read_lines, write_lines, write_text
+from phrasemt.corpus.demo.generate import conll, demo_pairs
+from phrasemt.files.lines import read_lines, write_lines, write_text
 from phrasemt.models.interface import build_model
-from phrasemt.presets import PRESETS
 from phrasemt.settings import ChunksSettings, PackSettings, TrainSettings, VocabularySettings
-from phrasemt.syntax.chunks import extract_chunks
+from phrasemt.study.architectures import Architecture, RecurrentModel
+from phrasemt.study.presets import PRESETS
+from phrasemt.study.schema import Adam, System, Training
+from phrasemt.syntax.chunks.extract import extract_chunks
 from phrasemt.text.vocab import Vocabulary, build_vocabulary
 from phrasemt.train.evaluator import Evaluator
 from phrasemt.train.trainer import Trainer

@@ -10,10 +10,10 @@ import torch
 from numpy.typing import NDArray
 from small_systems import SOURCE_VOCABULARY, SYSTEMS, TARGET_VOCABULARY
 
-from phrasemt.architectures import Architecture
 from phrasemt.batching.batch import Batch, collate_chunks, collate_target
 from phrasemt.batching.reader import SourceCollator
 from phrasemt.models.interface import TranslationModel, build_model
+from phrasemt.study.architectures import Architecture
 from phrasemt.symbols import CHUNK_LABELS, EOS_LABEL, NULL_LABEL
 
 MakeModel = Callable[[Architecture], TranslationModel]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phrasemt.architectures import (
+from phrasemt.study.architectures import (
     Architecture,
     BiscaleModel,
     BiscaleSearch,

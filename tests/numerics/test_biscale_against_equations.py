@@ -16,12 +16,12 @@ from small_systems import SMALL_BISCALE, SOURCE_VOCABULARY, TARGET_VOCABULARY
 from test_dl4mt import Reference as RecurrentReference
 from test_dl4mt import gru as gru_parameters
 
-from phrasemt.architectures import BiscaleModel, BiscaleSearch
 from phrasemt.batching.batch import Batch, Chunks, Source
-from phrasemt.config import Decoding
 from phrasemt.models.interface import build_model
-from phrasemt.presets import PRESETS
 from phrasemt.search.beam import beam_search
+from phrasemt.study.architectures import BiscaleModel, BiscaleSearch
+from phrasemt.study.presets import PRESETS
+from phrasemt.study.schema import Decoding
 from phrasemt.symbols import BOS, EOS, EOS_LABEL, NULL_LABEL, UNK
 
 SOURCES, TARGETS = [3, 0, 9, 1], [6, 2, 0, 5]

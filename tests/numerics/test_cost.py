@@ -10,7 +10,9 @@ import pytest
 import torch
 from small_systems import SOURCE_VOCABULARY, SYSTEMS
 
-from phrasemt.architectures import (
+from phrasemt.models.cost import POSITIONS, cost_of, pair_of, parameters_of, parts_of
+from phrasemt.models.interface import build_model
+from phrasemt.study.architectures import (
     BiscaleModel,
     Dl4mtModel,
     LanguageModel,
@@ -20,8 +22,6 @@ from phrasemt.architectures import (
     RelativePositionsModel,
     TransformerModel,
 )
-from phrasemt.models.cost import POSITIONS, cost_of, pair_of, parameters_of, parts_of
-from phrasemt.models.interface import build_model
 
 S = T = 27
 XU, NG, LM, ZH = 42_880, 37_000, 32_000, 30_000  # the papers' vocabularies, as their parameter counts have it

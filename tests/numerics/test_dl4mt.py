@@ -13,9 +13,9 @@ import pytest
 import torch
 from small_systems import SMALL_RECURRENT
 
-from phrasemt.architectures import Dl4mtModel
 from phrasemt.models.interface import build_model
-from phrasemt.presets import PRESETS
+from phrasemt.study.architectures import Dl4mtModel
+from phrasemt.study.presets import PRESETS
 from phrasemt.symbols import BOS
 
 SOURCES, TARGETS = [3, 0, 9, 1], [6, 2, 0, 5]

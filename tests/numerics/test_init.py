@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from phrasemt.architectures import PhraseRepresentationModel
 from phrasemt.models.interface import build_model
 from phrasemt.nn.init import embedding_table, xavier_blocks
 from phrasemt.nn.linear import Linear
+from phrasemt.study.architectures import PhraseRepresentationModel
 
 
 def test_each_block_has_the_bound_of_its_own_size():

@@ -13,9 +13,9 @@ import torch.nn.functional as F
 from small_systems import NO_DROPOUT, SMALL_LM
 from torch import nn
 
-from phrasemt.architectures import LanguageModel
 from phrasemt.models.interface import build_model
 from phrasemt.models.language_model import LanguageModelTransformer
+from phrasemt.study.architectures import LanguageModel
 
 TARGETS = [6, 2, 0, 11, 4]
 

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from phrasemt.architectures import (
+from phrasemt.models.interface import build_model
+from phrasemt.study.architectures import (
     Architecture,
     BiscaleModel,
     Dl4mtModel,
@@ -25,10 +26,9 @@ from phrasemt.architectures import (
     RelativePositionsModel,
     TransformerModel,
 )
-from phrasemt.config import System
-from phrasemt.models.interface import build_model
-from phrasemt.presets import PRESETS
-from phrasemt.study import load_study
+from phrasemt.study.presets import PRESETS
+from phrasemt.study.reading import load_study
+from phrasemt.study.schema import System
 
 BASE = {"embed_ln": True}
 BIG = {"embed_ln": True, "width": 1024, "ffn_width": 4096, "heads": 16}

@@ -7,11 +7,11 @@ import torch
 from small_systems import NO_DROPOUT, SMALL
 from test_ngram_attention import reference
 
-from phrasemt.architectures import PhrasalAttentionModel, TransformerModel
 from phrasemt.models.interface import build_model
 from phrasemt.models.phrasal_attention import PhrasalTransformer
 from phrasemt.models.transformer import Transformer
-from phrasemt.presets import PRESETS
+from phrasemt.study.architectures import PhrasalAttentionModel, TransformerModel
+from phrasemt.study.presets import PRESETS
 
 SOURCES, TARGETS = [4, 0, 1, 7], [5, 2, 0, 3]
 

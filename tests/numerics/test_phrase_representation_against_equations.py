@@ -15,9 +15,9 @@ import pytest
 import torch
 from small_systems import NEUTRON, NO_DROPOUT, SHORT_PHRASES, SMALL
 
-from phrasemt.architectures import PhraseRepresentationModel
 from phrasemt.batching.batch import Phrases, collate_phrases
 from phrasemt.models.phrase_representation import PhrasePooling
+from phrasemt.study.architectures import PhraseRepresentationModel
 from phrasemt.symbols import BOS, EOS
 
 SOURCES, TARGETS = [3, 0, 9, 1], [6, 2, 0, 5]

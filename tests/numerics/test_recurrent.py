@@ -10,9 +10,9 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from phrasemt.architectures import Dl4mtModel
 from phrasemt.nn.recurrent import AdditiveAttention, BidirectionalEncoder, GruCell, InitialState, Readout, WordVectors
 from phrasemt.nn.unrolled import ENERGIES_AT_ONCE, LinearSteps
+from phrasemt.study.architectures import Dl4mtModel
 
 EXACT = {"rtol": 0, "atol": 1e-12}
 

@@ -12,11 +12,11 @@ import pytest
 import torch
 from small_systems import NO_DROPOUT, SMALL
 
-from phrasemt.architectures import RelativePositionsModel, TransformerModel
 from phrasemt.models.interface import build_model
 from phrasemt.nn.attention import SelfAttention
 from phrasemt.nn.masks import causal_mask, key_mask
 from phrasemt.nn.relative_attention import RelativeSelfAttention, distances_to_keys, keys_to_distances
+from phrasemt.study.architectures import RelativePositionsModel, TransformerModel
 
 WIDTH, HEADS = 6, 3
 MASKS = {

@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from small_systems import NO_DROPOUT, SMALL
 from torch import nn
 
-from phrasemt.architectures import TransformerModel
 from phrasemt.models.transformer import DecoderLayer, EncoderLayer, Transformer
+from phrasemt.study.architectures import TransformerModel
 
 
 def copy_common(theirs: nn.Module, ours: EncoderLayer | DecoderLayer) -> None:

@@ -15,14 +15,14 @@ from types import SimpleNamespace
 import pytest
 
 from phrasemt.errors import DamagedFileError, MismatchError
-from phrasemt.lines import write_lines
+from phrasemt.files.lines import write_lines
 from phrasemt.settings import AnnotateSettings, CollectSettings
 from phrasemt.syntax import annotate
 from phrasemt.syntax.annotate import parse_sentences, tag_sentences
-from phrasemt.syntax.annotations import Annotation, Annotations
 from phrasemt.syntax.annotator import Card, Kind, ModelFile
 from phrasemt.syntax.sentences import BUCKETS, collect_sentences, parser_tokens, sentence_key
-from phrasemt.syntax.store import AnnotationStore
+from phrasemt.syntax.store.annotations import Annotation, Annotations
+from phrasemt.syntax.store.store import AnnotationStore
 
 
 def expected(tokens: Sequence[str]) -> Annotation:
@@ -94,7 +94,7 @@ class Folder:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
     module = SimpleNamespace(load_annotator=lambda card: Fake(tmp_path / "notes"))
-    monkeypatch.setitem(sys.modules, "phrasemt.syntax.stanza_annotators", module)
+    monkeypatch.setitem(sys.modules, "phrasemt.syntax.stanza.annotators", module)
     monkeypatch.setattr(annotate, "_processes", lambda cores: cores)
     monkeypatch.setattr(annotate, "_SENTENCES_PER_BLOCK", 100)
     return Folder(tmp_path)
@@ -159,7 +159,7 @@ def test_a_hit_loads_nothing(folder):
         f"folder = Path({str(folder.path)!r})\n"
         "parse_sentences(settings=AnnotateSettings(job=0, jobs=1), cores=2, sentences=folder / 'sentences',"
         " annotator=folder / 'annotator', annotations=folder / 'again', cache=folder / 'cache')\n"
-        "sys.exit(bool({'torch', 'stanza', 'phrasemt.syntax.stanza_annotators'} & set(sys.modules)))"
+        "sys.exit(bool({'torch', 'stanza', 'phrasemt.syntax.stanza.annotators'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
     assert (folder.path / "again").read_bytes() == first
@@ -289,7 +289,7 @@ def test_a_killed_job_keeps_its_finished_blocks(folder):
         "class Slow(t.Fake):\n"
         "    def annotate(self, sentences):\n        time.sleep(0.05)\n        return super().annotate(sentences)\n"
         f"folder = t.Folder(Path({str(folder.path)!r}))\n"
-        "sys.modules['phrasemt.syntax.stanza_annotators'] = t.SimpleNamespace("
+        "sys.modules['phrasemt.syntax.stanza.annotators'] = t.SimpleNamespace("
         "load_annotator=lambda card: Slow(folder.notes))\n"
         "t.annotate._SENTENCES_PER_BLOCK = 10\nt.annotate._processes = lambda cores: cores\n"
         "folder.parse(cores=2)\n"

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from phrasemt.errors import DamagedFileError, MismatchError
-from phrasemt.syntax.annotations import (
+from phrasemt.syntax.sentences import METADATA_KEY, key_array
+from phrasemt.syntax.store.annotations import (
     SCHEMA,
     Annotation,
     AnnotationBatch,
@@ -19,7 +20,6 @@ from phrasemt.syntax.annotations import (
     write_annotations,
     write_sorted_annotations,
 )
-from phrasemt.syntax.sentences import METADATA_KEY, key_array
 
 CARD = {"format": 1, "kind": "chunks", "fingerprint": "f" * 32, "scores": {"f1": 93.0}}
 # Few different bytes, so that keys share beginnings, and zero bytes at both ends.

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from phrasemt.errors import DamagedFileError, DataError
-from phrasemt.lines import temporary_beside
+from phrasemt.files.lines import temporary_beside
 from phrasemt.settings import DescribeSettings
 from phrasemt.syntax.annotator import Card, describe_annotator
 

@@ -18,16 +18,20 @@ from typing import Any
 
 import pytest
 
-from phrasemt import artefacts, cli, provenance
-from phrasemt.artefacts import Entry, clean, contents, entry_of, verify
+from phrasemt import cli
 from phrasemt.cli import main
-from phrasemt.corpus import extract, fetch, registry
-from phrasemt.corpus.registry import Corpus
-from phrasemt.lines import count_lines
-from phrasemt.provenance import digest_file, origin, sidecar_path
+from phrasemt.corpus import extract, fetch
+from phrasemt.files.digests import digest_file
+from phrasemt.files.lines import count_lines
+from phrasemt.files.sidecars import origin, sidecar_path
+from phrasemt.registry import corpora as registry
+from phrasemt.registry.corpora import Corpus
 from phrasemt.settings import ParserSettings
 from phrasemt.stages import STAGES
 from phrasemt.text import vocab
+from phrasemt.workflow import cache as artefacts
+from phrasemt.workflow import provenance
+from phrasemt.workflow.cache import Entry, clean, contents, entry_of, verify
 
 OUTPUTS = {"source_vocabulary": Path("vocabulary.en"), "target_vocabulary": Path("vocabulary.de")}
 OLD = time.time() - 10 * 86_400

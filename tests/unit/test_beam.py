@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from phrasemt.batching.batch import collate_source
-from phrasemt.config import Decoding
 from phrasemt.errors import PhrasemtError
 from phrasemt.models.interface import TranslationModel
 from phrasemt.search.beam import beam_search, length_penalty
+from phrasemt.study.schema import Decoding
 from phrasemt.symbols import BOS, EOS
 
 V = 6  # two words beside the four special symbols

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phrasemt.errors import DamagedFileError, DataError, MismatchError
-from phrasemt.lines import write_lines, write_text
+from phrasemt.files.lines import write_lines, write_text
 from phrasemt.scoring.bleu import score_system, split_compounds
 from phrasemt.scoring.multi_bleu import tokenised_bleu
 from phrasemt.scoring.scores import ScoreFile, Scores, check_comparable, read_artefact

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from phrasemt.corpus.demo import demo_pairs
-from phrasemt.syntax.chunk_rules import chunk_tags
-from phrasemt.syntax.conll import TAGS, chunk_scores
+from phrasemt.corpus.demo.generate import demo_pairs
+from phrasemt.syntax.chunks.conll import TAGS, chunk_scores
+from phrasemt.syntax.chunks.rules import chunk_tags
 from phrasemt.syntax.trees import Tree, leaves, words
 
 

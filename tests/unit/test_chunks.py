@@ -13,17 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sacremoses import MosesTokenizer
 
-from phrasemt.columns import ColumnFile
-from phrasemt.corpus.demo import conll, demo_pairs
+from phrasemt.corpus.demo.generate import conll, demo_pairs
 from phrasemt.errors import DamagedFileError, DataError
-from phrasemt.lines import write_lines
+from phrasemt.files.columns import ColumnFile
+from phrasemt.files.lines import write_lines
 from phrasemt.settings import ChunksSettings
 from phrasemt.symbols import CHUNK_LABELS as LABELS
-from phrasemt.syntax import chunks
-from phrasemt.syntax.annotations import Annotation, write_annotations
-from phrasemt.syntax.chunks import align_tags, extract_chunks, starts_and_labels
-from phrasemt.syntax.conll import TAGS
+from phrasemt.syntax.chunks import extract as chunks
+from phrasemt.syntax.chunks.conll import TAGS
+from phrasemt.syntax.chunks.extract import align_tags, extract_chunks, starts_and_labels
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
+from phrasemt.syntax.store.annotations import Annotation, write_annotations
 
 Gold = Sequence[tuple[Sequence[str], Sequence[str]]]
 

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from phrasemt.config import Cleaning
 from phrasemt.corpus import clean
 from phrasemt.corpus.clean import FILTERS, WrittenLanguage, clean_pairs, pair_digest, script_of, scripts_of
 from phrasemt.corpus.normalise import normalise_spaces
 from phrasemt.errors import DataError
-from phrasemt.lines import read_lines
+from phrasemt.files.lines import read_lines
 from phrasemt.settings import CleanSettings
+from phrasemt.study.schema import Cleaning
 
 Pair = tuple[str, str]
 LONG = "x" * 100_000

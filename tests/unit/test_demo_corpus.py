@@ -14,11 +14,11 @@ from types import SimpleNamespace
 import pytest
 from sacremoses import MosesTokenizer
 
-from phrasemt.corpus import demo_lexicon as lexicon
-from phrasemt.corpus.demo import DemoPair, demo_pairs, detokenise, generate_demo
-from phrasemt.corpus.demo_english import realise_english
-from phrasemt.corpus.demo_german import realise_german
-from phrasemt.corpus.demo_grammar import (
+from phrasemt.corpus.demo import lexicon
+from phrasemt.corpus.demo.english import realise_english
+from phrasemt.corpus.demo.generate import DemoPair, demo_pairs, detokenise, generate_demo
+from phrasemt.corpus.demo.german import realise_german
+from phrasemt.corpus.demo.grammar import (
     Clause,
     Coordination,
     Name,
@@ -29,7 +29,7 @@ from phrasemt.corpus.demo_grammar import (
     Relative,
     Sentence,
 )
-from phrasemt.corpus.demo_lexicon import (
+from phrasemt.corpus.demo.lexicon import (
     AT_PLACE,
     BARE,
     HE,
@@ -46,8 +46,8 @@ from phrasemt.corpus.demo_lexicon import (
     Modal,
     Verb,
 )
-from phrasemt.corpus.demo_morphology import FEMININE, MASCULINE, NEUTER, PLURAL, german_verb
-from phrasemt.corpus.demo_sampling import anaphor
+from phrasemt.corpus.demo.morphology import FEMININE, MASCULINE, NEUTER, PLURAL, german_verb
+from phrasemt.corpus.demo.sampling import anaphor
 
 # --- a small language for derivations -------------------------------------------------------------------------------
 
@@ -394,7 +394,7 @@ def train() -> list[DemoPair]:
 
 def test_same_seed_same_bytes_in_another_process() -> None:
     program = (
-        "import hashlib; from phrasemt.corpus.demo import demo_pairs;"
+        "import hashlib; from phrasemt.corpus.demo.generate import demo_pairs;"
         "print(hashlib.sha256(repr(list(demo_pairs(split='dev', pairs=50, seed=7))).encode()).hexdigest())"
     )
     digests = {

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from sacrebleu.dataset.fake_sgml import FakeSGMLDataset
 
-from phrasemt.corpus import registry
 from phrasemt.corpus.extract import extract_text, sgm_segments, tsv_column
-from phrasemt.corpus.registry import Corpus
 from phrasemt.errors import DataError
-from phrasemt.lines import read_lines
+from phrasemt.files.lines import read_lines
+from phrasemt.registry import corpora as registry
+from phrasemt.registry.corpora import Corpus
 from phrasemt.settings import ExtractSettings
 
 LINES = [f"Zeile {number}: ü\u2028 \x0c\x85 – 三" for number in range(3000)]  # nothing here but "\n" ends a line

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from phrasemt import download
-from phrasemt.corpus import registry
 from phrasemt.corpus.fetch import fetch_corpus
-from phrasemt.corpus.registry import Corpus
 from phrasemt.errors import DataError, DownloadError
+from phrasemt.files import download
+from phrasemt.registry import corpora as registry
+from phrasemt.registry.corpora import Corpus
 from phrasemt.settings import CorpusFileSettings
 
 DATA = b"".join(b"line %d of the corpus\n" % number for number in range(40_000))  # several blocks

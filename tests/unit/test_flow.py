@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from phrasemt.config import Study
-from phrasemt.corpus.registry import load_registry
-from phrasemt.dag import rules_of
 from phrasemt.errors import StudyError
-from phrasemt.flow import Flow, dataset_folder, open_study, read_study
-from phrasemt.journal import RunNote, study_of
+from phrasemt.registry.corpora import load_registry
+from phrasemt.study.schema import Study
+from phrasemt.workflow.dag import rules_of
+from phrasemt.workflow.flow import Flow, dataset_folder, open_study, read_study
+from phrasemt.workflow.journal import RunNote, study_of
 
 PATTERN = "<results>/{dataset}.{source}-{target}/translations/{system}/{seed}/{split}.txt"
 

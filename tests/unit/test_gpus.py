@@ -10,13 +10,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from phrasemt import gpus
 from phrasemt.errors import PhrasemtError
-from phrasemt.gpus import VISIBLE, lease
+from phrasemt.machine import gpus
+from phrasemt.machine.gpus import VISIBLE, lease
 
 HOLD = """
 import sys, pathlib
-from phrasemt import gpus
+from phrasemt.machine import gpus
 gpus.LEASES = pathlib.Path(sys.argv[1])
 with gpus.lease(int(sys.argv[2])):
     print(gpus.os.environ[gpus.VISIBLE], flush=True)

@@ -14,9 +14,19 @@ from pathlib import Path
 
 import pytest
 
-from phrasemt import journal
 from phrasemt.errors import PhrasemtError, StoppedError
-from phrasemt.journal import PlannedJob, RunNote, StageNote, beating, latest_run, new_run, noted, stage_note, study_of
+from phrasemt.workflow import journal
+from phrasemt.workflow.journal import (
+    PlannedJob,
+    RunNote,
+    StageNote,
+    beating,
+    latest_run,
+    new_run,
+    noted,
+    stage_note,
+    study_of,
+)
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from phrasemt.errors import DataError
-from phrasemt.lines import (
+from phrasemt.files.lines import (
     count_lines,
     decode_lines,
     final_name,

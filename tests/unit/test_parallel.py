@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from phrasemt.errors import DataError, PhrasemtError
-from phrasemt.parallel import chunked, map_in_order
+from phrasemt.files.parallel import chunked, map_in_order
 
 
 def no_preparation() -> None:
@@ -100,7 +100,7 @@ def test_a_killed_worker_is_an_error():
 def test_workers_end_with_a_killed_parent():
     code = (
         "import os, time\n"
-        "from phrasemt.parallel import map_in_order\n"
+        "from phrasemt.files.parallel import map_in_order\n"
         "def work(prepared, item):\n    return os.getpid()\n"
         "for process in map_in_order(work, range(10**9), jobs=2, prepare=int):\n"
         "    print(process, flush=True)\n"

@@ -14,7 +14,7 @@ from phrasemt.corpus import partition
 from phrasemt.corpus.extract import extract_text
 from phrasemt.corpus.partition import SPLITS, find_components, partition_corpus
 from phrasemt.errors import DataError
-from phrasemt.lines import read_lines, read_parallel, write_lines
+from phrasemt.files.lines import read_lines, read_parallel, write_lines
 from phrasemt.settings import ExtractSettings, PartitionSettings
 
 Pair = tuple[str, ...]

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from phrasemt.architectures import LanguageModel
 from phrasemt.batching.example import Examples
 from phrasemt.batching.reader import BatchReader
 from phrasemt.errors import MismatchError
-from phrasemt.lines import read_lines, write_lines
+from phrasemt.files.lines import read_lines, write_lines
 from phrasemt.models.interface import build_model
 from phrasemt.models.weights import describe_weights, load_model, save_tensors, weights_of
 from phrasemt.search.perplexity import score_perplexity
 from phrasemt.settings import PerplexitySettings
+from phrasemt.study.architectures import LanguageModel
 from phrasemt.symbols import BOS, EOS
 from phrasemt.text.vocab import Vocabulary
 

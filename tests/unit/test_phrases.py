@@ -16,18 +16,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from phrasemt.architectures import PhraseSegmentation
-from phrasemt.columns import ColumnFile
 from phrasemt.errors import DamagedFileError, DataError, MismatchError
-from phrasemt.lines import write_lines
+from phrasemt.files.columns import ColumnFile
+from phrasemt.files.lines import write_lines
 from phrasemt.settings import PhrasesSettings
-from phrasemt.syntax import phrases, segmenters
-from phrasemt.syntax.annotations import Annotation, write_annotations
-from phrasemt.syntax.ngrams import ngram_ends, phrase_tokens
-from phrasemt.syntax.phrases import extract_phrases
-from phrasemt.syntax.segmenters.random import random_tree
-from phrasemt.syntax.segmenters.right import right_tree
+from phrasemt.study.architectures import PhraseSegmentation
+from phrasemt.syntax.phrases import extract as phrases
+from phrasemt.syntax.phrases import segmenters
+from phrasemt.syntax.phrases.extract import extract_phrases
+from phrasemt.syntax.phrases.ngrams import ngram_ends, phrase_tokens
+from phrasemt.syntax.phrases.segmenters.random import random_tree
+from phrasemt.syntax.phrases.segmenters.right import right_tree
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
+from phrasemt.syntax.store.annotations import Annotation, write_annotations
 from phrasemt.syntax.trees import Tree, parse_tree, words
 
 # Lengths (positions with </s>) and n_tok = max(min(8, ceil(L/6)), 3).

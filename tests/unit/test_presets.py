@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from phrasemt.config import Study, System
 from phrasemt.errors import StudyError
-from phrasemt.presets import PRESETS
-from phrasemt.study import load_study
+from phrasemt.study.presets import PRESETS
+from phrasemt.study.reading import load_study
+from phrasemt.study.schema import Study, System
 
 Values = dict[str, Any]
 

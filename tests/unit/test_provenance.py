@@ -8,20 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from phrasemt import provenance
 from phrasemt.errors import DamagedFileError
 from phrasemt.fields import Settings
-from phrasemt.provenance import (
-    code_digest,
-    digest_file,
-    edited_since_read,
-    module_digests,
-    origin,
-    produce,
-    read_sidecar,
-    sidecar_path,
-)
+from phrasemt.files.digests import digest_file
+from phrasemt.files.sidecars import origin, produce, read_sidecar, sidecar_path
 from phrasemt.settings import LearnSubwordsSettings
+from phrasemt.workflow import provenance
+from phrasemt.workflow.code import code_digest, edited_since_read, module_digests
 
 MODULE = '''"""A stage."""
 

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from phrasemt.errors import DataError, DownloadError
+from phrasemt.registry import stanza_models as published
+from phrasemt.registry.stanza_models import fetch_stanza_file, files_of_package, load_published
 from phrasemt.settings import DescribeSettings, ParserSettings, StanzaFileSettings
-from phrasemt.syntax import published, training
 from phrasemt.syntax.annotator import describe_annotator
-from phrasemt.syntax.published import fetch_stanza_file, files_of_package, load_published
-from phrasemt.syntax.stanza_annotators import ParserAnnotator, load_annotator
+from phrasemt.syntax.stanza import training
+from phrasemt.syntax.stanza.annotators import ParserAnnotator, load_annotator
 from phrasemt.syntax.trees import parse_tree, words
 
 if TYPE_CHECKING:
@@ -192,7 +193,7 @@ def test_unknown_packages_and_languages() -> None:
 
 def test_the_workflow_can_ask_without_importing_anything_heavy() -> None:
     code = (
-        "import sys; from phrasemt.syntax.published import files_of_package; files_of_package('de', 'spmrl_charlm')\n"
+        "import sys; from phrasemt.registry import stanza_models as m; m.files_of_package('de', 'spmrl_charlm')\n"
         "assert not {'torch', 'stanza', 'numpy', 'pyarrow', 'urllib.request'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

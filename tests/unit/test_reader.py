@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from phrasemt.architectures import BiscaleModel, PhraseRepresentationModel, PhraseSegmentation, TransformerModel
 from phrasemt.batching.example import Examples
 from phrasemt.batching.reader import LONGEST_SENTENCE, BatchReader, SourceCollator, TargetCollator
-from phrasemt.columns import Lists, write_columns
 from phrasemt.errors import DamagedFileError, MismatchError
+from phrasemt.files.columns import Lists, write_columns
+from phrasemt.study.architectures import BiscaleModel, PhraseRepresentationModel, PhraseSegmentation, TransformerModel
 from phrasemt.symbols import CHUNK_LABELS, EOS_LABEL, NULL_LABEL
-from phrasemt.syntax.ngrams import ngram_ends
+from phrasemt.syntax.phrases.ngrams import ngram_ends
 
 PARSE = PhraseSegmentation(mode="parse")
 MODEL = PhraseRepresentationModel(phrase=PARSE)

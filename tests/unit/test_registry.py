@@ -13,11 +13,11 @@ import yaml
 from pydantic import ValidationError
 from sacrebleu.dataset import DATASETS
 
-from phrasemt.corpus import registry
 from phrasemt.corpus.extract import extract_text
-from phrasemt.corpus.registry import Corpus, corpus, files_of, load_registry, side_of, source_file
 from phrasemt.errors import DataError
-from phrasemt.lines import count_lines
+from phrasemt.files.lines import count_lines
+from phrasemt.registry import corpora as registry
+from phrasemt.registry.corpora import Corpus, corpus, files_of, load_registry, side_of, source_file
 from phrasemt.settings import ExtractSettings
 
 SIDES = [
@@ -151,7 +151,7 @@ def test_mistakes_in_an_entry(changes: dict[str, object], message: str) -> None:
 
 def test_the_workflow_can_ask_without_importing_anything_heavy() -> None:
     code = (
-        "import sys; from phrasemt.corpus.registry import files_of; print(files_of('multi30k', 'train', 'en'))\n"
+        "import sys; from phrasemt.registry.corpora import files_of; print(files_of('multi30k', 'train', 'en'))\n"
         "assert not {'torch', 'numpy', 'pyarrow', 'sacremoses', 'sacrebleu', 'urllib.request'} & set(sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

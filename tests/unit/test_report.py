@@ -17,12 +17,12 @@ import invented_study
 import pytest
 from invented_study import InventedStudy
 
-from phrasemt import provenance
 from phrasemt.errors import PhrasemtError
 from phrasemt.paper.cells import Table
 from phrasemt.paper.figures import Series, draw_categories, draw_curves
-from phrasemt.provenance import code_digest
 from phrasemt.scoring.scores import read_artefact
+from phrasemt.workflow import provenance
+from phrasemt.workflow.code import code_digest
 
 # Elements without an end tag.
 VOID = {"meta", "br", "link", "img", "hr", "input"}

@@ -12,13 +12,13 @@ import pytest
 import torch
 
 import phrasemt.search.chunks as chunks_stage
-from phrasemt.architectures import BiscaleModel
 from phrasemt.batching.batch import Chunks
 from phrasemt.batching.pack import pack_examples
-from phrasemt.columns import Lists, write_columns
-from phrasemt.lines import write_lines
+from phrasemt.files.columns import Lists, write_columns
+from phrasemt.files.lines import write_lines
 from phrasemt.models.interface import ChunkingModel
 from phrasemt.settings import ChunkScoreSettings, PackSettings, VocabularySettings
+from phrasemt.study.architectures import BiscaleModel
 from phrasemt.symbols import CHUNK_LABELS
 from phrasemt.text.vocab import build_vocabulary
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sacremoses import MosesTokenizer
 
 from phrasemt.errors import DamagedFileError, DataError
-from phrasemt.lines import write_lines
+from phrasemt.files.lines import write_lines
 from phrasemt.settings import CollectSettings
 from phrasemt.syntax.sentences import (
     BUCKETS,

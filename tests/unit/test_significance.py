@@ -13,7 +13,7 @@ from sacrebleu.metrics import BLEU
 from sacrebleu.significance import PairedTest
 
 from phrasemt.errors import DataError, MismatchError
-from phrasemt.lines import write_lines
+from phrasemt.files.lines import write_lines
 from phrasemt.scoring import significance
 from phrasemt.scoring.bleu import score_system
 from phrasemt.scoring.scores import ScoreFile, read_artefact

@@ -11,7 +11,7 @@ import pytest
 
 from phrasemt.cli import main
 from phrasemt.errors import PhrasemtError
-from phrasemt.slurm import cancel_jobs_here, come_back, jobs_here, on_nodes
+from phrasemt.machine.slurm import cancel_jobs_here, come_back, jobs_here, on_nodes
 
 
 class StandIn:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from phrasemt.config import Study
 from phrasemt.fields import Settings
 from phrasemt.stages import STAGES, stage_settings
+from phrasemt.study.schema import Study
 
 WILDCARDS = {
     "dataset": "demo",

@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 
 from phrasemt.errors import DamagedFileError, DataError, MismatchError
 from phrasemt.settings import DescribeSettings
-from phrasemt.syntax import stanza_annotators
-from phrasemt.syntax.annotations import Annotation
 from phrasemt.syntax.annotator import ANNOTATION_VERSION, LONGEST, describe_annotator
-from phrasemt.syntax.stanza_annotators import (
+from phrasemt.syntax.stanza import annotators as stanza_annotators
+from phrasemt.syntax.stanza.annotators import (
     Annotator,
     ChunkerAnnotator,
     GaveUpError,
@@ -30,6 +29,7 @@ from phrasemt.syntax.stanza_annotators import (
     prepare_stanza,
     short_text,
 )
+from phrasemt.syntax.store.annotations import Annotation
 from phrasemt.syntax.trees import leaves, parse_tree, read_treebank, tree_text, words
 
 if TYPE_CHECKING:
@@ -471,7 +471,7 @@ def real(shared_data: Path, tmp_path: Path) -> Callable[..., Annotator]:
 
 
 def test_real_models(real: Callable[..., Annotator], shared_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from phrasemt.lines import read_lines
+    from phrasemt.files.lines import read_lines
 
     lines = itertools.islice(read_lines(shared_data / "multi30k" / "test_2016_flickr.en.gz"), 120)
     sentences = [[*line.removesuffix(".").split(" "), "."] for line in lines]

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from phrasemt.corpus.demo import conll, demo_pairs
+from phrasemt.corpus.demo.generate import conll, demo_pairs
 from phrasemt.errors import DataError
 from phrasemt.settings import ChunkerSettings, ParserSettings, TaggerSettings, VectorsSettings
 from phrasemt.syntax.annotator import Card
-from phrasemt.syntax.training import _learned_and_judged, train_chunker, train_parser, train_tagger
+from phrasemt.syntax.stanza.training import _learned_and_judged, train_chunker, train_parser, train_tagger
+from phrasemt.syntax.stanza.vectors import train_vectors
+from phrasemt.syntax.stanza.workbench import work_folder
 from phrasemt.syntax.trees import parse_tree, read_treebank, tree_text, words
-from phrasemt.syntax.vectors import train_vectors
-from phrasemt.syntax.workbench import work_folder
 
 if TYPE_CHECKING:
     from conftest import TinyAnnotators
@@ -226,7 +226,7 @@ def test_a_long_chain_of_single_children(
 
 def test_the_folder_of_a_killed_run_goes_with_the_next(tmp_path: Path) -> None:
     code = (
-        "import sys, time; from pathlib import Path; from phrasemt.syntax.workbench import work_folder\n"
+        "import sys, time; from pathlib import Path; from phrasemt.syntax.stanza.workbench import work_folder\n"
         "with work_folder(Path(sys.argv[1])) as folder:\n"
         "    (folder / 'half').touch(); print('there', flush=True); time.sleep(60)"
     )
@@ -245,7 +245,7 @@ def test_the_folder_of_a_killed_run_goes_with_the_next(tmp_path: Path) -> None:
 
 
 def test_the_evaluator_answers_as_stanza_expects() -> None:
-    from phrasemt.syntax.training import _Evaluator, _stanza_tree
+    from phrasemt.syntax.stanza.training import _Evaluator, _stanza_tree
 
     reported = []
 

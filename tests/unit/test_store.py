@@ -23,9 +23,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from phrasemt.errors import DamagedFileError, DataError, MismatchError
-from phrasemt.syntax.annotations import Annotation
 from phrasemt.syntax.sentences import BUCKETS, Keys, key_array
-from phrasemt.syntax.store import AnnotationStore, Cleaning, Contents, import_annotations
+from phrasemt.syntax.store.annotations import Annotation
+from phrasemt.syntax.store.store import AnnotationStore, Cleaning, Contents, import_annotations
 
 CARD = {"format": 1, "kind": "constituency", "fingerprint": "ab" * 16}
 OTHER = {**CARD, "fingerprint": "cd" * 16}

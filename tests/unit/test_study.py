@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from phrasemt.errors import StudyError
-from phrasemt.flow import read_study
-from phrasemt.study import _StudyLoader, load_study, study_schema
+from phrasemt.study.reading import _StudyLoader, load_study, study_schema
+from phrasemt.workflow.flow import read_study
 
 RIGHT = """\
 study: small

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from phrasemt.architectures import PhraseSegmentation
-from phrasemt.config import Study
 from phrasemt.errors import StudyError
-from phrasemt.flow import Flow, read_study
+from phrasemt.study.architectures import PhraseSegmentation
+from phrasemt.study.schema import Study
+from phrasemt.workflow.flow import Flow, read_study
 
 Raw = dict[str, Any]
 

@@ -18,10 +18,10 @@ import pytest
 from invented_study import InventedStudy
 
 from phrasemt.errors import PhrasemtError
+from phrasemt.files.digests import digest_file
 from phrasemt.paper import cells, printing
 from phrasemt.paper.blocks import scores
 from phrasemt.paper.cells import Column, Row, Table
-from phrasemt.provenance import digest_file
 from phrasemt.scoring.scores import read_artefact
 
 

@@ -16,15 +16,15 @@ import torch
 from trainings import SMALL, assert_equal_runs, command, run, settings_of
 
 import phrasemt.train.evaluator as evaluator
-from phrasemt.architectures import Dl4mtModel, PhraseRepresentationModel, TransformerModel
 from phrasemt.batching.example import Examples
 from phrasemt.batching.reader import BatchReader
-from phrasemt.config import Adadelta, Adam
 from phrasemt.errors import DamagedFileError, MismatchError, PhrasemtError, StoppedError
 from phrasemt.models.interface import build_model
 from phrasemt.models.transformer import Transformer
 from phrasemt.models.weights import FORMAT, load_model, load_tensors, save_tensors
 from phrasemt.settings import AverageSettings
+from phrasemt.study.architectures import Dl4mtModel, PhraseRepresentationModel, TransformerModel
+from phrasemt.study.schema import Adadelta, Adam
 from phrasemt.text.vocab import Vocabulary
 from phrasemt.train.average import average_checkpoints
 from phrasemt.train.checkpoint import Progress

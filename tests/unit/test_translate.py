@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from phrasemt.architectures import PhraseRepresentationModel, TransformerModel
 from phrasemt.batching.example import Examples
 from phrasemt.batching.reader import BatchReader, SourceCollator
-from phrasemt.config import Decoding
 from phrasemt.errors import DataError, MismatchError
-from phrasemt.lines import read_lines, write_lines
+from phrasemt.files.lines import read_lines, write_lines
 from phrasemt.models.interface import build_model
 from phrasemt.models.weights import describe_weights, save_tensors, weights_of
 from phrasemt.search.beam import beam_search, length_penalty
@@ -21,6 +19,8 @@ from phrasemt.search.contrasts import forced_scores, score_contrasts
 from phrasemt.search.decode import translate_split
 from phrasemt.search.translate import translate
 from phrasemt.settings import ContrastSettings, LearnSubwordsSettings, TranslateSettings, VocabularySettings
+from phrasemt.study.architectures import PhraseRepresentationModel, TransformerModel
+from phrasemt.study.schema import Decoding
 from phrasemt.text.subwords import learn_subwords
 from phrasemt.text.vocab import Vocabulary, build_vocabulary
 

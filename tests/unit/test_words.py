@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from subword_nmt.apply_bpe import BPE
 
 from phrasemt.errors import DataError
-from phrasemt.lines import Block
+from phrasemt.files.lines import Block
 from phrasemt.syntax.words import offsets_of_block, row_numbers, word_offsets
 
 # Also words that end in the mark of a subword, or are it, and Unicode spaces.

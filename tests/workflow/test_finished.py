@@ -11,7 +11,8 @@ from pathlib import Path
 import yaml
 from workplace import STUDY, Workplace
 
-from phrasemt.provenance import digest_file, read_sidecar
+from phrasemt.files.digests import digest_file
+from phrasemt.files.sidecars import read_sidecar
 from phrasemt.stages import STAGES
 
 

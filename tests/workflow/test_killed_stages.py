@@ -13,13 +13,14 @@ import pytest
 from workplace import Workplace, stage_command
 
 from phrasemt.cli import main
-from phrasemt.provenance import digest_file, read_sidecar, sidecar_path
+from phrasemt.files.digests import digest_file
+from phrasemt.files.sidecars import read_sidecar, sidecar_path
 from phrasemt.stages import STAGES
 
 _DIES_BEFORE_NAMING = """
 import os, signal, sys
-import phrasemt.provenance
-phrasemt.provenance.commit_file = lambda *paths: os.kill(os.getpid(), signal.SIGKILL)
+import phrasemt.workflow.provenance
+phrasemt.workflow.provenance.commit_file = lambda *paths: os.kill(os.getpid(), signal.SIGKILL)
 from phrasemt.cli import main
 main(sys.argv[1:])
 """

@@ -15,7 +15,8 @@ import pytest
 import yaml
 from workplace import STUDY, Workplace
 
-from phrasemt.provenance import digest_file, read_sidecar
+from phrasemt.files.digests import digest_file
+from phrasemt.files.sidecars import read_sidecar
 
 SCORES = "results/tiny/demo.en-de/scores/max/1.json"
 TRANSLATIONS = "results/tiny/demo.en-de/translations/max/1/test.tok"

@@ -29,7 +29,7 @@ from pathlib import Path
 import psutil
 
 from phrasemt.batching.example import Examples
-from phrasemt.lines import write_lines
+from phrasemt.files.lines import write_lines
 from phrasemt.symbols import SPECIAL_TOKENS
 from phrasemt.text.vocab import Vocabulary
 from tests.benchmarks.training import MODEL, UPDATE, plan_of, train_command, write_corpus

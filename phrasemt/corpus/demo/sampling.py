@@ -1,0 +1,485 @@
+"""Random derivations of the demonstration grammar: an endless stream, the same for a seed on every machine.
+
+Only `Random.random()` is used, with arithmetic that IEEE 754 fixes, because other methods of `random` may change
+between versions of Python. Words are drawn by rank with Zipf's law; all other rates are the constants below.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import random
+from bisect import bisect
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+from phrasemt.corpus.demo import lexicon
+from phrasemt.corpus.demo.grammar import (
+    Clause,
+    Coordination,
+    Name,
+    Nominal,
+    NounPhrase,
+    PrepositionalPhrase,
+    Quality,
+    Relative,
+    Sentence,
+    Slot,
+    Tense,
+    column,
+)
+from phrasemt.corpus.demo.lexicon import Adjective, Adverb, Connective, Determiner, Modal, Noun, Pronoun, Verb
+from phrasemt.corpus.demo.morphology import MASCULINE, NEUTER, SINGULAR
+from phrasemt.corpus.demo.words import COMPOUND_KINDS
+
+Item = TypeVar("Item")
+
+
+class Distribution(NamedTuple, Generic[Item]):
+    """Items with their cumulative probabilities."""
+
+    items: tuple[Item, ...]
+    cumulative: Sequence[float]
+
+    @classmethod
+    def weighted(cls, weights: Mapping[Item, float]) -> Distribution[Item]:
+        """Items with given weights."""
+        total = sum(weights.values())
+        sums = [partial / total for partial in itertools.accumulate(weights.values())]
+        return cls(tuple(weights), (*sums[:-1], 1.0))
+
+    @classmethod
+    def by_rank(cls, items: Sequence[Item], *, flattening: int = 4) -> Distribution[Item]:
+        """Zipf's law, a little flattened: the weight of rank r is 1 / (r + flattening)."""
+        sums = list(itertools.accumulate(1 / (rank + flattening) for rank in range(len(items))))
+        return cls(tuple(items), (*(partial / sums[-1] for partial in sums[:-1]), 1.0))
+
+
+# What a sentence is built of. Weights within a line, probabilities elsewhere.
+SHAPES = Distribution.weighted({"simple": 78, "subordinate after": 9, "subordinate before": 6, "coordinated": 7})
+_FRAME_WEIGHTS = {
+    "transitive": 34, "intransitive": 11, "predicate": 9, "location": 8, "motion": 7, "dative": 7, "prepositional": 7,
+    "stative": 7, "ditransitive": 5,
+}  # fmt: skip
+PLAIN_FRAMES = Distribution.weighted(_FRAME_WEIGHTS)
+ALL_FRAMES = Distribution.weighted(_FRAME_WEIGHTS | {"clause": 9, "question": 2, "infinitive": 6})
+INFINITIVE_FRAMES = Distribution.weighted({"transitive": 60, "dative": 12, "prepositional": 12, "motion": 16})
+PAST, PERFECT, MODAL_IN_PAST, MODAL_IN_PRESENT = 0.42, 0.22, 0.15, 0.24
+PASSIVE, AGENT, NEGATION = 0.16, 0.5, 0.10
+COMMENT, TIME, TIME_IN_FRONT, PLACE_IN_FRONT, FREQUENCY, MANNER = 0.10, 0.20, 0.5, 0.25, 0.10, 0.10
+
+PLURALS, COMPOUND, COORDINATION, PERSONAL_PRONOUN, NAME, FAMILY_NAME = 0.38, 0.14, 0.07, 0.10, 0.12, 0.5
+ONE_QUALITY, TWO_QUALITIES, INTENSIFIED = 0.29, 0.05, 0.12
+# By the levels of embedding that are left: 2 in a main clause, 0 in the innermost phrases.
+OWNER, ATTRIBUTE, RELATIVE_OF_SUBJECT, RELATIVE_OF_OBJECT = (
+    (0.0, 0.08, 0.12), (0.0, 0.08, 0.12), (0.0, 0.06, 0.24), (0.0, 0.03, 0.08),
+)  # fmt: skip
+NO_RELATIVE = (0.0, 0.0, 0.0)  # inside an attribute it would be unclear what it belongs to
+ADJUNCT = (0.05, 0.14, 0.16)
+
+SINGULAR_DETERMINERS = Distribution.weighted(
+    {(lexicon.THE,): 50, (lexicon.INDEFINITE,): 22, lexicon.POSSESSIVES: 16, (lexicon.THIS,): 7, (lexicon.EVERY,): 5}
+)
+PLURAL_DETERMINERS = Distribution.weighted(
+    {
+        (lexicon.THE,): 44,
+        (lexicon.BARE,): 14,
+        lexicon.POSSESSIVES: 14,
+        lexicon.QUANTIFIERS: 13,
+        lexicon.NUMERALS: 9,
+        (lexicon.THIS,): 6,
+    }
+)
+PRONOUNS = Distribution.weighted(
+    {lexicon.HE: 25, lexicon.SHE: 25, lexicon.THEY: 20, lexicon.SPEAKER: 15, lexicon.WE: 15}
+)
+THIRD_PERSONS = Distribution.weighted({lexicon.HE: 1, lexicon.SHE: 1, lexicon.THEY: 1})
+COORDINATORS = Distribution.by_rank(lexicon.COORDINATORS)
+REASONS = Distribution.by_rank(lexicon.REASONS)
+SUBORDINATORS = {tense: Distribution.by_rank(words) for tense, words in lexicon.SUBORDINATORS.items()}
+FREQUENCIES = Distribution.by_rank(lexicon.FREQUENCIES)
+
+
+@functools.cache
+def _nouns(kind: str) -> Distribution[Noun]:
+    return Distribution.by_rank(lexicon.nouns()[kind])
+
+
+@functools.cache
+def _adjectives(kind: str) -> Distribution[Adjective]:
+    return Distribution.by_rank([adjective for adjective in lexicon.adjectives() if kind in adjective.kinds])
+
+
+@functools.cache
+def _verbs(frame: str, subject_kind: str, *, passive: bool = False) -> Distribution[Verb] | None:
+    """The verbs of a frame whose subject may be of a kind; an empty kind is any.
+
+    A passive needs a person as its agent: what "was eaten" is gegessen by people, gefressen by animals.
+    """
+    fitting = [
+        verb
+        for verb in lexicon.verbs()[frame]
+        if (not passive and subject_kind in verb.subjects)
+        or (passive and subject_kind in verb.objects and "p" in verb.subjects and not verb.english_preposition)
+    ]
+    return Distribution.by_rank(fitting) if fitting else None
+
+
+@functools.cache
+def _verbs_with_object(kind: str) -> Distribution[Verb] | None:
+    """The verbs of which a relative pronoun for this kind can be the object, in both languages without preposition."""
+    fitting = [
+        verb
+        for frame in ("transitive", "stative", "dative")
+        for verb in lexicon.verbs()[frame]
+        if kind in verb.objects and not verb.english_preposition and not verb.german_preposition
+    ]
+    return Distribution.by_rank(fitting) if fitting else None
+
+
+def derivations(seed: int) -> Iterator[Sentence]:
+    """The endless stream of derivations of a seed."""
+    sampler = Sampler(random.Random(seed))
+    while True:
+        yield sampler.sentence()
+
+
+class Sampler:
+    """Draws derivations from the top down. `depth` is how many levels of embedding are left."""
+
+    def __init__(self, generator: random.Random) -> None:
+        self.random = generator.random
+        names = lexicon.names()
+        self.women, self.men = Distribution.by_rank(names.women), Distribution.by_rank(names.men)
+        self.families, self.cities = Distribution.by_rank(names.families), Distribution.by_rank(names.cities)
+        self.modifiers = Distribution.by_rank(lexicon.modifiers())
+
+    def draw(self, distribution: Distribution[Item]) -> Item:
+        """One item."""
+        return distribution.items[bisect(distribution.cumulative, self.random())]
+
+    def choose(self, items: Sequence[Item]) -> Item:
+        """One item, all equally likely."""
+        return items[int(self.random() * len(items))]
+
+    def chance(self, probability: float) -> bool:
+        """True with this probability."""
+        return self.random() < probability
+
+    # --- sentences and clauses ---
+
+    def sentence(self) -> Sentence:
+        """A sentence; its clauses share a time and often a subject."""
+        shape = self.draw(SHAPES)
+        past = self.chance(PAST)
+        if shape == "simple":
+            return Sentence(self.clause(past=past, depth=2, frames=ALL_FRAMES, is_main=True))
+        if shape == "coordinated":
+            first = self.clause(past=past, depth=1, is_main=True)
+            second = self.clause(past=past, depth=1, is_main=True, subject=self.again(first.subject, 0.35))
+            return Sentence(first, self.draw(COORDINATORS), second, second_is_main=True)
+        connective = self.connective(past)
+        if shape == "subordinate after":
+            first = self.clause(past=past, depth=1, is_main=True)
+            return Sentence(first, connective, self.clause(past=past, depth=1, subject=self.again(first.subject, 0.5)))
+        second = self.clause(past=past, depth=1)
+        main = self.clause(past=past, depth=1, subject=self.again(second.subject, 0.5))
+        return Sentence(main, connective, second, second_is_fronted=True)
+
+    def connective(self, past: bool) -> Connective:
+        """A subordinating conjunction."""
+        return self.draw(REASONS if self.chance(0.5) else SUBORDINATORS["past" if past else "present"])
+
+    def again(self, subject: Nominal | None, probability: float) -> tuple[Pronoun, str] | None:
+        """Perhaps a pronoun that takes up the subject of another clause, with the kind of what it denotes."""
+        if subject is None or not self.chance(probability):
+            return None
+        return anaphor(subject), kind_of(subject)
+
+    def clause(
+        self,
+        *,
+        past: bool,
+        depth: int,
+        frames: Distribution[str] = PLAIN_FRAMES,
+        subject: tuple[Nominal, str] | None = None,
+        is_main: bool = False,
+    ) -> Clause:
+        """A finite clause, about a given subject of some kind or about a new one."""
+        frame = self.draw(frames)
+        passive = frame == "transitive" and self.chance(PASSIVE)
+        verbs = _verbs(frame, subject[1] if subject else "", passive=passive)
+        if verbs is None:
+            passive, verbs = False, _verbs("predicate", "")
+        assert verbs is not None
+        verb = self.draw(verbs)
+        if subject:
+            nominal, kind = subject
+        else:
+            kind = self.choose(verb.objects if passive else verb.subjects)
+            nominal = self.nominal(kind, depth, RELATIVE_OF_SUBJECT)
+        tense, modal = self.tense(past, kind)
+        negated = verb.frame != "ditransitive" and _can_be_negated(nominal, modal) and self.chance(NEGATION)
+        clause = Clause(verb, nominal, tense, modal, passive, negated)
+        clause = self.with_arguments(clause, kind, depth, past=past)
+        return self.with_adjuncts(clause, kind, depth, is_main=is_main)
+
+    def with_arguments(self, clause: Clause, kind: str, depth: int, *, past: bool) -> Clause:
+        """A clause with what the frame of its verb asks for; `kind` is that of the subject."""
+        verb, subject = clause.verb, clause.subject
+        inner = max(depth - 1, 0)
+        assert subject is not None
+        if clause.passive:
+            if self.chance(AGENT):
+                return clause._replace(agent=self.object("pa" if "a" in verb.subjects else "p", 0, subject))
+            return clause
+        if verb.frame == "intransitive":
+            return clause
+        if verb.frame == "predicate":
+            return clause._replace(predicate=self.predicate(kind))
+        if verb.frame == "location":
+            return clause._replace(place=self.location(inner))
+        if verb.frame == "motion":
+            return clause._replace(place=self.goal(inner))
+        if verb.frame in lexicon.COMPLEMENTIZERS:
+            about = self.again(subject, 0.3)
+            return clause._replace(complement=self.clause(past=past, depth=inner, subject=about))
+        if verb.frame == "infinitive":
+            return clause._replace(complement=self.infinitive(kind, inner, subject))
+        if verb.frame == "ditransitive":
+            recipient = self.object("p", 0, subject)
+            given = self.noun_phrase(self.draw(_nouns(self.choose(verb.objects))), depth)
+            return clause._replace(recipient=recipient, object=given)
+        return clause._replace(object=self.object(verb.objects, depth, subject, plain=clause.negated))
+
+    def with_adjuncts(self, clause: Clause, kind: str, depth: int, *, is_main: bool) -> Clause:
+        """A clause with adverbs and prepositional phrases, and with one of them in front.
+
+        Nothing follows a relative clause or a complement: it would be unclear what it belongs to.
+        """
+        object_, place = clause.object, clause.place
+        last = place.object if place else object_
+        is_heavy = isinstance(last, NounPhrase) and last.relative is not None
+        has_room = not is_heavy and clause.complement is None and clause.predicate is None
+        frequency = manner = time = comment = None
+        is_scoped = clause.negated and object_ is not None  # "not" before or after "in the house"?
+        if has_room and place is None and clause.agent is None and not is_scoped and self.chance(ADJUNCT[depth]):
+            place = self.adjunct()
+        if has_room and place is None and kind in "pa" and not clause.passive and self.chance(MANNER):
+            manner = self.choose(lexicon.MANNERS)
+        if not clause.negated and self.chance(FREQUENCY):
+            frequency = self.draw(FREQUENCIES)
+        elif is_main and self.chance(COMMENT):
+            comment = self.choose(lexicon.COMMENTS)
+        elif (is_main or has_room) and self.chance(TIME):
+            time = self.time(clause.tense, clause.modal)
+        front: Slot = "subject"
+        if comment:
+            front = "comment"
+        elif time and is_main and (not has_room or self.chance(TIME_IN_FRONT)):
+            front = "time"
+        elif is_main and place and not clause.place and not time and self.chance(PLACE_IN_FRONT):
+            front = "place"
+        return clause._replace(place=place, frequency=frequency, manner=manner, time=time, comment=comment, front=front)
+
+    def tense(self, past: bool, kind: str) -> tuple[Tense, Modal | None]:
+        """A tense or a modal verb; what cannot will does not "want to"."""
+        if self.chance(MODAL_IN_PAST if past else MODAL_IN_PRESENT):
+            modal = self.choose(lexicon.MODALS["past" if past else "present"])
+            if kind in "pa" or not modal.to:
+                return "present", modal
+        if past:
+            return "past", None
+        return ("perfect" if self.chance(PERFECT) else "present"), None
+
+    def time(self, tense: Tense, modal: Modal | None) -> Adverb | None:
+        """An expression of time that goes with the tense."""
+        if tense == "perfect":
+            return None
+        if tense == "past" or modal in lexicon.MODALS["past"]:
+            return self.choose(lexicon.TIMES["past"])
+        return self.choose(lexicon.TIMES["future" if modal is lexicon.WILL else "present"])
+
+    def infinitive(self, kind: str, depth: int, subject: Nominal) -> Clause:
+        """An infinitive clause whose understood subject is of this kind."""
+        verbs = _verbs(self.draw(INFINITIVE_FRAMES), kind)
+        assert verbs is not None
+        verb = self.draw(verbs)
+        if verb.frame == "motion":
+            return Clause(verb, place=self.goal(depth))
+        return Clause(verb, object=self.object(verb.objects, depth, subject))
+
+    def relative(self, noun: Noun, plural: bool, depth: int) -> Clause:
+        """A relative clause about a noun, which is its subject, its object or its place."""
+        past = self.chance(PAST)
+        pronoun = Relative(noun.kind == "p", 3 if plural else noun.gender)
+        if noun.place and self.chance(0.5):
+            verb = self.choose(lexicon.verbs()["location"])
+            subject = self.nominal("p", depth, RELATIVE_OF_OBJECT)
+            tense, modal = self.tense(past, "p")
+            return Clause(verb, subject, tense, modal, place=PrepositionalPhrase(lexicon.AT_PLACE[noun.place], pronoun))
+        verbs = _verbs_with_object(noun.kind)
+        if verbs and self.chance(0.4):
+            verb = self.draw(verbs)
+            kind = self.choose(verb.subjects)
+            tense, modal = self.tense(past, kind)
+            return Clause(verb, self.nominal(kind, depth, RELATIVE_OF_OBJECT), tense, modal, object=pronoun)
+        return self.clause(past=past, depth=depth, subject=(pronoun, noun.kind))
+
+    # --- noun phrases ---
+
+    def nominal(self, kind: str, depth: int, relative: Sequence[float], *, plain: bool = False) -> Nominal:
+        """A noun phrase of any form; `plain` ones can stand under negation."""
+        if kind == "p":
+            form = self.random()
+            if form < PERSONAL_PRONOUN:
+                return self.draw(PRONOUNS)
+            if form < PERSONAL_PRONOUN + NAME:
+                return self.name()
+        if not plain and self.chance(COORDINATION):
+            first, second = self.draw(_nouns(kind)), self.draw(_nouns(kind))
+            if first is not second:
+                return Coordination(self.noun_phrase(first, 0), self.noun_phrase(second, 0))
+        return self.noun_phrase(self.draw(_nouns(kind)), depth, relative, plain=plain)
+
+    def object(self, kinds: str, depth: int, subject: Nominal, *, plain: bool = False) -> Nominal:
+        """An object of one of these kinds, which is not the subject itself ("I see me")."""
+        nominal = self.nominal(self.choose(kinds), depth, RELATIVE_OF_OBJECT, plain=plain)
+        if isinstance(nominal, Pronoun) and isinstance(subject, Pronoun | Relative):
+            return self.draw(THIRD_PERSONS)
+        return nominal
+
+    def name(self) -> Name:
+        """A person, with or without family name."""
+        female = self.chance(0.5)
+        given = self.draw(self.women if female else self.men)
+        words = (given, self.draw(self.families)) if self.chance(FAMILY_NAME) else (given,)
+        return Name(words, words, female)
+
+    def noun_phrase(
+        self, noun: Noun, depth: int, relative: Sequence[float] = RELATIVE_OF_OBJECT, *, plain: bool = False
+    ) -> NounPhrase:
+        """A noun with determiner, adjectives and attributes."""
+        plural = self.chance(PLURALS)
+        owner = self.owner(noun.kind, depth - 1) if self.chance(OWNER[depth]) else None
+        determiner = lexicon.THE if owner else self.determiner(plural=plural, plain=plain)
+        modifier = None
+        if noun.kind in COMPOUND_KINDS and self.chance(COMPOUND):
+            modifier = self.draw(self.modifiers)
+            if modifier.english == noun.english[0]:
+                modifier = None
+        attribute = self.attribute(noun) if self.chance(ATTRIBUTE[depth]) else None
+        clause = self.relative(noun, plural, depth - 1) if self.chance(relative[depth]) else None
+        return NounPhrase(noun, determiner, plural, self.qualities(noun.kind), modifier, owner, attribute, clause)
+
+    def determiner(self, *, plural: bool, plain: bool) -> Determiner:
+        """An article, a possessive, and unless `plain` a quantifier."""
+        groups = PLURAL_DETERMINERS if plural else SINGULAR_DETERMINERS
+        while True:
+            group = self.draw(groups)
+            determiner = self.choose(group)
+            if not plain or determiner.definite or determiner in (lexicon.INDEFINITE, lexicon.BARE):
+                return determiner
+
+    def qualities(self, kind: str) -> tuple[Quality, ...]:
+        """No, one or two adjectives."""
+        count = self.random()
+        if count >= ONE_QUALITY + TWO_QUALITIES:
+            return ()
+        first = self.draw(_adjectives(kind))
+        intensifier = self.choose(lexicon.INTENSIFIERS) if self.chance(INTENSIFIED) else None
+        if count < ONE_QUALITY:
+            return (Quality(first, intensifier),)
+        second = self.draw(_adjectives(kind))
+        return (Quality(first, intensifier),) if second is first else (Quality(first, intensifier), Quality(second))
+
+    def predicate(self, kind: str) -> Quality:
+        """An adjective after "be"."""
+        intensifier = self.choose(lexicon.PREDICATE_INTENSIFIERS) if self.chance(0.3) else None
+        return Quality(self.draw(_adjectives(kind)), intensifier)
+
+    def owner(self, kind: str, depth: int) -> NounPhrase | Name:
+        """What a thing belongs to."""
+        owner_kind = self.choose("pl" if kind in "tel" else "p")
+        if owner_kind == "p" and self.chance(NAME):
+            return self.name()
+        return self.noun_phrase(self.draw(_nouns(owner_kind)), depth, NO_RELATIVE)
+
+    def attribute(self, noun: Noun) -> PrepositionalPhrase:
+        """A prepositional phrase that describes a noun."""
+        if noun.kind in "pa" and self.chance(0.5):
+            return PrepositionalPhrase(lexicon.WITH, self.thing("t"))
+        if noun.kind in "dx":
+            return PrepositionalPhrase(lexicon.ABOUT, self.thing("pexl"))
+        if noun.kind == "p" and self.chance(0.4):
+            return PrepositionalPhrase(lexicon.FROM, self.city())
+        return self.location(0)
+
+    # --- prepositional phrases ---
+
+    def thing(self, kinds: str, depth: int = 0) -> NounPhrase:
+        """A noun phrase of one of these kinds."""
+        return self.noun_phrase(self.draw(_nouns(self.choose(kinds))), depth)
+
+    def city(self) -> Name:
+        """A city."""
+        english, german = self.draw(self.cities)
+        return Name((english,), (german,))
+
+    def location(self, depth: int) -> PrepositionalPhrase:
+        """Where something is."""
+        form = self.random()
+        if form < 0.15:
+            return PrepositionalPhrase(lexicon.IN_CITY, self.city())
+        place = self.thing("l", depth)
+        if form < 0.35:
+            return PrepositionalPhrase(self.choose(lexicon.NEAR_PLACE), place)
+        return PrepositionalPhrase(lexicon.AT_PLACE[place.noun.place], place)
+
+    def goal(self, depth: int) -> PrepositionalPhrase:
+        """Where something goes."""
+        if self.chance(0.15):
+            return PrepositionalPhrase(lexicon.TO_CITY, self.city())
+        place = self.thing("l", depth)
+        return PrepositionalPhrase(lexicon.TO_PLACE[place.noun.place], place)
+
+    def adjunct(self) -> PrepositionalPhrase:
+        """Where, when or with whom something happens."""
+        form = self.random()
+        if form < 0.2:
+            return PrepositionalPhrase(self.choose(lexicon.AROUND_EVENT), self.thing("e"))
+        if form < 0.4:
+            return PrepositionalPhrase(self.choose(lexicon.IN_COMPANY), self.thing("p"))
+        return self.location(0)
+
+
+def anaphor(subject: Nominal) -> Pronoun:
+    """The pronoun that takes up a subject: English by sex, German by grammatical gender."""
+    if isinstance(subject, Pronoun):
+        return subject
+    if isinstance(subject, Name):
+        return lexicon.SHE if subject.female else lexicon.HE
+    if not isinstance(subject, NounPhrase) or subject.plural:
+        return lexicon.THEY
+    noun = subject.noun
+    if noun.kind != "p" or (noun.gender == NEUTER and noun.english[0] != "girl"):
+        english = ("it", "it")
+    else:
+        english = (lexicon.HE if noun.gender == MASCULINE else lexicon.SHE).english
+    return Pronoun(english, lexicon.GERMAN_THIRD_PERSONS[column(subject)], SINGULAR)
+
+
+def kind_of(subject: Nominal) -> str:
+    """The kind of what a subject denotes."""
+    if isinstance(subject, NounPhrase):
+        return subject.noun.kind
+    return kind_of(subject.first) if isinstance(subject, Coordination) else "p"
+
+
+def _can_be_negated(subject: Nominal, modal: Modal | None) -> bool:
+    """Not where negation and quantifier or modal verb take scope differently in the two languages."""
+    if modal and modal.english[0] not in ("will", "should", "could"):
+        return False
+    if isinstance(subject, NounPhrase):
+        return subject.determiner.definite
+    return not isinstance(subject, Coordination)

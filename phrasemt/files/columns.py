@@ -1,0 +1,227 @@
+"""Columns of integers over the rows of a split: the Arrow files that training and search read.
+
+An Arrow IPC file, uncompressed, memory-mapped: row (int64) and columns of lists (list<int32>), in record batches, with
+a description as JSON in its metadata. Packed examples are one such file; phrases and chunks of the same rows are others
+beside it, so that a new one rewrites nothing. What is read lies in the page cache, which the system shares between
+processes and takes back when it needs memory.
+"""
+
+from __future__ import annotations
+
+import bisect
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from phrasemt.errors import DamagedFileError
+from phrasemt.files.lines import write_atomic
+
+FORMAT = 1
+_METADATA_KEY = b"phrasemt"
+
+
+@dataclass(frozen=True)
+class Lists:
+    """Lists one after the other: lengths int32 [rows], values int32 [sum of lengths]."""
+
+    lengths: NDArray[np.int32]
+    values: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, lists: Sequence[Sequence[int] | NDArray[Any]]) -> Lists:
+        lengths = np.array([len(values) for values in lists], dtype=np.int32)
+        joined = np.concatenate([np.empty(0, np.int32), *(np.asarray(values, dtype=np.int32) for values in lists)])
+        return cls(lengths, joined.astype(np.int32, copy=False))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Lists]) -> Lists:
+        return cls(np.concatenate([part.lengths for part in parts]), np.concatenate([part.values for part in parts]))
+
+    def array(self) -> pa.ListArray:
+        offsets = np.concatenate([np.zeros(1, np.int32), np.cumsum(self.lengths, dtype=np.int32)])
+        return pa.ListArray.from_arrays(pa.array(offsets), pa.array(self.values))
+
+
+Chunk = tuple[NDArray[np.int64], Mapping[str, Lists]]
+
+
+def write_columns(
+    path: Path, *, columns: Sequence[str], description: Mapping[str, Any], chunks: Iterable[Chunk]
+) -> int:
+    """Write rows and columns, a record batch for each chunk, atomically; returns the number of rows."""
+    metadata = {_METADATA_KEY: json.dumps({"format": FORMAT, **description}, sort_keys=True).encode()}
+    schema = _schema(columns).with_metadata(metadata)
+    count = 0
+    with write_atomic(path) as stream, pa.ipc.new_file(stream, schema) as writer:
+        for rows, lists in chunks:
+            arrays = [pa.array(rows, pa.int64()), *(lists[column].array() for column in columns)]
+            writer.write_batch(pa.record_batch(arrays, schema=schema))
+            count += len(rows)
+    return count
+
+
+class Numbers:
+    """A number for each position, in the file: `numbers[positions]` is an array of those asked for."""
+
+    def __init__(self, file: pa.Buffer, pieces: Sequence[pa.Array], dtype: type[np.integer[Any]]) -> None:
+        """pieces: arrays of this type whose numbers lie in the file, one for each record batch."""
+        pieces = [piece for piece in pieces if len(piece)]
+        self._starts = np.cumsum([0, *map(len, pieces)])
+        self.dtype = np.dtype(dtype)
+        whole = len(file) // self.dtype.itemsize
+        self._file = np.frombuffer(file, self.dtype, count=whole)
+        # From a position to the place in the file, piece by piece.
+        places = [(piece.buffers()[1].address - file.address) // self.dtype.itemsize + piece.offset for piece in pieces]
+        self._shifts = np.array(places, dtype=np.int64) - self._starts[:-1]
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def _places(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        places: NDArray[np.int64] = positions + self._shifts[np.searchsorted(self._starts, positions, side="right") - 1]
+        return places
+
+    def __getitem__(self, positions: NDArray[np.int64]) -> NDArray[Any]:
+        return self._file[self._places(positions)]
+
+    def tolist(self) -> list[int]:
+        """All of them, in memory."""
+        return [number for part in self.parts() for number in part.tolist()]
+
+    def equal(self, other: Numbers) -> bool:
+        """Whether they are the same numbers."""
+        pairs = zip(self.parts(), other.parts(), strict=False)
+        return len(self) == len(other) and all(np.array_equal(one, another) for one, another in pairs)
+
+    def parts(self, size: int = 2**16) -> Iterator[NDArray[Any]]:
+        """All of them, some at a time."""
+        for start in range(0, len(self), size):
+            yield self[np.arange(start, min(start + size, len(self)))]
+
+
+class _Lengths(Numbers):
+    """Lengths of lists, from the offsets in the file."""
+
+    def __init__(self, file: pa.Buffer, lists: Sequence[pa.ListArray]) -> None:
+        super().__init__(file, [column.offsets[:-1] for column in lists], np.int32)
+
+    def __getitem__(self, positions: NDArray[np.int64]) -> NDArray[Any]:
+        places = self._places(positions)
+        lengths: NDArray[np.int32] = self._file[places + 1] - self._file[places]
+        return lengths
+
+
+class ColumnFile:
+    """A file of `write_columns`; its lists are read when they are asked for, by position 0 <= position < len.
+
+    description: what the writer said about it. rows: row of each position in the concatenation of the raw inputs.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        columns: Sequence[str],
+        file: pa.Buffer,
+        batches: list[pa.RecordBatch],
+        description: dict[str, Any],
+    ) -> None:
+        self.path = path
+        self.description = description
+        self.rows = Numbers(file, [batch.column("row") for batch in batches], np.int64)
+        self._starts = np.cumsum([0, *map(len, batches)]).tolist()
+        self._lengths = {column: _Lengths(file, [batch.column(column) for batch in batches]) for column in columns}
+        self._lists = {column: [_Views(batch.column(column)) for batch in batches] for column in columns}
+
+    @classmethod
+    def open(cls, path: Path, columns: Sequence[str]) -> ColumnFile:
+        """Open a file that has these columns.
+
+        Raises DamagedFileError when it is cut off, altered in its structure, or has other columns or another format.
+        """
+        try:
+            file = pa.memory_map(str(path)).read_buffer()  # copies nothing
+            reader = pa.ipc.open_file(file)
+            description = _read_description(path, reader.schema, columns)
+            batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
+            for batch in batches:
+                batch.validate(full=True)  # offsets increase and stay within the values
+                if any(column.null_count for column in batch.columns):
+                    raise damaged(path, found="missing values")
+            return cls(path, columns, file, batches, description)
+        except FileNotFoundError:
+            raise
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise damaged(path, found=error) from None
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def lengths(self, column: str) -> Numbers:
+        """Length of every list of a column (int32)."""
+        return self._lengths[column]
+
+    def values(self, column: str, position: int) -> NDArray[np.int32]:
+        """One list, a view of the file."""
+        if not 0 <= position < len(self):
+            raise IndexError(f"position {position} of {len(self)} rows")
+        batch = bisect.bisect_right(self._starts, position) - 1
+        return self._lists[column][batch][position - self._starts[batch]]
+
+    def check_values(self, column: str, *, smallest: int, size: int) -> None:
+        """Make sure that smallest <= value < size for all values of a column.
+
+        Raises DamagedFileError. Reads the file batch by batch outside the memory map, so that nothing stays in memory.
+        """
+        for number, values in enumerate(self._values_of_batches(column)):
+            if len(values) and not (values.min() >= smallest and values.max() < size):
+                raise damaged(
+                    self.path,
+                    expected=f"{column} ids from {smallest} to {size - 1}",
+                    found=f"{values.min()} to {values.max()} in record batch {number}",
+                )
+
+    def _values_of_batches(self, column: str) -> Iterator[NDArray[np.int32]]:
+        with pa.ipc.open_file(pa.OSFile(str(self.path))) as reader:
+            for number in range(reader.num_record_batches):
+                yield _Views(reader.get_batch(number).column(column)).values
+
+
+class _Views:
+    """A list<int32> column as numpy views: list i is values[offsets[i]:offsets[i + 1]]."""
+
+    def __init__(self, column: pa.ListArray) -> None:
+        self.offsets: NDArray[np.int32] = column.offsets.to_numpy()
+        self.values: NDArray[np.int32] = column.values.to_numpy()
+
+    def __getitem__(self, number: int) -> NDArray[np.int32]:
+        return self.values[self.offsets[number] : self.offsets[number + 1]]
+
+
+def _schema(columns: Sequence[str]) -> pa.Schema:
+    return pa.schema([("row", pa.int64()), *((column, pa.list_(pa.int32())) for column in columns)])
+
+
+def _read_description(path: Path, schema: pa.Schema, columns: Sequence[str]) -> dict[str, Any]:
+    description: dict[str, Any] = json.loads((schema.metadata or {}).get(_METADATA_KEY, b"{}"))
+    if (found := description.pop("format", "none")) != FORMAT:
+        raise damaged(path, expected=f"format version {FORMAT}", found=found)
+    if not schema.equals(expected := _schema(columns)):
+        raise damaged(path, expected=_one_line(expected), found=_one_line(schema))
+    return description
+
+
+def _one_line(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)
+
+
+def damaged(path: Path, *, expected: object = None, found: object) -> DamagedFileError:
+    """The error for a column file that cannot be used."""
+    return DamagedFileError(
+        "not a whole column file", where=path, expected=expected, found=found, next_step="delete it and run again"
+    )

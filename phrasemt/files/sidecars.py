@@ -1,0 +1,116 @@
+"""Sidecars: the file `<artefact>.meta.json` beside every artefact says how the artefact was made.
+
+A sidecar holds the digests of the inputs, the settings, the digest of the stage's code and the versions of the
+libraries whose behaviour matters. It holds no time and no host name: equal work gives equal bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import json
+import platform
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from phrasemt import __version__
+from phrasemt.errors import DamagedFileError
+from phrasemt.fields import Settings
+from phrasemt.files.digests import digest_file
+from phrasemt.files.lines import commit_file, temporary_beside, write_text
+
+_OF_A_SIDECAR = {"stage", "settings", "code", "versions", "inputs", "outputs"}
+
+
+def sidecar_path(artefact: Path | str) -> Path:
+    artefact = Path(artefact)
+    return artefact.with_name(artefact.name + ".meta.json")
+
+
+def read_sidecar(artefact: Path | str) -> dict[str, Any]:
+    """The sidecar of an artefact.
+
+    Raises DamagedFileError when it is missing, not readable or not whole.
+    """
+    path = sidecar_path(artefact)
+    sidecar: dict[str, Any] = {}
+    try:
+        sidecar = json.loads(path.read_text(encoding="utf-8"))
+        damage = None if isinstance(sidecar, dict) and sidecar.keys() >= _OF_A_SIDECAR else "other JSON"
+    except (FileNotFoundError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        damage = type(error).__name__
+    if damage:
+        raise DamagedFileError(
+            "no readable sidecar", where=path, found=damage, next_step=f"delete {artefact} and run again"
+        )
+    return sidecar
+
+
+def valid_for(sidecar: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """Settings and digest of code that an artefact counts as made by: its own, or those it was last accepted for."""
+    last = sidecar.get("accepted", [sidecar])[-1]
+    return last["settings"], last["code"]
+
+
+def library_versions(libraries: Sequence[str]) -> dict[str, str]:
+    versions = {library: importlib.metadata.version(library) for library in libraries}
+    return {"phrasemt": __version__, "python": platform.python_version(), **versions}
+
+
+def origin(
+    stage: str, *, inputs: Mapping[str, Sequence[Path]], settings: Settings, code: str, libraries: Sequence[str] = ()
+) -> dict[str, Any]:
+    """What outputs are made of, as their sidecars will say: all but the outputs themselves."""
+    return {
+        "stage": stage,
+        "settings": settings.model_dump(mode="json"),
+        "code": code,
+        "versions": library_versions(libraries),
+        "inputs": {
+            name: [{"path": str(path), "sha256": digest_file(path)} for path in paths]
+            for name, paths in sorted(inputs.items())
+        },
+    }
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """Outputs under temporary names, and their sha256: of those that need not be read for it, in the end of all."""
+
+    paths: dict[str, Path]
+    digests: dict[str, str] = field(default_factory=dict)
+
+
+@contextlib.contextmanager
+def produce(made_of: Mapping[str, Any], outputs: Mapping[str, Path]) -> Iterator[Unfinished]:
+    """Gives temporary paths for the outputs; when the block ends well they get their names and sidecars.
+
+    When it fails nothing of the outputs is left. Leftovers of an earlier killed run of the same outputs are removed:
+    the workflow runs one writer per output.
+    """
+    for path in outputs.values():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Twice temporary: a stage may write its (temporary) output atomically itself.
+        leftover = re.compile(rf"\.+{re.escape(path.name)}(\.meta\.json)?(\.\d+\.part)+")
+        for entry in path.parent.iterdir():
+            if leftover.fullmatch(entry.name):
+                entry.unlink(missing_ok=True)
+    unfinished = Unfinished({name: temporary_beside(path) for name, path in outputs.items()})
+    try:
+        yield unfinished
+        digests = unfinished.digests
+        digests.update({name: digest_file(path) for name, path in unfinished.paths.items() if name not in digests})
+        record = {
+            **made_of,
+            "outputs": {name: {"path": str(path), "sha256": digests[name]} for name, path in sorted(outputs.items())},
+        }
+        text = json.dumps(record, indent=1, sort_keys=True) + "\n"
+        for name, path in outputs.items():
+            commit_file(unfinished.paths[name], path)
+            write_text(sidecar_path(path), text)
+    finally:
+        for path in unfinished.paths.values():
+            path.unlink(missing_ok=True)

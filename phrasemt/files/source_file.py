@@ -1,0 +1,41 @@
+"""A file on a server, as the registries of corpora and of Stanza's models describe it.
+
+The code that downloads the file is in phrasemt/files/download.py, because the workflow reads the registries at every
+start and must not wait for the import of an HTTP client.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, StringConstraints, model_validator
+
+from phrasemt.fields import Settings
+
+FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+Url = Annotated[str, StringConstraints(pattern=r"^https?://[^\s/]+/\S+$")]
+Count = Annotated[int, Field(gt=0)]
+
+
+class SourceFile(Settings):
+    """A file as it stands at its source. It has a checksum, or says why it cannot."""
+
+    name: FileName
+    url: Url
+    bytes: Count | None = None
+    sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
+    md5: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")] | None = None
+    unverified: str | None = Field(None, description="why no checksum is known")
+
+    @model_validator(mode="after")
+    def _can_be_verified(self) -> SourceFile:
+        if (self.sha256 or self.md5 or self.unverified) is None:
+            raise ValueError(f"{self.name} has neither sha256 nor md5, and `unverified` does not say why")
+        return self
+
+    @property
+    def checksum(self) -> tuple[str, str] | None:
+        """Algorithm (a name of hashlib) and expected hexadecimal digest, the strongest that is known."""
+        if self.sha256 is not None:
+            return "sha256", self.sha256
+        return ("md5", self.md5) if self.md5 is not None else None

@@ -1,0 +1,168 @@
+"""The registry of corpora: the only place that a download may come from (data in corpora.yaml).
+
+An entry knows where a corpus stands, under which terms, how its files are verified, who is to be cited, and where in
+those files each side of each part is. Nothing heavy is imported: the workflow asks `files_of` for every corpus of a
+study before anything runs.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+from pathlib import Path
+from typing import Annotated, Literal
+
+import yaml
+from pydantic import Field, StringConstraints, model_validator
+
+from phrasemt.errors import DataError
+from phrasemt.fields import Language, Name, Settings
+from phrasemt.files.source_file import Count, FileName, SourceFile
+
+REGISTRY_FILE = Path(__file__).with_suffix(".yaml")
+ARCHIVE_SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz")
+
+_LIST_THEM = "run `phrasemt corpora` to list the corpora, `phrasemt corpora ID` for the parts and languages of one"
+
+
+class MemberRange(Settings):
+    """Archive members that only differ in a number, read one after the other."""
+
+    pattern: Annotated[str, StringConstraints(pattern=r"\{number(:\d+)?\}")] = Field(
+        description="path inside the archive, e.g. wsj_{number:04}.mrg"
+    )
+    first: Count
+    last: Count
+
+    @property
+    def names(self) -> list[str]:
+        return [self.pattern.format(number=number) for number in range(self.first, self.last + 1)]
+
+    def __str__(self) -> str:
+        return f"{self.pattern} from {self.first} to {self.last}"
+
+
+class Side(Settings):
+    """Where the text of one language of a part is.
+
+    format: `lines`, one sentence a line; `tsv`, one column of tab-separated lines; `sgm`, the `<seg>` elements of a WMT
+    test set. `.gz` at the end of a plain file or of an archive member means that it is unpacked.
+    """
+
+    file: FileName
+    member: str | MemberRange | None = Field(None, description="path inside the archive, or several")
+    format: Literal["lines", "tsv", "sgm"] = "lines"
+    column: Count | None = Field(None, description="column of a tsv, counted from 1")
+
+    @property
+    def members(self) -> list[str | None]:
+        """Paths inside the archive, in order; [None] for a plain file."""
+        return [*self.member.names] if isinstance(self.member, MemberRange) else [self.member]
+
+    @model_validator(mode="after")
+    def _column_of_a_table(self) -> Side:
+        if (self.format == "tsv") != (self.column is not None):
+            raise ValueError("a column belongs to the format tsv, and only to it")
+        return self
+
+
+class Part(Settings):
+    """Parallel sides: line n of each is a translation of line n of the others, so they have equally many lines.
+
+    A part with one side is a text with annotation, trees or chunks, for parsers and chunkers to learn from.
+    """
+
+    lines: Count | None = Field(None, description="lines of each side; null where nobody has published them")
+    sides: dict[Language, Side] = Field(min_length=1)
+
+
+class Corpus(Settings):
+    """One corpus with its files and parts."""
+
+    id: Name
+    description: str
+    terms: str = Field(description="licence or terms of use, as its home states them")
+    citation: str
+    files: tuple[SourceFile, ...] = Field(min_length=1)
+    parts: dict[Name, Part] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _sides_are_in_files(self) -> Corpus:
+        files = {file.name: file for file in self.files}
+        if len(files) != len(self.files):
+            raise ValueError(f"corpus {self.id} names a file twice")
+        for name, part in self.parts.items():
+            for language, side in part.sides.items():
+                where = f"corpus {self.id}, part {name}, language {language}"
+                if side.file not in files:
+                    raise ValueError(f"{where}: {side.file} is not among the files")
+                if side.file.endswith(ARCHIVE_SUFFIXES) != (side.member is not None):
+                    raise ValueError(f"{where}: a member belongs to an archive, and each archive needs one")
+        return self
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """All languages of all parts, in the order of the registry."""
+        return tuple(dict.fromkeys(language for part in self.parts.values() for language in part.sides))
+
+    @property
+    def bytes(self) -> int | None:
+        """Size of all files together, None where one is not known."""
+        sizes = [file.bytes for file in self.files]
+        return None if None in sizes else sum(size for size in sizes if size is not None)
+
+
+@functools.cache
+def load_registry() -> dict[str, Corpus]:
+    """All corpora by id, in the order of the file."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the loader written in C is ten times as fast
+    entries = yaml.load(REGISTRY_FILE.read_text(encoding="utf-8"), Loader=loader)
+    corpora = [Corpus.model_validate(entry) for entry in entries]
+    registry = {corpus.id: corpus for corpus in corpora}
+    assert len(registry) == len(corpora), "the registry holds an id twice"
+    return registry
+
+
+def corpus(corpus_id: str) -> Corpus:
+    """The corpus of that id. Raises DataError with the nearest id when there is none."""
+    registry = load_registry()
+    if corpus_id not in registry:
+        raise _unknown("corpus", corpus_id, list(registry), where="the registry of corpora")
+    return registry[corpus_id]
+
+
+def source_file(corpus_id: str, name: str) -> SourceFile:
+    """A file of a corpus. Raises DataError when the corpus or the file is unknown."""
+    files = {file.name: file for file in corpus(corpus_id).files}
+    if name not in files:
+        raise _unknown("file", name, list(files), where=f"corpus {corpus_id}")
+    return files[name]
+
+
+def part_of(corpus_id: str, part: str) -> Part:
+    """A part of a corpus. Raises DataError when the corpus or the part is unknown."""
+    parts = corpus(corpus_id).parts
+    if part not in parts:
+        raise _unknown("part", part, list(parts), where=f"corpus {corpus_id}")
+    return parts[part]
+
+
+def side_of(corpus_id: str, part: str, language: str) -> Side:
+    """One language of a part. Raises DataError when the corpus, the part or the language is unknown."""
+    sides = part_of(corpus_id, part).sides
+    if language not in sides:
+        raise _unknown("language", language, list(sides), where=f"corpus {corpus_id}, part {part}")
+    return sides[language]
+
+
+def files_of(corpus_id: str, part: str, language: str) -> list[str]:
+    """Names of the files that `extract_text` needs for that side."""
+    return [side_of(corpus_id, part, language).file]
+
+
+def _unknown(kind: str, name: str, known: list[str], *, where: str) -> DataError:
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    found = f"{name!r}; did you mean {near[0]!r}?" if near else f"{name!r}"
+    return DataError(
+        f"unknown {kind}", where=where, expected=f"one of {', '.join(known)}", found=found, next_step=_LIST_THEM
+    )

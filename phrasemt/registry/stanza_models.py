@@ -1,0 +1,103 @@
+"""Stanza's published parsers: the files of each package, with their checksums (data in stanza_models.yaml)."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Annotated, Literal
+
+import yaml
+from pydantic import Field, StringConstraints, model_validator
+
+from phrasemt.errors import DataError
+from phrasemt.fields import Language, Name, Settings
+from phrasemt.files.source_file import FileName, SourceFile
+
+PUBLISHED_FILE = Path(__file__).with_suffix(".yaml")
+URL = "https://huggingface.co/stanfordnlp"
+
+Role = Literal["constituency", "tagger", "vectors", "forward_charlm", "backward_charlm"]
+
+
+class PublishedFile(Settings):
+    """A model file; `path` is relative to the folder of models of its language."""
+
+    name: FileName
+    path: str
+    md5: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")] | None
+    unverified: str | None = Field(None, description="why no checksum is known")
+
+    @model_validator(mode="after")
+    def _can_be_verified(self) -> PublishedFile:
+        if (self.md5 or self.unverified) is None:
+            raise ValueError(f"{self.name} has no md5, and `unverified` does not say why")
+        return self
+
+
+class PublishedLanguage(Settings):
+    """The packages of a language: their files by role."""
+
+    repository: str
+    revision: str
+    files: tuple[PublishedFile, ...]
+    packages: dict[Name, dict[Role, FileName]]
+
+    @model_validator(mode="after")
+    def _files_are_there(self) -> PublishedLanguage:
+        names = {file.name for file in self.files}
+        for package, files in self.packages.items():
+            if missing := set(files.values()) - names:
+                raise ValueError(f"package {package}: {sorted(missing)} are not among the files")
+            if not {"constituency", "vectors"} <= files.keys():
+                raise ValueError(f"package {package}: a parser needs the roles constituency and vectors")
+        return self
+
+
+@functools.cache
+def load_published() -> dict[str, PublishedLanguage]:
+    """All languages of the list."""
+    entries: dict[str, object] = yaml.safe_load(PUBLISHED_FILE.read_text(encoding="utf-8"))
+    return {language: PublishedLanguage.model_validate(entry) for language, entry in entries.items()}
+
+
+def files_of_package(language: Language, package: Name) -> dict[Role, str]:
+    """The names of a package's files by role. Raises DataError naming the known packages when it is not one."""
+    packages = _language(language).packages
+    if package not in packages:
+        raise DataError(
+            "unknown package of Stanza's parsers",
+            where=f"language {language}",
+            expected=f"one of {', '.join(packages)}",
+            found=repr(package),
+            next_step="name one of these, give model files of your own, or let the workflow train a parser",
+        )
+    return packages[package]
+
+
+def published_file(language: Language, name: str, *, base: str = URL) -> SourceFile:
+    """A file of the list as it stands below `base`. Raises DataError when it is not on the list."""
+    of_language = _language(language)
+    files = {entry.name: entry for entry in of_language.files}
+    if name not in files:
+        raise DataError(
+            "unknown model file", where=f"language {language}", expected=f"one of {', '.join(files)}", found=repr(name)
+        )
+    entry = files[name]
+    return SourceFile(
+        name=entry.name,
+        url=f"{base}/{of_language.repository}/resolve/{of_language.revision}/models/{entry.path}",
+        md5=entry.md5,
+        unverified=entry.unverified,
+    )
+
+
+def _language(language: Language) -> PublishedLanguage:
+    published = load_published()
+    if language not in published:
+        raise DataError(
+            "Stanza has no parser for this language on our list",
+            where=f"language {language}",
+            expected=f"one of {', '.join(published)}",
+            next_step="give model files of your own, or let the workflow train a parser",
+        )
+    return published[language]

@@ -1,0 +1,157 @@
+"""Reading a study file, and telling a user everything that is wrong with it at once."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from phrasemt.errors import StudyError
+from phrasemt.fields import Settings, sections
+from phrasemt.study.schema import Study, kind_of_text
+
+BOOLEAN = "tag:yaml.org,2002:bool"
+
+
+class _StudyLoader(yaml.SafeLoader):
+    """A YAML loader that refuses a key given twice; PyYAML would silently keep the last.
+
+    Booleans are those of YAML 1.2, true and false, so that `ta: on` and `source_language: no` are words.
+    """
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML's name
+        first: [(tag, pattern) for tag, pattern in resolvers if tag != BOOLEAN]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: dict[Any, int] = {}
+        for key_node, _ in node.value:
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                continue
+            key = self.construct_object(key_node, deep=True)
+            if key in seen:
+                raise yaml.MarkedYAMLError(
+                    problem=f"the key {key!r} is given twice, first in line {seen[key]}",
+                    problem_mark=key_node.start_mark,
+                )
+            seen[key] = key_node.start_mark.line + 1
+        return super().construct_mapping(node, deep)
+
+
+_StudyLoader.add_implicit_resolver(BOOLEAN, re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
+
+
+def load_study(path: Path | str) -> Study:
+    """Read and check a study file.
+
+    Raises StudyError with every mistake of the file: its path in the study, what was found, what is allowed, and the
+    nearest name.
+    """
+    try:
+        raw = yaml.load(Path(path).read_text(encoding="utf-8"), Loader=_StudyLoader)
+    except FileNotFoundError:
+        raise StudyError(path, ["no such file; `ls studies` shows those that come with phrasemt"]) from None
+    except UnicodeDecodeError as error:
+        raise StudyError(path, [f"not UTF-8: {error}"]) from None
+    except yaml.MarkedYAMLError as error:
+        line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
+        raise StudyError(path, [f"not YAML: {line}{error.problem}"]) from None
+    if not isinstance(raw, dict):
+        raise StudyError(path, ["empty, or not a mapping of keys to values"])
+    try:
+        return Study.model_validate(raw)
+    except ValidationError as error:
+        raise StudyError(path, list(dict.fromkeys(_problems(error)))) from None
+
+
+def study_schema() -> str:
+    """The JSON schema of a study file, for editors and for `workflow/schemas/study.schema.json`."""
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Study.model_json_schema()}
+    # Beside a preset a system's model may be absent or lack its family.
+    system = schema["$defs"]["System"]
+    model = system["properties"]["model"]
+    system["properties"]["model"] = {"type": "object", "description": model["description"]}
+    system["required"].remove("model")
+    system["if"] = {"required": ["preset"]}
+    system["else"] = {"required": ["model"], "properties": {"model": model}}
+    return json.dumps(schema, indent=2, sort_keys=True) + "\n"
+
+
+# The keys that say which member of a union a section is: model families and optimisers.
+UNION_KEYS = ("family", "name")
+
+
+def _problems(error: ValidationError) -> Iterator[str]:
+    for item in error.errors():
+        parts, around = _place(item["loc"])
+        where = ".".join(parts) or "study"
+        found = json.dumps(item["input"], default=str)
+        found = found if len(found) <= 60 else found[:57] + "..."
+        context = item.get("ctx", {})
+        match item["type"]:
+            case "extra_forbidden":
+                allowed = [key for section in around for key in section.model_fields]
+                yield f"{where}: unknown key{_nearest(parts[-1], allowed)}; allowed: {', '.join(allowed)}"
+            case "missing":
+                yield f"{where}: missing"
+            case "literal_error":
+                allowed = [value.strip("'") for value in re.split(r", | or ", context["expected"])]
+                yield f"{where}: found {found}, allowed: {', '.join(allowed)}{_nearest(str(item['input']), allowed)}"
+            case "union_tag_invalid":
+                allowed = re.findall(r"'([^']*)'", context["expected_tags"])
+                nearest = _nearest(str(context["tag"]), allowed)
+                key = next((key for key in UNION_KEYS if key in context["discriminator"]), "name")
+                yield f"{where}.{key}: found {context['tag']!r}, allowed: {', '.join(allowed)}{nearest}"
+            case "union_tag_not_found":
+                yield f"{where}.family: missing"
+            case "value_error":
+                for message in str(context["error"]).split("\n"):
+                    yield message if where == "study" else f"{where}: {message}"
+            case _:
+                message = item["msg"][0].lower() + item["msg"][1:]
+                yield f"{where}: found {found}, {message}"
+
+
+def _place(location: tuple[int | str, ...]) -> tuple[list[str], list[type[Settings]]]:
+    """Where a mistake is in the user's file, and the section classes that could stand around it.
+
+    pydantic's locations hold the tag of a union as a step of its own, which is in no file; only the types tell it from
+    a system or a test set of that name.
+    """
+    names: list[str] = []
+    annotation: Any = Study
+    around: list[type[Settings]] = []
+    for part in location:
+        around = sections(annotation)
+        if typing.get_origin(annotation) in (dict, list):
+            annotation = typing.get_args(annotation)[-1]
+        elif len(around) > 1:
+            annotation = next((section for section in around if part in _tags(section)), annotation)
+            continue
+        elif around and part in around[0].model_fields:
+            annotation = around[0].model_fields[str(part)].annotation
+        elif part == "[key]":
+            continue
+        names.append(str(part))
+    return names, around
+
+
+def _tags(section: type[Settings]) -> set[object]:
+    """What pydantic calls a member of a union: its family or name, or the kind of text."""
+    for key in UNION_KEYS:
+        if key in section.model_fields:
+            return set(typing.get_args(section.model_fields[key].annotation))
+    return {kind_of_text(dict.fromkeys(section.model_fields))}
+
+
+def _nearest(name: str, allowed: list[str]) -> str:
+    near = difflib.get_close_matches(name, allowed, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""

@@ -1,0 +1,592 @@
+"""The study: everything an experiment says about itself, typed, with allowed values, default, unit and description.
+
+A study file is complete in itself. Unknown keys are errors; all mistakes of a file are reported at once. What concerns
+the machine (cores, memory, GPUs, the micro-batch that fits) is not part of a study: it lives in the profiles and never
+changes a result. `workflow/schemas/study.schema.json` is generated from this module (`phrasemt schema`).
+"""
+
+from __future__ import annotations
+
+import difflib
+import typing
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
+from pydantic_core import PydanticKnownError
+
+from phrasemt.fields import Language, Name, Probability, Seed, Settings, refuse, sections
+from phrasemt.study.architectures import ModelSettings, PhraseSegmentation
+from phrasemt.study.presets import PRESETS, fill_in
+
+# ---------------------------------------------------------------------------------------------------------------- data
+
+
+class RegistryText(Settings):
+    """A part of a corpus of the registry (`phrasemt corpora` lists them)."""
+
+    corpus: Name = Field(description="id in the registry")
+    part: Name = Field(description="part of that corpus, e.g. train")
+
+
+class UserText(Settings):
+    """Two parallel text files of the user, UTF-8, one sentence per line; `.gz` is unpacked."""
+
+    source: Path = Field(description="file with the source side")
+    target: Path = Field(description="file with the target side")
+
+
+def kind_of_text(value: Any) -> str:
+    """Decides by the keys, so that a mistake is reported against the kind that was meant."""
+    keys = value if isinstance(value, dict) else vars(value) if isinstance(value, Settings) else {}
+    return "files" if "source" in keys or "target" in keys else "registry"
+
+
+ParallelText = Annotated[
+    Annotated[RegistryText, Tag("registry")] | Annotated[UserText, Tag("files")], Discriminator(kind_of_text)
+]
+
+
+class Splits(Settings):
+    """Ready-made splits. Several texts for one split are read one after the other."""
+
+    train: list[ParallelText] = Field(min_length=1, description="training texts")
+    dev: list[ParallelText] = Field(min_length=1, description="development set: early stopping")
+    test: dict[Name, list[ParallelText]] = Field(min_length=1, description="test sets by name")
+
+    @model_validator(mode="after")
+    def _names_are_free(self) -> Splits:
+        if taken := {"train", "dev"} & set(self.test):
+            raise ValueError(f"a test set cannot be named {sorted(taken)[0]}")
+        return self
+
+
+class Partition(Settings):
+    """One corpus cut into train, dev and test so that no sentence of one side stands in two of them."""
+
+    text: ParallelText = Field(description="the corpus to cut")
+    dev: int = Field(gt=0, description="pairs for dev")
+    test: int = Field(gt=0, description="pairs for test")
+    seed: Seed = Field(1, description="seed of the draw")
+
+
+class Generator(Settings):
+    """The corpus that phrasemt generates (phrasemt/corpus/demo/generate.py), with gold trees, chunks and contrasts."""
+
+    train: int = Field(gt=0, description="training pairs")
+    dev: int = Field(gt=0, description="dev pairs")
+    test: int = Field(gt=0, description="test pairs")
+    seed: Seed = Field(1, description="seed of the generator")
+
+
+class Cleaning(Settings):
+    """Filters on training pairs. Dev and test sets are never filtered: scores are about all of their sentences."""
+
+    max_words: int = Field(
+        100, gt=0, description="longest side kept, in words between spaces (zh, ja, ...: two characters a word)"
+    )
+    max_ratio: float = Field(9.0, ge=1, description="longest side / shortest side in words, at most")
+    min_letters: Probability = Field(
+        0.5, description="smallest share of letters of the language's script among all letters of a line"
+    )
+    drop_duplicates: bool = Field(True, description="keep only the first of equal pairs")
+    drop_identical: bool = Field(True, description="drop pairs whose two sides are equal")
+
+
+class Tokenization(Settings):
+    """Moses tokens (sacremoses)."""
+
+    aggressive_dash: bool = Field(False, description="Moses' -a: a hyphen between letters becomes @-@")
+
+
+class Subwords(Settings):
+    """What a model reads: joint byte-pair encoding (subword-nmt), or whole words."""
+
+    unit: Literal["bpe", "word"] = Field(
+        "bpe", description="bpe: subwords; word: the most frequent `words` tokens of each side, the others <unk> (ZH)"
+    )
+    words: int = Field(30_000, gt=0, description="unit word: words of each side's vocabulary")
+    merges: int = Field(32_000, gt=0, description="unit bpe: merge operations, learned on both sides together")
+    vocabulary_threshold: int = Field(
+        8, ge=0, description="subwords seen less often in their language's training text are split further; 0: never"
+    )
+    shared_vocabulary: bool = Field(True, description="one vocabulary for both sides (needed by tie: all)")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _words_are_apart(cls, values: Any) -> Any:
+        """Words of two languages have little in common: their vocabularies are apart unless a study joins them."""
+        if isinstance(values, dict) and values.get("unit") == "word":
+            return {"shared_vocabulary": False, **values}
+        return values
+
+    @model_validator(mode="after")
+    def _switches_go_together(self) -> Subwords:
+        refuse(
+            f"{key} has no effect with unit: {self.unit}, only with unit: {unit}"
+            for key, unit in (("words", "word"), ("merges", "bpe"), ("vocabulary_threshold", "bpe"))
+            if self.unit != unit and self.differs(key)
+        )
+        return self
+
+
+class AnnotatedText(Settings):
+    """Sentences with trees or chunks to learn from: of the registry, of a generated data set, or a file of the user."""
+
+    corpus: Name | None = Field(None, description="id in the registry, e.g. treebank")
+    part: Name | None = Field(None, description="part of that corpus, e.g. train")
+    generated: Name | None = Field(None, description="data set of this study that has a generator: its gold annotation")
+    split: Literal["train", "dev", "test"] | None = Field(None, description="split of the generated data set")
+    file: Path | None = Field(None, description="file of the user: bracketed trees, or CoNLL-2000 columns")
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> AnnotatedText:
+        given = {name for name in ("corpus", "part", "generated", "split", "file") if getattr(self, name) is not None}
+        if given not in ({"corpus", "part"}, {"generated", "split"}, {"file"}):
+            raise ValueError("give either corpus and part, or generated and split, or file")
+        return self
+
+
+class AnnotatorTraining(Settings):
+    """What a parser or chunker is trained on. Sizes and budgets are those of a small model; see docs/syntax.md."""
+
+    train: list[AnnotatedText] = Field(min_length=1, description="sentences to learn from")
+    dev: list[AnnotatedText] = Field(
+        [], description="sentences that choose the best epoch; empty: every twelfth one of train, held out"
+    )
+    test: list[AnnotatedText] = Field(min_length=1, description="sentences whose F1 is reported with the model")
+    sentences: int | None = Field(None, gt=0, description="learn from the first so many sentences only; null: all")
+    vectors: int = Field(100, ge=0, description="width of the word vectors, learned from train and text; 0: none")
+    text: list[AnnotatedText] = Field([], description="more text, without annotation, for the word vectors")
+    hidden: int = Field(128, gt=0, description="width of the LSTM states")
+    seed: Seed = Field(1234, description="seed of the initial weights")
+
+
+class ParserTraining(AnnotatorTraining):
+    """A parser of our own: an XPOS tagger and a constituency parser on bracketed trees."""
+
+    tagger_updates: int = Field(2400, gt=0, description="updates of the tagger, 32 sentences each")
+    epochs: int = Field(20, gt=0, description="passes of the parser over the trees")
+
+
+class ChunkerTraining(AnnotatorTraining):
+    """A chunker of our own: a sequence tagger on CoNLL-2000 columns."""
+
+    updates: int = Field(2400, gt=0, description="updates, 32 sentences each")
+
+
+class ParserFiles(Settings):
+    """Stanza model files of the user."""
+
+    constituency: Path = Field(description="constituency parser (.pt)")
+    tagger: Path | None = Field(None, description="part-of-speech tagger (.pt); none if the parser reads no tags")
+    vectors: Path = Field(description="word vectors that both were trained with (.pt)")
+    forward_charlm: Path | None = Field(None, description="forward character model, if they were trained with one")
+    backward_charlm: Path | None = Field(None, description="backward character model, if they were trained with one")
+
+
+class ChunkerFiles(Settings):
+    """Stanza model files of the user."""
+
+    chunker: Path = Field(description="sequence tagger for chunks (.pt), made with Stanza's ner_tagger")
+    vectors: Path = Field(description="word vectors that it was trained with (.pt)")
+
+
+class Annotator(Settings):
+    """What parsers and chunkers have in common."""
+
+    language: Language = Field(description="ISO 639 code, e.g. en")
+
+    @property
+    def texts(self) -> list[tuple[str, AnnotatedText]]:
+        """The texts it is trained on, each with its place in the study."""
+        training: AnnotatorTraining | None = getattr(self, "train", None)
+        if training is None:
+            return []
+        return [
+            (f"train.{part}.{number}", text)
+            for part in ("train", "dev", "test", "text")
+            for number, text in enumerate(getattr(training, part))
+        ]
+
+
+class Parser(Annotator):
+    """A constituency parser. Exactly one of train, files, published."""
+
+    train: ParserTraining | None = Field(None, description="trained by the workflow")
+    files: ParserFiles | None = Field(None, description="model files of the user")
+    published: Name | None = Field(None, description="one of Stanza's published packages, e.g. ptb3-revised_charlm")
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> Parser:
+        if sum(origin is not None for origin in (self.train, self.files, self.published)) != 1:
+            raise ValueError("exactly one of train, files and published must be given")
+        return self
+
+
+class Chunker(Annotator):
+    """A chunk tagger. Exactly one of train, files."""
+
+    train: ChunkerTraining | None = Field(None, description="trained by the workflow")
+    files: ChunkerFiles | None = Field(None, description="model files of the user")
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> Chunker:
+        if (self.train is None) == (self.files is None):
+            raise ValueError("exactly one of train and files must be given")
+        return self
+
+
+class TargetChunks(Settings):
+    """The chunks of the target side (Zhou et al. 2017). What `origin` does not name is only compared with it."""
+
+    origin: Literal["gold", "chunker", "parser"] = Field(
+        description="gold: the generator's own; chunker: a tagger; parser: rules on English trees"
+    )
+    chunker: Name | None = Field(None, description="a chunk tagger of the study")
+    parser: Name | None = Field(None, description="a parser of the study")
+
+    @model_validator(mode="after")
+    def _origin_is_named(self) -> TargetChunks:
+        if self.origin != "gold" and getattr(self, self.origin) is None:
+            raise ValueError(f"origin is {self.origin!r}, but {self.origin} names none")
+        return self
+
+
+class Dataset(Settings):
+    """A language pair with its texts and how they are prepared. Exactly one of splits, partition, generator."""
+
+    source_language: Language = Field(description="ISO 639 code, e.g. en")
+    target_language: Language = Field(description="ISO 639 code, e.g. de")
+    splits: Splits | None = Field(None, description="ready-made splits")
+    partition: Partition | None = Field(None, description="one corpus to be cut")
+    generator: Generator | None = Field(None, description="the project's own corpus")
+    cleaning: Cleaning = Field(default_factory=Cleaning, description="filters on training pairs")
+    tokenization: Tokenization = Field(default_factory=Tokenization, description="Moses options")
+    subwords: Subwords = Field(default_factory=Subwords, description="what models read: subwords or words")
+    source_parser: Name | None = Field(None, description="parser of the study that parses the source side")
+    target_chunks: TargetChunks | None = Field(None, description="chunks of the target side")
+    parse_jobs: int = Field(
+        1, gt=0, le=64, description="jobs that parsing or tagging the training pairs is spread over; changes no result"
+    )
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> Dataset:
+        if sum(origin is not None for origin in (self.splits, self.partition, self.generator)) != 1:
+            raise ValueError("exactly one of splits, partition and generator must be given")
+        if self.source_language == self.target_language:
+            raise ValueError("source_language and target_language must differ: their files stand side by side")
+        return self
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        return self.source_language, self.target_language
+
+    @property
+    def test_sets(self) -> tuple[str, ...]:
+        return tuple(self.splits.test) if self.splits else ("test",)
+
+    def annotation_jobs(self, split: str) -> int:
+        """Jobs that parse or tag a split: one, but for the training pairs."""
+        return self.parse_jobs if split == "train" else 1
+
+
+# ------------------------------------------------------------------------------------------------------------- systems
+
+
+class Adam(Settings):
+    """Adam with the Noam schedule: factor * d^-0.5 * min(t^-0.5, t * warmup^-1.5)."""
+
+    name: Literal["adam"] = Field("adam", description="Adam (Kingma and Ba 2015)")
+    beta1: Probability = Field(0.9, description="first-moment decay")
+    beta2: Probability = Field(0.98, description="second-moment decay")
+    epsilon: float = Field(1e-9, gt=0, description="added to the root of the second moment")
+    factor: float = Field(1.0, gt=0, description="scales the whole schedule (NG: 2)")
+    warmup: int = Field(8000, gt=0, description="updates of linear growth")
+
+
+class Adadelta(Settings):
+    """Adadelta without a learning rate of its own (Zeiler 2012; ZH)."""
+
+    name: Literal["adadelta"] = Field(description="Adadelta")
+    rho: Probability = Field(0.95, description="decay of both running means")
+    epsilon: float = Field(1e-6, gt=0, description="added under both roots")
+
+
+def known_preset(name: str) -> str:
+    if name not in PRESETS:
+        raise PydanticKnownError("literal_error", {"expected": ", ".join(map(repr, PRESETS))})
+    return name
+
+
+def kind_of_optimizer(value: Any) -> str:
+    """Decides by the name, Adam when there is none, so that a mistake is reported against the kind that was meant."""
+    name = value.get("name", "adam") if isinstance(value, dict) else getattr(value, "name", "adam")
+    return str(name)
+
+
+Optimizer = Annotated[
+    Annotated[Adam, Tag("adam")] | Annotated[Adadelta, Tag("adadelta")], Discriminator(kind_of_optimizer)
+]
+
+
+class Training(Settings):
+    """How a system is trained."""
+
+    tokens_per_update: int | None = Field(
+        25_000, gt=0, description="target tokens (with </s>) of one update, about; null with sentences_per_update"
+    )
+    sentences_per_update: int | None = Field(
+        None,
+        gt=0,
+        description="sentence pairs of one update, in place of tokens_per_update; the loss is then the mean over "
+        "sentences and not over tokens (ZH)",
+    )
+    max_updates: int = Field(100_000, gt=0, description="updates")
+    max_length: int = Field(
+        256, gt=1, le=1024, description="longest side in positions, </s> included; longer training pairs are left out"
+    )
+    label_smoothing: Probability = Field(0.1, description="probability mass spread over the other words")
+    optimizer: Optimizer = Field(default_factory=Adam, description="optimiser and schedule")
+    clip_norm: float | None = Field(None, gt=0, description="largest L2 norm of the whole gradient; null: any (ZH: 1)")
+    precision: Literal["float32", "bfloat16"] = Field(
+        "float32", description="matrix products and what goes into them; weights and all sums stay float32"
+    )
+    evaluate_every: int = Field(1500, gt=0, description="updates between two evaluations on dev")
+    checkpoint_every: int = Field(1500, gt=0, description="updates between two checkpoints")
+    average_last: int = Field(5, gt=0, description="checkpoints averaged at the end")
+    average_best: int | None = Field(
+        None,
+        gt=0,
+        description="in place of average_last: so many checkpoints with the best dev scores are averaged; one is "
+        "written at each evaluation",
+    )
+    average_decay: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="evaluations and checkpoints are of the exponential average of all updates' weights with this "
+        "decay; null: of the weights themselves",
+    )
+    best_by: Literal["bleu", "perplexity"] = Field(
+        "bleu", description="dev score that decides about the best; of systems that do not translate always perplexity"
+    )
+    early_stopping: int | None = Field(
+        None, gt=0, description="stop after so many evaluations without a better one (best_by); null: never"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _sentences_in_place_of_tokens(cls, values: Any) -> Any:
+        if isinstance(values, dict) and values.get("sentences_per_update") is not None:
+            return {"tokens_per_update": None, **values}
+        return values
+
+    @model_validator(mode="after")
+    def _one_size(self) -> Training:
+        if (self.tokens_per_update is None) == (self.sentences_per_update is None):
+            raise ValueError("give either tokens_per_update or sentences_per_update")
+        return self
+
+    @property
+    def checkpoints_averaged(self) -> int:
+        """How many, the last or the best."""
+        return self.average_best or self.average_last
+
+    @property
+    def update_size(self) -> int:
+        """Of one update, in sentences or in target tokens."""
+        size = self.sentences_per_update or self.tokens_per_update
+        assert size is not None
+        return size
+
+
+class Decoding(Settings):
+    """Beam search."""
+
+    beam: int = Field(4, gt=0, description="hypotheses kept per sentence")
+    length_penalty: float = Field(0.6, ge=0, description="alpha of the length penalty")
+    length_penalty_form: Literal["wu", "length"] = Field(
+        "wu", description="wu: score / ((5+|Y|)/6)^alpha (Wu et al. 2016); length: score / |Y|^alpha (ZH: alpha 1)"
+    )
+    max_length_factor: float = Field(
+        1.0, ge=0, description="longest output = factor * source length + max_length_extra"
+    )
+    max_length_extra: int = Field(50, gt=0, description="subwords")
+    n_best: int = Field(1, gt=0, description="hypotheses written per sentence")
+
+    @model_validator(mode="after")
+    def _enough_beams(self) -> Decoding:
+        if self.n_best > self.beam:
+            raise ValueError(f"n_best ({self.n_best}) must not exceed beam ({self.beam})")
+        return self
+
+
+# The keys of each model family and optimiser, by its name.
+_KEYS = {
+    name: kind.model_fields.keys()
+    for union, tag in ((ModelSettings, "family"), (Optimizer, "name"))
+    for kind in sections(union)
+    for name in typing.get_args(kind.model_fields[tag].annotation)
+}
+Preset = Annotated[str, AfterValidator(known_preset), Field(json_schema_extra={"enum": list(PRESETS)})]
+
+
+class System(Settings):
+    """One row of the table."""
+
+    title: str | None = Field(None, description="name in the table; the system's key when absent")
+    preset: Preset | None = Field(
+        None, description="a paper's system (phrasemt/study/presets.py); what stands beside it here goes before it"
+    )
+    model: ModelSettings = Field(description="architecture")
+    training: Training = Field(default_factory=Training, description="training")
+    decoding: Decoding = Field(default_factory=Decoding, description="search")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_preset(cls, values: Any) -> Any:
+        if not isinstance(values, dict) or values.get("preset") is None:
+            return values
+        # One with a typo is taken for the nearest, so that nothing is complained of but the typo.
+        (preset,) = difflib.get_close_matches(str(values["preset"]), PRESETS, n=1, cutoff=0)
+        return fill_in(values, PRESETS[preset], _KEYS)
+
+    @model_validator(mode="after")
+    def _is_searched(self) -> System:
+        if not self.model.translates and "decoding" in self.model_fields_set:
+            raise ValueError("decoding has no effect: a language model translates nothing")
+        return self
+
+
+class Comparison(Settings):
+    """Significance of the difference to the baseline: paired bootstrap (Koehn 2004)."""
+
+    baseline: Name | None = Field(
+        None, description="system the others are compared with; the first one that translates when absent"
+    )
+    samples: int = Field(1000, gt=0, description="bootstrap samples")
+    seed: Seed = Field(12345, description="seed of the resampling")
+
+
+class Study(Settings):
+    """One experiment: data sets x systems x seeds."""
+
+    study: Name = Field(description="name; results go to results/<study>/")
+    title: str | None = Field(None, description="heading of table and report")
+    seeds: list[Seed] = Field([1], min_length=1, description="each system is trained once per seed")
+    datasets: dict[Name, Dataset] = Field(min_length=1, description="data sets by name")
+    systems: dict[Name, System] = Field(min_length=1, description="systems by name, in the order of the table")
+    parsers: dict[Name, Parser] = Field(default_factory=dict, description="constituency parsers by name")
+    chunkers: dict[Name, Chunker] = Field(default_factory=dict, description="chunk taggers by name")
+    comparison: Comparison = Field(default_factory=Comparison, description="significance tests")
+    cache: Path = Field(
+        Path("resources/cache"),
+        description="folder of parses and of what stages make before the training, best shared between studies and "
+        "users; the environment variable PHRASEMT_CACHE goes first. Changes no result",
+    )
+    mirror: Path | None = Field(
+        None,
+        description="folder <mirror>/<corpus>/<file> to take corpora from instead of their sources; "
+        "the environment variable PHRASEMT_MIRROR goes first. Changes no result",
+    )
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Study:
+        problems = []
+        if len(set(self.seeds)) != len(self.seeds):
+            problems.append(f"seeds holds a value twice: {self.seeds}")
+        allowed = self.translating or list(self.systems)
+        if self.baseline not in allowed:
+            why = " (a language model has no translations to compare)" if self.baseline in self.systems else ""
+            problems.append(f"comparison.baseline is {self.baseline!r}, allowed: {', '.join(allowed)}{why}")
+        if both := self.parsers.keys() & self.chunkers.keys():
+            problems.append(f"a parser and a chunker are both called {sorted(both)[0]!r}; names must differ")
+        for dataset_name, dataset in self.datasets.items():
+            problems += [f"datasets.{dataset_name}.{problem}" for problem in self._syntax_problems(dataset)]
+        for name, annotator in self.annotators.items():
+            where = f"parsers.{name}" if name in self.parsers else f"chunkers.{name}"
+            for generated in {text.generated: None for _, text in annotator.texts if text.generated}:
+                if generated not in self.datasets or self.datasets[generated].generator is None:
+                    problems.append(f"{where}.train names {generated!r}, which is no data set with a generator")
+        for name, system in self.systems.items():
+            used = system.model.source_phrases
+            if used and self.segmentations[used.name] != used:
+                problems.append(
+                    f"systems.{name}.model.phrase.given is {str(used.given)!r}, and another system has a folder of the "
+                    "same name; phrase columns are named by it"
+                )
+            for dataset_name, dataset in self.datasets.items():
+                phrases = system.model.source_phrases
+                if phrases and phrases.needs_parses and dataset.source_parser is None:
+                    problems.append(
+                        f"systems.{name}.model.phrase.mode is {phrases.mode!r}, which needs "
+                        f"datasets.{dataset_name}.source_parser"
+                    )
+                if system.model.target_chunks and dataset.target_chunks is None:
+                    problems.append(
+                        f"systems.{name}.model.family is {system.model.family!r}, which needs "
+                        f"datasets.{dataset_name}.target_chunks"
+                    )
+                if system.model.one_vocabulary and not dataset.subwords.shared_vocabulary:
+                    problems.append(
+                        f"systems.{name}.model.tie is 'all', which needs "
+                        f"datasets.{dataset_name}.subwords.shared_vocabulary: true"
+                    )
+        if problems:
+            raise ValueError("\n".join(problems))
+        return self
+
+    @property
+    def annotators(self) -> dict[str, Parser | Chunker]:
+        """Parsers and chunkers by name."""
+        return {**self.parsers, **self.chunkers}
+
+    @property
+    def segmentations(self) -> dict[str, PhraseSegmentation]:
+        """All ways in which systems of the study cut phrases, by name."""
+        found = [system.model.source_phrases for system in self.systems.values()]
+        return {segmentation.name: segmentation for segmentation in found if segmentation is not None}
+
+    def _syntax_problems(self, dataset: Dataset) -> list[str]:
+        chunks = dataset.target_chunks or TargetChunks(origin="gold")
+        problems = []
+        parsers: dict[str, Parser | Chunker] = {**self.parsers}
+        chunkers: dict[str, Parser | Chunker] = {**self.chunkers}
+        for key, name, known, language in (
+            ("source_parser", dataset.source_parser, parsers, dataset.source_language),
+            ("target_chunks.parser", chunks.parser, parsers, dataset.target_language),
+            ("target_chunks.chunker", chunks.chunker, chunkers, dataset.target_language),
+        ):
+            if name is None:
+                continue
+            if name not in known:
+                problems.append(f"{key} is {name!r}, allowed: {', '.join(known) or 'none, since the study has none'}")
+            elif known[name].language != language:
+                problems.append(f"{key} is {name!r}, which is for {known[name].language!r} and not {language!r}")
+        if chunks.parser is not None and dataset.target_language != "en":
+            problems.append(
+                f"target_chunks.parser is {chunks.parser!r}, but the rules that make chunks of trees are for English"
+            )
+        if dataset.target_chunks and chunks.origin == "gold" and dataset.generator is None:
+            problems.append("target_chunks.origin is 'gold', but only a generator has gold chunks")
+        return problems
+
+    @property
+    def baseline(self) -> str:
+        return self.comparison.baseline or next(iter(self.translating or self.systems))
+
+    @property
+    def translating(self) -> list[str]:
+        """The systems that translate."""
+        return [name for name, system in self.systems.items() if system.model.translates]
+
+    @property
+    def language_models(self) -> list[str]:
+        """The systems that do not translate."""
+        return [name for name, system in self.systems.items() if not system.model.translates]
+
+    @property
+    def chunking(self) -> list[str]:
+        """The systems that decide about chunks of the target."""
+        return [name for name, system in self.systems.items() if system.model.target_chunks]

@@ -1,0 +1,129 @@
+"""Chunks in the columns of CoNLL-2000, and their scores as the shared task's `conlleval` computes them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from phrasemt.errors import DataError
+from phrasemt.files.lines import read_lines
+from phrasemt.symbols import CHUNK_TYPES
+
+TAGS = frozenset(["O", *(f"{position}-{type_}" for position in "BI" for type_ in CHUNK_TYPES)])
+
+Span = tuple[int, int, str]  # first token, token after the last, type
+
+
+def read_conll(path: Path) -> Iterator[tuple[list[str], list[str]]]:
+    """Tokens and tags (B-NP, I-NP, O) of each sentence; a blank line ends a sentence, also an empty one.
+
+    Columns are a token and its tag with a tab between them, or word, part of speech and tag with spaces between them.
+    Raises DataError naming file and line for another number of columns, an unknown tag, and a last sentence without
+    its blank line: then the file was cut off, or two sentences have run into one.
+    """
+    tokens: list[str] = []
+    tags: list[str] = []
+    number = 0
+    for number, line in enumerate(read_lines(path), start=1):
+        if not line.strip(" \t\r"):
+            yield tokens, tags
+            tokens, tags = [], []
+            continue
+        columns = line.rstrip("\r").split("\t" if "\t" in line else " ")
+        if len(columns) != (2 if "\t" in line else 3) or not columns[0]:
+            raise _unreadable(path, number, "token TAB tag, or word, part of speech and tag with spaces", line)
+        if columns[-1] not in TAGS:
+            raise _unreadable(path, number, f"a tag: O, or B- or I- and one of {' '.join(CHUNK_TYPES)}", columns[-1])
+        tokens.append(columns[0])
+        tags.append(columns[-1])
+    if tokens:
+        raise _unreadable(path, number, "a blank line after the last sentence", "the end of the file")
+
+
+def chunk_spans(tags: Iterable[str]) -> list[Span]:
+    """The chunks of a sentence, O left out.
+
+    As conlleval has it, a chunk begins at every B- and at an I- after O or after another type.
+    """
+    spans: list[Span] = []
+    start, open_type = 0, ""
+    position = -1
+    for position, tag in enumerate(tags):
+        type_ = tag[2:]
+        if tag[0] != "I" or type_ != open_type:
+            if open_type:
+                spans.append((start, position, open_type))
+            start, open_type = position, type_
+    if open_type:
+        spans.append((start, position + 1, open_type))
+    return spans
+
+
+@dataclass
+class ChunkScores:
+    """Chunks counted by type: those of the reference, those to be judged, and those that are in both."""
+
+    gold: Counter[str] = field(default_factory=Counter)
+    predicted: Counter[str] = field(default_factory=Counter)
+    correct: Counter[str] = field(default_factory=Counter)
+
+    def add(self, gold: Sequence[str], predicted: Sequence[str]) -> None:
+        """Count a sentence by its tags. Raises ValueError when they are not as many."""
+        if len(gold) != len(predicted):
+            raise ValueError(f"{len(predicted)} tags to be judged by {len(gold)}")
+        reference, judged = set(chunk_spans(gold)), set(chunk_spans(predicted))
+        for counts, spans in ((self.gold, reference), (self.predicted, judged), (self.correct, reference & judged)):
+            counts.update(type_ for *_, type_ in spans)
+
+    def merge(self, other: ChunkScores) -> None:
+        """Add the chunks that another one has counted."""
+        for own, others in ((self.gold, other.gold), (self.predicted, other.predicted), (self.correct, other.correct)):
+            own.update(others)
+
+    @property
+    def f1(self) -> float:
+        """F1 of all types together."""
+        return float(self.as_dict()["f1"])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Shares from 0 to 1: precision, recall, f1 of all types together and of each one, and numbers of chunks."""
+        overall = _measures(self.gold.total(), self.predicted.total(), self.correct.total())
+        types = {
+            type_: _measures(self.gold[type_], self.predicted[type_], self.correct[type_])
+            for type_ in CHUNK_TYPES
+            if self.gold[type_] or self.predicted[type_]
+        }
+        return {**overall, "types": types}
+
+
+def chunk_scores(gold: Iterable[Sequence[str]], predicted: Iterable[Sequence[str]]) -> ChunkScores:
+    """Scores of the tags of many sentences. Raises ValueError when sentences or tags are not as many."""
+    scores = ChunkScores()
+    for reference, judged in zip(gold, predicted, strict=True):
+        scores.add(reference, judged)
+    return scores
+
+
+def _measures(gold: int, predicted: int, correct: int) -> dict[str, float]:
+    """As conlleval: a measure whose denominator is 0 is 0."""
+    return {
+        "precision": correct / predicted if predicted else 0.0,
+        "recall": correct / gold if gold else 0.0,
+        "f1": 2 * correct / (gold + predicted) if correct else 0.0,
+        "gold": gold,
+        "predicted": predicted,
+        "correct": correct,
+    }
+
+
+def _unreadable(path: Path, line: int, expected: str, found: str) -> DataError:
+    return DataError(
+        "not a file of chunks as in CoNLL-2000",
+        where=f"{path}, line {line}",
+        expected=expected,
+        found=repr(found[:80]),
+        next_step="repair the line",
+    )

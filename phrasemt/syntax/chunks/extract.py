@@ -1,0 +1,310 @@
+"""The stage `extract_chunks`: where the chunks of each target sentence start, and what they are.
+
+Every position of a sentence belongs to one chunk. A word outside of all chunks (O) is one of its own, and `</s>` is the
+last one. A chunk starts at the first subword of its first word.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phrasemt.errors import DamagedFileError, DataError
+from phrasemt.files.columns import Lists, write_columns
+from phrasemt.files.lines import Block, read_parallel_blocks, write_text
+from phrasemt.files.parallel import map_in_order
+from phrasemt.settings import ChunksSettings
+from phrasemt.symbols import CHUNK_LABELS, CHUNK_TYPES, EOS_LABEL
+from phrasemt.syntax.chunks.conll import TAGS, ChunkScores, chunk_spans, read_conll
+from phrasemt.syntax.chunks.rules import chunk_tags
+from phrasemt.syntax.sentences import parser_tokens, sentence_key
+from phrasemt.syntax.store.annotations import Annotation, Annotations, damaged_parse, required
+from phrasemt.syntax.trees import parse_tree, words
+from phrasemt.syntax.words import offsets_of_block, row_numbers
+
+log = logging.getLogger("phrasemt.extract_chunks")
+
+_NUMBERS = {label: number for number, label in enumerate(CHUNK_LABELS)}
+
+_LINES_PER_CHUNK = 4096
+
+Tags = list[str]
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """Some lines of a split. gold: tokens and tags of each, if there are any."""
+
+    rows: list[int]
+    tokens: Block
+    subwords: Block
+    gold: list[tuple[list[str], Tags]] | None
+
+
+@dataclass
+class _Counts:
+    """labels: of chunks, `</s>` aside; fallbacks: sentences without an annotation by reason; agreement: by origin."""
+
+    words: int = 0
+    labels: Counter[str] = field(default_factory=Counter)
+    fallbacks: Counter[str] = field(default_factory=Counter)
+    agreement: dict[str, ChunkScores] = field(default_factory=dict)
+
+    def add(self, other: _Counts) -> None:
+        self.words += other.words
+        self.labels += other.labels
+        self.fallbacks += other.fallbacks
+        for origin, scores in other.agreement.items():
+            self.agreement.setdefault(origin, ChunkScores()).merge(scores)
+
+
+@dataclass(frozen=True)
+class _Chunks:
+    rows: NDArray[np.int64]
+    starts: Lists
+    labels: Lists
+    counts: _Counts
+
+
+def extract_chunks(
+    *,
+    settings: ChunksSettings,
+    cores: int,
+    rows: Path,
+    tokens: Path,
+    subwords: Path,
+    gold: list[Path],
+    tags: list[Path],
+    parses: list[Path],
+    chunks: Path,
+    statistics: Path,
+) -> None:
+    """Write the chunks of a split as columns over its rows, and what is to be said about them.
+
+    Columns: starts, the positions (subwords, and that of `</s>`, which is the last one) at which chunks start, and
+    labels, an index into CHUNK_LABELS for each. Chunks are those of `settings.origin`: gold, the file with all raw
+    sentences; chunker, tags; parser, rules on parses. In a sentence without an annotation each word is a chunk with the
+    label O.
+
+    statistics: JSON with origin, sentences, words, chunks (`</s>` aside), mean_chunk_length in words, labels (number of
+    chunks of each), fallbacks (sentences without an annotation by reason), and agreement: the scores of every other
+    annotation that is given, the chosen one taken for right.
+
+    Raises DataError naming file and line or row when rows do not increase, words and subwords do not belong together,
+    the gold tokens are not those of the sentence, or a tag is unknown; DamagedFileError for an annotation that is not
+    one of its sentence.
+    """
+    given = {"gold": gold, "chunker": tags, "parser": parses}
+    if not given[settings.origin]:
+        raise DataError(f"chunks of origin {settings.origin} need their file", where="extract_chunks", found="none")
+    found = map_in_order(
+        _find_chunks,
+        _read_lines(rows, tokens, subwords, gold),
+        jobs=cores,
+        prepare=_Sources,
+        arguments=(settings.origin, gold, tags, parses),
+    )
+    counts = _Counts()
+
+    def columns() -> Iterator[tuple[NDArray[np.int64], Mapping[str, Lists]]]:
+        for part in found:
+            counts.add(part.counts)
+            yield part.rows, {"starts": part.starts, "labels": part.labels}
+
+    description = {"origin": settings.origin, "labels": CHUNK_LABELS}
+    sentences = write_columns(chunks, columns=["starts", "labels"], description=description, chunks=columns())
+    count = counts.labels.total()
+    result = {
+        "origin": settings.origin,
+        "sentences": sentences,
+        "words": counts.words,
+        "chunks": count,
+        "mean_chunk_length": counts.words / count if count else None,
+        "labels": {label: counts.labels[label] for label in CHUNK_LABELS if counts.labels[label]},
+        "fallbacks": dict(counts.fallbacks.most_common()),
+        "agreement": {origin: scores.as_dict() for origin, scores in counts.agreement.items()},
+    }
+    write_text(statistics, json.dumps(result, indent=2, ensure_ascii=False) + "\n")
+    log.info("extract_chunks: %s: %s sentences, %s chunks", settings.origin, f"{sentences:,}", f"{count:,}")
+    for origin, scores in counts.agreement.items():
+        log.info("extract_chunks: %s against %s: F1 %.1f", origin, settings.origin, 100 * scores.f1)
+    for reason, number in counts.fallbacks.most_common():
+        log.info("extract_chunks: %s sentences without chunks: %s", f"{number:,}", reason)
+
+
+def starts_and_labels(tags: Sequence[str], offsets: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Start and label of each chunk of a sentence, `</s>` the last one.
+
+    offsets: position of each word's first subword, then that of `</s>`.
+    """
+    chunks = [(start, type_) for start, _, type_ in chunk_spans(tags)]
+    chunks = sorted(chunks + [(word, tag) for word, tag in enumerate(tags) if tag == "O"])
+    starts = [offsets[word] for word, _ in chunks]
+    return [*starts, offsets[-1]], [*(_NUMBERS[label] for _, label in chunks), EOS_LABEL]
+
+
+def align_tags(gold_tokens: Sequence[str], gold_tags: Sequence[str], tokens: Sequence[str]) -> Tags | None:
+    """The tags of tokens that may be split at other places than the gold ones; None when they are other text.
+
+    Of the same characters a token belongs to the chunk of its first one. Where normalisation has changed some tokens,
+    they must be as many, and half of them the same; then they take their tags one by one.
+    """
+    if "".join(tokens) != "".join(gold_tokens):
+        same = sum(map(str.__eq__, tokens, gold_tokens))
+        return list(gold_tags) if len(tokens) == len(gold_tokens) <= 2 * same else None
+    numbers = [0] * len(gold_tags)  # of the chunk of each gold token; 0: of none
+    for number, (start, end, _) in enumerate(chunk_spans(gold_tags), start=1):
+        numbers[start:end] = [number] * (end - start)
+    gold_ends = list(itertools.accumulate(map(len, gold_tokens)))
+    tags, last = [], 0
+    gold = position = 0
+    for token in tokens:
+        while gold_ends[gold] <= position:
+            gold += 1
+        position += len(token)
+        number = numbers[gold]
+        tags.append(f"{'I' if number == last else 'B'}-{gold_tags[gold][2:]}" if number else "O")
+        last = number
+    return tags
+
+
+def _read_lines(rows: Path, tokens: Path, subwords: Path, gold: Sequence[Path]) -> Iterator[_Lines]:
+    sentences = itertools.chain.from_iterable(map(read_conll, gold))
+    last = -1
+    for rows_block, tokens_block, subwords_block in read_parallel_blocks(
+        rows, tokens, subwords, lines=_LINES_PER_CHUNK
+    ):
+        numbers = row_numbers(rows_block, after=last)
+        steps = itertools.pairwise([last, *numbers])
+        kept = [pair for before, row in steps for pair in itertools.islice(sentences, row - before - 1, row - before)]
+        if gold and len(kept) < len(numbers):
+            raise DataError(
+                "sentences are missing",
+                where=", ".join(map(str, gold)),
+                expected=f"at least {numbers[-1] + 1} sentences, one for each raw pair",
+                next_step="give the chunks of every raw sentence, and a blank line after each",
+            )
+        yield _Lines(numbers, tokens_block, subwords_block, kept if gold else None)
+        last = numbers[-1]
+
+
+@dataclass(frozen=True)
+class _Missing:
+    reason: str
+
+
+class _Sources:
+    """What annotations there are, as `map_in_order` prepares them in each process."""
+
+    def __init__(self, origin: str, gold: Sequence[Path], tags: Sequence[Path], parses: Sequence[Path]) -> None:
+        self.origin = origin
+        self._gold = ", ".join(map(str, gold))
+        self._stored = [
+            (name, reader, Annotations.open(paths))
+            for name, reader, paths in (("chunker", _tags_of_text, tags), ("parser", _tags_of_tree, parses))
+            if paths
+        ]
+
+    def find(self, lines: _Lines, sentences: Sequence[list[str]]) -> dict[str, list[Tags | _Missing]]:
+        """The tags of each sentence by every origin."""
+        keys = [sentence_key(tokens) for tokens in sentences]
+        found: dict[str, list[Tags | _Missing]] = {}
+        if lines.gold is not None:
+            found["gold"] = [
+                _tags_of_gold(tokens, *gold, f"{self._gold}, sentence {row + 1}")
+                for tokens, gold, row in zip(sentences, lines.gold, lines.rows, strict=True)
+            ]
+        for name, reader, store in self._stored:
+            found[name] = [
+                _tags_of_annotation(reader, annotation, tokens, f"{lines.tokens.path}, line {number}")
+                for number, (tokens, annotation) in enumerate(
+                    zip(sentences, store.find(keys), strict=True), start=lines.tokens.first
+                )
+            ]
+        return found
+
+
+def _tags_of_annotation(
+    reader: Callable[[str, list[str], str], Tags | _Missing],
+    annotation: Annotation | None,
+    tokens: list[str],
+    where: str,
+) -> Tags | _Missing:
+    if not tokens:
+        return []
+    found = required(annotation, where)
+    return _Missing(str(found.failure)) if found.text is None else reader(found.text, tokens, where)
+
+
+def _tags_of_gold(tokens: list[str], gold_tokens: list[str], gold_tags: Tags, where: str) -> Tags:
+    if (tags := align_tags(gold_tokens, gold_tags, tokens)) is None:
+        raise DataError(
+            "gold chunks of another sentence",
+            where=where,
+            expected=repr(" ".join(tokens)[:80]),
+            found=repr(" ".join(gold_tokens)[:80]),
+            next_step="give the chunks of every raw sentence in order, and a blank line after each",
+        )
+    return tags
+
+
+def _tags_of_text(text: str, tokens: list[str], where: str) -> Tags:
+    tags = text.split(" ")
+    if len(tags) != len(tokens):
+        raise DamagedFileError(
+            "the chunk tags are not those of this sentence",
+            where=where,
+            expected=f"{len(tokens)} tags",
+            found=len(tags),
+            next_step="delete the tags of this data set and run again",
+        )
+    if unknown := set(tags) - TAGS:
+        raise DataError(
+            "the chunker gives tags that are none of CoNLL-2000",
+            where=where,
+            expected=f"O, or B- or I- and one of {' '.join(CHUNK_TYPES)}",
+            found=min(unknown),
+            next_step="name a chunker that was trained on CoNLL-2000's types",
+        )
+    return tags
+
+
+def _tags_of_tree(text: str, tokens: list[str], where: str) -> Tags | _Missing:
+    tree = parse_tree(text, where)
+    if (count := len(words(tree))) != len(tokens):
+        raise damaged_parse(where, ValueError(f"{count} leaves for {len(tokens)} words"))
+    try:
+        return chunk_tags(tree, tokens)
+    except RecursionError:
+        return _Missing("the tree is too deep for the rules")
+
+
+def _find_chunks(sources: _Sources, lines: _Lines) -> _Chunks:
+    texts, offsets = offsets_of_block(lines.tokens, lines.subwords)
+    sentences = [parser_tokens(text) for text in texts]
+    found = sources.find(lines, sentences)
+    chosen = found.pop(sources.origin)
+    counts = _Counts(agreement={origin: ChunkScores() for origin in found})
+    starts, labels = [], []
+    for number, tags in enumerate(chosen):
+        if isinstance(tags, _Missing):
+            counts.fallbacks[tags.reason] += 1
+            tags = ["O"] * len(sentences[number])
+        else:
+            for origin, others in found.items():
+                if not isinstance(other := others[number], _Missing):
+                    counts.agreement[origin].add(tags, other)
+        of_sentence = starts_and_labels(tags, offsets[number])
+        starts.append(of_sentence[0])
+        labels.append(of_sentence[1])
+        counts.words += len(tags)
+        counts.labels.update(CHUNK_LABELS[label] for label in of_sentence[1][:-1])
+    return _Chunks(np.array(lines.rows, np.int64), Lists.of(starts), Lists.of(labels), counts)

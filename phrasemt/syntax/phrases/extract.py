@@ -1,0 +1,195 @@
+"""Cutting a source sentence into phrases: the stage `extract_phrases`.
+
+A segmentation is the increasing ends of its phrases; a phrase begins where the last one ended and the last end is the
+sentence's number of encoder positions (`</s>` included).
+How it is found is the matter of `phrasemt.syntax.phrases.segmenters`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phrasemt.errors import DataError
+from phrasemt.files.columns import Lists, write_columns
+from phrasemt.files.lines import Block, read_lines, read_parallel_blocks
+from phrasemt.files.parallel import map_in_order
+from phrasemt.settings import PhrasesSettings
+from phrasemt.study.architectures import PhraseSegmentation
+from phrasemt.syntax.phrases.ngrams import ngram_ends
+from phrasemt.syntax.phrases.segmenters import Sentence, segmenter
+from phrasemt.syntax.sentences import parser_tokens, sentence_key
+from phrasemt.syntax.store.annotations import Annotation, Annotations, damaged_parse, required
+from phrasemt.syntax.words import offsets_of_block, row_numbers
+
+log = logging.getLogger("phrasemt.extract_phrases")
+
+_LINES_PER_CHUNK = 8192
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """Some lines of a split. given: the user's phrases of each, if there are any."""
+
+    rows: list[int]
+    tokens: Block
+    subwords: Block
+    given: list[str] | None
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """Their phrases, and the sentences that were cut into n-grams for want of a parse, by reason."""
+
+    rows: NDArray[np.int64]
+    ends: Lists
+    fallbacks: Counter[str]
+
+
+def extract_phrases(
+    *,
+    settings: PhrasesSettings,
+    cores: int,
+    rows: Path,
+    tokens: Path,
+    subwords: Path,
+    parses: list[Path],
+    given: list[Path],
+    dropped: list[Path],
+    phrases: Path,
+) -> None:
+    """Write the ends of each sentence's phrases, in encoder positions, as column `ends` over the rows of a split.
+
+    dropped: with phrases of the user, the file of clean_pairs that says how many raw pairs there are.
+
+    A sentence without the parse that its segmentation needs is cut into n-grams. Phrases depend on the sentence, its
+    parse and the settings alone. Raises DataError naming file and line when rows do not increase, when words and
+    subwords do not belong together, or when the user's phrases do not fit their sentence; DamagedFileError for a parse
+    that is no tree over its sentence.
+    """
+    segmentation = settings.segmentation
+    for name, paths, needed in (
+        ("--parses", parses, segmentation.needs_parses),
+        ("--given", given, segmentation.mode == "given"),
+    ):
+        if needed and not paths:
+            raise DataError(
+                f"segmentation {segmentation.name} needs {name}, and there is no file", where="extract_phrases"
+            )
+    cuts = map_in_order(
+        _cut_chunk,
+        _read_chunks(rows, tokens, subwords, given, dropped),
+        jobs=cores,
+        prepare=_Cutter,
+        arguments=(segmentation, parses, given),
+    )
+    phrase_count, fallbacks = 0, Counter[str]()
+
+    def chunks() -> Iterator[tuple[NDArray[np.int64], dict[str, Lists]]]:
+        nonlocal phrase_count
+        for cut in cuts:
+            phrase_count += len(cut.ends.values)
+            fallbacks.update(cut.fallbacks)
+            yield cut.rows, {"ends": cut.ends}
+
+    description = {"segmentation": segmentation.model_dump(mode="json")}
+    sentences = write_columns(phrases, columns=["ends"], description=description, chunks=chunks())
+    log.info("extract_phrases: %s: %s sentences, %s phrases", segmentation.name, f"{sentences:,}", f"{phrase_count:,}")
+    for reason, count in fallbacks.most_common():
+        log.info("extract_phrases: %s sentences cut into n-grams: %s", f"{count:,}", reason)
+
+
+def _read_chunks(
+    rows: Path, tokens: Path, subwords: Path, given: Sequence[Path], dropped: Sequence[Path]
+) -> Iterator[_Chunk]:
+    user_lines = itertools.chain.from_iterable(map(read_lines, given))
+    last = -1
+    for blocks in read_parallel_blocks(rows, tokens, subwords, lines=_LINES_PER_CHUNK):
+        numbers = row_numbers(blocks[0], after=last)
+        # The user's file has a line for every raw pair, also for those that were dropped.
+        steps = itertools.pairwise([last, *numbers])
+        lines = [line for row, after in steps for line in itertools.islice(user_lines, after - row - 1, after - row)]
+        if given and len(lines) < len(numbers):
+            raise DataError(
+                "phrases are missing at the end",
+                where=given[-1],
+                expected=f"a line for each of {numbers[-1] + 1} raw pairs",
+                next_step="give the ends of phrases of every raw sentence, also of dropped ones",
+            )
+        yield _Chunk(numbers, blocks[1], blocks[2], lines if given else None)
+        last = numbers[-1]
+    for path in dropped:
+        raw_pairs = int(next(read_lines(path)).split(" ")[2])  # "# read N kept K dropped D"
+        if (found := last + 1 + sum(1 for _ in user_lines)) != raw_pairs:
+            raise DataError(
+                "phrases of other sentences",
+                where=given[-1],
+                expected=f"a line for each of {raw_pairs} raw pairs",
+                found=f"{found} lines",
+                next_step="give the ends of phrases of every raw sentence, also of dropped ones",
+            )
+
+
+class _Cutter:
+    """A segmentation with what it needs, as `map_in_order` prepares it in each process."""
+
+    def __init__(self, settings: PhraseSegmentation, parses: Sequence[Path], given: Sequence[Path]) -> None:
+        self.settings = settings
+        self.parses = Annotations.open(parses) if settings.needs_parses else None
+        self.given = ", ".join(map(str, given))
+
+    def trees(self, keys: Sequence[bytes]) -> list[Annotation | None]:
+        return self.parses.find(keys) if self.parses else [Annotation("", None)] * len(keys)
+
+
+def _cut_chunk(cutter: _Cutter, chunk: _Chunk) -> _Cut:
+    settings = cutter.settings
+    segment = segmenter(settings.mode)
+    ends: list[int] = []
+    lengths: list[int] = []
+    fallbacks: Counter[str] = Counter()
+    lines, offsets = offsets_of_block(chunk.tokens, chunk.subwords)
+    keys = [sentence_key(parser_tokens(line)) for line in lines]
+    given = (
+        [
+            _given_ends(line, len(of_line) - 1, f"{cutter.given}, line {row + 1}")
+            for row, line, of_line in zip(chunk.rows, chunk.given, offsets, strict=True)
+        ]
+        if chunk.given is not None
+        else [()] * len(lines)
+    )
+    for number, (key, annotation) in enumerate(zip(keys, cutter.trees(keys), strict=True)):
+        where = f"{chunk.tokens.path}, line {chunk.tokens.first + number}"
+        if len(offsets[number]) == 1:  # an empty sentence is never annotated
+            found: Sequence[int] = [1]
+        elif (parse := required(annotation, where)).text is None:
+            fallbacks[str(parse.failure)] += 1
+            found = ngram_ends(offsets[number][-1] + 1, settings).tolist()
+        else:
+            try:
+                found = segment(Sentence(offsets[number], key, parse.text, given[number]), settings)
+            except ValueError as error:
+                raise damaged_parse(where, error) from None
+        lengths.append(len(found))
+        ends += found
+    return _Cut(np.array(chunk.rows, np.int64), Lists(np.array(lengths, np.int32), np.array(ends, np.int32)), fallbacks)
+
+
+def _given_ends(line: str, words: int, where: str) -> list[int]:
+    ends = [int(end) if end.isascii() and end.isdigit() else -1 for end in line.split(" ")] if line else []
+    if any(end <= start for start, end in itertools.pairwise([0, *ends])) or (ends[-1] if ends else 0) != words:
+        raise DataError(
+            "these are no phrases of the sentence",
+            where=where,
+            expected=f"increasing ends, the last of them {words}" if words else "an empty line",
+            found=repr(line[:80]),
+            next_step="give the ends of phrases in words, with spaces between them",
+        )
+    return ends

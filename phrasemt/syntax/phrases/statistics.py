@@ -1,0 +1,125 @@
+"""The stage `measure_phrases`: what the phrases of a segmentation look like."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from phrasemt.errors import MismatchError
+from phrasemt.files.columns import ColumnFile
+from phrasemt.files.lines import read_parallel_blocks, write_text
+from phrasemt.settings import MeasureSettings
+from phrasemt.study.architectures import PhraseSegmentation
+from phrasemt.syntax.sentences import parser_tokens, sentence_key
+from phrasemt.syntax.store.annotations import Annotations, damaged_parse, required
+from phrasemt.syntax.words import offsets_of_block
+
+log = logging.getLogger("phrasemt.measure_phrases")
+
+_LINES_PER_CHUNK = 8192
+
+
+def measure_phrases(
+    *,
+    settings: MeasureSettings,
+    cores: int,
+    phrases: Path,
+    tokens: Path,
+    subwords: Path,
+    parses: list[Path],
+    statistics: Path,
+) -> None:
+    """Count the phrases of a split and write, as JSON:
+
+    segmentation, settings: its name and options; sentences, phrases; tokens: encoder positions, `</s>` included;
+    lengths: number of phrases of each length; fallbacks: sentences cut into n-grams for want of a parse, by reason;
+    constituents: phrases that are, `</s>` aside, exactly the tokens of a node of the parse, of the comparable ones:
+    those of parsed sentences that are more than `</s>`. Both are null without parses.
+
+    Raises MismatchError when phrases and sentences are not as many, or phrases end outside their sentence.
+    """
+    columns = ColumnFile.open(phrases, ["ends"])
+    segmentation = PhraseSegmentation.model_validate(columns.description["segmentation"])
+    annotations = Annotations.open(parses) if parses else None
+    lengths, fallbacks = Counter[int](), Counter[str]()
+    constituents = comparable = position = 0
+    for blocks in read_parallel_blocks(tokens, subwords, lines=_LINES_PER_CHUNK):
+        lines, offsets = offsets_of_block(*blocks)
+        keys = [sentence_key(parser_tokens(line)) for line in lines]
+        found = annotations.find(keys) if annotations else [None] * len(lines)
+        for words, annotation in zip(offsets, found, strict=True):
+            ends = columns.values("ends", position).tolist() if position < len(columns) else []
+            if not ends or ends[-1] != words[-1] + 1:
+                raise _mismatch(phrases, tokens, position, words[-1] + 1, ends)
+            position += 1
+            lengths.update(end - start for start, end in itertools.pairwise([0, *ends]))
+            if annotations is None or len(words) == 1:  # an empty sentence is never annotated
+                continue
+            where = f"{tokens}, line {position}"
+            parse = required(annotation, where)
+            if parse.text is None:
+                fallbacks[str(parse.failure)] += segmentation.needs_parses
+                continue
+            try:
+                nodes = node_spans(parse.text, words)
+            except ValueError as error:
+                raise damaged_parse(where, error) from None
+            spans = set(itertools.pairwise([0, *(end for end in ends[:-1] if end < words[-1]), words[-1]]))
+            comparable += len(spans)
+            constituents += len(spans & nodes)
+    if position != len(columns):
+        raise _mismatch(phrases, tokens, position, 0, columns.values("ends", position).tolist())
+    token_count = sum(length * count for length, count in lengths.items())
+    result = {
+        "segmentation": segmentation.name,
+        "settings": segmentation.model_dump(mode="json"),
+        "sentences": position,
+        "phrases": lengths.total(),
+        "tokens": token_count,
+        "lengths": {str(length): lengths[length] for length in sorted(lengths)},
+        "fallbacks": dict((+fallbacks).most_common()),
+        "constituents": constituents if parses else None,
+        "comparable": comparable if parses else None,
+    }
+    write_text(statistics, json.dumps(result, indent=2, ensure_ascii=False) + "\n")
+    log.info(
+        "measure_phrases: %s: %s phrases of %.2f tokens",
+        segmentation.name,
+        f"{lengths.total():,}",
+        token_count / max(lengths.total(), 1),
+    )
+
+
+def node_spans(text: str, offsets: Sequence[int]) -> set[tuple[int, int]]:
+    """First position and end of the nodes of a tree in the short text; offsets as in `tree_nodes`.
+
+    Raises ValueError when the tree does not have as many leaves as there are words, or its brackets do not match.
+    """
+    spans, starts, word = set(), [], 0
+    try:
+        for piece in text.split(" "):
+            if piece[0] == "(":
+                starts.append(offsets[word])
+                continue
+            word += 1
+            for _ in range(len(piece) - len(piece.rstrip(")"))):
+                spans.add((starts.pop(), offsets[word]))
+    except IndexError:
+        word = -1
+    if starts or word != len(offsets) - 1:
+        raise ValueError(f"not a tree over {len(offsets) - 1} words: {text[:80]}")
+    return spans
+
+
+def _mismatch(phrases: Path, tokens: Path, position: int, length: int, ends: Sequence[int]) -> MismatchError:
+    return MismatchError(
+        "phrases and sentences do not belong together",
+        where=f"{phrases}, {tokens}, line {position + 1}",
+        expected=f"phrases that end at {length}" if length else "no more phrases",
+        found=" ".join(map(str, ends[:20])) or "none",
+        next_step="run extract_phrases again",
+    )

@@ -1,0 +1,29 @@
+"""The stage `fetch_stanza_file`: one of Stanza's published model files.
+
+Only files that phrasemt/registry/stanza_models.yaml lists are fetched, and each is compared with its checksum. The
+environment variable PHRASEMT_STANZA_URL names another place with the same layout, `<URL>/stanza-<language>/resolve/
+<revision>/models/<processor>/<package>.pt`: a mirror, for machines without network. It changes no result.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from phrasemt.files.download import Wanted, download
+from phrasemt.registry.stanza_models import URL, published_file
+from phrasemt.settings import StanzaFileSettings
+
+URL_VARIABLE = "PHRASEMT_STANZA_URL"
+
+
+def fetch_stanza_file(*, settings: StanzaFileSettings, cores: int, file: Path) -> None:
+    """Download a model file and compare it with its checksum.
+
+    Raises DataError for a file that is not on the list, DownloadError for one that cannot be had or is another one.
+    """
+    source = published_file(settings.language, settings.file, base=os.environ.get(URL_VARIABLE, URL).rstrip("/"))
+    other_ways = (
+        f"name a place with the same layout in {URL_VARIABLE}, or give the parser's files in the study (parsers, files)"
+    )
+    download(Wanted(source, "fetch_stanza_file", other_ways), file)

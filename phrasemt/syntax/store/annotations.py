@@ -1,0 +1,237 @@
+"""Annotations of sentences, trees or chunk tags, by the sentences' keys: what parsers and chunkers give to the stages.
+
+A file of annotations is an Arrow IPC file with the columns key (16 bytes), text and failure, of which exactly one has a
+value; a record batch for each bucket that has sentences, keys increasing from the first to the last; the annotator's
+description (`Card.description`) in its metadata.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from phrasemt.errors import DamagedFileError, MismatchError
+from phrasemt.files.lines import write_atomic
+from phrasemt.syntax.sentences import (
+    BUCKETS,
+    KEY_BYTES,
+    METADATA_KEY,
+    Keys,
+    arrow_keys,
+    buckets_of,
+    key_array,
+    numpy_keys,
+)
+
+FORMAT = 1
+SCHEMA = pa.schema([("key", pa.binary(KEY_BYTES)), ("text", pa.string()), ("failure", pa.string())])
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """What an annotator made of a sentence: its text, or why there is none. Exactly one is set.
+
+    text: for a parser the tree in brackets with token indices as leaves, for a chunker the tags with spaces between.
+    """
+
+    text: str | None
+    failure: str | None
+
+
+class AnnotationBatch:
+    """Sentences of one bucket with their annotations. keys [n], increasing; a view of a record batch.
+
+    Raises ValueError or an error of Arrow when the record batch is not one.
+    """
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        batch.validate(full=True)
+        key, self._text, self._failure = batch.columns
+        if key.null_count:
+            raise ValueError("missing keys")
+        self.keys = numpy_keys(key)
+        buckets = buckets_of(self.keys)
+        if not len(buckets) or (buckets != buckets[0]).any() or not (self.keys[1:] > self.keys[:-1]).all():
+            raise ValueError("keys out of order")
+        if not (self.failed ^ self._failure.is_null().to_numpy(False)).all():
+            raise ValueError("a sentence without an annotation, or with two")
+        self.bucket = int(buckets[0])
+
+    @property
+    def failed(self) -> NDArray[np.bool_]:
+        """Whether each sentence has a failure and no text."""
+        failed: NDArray[np.bool_] = self._text.is_null().to_numpy(False)
+        return failed
+
+    def positions(self, keys: Keys) -> NDArray[np.intp]:
+        """Where each key stands; -1: nowhere."""
+        positions = np.searchsorted(self.keys, keys)
+        found = self.keys[np.minimum(positions, len(self.keys) - 1)] == keys
+        return np.where(found, positions, -1)
+
+    def annotations(self, positions: NDArray[np.intp]) -> list[Annotation]:
+        """The annotations at some positions."""
+        indices = pa.array(positions)
+        texts, failures = (
+            column.take(indices).to_numpy(zero_copy_only=False).tolist() for column in (self._text, self._failure)
+        )
+        return list(map(Annotation, texts, failures))
+
+
+class Annotations:
+    """The annotations of a data set's sentences, memory-mapped, looked up by key; made by `open`.
+
+    description: the annotator's; fingerprint: its fingerprint.
+    """
+
+    def __init__(self, description: dict[str, Any], batches: Sequence[AnnotationBatch]) -> None:
+        self.description = description
+        self.fingerprint: str = description["fingerprint"]
+        self._batches = batches
+
+    @classmethod
+    def open(cls, paths: Sequence[Path]) -> Annotations:
+        """Open the files that the jobs of a data set wrote, at least one.
+
+        Raises DamagedFileError when one is cut off, altered in its structure, or of another schema or format version;
+        MismatchError when they are not all of one annotator.
+        """
+        files = [read_annotations(path) for path in paths]
+        first = files[0][0]
+        for path, (description, _) in zip(paths, files, strict=True):
+            if description["fingerprint"] != first["fingerprint"]:
+                raise MismatchError(
+                    "annotations of different annotators",
+                    where=f"{paths[0]}, {path}",
+                    expected=f"fingerprint {first['fingerprint']}",
+                    found=description["fingerprint"],
+                    next_step="delete both and run again",
+                )
+        return cls(first, [batch for _, batches in files for batch in batches])
+
+    def __len__(self) -> int:
+        return sum(len(batch.keys) for batch in self._batches)
+
+    def find(self, keys: Sequence[bytes]) -> list[Annotation | None]:
+        """The annotation of each key; None: not there."""
+        wanted = key_array(keys)
+        buckets = buckets_of(wanted)
+        order = np.argsort(buckets, kind="stable")
+        starts = np.searchsorted(buckets[order], np.arange(BUCKETS + 1))
+        found: list[Annotation | None] = [None] * len(keys)
+        for batch in self._batches:
+            asked = order[starts[batch.bucket] : starts[batch.bucket + 1]]
+            positions = batch.positions(wanted[asked])
+            there = positions >= 0
+            annotations = batch.annotations(positions[there])
+            for number, annotation in zip(asked[there].tolist(), annotations, strict=True):
+                found[number] = annotation
+        return found
+
+
+def read_annotations(path: Path) -> tuple[dict[str, Any], list[AnnotationBatch]]:
+    """The annotator's description in a file, and its record batches, memory-mapped. Errors as `Annotations.open`."""
+    try:
+        return parse_annotations(pa.memory_map(str(path)))
+    except ValueError as error:
+        raise DamagedFileError(
+            "not a whole file of annotations", where=path, found=error, next_step="delete it and run again"
+        ) from None
+
+
+def parse_annotations(source: pa.NativeFile | pa.Buffer) -> tuple[dict[str, Any], list[AnnotationBatch]]:
+    """The same from an open file or from bytes in memory. Raises ValueError, with the reason, for anything else."""
+    try:
+        reader = pa.ipc.open_file(source)
+        metadata = json.loads((reader.schema.metadata or {}).get(METADATA_KEY, b"{}"))
+        if not isinstance(metadata, dict):
+            raise ValueError("no format version")
+        if (found := metadata.get("format", "none")) != FORMAT:
+            raise ValueError(f"format version {found} instead of {FORMAT}")
+        if not reader.schema.equals(SCHEMA):
+            raise ValueError(f"columns {', '.join(reader.schema.names)} instead of {', '.join(SCHEMA.names)}")
+        batches = [AnnotationBatch(reader.get_batch(i)) for i in range(reader.num_record_batches)]
+        return checked_card(metadata.get("annotator")), batches
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(str(error)) from None
+
+
+def checked_card(card: object) -> dict[str, Any]:
+    """The description of an annotator as it stands in a file. Raises ValueError when it has no fingerprint."""
+    if not isinstance(card, dict) or not isinstance(card.get("fingerprint"), str):
+        raise ValueError("no annotator")
+    return card
+
+
+def write_annotations(
+    path: Path, keys: Sequence[bytes], annotations: Sequence[Annotation], card: Mapping[str, Any]
+) -> None:
+    """Write annotations, atomically. keys in any order, none twice; card: the annotator's description."""
+    order = sorted(range(len(keys)), key=keys.__getitem__)
+    write_sorted_annotations(path, [(key_array([keys[i] for i in order]), [annotations[i] for i in order])], card)
+
+
+def write_sorted_annotations(
+    path: Path, parts: Iterable[tuple[Keys, Sequence[Annotation]]], card: Mapping[str, Any]
+) -> None:
+    """The same part by part, keys increasing from the first part to the last; a part holds whole buckets."""
+    with write_atomic(path) as stream, pa.ipc.new_file(stream, schema_of(card)) as writer:
+        for keys, annotations in parts:
+            for batch in annotation_batches(keys, annotations):
+                writer.write_batch(batch)
+
+
+def schema_of(card: Mapping[str, Any]) -> pa.Schema:
+    """The schema of a file of annotations of this annotator."""
+    metadata = {"format": FORMAT, "annotator": dict(card)}
+    return SCHEMA.with_metadata({METADATA_KEY: json.dumps(metadata, sort_keys=True).encode()})
+
+
+def annotation_batches(keys: Keys, annotations: Sequence[Annotation]) -> list[pa.RecordBatch]:
+    """Annotations of increasing keys as record batches, one for each bucket that has any."""
+    starts = np.searchsorted(buckets_of(keys), np.arange(BUCKETS + 1)).tolist()
+    return [
+        # Made afresh and no slice of a larger one, whose offsets would show in the bytes of the file.
+        pa.record_batch(
+            [
+                arrow_keys(keys[start:end]),
+                pa.array([annotation.text for annotation in annotations[start:end]], pa.string()),
+                pa.array([annotation.failure for annotation in annotations[start:end]], pa.string()),
+            ],
+            schema=SCHEMA,
+        )
+        for start, end in itertools.pairwise(starts)
+        if end > start
+    ]
+
+
+def required(annotation: Annotation | None, where: str) -> Annotation:
+    """The annotation of a sentence that must have one, be it a failure.
+
+    Raises MismatchError, naming the sentence, when there is none: then these are the annotations of other sentences.
+    """
+    if annotation is None:
+        raise MismatchError(
+            "this sentence is not among the annotated ones",
+            where=where,
+            next_step="give the annotations of this data set and side; delete them and run again if they are",
+        )
+    return annotation
+
+
+def damaged_parse(where: str, error: Exception) -> DamagedFileError:
+    """The error for a parse that is none of its sentence."""
+    return DamagedFileError(
+        "the parse is no tree over this sentence",
+        where=where,
+        found=error,
+        next_step="delete the parses of this data set and run again",
+    )

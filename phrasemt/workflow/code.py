@@ -1,0 +1,124 @@
+"""Digests of code: they decide, with settings and inputs, whether a finished artefact is still valid."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+from phrasemt.files.digests import digest_bytes
+
+PACKAGE_FOLDER = Path(__file__).parents[1]
+# Their effect on an artefact is wholly in the settings and digests themselves, in messages, or nil.
+_MODULES_WITHOUT_EFFECT = {
+    "phrasemt",
+    "phrasemt.study.architectures",
+    "phrasemt.study.schema",
+    "phrasemt.fields",
+    "phrasemt.study.presets",
+    "phrasemt.settings",
+    "phrasemt.errors",
+    "phrasemt.workflow.code",
+    "phrasemt.files.sidecars",
+    "phrasemt.stages",
+    "phrasemt.machine.launch",
+    "phrasemt.workflow.journal",
+    "phrasemt.files.shared",
+    "phrasemt.train.reporting",
+}
+
+
+@functools.cache
+def code_digest(*modules: str) -> str:
+    """Digest of modules and all phrasemt modules they import, without comments, docstrings and layout.
+
+    A page that a module fills in (`report.html` beside `report.py`) counts as its code.
+
+    Snakemake sees only the command of a rule; with this among a rule's parameters, a changed formula reruns the stage
+    and what follows, and a changed comment reruns nothing.
+    """
+    digest = hashlib.sha256()
+    for module in sorted(_import_closure(modules)):
+        digest.update(f"{module}\0".encode() + _code(module))
+    return digest.hexdigest()[:16]
+
+
+def module_digests(*modules: str) -> dict[str, str]:
+    """The same of each of these modules by name, so that one that was edited can be named."""
+    return {module: digest_bytes(_code(module))[:16] for module in sorted(_import_closure(modules))}
+
+
+def module_file(module: str) -> str:
+    """Where a module stands in the repository, for messages."""
+    path = _module_path(module)
+    return str(path.relative_to(PACKAGE_FOLDER.parent)) if path else module
+
+
+def edited_since_read(*modules: str) -> list[str]:
+    """Those of the modules whose file is another than the one that digests were taken from."""
+    return [module for module in modules if module in _read and _read[module] != _source(module)]
+
+
+def _module_path(module: str) -> Path | None:
+    base = PACKAGE_FOLDER.joinpath(*module.split(".")[1:])
+    for path in (base.with_suffix(".py"), base / "__init__.py"):
+        if path.is_file():
+            return path
+    return None
+
+
+def _import_closure(modules: Sequence[str]) -> set[str]:
+    found: set[str] = set()
+    waiting = list(modules)
+    while waiting:
+        module = waiting.pop()
+        if module in found or module in _MODULES_WITHOUT_EFFECT or _module_path(module) is None:
+            continue
+        found.add(module)
+        waiting.extend(_imports(module))
+    missing = [module for module in modules if module not in found and module not in _MODULES_WITHOUT_EFFECT]
+    assert not missing, f"no such modules: {missing}"
+    return found
+
+
+@functools.cache
+def _imports(module: str) -> frozenset[str]:
+    found: set[str] = set()
+    for node in ast.walk(_tree(module)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names if alias.name.startswith("phrasemt")}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("phrasemt"):
+            assert node.module is not None
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return frozenset(found)
+
+
+# What was read of each module.
+_read: dict[str, bytes] = {}
+
+
+def _source(module: str) -> bytes:
+    path = _module_path(module)
+    return path.read_bytes() if path is not None else b""
+
+
+@functools.cache
+def _tree(module: str) -> ast.Module:
+    _read[module] = _source(module)
+    return ast.parse(_read[module])
+
+
+@functools.cache
+def _code(module: str) -> bytes:
+    """The code of a module without comments, docstrings and layout, and the page that it fills in."""
+    tree = _tree(module)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            match node.body:
+                case [ast.Expr(value=ast.Constant(value=str())), *rest]:
+                    node.body = rest or [ast.Pass()]
+    path = _module_path(module)
+    page = path.with_suffix(".html") if path else None
+    return f"{ast.unparse(tree)}\0".encode() + (page.read_bytes() if page and page.is_file() else b"")
