@@ -21,6 +21,7 @@ import pytest
 from phrasemt import cli
 from phrasemt.cli import main
 from phrasemt.corpus import extract, fetch
+from phrasemt.files import sidecars
 from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import count_lines
 from phrasemt.files.sidecars import origin, sidecar_path
@@ -30,7 +31,6 @@ from phrasemt.settings import ParserSettings
 from phrasemt.stages import STAGES
 from phrasemt.text import vocab
 from phrasemt.workflow import cache as artefacts
-from phrasemt.workflow import provenance
 from phrasemt.workflow.cache import Entry, clean, contents, entry_of, verify
 
 OUTPUTS = {"source_vocabulary": Path("vocabulary.en"), "target_vocabulary": Path("vocabulary.de")}
@@ -147,7 +147,7 @@ def test_other_code_is_a_miss(study, runs, monkeypatch):
 
 def test_other_versions_of_libraries_are_a_miss(study, runs, monkeypatch):
     study("first")
-    monkeypatch.setattr(provenance, "library_versions", lambda libraries: {"python": "4.0.0"})
+    monkeypatch.setattr(sidecars, "library_versions", lambda libraries: {"python": "4.0.0"})
     study("second")
     assert len(runs) == 2
 
@@ -242,7 +242,7 @@ def test_a_fetched_file_is_found_by_its_checksum(corpus, runs, tmp_path, monkeyp
         once.setenv("PHRASEMT_MIRROR", str(tmp_path / "mirror"))
         assert get(tmp_path / "first").read_bytes() == DATA
     monkeypatch.setattr(cli, "code_digest", lambda *modules: "0" * 16)
-    monkeypatch.setattr(provenance, "library_versions", lambda libraries: {"python": "4.0.0"})
+    monkeypatch.setattr(sidecars, "library_versions", lambda libraries: {"python": "4.0.0"})
     assert get(tmp_path / "second").read_bytes() == DATA, "without mirror and source, by other code"
     assert runs == ["fetch_corpus"]
     corpus(sha256=hashlib.sha256(b"another file").hexdigest())

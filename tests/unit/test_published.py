@@ -18,11 +18,12 @@ import pytest
 
 from phrasemt.errors import DataError, DownloadError
 from phrasemt.registry import stanza_models as published
-from phrasemt.registry.stanza_models import fetch_stanza_file, files_of_package, load_published
+from phrasemt.registry.stanza_models import files_of_package, load_published
 from phrasemt.settings import DescribeSettings, ParserSettings, StanzaFileSettings
 from phrasemt.syntax.annotator import describe_annotator
 from phrasemt.syntax.stanza import training
 from phrasemt.syntax.stanza.annotators import ParserAnnotator, load_annotator
+from phrasemt.syntax.stanza.fetch import fetch_stanza_file
 from phrasemt.syntax.trees import parse_tree, words
 
 if TYPE_CHECKING:

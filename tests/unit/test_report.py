@@ -21,7 +21,7 @@ from phrasemt.errors import PhrasemtError
 from phrasemt.paper.cells import Table
 from phrasemt.paper.figures import Series, draw_categories, draw_curves
 from phrasemt.scoring.scores import read_artefact
-from phrasemt.workflow import provenance
+from phrasemt.workflow import code
 from phrasemt.workflow.code import code_digest
 
 # Elements without an end tag.
@@ -199,7 +199,7 @@ def test_without_training_state_the_page_says_so(study: InventedStudy) -> None:
 def test_a_changed_page_is_changed_code(monkeypatch: pytest.MonkeyPatch) -> None:
     """The template is among what decides whether the report is made again."""
     read = Path.read_bytes
-    monkeypatch.setattr(provenance, "_code", provenance._code.__wrapped__)  # read anew each time
+    monkeypatch.setattr(code, "_code", code._code.__wrapped__)  # read anew each time
     before = code_digest.__wrapped__("phrasemt.paper.report")
     monkeypatch.setattr(Path, "read_bytes", lambda path: read(path) + b" " * (path.name == "report.html"))
     assert code_digest.__wrapped__("phrasemt.paper.report") != before

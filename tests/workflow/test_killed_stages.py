@@ -19,8 +19,8 @@ from phrasemt.stages import STAGES
 
 _DIES_BEFORE_NAMING = """
 import os, signal, sys
-import phrasemt.workflow.provenance
-phrasemt.workflow.provenance.commit_file = lambda *paths: os.kill(os.getpid(), signal.SIGKILL)
+import phrasemt.files.sidecars
+phrasemt.files.sidecars.commit_file = lambda *paths: os.kill(os.getpid(), signal.SIGKILL)
 from phrasemt.cli import main
 main(sys.argv[1:])
 """

@@ -166,12 +166,12 @@ CODE_CHANGES: dict[str, set[str]] = {
     "models/phrase_representation.py": _training("max"),
     "models/biscale.py": _training_of_chunks(),
     "models/language_model.py": _training_of_the_language_model(),
-    "syntax/phrases.py": _phrases(),
-    "syntax/segmenters/parse.py": _phrases(),
-    "syntax/segmenters/random.py": set(),  # no such phrases in this study
-    "syntax/phrase_statistics.py": {"measure_phrases", "write_report"},
-    "syntax/store.py": _annotations(),
-    "syntax/training.py": {"train_tagger", "train_parser", "train_chunker"} | _annotations(),
+    "syntax/phrases/extract.py": _phrases(),
+    "syntax/phrases/segmenters/parse.py": _phrases(),
+    "syntax/phrases/segmenters/random.py": set(),  # no such phrases in this study
+    "syntax/phrases/statistics.py": {"measure_phrases", "write_report"},
+    "syntax/store/store.py": _annotations(),
+    "syntax/stanza/training.py": {"train_tagger", "train_parser", "train_chunker"} | _annotations(),
     "search/translate.py": _translations(*TRANSLATING),
     "search/contrasts.py": {f"score_contrasts {name}" for name in TRANSLATING} | {"make_table", "write_report"},
     "search/perplexity.py": {"score_perplexity lm", "make_table", "write_report"},

@@ -1,0 +1,75 @@
+"""Digests of code: what is code, what is not, and which module was edited."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from phrasemt.workflow import code
+from phrasemt.workflow.code import code_digest, edited_since_read, module_digests
+
+MODULE = '''"""A stage."""
+
+from phrasemt.helper import double
+
+
+def stage(number: int) -> int:
+    """Says what."""
+    return double(number) + 1  # why
+'''
+HELPER = "def double(number):\n    return 2 * number\n"
+
+
+@pytest.fixture
+def digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """The digest of a stage in a package of these sources."""
+
+    def digest(**sources: str) -> str:
+        for name, source in {"stage": MODULE, "helper": HELPER, **sources}.items():
+            (tmp_path / f"{name}.py").write_text(source)
+        _forget()
+        return code_digest("phrasemt.stage")
+
+    monkeypatch.setattr(code, "PACKAGE_FOLDER", tmp_path)
+    yield digest
+    _forget()
+
+
+def _forget() -> None:
+    for function in (code_digest, code._code, code._imports, code._tree):
+        function.cache_clear()
+
+
+def test_comments_docstrings_and_layout_are_no_code(digest: Callable[..., str]) -> None:
+    other = MODULE.replace("# why", "# another reason").replace("Says what.", "Says more.").replace("A stage.", "B.")
+    assert digest(stage=other) == digest()
+    assert digest(stage=MODULE.replace("double(number) + 1", "(double( number )\n        + 1)")) == digest()
+    assert digest(helper='"""New."""\n\n\n' + HELPER) == digest()
+
+
+def test_a_changed_formula_is_code_also_where_it_is_imported_from(digest: Callable[..., str]) -> None:
+    assert digest(stage=MODULE.replace("+ 1", "+ 2")) != digest()
+    assert digest(helper=HELPER.replace("2 *", "3 *")) != digest()
+
+
+def test_an_edited_module_is_named(digest: Callable[..., str]) -> None:
+    digest()
+    before = module_digests("phrasemt.stage")
+    digest(helper=HELPER.replace("2 *", "3 *"))
+    now = module_digests("phrasemt.stage")
+    assert {module for module in now if now[module] != before[module]} == {"phrasemt.helper"}
+    assert before.keys() == now.keys() == {"phrasemt.stage", "phrasemt.helper"}
+
+
+def test_a_module_edited_after_it_was_read_is_seen(digest: Callable[..., str], tmp_path: Path) -> None:
+    digest()
+    modules = ("phrasemt.stage", "phrasemt.helper")
+    assert edited_since_read(*modules) == []
+    (tmp_path / "helper.py").write_text(HELPER + "# even a comment\n")
+    assert edited_since_read(*modules) == ["phrasemt.helper"]
+
+
+def test_modules_that_are_not_imported_do_not_matter(digest: Callable[..., str]) -> None:
+    assert digest(stranger="X = 1\n") == digest(stranger="X = 2\n")
