@@ -80,7 +80,6 @@ clean:  ## remove caches and the virtual environments; results, resources and lo
 .venv/cluster: .venv/installed
 	@test "$$(id -u)" = 0 && which apt-get > /dev/null || { echo "make test-cluster starts the daemons of a cluster; that needs root, and Debian for its packages. Next: a container or a virtual machine"; exit 1; }
 	@which slurmctld slurmd munged > /dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends slurm-wlm munge; } || { echo "make test-cluster needs a Slurm, and apt-get could not install it; its own message is above. Next: mend that (network, sources of packages), then run again"; exit 1; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[slurm]'
 	@touch $@
 
 .peers/%/installed: tests/benchmarks/peers/%.txt
