@@ -10,7 +10,7 @@ from typing import Literal
 
 from phrasemt.fields import Settings
 from phrasemt.study.architectures import ModelSettings, PhraseSegmentation
-from phrasemt.study.schema import Cleaning, Decoding, Training
+from phrasemt.study.schema import CleaningFilters, Decoding, Training
 
 
 class CorpusFileSettings(Settings):
@@ -49,7 +49,7 @@ class CleanSettings(Settings):
 
     source_language: str
     target_language: str
-    filters: Cleaning | None
+    filters: CleaningFilters | None
 
 
 class TokenizeSettings(Settings):

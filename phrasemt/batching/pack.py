@@ -13,23 +13,23 @@ from numpy.typing import NDArray
 
 from phrasemt.batching.example import COLUMNS, describe
 from phrasemt.errors import DataError, MismatchError
-from phrasemt.files.columns import Chunk, Lists, write_columns
-from phrasemt.files.lines import Block, read_parallel_blocks
-from phrasemt.files.parallel import chunked, map_in_order
+from phrasemt.files.columns import Lists, RowBatch, write_columns
+from phrasemt.files.lines import LineBlock, read_parallel_blocks
+from phrasemt.files.parallel import batched, map_in_order
 from phrasemt.settings import PackSettings
 from phrasemt.symbols import UNK
 from phrasemt.text.vocab import Vocabulary
 
 log = logging.getLogger("phrasemt.pack_examples")
 
-_PAIRS_PER_CHUNK = 8192
-_CHUNKS_PER_RECORD_BATCH = 8
+_PAIRS_PER_BLOCK = 8192
+_BLOCKS_PER_RECORD_BATCH = 8
 # Subwords of one data set are all but unseen characters known to its vocabulary; this many unknown are a mix-up.
 _MOST_UNKNOWN = 0.5
 
 
 @dataclass(frozen=True)
-class _Chunk:
+class _PackedBlock:
     rows: NDArray[np.int64]
     source: Lists
     target: Lists
@@ -52,9 +52,9 @@ def pack_examples(
     less than half of its side.
     """
     vocabularies = Vocabulary.from_file(source_vocabulary), Vocabulary.from_file(target_vocabulary)
-    chunks = map_in_order(
+    blocks = map_in_order(
         _look_up,
-        read_parallel_blocks(rows, source, target, lines=_PAIRS_PER_CHUNK),
+        read_parallel_blocks(rows, source, target, lines=_PAIRS_PER_BLOCK),
         jobs=cores,
         prepare=_vocabularies,
         arguments=vocabularies,
@@ -62,19 +62,19 @@ def pack_examples(
     unknown = np.zeros(2, dtype=np.int64)
     subwords = np.zeros(2, dtype=np.int64)
 
-    def batches() -> Iterator[Chunk]:
+    def batches() -> Iterator[RowBatch]:
         pairs, last_row = 0, -1
-        for batch in chunked(chunks, _CHUNKS_PER_RECORD_BATCH):
-            for chunk in batch:
-                _check_rows(rows, chunk.rows, after=last_row, line=pairs)
-                last_row = int(chunk.rows[-1])
-                pairs += len(chunk.rows)
-                subwords[:] += [len(chunk.source.values), len(chunk.target.values)]
-                unknown[:] += [np.count_nonzero(side.values == UNK) for side in (chunk.source, chunk.target)]
-            sides = Lists.joined([chunk.source for chunk in batch]), Lists.joined([chunk.target for chunk in batch])
-            yield np.concatenate([chunk.rows for chunk in batch]), dict(zip(COLUMNS, sides, strict=True))
+        for batch in batched(blocks, _BLOCKS_PER_RECORD_BATCH):
+            for block in batch:
+                _check_rows(rows, block.rows, after=last_row, line=pairs)
+                last_row = int(block.rows[-1])
+                pairs += len(block.rows)
+                subwords[:] += [len(block.source.values), len(block.target.values)]
+                unknown[:] += [np.count_nonzero(side.values == UNK) for side in (block.source, block.target)]
+            sides = Lists.joined([block.source for block in batch]), Lists.joined([block.target for block in batch])
+            yield np.concatenate([block.rows for block in batch]), dict(zip(COLUMNS, sides, strict=True))
 
-    pairs = write_columns(examples, columns=COLUMNS, description=describe(*vocabularies), chunks=batches())
+    pairs = write_columns(examples, columns=COLUMNS, description=describe(*vocabularies), batches=batches())
     shares = unknown / np.maximum(subwords, 1)
     for share, side, vocabulary in zip(shares, (source, target), (source_vocabulary, target_vocabulary), strict=True):
         if share > _MOST_UNKNOWN:
@@ -96,11 +96,11 @@ def _vocabularies(source: Vocabulary, target: Vocabulary) -> tuple[Vocabulary, V
     return source, target
 
 
-def _look_up(vocabularies: tuple[Vocabulary, Vocabulary], blocks: tuple[Block, ...]) -> _Chunk:
+def _look_up(vocabularies: tuple[Vocabulary, Vocabulary], blocks: tuple[LineBlock, ...]) -> _PackedBlock:
     rows, source, target = (block.lines() for block in blocks)
     # What is no number becomes -1, so that the check of the order, which knows the line, reports it.
     numbers = np.array([int(row) if row.isascii() and row.isdigit() else -1 for row in rows], dtype=np.int64)
-    return _Chunk(numbers, *(map(_look_up_side, vocabularies, (source, target))))
+    return _PackedBlock(numbers, *(map(_look_up_side, vocabularies, (source, target))))
 
 
 def _look_up_side(vocabulary: Vocabulary, sentences: list[str]) -> Lists:

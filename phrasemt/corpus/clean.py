@@ -24,12 +24,12 @@ from typing import IO
 from phrasemt.corpus.normalise import normalise_spaces
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_parallel, write_atomic
-from phrasemt.files.parallel import chunked, map_in_order
+from phrasemt.files.parallel import batched, map_in_order
 from phrasemt.settings import CleanSettings
 
 log = logging.getLogger("phrasemt.corpus.clean")
 
-CHUNK = 2000  # pairs sent to a process at once
+PAIRS_PER_BATCH = 2000  # sent to a process at once
 HEADER = "row\tfilter\tvalue"
 Dropped = tuple[int, str, str]  # row, filter, value
 
@@ -54,11 +54,11 @@ def clean_pairs(
     """
     counts = _Counts()
     seen: dict[bytes, int] = {}  # digest of a kept pair -> its row
-    chunks = chunked(_raw_pairs(raw_source, raw_target), CHUNK)
+    batches = batched(_raw_pairs(raw_source, raw_target), PAIRS_PER_BATCH)
     with contextlib.ExitStack() as stack:
         sources, targets, kept_rows = (stack.enter_context(write_atomic(path)) for path in (source, target, rows))
         listing = stack.enter_context(tempfile.TemporaryFile(dir=dropped.parent))  # without a name: leaves nothing
-        for judged in map_in_order(_judge, chunks, jobs=cores, prepare=_Judge, arguments=(settings,)):
+        for judged in map_in_order(_judge, batches, jobs=cores, prepare=_Judge, arguments=(settings,)):
             _drop_duplicates(judged, counts.read, seen)
             _write(sources, judged.sources)
             _write(targets, judged.targets)
@@ -264,12 +264,12 @@ class WrittenLanguage:
         return expected / len(letters)
 
 
-# --------------------------------------------------------------------------------------------------- chunks of pairs
+# -------------------------------------------------------------------------------------------------- batches of pairs
 
 
 @dataclass
 class _Judged:
-    """A chunk of pairs after all filters but that of duplicates; offsets count from the first pair of the chunk."""
+    """A batch of pairs after all filters but that of duplicates; offsets count from the first pair of the batch."""
 
     size: int
     sources: list[str] = field(default_factory=list)
@@ -309,10 +309,10 @@ class _Judge:
         return None
 
 
-def _judge(judge: _Judge, chunk: list[tuple[str, ...]]) -> _Judged:
-    judged = _Judged(size=len(chunk))
+def _judge(judge: _Judge, batch: list[tuple[str, ...]]) -> _Judged:
+    judged = _Judged(size=len(batch))
     digests = judge.filters is not None and judge.filters.drop_duplicates
-    for offset, (raw_source, raw_target) in enumerate(chunk):
+    for offset, (raw_source, raw_target) in enumerate(batch):
         source, target = normalise_spaces(raw_source), normalise_spaces(raw_target)
         if source != raw_source or target != raw_target:
             for raw, line in ((raw_source, source), (raw_target, target)):

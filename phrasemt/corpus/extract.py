@@ -22,7 +22,7 @@ from typing import IO, cast
 
 from phrasemt.errors import DataError
 from phrasemt.files.lines import decode_lines, write_lines
-from phrasemt.registry.corpora import Side, part_of, side_of
+from phrasemt.registry.corpora import CorpusSide, part_of, side_of
 from phrasemt.settings import ExtractSettings
 
 log = logging.getLogger("phrasemt.corpus.extract")
@@ -55,7 +55,7 @@ def extract_text(*, settings: ExtractSettings, cores: int, files: list[Path], te
     log.info("extract_text: %s %s.%s: %d lines", settings.corpus, settings.part, settings.language, count)
 
 
-def _lines_of_member(side: Side, path: Path, member: str | None) -> Iterator[str]:
+def _lines_of_member(side: CorpusSide, path: Path, member: str | None) -> Iterator[str]:
     where = f"{path}, member {member}" if member else str(path)
     with _open_side(path, member) as stream:
         yield from _of_format(side, decode_lines(stream, where), where)
@@ -80,7 +80,7 @@ def _counted(lines: Iterable[str], expected: int | None, where: str) -> Iterator
 # ------------------------------------------------------------------------------------------------------------- formats
 
 
-def _of_format(side: Side, lines: Iterator[str], where: str) -> Iterator[str]:
+def _of_format(side: CorpusSide, lines: Iterator[str], where: str) -> Iterator[str]:
     if side.format == "tsv":
         assert side.column is not None
         return tsv_column(lines, side.column, where)

@@ -48,18 +48,18 @@ class Lists:
         return pa.ListArray.from_arrays(pa.array(offsets), pa.array(self.values))
 
 
-Chunk = tuple[NDArray[np.int64], Mapping[str, Lists]]
+RowBatch = tuple[NDArray[np.int64], Mapping[str, Lists]]
 
 
 def write_columns(
-    path: Path, *, columns: Sequence[str], description: Mapping[str, Any], chunks: Iterable[Chunk]
+    path: Path, *, columns: Sequence[str], description: Mapping[str, Any], batches: Iterable[RowBatch]
 ) -> int:
-    """Write rows and columns, a record batch for each chunk, atomically; returns the number of rows."""
+    """Write rows and columns, a record batch for each batch, atomically; returns the number of rows."""
     metadata = {_METADATA_KEY: json.dumps({"format": FORMAT, **description}, sort_keys=True).encode()}
     schema = _schema(columns).with_metadata(metadata)
     count = 0
     with write_atomic(path) as stream, pa.ipc.new_file(stream, schema) as writer:
-        for rows, lists in chunks:
+        for rows, lists in batches:
             arrays = [pa.array(rows, pa.int64()), *(lists[column].array() for column in columns)]
             writer.write_batch(pa.record_batch(arrays, schema=schema))
             count += len(rows)

@@ -50,7 +50,7 @@ def read_lines(path: Path | str) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class Block:
+class LineBlock:
     """Whole lines of a file, still bytes: cheap to send to another process. `first` is the number of the first one."""
 
     path: Path | str
@@ -65,13 +65,13 @@ class Block:
             return list(decode_lines(io.BytesIO(self.data), self.path, first=self.first))  # raises
 
 
-def read_blocks(path: Path | str) -> Iterator[Block]:
+def read_blocks(path: Path | str) -> Iterator[LineBlock]:
     """A file (`.gz` too) in blocks of at least a quarter of a megabyte, the last one excepted."""
     first = 1
     with open_binary(path) as stream:
         while data := stream.read(1 << 18):
             data += stream.readline()
-            yield Block(path, first, data)
+            yield LineBlock(path, first, data)
             first += data.count(b"\n")
 
 
@@ -104,7 +104,7 @@ def read_parallel(*paths: Path | str) -> Iterator[tuple[str, ...]]:
         yield from zip(*(block.lines() for block in blocks), strict=True)
 
 
-def read_parallel_blocks(*paths: Path | str, lines: int) -> Iterator[tuple[Block, ...]]:
+def read_parallel_blocks(*paths: Path | str, lines: int) -> Iterator[tuple[LineBlock, ...]]:
     """Several files side by side in blocks of `lines` lines; the last ones may be shorter. Errors as above."""
     with contextlib.ExitStack() as stack:
         streams = [stack.enter_context(open_binary(path)) for path in paths]
@@ -121,7 +121,7 @@ def read_parallel_blocks(*paths: Path | str, lines: int) -> Iterator[tuple[Block
                 )
             if not parts[0]:
                 return
-            yield tuple(Block(path, first, part) for path, part in zip(paths, parts, strict=True))
+            yield tuple(LineBlock(path, first, part) for path, part in zip(paths, parts, strict=True))
 
 
 def count_lines(path: Path | str) -> int:

@@ -87,8 +87,8 @@ def map_in_order(
         executor.shutdown(cancel_futures=True)
 
 
-def chunked(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+def batched(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
     """Consecutive lists of `size` items; the last may be shorter."""
     iterator = iter(items)
-    while chunk := list(itertools.islice(iterator, size)):
-        yield chunk
+    while batch := list(itertools.islice(iterator, size)):
+        yield batch

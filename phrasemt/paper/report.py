@@ -57,7 +57,7 @@ class TrainingRecord(BaseModel):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Training:
+class TrainingCurve:
     """A training with its curve; `losses` is empty where the training state was deleted."""
 
     dataset: str
@@ -73,7 +73,7 @@ class Training:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cleaning:
+class CleaningCounts:
     """What cleaning did to a split: pairs read, kept, and dropped by each filter."""
 
     dataset: str
@@ -169,7 +169,7 @@ def write_report(
 # ------------------------------------------------------------------------------------------------------------- reading
 
 
-def _read_training(path: Path) -> Training:
+def _read_training(path: Path) -> TrainingCurve:
     """The workflow's folders name a training: <dataset>.<source>-<target>/models/<system>/<seed>/training.json."""
     record = read_artefact(path, TrainingRecord)
     seed, system, _, dataset = (folder.name for folder in list(path.absolute().parents)[:4])
@@ -186,7 +186,7 @@ def _read_training(path: Path) -> Training:
                 raise DamagedFileError(
                     "not a line of training metrics", where=f"{metrics}, line {number}", found=repr(error)
                 ) from None
-    return Training(
+    return TrainingCurve(
         dataset=dataset.split(".")[0],
         system=system,
         seed=int(seed),
@@ -196,7 +196,7 @@ def _read_training(path: Path) -> Training:
     )
 
 
-def _check_trainings(table: Table, trainings: Sequence[Training]) -> None:
+def _check_trainings(table: Table, trainings: Sequence[TrainingCurve]) -> None:
     found = {(training.dataset, training.system, training.seed) for training in trainings}
     for needed in itertools.product(_datasets(table), dict(table.systems), table.seeds):
         if needed not in found:
@@ -206,7 +206,7 @@ def _check_trainings(table: Table, trainings: Sequence[Training]) -> None:
             )
 
 
-def _read_dropped(path: Path) -> Cleaning:
+def _read_dropped(path: Path) -> CleaningCounts:
     lines = read_lines(path)
     head = _DROPPED_HEAD.fullmatch(next(lines, ""))
     next(lines, "")  # names of the columns
@@ -219,7 +219,7 @@ def _read_dropped(path: Path) -> Cleaning:
             found=f"{filters.total()} dropped pairs",
             next_step="delete it and run again",
         )
-    return Cleaning(
+    return CleaningCounts(
         dataset=path.absolute().parents[1].name.split(".")[0],
         split=path.name.split(".")[0],
         read=int(head[1]),
@@ -296,7 +296,7 @@ def _differences(table: Table) -> Iterator[dict[str, object]]:
                     yield {"block": block, "row": row, "metric": before.heading, "cell": cell}
 
 
-def _curves(dataset: str, trainings: Sequence[Training], titles: Mapping[str, str]) -> Iterator[Drawing]:
+def _curves(dataset: str, trainings: Sequence[TrainingCurve], titles: Mapping[str, str]) -> Iterator[Drawing]:
     runs = [training for training in trainings if training.dataset == dataset]
     losses = []
     for run in runs:

@@ -42,7 +42,7 @@ class MemberRange(Settings):
         return f"{self.pattern} from {self.first} to {self.last}"
 
 
-class Side(Settings):
+class CorpusSide(Settings):
     """Where the text of one language of a part is.
 
     format: `lines`, one sentence a line; `tsv`, one column of tab-separated lines; `sgm`, the `<seg>` elements of a WMT
@@ -60,20 +60,20 @@ class Side(Settings):
         return [*self.member.names] if isinstance(self.member, MemberRange) else [self.member]
 
     @model_validator(mode="after")
-    def _column_of_a_table(self) -> Side:
+    def _column_of_a_table(self) -> CorpusSide:
         if (self.format == "tsv") != (self.column is not None):
             raise ValueError("a column belongs to the format tsv, and only to it")
         return self
 
 
-class Part(Settings):
+class CorpusPart(Settings):
     """Parallel sides: line n of each is a translation of line n of the others, so they have equally many lines.
 
     A part with one side is a text with annotation, trees or chunks, for parsers and chunkers to learn from.
     """
 
     lines: Count | None = Field(None, description="lines of each side; null where nobody has published them")
-    sides: dict[Language, Side] = Field(min_length=1)
+    sides: dict[Language, CorpusSide] = Field(min_length=1)
 
 
 class Corpus(Settings):
@@ -84,7 +84,7 @@ class Corpus(Settings):
     terms: str = Field(description="licence or terms of use, as its home states them")
     citation: str
     files: tuple[SourceFile, ...] = Field(min_length=1)
-    parts: dict[Name, Part] = Field(min_length=1)
+    parts: dict[Name, CorpusPart] = Field(min_length=1)
 
     @model_validator(mode="after")
     def _sides_are_in_files(self) -> Corpus:
@@ -139,7 +139,7 @@ def source_file(corpus_id: str, name: str) -> SourceFile:
     return files[name]
 
 
-def part_of(corpus_id: str, part: str) -> Part:
+def part_of(corpus_id: str, part: str) -> CorpusPart:
     """A part of a corpus. Raises DataError when the corpus or the part is unknown."""
     parts = corpus(corpus_id).parts
     if part not in parts:
@@ -147,7 +147,7 @@ def part_of(corpus_id: str, part: str) -> Part:
     return parts[part]
 
 
-def side_of(corpus_id: str, part: str, language: str) -> Side:
+def side_of(corpus_id: str, part: str, language: str) -> CorpusSide:
     """One language of a part. Raises DataError when the corpus, the part or the language is unknown."""
     sides = part_of(corpus_id, part).sides
     if language not in sides:

@@ -73,7 +73,7 @@ class MetricComparison(Settings):
     p_values: PValues
 
 
-class Comparison(Settings):
+class ComparisonOnTestSet(Settings):
     """On one test set; `metrics` by convention, as in the score files."""
 
     sentences: int
@@ -91,7 +91,7 @@ class ComparisonFile(Settings):
     baseline_seeds: list[int]
     samples: int
     seed: int
-    test_sets: dict[str, Comparison]
+    test_sets: dict[str, ComparisonOnTestSet]
 
 
 def compare_systems(
@@ -128,7 +128,7 @@ def compare_systems(
 
 def _compare(
     settings: CompareSettings, test_set: str, baseline: Sequence[Scores], system: Sequence[Scores]
-) -> Comparison:
+) -> ComparisonOnTestSet:
     """On one test set, by the scores of all seeds."""
     first, both = system[0], [*baseline, *system]
     metrics = {}
@@ -158,7 +158,7 @@ def _compare(
             metrics[name].p_values.koehn2004,
             settings.samples,
         )
-    return Comparison(sentences=first.sentences, metrics=metrics)
+    return ComparisonOnTestSet(sentences=first.sentences, metrics=metrics)
 
 
 def corpus_bleu(statistics: NDArray[np.float64], smoothing: str) -> NDArray[np.float64]:

@@ -79,7 +79,7 @@ class Generator(Settings):
     seed: Seed = Field(1, description="seed of the generator")
 
 
-class Cleaning(Settings):
+class CleaningFilters(Settings):
     """Filters on training pairs. Dev and test sets are never filtered: scores are about all of their sentences."""
 
     max_words: int = Field(
@@ -192,7 +192,7 @@ class ChunkerFiles(Settings):
     vectors: Path = Field(description="word vectors that it was trained with (.pt)")
 
 
-class Annotator(Settings):
+class AnnotatorDefinition(Settings):
     """What parsers and chunkers have in common."""
 
     language: Language = Field(description="ISO 639 code, e.g. en")
@@ -210,7 +210,7 @@ class Annotator(Settings):
         ]
 
 
-class Parser(Annotator):
+class Parser(AnnotatorDefinition):
     """A constituency parser. Exactly one of train, files, published."""
 
     train: ParserTraining | None = Field(None, description="trained by the workflow")
@@ -224,7 +224,7 @@ class Parser(Annotator):
         return self
 
 
-class Chunker(Annotator):
+class Chunker(AnnotatorDefinition):
     """A chunk tagger. Exactly one of train, files."""
 
     train: ChunkerTraining | None = Field(None, description="trained by the workflow")
@@ -261,7 +261,7 @@ class Dataset(Settings):
     splits: Splits | None = Field(None, description="ready-made splits")
     partition: Partition | None = Field(None, description="one corpus to be cut")
     generator: Generator | None = Field(None, description="the project's own corpus")
-    cleaning: Cleaning = Field(default_factory=Cleaning, description="filters on training pairs")
+    cleaning: CleaningFilters = Field(default_factory=CleaningFilters, description="filters on training pairs")
     tokenization: Tokenization = Field(default_factory=Tokenization, description="Moses options")
     subwords: Subwords = Field(default_factory=Subwords, description="what models read: subwords or words")
     source_parser: Name | None = Field(None, description="parser of the study that parses the source side")

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasemt.errors import DamagedFileError, MismatchError
-from phrasemt.files.parallel import chunked, map_in_order
+from phrasemt.files.parallel import batched, map_in_order
 from phrasemt.settings import AnnotateSettings
 from phrasemt.syntax.annotator import Card, Kind
 from phrasemt.syntax.sentences import BUCKETS, Keys, Sentences, key_array, key_bytes
@@ -34,7 +34,7 @@ _BLOCKS_PER_PROCESS = 8
 _SECONDS_BETWEEN_MESSAGES = 30.0
 
 Missing = Mapping[int, NDArray[np.int32]]  # by bucket: positions of the sentences that the store does not have
-Block = list[tuple[bytes, list[str]]]  # keys and sentences
+KeyedSentences = list[tuple[bytes, list[str]]]  # keys and sentences
 
 
 def parse_sentences(
@@ -89,7 +89,7 @@ class _Job:
         size = min(_SENTENCES_PER_BLOCK, -(-to_do // (_BLOCKS_PER_PROCESS * processes)))
         results = map_in_order(
             _annotate_block,
-            chunked(self._missing_sentences(missing), size),
+            batched(self._missing_sentences(missing), size),
             jobs=processes,
             prepare=_prepare,
             arguments=(self._annotator, self._cache, self._description),
@@ -149,7 +149,7 @@ def _prepare(annotator: Path, cache: Path, description: Mapping[str, Any]) -> tu
     return load_annotator(annotator), AnnotationStore(cache, description)
 
 
-def _annotate_block(prepared: tuple[Annotator, AnnotationStore], block: Block) -> tuple[int, int]:
+def _annotate_block(prepared: tuple[Annotator, AnnotationStore], block: KeyedSentences) -> tuple[int, int]:
     """Annotate sentences and store the result; returns their number and that of the failures."""
     annotator, store = prepared
     keys, sentences = zip(*block, strict=True)

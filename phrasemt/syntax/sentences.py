@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from phrasemt.errors import DamagedFileError
-from phrasemt.files.lines import Block, read_blocks, write_atomic
+from phrasemt.files.lines import LineBlock, read_blocks, write_atomic
 from phrasemt.files.parallel import map_in_order
 from phrasemt.settings import CollectSettings
 
@@ -132,7 +132,7 @@ def collect_sentences(*, settings: CollectSettings, cores: int, tokens: Path, se
     )
 
 
-def _with_keys(prepared: None, block: Block) -> tuple[list[bytes], int, int]:
+def _with_keys(prepared: None, block: LineBlock) -> tuple[list[bytes], int, int]:
     """For each bucket the block's sentences as lines, key in hexadecimal before the tokens; lines; empty lines."""
     parts: list[list[str]] = [[] for _ in range(BUCKETS)]
     lines = block.lines()

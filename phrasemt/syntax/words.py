@@ -6,7 +6,7 @@ import itertools
 import re
 
 from phrasemt.errors import DataError
-from phrasemt.files.lines import Block
+from phrasemt.files.lines import LineBlock
 from phrasemt.symbols import SEPARATOR
 
 
@@ -29,7 +29,7 @@ def _offsets_by_characters(tokens: str, subwords: str) -> list[int] | None:
     return list(itertools.accumulate((cut.count(" ") + 1 for cut in match.groups()), initial=0)) if match else None
 
 
-def offsets_of_block(tokens: Block, subwords: Block) -> tuple[list[str], list[list[int]]]:
+def offsets_of_block(tokens: LineBlock, subwords: LineBlock) -> tuple[list[str], list[list[int]]]:
     """The lines of tokens and the offsets of their words.
 
     Raises DataError naming file and line where words and subwords do not belong together.
@@ -49,7 +49,7 @@ def offsets_of_block(tokens: Block, subwords: Block) -> tuple[list[str], list[li
     return lines, found
 
 
-def row_numbers(rows: Block, *, after: int) -> list[int]:
+def row_numbers(rows: LineBlock, *, after: int) -> list[int]:
     """The rows of a block of a `.rows` file, increasing from `after` on. Raises DataError naming file and line."""
     numbers = [int(line) if line.isascii() and line.isdigit() else -1 for line in rows.lines()]
     for number, (last, row) in enumerate(itertools.pairwise([after, *numbers]), start=rows.first):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from phrasemt.files.lines import Block, read_blocks, write_atomic
+from phrasemt.files.lines import LineBlock, read_blocks, write_atomic
 from phrasemt.files.parallel import map_in_order
 
 
@@ -30,7 +30,7 @@ def convert_lines(
     return lines, count
 
 
-def _convert(convert: Callable[[str], str], block: Block) -> tuple[bytes, int, int]:
+def _convert(convert: Callable[[str], str], block: LineBlock) -> tuple[bytes, int, int]:
     sentences = [convert(line) for line in block.lines()]
     text = "\n".join(sentences) + "\n"
     assert text.count("\n") == len(sentences), "a line must stay one line"
@@ -45,7 +45,7 @@ def count_tokens(path: Path, *, cores: int) -> Counter[str]:
     return counts
 
 
-def _count(prepared: None, block: Block) -> Counter[str]:
+def _count(prepared: None, block: LineBlock) -> Counter[str]:
     counts = Counter(" ".join(block.lines()).split(" "))
     del counts[""]  # of empty lines; a Counter forgives a missing key
     return counts

@@ -78,7 +78,7 @@ def _results_of(study: str) -> Path:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Training:
+class TrainingStatus:
     """One training as its files tell. None: not known (yet); a training of before run.json tells less.
 
     settings: folder of the state, named by the digest of settings, data and code; measure: dev_bleu, or dev_perplexity
@@ -111,7 +111,7 @@ class Training:
     seconds_since_report: int
 
 
-def trainings_in(folder: Path, now: datetime, *, every: bool) -> list[Training]:
+def trainings_in(folder: Path, now: datetime, *, every: bool) -> list[TrainingStatus]:
     """The training in models/<system>/<seed>/ that reported last, or all that were there under several settings."""
     record = _json(folder / "training.json")
     finished = (folder / str(record["metrics"])).parent if "metrics" in record else None
@@ -123,7 +123,7 @@ def trainings_in(folder: Path, now: datetime, *, every: bool) -> list[Training]:
     return found if every else sorted(found, key=lambda training: training.reported)[-1:]
 
 
-def _training(folder: Path, state: Path, record: Mapping[str, Any], now: datetime) -> Training:
+def _training(folder: Path, state: Path, record: Mapping[str, Any], now: datetime) -> TrainingStatus:
     run = RunFile.read(state / "run.json")
     updates, evaluations = _reports(state / "metrics.jsonl")
     evaluations = evaluations or record.get("evaluations", [])
@@ -141,7 +141,7 @@ def _training(folder: Path, state: Path, record: Mapping[str, Any], now: datetim
     evaluations = [one for one in evaluations if measure in one]
     dev_last = evaluations[-1] if evaluations else {}
     dev_best = max(evaluations, key=lambda one: float(sign * one[measure]), default={})
-    return Training(
+    return TrainingStatus(
         study=folder.parents[3].name,
         dataset=folder.parents[2].name,
         system=folder.parents[0].name,
@@ -215,7 +215,7 @@ def _changed(*paths: Path) -> datetime:
 # ------------------------------------------------------------------------------------------------------------ printing
 
 
-def _row(training: Training) -> dict[str, str]:
+def _row(training: TrainingStatus) -> dict[str, str]:
     """Cells by their heading; empty where nothing is known."""
     one = training
     measure = {"dev_bleu": "{:.2f} BLEU", "dev_perplexity": "{:.2f} ppl", None: ""}[one.measure]

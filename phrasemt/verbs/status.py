@@ -20,7 +20,7 @@ from typing import Any, Literal, get_args
 from phrasemt.errors import PhrasemtError
 from phrasemt.study.reading import load_study
 from phrasemt.train.run_file import clock
-from phrasemt.verbs.runs import Training, trainings_in
+from phrasemt.verbs.runs import TrainingStatus, trainings_in
 from phrasemt.workflow.costs import Recorded
 from phrasemt.workflow.journal import PlannedJob, RunNote, StageNote, latest_run, note_of_run, runs_folder, stage_note
 
@@ -83,7 +83,7 @@ class JobStatus:
     planned: PlannedJob
     state: JobState
     note: StageNote | None = None
-    training: Training | None = None
+    training: TrainingStatus | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

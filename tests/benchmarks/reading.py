@@ -53,12 +53,12 @@ def write_store(path: Path, pairs: int) -> None:
 
     starts = range(0, pairs, PAIRS_AT_ONCE)
     counts = [min(PAIRS_AT_ONCE, pairs - start) for start in starts]
-    chunks = (
+    batches = (
         (np.arange(start, start + count, dtype=np.int64), {side: drawn(count) for side in COLUMNS})
         for start, count in zip(starts, counts, strict=True)
     )
     description = {f"{side}_vocabulary": "drawn" for side in COLUMNS}
-    write_columns(path, columns=COLUMNS, description=description, chunks=chunks)
+    write_columns(path, columns=COLUMNS, description=description, batches=batches)
 
 
 def read(store: Path) -> None:

@@ -224,7 +224,7 @@ def test_alignment(gold, tags, tokens, expected):
 
 def test_the_demo_corpus_comes_out_as_it_went_in(split, monkeypatch):
     """Through Moses, in several chunks of work and with rows dropped, on one core and on two."""
-    monkeypatch.setattr(chunks, "_LINES_PER_CHUNK", 16)
+    monkeypatch.setattr(chunks, "_LINES_PER_BATCH", 16)
     pairs = list(demo_pairs(split="train", pairs=60, seed=4))
     moses = MosesTokenizer("de")
     rows = [row for row in range(60) if row % 7]

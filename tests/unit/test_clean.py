@@ -18,11 +18,11 @@ from phrasemt.corpus.normalise import normalise_spaces
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_lines
 from phrasemt.settings import CleanSettings
-from phrasemt.study.schema import Cleaning
+from phrasemt.study.schema import CleaningFilters
 
 Pair = tuple[str, str]
 LONG = "x" * 100_000
-TRAIN = CleanSettings(source_language="en", target_language="de", filters=Cleaning())
+TRAIN = CleanSettings(source_language="en", target_language="de", filters=CleaningFilters())
 
 
 @dataclass
@@ -46,7 +46,11 @@ class Cleaned:
 
 
 def run(
-    folder: Path, *texts: Sequence[Pair], filters: Cleaning | None, languages: Pair = ("en", "de"), cores: int = 1
+    folder: Path,
+    *texts: Sequence[Pair],
+    filters: CleaningFilters | None,
+    languages: Pair = ("en", "de"),
+    cores: int = 1,
 ) -> Cleaned:
     """Cleans texts given as pairs of raw lines."""
     paths: dict[str, list[Path]] = {"raw_source": [], "raw_target": []}
@@ -80,13 +84,13 @@ def run(
     ],
 )
 def test_reasons(tmp_path: Path, pair: Pair, reason: tuple[str, str] | None) -> None:
-    cleaned = run(tmp_path, [("A café", "Ein Café"), pair], filters=Cleaning())
+    cleaned = run(tmp_path, [("A café", "Ein Café"), pair], filters=CleaningFilters())
     assert cleaned.dropped == ([(1, *reason)] if reason else [])
     assert cleaned.rows == ([0] if reason else [0, 1])
 
 
 def test_the_first_filter_in_order_is_named(tmp_path: Path) -> None:
-    filters = Cleaning(max_words=3, max_ratio=2)
+    filters = CleaningFilters(max_words=3, max_ratio=2)
     pairs = [("ok", "gut"), ("", ""), ("и " * 9, "a"), ("и и и", "a"), ("и", "и"), ("и", "a"), ("ok", "gut")]
     cleaned = run(tmp_path, pairs, filters=filters)
     assert [name for _, name, _ in cleaned.dropped] == list(FILTERS)
@@ -94,7 +98,9 @@ def test_the_first_filter_in_order_is_named(tmp_path: Path) -> None:
 
 
 def test_filters_can_be_switched_off(tmp_path: Path) -> None:
-    filters = Cleaning(max_words=10**6, max_ratio=10**6, min_letters=0, drop_duplicates=False, drop_identical=False)
+    filters = CleaningFilters(
+        max_words=10**6, max_ratio=10**6, min_letters=0, drop_duplicates=False, drop_identical=False
+    )
     pairs = [("a", "b"), ("a", "b"), ("a", "a"), ("и", "三"), ("a", "b " * 1000), (LONG, "a")]
     assert run(tmp_path, pairs, filters=filters).rows == list(range(6))
 
@@ -106,8 +112,10 @@ def test_dev_and_test_keep_every_pair(tmp_path: Path) -> None:
     assert (cleaned.rows, cleaned.head, cleaned.dropped) == ([0, 1, 2, 3, 4], "# read 5 kept 5 dropped 0", [])
 
 
-@pytest.mark.parametrize("filters", [None, Cleaning()])
-def test_line_ends_inside_lines(tmp_path: Path, filters: Cleaning | None, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("filters", [None, CleaningFilters()])
+def test_line_ends_inside_lines(
+    tmp_path: Path, filters: CleaningFilters | None, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level("INFO", logger="phrasemt")
     pairs = [("\ufeffone\u2028two\r", "eins\x0czwei\r"), ("three\x85  four\r", "drei vier"), ("five", "fünf")]
     cleaned = run(tmp_path, pairs, filters=filters)
@@ -118,7 +126,7 @@ def test_line_ends_inside_lines(tmp_path: Path, filters: Cleaning | None, caplog
 
 def test_texts_are_read_one_after_the_other(tmp_path: Path) -> None:
     texts = [[("a", "b"), ("", "c")], [("d", "e")], [("a", "b"), ("f", "g")]]
-    cleaned = run(tmp_path, *texts, filters=Cleaning())
+    cleaned = run(tmp_path, *texts, filters=CleaningFilters())
     assert (cleaned.rows, cleaned.dropped) == ([0, 2, 4], [(1, "empty", "source"), (3, "duplicate", "0")])
     assert cleaned.head == "# read 5 kept 3 dropped 2"
 
@@ -131,7 +139,7 @@ corpora = st.lists(st.tuples(sides, sides), max_size=30).map(lambda pairs: [("ke
 @settings(max_examples=50, deadline=None)
 @given(corpora, st.booleans(), st.integers(1, 4), st.sampled_from([1.0, 2.0]))
 def test_counts_add_up(pairs: list[Pair], drop: bool, max_words: int, max_ratio: float) -> None:
-    filters = Cleaning(max_words=max_words, max_ratio=max_ratio, drop_duplicates=drop, drop_identical=drop)
+    filters = CleaningFilters(max_words=max_words, max_ratio=max_ratio, drop_duplicates=drop, drop_identical=drop)
     with tempfile.TemporaryDirectory() as folder:
         cleaned = run(Path(folder), pairs, filters=filters)
     dropped_rows = [row for row, _, _ in cleaned.dropped]
@@ -157,11 +165,11 @@ def test_counts_add_up(pairs: list[Pair], drop: bool, max_words: int, max_ratio:
             assert int(value) in cleaned.rows
 
 
-@pytest.mark.parametrize("filters", [None, Cleaning(max_words=30)])
+@pytest.mark.parametrize("filters", [None, CleaningFilters(max_words=30)])
 def test_same_bytes_for_any_number_of_cores(
-    tmp_path: Path, filters: Cleaning | None, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, filters: CleaningFilters | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clean, "CHUNK", 7)
+    monkeypatch.setattr(clean, "PAIRS_PER_BATCH", 7)
     pairs = [(f"a {number % 160}" * (number % 40), f"ü {number % 80}\r") for number in range(500)]
     results = []
     for cores in (1, 3):
@@ -187,7 +195,7 @@ def test_errors_with_several_cores(tmp_path: Path) -> None:
 
 
 def test_empty_text(tmp_path: Path) -> None:
-    for filters in (None, Cleaning()):
+    for filters in (None, CleaningFilters()):
         with pytest.raises(DataError) as raised:
             run(tmp_path, [("a", "b")], [], filters=filters)
         assert str(raised.value) == (
@@ -198,7 +206,7 @@ def test_empty_text(tmp_path: Path) -> None:
 
 def test_nothing_kept(tmp_path: Path) -> None:
     with pytest.raises(DataError) as raised:
-        run(tmp_path, [("a", ""), ("и", "b"), ("и", "c")], filters=Cleaning())
+        run(tmp_path, [("a", ""), ("и", "b"), ("и", "c")], filters=CleaningFilters())
     assert str(raised.value) == (
         f"{tmp_path / 'raw_source0'}, {tmp_path / 'raw_target0'}: no pair of the training text is left (found 3 pairs "
         "read, all dropped: empty 1, wrong_script 2). Next: check the languages of the data set and the limits in "

@@ -70,8 +70,8 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def make_batches_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pack, "_PAIRS_PER_CHUNK", 3)
-    monkeypatch.setattr(pack, "_CHUNKS_PER_RECORD_BATCH", 2)
+    monkeypatch.setattr(pack, "_PAIRS_PER_BLOCK", 3)
+    monkeypatch.setattr(pack, "_BLOCKS_PER_RECORD_BATCH", 2)
 
 
 def content(examples: Examples) -> list[tuple[list[int], list[int]]]:

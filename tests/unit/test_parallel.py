@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from phrasemt.errors import DataError, PhrasemtError
-from phrasemt.files.parallel import chunked, map_in_order
+from phrasemt.files.parallel import batched, map_in_order
 
 
 def no_preparation() -> None:
@@ -126,6 +126,6 @@ def _is_running(process: int) -> bool:
         return False
 
 
-def test_chunks():
-    assert list(chunked(range(5), 2)) == [[0, 1], [2, 3], [4]]
-    assert list(chunked([], 2)) == []
+def test_batches():
+    assert list(batched(range(5), 2)) == [[0, 1], [2, 3], [4]]
+    assert list(batched([], 2)) == []

@@ -39,9 +39,9 @@ ENDS = [
 def measure(tmp_path: Path):
     def measure(ends=ENDS, sentences=SENTENCES, subwords=SUBWORDS, trees=TREES, mode="parse", **options) -> dict:
         segmentation = PhraseSegmentation(mode=mode, **options)
-        chunks = [(list(range(len(ends))), {"ends": Lists.of(ends)})]
+        batches = [(list(range(len(ends))), {"ends": Lists.of(ends)})]
         description = {"segmentation": segmentation.model_dump(mode="json")}
-        write_columns(tmp_path / "phrases", columns=["ends"], description=description, chunks=chunks)
+        write_columns(tmp_path / "phrases", columns=["ends"], description=description, batches=batches)
         write_lines(tmp_path / "tokens", sentences)
         write_lines(tmp_path / "subwords", subwords)
         keys = [sentence_key(sentence.split(" ")) for sentence in trees]

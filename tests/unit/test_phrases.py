@@ -280,7 +280,7 @@ def test_phrases_depend_on_the_sentence_alone(split, mode, monkeypatch):
     sentences = [" ".join(["w"] * (number % 23) + [str(number)]) for number in range(60)]
     trees = {sentence: right_tree(sentence.count(" ") + 1) for sentence in sentences}
     all_at_once = split.extract(sentences, trees=trees, mode=mode)
-    monkeypatch.setattr(phrases, "_LINES_PER_CHUNK", 7)
+    monkeypatch.setattr(phrases, "_LINES_PER_BATCH", 7)
     in_parts = split.extract(sentences, trees=trees, mode=mode, cores=2, name="other.arrow")
     backwards = split.extract(sentences[::-1], trees=trees, mode=mode, rows=range(100, 160))
     assert all_at_once == in_parts == backwards[::-1]
@@ -288,7 +288,7 @@ def test_phrases_depend_on_the_sentence_alone(split, mode, monkeypatch):
 
 
 def test_same_file_for_every_number_of_cores(split, monkeypatch):
-    monkeypatch.setattr(phrases, "_LINES_PER_CHUNK", 5)
+    monkeypatch.setattr(phrases, "_LINES_PER_BATCH", 5)
     sentences = [" ".join(map(str, range(number))) for number in range(40)]
     for cores in (1, 2):
         split.extract(sentences, mode="random", cores=cores, name=str(cores))
@@ -300,7 +300,7 @@ def test_same_file_for_every_number_of_cores(split, monkeypatch):
 
 def test_given(split, monkeypatch):
     """Lines of the user are those of the raw pairs; rows 1, 3 and 4 were dropped."""
-    monkeypatch.setattr(phrases, "_LINES_PER_CHUNK", 2)
+    monkeypatch.setattr(phrases, "_LINES_PER_BATCH", 2)
     sentences = ["a bcd e", "", "x y"]
     subwords = ["a b@@ c@@ d e", "", "x y"]
     lines = ["1 2 3", "9", "", "who cares", "5 4", "2", "not read"]

@@ -27,7 +27,7 @@ def write_phrases(
 ) -> Path:
     rows = np.arange(first_row, first_row + len(ends))
     description = {"segmentation": segmentation.model_dump(mode="json")}
-    write_columns(path, columns=["ends"], description=description, chunks=[(rows, {"ends": Lists.of(ends)})])
+    write_columns(path, columns=["ends"], description=description, batches=[(rows, {"ends": Lists.of(ends)})])
     return path
 
 
@@ -100,7 +100,7 @@ def write_chunks(
         path,
         columns=["starts", "labels"],
         description={"labels": list(labels)},
-        chunks=[(rows, {"starts": starts, "labels": numbers})],
+        batches=[(rows, {"starts": starts, "labels": numbers})],
     )
     return path
 

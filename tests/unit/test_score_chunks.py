@@ -57,7 +57,7 @@ def files(tmp_path: Path) -> dict[str, Any]:
         chunks,
         columns=["starts", "labels"],
         description={"origin": "gold", "labels": CHUNK_LABELS},
-        chunks=[(np.arange(2), {name: Lists.of(column) for name, column in GOLD.items()})],
+        batches=[(np.arange(2), {name: Lists.of(column) for name, column in GOLD.items()})],
     )
     return {"examples": [examples], "chunks": [chunks], **vocabularies}
 

@@ -249,7 +249,7 @@ def test_the_evaluator_answers_as_stanza_expects() -> None:
 
     reported = []
 
-    class Progress:
+    class ProgressLog:
         def report(self, done: int, score: float, measure: str) -> None:
             reported.append(score)
 
@@ -260,7 +260,7 @@ def test_the_evaluator_answers_as_stanza_expects() -> None:
 
             self.gold, self.predictions = _stanza_tree(parse_tree(gold)), [Prediction]
 
-    evaluator = _Evaluator(Progress())  # type: ignore[arg-type]
+    evaluator = _Evaluator(ProgressLog())  # type: ignore[arg-type]
     gold = "(S (NP (DT 0) (NN 1)) (VP (VBZ 2)))"
     answer = evaluator.process([Result(gold, gold), Result(gold, "(S (NP (DT 0)) (VP (NN 1) (VBZ 2)))")])
     assert answer.f1 == (3 + 1) / 6

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from phrasemt.errors import DamagedFileError, DataError, MismatchError
 from phrasemt.syntax.sentences import BUCKETS, Keys, key_array
 from phrasemt.syntax.store.annotations import Annotation
-from phrasemt.syntax.store.store import AnnotationStore, Cleaning, Contents, import_annotations
+from phrasemt.syntax.store.store import AnnotationStore, Contents, StoreCleanup, import_annotations
 
 CARD = {"format": 1, "kind": "constituency", "fingerprint": "ab" * 16}
 OTHER = {**CARD, "fingerprint": "cd" * 16}
@@ -280,7 +280,7 @@ def test_damaged_files_are_set_aside(tmp_path, caplog, damage: Callable[[bytes],
     add(store, known)
     assert found(store, known) == known
     assert victim in files(store)
-    assert store.clean() == Cleaning(leftovers=1)
+    assert store.clean() == StoreCleanup(leftovers=1)
     assert unusual(store) == []
 
 
@@ -380,7 +380,7 @@ def test_young_unfinished_files_stay(tmp_path):
     for path in (young, old):
         path.write_bytes(b"half")
     os.utime(old, (time.time() - 90_000,) * 2)
-    assert store.clean() == Cleaning(leftovers=1)
+    assert store.clean() == StoreCleanup(leftovers=1)
     assert unusual(store) == [".young.part"]
     store.remove()
     assert [path.name for path in store.folder.rglob("*") if path.is_file()] == [".young.part"]
@@ -401,7 +401,7 @@ def test_clean_merges_the_files_of_a_bucket(tmp_path):
     after = store.contents()
     assert after.files == len({path.parent for path in files(store)})
     assert (after.sentences, after.failures) == (before.sentences, before.failures) == (51, 5)
-    assert store.clean() == Cleaning()
+    assert store.clean() == StoreCleanup()
 
 
 def test_files_of_others_stay_and_are_counted(tmp_path, monkeypatch):

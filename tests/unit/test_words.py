@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from subword_nmt.apply_bpe import BPE
 
 from phrasemt.errors import DataError
-from phrasemt.files.lines import Block
+from phrasemt.files.lines import LineBlock
 from phrasemt.syntax.words import offsets_of_block, row_numbers, word_offsets
 
 # Also words that end in the mark of a subword, or are it, and Unicode spaces.
@@ -71,7 +71,7 @@ def test_lines(tokens, subwords, offsets):
 
 
 def test_a_line_that_does_not_agree_is_named():
-    tokens, subwords = (Block(name, 8, text) for name, text in (("tokens.en", b"a\nbc\n"), ("bpe.en", b"a\nb c\n")))
+    tokens, subwords = (LineBlock(name, 8, text) for name, text in (("tokens.en", b"a\nbc\n"), ("bpe.en", b"a\nb c\n")))
     with pytest.raises(DataError) as caught:
         offsets_of_block(tokens, subwords)
     assert str(caught.value) == (
@@ -82,8 +82,8 @@ def test_a_line_that_does_not_agree_is_named():
 
 @pytest.mark.parametrize("text", [b"4\n7\n7\n", b"4\n7\n5\n", b"4\n7\nx\n", b"4\n7\n\n"])
 def test_rows_must_increase(text):
-    assert row_numbers(Block("rows", 1, text[:4]), after=3) == [4, 7]
+    assert row_numbers(LineBlock("rows", 1, text[:4]), after=3) == [4, 7]
     with pytest.raises(DataError, match="rows, line 3: rows must be increasing numbers"):
-        row_numbers(Block("rows", 1, text), after=-1)
+        row_numbers(LineBlock("rows", 1, text), after=-1)
     with pytest.raises(DataError, match="rows, line 1: rows"):
-        row_numbers(Block("rows", 1, text), after=4)
+        row_numbers(LineBlock("rows", 1, text), after=4)

@@ -22,7 +22,7 @@ from phrasemt.paper.cells import (
     read_grid,
 )
 from phrasemt.scoring.scores import ScoreFile, Scores, check_comparable
-from phrasemt.scoring.significance import Comparison, ComparisonFile, MetricComparison
+from phrasemt.scoring.significance import ComparisonFile, ComparisonOnTestSet, MetricComparison
 from phrasemt.settings import TableSettings
 
 # Metric -> heading, whether the difference to the baseline stands beside it, and what the heading means.
@@ -129,7 +129,7 @@ def _mark(p_value: float) -> str:
 
 
 def _check_comparison(
-    source: Source, file: ComparisonFile, comparison: Comparison, settings: TableSettings, rows: dict[str, Row]
+    source: Source, file: ComparisonFile, comparison: ComparisonOnTestSet, settings: TableSettings, rows: dict[str, Row]
 ) -> None:
     """Checks that a comparison was made from the scores of the table.
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from phrasemt.errors import DamagedFileError, DataError
 from phrasemt.files.columns import Lists, write_columns
-from phrasemt.files.lines import Block, read_parallel_blocks, write_text
+from phrasemt.files.lines import LineBlock, read_parallel_blocks, write_text
 from phrasemt.files.parallel import map_in_order
 from phrasemt.settings import ChunksSettings
 from phrasemt.symbols import CHUNK_LABELS, CHUNK_TYPES, EOS_LABEL
@@ -34,7 +34,7 @@ log = logging.getLogger("phrasemt.extract_chunks")
 
 _NUMBERS = {label: number for number, label in enumerate(CHUNK_LABELS)}
 
-_LINES_PER_CHUNK = 4096
+_LINES_PER_BATCH = 4096
 
 Tags = list[str]
 
@@ -44,8 +44,8 @@ class _Lines:
     """Some lines of a split. gold: tokens and tags of each, if there are any."""
 
     rows: list[int]
-    tokens: Block
-    subwords: Block
+    tokens: LineBlock
+    subwords: LineBlock
     gold: list[tuple[list[str], Tags]] | None
 
 
@@ -114,13 +114,13 @@ def extract_chunks(
     )
     counts = _Counts()
 
-    def columns() -> Iterator[tuple[NDArray[np.int64], Mapping[str, Lists]]]:
+    def batches() -> Iterator[tuple[NDArray[np.int64], Mapping[str, Lists]]]:
         for part in found:
             counts.add(part.counts)
             yield part.rows, {"starts": part.starts, "labels": part.labels}
 
     description = {"origin": settings.origin, "labels": CHUNK_LABELS}
-    sentences = write_columns(chunks, columns=["starts", "labels"], description=description, chunks=columns())
+    sentences = write_columns(chunks, columns=["starts", "labels"], description=description, batches=batches())
     count = counts.labels.total()
     result = {
         "origin": settings.origin,
@@ -180,7 +180,7 @@ def _read_lines(rows: Path, tokens: Path, subwords: Path, gold: Sequence[Path]) 
     sentences = itertools.chain.from_iterable(map(read_conll, gold))
     last = -1
     for rows_block, tokens_block, subwords_block in read_parallel_blocks(
-        rows, tokens, subwords, lines=_LINES_PER_CHUNK
+        rows, tokens, subwords, lines=_LINES_PER_BATCH
     ):
         numbers = row_numbers(rows_block, after=last)
         steps = itertools.pairwise([last, *numbers])

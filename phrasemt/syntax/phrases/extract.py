@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from phrasemt.errors import DataError
 from phrasemt.files.columns import Lists, write_columns
-from phrasemt.files.lines import Block, read_lines, read_parallel_blocks
+from phrasemt.files.lines import LineBlock, read_lines, read_parallel_blocks
 from phrasemt.files.parallel import map_in_order
 from phrasemt.settings import PhrasesSettings
 from phrasemt.study.architectures import PhraseSegmentation
@@ -31,16 +31,16 @@ from phrasemt.syntax.words import offsets_of_block, row_numbers
 
 log = logging.getLogger("phrasemt.extract_phrases")
 
-_LINES_PER_CHUNK = 8192
+_LINES_PER_BATCH = 8192
 
 
 @dataclass(frozen=True)
-class _Chunk:
+class _Batch:
     """Some lines of a split. given: the user's phrases of each, if there are any."""
 
     rows: list[int]
-    tokens: Block
-    subwords: Block
+    tokens: LineBlock
+    subwords: LineBlock
     given: list[str] | None
 
 
@@ -84,15 +84,15 @@ def extract_phrases(
                 f"segmentation {segmentation.name} needs {name}, and there is no file", where="extract_phrases"
             )
     cuts = map_in_order(
-        _cut_chunk,
-        _read_chunks(rows, tokens, subwords, given, dropped),
+        _cut_batch,
+        _read_batches(rows, tokens, subwords, given, dropped),
         jobs=cores,
         prepare=_Cutter,
         arguments=(segmentation, parses, given),
     )
     phrase_count, fallbacks = 0, Counter[str]()
 
-    def chunks() -> Iterator[tuple[NDArray[np.int64], dict[str, Lists]]]:
+    def batches() -> Iterator[tuple[NDArray[np.int64], dict[str, Lists]]]:
         nonlocal phrase_count
         for cut in cuts:
             phrase_count += len(cut.ends.values)
@@ -100,18 +100,18 @@ def extract_phrases(
             yield cut.rows, {"ends": cut.ends}
 
     description = {"segmentation": segmentation.model_dump(mode="json")}
-    sentences = write_columns(phrases, columns=["ends"], description=description, chunks=chunks())
+    sentences = write_columns(phrases, columns=["ends"], description=description, batches=batches())
     log.info("extract_phrases: %s: %s sentences, %s phrases", segmentation.name, f"{sentences:,}", f"{phrase_count:,}")
     for reason, count in fallbacks.most_common():
         log.info("extract_phrases: %s sentences cut into n-grams: %s", f"{count:,}", reason)
 
 
-def _read_chunks(
+def _read_batches(
     rows: Path, tokens: Path, subwords: Path, given: Sequence[Path], dropped: Sequence[Path]
-) -> Iterator[_Chunk]:
+) -> Iterator[_Batch]:
     user_lines = itertools.chain.from_iterable(map(read_lines, given))
     last = -1
-    for blocks in read_parallel_blocks(rows, tokens, subwords, lines=_LINES_PER_CHUNK):
+    for blocks in read_parallel_blocks(rows, tokens, subwords, lines=_LINES_PER_BATCH):
         numbers = row_numbers(blocks[0], after=last)
         # The user's file has a line for every raw pair, also for those that were dropped.
         steps = itertools.pairwise([last, *numbers])
@@ -123,7 +123,7 @@ def _read_chunks(
                 expected=f"a line for each of {numbers[-1] + 1} raw pairs",
                 next_step="give the ends of phrases of every raw sentence, also of dropped ones",
             )
-        yield _Chunk(numbers, blocks[1], blocks[2], lines if given else None)
+        yield _Batch(numbers, blocks[1], blocks[2], lines if given else None)
         last = numbers[-1]
     for path in dropped:
         raw_pairs = int(next(read_lines(path)).split(" ")[2])  # "# read N kept K dropped D"
@@ -149,24 +149,24 @@ class _Cutter:
         return self.parses.find(keys) if self.parses else [Annotation("", None)] * len(keys)
 
 
-def _cut_chunk(cutter: _Cutter, chunk: _Chunk) -> _Cut:
+def _cut_batch(cutter: _Cutter, batch: _Batch) -> _Cut:
     settings = cutter.settings
     segment = segmenter(settings.mode)
     ends: list[int] = []
     lengths: list[int] = []
     fallbacks: Counter[str] = Counter()
-    lines, offsets = offsets_of_block(chunk.tokens, chunk.subwords)
+    lines, offsets = offsets_of_block(batch.tokens, batch.subwords)
     keys = [sentence_key(parser_tokens(line)) for line in lines]
     given = (
         [
             _given_ends(line, len(of_line) - 1, f"{cutter.given}, line {row + 1}")
-            for row, line, of_line in zip(chunk.rows, chunk.given, offsets, strict=True)
+            for row, line, of_line in zip(batch.rows, batch.given, offsets, strict=True)
         ]
-        if chunk.given is not None
+        if batch.given is not None
         else [()] * len(lines)
     )
     for number, (key, annotation) in enumerate(zip(keys, cutter.trees(keys), strict=True)):
-        where = f"{chunk.tokens.path}, line {chunk.tokens.first + number}"
+        where = f"{batch.tokens.path}, line {batch.tokens.first + number}"
         if len(offsets[number]) == 1:  # an empty sentence is never annotated
             found: Sequence[int] = [1]
         elif (parse := required(annotation, where)).text is None:
@@ -179,7 +179,7 @@ def _cut_chunk(cutter: _Cutter, chunk: _Chunk) -> _Cut:
                 raise damaged_parse(where, error) from None
         lengths.append(len(found))
         ends += found
-    return _Cut(np.array(chunk.rows, np.int64), Lists(np.array(lengths, np.int32), np.array(ends, np.int32)), fallbacks)
+    return _Cut(np.array(batch.rows, np.int64), Lists(np.array(lengths, np.int32), np.array(ends, np.int32)), fallbacks)
 
 
 def _given_ends(line: str, words: int, where: str) -> list[int]:

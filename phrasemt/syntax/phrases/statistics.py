@@ -20,7 +20,7 @@ from phrasemt.syntax.words import offsets_of_block
 
 log = logging.getLogger("phrasemt.measure_phrases")
 
-_LINES_PER_CHUNK = 8192
+_LINES_PER_BATCH = 8192
 
 
 def measure_phrases(
@@ -47,7 +47,7 @@ def measure_phrases(
     annotations = Annotations.open(parses) if parses else None
     lengths, fallbacks = Counter[int](), Counter[str]()
     constituents = comparable = position = 0
-    for blocks in read_parallel_blocks(tokens, subwords, lines=_LINES_PER_CHUNK):
+    for blocks in read_parallel_blocks(tokens, subwords, lines=_LINES_PER_BATCH):
         lines, offsets = offsets_of_block(*blocks)
         keys = [sentence_key(parser_tokens(line)) for line in lines]
         found = annotations.find(keys) if annotations else [None] * len(lines)

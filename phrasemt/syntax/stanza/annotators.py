@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
 from phrasemt.errors import DataError, MismatchError
-from phrasemt.files.parallel import chunked
+from phrasemt.files.parallel import batched
 from phrasemt.symbols import CHUNK_TYPES
 from phrasemt.syntax.annotator import ANNOTATION_VERSION, LONGEST, Card
 from phrasemt.syntax.chunks.conll import TAGS
@@ -103,7 +103,7 @@ class _StanzaAnnotator(ABC):
     def _run(self, sentences: Sequence[Item], annotate: Callable[[list[Item]], list[str]]) -> list[Annotation]:
         annotations = [Annotation(None, self._unfit(sentence)) for sentence in sentences]
         fit = [number for number, annotation in enumerate(annotations) if annotation.failure is None]
-        for part in chunked(fit, _DOCUMENT):
+        for part in batched(fit, _DOCUMENT):
             part.sort(key=lambda number: len(sentences[number]), reverse=True)
             texts = self._surely([sentences[number] for number in part], annotate)
             for number, annotation in zip(part, texts, strict=True):

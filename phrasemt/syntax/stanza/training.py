@@ -34,7 +34,7 @@ from phrasemt.syntax.stanza.annotators import (
     prepare_stanza,
     short_text,
 )
-from phrasemt.syntax.stanza.workbench import Progress, save_model, work_folder
+from phrasemt.syntax.stanza.workbench import ProgressLog, save_model, work_folder
 from phrasemt.syntax.trees import Tree, leaves, parse_tree, read_treebank, words
 
 log = logging.getLogger("phrasemt.syntax.stanza.training")
@@ -102,7 +102,7 @@ def train_tagger(
                 word_emb_dim=50,
             )
         )
-        progress = Progress(log, "train_tagger", "update", interval * _EVALUATIONS)
+        progress = ProgressLog(log, "train_tagger", "update", interval * _EVALUATIONS)
         set_random_seed(arguments["seed"])
         with _listening(lambda done, score: progress.report(done, score, "accuracy")):
             program.train(arguments)
@@ -183,7 +183,7 @@ def train_parser(
         )
         if not (learned := remove_singleton_trees(learned)):
             raise DataError("only trees of one token to learn from", where=", ".join(map(str, train)))
-        progress = Progress(log, "train_parser", "epoch", settings.epochs)
+        progress = ProgressLog(log, "train_parser", "epoch", settings.epochs)
         set_random_seed(arguments["seed"])
         cache = FoundationCache()
         trainer, sequences, silver, transitions = loop.build_trainer(arguments, learned, judged, [], cache, None)
@@ -257,7 +257,7 @@ def train_chunker(
                 scheme="bioes",
             )
         )
-        progress = Progress(log, "train_chunker", "update", interval * _EVALUATIONS)
+        progress = ProgressLog(log, "train_chunker", "update", interval * _EVALUATIONS)
         set_random_seed(arguments["seed"])
         with _listening(lambda done, score: progress.report(done, score, "F1")):
             program.train(arguments)
@@ -372,7 +372,7 @@ def _stanza_tree(tree: Tree) -> Any:
 class _Evaluator:
     """In place of Stanza's evaluator, which starts Java: judges the parses of dev after each epoch."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: ProgressLog) -> None:
         self._progress, self._epochs = progress, 0
 
     def process(self, treebank: Sequence[Any]) -> SimpleNamespace:

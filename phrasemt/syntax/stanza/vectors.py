@@ -13,7 +13,7 @@ from phrasemt.errors import DataError
 from phrasemt.files.lines import read_lines, write_lines
 from phrasemt.settings import VectorsSettings
 from phrasemt.syntax.chunks.conll import read_conll
-from phrasemt.syntax.stanza.workbench import Progress, save_model, work_folder
+from phrasemt.syntax.stanza.workbench import ProgressLog, save_model, work_folder
 from phrasemt.syntax.trees import read_treebank, words
 
 log = logging.getLogger("phrasemt.train_vectors")
@@ -90,7 +90,7 @@ def _learn(sentences: Iterable[list[str]], settings: VectorsSettings) -> tuple[l
 
     class Report(CallbackAny2Vec):  # type: ignore[misc]
         def __init__(self) -> None:
-            self._progress = Progress(log, "train_vectors", "epoch", EPOCHS)
+            self._progress = ProgressLog(log, "train_vectors", "epoch", EPOCHS)
             self._done = 0
 
         def on_epoch_end(self, model: Word2Vec) -> None:

@@ -24,7 +24,7 @@ def work_folder(output: Path) -> Iterator[Path]:
         yield Path(folder).absolute()
 
 
-class Progress:
+class ProgressLog:
     """One line in the log for each evaluation, with the best score so far and the time that is left."""
 
     def __init__(self, log: logging.Logger, stage: str, unit: str, total: int) -> None:

@@ -70,7 +70,7 @@ class Contents:
 
 
 @dataclass
-class Cleaning(Removals):
+class StoreCleanup(Removals):
     """What `clean` did. merged: files that were merged into others and removed."""
 
     merged: int = 0
@@ -221,15 +221,15 @@ class AnnotationStore:
             failures += int(failed_once[believed].sum())
         return Contents(sentences, failures, files, size)
 
-    def clean(self) -> Cleaning:
+    def clean(self) -> StoreCleanup:
         """Merge the files of each bucket into one; remove what was set aside or left unfinished more than a day ago."""
-        done = Cleaning()
+        done = StoreCleanup()
         for bucket in range(BUCKETS):
             self._merge(bucket, done)
         done.remove_leftovers(self.folder)
         return done
 
-    def _merge(self, bucket: int, done: Cleaning) -> None:
+    def _merge(self, bucket: int, done: StoreCleanup) -> None:
         files = list(self._files(bucket))
         if len(files) < 2:
             return
