@@ -12,12 +12,12 @@ import functools
 from pathlib import Path
 from typing import Annotated, Literal
 
-import yaml
 from pydantic import Field, StringConstraints, model_validator
 
 from phrasemt.errors import DataError
 from phrasemt.fields import Language, Name, Settings
 from phrasemt.files.source_file import Count, FileName, SourceFile
+from phrasemt.files.yaml import parse_yaml
 
 REGISTRY_FILE = Path(__file__).with_suffix(".yaml")
 ARCHIVE_SUFFIXES = (".zip", ".tar", ".tar.gz", ".tgz")
@@ -115,8 +115,7 @@ class Corpus(Settings):
 @functools.cache
 def load_registry() -> dict[str, Corpus]:
     """All corpora by id, in the order of the file."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the loader written in C is ten times as fast
-    entries = yaml.load(REGISTRY_FILE.read_text(encoding="utf-8"), Loader=loader)
+    entries = parse_yaml(REGISTRY_FILE.read_text(encoding="utf-8"))
     corpora = [Corpus.model_validate(entry) for entry in entries]
     registry = {corpus.id: corpus for corpus in corpora}
     assert len(registry) == len(corpora), "the registry holds an id twice"

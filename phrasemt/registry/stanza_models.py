@@ -6,12 +6,12 @@ import functools
 from pathlib import Path
 from typing import Annotated, Literal
 
-import yaml
 from pydantic import Field, StringConstraints, model_validator
 
 from phrasemt.errors import DataError
 from phrasemt.fields import Language, Name, Settings
 from phrasemt.files.source_file import FileName, SourceFile
+from phrasemt.files.yaml import parse_yaml
 
 PUBLISHED_FILE = Path(__file__).with_suffix(".yaml")
 URL = "https://huggingface.co/stanfordnlp"
@@ -56,7 +56,7 @@ class PublishedLanguage(Settings):
 @functools.cache
 def load_published() -> dict[str, PublishedLanguage]:
     """All languages of the list."""
-    entries: dict[str, object] = yaml.safe_load(PUBLISHED_FILE.read_text(encoding="utf-8"))
+    entries: dict[str, object] = parse_yaml(PUBLISHED_FILE.read_text(encoding="utf-8"))
     return {language: PublishedLanguage.model_validate(entry) for language, entry in entries.items()}
 
 

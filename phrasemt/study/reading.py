@@ -10,43 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from phrasemt.errors import StudyError
 from phrasemt.fields import Settings, sections
+from phrasemt.files.yaml import parse_yaml
 from phrasemt.study.schema import Study, kind_of_text
-
-BOOLEAN = "tag:yaml.org,2002:bool"
-
-
-class _StudyLoader(yaml.SafeLoader):
-    """A YAML loader that refuses a key given twice; PyYAML would silently keep the last.
-
-    Booleans are those of YAML 1.2, true and false, so that `ta: on` and `source_language: no` are words.
-    """
-
-    yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML's name
-        first: [(tag, pattern) for tag, pattern in resolvers if tag != BOOLEAN]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: dict[Any, int] = {}
-        for key_node, _ in node.value:
-            if key_node.tag == "tag:yaml.org,2002:merge":
-                continue
-            key = self.construct_object(key_node, deep=True)
-            if key in seen:
-                raise yaml.MarkedYAMLError(
-                    problem=f"the key {key!r} is given twice, first in line {seen[key]}",
-                    problem_mark=key_node.start_mark,
-                )
-            seen[key] = key_node.start_mark.line + 1
-        return super().construct_mapping(node, deep)
-
-
-_StudyLoader.add_implicit_resolver(BOOLEAN, re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
 
 
 def load_study(path: Path | str) -> Study:
@@ -56,14 +25,15 @@ def load_study(path: Path | str) -> Study:
     nearest name.
     """
     try:
-        raw = yaml.load(Path(path).read_text(encoding="utf-8"), Loader=_StudyLoader)
+        raw = parse_yaml(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise StudyError(path, ["no such file; `ls studies` shows those that come with phrasemt"]) from None
+    except OSError as error:
+        raise StudyError(path, [f"cannot be read: {error.strerror}"]) from None
     except UnicodeDecodeError as error:
         raise StudyError(path, [f"not UTF-8: {error}"]) from None
-    except yaml.MarkedYAMLError as error:
-        line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
-        raise StudyError(path, [f"not YAML: {line}{error.problem}"]) from None
+    except ValueError as error:
+        raise StudyError(path, [f"cannot be read as YAML: {error}"]) from None
     if not isinstance(raw, dict):
         raise StudyError(path, ["empty, or not a mapping of keys to values"])
     try:

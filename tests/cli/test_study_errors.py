@@ -68,12 +68,24 @@ TRANSCRIPTS = {
     "a key given twice": (
         RIGHT + "study: other\n",
         "phrasemt check: error: study.yaml: 1 mistake in the study\n"
-        "  - not YAML: line 10: the key 'study' is given twice, first in line 1\n",
+        "  - cannot be read as YAML: line 10, column 1, at 'study: other': while constructing a mapping, found "
+        "duplicate key\n",
     ),
     "not YAML": (
         "study: [small\ndatasets:\n",
         "phrasemt check: error: study.yaml: 1 mistake in the study\n"
-        "  - not YAML: line 2: expected ',' or ']', but got ':'\n",
+        "  - cannot be read as YAML: line 2, column 9, at ':': while parsing a flow sequence, did not find "
+        "expected ',' or ']'\n",
+    ),
+    "a NUL byte": (
+        RIGHT + "title: a\0b\n",
+        "phrasemt check: error: study.yaml: 1 mistake in the study\n"
+        "  - cannot be read as YAML: line 10: control characters are not allowed\n",
+    ),
+    "a block that contains itself": (
+        RIGHT.replace("model: {", "model: &model {init: *model, "),
+        "phrasemt check: error: study.yaml: 1 mistake in the study\n"
+        "  - cannot be read as YAML: an alias inside the block that it stands for\n",
     ),
     "empty": (
         "",
@@ -139,6 +151,18 @@ def test_a_right_study_is_described(tmp_path: Path) -> None:
     done = _check(tmp_path, RIGHT)
     assert done.stdout == "study.yaml: study small; data sets: demo; systems: base; seeds: 1\n"
     assert (done.stderr, done.returncode) == ("", 0)
+
+
+def test_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "studies").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-m", "phrasemt", "check", "studies"],
+        cwd=tmp_path, check=False, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.stderr == (
+        "phrasemt check: error: studies: 1 mistake in the study\n  - cannot be read: Is a directory\n"
+    )
+    assert done.returncode == 2
 
 
 def test_a_missing_file(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from phrasemt.errors import StudyError
-from phrasemt.study.reading import _StudyLoader, load_study, study_schema
+from phrasemt.files.yaml import parse_yaml
+from phrasemt.study.reading import load_study, study_schema
 from phrasemt.workflow.flow import read_study
 
 RIGHT = """\
@@ -42,7 +43,7 @@ def test_anchors_share_blocks_and_keys_beside_them_win(tmp_path: Path) -> None:
 
 
 def test_on_off_and_no_are_words(tmp_path: Path) -> None:
-    """In YAML 1.1, which PyYAML reads, they are booleans; a study has switches and languages that are called so."""
+    """In YAML 1.1 they are booleans; a study has switches and languages that are called so."""
     path = tmp_path / "study.yaml"
     text = RIGHT.replace("phrase_representation}", "phrase_representation, ta: on, embed_ln: true}")
     text = text.replace(
@@ -52,6 +53,12 @@ def test_on_off_and_no_are_words(tmp_path: Path) -> None:
     study = load_study(path)
     assert study.datasets["demo"].source_language == "no"
     assert study.systems["max"].model.model_dump(include={"ta", "embed_ln"}) == {"ta": "on", "embed_ln": True}
+
+
+def test_a_leading_zero_makes_no_octal_number(tmp_path: Path) -> None:
+    path = tmp_path / "study.yaml"
+    path.write_text(RIGHT + "seeds: [010]\n")
+    assert load_study(path).seeds == [10]
 
 
 def test_layout_order_and_comments_do_not_change_a_study(tmp_path: Path) -> None:
@@ -113,7 +120,7 @@ def test_the_studies_of_the_repository_are_right(repository: Path) -> None:
 def test_the_schema_is_that_of_the_studies_of_the_repository(repository: Path) -> None:
     schema = jsonschema.Draft202012Validator(json.loads(study_schema()))
     for path in [repository / "config.yaml", *sorted((repository / "studies").glob("*.yaml"))]:
-        study = yaml.load(path.read_text(), Loader=_StudyLoader)
+        study = parse_yaml(path.read_text())
         assert [error.message for error in schema.iter_errors(study)] == [], path
     del study["systems"][next(iter(study["systems"]))]["model"]["family"]
     assert list(schema.iter_errors(study)), "a model without family and preset fits the schema"
