@@ -1,7 +1,8 @@
 """How long a study at the size of a paper takes to be planned. Run: python tests/benchmarks/dag.py --help
 
-The study of tests/paper_study.py, in an empty folder with a copy of the workflow: 20 systems, 3 seeds, 3 corpora, 64
-parse jobs for each side. Each figure is of a process of its own, wall and CPU, started twice; the second is shown.
+The study of tests/helpers/paper_study.py, in an empty folder with a copy of the workflow: 20 systems, 3 seeds,
+3 corpora, 64 parse jobs for each side. Each figure is of a process of its own, wall and CPU, started twice; the second
+is shown.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ import time
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[2]
-sys.path.insert(0, str(REPOSITORY / "tests"))
-from paper_study import write_paper_study  # noqa: E402 - beside this folder
+sys.path.insert(0, str(REPOSITORY / "tests" / "helpers"))
+from paper_study import write_paper_study  # noqa: E402 - after its folder is known
 
 TARGET_SECONDS = 15
 

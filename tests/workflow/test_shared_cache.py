@@ -86,7 +86,7 @@ def test_no_output_depends_on_what_its_key_does_not_have(
     sidecars = sorted(finished.results.rglob("*.meta.json"))
     made = [path for path in sidecars if f'"stage": "{stage}"' in path.read_text(encoding="utf-8")]
     if not made:
-        pytest.skip("not in the study; tests/unit/test_artefacts.py has those that read registries")
+        pytest.skip("not in the study; tests/unit/workflow/test_cache.py has those that read registries")
     sidecar = read_sidecar(Path(str(made[0]).removesuffix(".meta.json")))
     elsewhere = tmp_path / "elsewhere" / "deeper"
     elsewhere.mkdir(parents=True)

@@ -33,7 +33,7 @@ from phrasemt.syntax.store.annotations import Annotation
 from phrasemt.syntax.trees import leaves, parse_tree, read_treebank, tree_text, words
 
 if TYPE_CHECKING:
-    from conftest import TinyAnnotators
+    from tiny import TinyAnnotators
 
 
 @pytest.fixture(scope="module")

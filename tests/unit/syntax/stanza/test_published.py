@@ -27,7 +27,7 @@ from phrasemt.syntax.stanza.fetch import fetch_stanza_file
 from phrasemt.syntax.trees import parse_tree, words
 
 if TYPE_CHECKING:
-    from conftest import TinyAnnotators
+    from tiny import TinyAnnotators
 
 MODEL = b"a small model" * 50_000
 

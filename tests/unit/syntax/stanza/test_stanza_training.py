@@ -23,7 +23,7 @@ from phrasemt.syntax.stanza.workbench import work_folder
 from phrasemt.syntax.trees import parse_tree, read_treebank, tree_text, words
 
 if TYPE_CHECKING:
-    from conftest import TinyAnnotators
+    from tiny import TinyAnnotators
 
 RARE = "(FRAG (ADVP (RB so)) (XQ (XX .)))"  # a label, a tag and words that no training tree has
 
