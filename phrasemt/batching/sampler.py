@@ -1,6 +1,6 @@
 """Which sentences an update sees, and how an update is cut into micro-batches.
 
-The plan of updates follows from the lengths, the study and the seed alone (property P2). How an update is cut into
+The plan of updates follows from the lengths, the study and the seed alone. How an update is cut into
 micro-batches, and over how many processes, follows from the machine and changes no sum (but for which units dropout
 takes, and where a model's phrases follow from its batch, `ntok_scope: batch`).
 """

@@ -19,7 +19,7 @@ Equations
     Eq. (5)  query as kernel: the score of an n-gram sums one product per token
     Eqs. (7-12)  heads, and one softmax over the n-grams of all orders
 
-Deviations and choices (docs, decisions N1-N8)
+Deviations and choices (docs/decisions.md, N1-N9)
     Eq. (4), (5)  without padding a key side of S positions has S-n+1 n-grams (N1); an n-gram may be used where its
                   last token may, which the paper leaves open in the decoder (N3)
     Eq. (5)       divided by sqrt(n d/h) in each head (N2)

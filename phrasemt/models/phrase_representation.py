@@ -25,7 +25,7 @@ Equations
     Eq. (7)  attention of tokens to phrases
     Eq. (8)  combination of tokens and attended phrases
 
-Deviations and choices (docs, decisions X1-X20)
+Deviations and choices (docs/decisions.md, X1-X20)
     Eq. (7)  the text calls x the keys; as in the paper's Figure 2 and the authors' code, x gives the queries
     combine_hidden, score_hidden   widths the paper does not state: 3D is what its parameter counts need, D the code's
     Level k of 0..N is pooled from the output of encoder layer k, level 0 from the embeddings; the paper's layer k is

@@ -62,7 +62,7 @@ def log_softmax(logits):
 
 
 class Reference(RecurrentReference):
-    """Science 8.2. A state is (s, p, ep, c, mark)."""
+    """Eqs. (6)-(11) with decisions C1-C7 and C12. A state is (s, p, ep, c, mark)."""
 
     def start(self, h):
         settings = self.settings

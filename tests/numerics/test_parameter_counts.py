@@ -244,7 +244,7 @@ def test_phrasal_attention_closed_form(ngrams, where):
         (PhrasalAttentionModel(norm="pre", tie="all", softmax_bias=False, ngrams=3), NG, "110.23"),
         (PhrasalAttentionModel(norm="pre", tie="all", softmax_bias=False, ngrams=4), NG, "147.98"),
         (LanguageModel(family="language_model", norm="pre"), LM, "35.29"),
-        # Science 3 has 35.34, which is the count of twelve self-attentions; a language model has six.
+        # Six self-attentions have vectors of relative positions; twelve would make 35.34.
         (LanguageModel(family="language_model", norm="pre", attention="relative"), LM, "35.31"),
         (LanguageModel(family="language_model", norm="pre", attention="phrasal"), LM, "41.58"),
         (Dl4mtModel(family="dl4mt"), ZH, "89.7"),

@@ -11,7 +11,7 @@ from phrasemt.study.architectures import PhraseSegmentation
 
 
 def phrase_tokens(length: int, settings: PhraseSegmentation) -> int:
-    """n_tok of Xu et al. (2020), footnote 2, from a length in positions (decisions X1-X4 of the docs).
+    """n_tok of Xu et al. (2020), footnote 2, from a length in positions (docs/decisions.md, X1-X4).
 
     max(min(ntok_max, length / ntok_div rounded), ntok_min).
     """

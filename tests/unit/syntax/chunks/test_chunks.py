@@ -100,7 +100,7 @@ DOG_CHUNKS = ([0, 5, 7, 8, 9, 10, 12], ["NP", "VP", "PRT", "O", "O", "ADVP", "eo
 
 
 def test_classes():
-    """Science 8.3: 14 classes, eos 0 and NULL 1."""
+    """14 classes, eos 0 and NULL 1 (docs/syntax.md)."""
     assert len(LABELS) == 14
     assert LABELS[:2] == ("eos", "NULL")
 

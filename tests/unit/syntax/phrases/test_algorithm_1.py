@@ -1,7 +1,7 @@
 """Algorithm 1 of Xu et al. (2020) on trees.
 
-Witness: the algorithm as it is printed (with the corrections A1-A9), which takes trees apart, written here anew; and
-the example worked out by hand.
+Witness: the algorithm as it is printed, with the corrections A1-A9 of docs/decisions.md, written here anew: it takes
+trees apart; and the example worked out by hand.
 """
 
 from __future__ import annotations
