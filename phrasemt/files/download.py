@@ -1,7 +1,9 @@
-"""Fetching a file that is described beforehand: resumed, tried again, and compared with its description as it streams.
+"""Downloads of files that a registry describes: resumed, tried again, and compared with the description.
 
-A file that is not the described one never gets its name. The two registries that name files (phrasemt/corpus,
-phrasemt/syntax) share this.
+A file that differs from its description never gets its name.
+
+No HTTP library resumes: urllib3, requests and httpx repeat whole requests, and pooch begins again with the first byte.
+The standard library needs no package, and takes proxies and certificates from the system as curl does.
 """
 
 from __future__ import annotations
@@ -45,33 +47,37 @@ class Wanted:
 def download(wanted: Wanted, file: Path) -> None:
     """Download a file to `file`.
 
-    Bytes of a download that was interrupted stay beside it as `.<name>.partial` and are used by the next run.
-    Raises DownloadError for a file that cannot be had or is not the described one.
+    An interrupted download leaves its bytes beside it as `.<name>.partial`, and the next run goes on after them; a file
+    without a checksum begins again, as nothing could tell whether the bytes are of the same version.
+    Raises DownloadError for a file that cannot be had or differs from its description.
     """
     partial = file.with_name(f".{wanted.file.name}.partial")
+    if wanted.file.checksum is None:
+        partial.unlink(missing_ok=True)
     try:
-        _download(wanted, partial)
+        _Download(wanted, partial).run()
     except _InterruptedError as error:
-        kept = partial.stat().st_size if partial.exists() else 0
+        kept = partial.stat().st_size if partial.exists() and wanted.file.checksum else 0
+        again = f"run again, which goes on after the {kept} bytes that are there" if kept else "run again"
         raise DownloadError(
             "the download failed again and again",
             where=wanted.file.url,
             expected=f"{wanted.file.bytes} bytes" if wanted.file.bytes else None,
             found=error,
-            next_step=f"run again, which goes on after the {kept} bytes that are there, or {wanted.other_ways}",
+            next_step=f"{again}, or {wanted.other_ways}",
         ) from None
-    except (DownloadError, OSError):  # not the described file, or a full disk
+    except (DownloadError, OSError):  # another file than the described one, or a full disk
         partial.unlink(missing_ok=True)
         raise
     partial.replace(file)
 
 
 class _InterruptedError(Exception):
-    """A download stopped for a reason that may pass; its bytes can be used."""
+    """An attempt failed for a reason that may pass; its bytes can be used."""
 
 
 class _StaleError(_InterruptedError):
-    """The bytes kept from earlier do not belong to the file: to be dropped before the next attempt."""
+    """The bytes of earlier attempts are not of this file: drop them before the next attempt."""
 
 
 class Check:
@@ -111,111 +117,103 @@ class Check:
             )
 
 
-def _download(wanted: Wanted, partial: Path) -> None:
-    """Attempts until the file is complete; each attempt that brings new bytes earns further ones."""
-    furthest, failures = 0, 0
-    while True:
-        try:
-            _continue_download(wanted, partial)
-            return
-        except _InterruptedError as error:
-            if isinstance(error, _StaleError):
-                partial.unlink()
-            size = partial.stat().st_size if partial.exists() else 0
-            furthest, failures = (size, 0) if size > furthest else (furthest, failures + 1)
-            if failures > len(PAUSES):
-                raise
-            pause = PAUSES[max(failures - 1, 0)]
-            log.warning("%s: %s: %s; next attempt in %g s", wanted.stage, wanted.file.url, error, pause)
-            time.sleep(pause)
+class _Download:
+    """The attempts to get one file, whose bytes are added to `partial`."""
 
+    def __init__(self, wanted: Wanted, partial: Path) -> None:
+        self.wanted, self.partial, self.source = wanted, partial, wanted.file
+        self.etag: str | None = None  # names the version of the file that the bytes of this run are of
 
-def _continue_download(wanted: Wanted, partial: Path) -> None:
-    """One attempt: asks for the bytes that `partial` lacks, appends them and verifies the whole.
+    def run(self) -> None:
+        """Try until the file is complete; each attempt that brings new bytes earns further ones."""
+        furthest, failures = 0, 0
+        while True:
+            try:
+                self._attempt()
+                return
+            except _InterruptedError as error:
+                if isinstance(error, _StaleError):
+                    self.partial.unlink()
+                size = self.partial.stat().st_size if self.partial.exists() else 0
+                furthest, failures = (size, 0) if size > furthest else (furthest, failures + 1)
+                if failures > len(PAUSES):
+                    raise
+                pause = PAUSES[max(failures - 1, 0)]
+                log.warning("%s: %s: %s; next attempt in %g s", self.wanted.stage, self.source.url, error, pause)
+                time.sleep(pause)
 
-    Raises _InterruptedError when a later attempt may succeed, DownloadError when none will.
-    """
-    check = Check(wanted)
-    if partial.exists():
-        with partial.open("rb") as stream:
-            for block in iter(lambda: stream.read(BLOCK), b""):
-                check.update(block)
-    resumed = check.size
-    if not resumed or resumed != wanted.file.bytes:
-        with _open(wanted, start=resumed) as response:
-            _refuse_web_page(response, wanted)
-            if resumed and response.status == http.HTTPStatus.OK:  # this server ignores ranges: all comes again
-                check, resumed = Check(wanted), 0
-            announced = _announced(response, check.size)
-            if announced is not None and wanted.file.bytes not in (None, announced):
-                raise DownloadError(
-                    "the file at the source has another size than in the registry",
-                    where=wanted.file.url,
-                    expected=f"{wanted.file.bytes} bytes",
-                    found=f"{announced} bytes",
-                    next_step=wanted.other_ways,
-                )
-            with partial.open("ab" if resumed else "wb") as target:
-                for block in with_progress(_blocks(response), wanted, start=check.size):
-                    target.write(block)
+    def _attempt(self) -> None:
+        """Ask for the bytes that `partial` lacks, append them and verify the whole.
+
+        Raises _InterruptedError when a later attempt may succeed, DownloadError when no attempt will.
+        """
+        check = Check(self.wanted)
+        if self.partial.exists() and (self.source.checksum or self.etag):
+            with self.partial.open("rb") as stream:
+                for block in iter(lambda: stream.read(BLOCK), b""):
                     check.update(block)
-        complete = announced if announced is not None else wanted.file.bytes
-        if complete is not None and check.size < complete:
-            raise _InterruptedError(f"the connection ended after {check.size} of {complete} bytes")
-    try:
-        check.verify(where=wanted.file.url, next_step=wanted.other_ways)
-    except DownloadError as error:
-        if resumed:
-            raise _StaleError(f"the bytes kept from an earlier attempt are of another file ({error.what})") from None
-        raise
+        resumed = check.size
+        if not resumed or resumed != self.source.bytes:
+            with self._open(start=resumed) as response:
+                if resumed and response.status == http.HTTPStatus.OK:  # the server sends the whole file again
+                    check, resumed = Check(self.wanted), 0
+                length = response.headers.get("Content-Length")
+                complete = self.source.bytes if length is None else resumed + int(length)
+                if self.source.bytes not in (None, complete):
+                    raise self._refusal(
+                        "the file at the source has another size than in the registry",
+                        expected=f"{self.source.bytes} bytes",
+                        found=f"{complete} bytes",
+                    )
+                with self.partial.open("ab" if resumed else "wb") as target:
+                    for block in with_progress(_blocks(response), self.wanted, start=resumed):
+                        target.write(block)
+                        check.update(block)
+            if complete is not None and check.size < complete:
+                raise _InterruptedError(f"the connection ended after {check.size} of {complete} bytes")
+        try:
+            check.verify(where=self.source.url, next_step=self.wanted.other_ways)
+        except DownloadError as error:
+            if resumed:
+                raise _StaleError(f"the bytes of an earlier attempt are of another file ({error.what})") from None
+            raise
 
+    def _open(self, *, start: int) -> http.client.HTTPResponse:
+        """The response of the server: the file, or its bytes from `start` on if the file is still the same."""
+        request = urllib.request.Request(self.source.url, headers={"User-Agent": f"phrasemt/{__version__}"})
+        if start:
+            request.add_header("Range", f"bytes={start}-")
+            if self.etag:
+                request.add_header("If-Range", self.etag)
+        try:
+            response: http.client.HTTPResponse = urllib.request.urlopen(request, timeout=TIMEOUT)
+        except urllib.error.HTTPError as error:
+            answer = f"HTTP {error.code} {error.reason}"
+            if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+                raise _StaleError("earlier attempts have left more bytes than the file has") from None
+            if error.code in _MAY_PASS:
+                raise _InterruptedError(answer) from None
+            raise self._refusal("the server does not give the file", found=answer) from None
+        except urllib.error.URLError as error:
+            if isinstance(error.reason, ssl.SSLCertVerificationError):
+                raise self._refusal("the server's certificate is not valid", found=error.reason) from None
+            raise _InterruptedError(f"no connection: {error.reason}") from None
+        except (OSError, http.client.HTTPException) as error:
+            raise _InterruptedError(f"no connection: {error!r}") from None
+        if response.headers.get_content_type() == "text/html":
+            response.close()
+            raise self._refusal(
+                "the server sent a web page instead of the file (a log-in, an error or a proxy)",
+                where=response.url,
+                expected=self.source.name,
+                found=f"text/html, HTTP {response.status}",
+            )
+        etag = response.headers.get("ETag", "")
+        self.etag = etag if etag.startswith('"') else None  # a weak one, W/"...", does not promise the same bytes
+        return response
 
-def _open(wanted: Wanted, *, start: int) -> http.client.HTTPResponse:
-    """The response of the server, from byte `start` on if it can do that."""
-    agent = f"phrasemt/{__version__}"
-    request = urllib.request.Request(wanted.file.url, headers={"User-Agent": agent})
-    if start:
-        request.add_header("Range", f"bytes={start}-")
-    try:
-        response: http.client.HTTPResponse = urllib.request.urlopen(request, timeout=TIMEOUT)
-    except urllib.error.HTTPError as error:
-        answer = f"HTTP {error.code} {error.reason}"
-        if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-            raise _StaleError("more bytes are kept from an earlier attempt than the file has") from None
-        if error.code in _MAY_PASS:
-            raise _InterruptedError(answer) from None
-        raise DownloadError(
-            "the server does not give the file", where=wanted.file.url, found=answer, next_step=wanted.other_ways
-        ) from None
-    except urllib.error.URLError as error:
-        if isinstance(error.reason, ssl.SSLCertVerificationError):
-            raise DownloadError(
-                "the server's certificate is not valid",
-                where=wanted.file.url,
-                found=error.reason,
-                next_step=wanted.other_ways,
-            ) from None
-        raise _InterruptedError(f"no connection: {error.reason}") from None
-    except (OSError, http.client.HTTPException) as error:
-        raise _InterruptedError(f"no connection: {error!r}") from None
-    return response
-
-
-def _announced(response: http.client.HTTPResponse, have: int) -> int | None:
-    """Size of the whole file according to the server, None when it does not say."""
-    length = response.headers.get("Content-Length")
-    return None if length is None else have + int(length)
-
-
-def _refuse_web_page(response: http.client.HTTPResponse, wanted: Wanted) -> None:
-    if response.headers.get_content_type() == "text/html":
-        raise DownloadError(
-            "the server sent a web page instead of the file (a log-in, an error or a proxy)",
-            where=response.url or wanted.file.url,
-            expected=wanted.file.name,
-            found=f"text/html, HTTP {response.status}",
-            next_step=wanted.other_ways,
-        )
+    def _refusal(self, what: str, *, where: object = None, **details: object) -> DownloadError:
+        return DownloadError(what, where=where or self.source.url, next_step=self.wanted.other_ways, **details)
 
 
 def _blocks(response: http.client.HTTPResponse) -> Iterator[bytes]:

@@ -30,13 +30,20 @@ Answer = Callable[[Handler], None]
 
 
 def send(
-    data: bytes, *, status: int = 200, announced: int | None = None, type: str = "application/octet-stream"
+    data: bytes,
+    *,
+    status: int = 200,
+    announced: int | None = None,
+    type: str = "application/octet-stream",
+    etag: str = "",
 ) -> Answer:
     """Sends these bytes; `announced` bytes were promised, none when it is negative."""
 
     def answer(handler: Handler) -> None:
         handler.send_response(status)
         handler.send_header("Content-Type", type)
+        if etag:
+            handler.send_header("ETag", etag)
         length = len(data) if announced is None else announced
         if length >= 0:
             handler.send_header("Content-Length", str(length))
@@ -61,7 +68,11 @@ class Server(http.server.ThreadingHTTPServer):
     def __init__(self) -> None:
         self.script: list[Answer] = []
         self.ranges: list[str | None] = []
+        self.versions: list[str | None] = []
         super().__init__(("127.0.0.1", 0), self._handler())
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that hangs up is no error here."""
 
     @property
     def url(self) -> str:
@@ -74,6 +85,7 @@ class Server(http.server.ThreadingHTTPServer):
 
             def do_GET(self) -> None:
                 self.server.ranges.append(self.headers.get("Range"))
+                self.server.versions.append(self.headers.get("If-Range"))
                 (self.server.script.pop(0) if self.server.script else serve)(self)
 
             def log_message(self, *arguments: object) -> None:
@@ -302,6 +314,27 @@ def test_a_file_without_checksum_is_reported(
     register(sha256=None, bytes=None, unverified="the source changes every week")
     assert fetch_it() == DATA
     assert f"has no checksum (the source changes every week): sha256 {hashlib.sha256(DATA).hexdigest()}" in caplog.text
+
+
+def test_a_file_without_checksum_that_changes_meanwhile_is_fetched_anew(
+    server: Server, fetch_it: Fetch, register: Callable[..., None]
+) -> None:
+    """The server answers If-Range (RFC 9110, 13.1.5) with the whole new file, as the old version is gone."""
+    register(sha256=None, bytes=None, unverified="the source changes every week")
+    server.script = [send(WRONG[:300_000], announced=len(WRONG), etag='"one"'), send(DATA, etag='"two"')]
+    assert fetch_it() == DATA
+    assert (server.ranges, server.versions) == ([None, "bytes=300000-"], [None, '"one"'])
+
+
+@pytest.mark.parametrize("etag", ["", 'W/"one"'])
+def test_without_checksum_and_version_nothing_is_resumed(
+    server: Server, fetch_it: Fetch, register: Callable[..., None], tmp_path: Path, etag: str
+) -> None:
+    register(sha256=None, bytes=None, unverified="the source changes every week")
+    (tmp_path / ".corpus.txt.partial").write_bytes(WRONG[:100])
+    server.script = [send(WRONG[:300_000], announced=len(WRONG), etag=etag)]
+    assert fetch_it() == DATA
+    assert server.ranges == [None, None]
 
 
 def test_progress_messages(fetch_it: Fetch, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
