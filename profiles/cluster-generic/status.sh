@@ -1,6 +1,6 @@
 #!/bin/sh
-# What has become of a PBS job: running, success or failed. Asked by Snakemake with the number that qsub printed.
-# While qstat does not answer the job counts as running. One that qstat has forgotten has no state, and counts as failed.
+# Prints the state of a PBS job: running, success or failed. Snakemake calls it with the number that qsub printed.
+# While qstat does not answer, the job counts as running. A job that qstat has forgotten counts as failed.
 shown=$(qstat -xf "$1" 2>&1)
 case $shown in
   *"nknown Job"*) echo failed ;;
