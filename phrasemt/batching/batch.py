@@ -1,7 +1,7 @@
-"""A batch: everything a model may see of its sentences.
+"""Batches: sentence pairs as padded tensors, with the phrases and chunks that a model asks for.
 
-Letters: B sentences, S source positions, T target positions, P phrases, M tokens of the longest phrase. Masks are True
-where something may be used.
+Letters: B sentences, S source positions, T target positions, P phrases, M tokens of the longest phrase. A mask is True
+at real positions and False at padding.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from phrasemt.symbols import BOS, EOS, NULL_LABEL, PAD
 class Phrases:
     """Source phrases of a batch.
 
-    token_index_BPM: source position of each token of each phrase, 0 where unused (int64).
-    token_mask_BPM: True on real tokens.
-    phrase_mask_BP: True on real phrases (those with at least one token).
+    token_index_BPM: source position of each token of each phrase (int64), 0 at padding.
+    token_mask_BPM: True at real tokens.
+    phrase_mask_BP: True at real phrases, which have at least one token.
     """
 
     token_index_BPM: Tensor
@@ -40,9 +40,11 @@ class Phrases:
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Source side: subwords and `</s>`, padded at the end.
+    """Source side: subwords and `</s>`, with `<pad>` at the end of shorter sentences.
 
-    ids_BS: int64. mask_BS: True on real positions, so each row has at least one. phrases: None unless the model asks.
+    ids_BS: subword ids (int64).
+    mask_BS: True at real positions; each row has at least one, because `</s>` is real.
+    phrases: None for models without source phrases.
     """
 
     ids_BS: Tensor
@@ -59,10 +61,10 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True)
 class Chunks:
-    """Chunks of the target side, over the positions of its outputs.
+    """Chunks of the target side. Positions are positions in `Target.outputs_BT`.
 
-    starts_BT: True where a chunk starts with this word; `</s>` is one. labels_BT: the chunk's label where one starts,
-    an index into CHUNK_LABELS; NULL elsewhere (int64).
+    starts_BT: True where a chunk starts with this word; `</s>` is a chunk of its own.
+    labels_BT: label of the chunk that starts here, an index into CHUNK_LABELS (int64); NULL_LABEL where none starts.
     """
 
     starts_BT: Tensor
@@ -79,8 +81,10 @@ class Chunks:
 class Target:
     """Target side for teacher forcing.
 
-    inputs_BT: `<s>` y1..yn; outputs_BT: y1..yn `</s>` (int64). mask_BT: True on real positions of outputs. chunks: None
-    unless the model asks.
+    inputs_BT: `<s>` y1..yn (int64).
+    outputs_BT: y1..yn `</s>` (int64).
+    mask_BT: True at real positions; inputs and outputs have the same number of them.
+    chunks: None for models without target chunks.
     """
 
     inputs_BT: Tensor
@@ -99,7 +103,7 @@ class Target:
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """Sentence pairs of a micro-batch; `rows` are their positions in the example store."""
+    """Sentence pairs of a micro-batch. rows: position of each pair in the example store."""
 
     rows: tuple[int, ...]
     source: Source
@@ -110,7 +114,7 @@ class Batch:
 
 
 def pad(sequences: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Sequences of different lengths as one array, `<pad>` at the end of the shorter ones."""
+    """Stack sequences into one array [sequences, longest]; PAD fills the end of shorter sequences."""
     padded = np.full((len(sequences), max(len(sequence) for sequence in sequences)), PAD, dtype=np.int64)
     for row, sequence in enumerate(sequences):
         padded[row, : len(sequence)] = sequence
@@ -118,9 +122,10 @@ def pad(sequences: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 
 def collate_phrases(ends_of_sentences: Sequence[NDArray[np.int64]]) -> Phrases:
-    """The index tensors of phrases that are given by their ends.
+    """Make the index tensors of a batch's phrases.
 
-    ends_of_sentences: for each sentence the increasing ends of its phrases; a phrase begins where the last one ended.
+    ends_of_sentences: for each sentence the increasing ends of its phrases, exclusive. A phrase begins where the
+    phrase before it ends.
     """
     counts = np.array([len(ends) for ends in ends_of_sentences])
     starts_of_sentences = [np.concatenate(([0], ends[:-1])) for ends in ends_of_sentences]
@@ -139,7 +144,11 @@ def collate_phrases(ends_of_sentences: Sequence[NDArray[np.int64]]) -> Phrases:
 def collate_chunks(
     starts_of_sentences: Sequence[NDArray[np.int32]], labels_of_sentences: Sequence[NDArray[np.int32]]
 ) -> Chunks:
-    """Chunks that are given by the positions at which they start, the last of them that of `</s>`, and their labels."""
+    """Make the chunk tensors of a batch.
+
+    starts_of_sentences: for each sentence the increasing start positions of its chunks; the last is the position of
+    `</s>`. labels_of_sentences: the label of each chunk.
+    """
     shape = len(starts_of_sentences), max(int(starts[-1]) for starts in starts_of_sentences) + 1
     starts_BT, labels_BT = np.zeros(shape, dtype=bool), np.full(shape, NULL_LABEL, dtype=np.int64)
     for row, (starts, labels) in enumerate(zip(starts_of_sentences, labels_of_sentences, strict=True)):
@@ -151,7 +160,10 @@ def collate_chunks(
 def collate_source(
     sentences: Sequence[NDArray[np.int32]], phrases: Phrases | None = None, *, with_bos: bool = False
 ) -> Source:
-    """Source sides without special symbols (`</s>` is added here, and `<s>` if asked for) as tensors."""
+    """Make the source tensors of a batch from subword ids without special symbols.
+
+    Adds `</s>` at the end of each sentence and, with `with_bos`, `<s>` at its beginning.
+    """
     first = [BOS] if with_bos else []
     ids_BS = pad([np.concatenate((first, sentence, [EOS])).astype(np.int64) for sentence in sentences])
     lengths_B = np.array([len(first) + len(sentence) + 1 for sentence in sentences])
@@ -160,7 +172,7 @@ def collate_source(
 
 
 def collate_target(sentences: Sequence[NDArray[np.int32]], chunks: Chunks | None = None) -> Target:
-    """Target sides without special symbols (`<s>` and `</s>` are added here) as tensors."""
+    """Make the target tensors of a batch from subword ids without special symbols. Adds `<s>` and `</s>`."""
     inputs_BT = pad([np.insert(sentence, 0, BOS).astype(np.int64) for sentence in sentences])
     outputs_BT = pad([np.append(sentence, EOS).astype(np.int64) for sentence in sentences])
     lengths_B = np.array([len(sentence) + 1 for sentence in sentences])

@@ -1,6 +1,6 @@
-"""The example store: a split as subword ids, in a column file with the columns source and target.
+"""The example store: the sentence pairs of a split as subword ids, in a column file with the columns source and target.
 
-Ids hold no special symbols but `<unk>`.
+The ids contain no special symbol except `<unk>`.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ COLUMNS = ("source", "target")
 
 
 def describe(source_vocabulary: Vocabulary, target_vocabulary: Vocabulary) -> dict[str, str]:
-    """The description of a store packed with these vocabularies."""
+    """Return the description of an example store: the digests of the vocabularies that its ids refer to."""
     return {"source_vocabulary": source_vocabulary.digest, "target_vocabulary": target_vocabulary.digest}
 
 
 class Examples:
-    """Sentence pairs of a split by position, 0 <= position < len.
+    """Sentence pairs of a split by position, 0 <= position < len. Use `open` to make one.
 
-    source_lengths, target_lengths: subwords of each sentence without `</s>` (int32). rows: row of each pair in the
-    concatenation of the raw inputs (int64). All three are read from the file when asked. Made by `open`.
+    source_lengths, target_lengths: subwords of each sentence without `</s>` (int32).
+    rows: row of each pair in the concatenated raw texts (int64).
+    All three read from the memory-mapped file on access.
     """
 
     def __init__(self, columns: ColumnFile) -> None:
@@ -38,9 +39,9 @@ class Examples:
 
     @classmethod
     def open(cls, path: Path) -> Examples:
-        """Open a file of `pack_examples`; its ids are not read yet.
+        """Open a file that `pack_examples` wrote. Ids are read later, on access.
 
-        Raises DamagedFileError when it is cut off, altered in its structure, or of another schema or format version.
+        Raises DamagedFileError for a file that is truncated, corrupt, or of another schema or format version.
         """
         columns = ColumnFile.open(path, COLUMNS)
         if missing := {f"{side}_vocabulary" for side in COLUMNS} - columns.description.keys():
@@ -51,23 +52,23 @@ class Examples:
         return len(self._columns)
 
     def source(self, position: int) -> NDArray[np.int32]:
-        """Source ids of a pair, a view of the file."""
+        """Return the source ids of a pair, as a view of the memory-mapped file."""
         return self._columns.values("source", position)
 
     def target(self, position: int) -> NDArray[np.int32]:
-        """Target ids of a pair, a view of the file."""
+        """Return the target ids of a pair, as a view of the memory-mapped file."""
         return self._columns.values("target", position)
 
     def check_vocabularies(self, source: Vocabulary, target: Vocabulary) -> None:
-        """Make sure that the ids are those of these vocabularies.
+        """Check that the pairs were packed with these vocabularies.
 
-        Raises MismatchError for other vocabularies, DamagedFileError for ids that they do not have.
+        Raises MismatchError for other vocabularies and DamagedFileError for an id outside of a vocabulary.
         """
         for side, vocabulary in zip(COLUMNS, (source, target), strict=True):
             packed = self._columns.description[f"{side}_vocabulary"]
             if packed != vocabulary.digest:
                 raise MismatchError(
-                    f"examples were packed with another {side} vocabulary",
+                    f"the examples were packed with another {side} vocabulary",
                     where=self.path,
                     expected=f"sha256 {vocabulary.digest[:12]}",
                     found=f"sha256 {packed[:12]}",
@@ -76,6 +77,9 @@ class Examples:
         self.check_ids(len(source), len(target))
 
     def check_ids(self, source_size: int, target_size: int) -> None:
-        """Make sure that all ids are `<unk>` or ordinary ones below the vocabularies' sizes: else DamagedFileError."""
+        """Check that each id is `<unk>` or the id of an ordinary subword.
+
+        Raises DamagedFileError for a special symbol and for an id that is not smaller than the vocabulary's size.
+        """
         for side, size in zip(COLUMNS, (source_size, target_size), strict=True):
             self._columns.check_values(side, smallest=UNK, size=size)

@@ -1,4 +1,4 @@
-"""The stage `pack_examples`: a split's subwords as ids, in the example store of `phrasemt.batching.example`."""
+"""The stage `pack_examples`: write the subword ids of a split to an example store (`phrasemt.batching.example`)."""
 
 from __future__ import annotations
 
@@ -24,12 +24,15 @@ log = logging.getLogger("phrasemt.pack_examples")
 
 _PAIRS_PER_BLOCK = 8192
 _BLOCKS_PER_RECORD_BATCH = 8
-# Subwords of one data set are all but unseen characters known to its vocabulary; this many unknown are a mix-up.
-_MOST_UNKNOWN = 0.5
+# A vocabulary knows all subwords of its data set except unseen characters. A larger share of `<unk>` means that the
+# vocabulary belongs to another data set or to the other side.
+_MAX_UNKNOWN_SHARE = 0.5
 
 
 @dataclass(frozen=True)
 class _PackedBlock:
+    """Some neighbouring pairs: their rows, and the ids of both sides."""
+
     rows: NDArray[np.int64]
     source: Lists
     target: Lists
@@ -46,14 +49,15 @@ def pack_examples(
     target_vocabulary: Path,
     examples: Path,
 ) -> None:
-    """Store a split as ids, in the order of its files, with the row of each pair.
+    """Write the ids of a split's pairs to an example store, in the order of the files, with the row of each pair.
 
-    Raises DataError when the files are out of step or rows do not increase, MismatchError when a vocabulary knows
-    less than half of its side.
+    rows: one row number per line. source, target: one sentence per line, subwords separated by spaces.
+    Raises DataError when the files have different numbers of lines or the rows do not increase, and MismatchError when
+    a vocabulary lacks more than half of the subwords of its side.
     """
     vocabularies = Vocabulary.from_file(source_vocabulary), Vocabulary.from_file(target_vocabulary)
-    blocks = map_in_order(
-        _look_up,
+    packed_blocks = map_in_order(
+        _pack_block,
         read_parallel_blocks(rows, source, target, lines=_PAIRS_PER_BLOCK),
         jobs=cores,
         prepare=_vocabularies,
@@ -62,28 +66,28 @@ def pack_examples(
     unknown = np.zeros(2, dtype=np.int64)
     subwords = np.zeros(2, dtype=np.int64)
 
-    def batches() -> Iterator[RowBatch]:
+    def record_batches() -> Iterator[RowBatch]:
         pairs, last_row = 0, -1
-        for batch in batched(blocks, _BLOCKS_PER_RECORD_BATCH):
-            for block in batch:
+        for blocks in batched(packed_blocks, _BLOCKS_PER_RECORD_BATCH):
+            for block in blocks:
                 _check_rows(rows, block.rows, after=last_row, line=pairs)
                 last_row = int(block.rows[-1])
                 pairs += len(block.rows)
                 subwords[:] += [len(block.source.values), len(block.target.values)]
                 unknown[:] += [np.count_nonzero(side.values == UNK) for side in (block.source, block.target)]
-            sides = Lists.joined([block.source for block in batch]), Lists.joined([block.target for block in batch])
-            yield np.concatenate([block.rows for block in batch]), dict(zip(COLUMNS, sides, strict=True))
+            sides = Lists.joined([block.source for block in blocks]), Lists.joined([block.target for block in blocks])
+            yield np.concatenate([block.rows for block in blocks]), dict(zip(COLUMNS, sides, strict=True))
 
-    pairs = write_columns(examples, columns=COLUMNS, description=describe(*vocabularies), batches=batches())
+    pairs = write_columns(examples, columns=COLUMNS, description=describe(*vocabularies), batches=record_batches())
     shares = unknown / np.maximum(subwords, 1)
     for share, side, vocabulary in zip(shares, (source, target), (source_vocabulary, target_vocabulary), strict=True):
-        if share > _MOST_UNKNOWN:
+        if share > _MAX_UNKNOWN_SHARE:
             raise MismatchError(
                 f"most subwords are not in the vocabulary {vocabulary}",
                 where=side,
-                expected="few unknown subwords",
+                expected=f"at most {_MAX_UNKNOWN_SHARE:.0%} unknown subwords",
                 found=f"{share:.1%}",
-                next_step="use the vocabulary built from this data set's training text, of the same side",
+                next_step="use the vocabulary that was built from this side of this data set's training text",
             )
     log.info(
         "pack_examples: %s pairs, %s source subwords (%s unknown), %s target subwords (%s unknown)",
@@ -96,15 +100,15 @@ def _vocabularies(source: Vocabulary, target: Vocabulary) -> tuple[Vocabulary, V
     return source, target
 
 
-def _look_up(vocabularies: tuple[Vocabulary, Vocabulary], blocks: tuple[LineBlock, ...]) -> _PackedBlock:
+def _pack_block(vocabularies: tuple[Vocabulary, Vocabulary], blocks: tuple[LineBlock, ...]) -> _PackedBlock:
     rows, source, target = (block.lines() for block in blocks)
-    # What is no number becomes -1, so that the check of the order, which knows the line, reports it.
+    # Text that is not a number becomes -1: `_check_rows`, which knows the line number, reports it.
     numbers = np.array([int(row) if row.isascii() and row.isdigit() else -1 for row in rows], dtype=np.int64)
-    return _PackedBlock(numbers, *(map(_look_up_side, vocabularies, (source, target))))
+    return _PackedBlock(numbers, *(map(_pack_side, vocabularies, (source, target))))
 
 
-def _look_up_side(vocabulary: Vocabulary, sentences: list[str]) -> Lists:
-    # Between two words that are not cut there may be two spaces.
+def _pack_side(vocabulary: Vocabulary, sentences: list[str]) -> Lists:
+    # Two words that are not cut into subwords may have two spaces between them.
     subwords = [[*filter(None, sentence.split(" "))] for sentence in sentences]
     lengths = np.array([*map(len, subwords)], dtype=np.int32)
     return Lists(lengths, vocabulary.ids([*itertools.chain.from_iterable(subwords)]))

@@ -1,8 +1,9 @@
-"""Which sentences an update sees, and how an update is cut into micro-batches.
+"""The plan of updates, and the division of an update into micro-batches.
 
-The plan of updates follows from the lengths, the study and the seed alone. How an update is cut into
-micro-batches, and over how many processes, follows from the machine and changes no sum (but for which units dropout
-takes, and where a model's phrases follow from its batch, `ntok_scope: batch`).
+The plan says which pairs each update trains on. It depends on the lengths of the sentences, the study and the seed, and
+on nothing else. The division into micro-batches and among processes depends on the machine. It changes no sum over an
+update, with two exceptions: the elements that dropout removes, and phrases whose length follows from the padded length
+of the batch (`ntok_scope: batch`).
 """
 
 from __future__ import annotations
@@ -18,21 +19,23 @@ from numpy.typing import NDArray
 
 from phrasemt.errors import DataError
 
-# Sentences of similar length stand together in blocks of about so many target tokens. It is what one device gets in the
-# papers' set-ups (8 x 4,096 tokens): one micro-batch without padding, and an update of a paper's size mixes lengths.
+# Target tokens of a block: pairs of similar length that an update takes together. In the papers' set-ups (8 devices of
+# 4,096 tokens) one device gets this many. A block is one micro-batch with little padding, and an update of a paper's
+# size has blocks of several lengths.
 BLOCK_TOKENS = 4_096
-# Rows that are shuffled and sorted at once. A larger corpus is dealt out to pools in short runs of rows, other ones in
-# every epoch, so that the plan takes the same memory for any corpus, and reads files nearly in their order.
+# Rows that are shuffled and sorted together, a pool. A larger corpus is cut into segments of neighbouring rows, and
+# each epoch distributes the segments among pools anew. So the plan needs the same memory for any corpus, and reads the
+# file nearly in its order.
 POOL_ROWS = 2**20
-_RUN = 64
-# Padding of a micro-batch, in positions and as a share, above which it takes no longer sentences. One micro-batch more
-# costs about as much as these positions.
-_PADDING_POSITIONS = 256
-_PADDING = 0.05
+_SEGMENT_ROWS = 64
+# A micro-batch ends before a longer sentence that would raise its padding above both limits: positions, and share of
+# its positions. One more micro-batch costs about as much as these positions.
+_MAX_PADDING_POSITIONS = 256
+_MAX_PADDING_SHARE = 0.05
 
 
 class Lengths(Protocol):
-    """Of sentences, by row: an array, or what reads it from a file."""
+    """Lengths of sentences by row: an array, or a column of a memory-mapped file."""
 
     def __len__(self) -> int: ...
 
@@ -43,9 +46,9 @@ class Lengths(Protocol):
 class UpdatePlan:
     """The rows of every update of every epoch.
 
-    source_lengths, target_lengths: subwords per row, without special symbols. Rows with a side longer than `max_length`
-    positions (`</s>` included) are left out. An update has about `update_size` target tokens (`</s>` included),
-    or with `by_sentences` about so many rows; every other row is seen exactly once per epoch.
+    source_lengths, target_lengths: subwords of each row, without special symbols.
+    update_size: target tokens of an update with `</s>`; with `by_sentences`, rows of an update. Both approximately.
+    max_length: rows with a longer side, in positions with `</s>`, are left out. Each epoch has every other row once.
     """
 
     source_lengths: Lengths
@@ -67,62 +70,62 @@ class UpdatePlan:
 
     @property
     def pairs(self) -> int:
-        """How many rows are short enough."""
+        """Number of rows that are short enough for training."""
         return self._totals[0]
 
     @property
     def updates_of_an_epoch(self) -> int:
-        """About how many updates see all rows once."""
+        """Approximate number of updates of an epoch."""
         return max(1, round(self._totals[1] / self.update_size))
 
     @functools.cached_property
     def _totals(self) -> tuple[int, int]:
-        """Rows that are short enough, and the sum of their sizes."""
-        pools = map(self._short_enough, self._pools(np.arange(self._runs)))
+        """Number of rows that are short enough, and the sum of their sizes."""
+        pools = map(self._short_enough, self._pools(np.arange(self._segments)))
         pairs, sizes = zip(*((len(rows), int(self._sizes(rows).sum())) for rows in pools), strict=True)
         return sum(pairs), sum(sizes)
 
     def longest(self, count: int) -> tuple[NDArray[np.int64], int]:
-        """So many of the longest rows, if there are as many, the longest first; and its positions."""
+        """Return the `count` longest rows (or all rows, if there are fewer), the longest first, and its positions."""
         rows = np.empty(0, np.int64)
-        for pool in self._pools(np.arange(self._runs)):
+        for pool in self._pools(np.arange(self._segments)):
             rows = np.concatenate([rows, self._short_enough(pool)])
             rows = rows[np.argsort(-self._positions(rows), kind="stable")[:count]]
         return rows, int(self._positions(rows[:1])[0])
 
     def _positions(self, rows: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Of the longer side of each row, `</s>` included."""
+        """Positions of the longer side of each row, `</s>` included."""
         return np.maximum(self.source_lengths[rows], self.target_lengths[rows]) + 1
 
     def _short_enough(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         return rows[self._positions(rows) <= self.max_length]
 
     def _sizes(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """What each row counts for in the size of an update."""
+        """Size of each row in the unit of `update_size`."""
         lengths = self.target_lengths[rows].astype(np.int64)
         return np.ones_like(lengths) if self.by_sentences else lengths + 1
 
     @property
-    def _runs(self) -> int:
-        return math.ceil(len(self.source_lengths) / _RUN)
+    def _segments(self) -> int:
+        return math.ceil(len(self.source_lengths) / _SEGMENT_ROWS)
 
-    def _pools(self, runs: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-        """The rows of runs in equal pools, each in the order of the corpus."""
-        for some in np.array_split(runs, max(1, round(len(self.source_lengths) / POOL_ROWS))):
-            rows = (np.sort(some)[:, None] * _RUN + np.arange(_RUN)).ravel()
+    def _pools(self, segments: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+        """Divide segments equally among pools; yield the rows of each pool in the order of the corpus."""
+        for some in np.array_split(segments, max(1, round(len(self.source_lengths) / POOL_ROWS))):
+            rows = (np.sort(some)[:, None] * _SEGMENT_ROWS + np.arange(_SEGMENT_ROWS)).ravel()
             yield rows[rows < len(self.source_lengths)]
 
     def epoch(self, epoch: int) -> Iterator[NDArray[np.int64]]:
-        """The updates of an epoch (counted from 0), each an array of rows."""
+        """Yield the rows of each update of an epoch. Epochs count from 0."""
         random = np.random.default_rng([self.seed, epoch])
-        runs = np.random.default_rng([self.seed, epoch, 1]).permutation(self._runs)
-        for pool in self._pools(runs):
+        segments = np.random.default_rng([self.seed, epoch, 1]).permutation(self._segments)
+        for pool in self._pools(segments):
             if len(rows := self._short_enough(pool)):
-                yield from self._of_pool(rows, random)
+                yield from self._updates_of_pool(rows, random)
 
-    def _of_pool(self, rows: NDArray[np.int64], random: np.random.Generator) -> Iterator[NDArray[np.int64]]:
+    def _updates_of_pool(self, rows: NDArray[np.int64], random: np.random.Generator) -> Iterator[NDArray[np.int64]]:
         rows = random.permutation(rows)
-        # The sort is stable, so rows of equal lengths keep their random order and meet other rows in every epoch.
+        # The sort is stable: rows of equal lengths keep their random order, so each epoch combines them differently.
         rows = rows[np.lexsort((self.source_lengths[rows], self.target_lengths[rows]))]
         sizes = self._sizes(rows)
         block_of_row = (np.cumsum(sizes) - sizes) // min(BLOCK_TOKENS, self.update_size)
@@ -131,8 +134,8 @@ class UpdatePlan:
         order = random.permutation(len(blocks))
         blocks, size_of_block = [blocks[index] for index in order], size_of_block[order]
 
-        # A block goes to the equal share of the pool that its middle lies in, so no update is a small remainder with
-        # a noisy gradient.
+        # Divide the pool into updates of equal size; a block belongs to the update in which its middle lies. A fixed
+        # size would leave a small last update with a noisy gradient.
         updates = max(1, round(size_of_block.sum() / self.update_size))
         starts = np.cumsum(size_of_block) - size_of_block
         update_of_block = (2 * starts + size_of_block) * updates // (2 * size_of_block.sum())
@@ -141,7 +144,7 @@ class UpdatePlan:
             yield np.concatenate(blocks[first:last])
 
     def updates(self, *, first_epoch: int = 0, first_update: int = 0) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
-        """(epoch, update within the epoch, rows) without end, from a place on."""
+        """Yield (epoch, update within the epoch, rows) without end, beginning at an update of an epoch."""
         epoch = first_epoch
         while True:
             for index, rows in enumerate(self.epoch(epoch)):
@@ -161,14 +164,15 @@ def micro_batches(
     *,
     capacity: int,
 ) -> list[NDArray[np.int64]]:
-    """Rows cut into micro-batches of at most `capacity` positions a side, padding included, similar lengths together.
+    """Divide rows into micro-batches of similar lengths.
 
-    A sentence longer than the capacity stands alone.
+    capacity: largest number of positions of a micro-batch on either side, padding included. A sentence longer than
+    that has a micro-batch of its own.
     """
-    return _cut(*_by_length(rows, source_lengths, target_lengths), capacity)
+    return _divide(*_sort_by_length(rows, source_lengths, target_lengths), capacity)
 
 
-def share(
+def micro_batches_of_rank(
     rows: Sequence[int] | NDArray[np.int64],
     source_lengths: Lengths,
     target_lengths: Lengths,
@@ -177,34 +181,35 @@ def share(
     rank: int,
     ranks: int,
 ) -> list[NDArray[np.int64]]:
-    """The micro-batches of an update that process `rank` of `ranks` computes: about as many positions as each other's.
+    """Return the micro-batches of an update that process `rank` of `ranks` computes.
 
-    Together the processes have each row once, whatever the capacity of each. With more processes than rows some have
-    none. Each has lengths of its own, because with all lengths a small share would be padding for a tenth and more.
+    All processes together have each row once, and about equally many positions, whatever their capacities. With more
+    processes than rows some have no micro-batch. Each process takes neighbouring lengths: with all lengths a tenth or
+    more of a small share would be padding.
     """
-    rows, positions = _by_length(rows, source_lengths, target_lengths)
-    # A row belongs to the process in whose equal share of all positions its middle lies.
+    rows, positions = _sort_by_length(rows, source_lengths, target_lengths)
+    # Divide all positions equally among the processes; a row belongs to the process in whose part its middle lies.
     mine = (2 * np.cumsum(positions) - positions) * ranks // (2 * positions.sum()) == rank
-    return _cut(rows[mine], positions[mine], capacity)
+    return _divide(rows[mine], positions[mine], capacity)
 
 
-def _by_length(
+def _sort_by_length(
     rows: Sequence[int] | NDArray[np.int64], source_lengths: Lengths, target_lengths: Lengths
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The rows, similar lengths together, and the positions of the longer side of each, `</s>` included."""
+    """Sort rows by length; return them with the positions of the longer side of each, `</s>` included."""
     rows = np.asarray(rows, dtype=np.int64)
     source, target = source_lengths[rows], target_lengths[rows]
     order = np.lexsort((source, target))
     return rows[order], np.maximum(source, target)[order].astype(np.int64) + 1
 
 
-def _cut(rows: NDArray[np.int64], positions_of_rows: NDArray[np.int64], capacity: int) -> list[NDArray[np.int64]]:
-    """Neighbours together, as `micro_batches` says."""
+def _divide(rows: NDArray[np.int64], positions_of_rows: NDArray[np.int64], capacity: int) -> list[NDArray[np.int64]]:
+    """Divide sorted rows into micro-batches of neighbours, as `micro_batches` describes."""
     cuts, longest, first, real = [], 0, 0, 0
     for index, length in enumerate(positions_of_rows.tolist()):
         longest = max(longest, length)
         positions = longest * (index - first + 1)
-        wasteful = positions - real - length > max(_PADDING_POSITIONS, _PADDING * positions)
+        wasteful = positions - real - length > max(_MAX_PADDING_POSITIONS, _MAX_PADDING_SHARE * positions)
         if index > first and (positions > capacity or wasteful):
             cuts.append(index)
             first, longest, real = index, length, 0

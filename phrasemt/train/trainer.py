@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from phrasemt.batching.reader import BatchReader
-from phrasemt.batching.sampler import UpdatePlan, share
+from phrasemt.batching.sampler import UpdatePlan, micro_batches_of_rank
 from phrasemt.errors import PhrasemtError
 from phrasemt.models.interface import TranslationModel
 from phrasemt.models.weights import weights_of
@@ -132,7 +132,7 @@ class Trainer:
     def _share(self, rows: NDArray[np.int64]) -> list[tuple[NDArray[np.int64], float]]:
         """The micro-batches of this process and their weights; where there are none, one that counts for nothing."""
         examples = self._reader.examples
-        parts = share(
+        parts = micro_batches_of_rank(
             rows,
             examples.source_lengths,
             examples.target_lengths,

@@ -113,8 +113,8 @@ def test_a_vocabulary_of_another_data_set_leaves_nothing(prepared, capsys):
     assert main(pack(prepared, source_vocabulary=other)) == 2
     assert capsys.readouterr().err == (
         f"phrasemt pack_examples: error: {prepared}/subwords.en: most subwords are not in the vocabulary {other} "
-        "(expected few unknown subwords, found 100.0%). "
-        "Next: use the vocabulary built from this data set's training text, of the same side\n"
+        "(expected at most 50% unknown subwords, found 100.0%). "
+        "Next: use the vocabulary that was built from this side of this data set's training text\n"
     )
     assert names(prepared) == before
     assert main(pack(prepared)) == 0

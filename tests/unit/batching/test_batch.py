@@ -1,4 +1,4 @@
-"""Witness: the definition of each tensor, filled in one element at a time."""
+"""Each tensor of a batch against its definition, filled in one element at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Witness: a plain dictionary look-up, line by line; pyarrow as the reader of the files."""
+"""`pack_examples` against a plain dictionary look-up, line by line; pyarrow reads the files."""
 
 from __future__ import annotations
 
@@ -90,10 +90,10 @@ SUBWORDS = st.lists(
 
 @settings(max_examples=60, deadline=None)
 @given(pairs=SUBWORDS)
-def test_ids_are_those_of_the_vocabularies(pairs, tmp_path_factory):
+def test_ids_are_the_ids_of_the_vocabularies(pairs, tmp_path_factory):
     with pytest.MonkeyPatch.context() as monkeypatch:
         make_batches_small(monkeypatch)
-        monkeypatch.setattr(pack, "_MOST_UNKNOWN", 1.0)
+        monkeypatch.setattr(pack, "_MAX_UNKNOWN_SHARE", 1.0)
         examples = Folder(tmp_path_factory.mktemp("pack")).pack_lines(pairs)
     assert content(examples) == [
         ([IDS["source"].get(subword, 3) for subword in source], [IDS["target"].get(subword, 3) for subword in target])
@@ -105,7 +105,7 @@ def test_ids_are_those_of_the_vocabularies(pairs, tmp_path_factory):
     assert (examples.source_lengths.dtype, examples.rows.dtype) == (np.int32, np.int64)
 
 
-def test_between_two_spaces_there_is_nothing(folder):
+def test_a_double_space_separates_no_subword(folder):
     assert content(folder.pack("0\n1\n", "a  c\nc \n", "x\n y\n")) == [([4, 6], [4]), ([6], [5])]
 
 
@@ -139,7 +139,7 @@ def test_same_file_for_every_number_of_cores(folder):
 
 
 @pytest.mark.usefixtures("small_batches")
-def test_sentences_are_views_of_the_file(folder):
+def test_sentences_are_views_of_the_mapped_file(folder):
     examples = folder.pack_lines([(["a", "b@@"], ["x"])] * 8)
     sentence = examples.source(7)
     assert not sentence.flags.owndata
@@ -147,7 +147,7 @@ def test_sentences_are_views_of_the_file(folder):
     assert np.shares_memory(sentence, examples.source(7))
 
 
-def test_positions_outside_are_refused(folder):
+def test_positions_outside_of_the_store_are_refused(folder):
     examples = folder.pack_lines([(["a"], ["x"])])
     for position in (-1, 1):
         with pytest.raises(IndexError):
@@ -157,7 +157,7 @@ def test_positions_outside_are_refused(folder):
 @pytest.mark.parametrize(
     ("rows", "line"), [("0\n0\n2\n", 2), ("0\n2\n1\n", 3), ("0\nx\n2\n", 2), ("-1\n0\n1\n", 1), ("\n0\n1\n", 1)]
 )
-def test_rows_out_of_order(rows, line, folder):
+def test_rows_that_do_not_increase_are_refused(rows, line, folder):
     with pytest.raises(DataError) as error:
         folder.pack(rows, "a\n" * 3, "x\n" * 3)
     assert str(error.value) == (
@@ -166,7 +166,7 @@ def test_rows_out_of_order(rows, line, folder):
 
 
 @pytest.mark.parametrize("counts", [(3, 3, 2), (3, 2, 3), (2, 3, 3), (3, 3, 4)])
-def test_files_out_of_step(counts, folder):
+def test_files_with_different_numbers_of_lines(counts, folder):
     rows, source, target = counts
     with pytest.raises(DataError) as error:
         folder.pack("0\n1\n2\n3\n"[: 2 * rows], "a\n" * source, "x\n" * target)
@@ -179,24 +179,24 @@ def test_files_out_of_step(counts, folder):
     assert not folder.examples.exists()
 
 
-def test_vocabulary_of_another_side(folder):
+def test_vocabulary_of_the_other_side_is_refused(folder):
     with pytest.raises(MismatchError) as error:
         folder.pack("0\n1\n", "x y\na\n", "x\ny\n")
     assert str(error.value) == (
         f"{folder.path}/source: most subwords are not in the vocabulary {folder.path}/source.tsv "
-        "(expected few unknown subwords, found 66.7%). "
-        "Next: use the vocabulary built from this data set's training text, of the same side"
+        "(expected at most 50% unknown subwords, found 66.7%). "
+        "Next: use the vocabulary that was built from this side of this data set's training text"
     )
 
 
-def test_vocabularies_are_compared(folder):
+def test_examples_of_other_vocabularies_are_refused(folder):
     examples = folder.pack_lines([(["a"], ["x"])])
     source, target = folder.vocabularies()
     examples.check_vocabularies(source, target)
     with pytest.raises(MismatchError) as error:
         examples.check_vocabularies(source, source)
     assert str(error.value) == (
-        f"{folder.examples}: examples were packed with another target vocabulary (expected sha256 "
+        f"{folder.examples}: the examples were packed with another target vocabulary (expected sha256 "
         f"{source.digest[:12]}, found sha256 {target.digest[:12]}). "
         "Next: run pack_examples with the vocabularies of this data set"
     )
@@ -249,7 +249,7 @@ def test_missing_values_are_refused(tmp_path):
         Examples.open(path)
 
 
-def test_other_formats_and_schemas(tmp_path):
+def test_other_formats_and_schemas_are_refused(tmp_path):
     path = tmp_path / "examples.arrow"
     write_store(path, source=lists([4], [5]), schema_format=2)
     with pytest.raises(DamagedFileError, match=r"\(expected format version 1, found 2\). Next: delete it and run"):
@@ -261,7 +261,7 @@ def test_other_formats_and_schemas(tmp_path):
 
 
 @pytest.mark.usefixtures("small_batches")
-def test_a_cut_or_changed_file_is_refused_or_whole(folder):
+def test_a_truncated_or_corrupt_file_is_refused_or_whole(folder):
     """No cut and no flipped bit of the structure may crash the reader: what opens has the shape of a store."""
     folder.pack_lines([(["a", "b@@", "c"], ["x"]), (["c"], []), ([], ["y"]), (["a"], ["x", "y"])] * 2)
     data = folder.examples.read_bytes()

@@ -1,4 +1,4 @@
-"""The plan of updates: complete, deterministic, little padding, and the same for every micro-batch capacity."""
+"""The plan of updates is complete and deterministic, has little padding, and does not depend on the capacity."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from phrasemt.batching import sampler
-from phrasemt.batching.sampler import UpdatePlan, micro_batches, share
+from phrasemt.batching.sampler import UpdatePlan, micro_batches, micro_batches_of_rank
 from phrasemt.errors import DataError
 
 
@@ -40,7 +40,7 @@ pair_lengths = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), min_s
 
 @given(pair_lengths, st.integers(1, 4000), st.integers(0, 5), st.integers(0, 3))
 @settings(deadline=None)
-def test_every_row_is_seen_once_an_epoch(lengths, tokens_per_update, seed, epoch):
+def test_every_epoch_has_every_row_once(lengths, tokens_per_update, seed, epoch):
     plan = plan_of(lengths, tokens_per_update=tokens_per_update, seed=seed)
     updates = list(plan.epoch(epoch))
     assert sorted(np.concatenate(updates).tolist()) == list(range(len(lengths)))
@@ -51,11 +51,11 @@ def test_updates_have_the_size_of_the_study():
     plan = plan_of(natural_lengths(20_000), tokens_per_update=4_000)
     sizes = [int(plan.target_lengths[rows].sum()) + len(rows) for rows in plan.epoch(0)]
     assert abs(np.mean(sizes) - 4_000) < 100
-    assert min(sizes) > 1_500  # no small remainder: an update is made of whole blocks
+    assert min(sizes) > 1_500  # no small last update: an update consists of whole blocks
 
 
 @pytest.mark.parametrize("count", [1600, 1601, 1610, 1639, 29_000])
-def test_updates_by_sentences_are_neither_doubled_nor_rests(count):
+def test_updates_by_sentences_have_80_to_120_sentences(count):
     lengths = natural_lengths(count)
     plan = replace(plan_of(lengths, tokens_per_update=80), by_sentences=True)
     for epoch in range(3):
@@ -65,7 +65,7 @@ def test_updates_by_sentences_are_neither_doubled_nor_rests(count):
         assert max(sizes) < 120 + 1
 
 
-def test_epochs_and_seeds_differ_and_repeat():
+def test_epochs_and_seeds_change_the_plan_and_repeat_it():
     lengths = natural_lengths(2_000)
     first, again = list(plan_of(lengths).epoch(0)), list(plan_of(lengths).epoch(0))
     assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
@@ -73,7 +73,7 @@ def test_epochs_and_seeds_differ_and_repeat():
     assert not np.array_equal(np.concatenate(first), np.concatenate(list(plan_of(lengths, seed=2).epoch(0))))
 
 
-def test_going_on_in_the_middle_gives_the_rest_of_the_plan():
+def test_resuming_within_an_epoch_gives_the_rest_of_the_plan():
     plan = plan_of(natural_lengths(1_000))
     whole = plan.updates()
     head = [next(whole) for _ in range(40)]
@@ -102,7 +102,7 @@ def small_pools(monkeypatch):
 
 
 @pytest.mark.usefixtures("small_pools")
-def test_a_large_corpus_is_dealt_out_to_pools():
+def test_a_corpus_of_many_pools():
     lengths = natural_lengths(10_003)
     plan = plan_of(lengths, max_length=60)
     short = [row for row, pair in enumerate(lengths) if max(pair) < 60]
@@ -113,14 +113,14 @@ def test_a_large_corpus_is_dealt_out_to_pools():
         assert abs(len(updates) - plan.updates_of_an_epoch) <= len(updates) // 20
         sizes = [int(plan.target_lengths[rows].sum()) + len(rows) for rows in updates]
         assert abs(np.mean(sizes) - 500) < 25
-    # The first tenth of an epoch is from all over the corpus, other rows in each epoch.
+    # The first tenth of an epoch has rows from all parts of the corpus, and other rows in each epoch.
     first, second = (set(np.concatenate(updates[: len(updates) // 10]).tolist()) for updates in epochs)
     assert len(first & second) < 0.4 * len(first)
     assert all(np.histogram(list(rows), bins=3, range=(0, len(lengths)))[0].min() > 0 for rows in (first, second))
 
 
 @pytest.mark.usefixtures("small_pools")
-def test_going_on_in_a_later_pool():
+def test_resuming_within_a_later_pool_gives_the_rest_of_the_plan():
     plan = plan_of(natural_lengths(3_000))
     whole = list(itertools.islice(plan.updates(), plan.updates_of_an_epoch + 20))
     epoch, position, _ = whole[60]
@@ -132,7 +132,7 @@ def test_going_on_in_a_later_pool():
 
 
 @pytest.mark.usefixtures("small_pools")
-def test_the_longest_rows_are_those_of_all_pools():
+def test_the_longest_rows_of_all_pools():
     lengths = natural_lengths(3_000)
     rows, positions = plan_of(lengths, max_length=50).longest(100)
     expected = sorted((max(pair) + 1 for pair in lengths if max(pair) < 50), reverse=True)[:100]
@@ -141,7 +141,7 @@ def test_the_longest_rows_are_those_of_all_pools():
 
 
 class Computed:
-    """Lengths of any number of rows that take no memory."""
+    """Lengths of any number of rows, computed on access, so that they need no memory."""
 
     def __init__(self, count):
         self.count = count
@@ -162,13 +162,13 @@ def test_memory_does_not_grow_with_the_corpus():
         next(plan.updates())
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    # What does grow is eight bytes for each run of 64 rows.
+    # Only the order of the segments grows: eight bytes for each segment of 64 rows.
     assert peaks[1] < 1.05 * peaks[0]
 
 
 @given(pair_lengths, st.integers(1, 400))
 @settings(deadline=None)
-def test_micro_batches_hold_every_row_once_within_the_capacity(lengths, capacity):
+def test_micro_batches_have_every_row_once_within_the_capacity(lengths, capacity):
     plan = plan_of(lengths)
     parts = micro_batches(np.arange(len(lengths)), plan.source_lengths, plan.target_lengths, capacity=capacity)
     assert sorted(np.concatenate(parts).tolist()) == list(range(len(lengths)))
@@ -190,11 +190,11 @@ def test_padding_stays_below_five_percent(capacity):
 
 @given(pair_lengths, st.integers(1, 2000), st.integers(1, 9))
 @settings(deadline=None)
-def test_processes_share_an_update_without_rest(lengths, capacity, ranks):
+def test_processes_together_have_each_row_once(lengths, capacity, ranks):
     plan = plan_of(lengths)
     rows = np.arange(len(lengths))
     shares = [
-        share(rows, plan.source_lengths, plan.target_lengths, capacity=capacity, rank=rank, ranks=ranks)
+        micro_batches_of_rank(rows, plan.source_lengths, plan.target_lengths, capacity=capacity, rank=rank, ranks=ranks)
         for rank in range(ranks)
     ]
     parts = [part for parts in shares for part in parts]
@@ -205,15 +205,15 @@ def test_processes_share_an_update_without_rest(lengths, capacity, ranks):
 
 @pytest.mark.parametrize("ranks", [2, 3, 4, 8])
 @pytest.mark.parametrize("capacity", [1024, 4096, 1_000_000])
-def test_processes_have_about_as_much_to_do(ranks, capacity):
-    """An update of a paper's size: the process with the most has at most a tenth more than its share."""
+def test_processes_have_about_equally_many_positions(ranks, capacity):
+    """In an update of a paper's size no process has more than 1.1 times the mean number of positions."""
     plan = plan_of(natural_lengths(20_000), tokens_per_update=25_000)
     longest = np.maximum(plan.source_lengths, plan.target_lengths) + 1
     for rows in itertools.islice(plan.epoch(0), 5):
         loads = [
             sum(
                 len(part) * int(longest[part].max())
-                for part in share(
+                for part in micro_batches_of_rank(
                     rows, plan.source_lengths, plan.target_lengths, capacity=capacity, rank=rank, ranks=ranks
                 )
             )
