@@ -1,12 +1,12 @@
 """dl4mt and dl4mt-2: recurrent translation with attention, the baselines of the chunk-based bi-scale decoder.
 
 Bahdanau, Cho, Bengio (2015): Neural Machine Translation by Jointly Learning to Align and Translate. ICLR.
-With the decoder of the DL4MT tutorial (Firat, Cho 2016), whose recurrence reads attention between two cells, as used by
+The decoder is the DL4MT tutorial's (Firat, Cho 2016): attention stands between two recurrent cells. So it is in
 Zhou, Tu, Huang, Liu, Li, Chen (2017): Chunk-Based Bi-Scale Decoder for Neural Machine Translation. ACL.
 
 Notation
     paper         here                 shape
-    n             H                    1000, width of each state; the encoder's two sides make C = 2H
+    n             H                    1000, width of each state; the encoder's two directions make C = 2H
     m             E                    620, width of embeddings and readout
     h_j           states_BSC           [B sentences, S source positions, C]
     e_i           e_BTE                [B, T target positions, E], in a search [B, K hypotheses, E]
@@ -23,13 +23,14 @@ Equations
     (A cell: GruCell, energies: AdditiveAttention, both in phrasemt/nn/recurrent.py.)
 
 Deviations and choices (docs/decisions.md, C13)
-    u = GRU1(e_{i-1}, s_{i-1}) queries attention, s = GRU2(c, u): the tutorial's; Bahdanau et al. have one cell
-    e_0 = 0         before the first word stands a zero vector, not an embedding of <s>
+    two cells       u = GRU1(e_{i-1}, s_{i-1}) is the query of attention, s = GRU2(c, u) (tutorial); Bahdanau et al.
+                    have one cell
+    e_0 = 0         a zero vector in place of an embedding of <s>
     s_0             from the mean of all h_j; Bahdanau et al. take the backward state of the first word
-    attention_width 2H (tutorial); Bahdanau et al. H
-    readout         tanh (tutorial); maxout of pairs is Bahdanau et al.'s, here of width E and not their 500
-    decoder_layers  2: dl4mt-2. "Two decoder layers" is all that is published: here a second layer reads state and
-                    context of the first one, and the readout reads the second layer's state in place of the first's
+    attention_width 2H (tutorial); Bahdanau et al. have H
+    readout         tanh (tutorial); Bahdanau et al. have maxout of pairs, of width 500 where ours has E
+    decoder_layers  2: dl4mt-2. The paper says no more than "two decoder layers". Here the second layer reads the state
+                    and the context of the first, and the readout reads the state of the second in place of the first
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from phrasemt.batching.batch import Source, Target
 from phrasemt.models.interface import TranslationModel
 from phrasemt.nn.recurrent import (
     AdditiveAttention,
-    Attended,
+    AttentionMemory,
     BidirectionalEncoder,
     GruCell,
     InitialState,
@@ -63,20 +64,20 @@ class UpperLayer(nn.Module):
         self.cell = GruCell(3 * width, width, deviation=deviation)
 
     def forward(self, s_XH: Tensor, c_XC: Tensor) -> Tensor:
-        """What the cell makes of its inputs, for any number of positions at once: [..., 3H]."""
+        """The input's share of the cell's gates, for all positions at once: [..., H], [..., C] -> [..., 3H]."""
         return self.cell.project(torch.cat((s_XH, c_XC), dim=-1))
 
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """States of all hypotheses [B, K, H]: s, and with two layers the upper one's."""
+    """Recurrent states of all hypotheses [B, K, H]. upper_BKH: state of the second layer, None with one layer."""
 
     s_BKH: Tensor
     upper_BKH: Tensor | None
 
 
-class Dl4mt(TranslationModel[Attended, State]):
-    """Bidirectional encoder, conditional recurrence with attention, readout."""
+class Dl4mt(TranslationModel[AttentionMemory, State]):
+    """Bidirectional encoder, decoder of one or two recurrent layers with attention, readout."""
 
     words: RecurrentWords
 
@@ -93,11 +94,11 @@ class Dl4mt(TranslationModel[Attended, State]):
         self.upper = UpperLayer(settings) if settings.decoder_layers == 2 else None
         self.readout = Readout(settings, width, embedding, 2 * width)
 
-    def encode(self, source: Source) -> Attended:
+    def encode(self, source: Source) -> AttentionMemory:
         states_BSC = self.encoder(self.words.embed_source(source.ids_BS), source.mask_BS)
         return self.attention.project_memory(states_BSC, source.mask_BS)
 
-    def decode(self, memory: Attended, target: Target) -> Tensor:
+    def decode(self, memory: AttentionMemory, target: Target) -> Tensor:
         """Teacher forcing: the readout [B, T, E], from each position of which one word is predicted."""
         e_BTE = self.words.embed_target(target.inputs_BT)
         first, attend, second = self.first_cell.unroll(), self.attention.unroll(memory), self.second_cell.unroll()
@@ -121,14 +122,14 @@ class Dl4mt(TranslationModel[Attended, State]):
         read_BTE: Tensor = self.readout(s_BTH, e_BTE, c_BTC)  # Eq. (4)
         return read_BTE
 
-    def start(self, memory: Attended, beams: int) -> State:
+    def start(self, memory: AttentionMemory, beams: int) -> State:
         def initial(module: InitialState) -> Tensor:
             s_BH: Tensor = module(memory.states_BSC, memory.mask_BS)
             return s_BH[:, None].expand(-1, beams, -1)
 
         return State(s_BKH=initial(self.initial), upper_BKH=None if self.upper is None else initial(self.upper.initial))
 
-    def step(self, memory: Attended, state: State, last_tokens_BK: Tensor) -> tuple[Tensor, State]:
+    def step(self, memory: AttentionMemory, state: State, last_tokens_BK: Tensor) -> tuple[Tensor, State]:
         e_BKE = self.words.embed_target(last_tokens_BK)
         u_BKH = self.first_cell.unroll()(self.first_cell.project(e_BKE), state.s_BKH)
         c_BKC = self.attention(u_BKH, memory)
@@ -147,13 +148,15 @@ class Dl4mt(TranslationModel[Attended, State]):
             s_BKH=reordered(state.s_BKH), upper_BKH=None if state.upper_BKH is None else reordered(state.upper_BKH)
         )
 
-    def keep(self, memory: Attended, state: State, sentences: Tensor) -> tuple[Attended, State]:
-        return memory.kept(sentences), State(
+    def select_sentences(
+        self, memory: AttentionMemory, state: State, sentences: Tensor
+    ) -> tuple[AttentionMemory, State]:
+        return memory.select_sentences(sentences), State(
             s_BKH=state.s_BKH.index_select(0, sentences),
             upper_BKH=None if state.upper_BKH is None else state.upper_BKH.index_select(0, sentences),
         )
 
 
 def build(settings: Dl4mtModel, *, source_vocabulary: int, target_vocabulary: int) -> Dl4mt:
-    """The untrained model; sizes count the special symbols."""
+    """Return the untrained model. Sizes of vocabularies include the special symbols."""
     return Dl4mt(settings, source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary)

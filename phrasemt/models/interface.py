@@ -1,4 +1,4 @@
-"""What training, search and forced decoding know about a model: nothing but this.
+"""The interface of all model families: training, search and forced decoding use models through it alone.
 
 Letters: B sentences, K hypotheses (beams) per sentence, S source positions, T target positions, V target vocabulary.
 """
@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 from torch import Tensor, nn
 
 from phrasemt.batching.batch import Batch, Chunks, Source, Target
-from phrasemt.nn.words import Loss, Softmax
+from phrasemt.nn.words import Loss, OutputLayer
 from phrasemt.study.architectures import Architecture
 
 Memory = TypeVar("Memory")
@@ -20,13 +20,14 @@ State = TypeVar("State")
 
 
 class TranslationModel(nn.Module, ABC, Generic[Memory, State]):
-    """A conditional model of target sentences given source sentences.
+    """A model of target sentences, conditional on source sentences.
 
-    Memory holds what the encoder makes of B sources; it is never copied per hypothesis. State holds what a decoder
-    carries from step to step for [B, K] hypotheses. words: the softmax over the target vocabulary.
+    Memory: the encoder's output for B sources; a search never copies it for each hypothesis.
+    State: what the decoder keeps between the steps of a search, for [B, K] hypotheses.
+    words: output layer with the softmax over the target vocabulary.
     """
 
-    words: Softmax
+    words: OutputLayer
 
     @abstractmethod
     def encode(self, source: Source) -> Memory:
@@ -34,58 +35,64 @@ class TranslationModel(nn.Module, ABC, Generic[Memory, State]):
 
     @abstractmethod
     def decode(self, memory: Memory, target: Target) -> Tensor:
-        """Teacher forcing: states [B, T, ...], from each of which `words` predicts one word."""
+        """Compute the decoder's states [B, T, ...] under teacher forcing; `words` predicts one word from each."""
 
     def loss(self, batch: Batch, *, label_smoothing: float) -> Loss:
-        """Teacher-forced loss sums of a batch. With `label_smoothing` e: (1-e) on the reference, e/(V-1) elsewhere."""
+        """Return the teacher-forced loss sums of a batch.
+
+        label_smoothing: e of the smoothed reference distribution, 1-e on the reference word and e/(V-1) on each other.
+        """
         states = self.decode(self.encode(batch.source), batch.target)
         return self.words.loss(states, batch.target, label_smoothing=label_smoothing)
 
     def log_probs(self, batch: Batch) -> Tensor:
-        """Teacher-forced log-probability of each reference token [B, T], float32, 0 where padded."""
+        """Return the teacher-forced log-probability of each reference token [B, T], float32, 0 at padding."""
         return self.words.log_probs(self.decode(self.encode(batch.source), batch.target), batch.target)
 
     def diagnostics(self, batch: Batch) -> dict[str, float]:
-        """What a family shows of itself after each evaluation, by name, measured on a batch of dev."""
+        """Return further measurements on a batch of dev, by name; training reports them after each evaluation."""
         return {}
 
     @abstractmethod
     def start(self, memory: Memory, beams: int) -> State:
-        """The decoder state before the first step, for `beams` hypotheses per sentence."""
+        """Return the state before the first step of a search, for `beams` hypotheses per sentence."""
 
     @abstractmethod
     def step(self, memory: Memory, state: State, last_tokens_BK: Tensor) -> tuple[Tensor, State]:
-        """Last token of each hypothesis (`<s>` first) -> log-probabilities [B, K, V] float32, and the next state.
+        """Read the last token of each hypothesis (`<s>` in the first step) and predict the next one.
 
-        The state that was passed in is used up: only the new one may be stepped or reordered further.
+        Returns log-probabilities [B, K, V], float32, and the next state. The two states may share memory that later
+        steps overwrite, so the caller must not use the old state any more.
         """
 
     @abstractmethod
     def reorder(self, state: State, parents_BK: Tensor) -> State:
-        """The state in which hypothesis k of sentence b continues hypothesis parents_BK[b, k]."""
+        """Return the state in which hypothesis k of sentence b continues hypothesis parents_BK[b, k]."""
 
     @abstractmethod
-    def keep(self, memory: Memory, state: State, sentences: Tensor) -> tuple[Memory, State]:
-        """Memory and state of some sentences only (int64 indices), once the others are finished."""
+    def select_sentences(self, memory: Memory, state: State, sentences: Tensor) -> tuple[Memory, State]:
+        """Return memory and state of some sentences (int64 indices); the search drops finished sentences."""
 
 
 class ChunkingModel(TranslationModel[Memory, State]):
-    """A model that also decides where chunks of the target begin, and how they are labelled (Zhou et al. 2017)."""
+    """A model that also predicts where target chunks begin, and their labels (Zhou et al. 2017)."""
 
     @abstractmethod
     def chunk_decisions(self, batch: Batch) -> Chunks:
-        """Its likeliest decision about boundary and label at each target position, given the words and gold chunks.
+        """Return the likeliest boundary decision and label at each target position.
 
-        Labels stand at all positions, also inside chunks; what stands at padding means nothing.
+        The words and the gold chunks before each position are given. Every position has a label, also within chunks.
+        Values at padding are undefined.
         """
 
 
 def build_model(
     settings: Architecture, *, source_vocabulary: int, target_vocabulary: int
 ) -> TranslationModel[Any, Any]:
-    """The untrained model of a study's settings: `phrasemt.models.<family>.build`.
+    """Return the untrained model of these settings: calls `phrasemt.models.<family>.build`.
 
-    Families are found by their module's name, so that adding one changes no file that others depend on.
+    The module's name is the family's name, so a new family changes no file that other families depend on. Sizes of
+    vocabularies include the special symbols.
     """
     family = importlib.import_module(f"phrasemt.models.{settings.family}")
     model: TranslationModel[Any, Any] = family.build(

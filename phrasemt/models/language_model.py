@@ -15,11 +15,12 @@ Equations (of Vaswani et al.)
     Eq. (2)  feed-forward network
 
 Deviations and choices (docs/decisions.md)
-    Each sentence is a text of its own: `<s>` w1 .. wn in, w1 .. wn `</s>` out.
+    Each sentence is a text of its own: `<s>` w1 .. wn are the inputs, w1 .. wn `</s>` the outputs.
     A decoder layer without attention to a source is an encoder layer under a causal mask.
     attention: relative   Shaw et al. (2018), phrasemt/nn/relative_attention.py, without absolute positions
     attention: phrasal    phrasemt/nn/ngram_attention.py
-    A batch still has sources, which are not looked at: training and scoring are those of every other family.
+    A batch has source sentences here too, so that training and scoring work as in other families; the model ignores
+    them.
 """
 
 from __future__ import annotations
@@ -46,14 +47,14 @@ from phrasemt.study.architectures import LanguageModel
 
 @dataclass(frozen=True, kw_only=True)
 class Memory:
-    """Of B sources nothing but how many they are: no positions, in the model's type and on its device [B, 0, D]."""
+    """An empty tensor [B, 0, D]: the number of sentences, and the model's type and device."""
 
-    nothing_B0D: Tensor
+    empty_B0D: Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """What self-attention keeps of all hypotheses."""
+    """State of a search. cache: keys and values of self-attention for all hypotheses."""
 
     cache: Past
 
@@ -68,13 +69,13 @@ def _attention(settings: LanguageModel) -> Any:
 
 
 class LanguageModelTransformer(TranslationModel[Memory, State]):
-    """A decoder that attends to nothing but its own past."""
+    """A Transformer decoder without attention to a source."""
 
     words: Words
 
     def __init__(self, settings: LanguageModel, *, vocabulary: int) -> None:
         super().__init__()
-        self.words = Words.of(
+        self.words = Words.for_transformer(
             settings,
             source_vocabulary=0,
             target_vocabulary=vocabulary,
@@ -87,10 +88,10 @@ class LanguageModelTransformer(TranslationModel[Memory, State]):
 
     def encode(self, source: Source) -> Memory:
         table_VD = self.words.target_table_VD
-        return Memory(nothing_B0D=table_VD.new_empty(source.ids_BS.shape[0], 0, table_VD.shape[1]))
+        return Memory(empty_B0D=table_VD.new_empty(source.ids_BS.shape[0], 0, table_VD.shape[1]))
 
     def decode(self, _: Memory, target: Target) -> Tensor:
-        """Teacher forcing: the states [B, T, D], from each of which one word is predicted."""
+        """Teacher forcing: the decoder's states [B, T, D], from each of which one word is predicted."""
         y_BTD = self.words.embed_target(target.inputs_BT)
         causal_TT = causal_mask(y_BTD.shape[1], y_BTD.device)
         for layer in self.decoder:
@@ -100,7 +101,7 @@ class LanguageModelTransformer(TranslationModel[Memory, State]):
 
     def start(self, memory: Memory, beams: int) -> State:
         first = next(iter(self.decoder)).attention
-        return State(cache=first.cache(layers=len(self.decoder), beams=beams, like_BXD=memory.nothing_B0D))
+        return State(cache=first.cache(layers=len(self.decoder), beams=beams, like_BXD=memory.empty_B0D))
 
     def step(self, _: Memory, state: State, last_tokens_BK: Tensor) -> tuple[Tensor, State]:
         y_BKD = self.words.embed_last(last_tokens_BK, state.cache.steps)
@@ -112,11 +113,11 @@ class LanguageModelTransformer(TranslationModel[Memory, State]):
     def reorder(self, state: State, parents_BK: Tensor) -> State:
         return State(cache=state.cache.reordered(parents_BK))
 
-    def keep(self, memory: Memory, state: State, sentences: Tensor) -> tuple[Memory, State]:
-        nothing_B0D = memory.nothing_B0D.index_select(0, sentences)
-        return Memory(nothing_B0D=nothing_B0D), State(cache=state.cache.kept(sentences))
+    def select_sentences(self, memory: Memory, state: State, sentences: Tensor) -> tuple[Memory, State]:
+        empty_B0D = memory.empty_B0D.index_select(0, sentences)
+        return Memory(empty_B0D=empty_B0D), State(cache=state.cache.select_sentences(sentences))
 
 
 def build(settings: LanguageModel, *, source_vocabulary: int, target_vocabulary: int) -> LanguageModelTransformer:
-    """The untrained model of the target side; the vocabulary counts the special symbols."""
+    """Return the untrained model of the target side. The vocabulary's size includes the special symbols."""
     return LanguageModelTransformer(settings, vocabulary=target_vocabulary)

@@ -1,4 +1,4 @@
-"""Transformer with phrasal attention: queries attend to tokens and to n-grams of tokens, 1-2, 1-2-3 or 1-2-3-4.
+"""Transformer with phrasal attention: queries attend to n-grams of tokens, of all orders up to 2, 3 or 4 together.
 
 Nguyen, Joty, Nguyen (2019): Enhancing Attention with Explicit Phrasal Alignments. Submission to ICLR 2020.
 
@@ -6,26 +6,26 @@ Notation
     paper       here                       shape
     d           width, D                   512 (base)
     h           heads, h                   8
-    n           1..N = ngrams              orders of n-grams; their keys and values stand at the last token
-    l_q, l_k    T, S                       positions of queries and keys
-    W_q (of n)  query                      [n*D, D], one below the other for n = 1..N
-    W_k         key                        [D, D], one for all n (score static: [n*D, D] each)
-    W_v (of n)  value                      [n*D, D], one below the other for n = 1..N
+    n           1..N = ngrams              orders of n-grams; key and value of an n-gram stand at its last token
+    l_q, l_k    T, S                       numbers of queries and keys
+    W_q (of n)  query                      [n*D, D] for each n, one below the other
+    W_k         key                        [D, D], one for all n (score static: [n*D, D] for each n)
+    W_v (of n)  value                      [n*D, D] for each n, one below the other
     A           scores                     [B, h, T, N*S]
 
 Equations
     Eq. (1)  attention: softmax over the keys
-    Eq. (4)  convolution over n tokens: the values of n-grams (score static: their keys, too)
-    Eq. (5)  query as kernel: the score of an n-gram sums one product per token
+    Eq. (4)  convolution over n tokens: values of n-grams (score static: also their keys)
+    Eq. (5)  query as kernel: the score of an n-gram is a sum of one product for each of its tokens
     Eqs. (7-12)  heads, and one softmax over the n-grams of all orders
 
 Deviations and choices (docs/decisions.md, N1-N9)
-    Eq. (4), (5)  without padding a key side of S positions has S-n+1 n-grams (N1); an n-gram may be used where its
-                  last token may, which the paper leaves open in the decoder (N3)
+    Eq. (4), (5)  without padding S keys have S-n+1 n-grams (N1). A query may use an n-gram if it may use the n-gram's
+                  last token; the paper does not say which n-grams the decoder may use (N3)
     Eq. (5)       divided by sqrt(n d/h) in each head (N2)
-    ngram_where   all three attentions, as the counts of parameters say (N4)
-    norm: pre, tie: all, no softmax bias, dropout in four places: tensor2tensor's (N7, N8)
-    Initial values: the n matrices of W_v are Xavier-uniform over sqrt(n), so that values vary alike for all n.
+    ngram_where   all three attentions, because only this gives the paper's numbers of parameters (N4)
+    norm: pre, tie: all, no softmax bias, dropout in four places: as in tensor2tensor (N7, N8)
+    Initial values: the n matrices of W_v are Xavier-uniform, divided by sqrt(n): equal variance of values for all n.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from phrasemt.study.architectures import PhrasalAttentionModel, Place
 
 
 def attentions(settings: PhrasalAttentionModel) -> Attentions:
-    """Attention to n-grams where the settings have it, elsewhere to tokens."""
+    """Return attention to n-grams in the places that `ngram_where` names, and attention to tokens elsewhere."""
     plain, where = Attentions.plain(settings), settings.ngram_where
     sizes: dict[str, Any] = {
         "width": settings.width,
@@ -62,7 +62,7 @@ def attentions(settings: PhrasalAttentionModel) -> Attentions:
 
 
 class PhrasalTransformer(Transformer):
-    """Transformer whose attentions have n-grams of keys."""
+    """Transformer with attention to n-grams."""
 
     def __init__(self, settings: PhrasalAttentionModel, *, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__(
@@ -75,9 +75,9 @@ class PhrasalTransformer(Transformer):
 
     @torch.no_grad()
     def diagnostics(self, batch: Batch) -> dict[str, float]:
-        """phrase_mass_<place>: share of attention on n-grams of two and more tokens.
+        """Return phrase_mass_<place>: the share of attention on n-grams of two or more tokens, 0 to 1.
 
-        The mean over layers, heads and real queries under teacher forcing. (The paper reports 50 to 60 %.)
+        It is the mean over layers, heads and real queries under teacher forcing. The paper reports 50 to 60 %.
         """
         modules: dict[Place, list[Any]] = {
             "enc_self": [layer.attention for layer in self.encoder],
@@ -105,5 +105,5 @@ class PhrasalTransformer(Transformer):
 
 
 def build(settings: PhrasalAttentionModel, *, source_vocabulary: int, target_vocabulary: int) -> PhrasalTransformer:
-    """The untrained model; sizes count the special symbols."""
+    """Return the untrained model. Sizes of vocabularies include the special symbols."""
     return PhrasalTransformer(settings, source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary)

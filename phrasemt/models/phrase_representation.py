@@ -8,11 +8,11 @@ Notation
     x           x_BSD                      [B sentences, S source positions, D]; y_BTD in the decoder
     R_phrase    phrases_BPD                [B, P phrases, D]
     R_glance    glances_BPD                [B, P, D]
-    W1, b1      PhrasePooling.hidden       [score_hidden*D, 2D]; its halves meet the token and the glance
+    W1, b1      PhrasePooling.hidden       [score_hidden*D, 2D]; left half times token, right half times glance
     w2, b2      PhrasePooling.score        [1, score_hidden*D]
     s           scores_BPM                 [B, P, M tokens of the longest phrase]
     p           weights_BPM                [B, P, M]
-    W3, b3      Combination.hidden         [combine_hidden*D, 2D]; its halves meet x and the attention
+    W3, b3      Combination.hidden         [combine_hidden*D, 2D]; left half times x, right half times Eq. (7)
     W4, b4      Combination.output         [D, combine_hidden*D]
     w (7 x 6)   TransparentAttention.weights   [N+1 levels, J decoder layers]
 
@@ -27,16 +27,17 @@ Equations
 
 Deviations and choices (docs/decisions.md, X1-X20)
     Eq. (7)  the text calls x the keys; as in the paper's Figure 2 and the authors' code, x gives the queries
-    combine_hidden, score_hidden   widths the paper does not state: 3D is what its parameter counts need, D the code's
-    Level k of 0..N is pooled from the output of encoder layer k, level 0 from the embeddings; the paper's layer k is
-    fed with the level made of its own input. b2 cancels in Eq. (4); it is kept for the count of parameters.
-    norm: pre is not in the paper: combination and pooling then read the normalised x.
+    combine_hidden, score_hidden   the paper does not state these widths: 3D follows from its numbers of parameters,
+                                   D is the authors' code's
+    Level k of 0..N is pooled from the output of encoder layer k, level 0 from the embeddings. Layer k reads the level
+    that is pooled from its own input. b2 cancels in Eq. (4); it is a parameter all the same, as in the paper's counts.
+    norm: pre is not in the paper; with it, combination and pooling read the normalised x.
 
-What the authors' code (Neutron) computes otherwise, each by a switch; preset xu-code has all of them
-    score_norm: sigmoid_mix   for Eqs. (4) and (5): gates g_i = sigmoid(s_i) / tokens of the phrase, and the phrase is
-                              sum_i g_i x_i + (1 - sum_i g_i) R_glance
-    score_dropout             on what the sigmoid of Eq. (3) reads
-    combine_residual: x+a     LN(x + a + drop(o)) around Eq. (8), a being the attended phrases of Eq. (7)
+Settings for differences of the authors' code (Neutron); the preset xu-code has all of them
+    score_norm: sigmoid_mix   replaces Eqs. (4) and (5): with gates g_i = sigmoid(s_i) / tokens of the phrase, the
+                              phrase is sum_i g_i x_i + (1 - sum_i g_i) R_glance
+    score_dropout             dropout on the argument of the sigmoid of Eq. (3)
+    combine_residual: x+a     LN(x + a + drop(o)) around Eq. (8), where a is the result of Eq. (7)
     ta_tokens                 a second matrix as in Eq. (6) mixes the tokens of all levels for attention to the source
 """
 
@@ -65,10 +66,10 @@ from phrasemt.study.architectures import PhraseRepresentationModel
 
 @dataclass(frozen=True, kw_only=True)
 class Memory:
-    """What the encoder makes of B sources.
+    """Output of the encoder.
 
-    states_JBSD, phrases_JBPD: tokens and phrases as each of J decoder layers sees them; J is 1 where all see the same.
-    mask_BS, phrase_mask_BP: True where real.
+    states_JBSD, phrases_JBPD: tokens and phrases for each of J decoder layers; J is 1 if all layers read the same.
+    mask_BS, phrase_mask_BP: True at real positions and phrases.
     """
 
     states_JBSD: Tensor
@@ -79,7 +80,11 @@ class Memory:
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """Keys and values of all hypotheses; per decoder layer those of the tokens [2, B, h, S, E] and of the phrases."""
+    """State of a search.
+
+    cache: keys and values of self-attention for all hypotheses.
+    source, phrases: for each decoder layer the keys and values of the source tokens and of the source phrases.
+    """
 
     cache: BeamCache
     source: tuple[Projected, ...]
@@ -87,7 +92,7 @@ class State:
 
 
 def tokens_of_phrases(x_BSX: Tensor, phrases: Phrases) -> Tensor:
-    """The tokens phrase by phrase [B, P, M, X]; unused places hold position 0."""
+    """Gather tokens by phrase: [B, S, X] -> [B, P, M, X]. At padding stands the token of position 0."""
     sentences, positions, width = x_BSX.shape
     first_of_sentence_B11 = torch.arange(sentences, device=x_BSX.device)[:, None, None] * positions
     rows_BPM = first_of_sentence_B11 + phrases.token_index_BPM
@@ -95,12 +100,12 @@ def tokens_of_phrases(x_BSX: Tensor, phrases: Phrases) -> Tensor:
 
 
 def token_counts(token_mask_BPM: Tensor) -> Tensor:
-    """Tokens of each phrase [B, P, 1], 1 for phrases that only fill."""
+    """Number of tokens of each phrase [B, P, 1]; 1 for padding, so that it can be a divisor."""
     return token_mask_BPM.sum(-1, keepdim=True).clamp(min=1)
 
 
 class PhrasePooling(nn.Module):
-    """Phrase representations of one level."""
+    """Phrase representations from the tokens of one level (Eqs. 2 to 5)."""
 
     def __init__(self, settings: PhraseRepresentationModel) -> None:
         super().__init__()
@@ -114,7 +119,7 @@ class PhrasePooling(nn.Module):
             self.score = Linear(hidden_width, 1)
 
     def forward(self, x_BSD: Tensor, phrases: Phrases) -> Tensor:
-        """[B, S, D] -> [B, P, D], 0 for phrases that only fill."""
+        """[B, S, D] -> [B, P, D]; 0 for phrases that are padding."""
         token_mask_BPM = phrases.token_mask_BPM
         tokens_BPMD = tokens_of_phrases(x_BSD, phrases)
         glances_BPD = self.glance(tokens_BPMD, token_mask_BPM)
@@ -144,7 +149,7 @@ class PhrasePooling(nn.Module):
 
 
 class Combination(nn.Module):
-    """What tokens take from the phrases they attend to."""
+    """Attention of tokens to phrases, and its combination with the tokens (Eqs. 7 and 8)."""
 
     def __init__(self, settings: PhraseRepresentationModel) -> None:
         super().__init__()
@@ -156,7 +161,10 @@ class Combination(nn.Module):
         self.adds_attended = settings.combine_residual == "x+a"
 
     def forward(self, x_BTD: Tensor, phrases: Projected, phrase_mask_B11P: Tensor) -> tuple[Tensor, Tensor | None]:
-        """The combination, and the attended phrases where x takes them as they are, too (`combine_residual: x+a`)."""
+        """Return o of Eq. (8) [B, T, D], and with `combine_residual: x+a` also a of Eq. (7) [B, T, D], else None.
+
+        phrases: keys and values of the phrases. phrase_mask_B11P: True at real phrases.
+        """
         attended_BTD = self.attention(x_BTD, phrases, phrase_mask_B11P)  # Eq. (7)
         x_weight, attended_weight = self.hidden.weight.chunk(2, dim=1)  # W3 [x | a] without joining x and a
         hidden_BTH = torch.sigmoid(project(x_BTD, x_weight, self.hidden.bias) + project(attended_BTD, attended_weight))
@@ -165,7 +173,7 @@ class Combination(nn.Module):
 
 
 class TransparentAttention(nn.Module):
-    """Each decoder layer's own mixture of all encoder levels (Bapna et al. 2018): of their phrases or tokens."""
+    """Mixtures of all encoder levels, one for each decoder layer (Bapna et al. 2018; Eq. 6)."""
 
     own_init = True
 
@@ -177,13 +185,13 @@ class TransparentAttention(nn.Module):
         self.dropout = Dropout(settings.dropout if settings.ta_dropout is None else settings.ta_dropout)
 
     def forward(self, levels: Sequence[Tensor]) -> Tensor:
-        """Phrases of all levels, each [B, P, D] -> phrases for each decoder layer [J, B, P, D]; or so with tokens."""
+        """Phrases of all levels, each [B, P, D] -> phrases for each decoder layer [J, B, P, D]; likewise tokens."""
         mixture_IJ = torch.softmax(self.dropout(self.weights), dim=0)
         return torch.einsum("ibpd,ij->jbpd", torch.stack(list(levels)), mixture_IJ)  # Eq. (6)
 
 
 class EncoderLayer(nn.Module):
-    """Combination with the phrases of its own input, self-attention, feed-forward network."""
+    """Combination with the phrases of the layer's input, self-attention and feed-forward network."""
 
     def __init__(self, settings: PhraseRepresentationModel) -> None:
         super().__init__()
@@ -197,7 +205,7 @@ class EncoderLayer(nn.Module):
         self.around_ffn = Residual(width, settings.dropout, norm)
 
     def forward(self, x_BSD: Tensor, mask_B11S: Tensor, phrases: Phrases) -> tuple[Tensor, Tensor, Tensor]:
-        """The layer's output, and the level that is its input: tokens [B, S, D] and phrases [B, P, D]."""
+        """Return the layer's output [B, S, D], and the level of its input: tokens [B, S, D] and phrases [B, P, D]."""
         tokens_BSD = self.around_combination.enter(x_BSD)
         phrases_BPD = self.pooling(tokens_BSD, phrases)
         keys_values = self.combination.attention.project_memory(phrases_BPD)
@@ -209,7 +217,7 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Self-attention, combination with the source phrases, attention to the source tokens, feed-forward network."""
+    """Self-attention, combination with source phrases, attention to source tokens and feed-forward network."""
 
     def __init__(self, settings: PhraseRepresentationModel) -> None:
         super().__init__()
@@ -232,7 +240,11 @@ class DecoderLayer(nn.Module):
         source: Projected,
         source_mask_B11S: Tensor,
     ) -> Tensor:
-        """Teacher forcing and search differ only in what attention to the past is; y is [B, T, D] or [B, K, D]."""
+        """[B, T, D] -> [B, T, D], or in a search [B, K, D] -> [B, K, D].
+
+        attend_to_past: this layer's self-attention with its causal mask, or in a search with its cache.
+        phrases, source: keys and values. phrase_mask_B11P, source_mask_B11S: True at real phrases and tokens.
+        """
         y = self.around_attention(y, attend_to_past)
         combined, attended = self.combination(self.around_combination.enter(y), phrases, phrase_mask_B11P)
         y = self.around_combination.leave(y, combined, attended)
@@ -242,20 +254,20 @@ class DecoderLayer(nn.Module):
 
 
 def _for_decoder(levels: Sequence[Tensor], mixture: TransparentAttention | None) -> Tensor:
-    """What decoder layers see of the encoder: a mixture of levels each [J, B, P, D], or the last level (J = 1)."""
+    """Levels [B, P, D] as decoder layers read them [J, B, P, D]: one mixture per layer, or the last level (J = 1)."""
     mixed_JBPD: Tensor = levels[-1][None] if mixture is None else mixture(levels)
     return mixed_JBPD
 
 
 class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
-    """Transformer whose tokens attend to source phrases in every encoder and decoder layer."""
+    """Transformer in which tokens attend to source phrases in every encoder and decoder layer."""
 
     words: Words
 
     def __init__(self, settings: PhraseRepresentationModel, *, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
         width = settings.width
-        self.words = Words.of(
+        self.words = Words.for_transformer(
             settings,
             source_vocabulary=source_vocabulary,
             target_vocabulary=target_vocabulary,
@@ -291,7 +303,7 @@ class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
         )
 
     def _projected(self, memory: Memory) -> Iterator[tuple[DecoderLayer, Projected, Projected]]:
-        """Each decoder layer with the keys and values of phrases and tokens that it attends to."""
+        """Yield each decoder layer with the keys and values of its phrases and of its source tokens."""
         layers = len(self.decoder)
         states_JBSD, phrases_JBPD = (
             levels.expand(layers, -1, -1, -1) for levels in (memory.states_JBSD, memory.phrases_JBPD)
@@ -331,7 +343,7 @@ class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
     def reorder(self, state: State, parents_BK: Tensor) -> State:
         return replace(state, cache=state.cache.reordered(parents_BK))
 
-    def keep(self, memory: Memory, state: State, sentences: Tensor) -> tuple[Memory, State]:
+    def select_sentences(self, memory: Memory, state: State, sentences: Tensor) -> tuple[Memory, State]:
         memory = Memory(
             states_JBSD=memory.states_JBSD.index_select(1, sentences),
             mask_BS=memory.mask_BS.index_select(0, sentences),
@@ -339,7 +351,7 @@ class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
             phrase_mask_BP=memory.phrase_mask_BP.index_select(0, sentences),
         )
         state = State(
-            cache=state.cache.kept(sentences),
+            cache=state.cache.select_sentences(sentences),
             source=tuple(kept(projected, sentences) for projected in state.source),
             phrases=tuple(kept(projected, sentences) for projected in state.phrases),
         )
@@ -349,7 +361,7 @@ class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
 def build(
     settings: PhraseRepresentationModel, *, source_vocabulary: int, target_vocabulary: int
 ) -> PhraseRepresentationTransformer:
-    """The untrained model; sizes count the special symbols."""
+    """Return the untrained model. Sizes of vocabularies include the special symbols."""
     return PhraseRepresentationTransformer(
         settings, source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary
     )

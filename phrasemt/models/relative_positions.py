@@ -14,15 +14,15 @@ Notation
     alpha_ij     weights_BhTS         [B, heads, T queries, S keys]
 
 Equations
-    Eq. (3)  values and a^V, summed with the weights     phrasemt/nn/relative_attention.py
-    Eq. (4)  scores of keys and a^K
-    Eq. (5)  the same scores as two products, so that a^K is not added to each key
+    Eq. (3)  sum of values and a^V, weighted             phrasemt/nn/relative_attention.py
+    Eq. (4)  scores from keys and a^K
+    Eq. (5)  the same scores as a sum of two products, so that a^K is not added to each key
 
 Deviations and choices (docs/decisions.md)
-    Each layer has vectors a^K and a^V of its own, which its heads share.
-    In the decoder no key comes after its query: the k last rows are never used there, and kept.
-    Eq. (3)  is split like Eq. (5).
-    Attention to the source is that of the Transformer; absolute positions there are none.
+    Each layer has its own vectors a^K and a^V, which its heads share.
+    In the decoder no key comes after its query, so the last k rows are never used. They are parameters all the same.
+    Eq. (3)  is split into two products like Eq. (5).
+    Attention to the source is plain. No absolute positions are added.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from phrasemt.study.architectures import RelativePositionsModel
 
 
 def build(settings: RelativePositionsModel, *, source_vocabulary: int, target_vocabulary: int) -> Transformer:
-    """The untrained model; sizes count the special symbols."""
+    """Return the untrained model. Sizes of vocabularies include the special symbols."""
     relative = partial(  # Eqs. (3-5)
         RelativeSelfAttention, settings.width, settings.heads, settings.attn_dropout, rel_k=settings.rel_k
     )

@@ -11,19 +11,19 @@ Notation
     N        encoder_layers, ...   6
     x        x_BSD                 [B sentences, S source positions, D]
     y        y_BTD                 [B, T target positions, D], in a search [B, K hypotheses, D]
-    E        *_table_VD            [V words, D]
+    E        *_table_VD            [V subwords, D]
 
 Equations
     Eq. (1)  attention             phrasemt/nn/attention.py
     Eq. (2)  feed-forward network  phrasemt/nn/layers.py
-    (Eq. (3), the learning rate, belongs to training.)
+    (Eq. (3), the learning rate, is in phrasemt/train/optimizers.py.)
 
 Deviations and choices (docs/decisions.md)
-    norm: pre        layer normalisation before the sub-layers, as tensor2tensor does since version 2
-    attn_dropout, act_dropout  both code bases of the reproduced papers have them; the paper names only `dropout`
-    tie: decoder     the source table apart (Xu et al.); `all` is the paper's
+    norm: pre        layer normalisation before the sub-layers, as in tensor2tensor since version 2
+    attn_dropout, act_dropout  in both code bases of the reproduced papers; the paper names only `dropout`
+    tie: decoder     the source has an embedding table of its own (Xu et al.); with `all`, as in the paper, it has not
     softmax_bias     a bias on the logits (Neutron); the paper has none
-    Attention has no biases (as the paper's formula), the feed-forward network has both.
+    Attention has no biases, as in the paper's formula; the feed-forward network has both.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from phrasemt.study.architectures import Layers, TransformerModel
 
 @dataclass(frozen=True, kw_only=True)
 class Memory:
-    """What the encoder makes of B sources: its states [B, S, D], and True at real positions [B, S]."""
+    """Output of the encoder. mask_BS: True at real positions."""
 
     states_BSD: Tensor
     mask_BS: Tensor
@@ -56,7 +56,11 @@ class Memory:
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """What self-attention keeps of all hypotheses, and per decoder layer what attention to the source reads."""
+    """State of a search.
+
+    cache: keys and values of self-attention for all hypotheses.
+    source: for each decoder layer the keys and values of the source.
+    """
 
     cache: Past
     source: tuple[Projected, ...]
@@ -64,9 +68,9 @@ class State:
 
 @dataclass(frozen=True)
 class Attentions:
-    """The modules that stand in the three places of attention: each call makes one for one layer.
+    """Factories of the attention modules in the Transformer's three places. A call makes the module of one layer.
 
-    They have the methods of `SelfAttention`, `SelfAttention` and `KeyValueAttention`.
+    The modules have the methods of `SelfAttention` (encoder, decoder) and of `KeyValueAttention` (source).
     """
 
     encoder: Callable[[], Any]
@@ -75,7 +79,7 @@ class Attentions:
 
     @classmethod
     def plain(cls, settings: TransformerModel) -> Attentions:
-        """Multi-head attention, as in the paper."""
+        """Plain multi-head attention in all places, as in the paper."""
         sizes = settings.width, settings.heads, settings.attn_dropout
         return cls(
             encoder=partial(SelfAttention, *sizes),
@@ -85,7 +89,7 @@ class Attentions:
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention, feed-forward network."""
+    """Self-attention and feed-forward network."""
 
     def __init__(self, settings: Layers, attention: Any) -> None:
         super().__init__()
@@ -96,14 +100,14 @@ class EncoderLayer(nn.Module):
         self.around_ffn = Residual(width, settings.dropout, norm)
 
     def forward(self, x: Tensor, attend: Callable[[Tensor], Tensor]) -> Tensor:
-        """[B, S, D] -> [B, S, D]; `attend` is this layer's attention, under a mask or with a search's past."""
+        """[B, S, D] -> [B, S, D]. attend: this layer's attention with its mask, or in a search with its cache."""
         x = self.around_attention(x, attend)  # Eq. (1)
         states: Tensor = self.around_ffn(x, self.ffn)  # Eq. (2)
         return states
 
 
 class DecoderLayer(nn.Module):
-    """Self-attention, attention to the source, feed-forward network."""
+    """Self-attention, attention to the source and feed-forward network."""
 
     def __init__(self, settings: TransformerModel, attention: Any, source_attention: Any) -> None:
         super().__init__()
@@ -118,7 +122,11 @@ class DecoderLayer(nn.Module):
     def forward(
         self, y: Tensor, attend_to_past: Callable[[Tensor], Tensor], source: Projected, source_mask_B11S: Tensor
     ) -> Tensor:
-        """Teacher forcing and search differ only in what attention to the past is; y is [B, T, D] or [B, K, D]."""
+        """[B, T, D] -> [B, T, D], or in a search [B, K, D] -> [B, K, D].
+
+        attend_to_past: this layer's self-attention with its causal mask, or in a search with its cache.
+        source: keys and values of the source. source_mask_B11S: True at real source positions.
+        """
         y = self.around_attention(y, attend_to_past)  # Eq. (1)
         y = self.around_source_attention(y, lambda y: self.source_attention(y, source, source_mask_B11S))
         states: Tensor = self.around_ffn(y, self.ffn)  # Eq. (2)
@@ -126,10 +134,10 @@ class DecoderLayer(nn.Module):
 
 
 class Transformer(TranslationModel[Memory, State]):
-    """Encoder, decoder and a softmax that shares the target embeddings.
+    """Encoder, decoder, and an output layer that shares the target embeddings.
 
-    attentions: other modules in the places of multi-head attention. positions: whether absolute positions are added to
-    the embeddings.
+    attentions: other modules in the places of multi-head attention.
+    positions: whether to add absolute positions to the embeddings.
     """
 
     words: Words
@@ -146,7 +154,7 @@ class Transformer(TranslationModel[Memory, State]):
         super().__init__()
         width = settings.width
         attentions = attentions or Attentions.plain(settings)
-        self.words = Words.of(
+        self.words = Words.for_transformer(
             settings,
             source_vocabulary=source_vocabulary,
             target_vocabulary=target_vocabulary,
@@ -199,14 +207,14 @@ class Transformer(TranslationModel[Memory, State]):
     def reorder(self, state: State, parents_BK: Tensor) -> State:
         return replace(state, cache=state.cache.reordered(parents_BK))
 
-    def keep(self, memory: Memory, state: State, sentences: Tensor) -> tuple[Memory, State]:
+    def select_sentences(self, memory: Memory, state: State, sentences: Tensor) -> tuple[Memory, State]:
         memory = Memory(
             states_BSD=memory.states_BSD.index_select(0, sentences), mask_BS=memory.mask_BS.index_select(0, sentences)
         )
         source = tuple(kept(projected, sentences) for projected in state.source)
-        return memory, State(cache=state.cache.kept(sentences), source=source)
+        return memory, State(cache=state.cache.select_sentences(sentences), source=source)
 
 
 def build(settings: TransformerModel, *, source_vocabulary: int, target_vocabulary: int) -> Transformer:
-    """The untrained model; sizes count the special symbols."""
+    """Return the untrained model. Sizes of vocabularies include the special symbols."""
     return Transformer(settings, source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary)

@@ -1,7 +1,7 @@
-"""Keys and values of what the hypotheses of a beam have produced so far.
+"""The cache of self-attention in beam search: keys and values of the tokens of all hypotheses.
 
-All hypotheses of a sentence share one cache: at each step every hypothesis adds its entry, and a mask says which ones
-belong to its own history. Hypotheses that change places move a few booleans and never keys or values.
+All hypotheses of a sentence share one cache. At each step every hypothesis adds one entry, and a mask says which
+entries belong to its own history. So reordering hypotheses moves booleans and no keys or values.
 
 Letters: N layers, B sentences, K hypotheses, L = steps * K entries, h heads, E head width.
 """
@@ -18,30 +18,30 @@ FIRST_CAPACITY = 16  # steps
 
 
 class Past(Protocol):
-    """What a search knows of the cache of any self-attention."""
+    """The cache of any kind of self-attention, as models use it. All methods return a new cache."""
 
     @property
     def steps(self) -> int:
-        """Steps so far."""
+        """Number of steps that have entries."""
 
     def grown(self) -> Past:
-        """Room for the entries of one more step, already part of its history."""
+        """Make room for the entries of one more step, and count them to the history of their hypotheses."""
 
     def reordered(self, parents_BK: Tensor) -> Past:
-        """Hypothesis k of sentence b continues parents_BK[b, k]."""
+        """Let hypothesis k of sentence b continue hypothesis parents_BK[b, k]."""
 
-    def kept(self, sentences: Tensor) -> Past:
-        """Some sentences only (int64 indices)."""
+    def select_sentences(self, sentences: Tensor) -> Past:
+        """Keep some sentences (int64 indices)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BeamCache:
-    """Entries of the past steps; the tensors have room for more steps than `steps`.
+    """Keys and values of multi-head attention, by step and hypothesis.
 
-    keys_values_N2BhLE: entry step*K + k is what hypothesis k added at that step.
-    history_BKL: True where an entry is part of a hypothesis.
+    keys_values_N2BhLE: entry step*K + k comes from hypothesis k at that step. Its L is a capacity, at least steps*K.
+    history_BKL: True where an entry is part of a hypothesis; L is steps*K.
 
-    A cache and the one that `grown` makes of it share memory, so only the newest of a chain is to be used.
+    A cache and the result of its `grown` share memory: do not use the old one any more.
     """
 
     keys_values_N2BhLE: Tensor
@@ -50,7 +50,7 @@ class BeamCache:
 
     @classmethod
     def empty(cls, *, layers: int, beams: int, heads: int, like_BXD: Tensor) -> BeamCache:
-        """No entries; sentences, model width, type and device as those of `like_BXD`."""
+        """Return a cache without entries; `like_BXD` gives sentences, model width, type and device."""
         sentences, width = like_BXD.shape[0], like_BXD.shape[-1]
         entries = (layers, 2, sentences, heads, FIRST_CAPACITY * beams, width // heads)
         return cls(
@@ -64,7 +64,7 @@ class BeamCache:
         return self.history_BKL.shape[1]
 
     def grown(self) -> BeamCache:
-        """Room for one more entry of each hypothesis, already part of its history; `add` fills it, layer by layer."""
+        """Make room for one more entry of each hypothesis, as part of its history. `add` fills it, layer by layer."""
         keys_values = self.keys_values_N2BhLE
         if self.steps * self.beams == keys_values.shape[4]:
             keys_values = torch.cat((keys_values, torch.empty_like(keys_values)), dim=4)
@@ -75,7 +75,7 @@ class BeamCache:
         return BeamCache(keys_values_N2BhLE=keys_values, history_BKL=history_BKL, steps=self.steps + 1)
 
     def add(self, layer: int, keys_BhKE: Tensor, values_BhKE: Tensor) -> Tensor:
-        """Write the newest entries of a layer; its keys and values of all entries so far [2, B, h, L, E]."""
+        """Write the newest entries of a layer; return the layer's keys and values of all entries [2, B, h, L, E]."""
         entries = self.steps * self.beams
         keys_values_2BhLE = self.keys_values_N2BhLE[layer, :, :, :, :entries]
         keys_values_2BhLE[0, :, :, -self.beams :] = keys_BhKE
@@ -84,16 +84,16 @@ class BeamCache:
 
     @property
     def mask_B1KL(self) -> Tensor:
-        """Which entries a hypothesis may use, for all heads."""
+        """True where a hypothesis may use an entry; the same for all heads."""
         return self.history_BKL[:, None]
 
     def reordered(self, parents_BK: Tensor) -> BeamCache:
-        """Hypothesis k of sentence b continues parents_BK[b, k]."""
+        """Let hypothesis k of sentence b continue hypothesis parents_BK[b, k]."""
         parents_BKL = parents_BK[:, :, None].expand(-1, -1, self.history_BKL.shape[-1])
         return replace(self, history_BKL=self.history_BKL.gather(1, parents_BKL))
 
-    def kept(self, sentences: Tensor) -> BeamCache:
-        """Some sentences only (int64 indices)."""
+    def select_sentences(self, sentences: Tensor) -> BeamCache:
+        """Keep some sentences (int64 indices)."""
         return BeamCache(
             keys_values_N2BhLE=self.keys_values_N2BhLE.index_select(2, sentences),
             history_BKL=self.history_BKL.index_select(0, sentences),

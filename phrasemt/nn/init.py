@@ -1,6 +1,6 @@
 """Initial weights (docs/decisions.md).
 
-Modules are made as `init: xavier` has them; `initialise` draws them anew for another `init`.
+Constructors of modules draw the weights of `init: xavier`; `initialise` replaces them for another `init`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from phrasemt.symbols import PAD
 
 
 def xavier_blocks(rows: int, columns: int, blocks: int = 1) -> nn.Parameter:
-    """`blocks` matrices [rows, columns] one below the other, each Xavier-uniform by its own size.
+    """Return `blocks` matrices [rows, columns], one below the other: [blocks*rows, columns].
 
-    Fused projections are several matrices that are multiplied at once; their bounds must not depend on that.
+    Each is Xavier-uniform by its own size (Glorot, Bengio 2010). The matrices of a fused projection are multiplied
+    together, but each must have the bound that it would have alone.
     """
     weight = torch.empty(blocks * rows, columns)
     for block in weight.chunk(blocks):
@@ -23,7 +24,7 @@ def xavier_blocks(rows: int, columns: int, blocks: int = 1) -> nn.Parameter:
 
 
 def recurrent_blocks(rows: int, columns: int, *, deviation: float, blocks: int = 1) -> nn.Parameter:
-    """As `xavier_blocks`, but each block as in dl4mt: orthogonal if square, else N(0, deviation^2)."""
+    """Return matrices as `xavier_blocks` does, with dl4mt's weights: orthogonal if square, else N(0, deviation^2)."""
     weight = torch.empty(blocks * rows, columns)
     for block in weight.chunk(blocks):
         if rows == columns:
@@ -34,17 +35,17 @@ def recurrent_blocks(rows: int, columns: int, *, deviation: float, blocks: int =
 
 
 def embedding_table(vocabulary: int, width: int) -> nn.Parameter:
-    """N(0, 1/d) with a zero row for `<pad>`."""
+    """Return an embedding table [vocabulary, width]: N(0, 1/width), and a zero row for `<pad>`."""
     table_VD = torch.empty(vocabulary, width).normal_(std=width**-0.5)
     table_VD[PAD] = 0
     return nn.Parameter(table_VD)
 
 
 def initialise(model: nn.Module, init: str) -> None:
-    """Draw all matrices anew as `init` says.
+    """Initialise the matrices of a model as `init` says: `xavier` leaves them as they are, `neutron` draws them anew.
 
-    neutron: each matrix U(+-1/sqrt(fan_in)), embeddings U(+-sqrt(2/(V+d))). Biases, layer normalisations and parameters
-    with an initialisation of their own (`own_init` on the module) stay.
+    neutron (Xu et al.'s code): each matrix U(+-1/sqrt(fan_in)), embedding tables U(+-sqrt(2/(V+d))). Biases, layer
+    normalisations and modules with `own_init` keep their values.
     """
     if init == "xavier":
         return

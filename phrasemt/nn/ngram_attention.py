@@ -234,9 +234,9 @@ class NgramCache:
         newest_LBKPX = self.newest_LBKPX.flatten(1, 2).index_select(1, rows_BK.flatten()).view_as(self.newest_LBKPX)
         return NgramCache(entries=self.entries.reordered(parents_BK), newest_LBKPX=newest_LBKPX)
 
-    def kept(self, sentences: Tensor) -> NgramCache:
+    def select_sentences(self, sentences: Tensor) -> NgramCache:
         return NgramCache(
-            entries=self.entries.kept(sentences), newest_LBKPX=self.newest_LBKPX.index_select(1, sentences)
+            entries=self.entries.select_sentences(sentences), newest_LBKPX=self.newest_LBKPX.index_select(1, sentences)
         )
 
 

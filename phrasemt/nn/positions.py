@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 
 def sinusoids(length: int, width: int) -> Tensor:
-    """PE [length, width] in float32: sin(t / 10000^(2i/d)) in column 2i, cos of the same angle in column 2i+1."""
+    """Return PE [length, width], float32: column 2i is sin(t / 10000^(2i/d)), column 2i+1 the cosine of that angle."""
     positions_T = torch.arange(length, dtype=torch.float64)
     columns = torch.arange(0, width, 2, dtype=torch.float64)
     angles_TI = positions_T[:, None] * 10000.0 ** (-columns / width)
@@ -15,7 +15,7 @@ def sinusoids(length: int, width: int) -> Tensor:
 
 
 class SinusoidalPositions(nn.Module):
-    """Rows of a table that grows when a longer sentence comes; it is no part of a checkpoint."""
+    """A table of position encodings, which grows when a longer sentence needs it. Checkpoints do not contain it."""
 
     table_TD: Tensor
 
@@ -24,7 +24,7 @@ class SinusoidalPositions(nn.Module):
         self.register_buffer("table_TD", sinusoids(length, width), persistent=False)
 
     def forward(self, first: int, length: int) -> Tensor:
-        """PE of positions first .. first+length-1: [length, width]."""
+        """Return PE of positions first to first+length-1: [length, width]."""
         known, width = self.table_TD.shape
         if first + length > known:
             self.table_TD = sinusoids(max(first + length, 2 * known), width).to(self.table_TD)

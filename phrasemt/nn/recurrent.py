@@ -1,10 +1,11 @@
-"""What the recurrent systems are made of (dl4mt, Bahdanau et al. 2015, Zhou et al. 2017).
+"""Building blocks of recurrent systems (dl4mt, Bahdanau et al. 2015, Zhou et al. 2017).
 
-A decoder is a loop over target positions. What can stand outside of it does: `GruCell.project` and
-`AdditiveAttention.project_memory` before it, `Readout` after it. Inside, `GruCell.unroll` gives the cell's steps.
+A decoder is a loop over target positions. Products that do not depend on the state of the loop are computed for all
+positions at once: `GruCell.project` and `AdditiveAttention.project_memory` before the loop, `Readout` after it. Inside
+the loop, the results of `GruCell.unroll` and `AdditiveAttention.unroll` compute one step.
 
 Letters: B sentences, K hypotheses, S source positions, T target positions, E embedding width, H state width, C = 2H,
-A width of the attention, I width of an input, V words; X any axes in front.
+A width of attention, I width of an input, V vocabulary; X any number of leading axes.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from phrasemt.nn.dropout import Dropout
 from phrasemt.nn.init import recurrent_blocks, zeros
 from phrasemt.nn.linear import Linear, project
 from phrasemt.nn.unrolled import AttentionSteps, GruSteps
-from phrasemt.nn.words import Softmax
+from phrasemt.nn.words import OutputLayer
 from phrasemt.study.architectures import RecurrentModel
 from phrasemt.symbols import BOS, PAD
 
 
 class RecurrentLinear(Linear):
-    """A linear map with bias, initialised as in dl4mt."""
+    """A linear map with bias, initialised as in dl4mt. deviation: standard deviation of weights that are not square."""
 
     def __init__(self, input_width: int, output_width: int, *, deviation: float) -> None:
         self.deviation = deviation
@@ -37,8 +38,8 @@ class RecurrentLinear(Linear):
         nn.init.zeros_(self.bias)
 
 
-class WordVectors(nn.Module):
-    """drop(E[id]); the vector of the word `zero` is 0 and stays so."""
+class RecurrentEmbedding(nn.Module):
+    """drop(E[id]). zero: the id whose vector is 0 and is not trained."""
 
     def __init__(self, settings: RecurrentModel, vocabulary: int, *, zero: int) -> None:
         super().__init__()
@@ -54,23 +55,23 @@ class WordVectors(nn.Module):
         return vectors_XE
 
 
-class RecurrentWords(Softmax):
-    """Embeddings of source and target, and a softmax with an output layer of its own.
+class RecurrentWords(OutputLayer):
+    """Embeddings of source and target, and an output layer with a table of its own.
 
-    Before the first target word stands e_0 = 0: the embedding of `<s>`.
+    The embedding of `<s>` is e_0 = 0, the decoder's first input.
     """
 
     def __init__(self, settings: RecurrentModel, *, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
-        self.source_embedding = WordVectors(settings, source_vocabulary, zero=PAD)
-        self.target_embedding = WordVectors(settings, target_vocabulary, zero=BOS)
+        self.source_embedding = RecurrentEmbedding(settings, source_vocabulary, zero=PAD)
+        self.target_embedding = RecurrentEmbedding(settings, target_vocabulary, zero=BOS)
         self.output_table_VE = recurrent_blocks(
             target_vocabulary, settings.embedding, deviation=settings.initial_deviation
         )
         self.output_bias_V = zeros(target_vocabulary)
 
     @property
-    def softmax(self) -> tuple[Tensor, Tensor]:
+    def output_weights(self) -> tuple[Tensor, Tensor]:
         return self.output_table_VE, self.output_bias_V
 
     def embed_source(self, ids_BS: Tensor) -> Tensor:
@@ -78,14 +79,14 @@ class RecurrentWords(Softmax):
         return self.source_embedding(ids_BS)  # type: ignore[no-any-return]
 
     def embed_target(self, ids_X: Tensor) -> Tensor:
-        """Inputs of the decoder, `<s>` first: [B, T] -> [B, T, E], or the newest words [B, K] -> [B, K, E]."""
+        """Embed the decoder's inputs: [B, T] -> [B, T, E], or in a search the newest words [B, K] -> [B, K, E]."""
         return self.target_embedding(ids_X)  # type: ignore[no-any-return]
 
 
 class Readout(nn.Module):
-    """What words are predicted from: drop(tanh(sum_i W_i x_i + b)), or the maxima of pairs in place of tanh.
+    """drop(tanh(sum_i W_i x_i + b)), the input of the output layer; its width is E.
 
-    Its width is E either way.
+    With `readout: maxout` the sum has width 2E, and the maximum of each pair replaces the tanh.
     """
 
     def __init__(self, settings: RecurrentModel, *input_widths: int) -> None:
@@ -110,10 +111,10 @@ class Readout(nn.Module):
 
 
 class GruCell(nn.Module):
-    """A gated recurrent unit as in dl4mt, which is torch.nn.GRUCell with one of its two biases.
+    """A gated recurrent unit as in dl4mt: torch.nn.GRUCell with one of its two biases.
 
-    r, z = sigmoid(W x + U h + b), n = tanh(W x + r * U h), h' = z h + (1 - z) n, where n's bias belongs to W x
-    (`bias` input) or to U h (hidden). Rows of the weights: r, z, n.
+    r, z = sigmoid(W x + U h + b), n = tanh(W x + r * U h), h' = z h + (1 - z) n. The bias of n is added to W x
+    (bias: input) or to U h (bias: hidden). The weights have the rows of r, z and n, in this order.
     """
 
     def __init__(
@@ -126,33 +127,33 @@ class GruCell(nn.Module):
         self.hidden_bias_3H = zeros(3 * hidden_width) if bias == "hidden" else None
 
     def project(self, x_XI: Tensor) -> Tensor:
-        """The input's share for all positions at once: [..., I] -> [..., 3H]."""
+        """Compute W x, the input's share of the gates, for all positions at once: [..., I] -> [..., 3H]."""
         return project(x_XI, self.input_3HI, self.input_bias_3H)
 
     def unroll(self) -> GruSteps:
-        """Its steps along one sequence; to be called once before a loop."""
+        """Return the cell's step function for one loop over positions. Call this once before the loop."""
         return GruSteps(self.input_3HI, self.input_bias_3H, self.hidden_3HH, self.hidden_bias_3H)
 
 
 class BidirectionalEncoder(nn.Module):
-    """h_j = [forward state; backward state] of two GRUs over the source."""
+    """h_j = [forward state; backward state], from two GRUs over the source."""
 
     def __init__(self, input_width: int, hidden_width: int, *, deviation: float) -> None:
         super().__init__()
-        self.forwards = GruCell(input_width, hidden_width, deviation=deviation)
-        self.backwards = GruCell(input_width, hidden_width, deviation=deviation)
+        self.forward_cell = GruCell(input_width, hidden_width, deviation=deviation)
+        self.backward_cell = GruCell(input_width, hidden_width, deviation=deviation)
 
     def forward(self, x_BSI: Tensor, mask_BS: Tensor) -> Tensor:
-        """[B, S, I] -> [B, S, 2H]; what stands at padding means nothing."""
-        h_0_BH = x_BSI.new_zeros(x_BSI.shape[0], self.forwards.hidden_3HH.shape[1])
-        step, h_BH, forwards = self.forwards.unroll(), h_0_BH, []
-        for projected_B3H in self.forwards.project(x_BSI).unbind(1):
+        """[B, S, I] -> [B, S, 2H]; values at padding are undefined."""
+        h_0_BH = x_BSI.new_zeros(x_BSI.shape[0], self.forward_cell.hidden_3HH.shape[1])
+        step, h_BH, forwards = self.forward_cell.unroll(), h_0_BH, []
+        for projected_B3H in self.forward_cell.project(x_BSI).unbind(1):
             h_BH = step(projected_B3H, h_BH)
             forwards.append(h_BH)
-        step, h_BH, backwards = self.backwards.unroll(), h_0_BH, []
-        projected_SB3H, real_SB1 = self.backwards.project(x_BSI).unbind(1), mask_BS[..., None].unbind(1)
+        step, h_BH, backwards = self.backward_cell.unroll(), h_0_BH, []
+        projected_SB3H, real_SB1 = self.backward_cell.project(x_BSI).unbind(1), mask_BS[..., None].unbind(1)
         for projected_B3H, real_B1 in zip(reversed(projected_SB3H), reversed(real_SB1), strict=True):
-            h_BH = step(projected_B3H, h_BH) * real_B1  # from the right padding comes first: there the state stays 0
+            h_BH = step(projected_B3H, h_BH) * real_B1  # from the right, padding comes first: the state must stay 0
             backwards.append(h_BH)
         return torch.cat((torch.stack(forwards, dim=1), torch.stack(backwards[::-1], dim=1)), dim=-1)
 
@@ -162,27 +163,27 @@ class InitialState(nn.Module):
 
     def __init__(self, state_width: int, hidden_width: int, *, deviation: float) -> None:
         super().__init__()
-        self.map = RecurrentLinear(state_width, hidden_width, deviation=deviation)
+        self.linear = RecurrentLinear(state_width, hidden_width, deviation=deviation)
 
     def forward(self, states_BSC: Tensor, mask_BS: Tensor) -> Tensor:
         """[B, S, C] -> [B, H]."""
         mask_BS1 = mask_BS[..., None]
         mean_BC = (states_BSC * mask_BS1).sum(1) / mask_BS1.sum(1)
         # The states that follow have the type of this one, whatever the products are in.
-        return torch.tanh(self.map(mean_BC)).to(states_BSC.dtype)
+        return torch.tanh(self.linear(mean_BC)).to(states_BSC.dtype)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attended:
-    """What attention reads: states h [B, S, C], keys U h + b [B, S, A], True at real positions [B, S]."""
+class AttentionMemory:
+    """Source states h and keys U h + b, to which attention attends. mask_BS: True at real positions."""
 
     states_BSC: Tensor
     keys_BSA: Tensor
     mask_BS: Tensor
 
-    def kept(self, sentences: Tensor) -> Attended:
-        """Some sentences only (int64 indices)."""
-        return Attended(
+    def select_sentences(self, sentences: Tensor) -> AttentionMemory:
+        """Keep some sentences (int64 indices)."""
+        return AttentionMemory(
             states_BSC=self.states_BSC.index_select(0, sentences),
             keys_BSA=self.keys_BSA.index_select(0, sentences),
             mask_BS=self.mask_BS.index_select(0, sentences),
@@ -192,7 +193,7 @@ class Attended:
 class AdditiveAttention(nn.Module):
     """alpha = softmax_j(v . tanh(W q + U h_j + b) + c); context = sum_j alpha_j h_j (Bahdanau et al. 2015).
 
-    c cancels in the softmax; it is kept for the count of parameters.
+    c cancels in the softmax. It is a parameter all the same, as in the authors' code.
     """
 
     def __init__(self, query_width: int, state_width: int, width: int, *, deviation: float) -> None:
@@ -201,12 +202,12 @@ class AdditiveAttention(nn.Module):
         self.key = RecurrentLinear(state_width, width, deviation=deviation)
         self.score = RecurrentLinear(width, 1, deviation=deviation)
 
-    def project_memory(self, states_BSC: Tensor, mask_BS: Tensor) -> Attended:
-        """Once per sentence."""
-        return Attended(states_BSC=states_BSC, keys_BSA=self.key(states_BSC), mask_BS=mask_BS)
+    def project_memory(self, states_BSC: Tensor, mask_BS: Tensor) -> AttentionMemory:
+        """Compute the keys of the source states, once per sentence."""
+        return AttentionMemory(states_BSC=states_BSC, keys_BSA=self.key(states_BSC), mask_BS=mask_BS)
 
-    def unroll(self, attended: Attended) -> AttentionSteps:
-        """What maps queries to contexts, along one sequence; to be called once before a loop."""
+    def unroll(self, attended: AttentionMemory) -> AttentionSteps:
+        """Return the function from queries to contexts for one loop over positions. Call this once before the loop."""
         return AttentionSteps(
             self.query_AI,
             attended.keys_BSA,
@@ -216,6 +217,6 @@ class AdditiveAttention(nn.Module):
             self.score.bias,
         )
 
-    def forward(self, query_BXI: Tensor, attended: Attended) -> Tensor:
-        """Contexts of one query per sentence [B, I] -> [B, C], or of K [B, K, I] -> [B, K, C]."""
+    def forward(self, query_BXI: Tensor, attended: AttentionMemory) -> Tensor:
+        """Compute contexts of one query per sentence, [B, I] -> [B, C], or of K queries, [B, K, I] -> [B, K, C]."""
         return self.unroll(attended)(query_BXI)

@@ -3,9 +3,10 @@
 Letters: B sentences, T positions (keys j as well as queries i), D model width, h heads, E = D/h head width,
 K hypotheses, L = steps * K entries of a search's cache, R distances.
 
-The vectors of distances are never added to keys or values, which would need [B, T, T, E]: a query meets each distance
-once and the scores take what they need of that, and its weights are summed by distance before they meet the vectors. In
-[T, T] the distances run along diagonals, so that this is a shift of rows and gathers nothing.
+Adding the vectors of distances to keys and values would need tensors [B, T, T, E]. Instead each query is multiplied
+with the vector of each distance once, and the products are then distributed to the keys (Eq. 5); the attention weights
+are summed by distance before they are multiplied with the vectors. In a [T, T] matrix equal distances lie on diagonals,
+so shifting rows converts between keys and distances without a gather.
 """
 
 from __future__ import annotations
@@ -25,34 +26,34 @@ from phrasemt.nn.precision import normalised_dtype
 
 
 def distances_to_keys(x_BhTR: Tensor) -> Tensor:
-    """[B, h, T, 2T], a column for each distance -T .. T-1, to [B, h, T, T]: [i, j] is what i has at distance j - i."""
+    """[B, h, T, 2T] with columns for distances -T to T-1 -> [B, h, T, T]: [i, j] is row i's value at distance j - i."""
     sentences, heads, positions, _ = x_BhTR.shape
     shifted = x_BhTR.flatten(2)[:, :, positions:].view(sentences, heads, positions, 2 * positions - 1)
     return shifted[..., :positions]
 
 
 def keys_to_distances(x_BhTT: Tensor) -> Tensor:
-    """The other way round: [B, h, T, T] to [B, h, T, 2T], 0 at distances at which there is no key."""
+    """Inverse of `distances_to_keys`: [B, h, T, T] -> [B, h, T, 2T], 0 at distances without a key."""
     positions = x_BhTT.shape[2]
     shifted = F.pad(x_BhTT, (0, positions - 1)).flatten(2)
     return F.pad(shifted, (positions, 0)).view(*x_BhTT.shape[:3], 2 * positions)
 
 
 class RelativeSelfAttention(SelfAttention):
-    """Self-attention to keys by how far they are from the query: needs no positions in x.
+    """Self-attention with vectors for the distance between query and key; x needs no absolute positions.
 
-    rel_k: the largest distance k with vectors of its own; whatever is farther has those of k, on its side.
+    rel_k: the largest distance k with vectors of its own. Larger distances have the vectors of -k or k.
     """
 
     def __init__(self, width: int, heads: int, dropout: float, *, rel_k: int) -> None:
         super().__init__(width, heads, dropout)
         self.rel_k = rel_k
-        # a^K and a^V of the distances -k .. k [2k+1, E], the same for all heads.
+        # a^K and a^V of the distances -k to k [2k+1, E]; the heads share them.
         self.distance_keys = xavier_blocks(2 * rel_k + 1, width // heads)
         self.distance_values = xavier_blocks(2 * rel_k + 1, width // heads)
 
     def forward(self, x_BTD: Tensor, mask: Tensor | None) -> Tensor:
-        """[B, T, D] -> [B, T, D]; the mask as in `attend`."""
+        """[B, T, D] -> [B, T, D]. mask: True where a query may use a key, of a shape that `attend` takes."""
         positions = x_BTD.shape[1]
         distances_R = torch.arange(-positions, positions, device=x_BTD.device)
         queries_BhTE, keys_BhTE, values_BhTE = self.project(x_BTD)
@@ -61,7 +62,7 @@ class RelativeSelfAttention(SelfAttention):
         )
 
     def step(self, x_BKD: Tensor, cache: BeamCache, layer: int) -> Tensor:
-        """As that of `SelfAttention`; entries of the same step are equally far for all hypotheses."""
+        """As `SelfAttention.step`. All hypotheses have the same distance to the entries of a step."""
         queries_BhKE, keys_BhKE, values_BhKE = self.project(x_BKD)
         keys_BhLE, values_BhLE = cache.add(layer, keys_BhKE, values_BhKE)
         distances_R = torch.arange(1 - cache.steps, 1, device=x_BKD.device)
@@ -86,9 +87,10 @@ class RelativeSelfAttention(SelfAttention):
         to_distances: Callable[[Tensor], Tensor],
         mask: Tensor | None,
     ) -> Tensor:
-        """[B, T, D], from scores q (k + a^K) / sqrt(E) and values v + a^V.
+        """Return [B, T, D], from scores q (k + a^K) / sqrt(E) and values v + a^V.
 
-        to_keys: from a column for each distance to one for each key; to_distances: sums over the keys at each distance.
+        to_keys: maps columns for distances to columns for keys, [B, h, T, R] -> [B, h, T, S].
+        to_distances: sums the keys of each distance, [B, h, T, S] -> [B, h, T, R].
         """
         rows_R = distances_R.clamp(-self.rel_k, self.rel_k) + self.rel_k
         distance_keys_RE = F.embedding(rows_R, self.distance_keys)

@@ -1,6 +1,7 @@
-"""Words at both ends of a model: their embeddings, and the softmax over the target vocabulary.
+"""Embeddings of source and target, and the output layer with the softmax over the target vocabulary.
 
-Letters: B sentences, S source positions, T target positions, K hypotheses, D model width, V words, N real target words.
+Letters: B sentences, S source positions, T target positions, K hypotheses, D model width, V vocabulary, N real target
+tokens. A "word" here is a symbol of the vocabulary: a subword, a whole word, or a special symbol.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from phrasemt.study.architectures import Layers
 
 @dataclass(frozen=True, kw_only=True)
 class Loss:
-    """Sums over the real target tokens of a batch, to be divided by the count of the whole update.
+    """Loss sums over the real target tokens of a batch. The trainer divides them by the size of the whole update.
 
-    objective: what training minimises, with label smoothing and extra terms (scalar, float32, has a gradient).
-    nll: negative log-likelihood of the words alone, without smoothing (scalar, no gradient).
-    tokens: number of real target tokens (`</s>` included).
-    parts: further sums a family reports, by name.
+    objective: the sum that training minimises, with label smoothing and extra terms (scalar, float32, has a gradient).
+    nll: negative log-likelihood of the words, without label smoothing (scalar, no gradient).
+    tokens: number of real target tokens, `</s>` included.
+    parts: further sums that a model family reports, by name.
     """
 
     objective: Tensor
@@ -37,7 +38,11 @@ class Loss:
 
 
 class Embedding(nn.Module):
-    """drop(sqrt(d) E[id] + PE), with `normalise` followed by a layer normalisation. The table E is its user's."""
+    """drop(sqrt(d) E[id] + PE), and with `normalise` a layer normalisation of that.
+
+    The caller passes the table E, because several embeddings and the output layer may share it. Without `positions`
+    PE is left out.
+    """
 
     def __init__(self, width: int, dropout: float, *, normalise: bool, positions: bool) -> None:
         super().__init__()
@@ -47,7 +52,10 @@ class Embedding(nn.Module):
         self.norm = layer_norm(width) if normalise else nn.Identity()
 
     def forward(self, ids: Tensor, table_VD: Tensor, first_position: int, positions: int) -> Tensor:
-        """[B, T] -> [B, T, D]; `positions` 1 puts all ids of a row at the same place."""
+        """[B, T] -> [B, T, D]. Ids of a row have the positions first_position, first_position + 1, and so on.
+
+        positions: T, or 1 to give all ids of a row the same position.
+        """
         words_BTD = F.embedding(ids, table_VD)
         if self.positions is None:
             placed_BTD = words_BTD * self.scale
@@ -57,45 +65,48 @@ class Embedding(nn.Module):
         return embedded_BTD
 
 
-class Softmax(nn.Module, ABC):
-    """The softmax over the target vocabulary, and the losses on it; what its weights are is its heir's."""
+class OutputLayer(nn.Module, ABC):
+    """The linear map from the decoder's states to the target vocabulary, its softmax, and losses. Subclasses hold W, b.
+
+    Logits are x W^T + b.
+    """
 
     @property
     @abstractmethod
-    def softmax(self) -> tuple[Tensor, Tensor | None]:
-        """Output layer [V, D] and bias [V]."""
+    def output_weights(self) -> tuple[Tensor, Tensor | None]:
+        """W [V, D] and b [V], or None for no bias."""
 
     def loss(self, states_BTD: Tensor, target: Target, *, label_smoothing: float) -> Loss:
-        """Loss sums of the words that the decoder's states predict."""
+        """Return the loss sums of the target words, given the states that predict them."""
         real_N = target.mask_BT.flatten().nonzero().squeeze(1)
         states_ND = states_BTD.flatten(0, 1).index_select(0, real_N)
         references_N = target.outputs_BT.flatten().index_select(0, real_N)
-        objective, nll = smoothed_cross_entropy(states_ND, *self.softmax, references_N, label_smoothing)
+        objective, nll = smoothed_cross_entropy(states_ND, *self.output_weights, references_N, label_smoothing)
         return Loss(objective=objective, nll=nll, tokens=real_N.numel())
 
     def log_probs(self, states_BTD: Tensor, target: Target) -> Tensor:
-        """Log-probability of each reference word [B, T], float32, 0 where padded."""
+        """Return the log-probability of each reference word [B, T], float32, 0 at padding."""
         mask_BT = target.mask_BT
-        real_N = reference_log_probabilities(states_BTD[mask_BT], *self.softmax, target.outputs_BT[mask_BT])
+        real_N = reference_log_probabilities(states_BTD[mask_BT], *self.output_weights, target.outputs_BT[mask_BT])
         return real_N.new_zeros(mask_BT.shape).masked_scatter(mask_BT, real_N)
 
     def next_log_probs(self, states_BKD: Tensor) -> Tensor:
-        """Log-probabilities of all words after each hypothesis [B, K, V], float32."""
-        return log_probabilities(states_BKD, *self.softmax)
+        """Return the log-probabilities of all words after each hypothesis [B, K, V], float32."""
+        return log_probabilities(states_BKD, *self.output_weights)
 
 
-class Words(Softmax):
-    """Embedding tables of source and target, and the softmax, which shares the target's table.
+class Words(OutputLayer):
+    """Embeddings and output layer of a Transformer; the output layer shares the table of the target embeddings.
 
-    source_vocabulary: 0 for models without a source. tie_all: one table for both sides. softmax_bias: a bias on the
-    logits. normalise: as in `Embedding`. positions: whether absolute positions are added.
+    source_vocabulary: 0 for models without a source. tie_all: source and target share one table; they must have one
+    vocabulary. softmax_bias: whether the logits have a bias. normalise, positions: as in `Embedding`.
     """
 
     @classmethod
-    def of(
+    def for_transformer(
         cls, settings: Layers, *, source_vocabulary: int, target_vocabulary: int, tie_all: bool, positions: bool = True
     ) -> Words:
-        """The words of a Transformer with these settings."""
+        """Make them from the settings of a Transformer."""
         return cls(
             source_vocabulary=source_vocabulary,
             target_vocabulary=target_vocabulary,
@@ -131,7 +142,7 @@ class Words(Softmax):
         self.target_embedding = Embedding(width, dropout, normalise=normalise, positions=positions)
 
     @property
-    def softmax(self) -> tuple[Tensor, Tensor | None]:
+    def output_weights(self) -> tuple[Tensor, Tensor | None]:
         return self.target_table_VD, self.softmax_bias_V
 
     def embed_source(self, ids_BS: Tensor) -> Tensor:
@@ -144,5 +155,5 @@ class Words(Softmax):
         return self.target_embedding(ids_BT, self.target_table_VD, 0, ids_BT.shape[1])  # type: ignore[no-any-return]
 
     def embed_last(self, ids_BK: Tensor, position: int) -> Tensor:
-        """The newest word of each hypothesis, all at the same position: [B, K] -> [B, K, D]."""
+        """Embed the newest word of each hypothesis, all at the same position: [B, K] -> [B, K, D]."""
         return self.target_embedding(ids_BK, self.target_table_VD, position, 1)  # type: ignore[no-any-return]

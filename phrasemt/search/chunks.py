@@ -1,9 +1,8 @@
-"""The stage `score_chunks`: does a chunk-based decoder see where chunks of the reference start, and what they are?
+"""The stage `score_chunks`: accuracy of a chunk-based decoder in predicting starts and labels of reference chunks.
 
-The words and chunks of the reference are given up to each position, and the model's likeliest decision about it is
-compared with the reference's (Table 3 of Zhou et al. 2017; decision C9). `</s>` is a position like any other. Where
-words are cut into subwords only the first one of each counts: within a word no chunk starts. (What follows `<unk>` is
-taken for a first one.)
+At each position the model knows the words and chunks of the reference up to there; its likeliest decision is compared
+with the reference's (Table 3 of Zhou et al. 2017; docs/decisions.md, C9). `</s>` is a position like any other. Only the
+first subword of a word counts, because no chunk starts within a word. (A subword after `<unk>` counts as a first one.)
 """
 
 from __future__ import annotations
@@ -44,18 +43,19 @@ def score_chunks(
     chunks: list[Path],
     scores: Path,
 ) -> None:
-    """Accuracies on each test set, as JSON. chunks: the chunk columns of each."""
+    """Write the accuracies on each test set as JSON. chunks: the chunk columns of each test set."""
     device = choose_device(cores)
     source_words, target_words = Vocabulary.from_file(source_vocabulary), Vocabulary.from_file(target_vocabulary)
     model = load_model(weights, settings.model, source_words, target_words).to(device)
     assert isinstance(model, ChunkingModel)
     words = target_words.tokens(range(len(target_words)))
-    goes_on_V = torch.tensor([word.endswith(SEPARATOR) for word in words])
+    continues_V = torch.tensor([word.endswith(SEPARATOR) for word in words])
     test_sets = {}
     for test_set, (examples_file, chunks_file) in of_test_sets(settings.test_sets, examples, chunks):
         store = Examples.open(examples_file)
         store.check_vocabularies(source_words, target_words)
-        counts = _counts(model, device, store, BatchReader(store, settings.model, chunks=[chunks_file]), goes_on_V)
+        reader = BatchReader(store, settings.model, chunks=[chunks_file])
+        counts = _count_decisions(model, device, store, reader, continues_V)
         part = test_sets[test_set] = {"sentences": len(store), **counts.as_dict()}
         log.info(
             "score_chunks: %s: %d positions, boundaries %.3f, labels %.3f",
@@ -68,10 +68,14 @@ def score_chunks(
 
 
 @torch.inference_mode()
-def _counts(
-    model: ChunkingModel[Any, Any], device: torch.device, store: Examples, reader: BatchReader, goes_on_V: torch.Tensor
+def _count_decisions(
+    model: ChunkingModel[Any, Any],
+    device: torch.device,
+    store: Examples,
+    reader: BatchReader,
+    continues_V: torch.Tensor,
 ) -> ChunkCounts:
-    """Of one test set. goes_on_V: whether a word of the vocabulary is followed by the rest of a cut word."""
+    """Count decisions on one test set. continues_V: True for subwords that another subword of their word follows."""
     counts = ChunkCounts()
     for rows in micro_batches(
         np.arange(len(store)), store.source_lengths, store.target_lengths, capacity=_BATCH_POSITIONS
@@ -80,20 +84,20 @@ def _counts(
         gold = batch.target.chunks
         assert gold is not None
         decided = model.chunk_decisions(batch.to(device)).to(torch.device("cpu"))
-        counts.add(gold, decided, batch.target.mask_BT & ~goes_on_V[batch.target.inputs_BT])
+        counts.add(gold, decided, batch.target.mask_BT & ~continues_V[batch.target.inputs_BT])
     return counts
 
 
 class ChunkCounts:
-    """Positions by what the reference says of them and what was decided."""
+    """Numbers of positions, by start and label in the reference and by the model's decisions."""
 
     def __init__(self) -> None:
         labels = len(CHUNK_LABELS)
-        # By start in the reference (no, yes), decided start, label of the reference, decided label.
+        # Axes: start in the reference (no, yes), decided start (no, yes), label in the reference, decided label.
         self._counts: NDArray[np.int64] = np.zeros((2, 2, labels, labels), dtype=np.int64)
 
     def add(self, gold: Chunks, decided: Chunks, counted_BT: torch.Tensor) -> None:
-        """Count the positions where counted_BT is True."""
+        """Add the positions at which counted_BT is True."""
         fields = gold.starts_BT, decided.starts_BT, gold.labels_BT, decided.labels_BT
         np.add.at(self._counts, tuple(field[counted_BT].long().numpy() for field in fields), 1)
 
@@ -102,12 +106,13 @@ class ChunkCounts:
         return int(self._counts.sum())
 
     def as_dict(self) -> dict[str, Any]:
-        """Counts and shares (0 to 1).
+        """Return counts, and shares from 0 to 1.
 
-        boundary_acc: decisions that are right, of all positions. label_acc_paper: both decisions right, of all
-        positions; within chunks the label is NULL, on which no model is trained, so that it can hardly exceed the share
-        of starts. label_acc: right labels, of the chunks of the reference. majority: what the most frequent decision
-        reaches, a start at each position and one label for all.
+        boundary_acc: share of positions with the right boundary decision.
+        label_acc_paper: share of positions with the right boundary decision and the right label. Within chunks the
+        right label is NULL, which no model is trained to predict, so it hardly exceeds the share of starts.
+        label_acc: share of the reference's chunks with the right label.
+        majority: the same shares for a baseline that decides for a start at each position and for the commonest label.
         """
         labels = len(CHUNK_LABELS)
         starts_22 = self._counts.sum((2, 3))

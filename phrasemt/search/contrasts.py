@@ -1,7 +1,8 @@
-"""The stage `score_contrasts`: does the model prefer the right target to one with a single mistake?
+"""The stage `score_contrasts`: how often a model prefers the right target to one with a single mistake.
 
-Forced decoding of both (LingEval97, Sennrich 2017): the pair is right when log P(right) > log P(wrong), sums over the
-whole sentence, without length normalisation. Accuracy is given by the distance between subject and verb.
+Both targets are scored by forced decoding (LingEval97, Sennrich 2017). A pair counts as right when
+log P(right) > log P(wrong), for whole sentences and without length normalisation. The accuracy is reported for all
+pairs and by the distance between the two words that must agree.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from phrasemt.text.vocab import Vocabulary
 log = logging.getLogger("phrasemt.score_contrasts")
 
 _HEADER = "row\tsource\tright\twrong\tdistance\tnumber"
-# Groups of Figure 4 of Xu et al. (decision X18): pairs of distances up to 10, then 11-15, then beyond.
+# Groups of distances in words, as in Figure 4 of Xu et al. (2020).
 _GROUPS = ((1, 2), (3, 4), (5, 6), (7, 8), (9, 10), (11, 15), (16, None))
 _BATCH_POSITIONS = 4_000
 
@@ -61,9 +62,11 @@ def score_contrasts(
     phrases: list[Path],
     accuracy: Path,
 ) -> None:
-    """Accuracy over all pairs and by distance, as JSON; a group without pairs has accuracy null.
+    """Write the accuracy for all pairs and by distance as JSON. A group without pairs has the accuracy null.
 
-    codes, source_counts, target_counts: one file each, or none for a model of whole words.
+    contrasts: a file of pairs with the columns of `_HEADER`, separated by tabs.
+    codes, source_counts, target_counts: files of subword segmentation, one each, or none for a model of whole words.
+    phrases: phrase columns of the split that the pairs come from, or none for a model that does not read them.
     """
     device = choose_device(cores)
     source_words, target_words = Vocabulary.from_file(source_vocabulary), Vocabulary.from_file(target_vocabulary)
@@ -114,9 +117,10 @@ def forced_scores(
     positions: Sequence[int],
     device: torch.device,
 ) -> NDArray[np.float64]:
-    """log P(target | source) of each pair, `</s>` included; subword ids without special symbols.
+    """Return log P(target | source) of each pair, natural logarithm, `</s>` included.
 
-    positions: of the sources in the phrase columns that the collator may read.
+    sources, targets: subword ids without special symbols.
+    positions: position of each source in the phrase columns, for a collator that reads them.
     """
     source_lengths = np.array([len(source) for source in sources], dtype=np.int32)
     target_lengths = np.array([len(target) for target in targets], dtype=np.int32)
@@ -148,19 +152,19 @@ def _read(path: Path) -> list[_Pair]:
 
 
 def _positions(rows: Sequence[int], collate: SourceCollator) -> Sequence[int]:
-    """Where the phrases of these rows are; any numbers will do without phrase columns.
+    """Return the positions of rows in the phrase columns.
 
     Raises MismatchError for a row that the columns do not have.
     """
     if collate.phrases is None:
-        return rows
+        return rows  # nobody reads these positions
     known = {row: position for position, row in enumerate(collate.phrases.rows.tolist())}
     if missing := [row for row in rows if row not in known]:
         raise MismatchError(
             "no phrases for the source of a contrastive pair",
             where=collate.phrases.path,
             found=f"no row {missing[0]}",
-            next_step="run extract_phrases on the split that the pairs were made of",
+            next_step="run extract_phrases on the split that the pairs were made from",
         )
     return [known[row] for row in rows]
 

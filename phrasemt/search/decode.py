@@ -1,4 +1,4 @@
-"""A whole split through beam search, in batches of similar length."""
+"""Translation of a whole split by beam search, in batches of similar length."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from phrasemt.models.interface import TranslationModel
 from phrasemt.search.beam import Hypothesis, beam_search
 from phrasemt.study.schema import Decoding
 
-# Source positions of a batch times hypotheses: enough to keep matrix products busy, little enough for any machine.
+# Source positions of a batch times hypotheses. More make no product faster, and these fit into any machine's memory.
 _BATCH_POSITIONS = 8_000
 
 
@@ -26,7 +26,10 @@ def translate_split(
     device: torch.device,
     on_progress: Callable[[int], object] = lambda sentences: None,
 ) -> list[list[Hypothesis]]:
-    """The hypotheses of every row of the example store, in the order of the rows; best first."""
+    """Return the hypotheses of every pair of the example store, in its order; for each pair the best first.
+
+    on_progress: called with the number of sentences of each batch once it is translated.
+    """
     results: dict[int, list[Hypothesis]] = {}
     for rows, hypotheses in _in_batches(model, reader, settings, device):
         results.update(zip(rows, hypotheses, strict=True))

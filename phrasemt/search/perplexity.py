@@ -1,8 +1,8 @@
-"""The stage `score_perplexity`: how well a language model predicts the target side of test sets.
+"""The stage `score_perplexity`: perplexity of a language model on the target side of test sets.
 
-Without label smoothing and teacher-forced, NLL = -sum log P(token | tokens before it in the sentence), `</s>` included.
-Per token of the vocabulary the perplexity is exp(NLL / tokens), which compares systems of one vocabulary only; per word
-it is exp(NLL / (words + sentences)), each sentence with its `</s>`.
+NLL = -sum log P(token | the tokens before it in the sentence), teacher-forced, without label smoothing, `</s>`
+included. The perplexity per token of the vocabulary is exp(NLL / tokens); it is comparable only between systems with
+the same vocabulary. The perplexity per word is exp(NLL / (words + sentences)); a sentence adds one for its `</s>`.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ def score_perplexity(
     target_vocabulary: Path,
     perplexity: Path,
 ) -> None:
-    """Perplexities of each test set, as JSON. tokens: the target side as Moses tokens, the words that are counted.
+    """Write the perplexities on each test set as JSON.
 
-    Raises MismatchError when examples and tokens are not of the same sentences.
+    tokens: for each test set the target side as Moses tokens, to count its words.
+    Raises MismatchError when the examples and the tokens have different numbers of sentences.
     """
     device = choose_device(cores)
     source_words, target_words = Vocabulary.from_file(source_vocabulary), Vocabulary.from_file(target_vocabulary)
@@ -54,8 +55,8 @@ def score_perplexity(
     for test_set, (examples_file, tokens_file) in of_test_sets(settings.test_sets, examples, tokens):
         store = Examples.open(examples_file)
         store.check_vocabularies(source_words, target_words)
-        words = _words(tokens_file, of=store)
-        nll, count = _nll(model, device, store, BatchReader(store, settings.model))
+        words = _count_words(tokens_file, store)
+        nll, count = _nll_and_tokens(model, device, store, BatchReader(store, settings.model))
         part = test_sets[test_set] = {
             "sentences": len(store),
             "words": words,
@@ -68,25 +69,25 @@ def score_perplexity(
     write_of_test_sets(perplexity, settings, test_sets)
 
 
-def _words(tokens: Path, *, of: Examples) -> int:
-    """Number of words of the target side. Raises MismatchError when there are not as many lines as examples."""
+def _count_words(tokens: Path, store: Examples) -> int:
+    """Return the number of words of the target side. Raises MismatchError unless there is one line for each pair."""
     words_of_lines = [sum(map(bool, line.split(" "))) for line in read_lines(tokens)]
-    if len(words_of_lines) != len(of):
+    if len(words_of_lines) != len(store):
         raise MismatchError(
-            "words of other sentences than the examples",
+            "the tokens and the examples have different numbers of sentences",
             where=tokens,
-            expected=f"{len(of)} lines, as {of.path} has pairs",
+            expected=f"{len(store)} lines, the number of pairs in {store.path}",
             found=len(words_of_lines),
-            next_step="give tokens and examples of one split",
+            next_step="give tokens and examples of the same split",
         )
     return sum(words_of_lines)
 
 
 @torch.inference_mode()
-def _nll(
+def _nll_and_tokens(
     model: TranslationModel[Any, Any], device: torch.device, store: Examples, reader: BatchReader
 ) -> tuple[float, int]:
-    """-log P of all target tokens together, `</s>` included, and their number."""
+    """Return the NLL of all target tokens, `</s>` included, and their number."""
     nll, count = 0.0, 0
     for rows in micro_batches(
         np.arange(len(store)), store.target_lengths, store.target_lengths, capacity=_BATCH_POSITIONS

@@ -1,4 +1,4 @@
-"""The stage `translate`: a split through beam search, written with scores and n-best lists, joined and detokenised."""
+"""The stage `translate`: translate a split by beam search; write n-best lists with scores, tokens, and plain text."""
 
 from __future__ import annotations
 
@@ -37,10 +37,12 @@ def translate(
     tokens: Path,
     text: Path,
 ) -> None:
-    """Translate every row of a split.
+    """Translate every pair of an example store.
 
-    translations: one JSON object per row (row, score, subwords, n_best). tokens: Moses tokens, subwords joined. text:
-    detokenised.
+    translations: one JSON object per pair (row, score, subwords, n_best).
+    tokens: the best translations as Moses tokens, with subwords joined.
+    text: the best translations, detokenised.
+    phrases: phrase columns of the split, or none for a model that does not read them.
     """
     device = choose_device(cores)
     source_words, target_words = Vocabulary.from_file(source_vocabulary), Vocabulary.from_file(target_vocabulary)

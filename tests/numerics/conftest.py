@@ -32,7 +32,7 @@ def settings(request: pytest.FixtureRequest) -> Architecture:
 
 @pytest.fixture
 def make_model() -> MakeModel:
-    """A model with random weights everywhere, also where training starts from 0 or 1 or next to nothing."""
+    """A model with random weights, also for parameters that training starts at 0, at 1 or near 0."""
 
     def make(settings: Architecture) -> TranslationModel:
         torch.manual_seed(5)
@@ -52,7 +52,7 @@ def make_model() -> MakeModel:
 def random_chunks(
     rng: np.random.Generator, targets: Sequence[int]
 ) -> tuple[list[NDArray[np.int32]], list[NDArray[np.int32]]]:
-    """Starts and labels of chunks: some of the words begin one, always the first and `</s>`."""
+    """Random starts and labels of chunks; the first word and `</s>` always start one."""
     starts, labels = [], []
     for length in targets:
         inside = np.flatnonzero(rng.random(length) < 0.5)
@@ -64,7 +64,7 @@ def random_chunks(
 
 @pytest.fixture
 def make_batch() -> MakeBatch:
-    """Random sentence pairs of given lengths, without special symbols; the same for the same seed."""
+    """Random sentence pairs of given lengths without special symbols; equal seeds give equal pairs."""
 
     def make(
         settings: Architecture,

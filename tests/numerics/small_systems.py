@@ -1,4 +1,4 @@
-"""The systems all invariants are tested with: small, without dropout, sizes that differ from each other."""
+"""Small systems for the tests of invariants: no dropout, and all sizes differ from each other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from phrasemt.study.architectures import (
 SMALL = {"encoder_layers": 2, "decoder_layers": 3, "width": 12, "heads": 3, "ffn_width": 20}
 NO_DROPOUT = {"dropout": 0.0, "attn_dropout": 0.0, "act_dropout": 0.0}
 SHORT_PHRASES = PhraseSegmentation(ntok_div=3, ntok_min=2, ntok_max=3)  # several phrases in short sentences
-# The switches of preset xu-code but for ntok_scope: batch, which makes scores depend on the company of a sentence.
+# The settings of preset xu-code, except ntok_scope: batch, with which scores depend on the other sentences of a batch.
 NEUTRON = {
     "pool": "attn",
     "ta": "on",

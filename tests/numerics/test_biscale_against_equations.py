@@ -42,7 +42,7 @@ def settings_of(variant="paper", **options):
 
 @pytest.fixture
 def make_model():
-    """A model whose decisions differ from word to word: with the small weights that training starts from none do."""
+    """A model whose decisions differ between words. With the small initial weights all decisions are equal."""
 
     def make(settings, source_vocabulary=SOURCE_VOCABULARY, target_vocabulary=TARGET_VOCABULARY):
         torch.manual_seed(2)
@@ -62,7 +62,7 @@ def log_softmax(logits):
 
 
 class Reference(RecurrentReference):
-    """Eqs. (6)-(11) with decisions C1-C7 and C12. A state is (s, p, ep, c, mark)."""
+    """The equations in phrasemt/models/biscale.py. A state is (s, p, pe, c, u at the chunk's start)."""
 
     def start(self, h):
         settings = self.settings
@@ -115,7 +115,7 @@ class Reference(RecurrentReference):
 
 
 def sentence(batch: Batch, row: int) -> dict[str, list]:
-    """Without padding."""
+    """One sentence of a batch, without padding."""
     chunks, mask = batch.target.chunks, batch.target.mask_BT[row]
     real = {"inputs": batch.target.inputs_BT, "outputs": batch.target.outputs_BT}
     real |= {"starts": chunks.starts_BT, "labels": chunks.labels_BT} if chunks else {}
@@ -179,7 +179,7 @@ def test_losses(variant, make_model, make_batch):
 @torch.no_grad()
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_decisions_given_words_and_chunks(variant, make_model, make_batch):
-    """At all positions, the first included; a decision of its own does not change what follows."""
+    """At all positions, the first included. The decisions do not influence later positions: gold chunks are given."""
     settings = settings_of(variant)
     model, batch = make_model(settings).double(), make_batch(settings, SOURCES, TARGETS)
     reference, decisions = Reference(model, settings), model.chunk_decisions(batch)
@@ -206,8 +206,8 @@ def test_equal_probabilities_mean_no_boundary(make_model, make_batch):
 
 @torch.no_grad()
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_one_chunk_keeps_its_state(variant, make_model, make_batch):
-    """b = 1, 0, 0, ..: p never changes, to the last bit; the context only where it does not wait for a boundary."""
+def test_a_single_chunk_keeps_its_state(variant, make_model, make_batch):
+    """b = 1, 0, 0, ..: p is bit-identical at all words; the context too if contexts change at boundaries only."""
     settings = settings_of(variant)
     model, batch = make_model(settings), make_batch(settings, SOURCES, TARGETS)
     only_first = torch.zeros_like(batch.target.mask_BT)
@@ -215,23 +215,23 @@ def test_one_chunk_keeps_its_state(variant, make_model, make_batch):
     unrolled = model.unroll(model.encode(batch.source), with_starts(batch, only_first).target)
     constant = {name: (x == x[:, :1]).all() for name, x in vars(unrolled.chunks).items()}
     waits = settings.attention == "chunk" and settings.ctx_update == "boundary"
-    expected = {"p_XP": True, "mark_XH": True, "c_XC": waits, "pe_XQ": waits or settings.attention == "word"}
+    expected = {"p_XP": True, "start_XH": True, "c_XC": waits, "pe_XQ": waits or settings.attention == "word"}
     assert constant == expected
     steps = (unrolled.chunks.c_XC[:, 1:] != unrolled.chunks.c_XC[:, :-1]).any(-1)
-    longer = batch.source.mask_BS.sum(-1) > 1  # with `</s>` alone there is but one context
+    longer = batch.source.mask_BS.sum(-1) > 1  # with `</s>` alone all contexts are equal
     if settings.chunk_query == "v":
         assert (steps[longer] == (not waits)).all()
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_words_that_are_chunks_update_at_every_word(variant, make_model, make_batch):
-    """b = 1, 1, ..: the mark is u, every chunk differs from the last one, and all contexts are made at boundaries."""
+def test_chunks_of_one_word_update_at_every_word(variant, make_model, make_batch):
+    """b = 1, 1, ..: start_XH is u, each chunk state differs from the last one, and every word has a new context."""
     settings = settings_of(variant)
     model, batch = make_model(settings), make_batch(settings, SOURCES, TARGETS)
     batch = with_starts(batch, torch.ones_like(batch.target.mask_BT))
     unrolled = model.unroll(model.encode(batch.source), batch.target)
-    assert torch.equal(unrolled.chunks.mark_XH, unrolled.u_BTH)
+    assert torch.equal(unrolled.chunks.start_XH, unrolled.u_BTH)
     for x in (unrolled.chunks.p_XP, unrolled.chunks.pe_XQ):
         assert (x[:, 1:] != x[:, :-1]).any(-1).all()
     if settings.attention == "chunk":
@@ -242,8 +242,8 @@ def test_words_that_are_chunks_update_at_every_word(variant, make_model, make_ba
 
 
 @torch.no_grad()
-def test_updating_only_rows_with_a_boundary_is_the_same(make_model, make_batch):
-    """Gather, the other way to compute a step: rows with b_t = 1 are taken out, updated and put back."""
+def test_updating_only_sentences_with_a_boundary_is_the_same(make_model, make_batch):
+    """Another way to compute a step: gather the rows with b_t = 1, update them, and scatter them back."""
     settings = settings_of()
     model, batch = make_model(settings).double(), make_batch(settings, SOURCES, TARGETS)
     memory, starts_BT = model.encode(batch.source), batch.target.chunks.starts_BT
@@ -252,8 +252,8 @@ def test_updating_only_rows_with_a_boundary_is_the_same(make_model, make_batch):
     for t, starts_B in enumerate(starts_BT.unbind(1)):
         rows = starts_B.nonzero().squeeze(1)
         if len(rows):
-            last = chunk.each(lambda x, rows=rows: x[rows])
-            updated = model.update(model.steps(memory.kept(rows)), unrolled.u_BTH[rows, t], last)
+            last = chunk.map(lambda x, rows=rows: x[rows])
+            updated = model.update_chunk(model.steps(memory.select_sentences(rows)), unrolled.u_BTH[rows, t], last)
             chunk = type(chunk)(
                 **{name: x.index_copy(0, rows, getattr(updated, name)) for name, x in vars(chunk).items()}
             )
@@ -265,7 +265,7 @@ WORDS, LONGEST = [UNK, 4, 5], 3
 
 
 def brute_force(reference, source, search):
-    """The score of every string of WORDS of at most LONGEST words and `</s>`; and all decisions after the first."""
+    """The scores of all strings of at most LONGEST WORDS and `</s>`, and all decisions after the first."""
     h = reference.encode(source)
     joint, branch = search.decode_score == "joint", search.boundary_decode == "branch"
     decisions = []
@@ -297,8 +297,8 @@ def brute_force(reference, source, search):
 @pytest.mark.parametrize("boundary_decode", ["argmax", "branch"])
 @pytest.mark.parametrize("decode_score", ["joint", "words"])
 @pytest.mark.parametrize("variant", ["paper", "as coded", "word attention"])
-def test_search_finds_what_enumeration_finds(variant, decode_score, boundary_decode, make_model):
-    """A beam with room for every string: all of them, each with its score, two sentences at once."""
+def test_search_equals_enumeration(variant, decode_score, boundary_decode, make_model):
+    """A beam with room for all strings finds all of them with their scores, for two sentences at once."""
     search = BiscaleSearch(decode_score=decode_score, boundary_decode=boundary_decode)
     settings = settings_of(variant, search=search)
     model = make_model(settings, source_vocabulary=9, target_vocabulary=6).double()
@@ -320,7 +320,7 @@ def test_search_finds_what_enumeration_finds(variant, decode_score, boundary_dec
 
 @pytest.mark.parametrize("boundary_decode", ["argmax", "branch"])
 def test_a_search_does_not_depend_on_other_sentences(boundary_decode, make_model, make_batch):
-    """Hypotheses change places, and sentences leave when they are finished."""
+    """Hypotheses are reordered, and finished sentences are removed from the batch."""
     settings = settings_of(search=BiscaleSearch(boundary_decode=boundary_decode))
     model, source = make_model(settings).double(), make_batch(settings, [1, 9, 4, 0], [1, 1, 1, 1]).source
     decoding = Decoding(beam=4, n_best=4, max_length_factor=1.5, max_length_extra=2)
@@ -365,7 +365,7 @@ def test_parameter_counts(preset, millions):
 
 
 def test_labels_are_learnt_at_boundaries_only(make_model, make_batch):
-    """What stands as label inside chunks changes nothing."""
+    """Labels within chunks do not change the loss."""
     settings = settings_of()
     model, batch = make_model(settings), make_batch(settings, SOURCES, TARGETS)
     starts_BT, labels_BT = batch.target.chunks.starts_BT, batch.target.chunks.labels_BT

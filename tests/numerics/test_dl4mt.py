@@ -55,16 +55,16 @@ class Reference:
         h = np.zeros(self.settings.hidden)
         forwards, backwards = [], []
         for e_j in e:
-            h = self.gru(e_j, h, "encoder.forwards")
+            h = self.gru(e_j, h, "encoder.forward_cell")
             forwards.append(h)
         h = np.zeros(self.settings.hidden)
         for e_j in reversed(e):
-            h = self.gru(e_j, h, "encoder.backwards")
+            h = self.gru(e_j, h, "encoder.backward_cell")
             backwards.insert(0, h)
         return [np.concatenate(sides) for sides in zip(forwards, backwards, strict=True)]
 
     def initial(self, h, name):
-        return np.tanh(self[f"{name}.map.weight"] @ (sum(h) / len(h)) + self[f"{name}.map.bias"])
+        return np.tanh(self[f"{name}.linear.weight"] @ (sum(h) / len(h)) + self[f"{name}.linear.bias"])
 
     def attend(self, u, h):
         query, key, b = self["attention.query_AI"], self["attention.key.weight"], self["attention.key.bias"]
@@ -112,7 +112,7 @@ def test_log_probabilities(decoder_layers, readout, make_model, make_batch):
         torch.testing.assert_close(got[row, :length], expected, rtol=0, atol=1e-10)
 
 
-def test_before_the_first_word_stands_nothing_that_learns(make_model, make_batch):
+def test_the_first_input_is_zero_and_gets_no_gradient(make_model, make_batch):
     settings = Dl4mtModel(family="dl4mt", **SMALL_RECURRENT)
     model, batch = make_model(settings), make_batch(settings, SOURCES, TARGETS)
     assert (model.words.target_embedding(batch.target.inputs_BT)[:, 0] == 0).all()

@@ -1,4 +1,4 @@
-"""Witness: the bounds and variances of the distributions, by hand."""
+"""Witness: the bounds and variances of the distributions, computed by hand."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_each_block_has_the_bound_of_its_own_size():
     assert weight.shape == (180, 40)
     for block in weight.detach().split(60):
         assert block.abs().max() <= bound
-        # Uniform on +-b has variance b^2/3; 2,400 draws determine it to about 2 %, five times that is allowed.
+        # The variance of U(-b, b) is b^2/3; 2,400 draws determine it to about 2 %; five times that is allowed.
         assert abs(float(block.var()) / (bound**2 / 3) - 1) < 0.1
 
 
@@ -28,7 +28,7 @@ def test_embeddings():
     assert abs(float(table[1:].var()) * 50 - 1) < 0.05  # 50,000 draws: standard deviation 0.6 %
 
 
-def test_linear_has_no_bias_to_begin_with():
+def test_the_bias_of_a_linear_map_is_zero_at_first():
     layer = Linear(7, 9)
     assert layer.weight.abs().max() <= (6 / (7 + 9)) ** 0.5
     assert layer.weight.shape == (9, 7)
@@ -36,7 +36,7 @@ def test_linear_has_no_bias_to_begin_with():
 
 
 def assert_bounds(model: torch.nn.Module, bounds: dict[str, float]) -> None:
-    """Every matrix whose name ends so lies within its bound, and fills it: of n draws the largest is near it."""
+    """Each matrix with this suffix of its name is within its bound, and its largest draw is near the bound."""
     for ending, bound in bounds.items():
         found = [parameter.detach() for name, parameter in model.named_parameters() if name.endswith(ending)]
         assert found, ending

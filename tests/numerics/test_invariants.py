@@ -24,7 +24,7 @@ SOURCES, TARGETS = [3, 0, 9, 1, 20], [6, 2, 0, 11, 4]
 
 @contextmanager
 def embeddings_of(model, side: str) -> Iterator[list[Tensor]]:
-    """The decoder's or encoder's input vectors, with their gradients kept."""
+    """Collect the embeddings of one side as the model computes them, with their gradients."""
     seen: list[Tensor] = []
 
     def keep(_module, _inputs, output):
@@ -37,7 +37,7 @@ def embeddings_of(model, side: str) -> Iterator[list[Tensor]]:
 
 
 def padded_with_junk(batch: Batch) -> Batch:
-    """The same sentences in wider tensors, with real words and real positions in all the padding."""
+    """The same sentences with more padding, which is filled with real words and real positions."""
 
     def widen(ids: Tensor, mask: Tensor, by: int) -> tuple[Tensor, Tensor]:
         mask = F.pad(mask, (0, by), value=False)
@@ -93,7 +93,7 @@ def test_padding_gets_no_gradient(settings, make_model, make_batch):
         assert torch.isfinite(parameter.grad).all(), name
 
 
-def test_company_changes_nothing(settings, make_model, make_batch):
+def test_the_other_sentences_of_a_batch_change_nothing(settings, make_model, make_batch):
     """A sentence scored alone and in a batch with others of other lengths."""
     model = make_model(settings)
     with torch.no_grad():
@@ -104,7 +104,7 @@ def test_company_changes_nothing(settings, make_model, make_batch):
             torch.testing.assert_close(together[row, : length + 1], alone[0], rtol=0, atol=1e-5)
 
 
-def test_no_word_sees_the_future(settings, make_model, make_batch):
+def test_no_target_position_depends_on_later_words(settings, make_model, make_batch):
     model, batch = make_model(settings).double(), make_batch(settings, [5], [6])
     length = batch.target.inputs_BT.shape[1]
     for position in range(length):
@@ -117,7 +117,7 @@ def test_no_word_sees_the_future(settings, make_model, make_batch):
         assert (gradient[0, : position + 1] != 0).any(-1).all()
 
 
-def test_every_word_sees_the_whole_source(settings, make_model, make_batch):
+def test_every_target_position_depends_on_the_whole_source(settings, make_model, make_batch):
     if not settings.translates:
         pytest.skip("a language model reads no source")
     model, batch = make_model(settings).double(), make_batch(settings, [7], [4])
@@ -147,7 +147,7 @@ def full_log_probs(model, source: Source, inputs_BT: Tensor) -> Tensor:
 
 
 def repeated(source: Source, times: int) -> Source:
-    """Each sentence several times."""
+    """Repeat each sentence."""
     phrases = source.phrases
     if phrases is not None:
         fields = dataclasses.fields(phrases)
@@ -161,7 +161,7 @@ def repeated(source: Source, times: int) -> Source:
 
 @torch.no_grad()
 def test_search_steps_equal_teacher_forcing(settings, make_model, make_batch):
-    """Hypotheses that part, change places and outlive each other, for more steps than the cache has room at first."""
+    """With reordered hypotheses, for more steps than the initial capacity of the cache."""
     model, source = make_model(settings).double(), make_batch(settings, SOURCES, TARGETS).source
     sentences, beams = len(SOURCES), 3
     generator = torch.Generator().manual_seed(9)
@@ -180,7 +180,7 @@ def test_search_steps_equal_teacher_forcing(settings, make_model, make_batch):
 
 
 @torch.no_grad()
-def test_beams_as_queries_equal_expanded_sources(settings, make_model, make_batch):
+def test_hypotheses_as_queries_equal_repeated_sources(settings, make_model, make_batch):
     model, source = make_model(settings), make_batch(settings, SOURCES, TARGETS).source
     sentences, beams = len(SOURCES), 4
     shared, expanded = model.encode(source), model.encode(repeated(source, beams))
@@ -194,7 +194,7 @@ def test_beams_as_queries_equal_expanded_sources(settings, make_model, make_batc
 
 
 @torch.no_grad()
-def test_finished_sentences_leave_without_a_trace(settings, make_model, make_batch):
+def test_removing_finished_sentences_changes_nothing(settings, make_model, make_batch):
     model, source = make_model(settings), make_batch(settings, SOURCES, TARGETS).source
     beams, kept = 2, torch.tensor([0, 2, 4])
     memory = model.encode(source)
@@ -204,7 +204,7 @@ def test_finished_sentences_leave_without_a_trace(settings, make_model, make_bat
         log_probs, all_state = model.step(memory, all_state, last)
         some_log_probs, some_state = model.step(some_memory, some_state, last if step < 2 else last[kept])
         if step == 1:
-            some_memory, some_state = model.keep(some_memory, some_state, kept)
+            some_memory, some_state = model.select_sentences(some_memory, some_state, kept)
     torch.testing.assert_close(some_log_probs, log_probs[kept], rtol=0, atol=1e-5)
 
 
@@ -213,7 +213,7 @@ def test_loss_and_log_probs_agree(settings, make_model, make_batch):
     assert (batch.target.outputs_BT[batch.target.mask_BT] == EOS).sum() == len(TARGETS)
     loss = model.loss(batch, label_smoothing=0.0)
     torch.testing.assert_close(loss.nll, -model.log_probs(batch).sum(), rtol=1e-5, atol=0)
-    # What a family minimises besides, its parts, has weight 1 here.
+    # The further parts of a family's objective have weight 1 here.
     objective = sum(loss.parts.values(), start=loss.nll)
     torch.testing.assert_close(loss.objective.detach(), objective, rtol=1e-6, atol=0)
     assert not objective.requires_grad
@@ -234,7 +234,7 @@ def test_dropout_only_acts_in_training(name, make_model, make_batch):
 
 
 def test_bfloat16_is_near_float32(settings, make_model, make_batch):
-    """Products have 8 bits then; sums and the loss stay float32. Losses of untrained models move by less than 2 %."""
+    """Products have 8 bits, sums and the loss are float32. Losses of untrained models change by less than 2 %."""
     model, batch = make_model(settings), make_batch(settings, SOURCES, TARGETS)
     exact = model.loss(batch, label_smoothing=0.1)
     with torch.autocast("cpu", torch.bfloat16):

@@ -77,7 +77,7 @@ def test_same_log_probabilities_and_gradients(norm, make_model, make_batch):
 
 
 @pytest.mark.parametrize("attention", ["plain", "relative", "phrasal"])
-def test_the_source_does_not_matter(attention, make_model, make_batch):
+def test_the_source_changes_nothing(attention, make_model, make_batch):
     settings = LanguageModel(**SMALL_LM, **NO_DROPOUT, attention=attention)
     model = make_model(settings)
     batch, other_sources = (make_batch(settings, lengths, TARGETS) for lengths in ([3, 1, 4, 1, 5], [9, 2, 6, 5, 3]))

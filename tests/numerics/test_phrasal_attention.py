@@ -35,7 +35,7 @@ def test_closed_form(score):
         assert count(PhrasalAttentionModel(ngrams=ngrams, norm="pre", **shape), v) == both_ends
 
 
-def test_only_the_places_that_are_asked_for_have_ngrams():
+def test_only_the_places_of_the_settings_have_ngrams():
     d, plain = 512, count(TransformerModel(), 100)
     bigrams = 6 * (2 * 2 * d * d)  # in six layers: two matrices of queries, two of values
     for where, modules in ((["enc_self"], 1), (["dec_self"], 1), (["cross", "enc_self"], 2)):
@@ -61,8 +61,8 @@ def test_unigrams_alone_are_the_transformer(norm, make_model, make_batch):
 
 
 @pytest.mark.parametrize("score", ["query_kernel", "static"])
-def test_phrase_mass_is_that_of_the_loops(score, make_model, make_batch):
-    """Each module's inputs are read off the module; what it attends to follows from them and the equations."""
+def test_phrase_mass_equals_the_loops(score, make_model, make_batch):
+    """A hook reads the inputs of each module; the equations give its attention from them."""
     sizes = {**SMALL, "width": 6, "heads": 3}  # as the reference
     settings = PhrasalAttentionModel(**sizes, **NO_DROPOUT, ngrams=3, ngram_score=score)
     model, batch = make_model(settings).double(), make_batch(settings, SOURCES, TARGETS)

@@ -184,7 +184,7 @@ class Reference:
 
 @pytest.mark.parametrize("switches", [{}, {"glance": "mean"}, {"pool": "attn", "ta": "on"}], ids=str)
 def test_phrases_of_any_lengths(switches, make_model, make_batch):
-    """As a parser cuts them, also in sources of one, two and three positions."""
+    """Phrases of uneven lengths as a parser gives them, also in sources of one, two and three positions."""
     settings = PhraseRepresentationModel(**SMALL, **NO_DROPOUT, **switches)
     ends = [[1, 4, 5, 10], [1], [1, 2], [2, 3], [3], [1, 2, 3, 6]]
     model, batch = make_model(settings).double(), make_batch(settings, [of[-1] - 1 for of in ends], [3, 1, 2, 4, 0, 2])
@@ -241,8 +241,8 @@ def test_log_probabilities(switches, make_model, make_batch):
 
 
 @torch.no_grad()
-def test_phrases_by_the_length_of_the_batch_depend_on_company(make_model, make_batch):
-    """Decision X3: ntok_scope: batch imitates Neutron, where a sentence beside a longer one has other phrases."""
+def test_phrases_by_the_length_of_the_batch_depend_on_the_other_sentences(make_model, make_batch):
+    """ntok_scope: batch imitates Neutron, where the longest sentence of a batch decides about all phrases."""
     in_batch = SHORT_PHRASES.model_copy(update={"ntok_scope": "batch"})
     settings = PhraseRepresentationModel(**{**SHAPE, "phrase": in_batch})
     model, sources, targets = make_model(settings), [4, 12], [5, 5]
@@ -254,7 +254,7 @@ def test_phrases_by_the_length_of_the_batch_depend_on_company(make_model, make_b
 
 @torch.no_grad()
 @pytest.mark.parametrize("level", [0, 1, 2])
-def test_one_huge_weight_feeds_that_level(level, make_model, make_batch):
+def test_a_huge_mixture_weight_selects_that_level(level, make_model, make_batch):
     settings = PhraseRepresentationModel(**SHAPE, ta="on", ta_tokens=True)
     model, batch = make_model(settings).double(), make_batch(settings, SOURCES, TARGETS)
     model.transparent_attention.weights.zero_()[level] = 1e4
@@ -281,7 +281,7 @@ def test_one_huge_weight_feeds_that_level(level, make_model, make_batch):
     ("switch", "module"),
     [({"ta": "on"}, "transparent_attention"), ({"ta_tokens": True}, "transparent_token_attention")],
 )
-def test_without_a_mixture_is_one_that_selects_the_last_level(switch, module, norm, make_model, make_batch):
+def test_no_mixture_equals_a_mixture_that_selects_the_last_level(switch, module, norm, make_model, make_batch):
     shape = {**SHAPE, "pool": "attn", "norm": norm}
     settings = PhraseRepresentationModel(**shape, **switch)
     mixing, plain = make_model(settings), make_model(PhraseRepresentationModel(**shape))
@@ -293,15 +293,15 @@ def test_without_a_mixture_is_one_that_selects_the_last_level(switch, module, no
 
 
 class Twice(torch.nn.Module):
-    """Stands where dropout does: what is doubled there could be doubled weights before it."""
+    """Replaces dropout and doubles its input, which has the same effect as doubling the weights before it."""
 
     def forward(self, x):
         return 2 * x
 
 
 @torch.no_grad()
-def test_where_dropout_of_scores_and_mixtures_acts(make_model, make_batch):
-    """Before the sigmoid of eq. 3, and before the softmax of eq. 6; in the paper's preset the scores have none."""
+def test_places_of_dropout_on_scores_and_mixtures(make_model, make_batch):
+    """Dropout acts before the sigmoid of Eq. (3) and before the softmax of Eq. (6)."""
     settings = PhraseRepresentationModel(**SHAPE, **ATTENTIVE, ta_tokens=True)
     model, batch = make_model(settings).double(), make_batch(settings, SOURCES, TARGETS)
     poolings = [*(layer.pooling for layer in model.encoder), model.last_pooling]
@@ -329,7 +329,7 @@ def test_where_dropout_of_scores_and_mixtures_acts(make_model, make_batch):
         ({"dropout": 0.3, "ta_dropout": 0.2, "score_dropout": 0.1}, 0.1, 0.2),
     ],
 )
-def test_how_much_dropout_there_is(switches, of_scores, of_mixtures, make_model):
+def test_rates_of_dropout(switches, of_scores, of_mixtures, make_model):
     model = make_model(PhraseRepresentationModel(**SMALL, **ATTENTIVE, ta_tokens=True, **switches))
     assert getattr(model.last_pooling.dropout, "probability", 0.0) == of_scores
     for mixture in (model.transparent_attention, model.transparent_token_attention):
@@ -338,7 +338,7 @@ def test_how_much_dropout_there_is(switches, of_scores, of_mixtures, make_model)
 
 @pytest.fixture
 def pooled():
-    """Two sentences: phrases of 2, 3 and 1 tokens, and one of 2 with two that only fill."""
+    """Two sentences: phrases of 2, 3 and 1 tokens; and one phrase of 2 tokens with two phrases of padding."""
     torch.manual_seed(4)
     x_BSD = torch.randn(2, 6, 12, dtype=torch.float64, requires_grad=True)
     mask = torch.tensor([[[1, 1, 0], [1, 1, 1], [1, 0, 0]], [[1, 1, 0], [0, 0, 0], [0, 0, 0]]], dtype=torch.bool)
@@ -347,7 +347,7 @@ def pooled():
 
 
 def test_attention_with_zero_weights_is_the_mean(pooled):
-    """The mean needs only equal scores: W1 = 0 and w2 = 0."""
+    """W1 = 0 and w2 = 0 make all scores of a phrase equal."""
     shape = {**SMALL, **NO_DROPOUT}
     attentive = PhrasePooling(PhraseRepresentationModel(**shape, pool="attn")).double()
     mean = PhrasePooling(PhraseRepresentationModel(**shape, glance="mean")).double()
@@ -371,7 +371,7 @@ def test_open_gates_make_the_mean_and_closed_ones_the_summary(bias, glance, pool
 
 @pytest.mark.parametrize("pool", [{"pool": "glance"}, {"pool": "attn"}, GATED], ids=["glance", "attn", "gated"])
 @pytest.mark.parametrize("glance", ["max", "mean"])
-def test_phrases_that_only_fill_are_zero_and_teach_nothing(glance, pool, pooled):
+def test_phrases_of_padding_are_zero_and_get_no_gradient(glance, pool, pooled):
     x_BSD, phrases = pooled
     pooling = PhrasePooling(PhraseRepresentationModel(**SMALL, **NO_DROPOUT, glance=glance, **pool)).double()
     represented = pooling(x_BSD, phrases)

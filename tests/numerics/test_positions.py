@@ -22,7 +22,7 @@ def test_formula():
             assert abs(float(table[position, 2 * i + 1]) - math.cos(angle)) <= 2**-24
 
 
-def test_grows_when_asked_for_more_and_is_no_weight():
+def test_the_table_grows_and_is_not_in_checkpoints():
     positions = SinusoidalPositions(width=6, length=4)
     assert torch.equal(positions(3, 9), sinusoids(12, 6)[3:])
     assert torch.equal(positions(0, 4), sinusoids(4, 6))

@@ -10,7 +10,14 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from phrasemt.nn.recurrent import AdditiveAttention, BidirectionalEncoder, GruCell, InitialState, Readout, WordVectors
+from phrasemt.nn.recurrent import (
+    AdditiveAttention,
+    BidirectionalEncoder,
+    GruCell,
+    InitialState,
+    Readout,
+    RecurrentEmbedding,
+)
 from phrasemt.nn.unrolled import ENERGIES_AT_ONCE, LinearSteps
 from phrasemt.study.architectures import Dl4mtModel
 
@@ -27,7 +34,7 @@ def with_random_biases(module: nn.Module) -> nn.Module:
 
 
 def copied(cell: GruCell, twin: nn.Module, suffix: str = "") -> None:
-    """The cell's weights in torch's names, the bias it does not have 0."""
+    """Copy the cell's weights to torch's GRU; the bias that the cell does not have is 0."""
     for theirs, ours in (
         ("weight_ih", cell.input_3HI),
         ("weight_hh", cell.hidden_3HH),
@@ -38,7 +45,7 @@ def copied(cell: GruCell, twin: nn.Module, suffix: str = "") -> None:
 
 
 @pytest.mark.parametrize("bias", ["input", "hidden"])
-def test_cell_is_torchs(bias):
+def test_cell_equals_torchs(bias):
     """States and all gradients over three steps."""
     torch.manual_seed(2)
     cell, twin = with_random_biases(GruCell(5, 7, deviation=0.01, bias=bias)), nn.GRUCell(5, 7).double()
@@ -63,7 +70,7 @@ def test_cell_is_torchs(bias):
         torch.testing.assert_close(one, other, **EXACT)
 
 
-def test_inputs_projected_in_the_loop_are_those_projected_before():
+def test_projecting_inputs_in_the_loop_or_before_it_is_the_same():
     torch.manual_seed(2)
     cell = with_random_biases(GruCell(5, 7, deviation=0.01, bias="hidden"))
     x_TBI = torch.randn(3, 4, 5, dtype=torch.float64)
@@ -77,7 +84,7 @@ def test_inputs_projected_in_the_loop_are_those_projected_before():
 
 
 def test_gradients_of_some_steps_only():
-    """The last state is read nowhere; and in between only the gradient of the inputs is asked for."""
+    """The last state is not used; and one backward pass asks for the gradient of the inputs only."""
     torch.manual_seed(2)
     weight_OI = torch.randn(7, 5, dtype=torch.float64, requires_grad=True)
     x_TBI = torch.randn(3, 4, 5, dtype=torch.float64, requires_grad=True)
@@ -92,7 +99,7 @@ def test_gradients_of_some_steps_only():
 
 
 def test_a_graph_is_freed_without_the_garbage_collector():
-    """Steps, notes and weights must not refer to each other in a circle: each would hold a whole batch."""
+    """Steps, notes and weights must have no reference cycle, which would keep the tensors of a whole batch."""
     cell, attention = GruCell(5, 7, deviation=0.01), AdditiveAttention(7, 10, 9, deviation=0.01)
     memory = attention.project_memory(torch.randn(4, 6, 10, requires_grad=True), torch.ones(4, 6, dtype=torch.bool))
     step, attend = cell.unroll(), attention.unroll(memory)
@@ -119,12 +126,12 @@ def test_steps_may_be_taken_and_differentiated_more_than_once():
     assert torch.equal(first, second)
 
 
-def test_encoder_is_torchs_with_packing():
+def test_encoder_equals_torchs_with_packing():
     torch.manual_seed(3)
     encoder = with_random_biases(BidirectionalEncoder(5, 7, deviation=0.01))
     twin = nn.GRU(5, 7, batch_first=True, bidirectional=True).double()
-    copied(encoder.forwards, twin, "_l0")
-    copied(encoder.backwards, twin, "_l0_reverse")
+    copied(encoder.forward_cell, twin, "_l0")
+    copied(encoder.backward_cell, twin, "_l0_reverse")
     lengths = torch.tensor([4, 6, 1, 3])
     mask_BS = torch.arange(6) < lengths[:, None]
     x_BSI = torch.randn(4, 6, 5, dtype=torch.float64, requires_grad=True)
@@ -190,7 +197,7 @@ def test_attention_and_its_gradients(scale, at_once, attended, monkeypatch):
     assert (got[1][~mask_BS] == 0).all()
 
 
-def test_hypotheses_are_queries_of_their_own(attended):
+def test_each_hypothesis_has_its_own_query(attended):
     attention, states_BSC, mask_BS = attended
     memory = attention.project_memory(states_BSC, mask_BS)
     queries_BKI = torch.randn(3, 4, 7, dtype=torch.float64)
@@ -198,20 +205,21 @@ def test_hypotheses_are_queries_of_their_own(attended):
     torch.testing.assert_close(attention(queries_BKI, memory), one_by_one, **EXACT)
 
 
-def test_kept_sentences(attended):
+def test_select_sentences(attended):
     attention, states_BSC, mask_BS = attended
     memory, sentences = attention.project_memory(states_BSC, mask_BS), torch.tensor([0, 2])
     query_BI = torch.randn(3, 7, dtype=torch.float64)
-    some = attention(query_BI[sentences], memory.kept(sentences))
+    some = attention(query_BI[sentences], memory.select_sentences(sentences))
     torch.testing.assert_close(some, attention(query_BI, memory)[sentences], **EXACT)
 
 
-def test_initial_state_reads_the_mean_of_real_words():
+def test_initial_state_depends_on_the_mean_of_real_positions():
     torch.manual_seed(5)
     initial = with_random_biases(InitialState(10, 7, deviation=0.01))
     states_BSC = torch.randn(2, 5, 10, dtype=torch.float64)
     mask_BS = torch.arange(5) < torch.tensor([[5], [2]])
-    expected = [torch.tanh(initial.map(states_BSC[0].mean(0))), torch.tanh(initial.map(states_BSC[1, :2].mean(0)))]
+    means = states_BSC[0].mean(0), states_BSC[1, :2].mean(0)
+    expected = [torch.tanh(initial.linear(mean)) for mean in means]
     torch.testing.assert_close(initial(states_BSC, mask_BS), torch.stack(expected), **EXACT)
 
 
@@ -220,7 +228,7 @@ def assert_orthogonal(block):
 
 
 @pytest.mark.parametrize("deviation", [0.01, 0.1])
-def test_initial_weights_are_dl4mts(deviation):
+def test_initial_weights_have_dl4mts_distributions(deviation):
     torch.manual_seed(6)
     cell, square = GruCell(20, 30, deviation=deviation), GruCell(30, 30, deviation=deviation, bias="hidden")
     for block in (*cell.hidden_3HH.chunk(3), *square.hidden_3HH.chunk(3), *square.input_3HI.chunk(3)):
@@ -230,9 +238,9 @@ def test_initial_weights_are_dl4mts(deviation):
     assert_orthogonal(readout.weights[1])
     attention = AdditiveAttention(30, 60, 60, deviation=deviation)
     assert_orthogonal(attention.key.weight)
-    vectors = WordVectors(settings, 70, zero=1)
+    vectors = RecurrentEmbedding(settings, 70, zero=1)
     assert (vectors.table_VE[1] == 0).all()
-    # 600 draws and more: the standard deviation is known to about 3 %, five times that is allowed.
+    # 600 draws or more determine the standard deviation to about 3 %; five times that is allowed.
     for weight in (*cell.input_3HI.chunk(3), readout.weights[0], attention.query_AI, vectors.table_VE):
         assert abs(float(weight.detach().std()) / deviation - 1) < 0.15
     for module in (cell, square, readout, attention):

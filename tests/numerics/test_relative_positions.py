@@ -102,8 +102,8 @@ def test_gradients_equal_finite_differences():
     assert torch.autograd.gradcheck(output, (x, *(getattr(module, name) for name in names)))
 
 
-def test_the_past_teaches_only_its_own_distances():
-    """Under a causal mask no key comes after its query: the last k rows of both tables get gradient 0."""
+def test_distances_to_later_keys_get_no_gradient_under_a_causal_mask():
+    """No key comes after its query, so the last k rows of both tables get gradient 0."""
     module = attention(2)
     module(inputs(5), causal_mask(5, torch.device("cpu"))).square().sum().backward()
     for table in (module.distance_keys, module.distance_values):
@@ -112,7 +112,7 @@ def test_the_past_teaches_only_its_own_distances():
 
 
 def test_diagonals():
-    """Columns are the distances -3 .. 2; what stands at distances without a key goes nowhere and comes from nowhere."""
+    """Columns are the distances -3 to 2; values at distances without a key are dropped, or filled with 0."""
     by_distance = torch.tensor([[-3, -2, -1, 0, 1, 2]]).expand(3, 6)[None, None]
     by_key = torch.tensor([[0, 1, 2], [-1, 0, 1], [-2, -1, 0]])[None, None]
     assert torch.equal(distances_to_keys(by_distance), by_key)

@@ -1,4 +1,4 @@
-"""Beam search against a plain loop and against trying every sentence, on a model that is a table."""
+"""Beam search against a plain loop and against enumeration of all sentences, on a model that is a table."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from phrasemt.search.beam import beam_search, length_penalty
 from phrasemt.study.schema import Decoding
 from phrasemt.symbols import BOS, EOS
 
-V = 6  # two words beside the four special symbols
+V = 6  # two words and the four special symbols
 
 
 class TableModel(TranslationModel):
-    """log P(word | source's first word, position, last word) read off a random table."""
+    """log P(word | source's first word, position, last word) from a random table."""
 
     def __init__(self, seed: int, *, end: float = 0.0) -> None:
         super().__init__()
@@ -33,7 +33,9 @@ class TableModel(TranslationModel):
         return source.ids_BS[:, 0]
 
     def start(self, memory, beams):
-        return torch.zeros(len(memory), beams, dtype=torch.long)  # the position, kept per hypothesis on purpose
+        return torch.zeros(
+            len(memory), beams, dtype=torch.long
+        )  # the position of each hypothesis, so that reordering moves something
 
     def step(self, memory, state, last_tokens_BK):
         return self.table[memory[:, None], state, last_tokens_BK].clone(), state + 1
@@ -41,7 +43,7 @@ class TableModel(TranslationModel):
     def reorder(self, state, parents_BK):
         return state.gather(1, parents_BK)
 
-    def keep(self, memory, state, sentences):
+    def select_sentences(self, memory, state, sentences):
         return memory[sentences], state[sentences]
 
     def decode(self, memory, target):
@@ -58,7 +60,7 @@ def settings_of(beam, *, extra=6, alpha=0.6, n_best=None):
 
 
 def plain_beam(model, word, settings):
-    """The same search for one sentence, one hypothesis at a time."""
+    """Beam search for one sentence, one hypothesis at a time."""
     live, done = [((), 0.0)], []
     limit = settings.max_length_extra
     for position in range(limit + 1):
@@ -92,7 +94,7 @@ def test_equals_a_plain_loop(beam, seed):
         assert [hypothesis.score for hypothesis in found] == pytest.approx([e[2] for e in expected], abs=1e-5)
 
 
-def test_one_place_is_greedy_search():
+def test_beam_1_is_greedy_search():
     model = TableModel(7)
     for word, (best,) in zip(range(4, 30), beam_search(model, source_of(range(4, 30)), settings_of(1)), strict=True):
         tokens, last = [], BOS
@@ -106,7 +108,7 @@ def test_one_place_is_greedy_search():
         assert best.tokens == tuple(tokens)
 
 
-def test_a_beam_that_holds_everything_finds_the_best_sentence():
+def test_a_beam_wide_enough_for_all_sentences_finds_the_best_one():
     model, settings = TableModel(1), settings_of(200, extra=3, n_best=1)
     words = [token for token in range(V) if token not in (0, BOS, EOS)]
     for word, (best,) in zip(range(4, 8), beam_search(model, source_of(range(4, 8)), settings), strict=True):
@@ -119,15 +121,15 @@ def test_a_beam_that_holds_everything_finds_the_best_sentence():
         assert best.tokens == max(scores, key=scores.__getitem__)
 
 
-def test_a_sentence_does_not_depend_on_its_companions():
+def test_a_translation_does_not_depend_on_the_other_sentences():
     model, settings = TableModel(3, end=1.0), settings_of(4)
     together = beam_search(model, source_of(range(4, 40)), settings)
     for word, found in zip(range(4, 40), together, strict=True):
         assert beam_search(model, source_of([word]), settings) == [found]
 
 
-def test_the_limit_follows_from_each_sentence_and_closes_it():
-    model = TableModel(2, end=-50.0)  # never ends by itself
+def test_each_sentence_has_its_own_length_limit():
+    model = TableModel(2, end=-50.0)  # `</s>` is never among the best
     settings = Decoding(beam=2, max_length_factor=2.0, max_length_extra=1)
     short, long = beam_search(model, source_of([4, 5], lengths=[1, 3]), settings)
     assert len(short[0].tokens) == 2 * 1 + 1

@@ -1,4 +1,4 @@
-"""The stage `score_perplexity` against the model's own steps, one token after the other."""
+"""The stage `score_perplexity` against the steps of a search, one token after the other."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def nll_by_steps(tiny_data, weights):
 
 
 @torch.inference_mode()
-def test_both_perplexities_follow_from_the_steps(tiny_data, weights, tmp_path):
-    """float32 sums in another order: a few times 1e-7 of a value."""
+def test_both_perplexities_equal_those_of_single_steps(tiny_data, weights, tmp_path):
+    """float32 sums in another order differ by a few times 1e-7 of a value."""
     lines = list(read_lines(tiny_data.dev_reference))
     tokens = sum(len(line.split()) + 1 for line in lines)
     write_lines(tmp_path / "words", [line.replace(" ", "") for line in lines])  # as if a sentence were one word
@@ -77,8 +77,8 @@ def test_both_perplexities_follow_from_the_steps(tiny_data, weights, tmp_path):
     assert result["per_word"] == pytest.approx(math.exp(nll / (words + len(lines))), rel=1e-5)
 
 
-def test_words_of_another_split_are_refused(tiny_data, weights, tmp_path: Path):
+def test_tokens_of_another_split_are_refused(tiny_data, weights, tmp_path: Path):
     write_lines(tmp_path / "short", list(read_lines(tiny_data.dev_reference))[:-1])
-    with pytest.raises(MismatchError, match=r"words of other sentences than the examples \(expected 60 lines"):
+    with pytest.raises(MismatchError, match=r"different numbers of sentences \(expected 60 lines"):
         scored(tiny_data, weights, tmp_path, tmp_path / "short")
     assert not (tmp_path / "perplexity.json").exists()

@@ -25,15 +25,15 @@ from phrasemt.text.vocab import build_vocabulary
 NP, VP, EOS, NULL, PP = (CHUNK_LABELS.index(label) for label in ("NP", "VP", "eos", "NULL", "PP"))
 TARGETS = ["the do@@ g sleeps", "a cat"]
 GOLD = {"starts": [[0, 3, 4], [0, 2]], "labels": [[NP, VP, EOS], [NP, EOS]]}
-# In the first sentence the third position is within a word; what is decided there and after </s> must not count.
+# The third position of the first sentence is within a word. Decisions there and after </s> must not count.
 STARTS = [[True, True, True, False, True], [True, False, True, True, True]]
 LABELS = [[NP, NP, PP, VP, EOS], [VP, NULL, EOS, PP, PP]]
 
 
-class Decided(ChunkingModel):
-    """A model that has decided already. It keeps what it was shown."""
+class FixedDecisions(ChunkingModel):
+    """A model with fixed decisions. shown: the chunks of the last batch that it was given."""
 
-    for name in ("encode", "decode", "start", "step", "reorder", "keep"):
+    for name in ("encode", "decode", "start", "step", "reorder", "select_sentences"):
         vars()[name] = None
 
     def chunk_decisions(self, batch):
@@ -62,11 +62,9 @@ def files(tmp_path: Path) -> dict[str, Any]:
     return {"examples": [examples], "chunks": [chunks], **vocabularies}
 
 
-def test_the_numbers_of_an_example_by_hand(
-    files: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_example_worked_out_by_hand(files: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Seven positions count: the, do@@, sleeps, </s>; a, cat, </s>. Five of them start a chunk."""
-    monkeypatch.setattr(chunks_stage, "load_model", lambda *_: Decided())
+    monkeypatch.setattr(chunks_stage, "load_model", lambda *_: FixedDecisions())
     chunks_stage.score_chunks(
         settings=ChunkScoreSettings(
             dataset="d", system="s", seed=1, test_sets=["test", "again"], model=BiscaleModel(family="biscale")
@@ -88,7 +86,7 @@ def test_the_numbers_of_an_example_by_hand(
         "boundary_recall": 4 / 5,  # the, (sleeps), </s>, a, </s>
         "boundary_f1": 4 / 5,
         "label_acc_paper": 4 / 7,  # the, </s>, cat (NULL), </s>; sleeps has the right label but no boundary
-        "label_acc": 4 / 5,  # the, sleeps, </s>, </s>; a is no VP
+        "label_acc": 4 / 5,  # the, sleeps, </s>, </s>; "a" is not a VP
         "majority": {
             "boundary_acc": 5 / 7,
             "boundary_precision": 5 / 7,
@@ -101,7 +99,7 @@ def test_the_numbers_of_an_example_by_hand(
     assert file["test_sets"] == {}
 
 
-def test_nothing_decided_is_no_division_by_zero() -> None:
+def test_no_decided_start_gives_zero_and_no_division_by_zero() -> None:
     gold = Chunks(starts_BT=torch.tensor([[True, True]]), labels_BT=torch.tensor([[NP, EOS]]))
     counts = chunks_stage.ChunkCounts()
     decided = dataclasses.replace(gold, starts_BT=torch.tensor([[False, False]]))

@@ -1,4 +1,4 @@
-"""Translating a split and forced decoding: invariants on real models of both families, with random weights."""
+"""Invariants of translation and forced decoding, on two model families with random weights."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def words(tiny_data):
 
 @pytest.fixture
 def model(settings, words):
-    """Random weights, sharpened so that translations differ from one another and end by themselves."""
+    """Random weights, scaled up so that translations differ from each other and end before the length limit."""
     torch.manual_seed(11)
     model = build_model(settings, source_vocabulary=len(words), target_vocabulary=len(words)).eval()
     with torch.no_grad():
@@ -82,7 +82,7 @@ def test_a_translation_does_not_depend_on_its_batch(model, reader):
         assert [hypothesis.tokens for hypothesis in alone] == [hypothesis.tokens for hypothesis in together[row]]
 
 
-def test_one_beam_is_the_argmax_of_teacher_forcing(model, reader):
+def test_beam_1_is_the_argmax_of_teacher_forcing(model, reader):
     for row, (best,) in enumerate(translate_split(model, reader, Decoding(beam=1), device=CPU)[:10]):
         memory = model.encode(reader.source([row]))
         state, last, tokens = model.start(memory, 1), 1, []
@@ -102,7 +102,7 @@ def weights(model, settings, words, tmp_path):
     return path
 
 
-def test_the_stage_writes_every_row_in_order(model, reader, settings, words, weights, tiny_data, tmp_path):
+def test_the_stage_writes_every_pair_in_order(model, reader, settings, words, weights, tiny_data, tmp_path):
     outputs = {name: tmp_path / name for name in ("translations", "tokens", "text")}
     stage_settings = TranslateSettings(model=settings, decoding=DECODING, target_language="de")
     inputs = {name: getattr(tiny_data, name) for name in ("source_vocabulary", "target_vocabulary")}
@@ -137,7 +137,7 @@ HEADER = "row\tsource\tright\twrong\tdistance\tnumber"
 
 @pytest.fixture
 def contrast_files(tmp_path):
-    """Codes, counts and vocabularies of a few sentences, and a model's weights on them."""
+    """Codes, counts and vocabularies of a few sentences, and the weights of a model for them."""
     text = {
         "source": ["the dog sleeps .", "the dogs sleep ."] * 5,
         "target": ["der Hund schläft .", "die Hunde schlafen ."] * 5,
@@ -223,6 +223,6 @@ def test_exactly_one_side_of_a_contrast_wins(contrast_files, tmp_path, whole_wor
         ([HEADER, "0\ta\tb\tc\t1\tsingular", "0\ta\tb"], "contrasts, line 3: not a contrastive pair"),
     ],
 )
-def test_a_damaged_contrast_file_is_named(contrast_files, tmp_path, lines, message):
+def test_the_error_names_a_damaged_contrast_file(contrast_files, tmp_path, lines, message):
     with pytest.raises(DataError, match=message):
         contrasts_of(contrast_files, tmp_path, lines)

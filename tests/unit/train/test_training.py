@@ -391,7 +391,7 @@ def test_averaged_weights_are_tied_like_the_model(tiny_data, tmp_path, tie):
     vocabularies = (Vocabulary.from_file(tiny_data.inputs[f"{side}_vocabulary"]) for side in ("source", "target"))
     model = load_model(averaged, settings.model, *vocabularies)
     assert (model.words.source_table_VD is None) == (tie == "all")
-    assert model.words.softmax[0] is model.words.target_table_VD
+    assert model.words.output_weights[0] is model.words.target_table_VD
     assert sum(parameter.numel() for parameter in model.parameters()) == record["parameters"]
 
 
