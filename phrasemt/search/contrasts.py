@@ -34,7 +34,7 @@ from phrasemt.text.vocab import Vocabulary
 log = logging.getLogger("phrasemt.score_contrasts")
 
 _HEADER = "row\tsource\tright\twrong\tdistance\tnumber"
-# Groups of distances in words, as in Figure 4 of Xu et al. (2020).
+# Groups of distances in words; Xu et al. (2020), Figure 4, print one limit only (docs/decisions.md, X18).
 _GROUPS = ((1, 2), (3, 4), (5, 6), (7, 8), (9, 10), (11, 15), (16, None))
 _BATCH_POSITIONS = 4_000
 
