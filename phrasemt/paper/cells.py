@@ -1,4 +1,4 @@
-"""What a table is made of: blocks of rows of cells, each with the files that its number comes from."""
+"""The parts of the results table: blocks, rows and cells. A cell names the files that its number comes from."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from phrasemt.settings import TableSettings
 DIFFERENCE = "Δ"
 
 
-class Source(Settings):
+class ScoreSource(Settings):
     """A file that a number was computed from."""
 
     path: str
@@ -30,17 +30,22 @@ class Source(Settings):
 Artefact = TypeVar("Artefact", bound=BaseModel)
 Part = TypeVar("Part", bound=BaseModel)
 Key = tuple[str | int, ...]
-Grid = dict[Key, tuple[Source, Part]]
+Grid = dict[Key, tuple[ScoreSource, Part]]
 
 
 class Cell(Settings):
-    """A number of the table. value: unrounded; text: as printed; low, high: 95 % interval of a difference."""
+    """A number of the table.
+
+    value: unrounded. text: as printed. mark: of significance. signature: the convention of the score.
+    by_seed, deviation: of a mean, the values and their sample standard deviation.
+    low, high, p_values: of a difference, its 95 % interval and its p-values.
+    """
 
     value: float
     text: str
     mark: str = ""
     signature: str
-    sources: list[Source]
+    sources: list[ScoreSource]
     by_seed: dict[int, float] | None = None
     deviation: float | None = None
     low: float | None = None
@@ -49,7 +54,7 @@ class Cell(Settings):
 
 
 class Column(Settings):
-    """key: of the cells in the rows; meaning: one line for the legend, empty where the heading says it."""
+    """A column of a block. key: of its cells in each row. meaning: line of the legend, empty if none is needed."""
 
     key: str
     heading: str
@@ -57,19 +62,22 @@ class Column(Settings):
 
 
 class Row(Settings):
-    """A system, or with an empty name what no system is needed for. The baseline has no cells for differences."""
+    """A row of a block. system: empty for a row that is not about a system. Rows may lack cells of some columns."""
 
     system: str
     title: str
     cells: dict[str, Cell]
 
     def printed(self, column: Column) -> str:
-        """What stands in a column: the number with its mark, nothing for a difference of the baseline."""
+        """Return the text of a column: the number with its mark, or nothing for a missing cell."""
         return self.cells[column.key].text + self.cells[column.key].mark if column.key in self.cells else ""
 
 
 class Block(Settings):
-    """Rows about one test set, or about the contrastive pairs of a data set (no test_set). size: sentences or pairs."""
+    """Rows about a test set, or about the contrastive pairs of a data set.
+
+    test_set: None for contrastive pairs. size: number of sentences or pairs.
+    """
 
     kind: Literal["scores", "perplexity", "chunks", "contrasts"]
     dataset: str
@@ -81,7 +89,7 @@ class Block(Settings):
 
     @property
     def name(self) -> str:
-        """Of labels and links: no other block of the table has it."""
+        """Name for labels and links, unique in the table."""
         return "-".join(filter(None, (self.kind, self.dataset, self.test_set)))
 
     @property
@@ -93,7 +101,7 @@ class Block(Settings):
 
 
 class Table(Settings):
-    """The file table.json. systems: name and title, in the order of the study."""
+    """The content of table.json. systems: name and title, in the order of the study."""
 
     format: Literal[1]
     study: str
@@ -104,6 +112,11 @@ class Table(Settings):
     blocks: list[Block]
     signatures: list[str]
     command: str
+
+    @property
+    def datasets(self) -> list[str]:
+        """The data sets of all blocks, each once."""
+        return list(dict.fromkeys(block.dataset for block in self.blocks))
 
     @property
     def notes(self) -> list[str]:
@@ -118,15 +131,17 @@ def read_grid(
     parts: Callable[[Artefact], Mapping[Key, Part]],
     needed: Sequence[Key],
 ) -> Grid[Part]:
-    """The parts of the files by their place in the grid, with the file; each place has exactly one.
+    """Read score files; return each part with its file, by its place in a grid such as (test set, system, seed).
 
-    Raises DataError for a hole in the grid, naming it, and MismatchError for a file that does not belong to it.
+    what: the kind of score, for messages. model, parts: the type of a file, and its parts by place. needed: the places
+    of the grid. Raises DataError naming a place without a part, and MismatchError for a second part of a place and for
+    a part outside of the grid.
     """
     found: Grid[Part] = {}
     for path in paths:
-        source = Source(path=str(path), sha256=digest_file(path))
+        source = ScoreSource(path=str(path), sha256=digest_file(path))
         for place, part in parts(read_artefact(path, model)).items():
-            problem = f"second {what} for" if place in found else f"{what} that the table has no place for:"
+            problem = f"second {what} for" if place in found else f"{what} outside of the table:"
             if place in found or place not in needed:
                 raise MismatchError(
                     f"{problem} {' '.join(map(str, place))}", where=path, next_step="give each file of the study once"
@@ -134,38 +149,38 @@ def read_grid(
             found[place] = source, part
     if missing := [place for place in needed if place not in found]:
         raise DataError(
-            f"the table would have a hole: no {what} for {' '.join(map(str, missing[0]))}",
+            f"the table would be incomplete: no {what} for {' '.join(map(str, missing[0]))}",
             expected=len(needed),
             found=len(found),
-            next_step="run the workflow again; it makes what is missing",
+            next_step="run the workflow again, which makes the missing files",
         )
     return found
 
 
-def of_test_set(grid: Grid[Part], test_set: tuple[str, str]) -> Grid[Part]:
-    """What is about a test set, by system and seed."""
+def select_test_set(grid: Grid[Part], test_set: tuple[str, str]) -> Grid[Part]:
+    """Return the part of a grid for a test set (data set, name), by system and seed."""
     return {place[2:]: entry for place, entry in grid.items() if place[:2] == test_set}
 
 
-def check_equal(test_set: str, grid: Grid[Part], about: Callable[[Part], dict[str, int]]) -> None:
-    """Checks that numbers stand side by side which are about the same.
+def check_same_size(test_set: str, grid: Grid[Part], sizes: Callable[[Part], dict[str, int]]) -> None:
+    """Check that all parts were measured on equally many sentences, tokens and so on.
 
-    Raises MismatchError naming the first file that is about something else than the first one.
+    Raises MismatchError naming the first file that differs from the first one.
     """
     (first_source, first), *others = grid.values()
     for source, part in others:
-        if about(part) != about(first):
+        if sizes(part) != sizes(first):
             raise MismatchError(
                 f"{test_set} cannot be compared with {first_source.path}",
                 where=source.path,
-                expected=about(first),
-                found=about(part),
+                expected=sizes(first),
+                found=sizes(part),
                 next_step="score all systems on the same test set",
             )
 
 
-def mean_cell(by_seed: dict[int, float], *, signature: str, sources: Sequence[Source], decimals: int = 2) -> Cell:
-    """The mean over seeds with its standard deviation, where there are several."""
+def mean_cell(by_seed: dict[int, float], *, signature: str, sources: Sequence[ScoreSource], decimals: int = 2) -> Cell:
+    """Make the cell of a mean over seeds, with the standard deviation if there are several seeds."""
     values = list(by_seed.values())
     deviation = statistics.stdev(values) if len(values) > 1 else None
     value = math.fsum(values) / len(values)
@@ -183,5 +198,5 @@ def mean_cell(by_seed: dict[int, float], *, signature: str, sources: Sequence[So
 def note_on_seeds(settings: TableSettings) -> str:
     seeds = ", ".join(map(str, settings.seeds))
     if len(settings.seeds) == 1:
-        return f"One training per system (seed {seeds}): how much trainings differ from each other is not measured."
+        return f"One training per system (seed {seeds}). The variation between trainings was not measured."
     return f"Mean ± sample standard deviation over {len(settings.seeds)} trainings per system (seeds {seeds})."

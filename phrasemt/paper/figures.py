@@ -1,7 +1,8 @@
-"""Figures of the report as SVG text: the same bytes for the same values, readable on light and on dark pages.
+"""Figures of the report as SVG text, for light and dark pages. Equal values give equal bytes.
 
-Lines and letters take the colours of the page: matplotlib draws with stand-in colours that are then replaced by CSS
-variables (`--series-1` ...) and `currentColor`. Letters stay letters, so they can be searched and read aloud.
+Lines and text have the colours of the page: matplotlib draws with placeholder colours, which are then replaced by CSS
+variables (`--series-1` and so on) and `currentColor`. Text remains text, so a reader can search it and a screen reader
+can read it.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-# Stand-ins: colours that occur nowhere else in a drawing.
+# Placeholder colours, which occur nowhere else in a drawing.
 _SERIES = tuple(f"#0000{number:02x}" for number in range(1, 7))
 _TEXT, _GRID = "#010000", "#020000"
 _DASHES = ("-", "--", ":", "-.")
 _STYLE = {
-    "svg.hashsalt": "phrasemt",  # ids in the drawing are random otherwise
+    "svg.hashsalt": "phrasemt",  # without it ids in the drawing are random
     "svg.fonttype": "none",
     "font.size": 10,
     "text.color": _TEXT,
-    "text.parse_math": False,  # a $ in a system's title is a $
+    "text.parse_math": False,  # a $ in a system's title begins no formula
     "axes.edgecolor": _GRID,
     "axes.labelcolor": _TEXT,
     "xtick.color": _TEXT,
@@ -45,13 +46,13 @@ _STYLE = {
     "path.simplify": False,
 }
 _SIZE = (5.2, 3.5)
-# Lines with more points are drawn as means over equal windows.
-_POINTS = 120
+# A line with more points is drawn as means over windows of equal size.
+_MAX_POINTS = 120
 
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
-    """A line: values at places, drawn in the colour of its group (a system); a group is named once in the legend."""
+    """A line of a figure. group: a system; all its lines have one colour and one entry in the legend."""
 
     group: str
     x: Sequence[float]
@@ -60,14 +61,14 @@ class Series:
 
 @dataclass(frozen=True, kw_only=True)
 class Drawing:
-    """A figure: SVG text for the page (which says in words what it shows) and its title."""
+    """A figure: SVG text with a description in words for screen readers, and a title."""
 
     svg: str
     title: str
 
 
 def draw_curves(name: str, series: Sequence[Series], *, title: str, x_label: str, y_label: str) -> Drawing:
-    """Values over updates, one line per training; `name` is unique on the page."""
+    """Draw values over updates, one line for each training. name: a name that is unique on the page."""
     figure, axes = _figure(x_label, y_label)
     series = [_thinned(line) for line in series]
     for line, style in _styled(series):
@@ -80,16 +81,16 @@ def draw_curves(name: str, series: Sequence[Series], *, title: str, x_label: str
 def draw_categories(
     name: str, categories: Sequence[str], series: Sequence[Series], *, title: str, x_label: str, y_label: str
 ) -> Drawing:
-    """Values over ordered categories; `x` of the series are positions in `categories`."""
+    """Draw values over ordered categories. series: their x are indices into `categories`."""
     figure, axes = _figure(x_label, y_label)
     for line, style in _styled(series):
         axes.plot(line.x, line.y, marker="o", markersize=4, **style)
     axes.set_xticks(range(len(categories)), categories)
-    words = []
+    descriptions = []
     for line in series:
-        places = [f"{value:.1f} at {categories[int(place)]}" for place, value in zip(line.x, line.y, strict=True)]
-        words.append(f"{line.group}: {', '.join(places)}")
-    return _finish(figure, axes, name, title, f"{y_label} by {x_label}. {'; '.join(words)}.")
+        points = [f"{value:.1f} at {categories[int(index)]}" for index, value in zip(line.x, line.y, strict=True)]
+        descriptions.append(f"{line.group}: {', '.join(points)}")
+    return _finish(figure, axes, name, title, f"{y_label} by {x_label}. {'; '.join(descriptions)}.")
 
 
 def _figure(x_label: str, y_label: str) -> tuple[Figure, Axes]:
@@ -103,22 +104,22 @@ def _figure(x_label: str, y_label: str) -> tuple[Figure, Axes]:
 
 
 def _styled(series: Sequence[Series]) -> list[tuple[Series, dict[str, Any]]]:
-    """Colour by group; past the last colour the dashes change. Only the first line of a group gets a label."""
+    """Give each group a colour, and other dashes after the last colour. Only the first line of a group has a label."""
     styles = dict(zip(dict.fromkeys(line.group for line in series), itertools.product(_DASHES, _SERIES), strict=False))
     named: set[str] = set()
     styled = []
     for line in series:
         dash, colour = styles[line.group]
-        label = "_again" if line.group in named else line.group
+        label = "_again" if line.group in named else line.group  # matplotlib's legend leaves out names with "_"
         named.add(line.group)
         styled.append((line, {"color": colour, "linestyle": dash, "label": label}))
     return styled
 
 
 def _thinned(line: Series) -> Series:
-    if len(line.x) <= _POINTS:
+    if len(line.x) <= _MAX_POINTS:
         return line
-    window = -(-len(line.x) // _POINTS)
+    window = -(-len(line.x) // _MAX_POINTS)
     parts = [slice(start, start + window) for start in range(0, len(line.x), window)]
     x, y = ([sum(values[part]) / len(values[part]) for part in parts] for values in (line.x, line.y))
     return Series(group=line.group, x=x, y=y)
@@ -135,7 +136,7 @@ def _finish(figure: Figure, axes: Axes, name: str, title: str, description: str)
 
 
 def _for_page(svg: str, name: str, description: str) -> str:
-    """An SVG file as part of a page: without header and style sheet, with ids, colours and letters of the page."""
+    """Turn an SVG file into a part of a page: no header, no style sheet, unique ids, colours and fonts of the page."""
     svg = re.sub(r"<(metadata|style)\b.*?</\1>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
     view = re.search(r'viewBox="[^"]*"', svg)
     assert view is not None

@@ -1,4 +1,4 @@
-"""The results table as Markdown for a terminal and as LaTeX for a paper."""
+"""The results table as Markdown for a terminal, and as LaTeX for a paper."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MARKS = ("‡", "†")
 
 
 def to_markdown(table: Table) -> Iterator[str]:
-    """The lines of table.md; the columns line up in a terminal."""
+    """Yield the lines of table.md, with columns aligned for a terminal."""
     yield f"# {table.title}"
     for block in table.blocks:
         yield from ("", f"## {block.heading}", "", *_aligned(block))
@@ -33,7 +33,7 @@ def _aligned(block: Block) -> Iterator[str]:
     columns = [["System", *(row.title.replace("|", r"\|") for row in block.rows)]]
     for column in block.columns:
         texts = [row.printed(column) for row in block.rows]
-        marked = any(text.endswith(_MARKS) for text in texts)  # marks hang out to the right of the aligned numbers
+        marked = any(text.endswith(_MARKS) for text in texts)  # a mark stands to the right of the aligned numbers
         columns.append(
             [column.heading, *(text if text.endswith(_MARKS) or not marked else text + " " for text in texts)]
         )
@@ -48,7 +48,7 @@ def _aligned(block: Block) -> Iterator[str]:
 
 
 def _width(text: str) -> int:
-    """Columns that a terminal gives a text: two for Chinese characters, none for combining marks."""
+    """Return the width of a text in a terminal: two columns for a Chinese character, none for a combining mark."""
     return sum(
         0 if unicodedata.combining(character) else 1 + (unicodedata.east_asian_width(character) in "WF")
         for character in text
@@ -56,7 +56,7 @@ def _width(text: str) -> int:
 
 
 def to_latex(table: Table) -> Iterator[str]:
-    """The lines of table.tex: for each block a `table` with booktabs rules."""
+    """Yield the lines of table.tex: a `table` with booktabs rules for each block."""
     yield r"% needs \usepackage{booktabs}"
     yield from (f"% {signature}" for signature in table.signatures)
     yield f"% {table.command}"
@@ -92,6 +92,6 @@ _LATEX = {
 
 
 def _latex(text: str) -> str:
-    """Text for LaTeX: its special characters escaped, signs of this module in mathematics, minus before numbers."""
+    """Escape LaTeX's special characters; set marks, ±, Δ and the minus signs of numbers in mathematics."""
     escaped = "".join(_LATEX.get(character, character) for character in text)
     return re.sub(r"(?<![\w-])-(?=\d)", "$-$", escaped)

@@ -1,9 +1,9 @@
-"""The results table: JSON with the origin of every number, Markdown for a terminal, LaTeX for a paper.
+"""The stage `make_table`: results as JSON with the origin of each number, as Markdown for a terminal, and as LaTeX.
 
-One block of rows per test set and kind of score, and per set of contrastive pairs; one row per system in the order of
-the study. A number is the mean over the seeds of the study, computed from unrounded scores and rounded once, to the
-nearest and at a tie to the even digit. The table is whole or it is an error: a missing or foreign file, a score of
-another convention, or a comparison made from other scores ends the stage.
+The table has one block for each test set and kind of score, and for each set of contrastive pairs. A block has one row
+for each system, in the order of the study. A number is the mean over the seeds of the study, computed from unrounded
+scores and rounded once, half to even. A missing or superfluous file, a score of another convention, or a comparison
+that was made from other scores is an error.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def make_table(
     markdown: Path,
     latex: Path,
 ) -> None:
-    """Make the table of a study from what was measured of its systems.
+    """Make the table of a study from the score files of its systems.
 
-    Raises DataError for a hole in the grid of test sets, systems and seeds, naming it, and MismatchError for files that
-    do not belong to the grid or to each other.
+    Raises DataError naming a combination of test set, system and seed without a score, and MismatchError for files that
+    do not belong to the study or to each other.
     """
     blocks = [
         *score_blocks(settings, scores, comparisons),
@@ -67,14 +67,14 @@ def make_table(
 
 
 def _signatures(blocks: Sequence[Block]) -> Iterator[str]:
-    """One line per metric and signature; with the test sets where they differ in it."""
-    places: dict[str, dict[str, list[str]]] = {}
+    """Yield one line for each metric and signature; it names the test sets if they have different signatures."""
+    headings_of: dict[str, dict[str, list[str]]] = {}
     for block in blocks:
         for column in block.columns:
             if column.meaning:
-                signatures = places.setdefault(f"{column.heading} ({column.meaning})", {})
+                signatures = headings_of.setdefault(f"{column.heading} ({column.meaning})", {})
                 signatures.setdefault(block.rows[0].cells[column.key].signature, []).append(block.heading)
-    for metric, signatures in places.items():
+    for metric, signatures in headings_of.items():
         for signature, headings in signatures.items():
             where = f" [{'; '.join(headings)}]" if len(signatures) > 1 else ""
             yield f"{metric}{where}: {signature}"

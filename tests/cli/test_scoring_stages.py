@@ -219,8 +219,8 @@ def test_a_hole_in_the_table_leaves_nothing(study: InventedStudy, capsys: pytest
     before = set(study.results.iterdir())
     assert main(stage("make_table", settings, **{**inputs, "scores": inputs["scores"][1:]}, **outputs)) == 2
     assert capsys.readouterr().err == (
-        "phrasemt make_table: error: the table would have a hole: no scores for demo test base 1 "
-        "(expected 6, found 5). Next: run the workflow again; it makes what is missing\n"
+        "phrasemt make_table: error: the table would be incomplete: no scores for demo test base 1 "
+        "(expected 6, found 5). Next: run the workflow again, which makes the missing files\n"
     )
     assert set(study.results.iterdir()) == before
     assert main(stage("make_table", settings, **inputs, **outputs)) == 0

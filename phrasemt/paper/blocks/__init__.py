@@ -1,1 +1,1 @@
-"""The blocks of the results table, one module for each kind."""
+"""The blocks of the results table, one module for each kind of score."""

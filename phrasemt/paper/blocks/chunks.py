@@ -1,4 +1,4 @@
-"""Blocks of decisions about chunks: chunk-based decoders on one test set (Table 3 of Zhou et al. 2017)."""
+"""Blocks for decisions about chunks: chunk-based decoders on one test set (Table 3 of Zhou et al. 2017)."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from phrasemt.paper.cells import (
     Column,
     Grid,
     Row,
-    Source,
-    check_equal,
+    ScoreSource,
+    check_same_size,
     mean_cell,
     note_on_seeds,
-    of_test_set,
     read_grid,
+    select_test_set,
 )
 from phrasemt.scoring.scores import OfTestSets
 from phrasemt.settings import TableSettings
 
 _COLUMNS = [
-    Column(key="boundary_acc", heading="boundary", meaning="right decisions, of all positions"),
-    Column(key="boundary_precision", heading="P", meaning="starts that are right, of those decided"),
-    Column(key="boundary_recall", heading="R", meaning="starts that are right, of those of the reference"),
+    Column(key="boundary_acc", heading="boundary", meaning="share of positions with the right decision"),
+    Column(key="boundary_precision", heading="P", meaning="share of predicted starts that are right"),
+    Column(key="boundary_recall", heading="R", meaning="share of reference starts that are predicted"),
     Column(key="boundary_f1", heading="F1", meaning="of starts"),
-    Column(key="label_acc_paper", heading="label/all", meaning="boundary and label right, of all positions"),
-    Column(key="label_acc", heading="label", meaning="right labels, of the chunks of the reference"),
+    Column(key="label_acc_paper", heading="label/all", meaning="share of positions with the right boundary and label"),
+    Column(key="label_acc", heading="label", meaning="share of reference chunks with the right label"),
 ]
 _NOTE = (
-    "Chunks: right decisions in percent, with the words and chunks of the reference given up to each position, which "
-    "are words and </s>. label/all is the label accuracy as Zhou et al. (2017) count it: both decisions right, of all "
-    "positions, even within chunks, where no label is learned."
+    "Chunks: decisions in percent. At each position (a word or </s>) the model knows the words and chunks of the "
+    "reference before it. label/all is the label accuracy of Zhou et al. (2017): a position counts as right if its "
+    "boundary and label are right, also within chunks, where no label is learned."
 )
 _MAJORITY = "always a start, always the most frequent label"
 
 
 class Decisions(Settings):
-    """Shares, 0 to 1."""
+    """Accuracies of decisions about chunks, 0 to 1."""
 
     boundary_acc: float
     boundary_precision: float
@@ -49,7 +49,7 @@ class Decisions(Settings):
 
 
 class ChunkScores(Decisions):
-    """On one test set. chunks: of the reference; majority: of the most frequent decision."""
+    """Accuracies on one test set. chunks: of the reference. majority: accuracies of the most frequent decision."""
 
     sentences: int
     positions: int
@@ -58,11 +58,11 @@ class ChunkScores(Decisions):
 
 
 class ChunkScoreFile(OfTestSets[ChunkScores]):
-    """The file that `score_chunks` writes."""
+    """The content of a file of `score_chunks`."""
 
 
 def chunk_blocks(settings: TableSettings, paths: Sequence[Path]) -> list[Block]:
-    """A block for each test set; none without chunk-based decoders."""
+    """Make a block for each test set, if the study has chunk-based decoders."""
     names = settings.chunking
     grid = read_grid(
         "scores of chunks",
@@ -75,8 +75,8 @@ def chunk_blocks(settings: TableSettings, paths: Sequence[Path]) -> list[Block]:
 
 
 def _block(settings: TableSettings, test_set: tuple[str, str], grid: Grid[ChunkScores]) -> Block:
-    chosen = of_test_set(grid, test_set)
-    check_equal(test_set[1], chosen, lambda part: {"positions": part.positions, "chunks": part.chunks})
+    chosen = select_test_set(grid, test_set)
+    check_same_size(test_set[1], chosen, lambda part: {"positions": part.positions, "chunks": part.chunks})
     source, first = next(iter(chosen.values()))
     titles = dict(settings.systems)
     rows = [_row("", _MAJORITY, {settings.seeds[0]: (source, first.majority)}, first)]
@@ -93,12 +93,12 @@ def _block(settings: TableSettings, test_set: tuple[str, str], grid: Grid[ChunkS
     )
 
 
-def _row(system: str, title: str, of_seeds: dict[int, tuple[Source, Decisions]], about: ChunkScores) -> Row:
+def _row(system: str, title: str, by_seed: dict[int, tuple[ScoreSource, Decisions]], sizes: ChunkScores) -> Row:
     cells = {
         column.key: mean_cell(
-            {seed: 100 * getattr(decisions, column.key) for seed, (_, decisions) in of_seeds.items()},
-            signature=f"chunks|teacher_forced|positions:{about.positions}|chunks:{about.chunks}",
-            sources=[source for source, _ in of_seeds.values()],
+            {seed: 100 * getattr(decisions, column.key) for seed, (_, decisions) in by_seed.items()},
+            signature=f"chunks|teacher_forced|positions:{sizes.positions}|chunks:{sizes.chunks}",
+            sources=[source for source, _ in by_seed.values()],
         )
         for column in _COLUMNS
     }

@@ -1,4 +1,4 @@
-"""Blocks of accuracies on contrastive pairs, by the distance of what must agree."""
+"""Blocks for accuracies on contrastive pairs, by the distance between the two words that must agree."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from phrasemt.paper.cells import Block, Column, Grid, Row, mean_cell, note_on_se
 from phrasemt.settings import TableSettings
 
 _NOTE_ON_CONTRASTS = (
-    "Contrastive pairs: how often, in percent, the right target is more probable than one with a single mistake; all, "
-    "and by the distance in words between the two that must agree (in brackets: number of pairs)."
+    "Contrastive pairs: percentage of pairs whose right target is more probable than the target with a single mistake, "
+    "for all pairs and by the distance between the two words that must agree (in brackets: number of pairs)."
 )
 
 
 class DistanceGroup(Settings):
-    """Contrastive pairs whose distance lies from low to high (no limit: None); accuracy None without pairs."""
+    """Contrastive pairs with distances from low to high. high: None for no limit; accuracy: None without pairs."""
 
     low: int
     high: int | None
@@ -28,7 +28,7 @@ class DistanceGroup(Settings):
 
 
 class ContrastFile(Settings):
-    """The file that `score_contrasts` writes. Accuracies are shares, 0 to 1."""
+    """The content of a file of `score_contrasts`. Accuracies are shares, 0 to 1."""
 
     format: Literal[1]
     dataset: str
@@ -40,7 +40,7 @@ class ContrastFile(Settings):
 
 
 def contrast_blocks(settings: TableSettings, paths: Sequence[Path]) -> list[Block]:
-    """A block for each data set with contrastive pairs."""
+    """Make a block for each data set with contrastive pairs."""
     names = [name for name, _ in settings.translating]
     grid = read_grid(
         "contrastive accuracy",
@@ -59,7 +59,7 @@ def _block(settings: TableSettings, dataset: str, grid: Grid[ContrastFile]) -> B
     for place, file in contents.items():
         if _groups(file) != groups:
             raise MismatchError(
-                "other contrastive pairs than those of the first system",
+                "not the contrastive pairs of the first system",
                 where=sources[place].path,
                 expected=groups,
                 found=_groups(file),
@@ -84,7 +84,7 @@ def _block(settings: TableSettings, dataset: str, grid: Grid[ContrastFile]) -> B
 
 
 def _groups(file: ContrastFile) -> dict[str, int]:
-    """Number of pairs: of all, and of each group of distances that has some."""
+    """Return the number of all pairs, and of the pairs in each group of distances that has any."""
     return {"all": file.pairs, **{_range(group): group.pairs for group in file.by_distance if group.pairs}}
 
 

@@ -1,4 +1,4 @@
-"""Blocks of perplexities: language models on one test set (Table 3 of Nguyen et al.)."""
+"""Blocks for perplexities: language models on one test set (Table 3 of Nguyen et al.)."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from phrasemt.paper.cells import (
     Column,
     Grid,
     Row,
-    check_equal,
+    check_same_size,
     mean_cell,
     note_on_seeds,
-    of_test_set,
     read_grid,
+    select_test_set,
 )
 from phrasemt.scoring.scores import OfTestSets
 from phrasemt.settings import TableSettings
 
 _COLUMNS = [
-    Column(key="per_token", heading="per token", meaning="exp(NLL / tokens), </s> among them"),
+    Column(key="per_token", heading="per token", meaning="exp(NLL / tokens), </s> included"),
     Column(key="per_word", heading="per word", meaning="exp(NLL / (words + sentences))"),
 ]
-_NOTE = "Perplexity without label smoothing, of sentences on their own; nothing is tested."
+_NOTE = "Perplexity without label smoothing; each sentence is a text of its own. No test of significance."
 
 
 class Perplexity(Settings):
-    """On one test set. tokens: of the vocabulary, `</s>` included."""
+    """Perplexities on one test set. tokens: number of tokens of the vocabulary, `</s>` included."""
 
     sentences: int
     words: int
@@ -39,11 +39,11 @@ class Perplexity(Settings):
 
 
 class PerplexityFile(OfTestSets[Perplexity]):
-    """The file that `score_perplexity` writes."""
+    """The content of a file of `score_perplexity`."""
 
 
 def perplexity_blocks(settings: TableSettings, paths: Sequence[Path]) -> list[Block]:
-    """A block for each test set; none without language models."""
+    """Make a block for each test set, if the study has language models."""
     names = settings.language_models
     grid = read_grid(
         "perplexity",
@@ -56,8 +56,8 @@ def perplexity_blocks(settings: TableSettings, paths: Sequence[Path]) -> list[Bl
 
 
 def _block(settings: TableSettings, test_set: tuple[str, str], grid: Grid[Perplexity]) -> Block:
-    chosen = of_test_set(grid, test_set)
-    check_equal(
+    chosen = select_test_set(grid, test_set)
+    check_same_size(
         test_set[1], chosen, lambda part: {"sentences": part.sentences, "words": part.words, "tokens": part.tokens}
     )
     _, first = next(iter(chosen.values()))

@@ -1,4 +1,4 @@
-"""Blocks of BLEU and chrF: systems that translate, on one test set, with their difference to the baseline."""
+"""Blocks for BLEU and chrF: systems that translate, on one test set, and their differences to the baseline."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from phrasemt.paper.cells import (
     Column,
     Grid,
     Row,
-    Source,
+    ScoreSource,
     mean_cell,
     note_on_seeds,
-    of_test_set,
     read_grid,
+    select_test_set,
 )
 from phrasemt.scoring.scores import ScoreFile, Scores, check_comparable
 from phrasemt.scoring.significance import ComparisonFile, ComparisonOnTestSet, MetricComparison
 from phrasemt.settings import TableSettings
 
-# Metric -> heading, whether the difference to the baseline stands beside it, and what the heading means.
+# Metric -> heading, whether a column with the difference to the baseline follows, and the meaning of the heading.
 _METRICS = {
     "bleu_tok": ("BLEU tok", True, "Moses tokens, as multi-bleu.perl"),
     "bleu_tok_compound_split": ("BLEU split", False, "Moses tokens split at hyphens, as Tensor2Tensor"),
@@ -35,7 +35,7 @@ _METRICS = {
 
 
 def score_blocks(settings: TableSettings, scores: Sequence[Path], comparisons: Sequence[Path]) -> list[Block]:
-    """A block for each test set; none where nothing translates."""
+    """Make a block for each test set, if the study has systems that translate."""
     names = [name for name, _ in settings.translating]
     score_grid = read_grid(
         "scores",
@@ -60,7 +60,7 @@ def _block(
     score_grid: Grid[Scores],
     comparison_grid: Grid[ComparisonFile],
 ) -> Block:
-    chosen = of_test_set(score_grid, test_set)
+    chosen = select_test_set(score_grid, test_set)
     check_comparable(test_set[1], {source.path: part for source, part in chosen.values()})
     metrics = [name for name in _METRICS if name in next(iter(chosen.values()))[1].metrics]
     rows = {}
@@ -109,7 +109,7 @@ def _difference_key(metric: str) -> str:
     return f"{metric}_difference"
 
 
-def _difference_cell(source: Source, comparison: MetricComparison, scores: Cell) -> Cell:
+def _difference_cell(source: ScoreSource, comparison: MetricComparison, scores: Cell) -> Cell:
     value = comparison.difference.value
     text = f"{value:+.2f}"
     return Cell(
@@ -129,12 +129,13 @@ def _mark(p_value: float) -> str:
 
 
 def _check_comparison(
-    source: Source, file: ComparisonFile, comparison: ComparisonOnTestSet, settings: TableSettings, rows: dict[str, Row]
+    source: ScoreSource,
+    file: ComparisonFile,
+    comparison: ComparisonOnTestSet,
+    settings: TableSettings,
+    rows: dict[str, Row],
 ) -> None:
-    """Checks that a comparison was made from the scores of the table.
-
-    Raises MismatchError.
-    """
+    """Check that a comparison was made from the scores of the table. Raises MismatchError if not."""
     pairs: list[tuple[str, Any, Any]] = [
         ("baseline", settings.baseline, file.baseline),
         ("seeds", sorted(settings.seeds), sorted(file.system_seeds)),
@@ -150,7 +151,7 @@ def _check_comparison(
     for what, expected, found in pairs:
         if expected != found:
             raise MismatchError(
-                f"the comparison was made from other scores than the table: another {what}",
+                f"the comparison was made from other scores than the table: difference in {what}",
                 where=source.path,
                 expected=expected,
                 found=found,
@@ -162,12 +163,12 @@ def _note_on_differences(settings: TableSettings, comparisons: Sequence[Comparis
     draws = {(file.samples, file.seed) for file in comparisons}
     if len(draws) > 1:
         raise MismatchError(
-            "comparisons by different numbers of samples or seeds of the resampling",
+            "comparisons with different numbers of bootstrap samples, or different seeds",
             found=sorted(draws),
             next_step="delete the comparisons and run again",
         )
     return (
         f"{DIFFERENCE}: difference to {dict(settings.systems)[settings.baseline]}. † p < 0.05, ‡ p < 0.01: better by "
-        f"paired bootstrap (Koehn 2004), {comparisons[0].samples:,} samples. The test covers the sampling of test "
-        "sentences only, not the randomness of training."
+        f"paired bootstrap (Koehn 2004), {comparisons[0].samples:,} samples. The test covers the choice of test "
+        "sentences, not the randomness of training."
     )

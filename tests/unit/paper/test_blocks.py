@@ -1,4 +1,4 @@
-"""Table and report of systems that do not translate, and of those that decide about chunks."""
+"""Table and report of language models and of chunk-based decoders."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def table_and_page(study: InventedStudy) -> tuple[Table, str]:
     return read_artefact(study.results / "table.json", Table), (study.results / "report.html").read_text()
 
 
-def test_language_models_stand_in_a_block_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_language_models_have_their_own_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = built(tmp_path, "lm", "base", "lm2")
     monkeypatch.chdir(tmp_path)
     assert study.study.baseline == "base"
@@ -54,7 +54,9 @@ def test_a_study_of_language_models_alone(tmp_path: Path, monkeypatch: pytest.Mo
     assert page.count("<svg") == page.count('role="img"') == 3  # loss, perplexity, lengths of phrases
 
 
-def test_decisions_about_chunks_beside_the_majority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_block_of_chunk_decisions_has_a_row_for_the_majority(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     study = built(tmp_path, "base", "bi")
     monkeypatch.chdir(tmp_path)
     table, page = table_and_page(study)
@@ -73,16 +75,16 @@ def test_decisions_about_chunks_beside_the_majority(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("what", ["perplexities", "chunks"])
-def test_a_hole_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+def test_the_error_names_a_missing_score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     study = built(tmp_path, "base", "bi", "lm")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(
-        PhrasemtError, match=r"the table would have a hole: .* for demo test \w+ 2 \(expected 2, found 1\)"
+        PhrasemtError, match=r"the table would be incomplete: .* for demo test \w+ 2 \(expected 2, found 1\)"
     ):
         study.make_table(**{what: study.table_inputs[what][:-1]})
 
 
-def test_other_sentences_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_perplexities_of_other_sentences_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = built(tmp_path, "lm", "lm2")
     monkeypatch.chdir(tmp_path)
     path = study.perplexity_path("demo", "lm2", 1)
@@ -93,7 +95,7 @@ def test_other_sentences_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert str(error.value).startswith(f"{path}: test cannot be compared with {first}")
 
 
-def test_names_of_blocks_differ() -> None:
+def test_blocks_have_different_names() -> None:
     common = {"dataset": "demo", "size": 1, "columns": [], "rows": [], "notes": []}
     kinds = ("scores", "perplexity", "chunks")
     blocks = [Block(kind=kind, test_set="test", **common) for kind in kinds]

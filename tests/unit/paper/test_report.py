@@ -1,4 +1,4 @@
-"""The report of an invented study, read as a browser's parser reads it."""
+"""The report of an invented study, read by an HTML parser."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def source_of(study: InventedStudy) -> str:
     return (study.results / "report.html").read_text()
 
 
-def test_every_number_of_the_table_is_there(study: InventedStudy) -> None:
+def test_the_page_shows_every_number_of_the_table(study: InventedStudy) -> None:
     cells = [cell.strip() for cell in Page(source_of(study)).cells]
     table = read_artefact(study.results / "table.json", Table)
     for block in table.blocks:
@@ -94,12 +94,12 @@ def test_every_number_of_the_table_is_there(study: InventedStudy) -> None:
             start = cells.index(row.title)
             expected = [row.printed(column).replace("-", "−", 1) for column in block.columns]
             while cells[start + 1 : start + 1 + len(expected)] != expected:
-                start = cells.index(row.title, start + 1)  # raises ValueError when the row is nowhere
-    assert "+ phrases (max) & <b>" in cells  # escaped in the source, itself on the page
+                start = cells.index(row.title, start + 1)  # raises ValueError when no row is left
+    assert "+ phrases (max) & <b>" in cells  # escaped in the source, so the page shows it unchanged
     assert "<b>" not in source_of(study)
 
 
-def test_needs_nothing_from_outside(study: InventedStudy) -> None:
+def test_the_page_needs_no_other_file_and_no_network(study: InventedStudy) -> None:
     source = source_of(study)
     page = Page(source)
     assert not {"script", "link", "iframe", "object", "img"} & {tag for tag, _ in page.elements}
@@ -112,7 +112,7 @@ def test_needs_nothing_from_outside(study: InventedStudy) -> None:
     assert "http" not in source
 
 
-def test_links_and_ids_meet(study: InventedStudy) -> None:
+def test_every_link_has_its_id(study: InventedStudy) -> None:
     page = Page(source_of(study))
     assert len(page.ids) == len(set(page.ids))
     links = [attributes["href"] for _, attributes in page.elements if attributes.get("href")]
@@ -123,7 +123,7 @@ def test_links_and_ids_meet(study: InventedStudy) -> None:
     assert set(labels) <= set(page.ids)
 
 
-def test_figures_say_in_words_what_they_show(study: InventedStudy) -> None:
+def test_figures_have_descriptions_in_words(study: InventedStudy) -> None:
     figures = [attributes for tag, attributes in Page(source_of(study)).elements if tag == "svg"]
     assert len(figures) == 6  # contrasts; loss and dev BLEU of two data sets; lengths of phrases
     for attributes in figures:
@@ -132,7 +132,7 @@ def test_figures_say_in_words_what_they_show(study: InventedStudy) -> None:
     assert "+ phrases (max) & <b>: 92.8 at 1-2, 89.2 at 3-4, 78.5 at 11+" in str(figures[0]["aria-label"])
 
 
-def test_light_dark_phone_and_print(study: InventedStudy) -> None:
+def test_the_page_has_styles_for_light_dark_phone_and_print(study: InventedStudy) -> None:
     source = source_of(study)
     assert "prefers-color-scheme: dark" in source
     assert "@media print" in source
@@ -144,14 +144,14 @@ def test_light_dark_phone_and_print(study: InventedStudy) -> None:
     assert '<html lang="en">' in source
 
 
-def test_shows_parsers_phrases_and_chunks(study: InventedStudy) -> None:
+def test_the_page_shows_parsers_phrases_and_chunks(study: InventedStudy) -> None:
     page = Page(source_of(study))
     for shown in ("f1 97.3, f1_gold_tags 99.1", "abababababab", "3.20", "43.3 %", "88.0 %", "parser 92.4"):
         assert shown in [cell.strip() for cell in page.cells]
     assert "demo: lengths of phrases" in "".join(page.text)
 
 
-def test_shows_trainings_settings_cleaning_and_origins(study: InventedStudy) -> None:
+def test_the_page_shows_trainings_settings_cleaning_and_origins(study: InventedStudy) -> None:
     page = Page(source_of(study))
     text = " ".join("".join(page.text).split())
     cells = [" ".join(cell.split()) for cell in page.cells]
@@ -172,7 +172,7 @@ def test_shows_trainings_settings_cleaning_and_origins(study: InventedStudy) -> 
     assert all(note in text for note in table.notes)
 
 
-def test_same_inputs_same_bytes_in_another_process(study: InventedStudy) -> None:
+def test_equal_inputs_give_equal_bytes_in_another_process(study: InventedStudy) -> None:
     """Hash seeds and dates differ between processes; the page must not."""
     before = source_of(study)
     (study.results / "report.html").unlink()
@@ -188,18 +188,18 @@ def test_same_inputs_same_bytes_in_another_process(study: InventedStudy) -> None
     assert not re.search(r"20\d\d-\d\d-\d\d", before)
 
 
-def test_without_training_state_the_page_says_so(study: InventedStudy) -> None:
-    """States are large and may be deleted; the hole is not silent."""
+def test_the_page_names_trainings_without_a_curve(study: InventedStudy) -> None:
+    """Training states are large, and users may delete them."""
     (study.record_path("demo", "max", 2).parent / invented_study.METRICS).unlink()
     study.write_report()
     text = " ".join("".join(Page(source_of(study)).text).split())
-    assert "No loss curve of + phrases (max) & <b>, demo, seed 2: its training state is not there any more." in text
+    assert "No loss curve of + phrases (max) & <b>, demo, seed 2: its training state was deleted." in text
 
 
-def test_a_changed_page_is_changed_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The template is among what decides whether the report is made again."""
+def test_a_changed_template_is_changed_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A changed template changes the digest of the code, so that the report is made again."""
     read = Path.read_bytes
-    monkeypatch.setattr(code, "_code", code._code.__wrapped__)  # read anew each time
+    monkeypatch.setattr(code, "_code", code._code.__wrapped__)  # no cache of earlier reads
     before = code_digest.__wrapped__("phrasemt.paper.report")
     monkeypatch.setattr(Path, "read_bytes", lambda path: read(path) + b" " * (path.name == "report.html"))
     assert code_digest.__wrapped__("phrasemt.paper.report") != before
@@ -218,9 +218,9 @@ def fails(study: InventedStudy, **inputs: list[Path]) -> str:
     return str(error.value)
 
 
-def test_a_missing_training_is_named(study: InventedStudy) -> None:
+def test_the_error_names_a_missing_training(study: InventedStudy) -> None:
     found = fails(study, records=study.report_inputs["records"][:-1])
-    assert found.startswith("the report would have a hole: no training record for captions mean 2. Next: ")
+    assert found.startswith("the report would be incomplete: no training record for captions mean 2. Next: ")
 
 
 def test_a_file_changed_by_hand_is_refused(study: InventedStudy) -> None:
@@ -235,7 +235,7 @@ def test_scores_made_after_the_table_are_refused(study: InventedStudy) -> None:
     assert fails(study).startswith(f"{path}: not the file that the table was made from (expected sha256 ")
 
 
-def test_a_missing_sidecar_is_named(study: InventedStudy) -> None:
+def test_the_error_names_a_missing_sidecar(study: InventedStudy) -> None:
     path = study.record_path("demo", "base", 1)
     path.with_name("training.json.meta.json").unlink()
     assert fails(study).startswith(f"{path}.meta.json: no readable sidecar")
@@ -255,7 +255,7 @@ def test_cleaning_counts_that_do_not_add_up_are_refused(study: InventedStudy, co
     assert "dropped" in fails(study)
 
 
-def test_torn_metrics_are_named(study: InventedStudy) -> None:
+def test_the_error_names_a_damaged_line_of_metrics(study: InventedStudy) -> None:
     path = study.record_path("demo", "base", 1).parent / invented_study.METRICS
     with path.open("a") as stream:
         stream.write('{"update": 60')
@@ -265,18 +265,18 @@ def test_torn_metrics_are_named(study: InventedStudy) -> None:
 # ------------------------------------------------------------------------------------------------------------- figures
 
 
-def test_figures_are_the_same_for_the_same_values_and_take_the_colours_of_the_page() -> None:
+def test_equal_values_give_equal_figures_in_the_colours_of_the_page() -> None:
     series = [Series(group=f"system {n}", x=range(5), y=[n, 2, 3, 4, 5]) for n in range(8)]
     first, second = (draw_curves("a", series, title="t", x_label="x", y_label="y").svg for _ in range(2))
     assert first == second
     assert not re.search(r"#[0-9a-f]{6}\b", first)
     assert all(f"var(--series-{number})" in first for number in range(1, 7))
-    assert first.count("stroke-dasharray") >= 2  # the seventh and eighth system: colours again, dashed
+    assert first.count("stroke-dasharray") >= 2  # the seventh and eighth system have the first colours, dashed
     other = draw_curves("b", series, title="t", x_label="x", y_label="y").svg
     assert not set(re.findall(r'\bid="([^"]+)"', first)) & set(re.findall(r'\bid="([^"]+)"', other))
 
 
-def test_long_lines_are_thinned_to_means() -> None:
+def test_long_lines_are_drawn_as_means() -> None:
     line = Series(group="s", x=range(100_000), y=[float(x) for x in range(100_000)])
     svg = draw_curves("a", [line], title="t", x_label="x", y_label="y").svg
     assert len(svg) < 40_000
@@ -288,4 +288,4 @@ def test_names_are_escaped_in_figures() -> None:
     svg = draw_categories("a", ["1-2", "3+"], series, title="t", x_label="x", y_label="y").svg
     assert "<b>" not in svg
     assert "&lt;b&gt; &amp; &quot;x&quot;: 1.0 at 1-2, 2.0 at 3+" in svg
-    assert svg.count(r"$\nothing and 5$") == 2  # in the words and in the legend
+    assert svg.count(r"$\nothing and 5$") == 2  # in the description and in the legend

@@ -1,4 +1,4 @@
-"""The results table of an invented study: every number from its files, nothing missing, nothing mixed."""
+"""The results table of an invented study: each number comes from its files, none is missing or mixed up."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, InventedSt
 
 @pytest.fixture
 def study(finished: tuple[Path, InventedStudy], tmp_path: Path) -> Iterator[InventedStudy]:
-    """A finished study in the current folder, to be spoilt at will."""
+    """A copy of a finished study in the current folder, which a test may damage."""
     folder, invented = finished
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     with contextlib.chdir(tmp_path):
@@ -53,7 +53,7 @@ def change(path: Path, **fields: object) -> None:
 
 
 def test_cells_are_means_of_their_files(study: InventedStudy) -> None:
-    """Recomputed from the score files' JSON, by another road than the table's."""
+    """Each cell against a mean that the test computes from the JSON of the score files."""
     table = table_of(study)
     blocks = table.blocks[:3]
     assert [(block.kind, block.dataset, block.test_set) for block in blocks] == [
@@ -93,7 +93,7 @@ def test_marks_of_a_difference() -> None:
     assert [scores._mark(p) for p in (0.0, 0.0099, 0.01, 0.049, 0.05, 1.0)] == ["‡", "‡", "†", "†", "", ""]
 
 
-def test_compound_split_stands_in_german_blocks_only(study: InventedStudy) -> None:
+def test_only_german_blocks_have_the_compound_split(study: InventedStudy) -> None:
     headings = {block.dataset: [column.heading for column in block.columns] for block in table_of(study).blocks[:3]}
     assert headings == {
         "demo": ["BLEU tok", "Δ", "BLEU split", "BLEU detok", "Δ", "chrF2"],
@@ -116,7 +116,7 @@ def test_numbers_are_rounded_once(values: list[float], text: str) -> None:
 
 
 def test_contrasts_by_distance(study: InventedStudy) -> None:
-    """The group 5-10 of the invented files has no pairs and so no column."""
+    """The group 5-10 of the invented files has no pairs, so it has no column."""
     block = table_of(study).blocks[3]
     assert (block.dataset, block.test_set, block.size) == ("demo", None, 150)
     assert [column.heading for column in block.columns] == ["all (150)", "1-2 (80)", "3-4 (40)", "11+ (30)"]
@@ -131,9 +131,7 @@ def test_one_seed_and_one_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     table = table_of(invented_study.build(tmp_path, seeds=(7,), systems=("base",)))
     assert [column.heading for column in table.blocks[1].columns] == ["BLEU tok", "BLEU detok", "chrF2"]
     assert "±" not in table.blocks[0].rows[0].cells["bleu_tok"].text
-    assert table.notes[0] == (
-        "One training per system (seed 7): how much trainings differ from each other is not measured."
-    )
+    assert table.notes[0] == ("One training per system (seed 7). The variation between trainings was not measured.")
     assert not any("bootstrap" in note for note in table.notes)
 
 
@@ -147,7 +145,7 @@ def test_order_of_inputs_does_not_matter(study: InventedStudy) -> None:
 # ---------------------------------------------------------------------------------------------------------- the output
 
 
-def test_markdown_lines_up(study: InventedStudy) -> None:
+def test_markdown_columns_are_aligned(study: InventedStudy) -> None:
     study.make_table()
     lines = (study.results / "table.md").read_text().split("\n")
     blocks = [list(group) for is_row, group in itertools.groupby(lines, lambda line: line.startswith("|")) if is_row]
@@ -171,12 +169,12 @@ def test_markdown_counts_wide_characters() -> None:
     assert printing._width("e\u0301±") == 2
 
 
-def test_caption_says_what_the_marks_mean(study: InventedStudy) -> None:
+def test_the_caption_explains_the_marks(study: InventedStudy) -> None:
     notes = table_of(study).notes
     assert notes[0] == "Mean ± sample standard deviation over 2 trainings per system (seeds 1, 2)."
     assert notes[1] == (
         "Δ: difference to Transformer. † p < 0.05, ‡ p < 0.01: better by paired bootstrap (Koehn 2004), 100 samples. "
-        "The test covers the sampling of test sentences only, not the randomness of training."
+        "The test covers the choice of test sentences, not the randomness of training."
     )
 
 
@@ -203,12 +201,12 @@ def test_latex_escapes() -> None:
     assert printing._latex("zh-en, 3-4") == "zh-en, 3-4"
 
 
-def test_nothing_is_printed_where_the_baseline_has_no_difference() -> None:
+def test_a_missing_cell_is_printed_as_nothing() -> None:
     row = Row(system="base", title="Base", cells={})
     assert row.printed(Column(key="bleu_tok_difference", heading="Δ")) == ""
 
 
-# -------------------------------------------------------------------------------------------------- holes and mix-ups
+# ------------------------------------------------------------------------------------------- missing and wrong files
 
 
 def fails(study: InventedStudy, **inputs: list[Path]) -> str:
@@ -227,31 +225,32 @@ def fails(study: InventedStudy, **inputs: list[Path]) -> str:
         ("contrasts", "no contrastive accuracy for demo mean 2 (expected 6, found 5)"),
     ],
 )
-def test_a_hole_is_named(study: InventedStudy, what: str, message: str) -> None:
+def test_the_error_names_a_missing_score_file(study: InventedStudy, what: str, message: str) -> None:
     found = fails(study, **{what: study.table_inputs[what][:-1]})
-    assert found == f"the table would have a hole: {message}. Next: run the workflow again; it makes what is missing"
+    assert (
+        found
+        == f"the table would be incomplete: {message}. Next: run the workflow again, which makes the missing files"
+    )
 
 
-def test_no_contrasts_at_all_is_a_hole_too(study: InventedStudy) -> None:
+def test_a_study_without_any_contrast_file_is_incomplete(study: InventedStudy) -> None:
     assert "no contrastive accuracy for demo base 1 (expected 6, found 0)" in fails(study, contrasts=[])
 
 
-def test_files_given_twice_or_foreign_are_refused(study: InventedStudy) -> None:
+def test_files_given_twice_or_of_another_study_are_refused(study: InventedStudy) -> None:
     paths = study.table_inputs["scores"]
     copy = Path("copy.json")
     shutil.copy(paths[0], copy)
     assert fails(study, scores=[*paths, copy]).startswith("copy.json: second scores for demo test base 1")
     change(copy, seed=3)
-    assert fails(study, scores=[*paths, copy]).startswith(
-        "copy.json: scores that the table has no place for: demo test base 3"
-    )
+    assert fails(study, scores=[*paths, copy]).startswith("copy.json: scores outside of the table: demo test base 3")
 
 
 @pytest.mark.parametrize(
     "field",
     ["seed", "system", "test_sets", "format", *(f"test_sets.test.{name}" for name in ("metrics", "references"))],
 )
-def test_a_missing_field_is_named(study: InventedStudy, field: str) -> None:
+def test_the_error_names_a_missing_field(study: InventedStudy, field: str) -> None:
     path = study.table_inputs["scores"][4]
     content = json.loads(path.read_text())
     *sections, key = field.split(".")
@@ -260,7 +259,7 @@ def test_a_missing_field_is_named(study: InventedStudy, field: str) -> None:
     assert fails(study).startswith(f"{path}: {field}: Field required")
 
 
-def test_a_test_set_missing_in_a_file_is_a_hole(study: InventedStudy) -> None:
+def test_a_file_without_a_test_set_is_incomplete(study: InventedStudy) -> None:
     path = study.score_path("captions", "max", 2)
     content = json.loads(path.read_text())
     del content["test_sets"]["coco"]
@@ -297,11 +296,11 @@ def test_another_reference_is_refused(study: InventedStudy) -> None:
 @pytest.mark.parametrize(
     ("keys", "value", "message"),
     [
-        ((*_COMPARED, "bleu_tok", "system", "value"), 12.5, "another bleu_tok of max"),
-        ((*_COMPARED, "bleu_detok", "baseline", "value"), 12.5, "another bleu_detok of base"),
-        ((*_COMPARED, "bleu_tok", "signature"), "tok:13a", "another convention of bleu_tok"),
-        (("system_seeds",), [1], "another seeds (expected [1, 2], found [1])"),
-        (("baseline",), "mean", "another baseline (expected base, found mean)"),
+        ((*_COMPARED, "bleu_tok", "system", "value"), 12.5, "difference in bleu_tok of max"),
+        ((*_COMPARED, "bleu_detok", "baseline", "value"), 12.5, "difference in bleu_detok of base"),
+        ((*_COMPARED, "bleu_tok", "signature"), "tok:13a", "difference in convention of bleu_tok"),
+        (("system_seeds",), [1], "difference in seeds (expected [1, 2], found [1])"),
+        (("baseline",), "mean", "difference in baseline (expected base, found mean)"),
     ],
 )
 def test_comparisons_of_other_scores_are_refused(
@@ -315,10 +314,10 @@ def test_comparisons_of_other_scores_are_refused(
 
 def test_comparisons_with_other_samples_are_refused(study: InventedStudy) -> None:
     edited(study.comparison_path("demo", "max"), "samples", value=7)
-    assert "different numbers of samples" in fails(study)
+    assert "different numbers of bootstrap samples" in fails(study)
 
 
 def test_contrasts_of_other_pairs_are_refused(study: InventedStudy) -> None:
     path = study.contrasts_path("demo", "mean", 2)
     change(path, pairs=151)
-    assert fails(study).startswith(f"{path}: other contrastive pairs than those of the first system")
+    assert fails(study).startswith(f"{path}: not the contrastive pairs of the first system")

@@ -1,4 +1,4 @@
-"""What the report says about parsers, chunkers, phrases and chunks. Reads what their stages measured."""
+"""The section "Phrases and chunks": parsers, chunkers, and the statistics of phrases and chunks."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from typing import Any, Generic, TypeVar
 from pydantic import BaseModel
 
 from phrasemt.paper.figures import Drawing, Series, draw_categories
+from phrasemt.paper.sections.paths import dataset_of
 from phrasemt.scoring.scores import read_artefact
 
 
 class PhraseStatistics(BaseModel):
-    """The file that `measure_phrases` writes. lengths: number of phrases of each length in encoder positions."""
+    """The content of a file of `measure_phrases`. lengths: number of phrases of each length in encoder positions."""
 
     segmentation: str
     sentences: int
@@ -33,12 +34,12 @@ class PhraseStatistics(BaseModel):
 
     @property
     def share_of_constituents(self) -> float | None:
-        """Of the phrases of parsed sentences."""
+        """Share of constituents among the phrases of parsed sentences, 0 to 1; None if nothing was compared."""
         return self.constituents / self.comparable if self.constituents is not None and self.comparable else None
 
 
 class ChunkStatistics(BaseModel):
-    """The file that `extract_chunks` writes; agreement: scores of other annotations against the chosen one."""
+    """The content of a file of `extract_chunks`. agreement: scores of other annotations against the chosen one."""
 
     origin: str
     sentences: int
@@ -54,7 +55,7 @@ Counts = TypeVar("Counts", PhraseStatistics, ChunkStatistics)
 
 @dataclass(frozen=True, kw_only=True)
 class Measured(Generic[Counts]):
-    """What was counted in a split of a data set."""
+    """The statistics of a split of a data set."""
 
     dataset: str
     split: str
@@ -63,7 +64,7 @@ class Measured(Generic[Counts]):
 
 @dataclass(frozen=True, kw_only=True)
 class AnnotatorCard:
-    """A parser or chunker: scores in percent by name, as far as known."""
+    """A parser or chunker. scores: in percent by name; empty if they are unknown."""
 
     name: str
     kind: str
@@ -73,28 +74,18 @@ class AnnotatorCard:
     scores: Mapping[str, float]
 
 
-def read_measured(paths: Sequence[Path], kind: type[Counts]) -> list[Measured[Counts]]:
-    """<dataset>.<source>-<target>/phrases/<segmenter>/<split>.json and .../chunks/<split>.json.
+def read_measured(paths: Sequence[Path], folder: str, kind: type[Counts]) -> list[Measured[Counts]]:
+    """Read statistics at <data set>.<source>-<target>/phrases/<segmenter>/<split>.json or .../chunks/<split>.json.
 
-    Raises DamagedFileError for anything else.
+    folder: "phrases" or "chunks". Raises DamagedFileError for a file without such statistics.
     """
     return [
-        Measured(
-            dataset=_dataset(path),
-            split=path.stem,
-            counts=read_artefact(path, kind),
-        )
-        for path in paths
+        Measured(dataset=dataset_of(path, folder), split=path.stem, counts=read_artefact(path, kind)) for path in paths
     ]
 
 
-def _dataset(path: Path) -> str:
-    folder = next(folder for folder in path.absolute().parents if folder.name in ("phrases", "chunks"))
-    return folder.parent.name.split(".")[0]
-
-
 def read_annotators(paths: Sequence[Path]) -> list[AnnotatorCard]:
-    """annotators/<name>/annotator.json."""
+    """Read cards at annotators/<name>/annotator.json."""
     cards = []
     for path in paths:
         card = json.loads(path.read_text(encoding="utf-8"))
@@ -105,7 +96,7 @@ def read_annotators(paths: Sequence[Path]) -> list[AnnotatorCard]:
 
 
 def length_figures(measured: Sequence[Measured[PhraseStatistics]]) -> Iterator[Drawing]:
-    """For each data set the share of phrases of each length in the training pairs, a line for each segmentation."""
+    """Draw for each data set the shares of phrase lengths in the training pairs, one line for each segmentation."""
     for dataset, group in itertools.groupby(measured, key=lambda one: one.dataset):
         statistics = [one.counts for one in group if one.split == "train"]
         lengths = sorted(set().union(*(one.lengths for one in statistics)))

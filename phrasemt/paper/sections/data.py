@@ -1,0 +1,52 @@
+"""The section "Data": the numbers of pairs that cleaning kept and dropped."""
+
+from __future__ import annotations
+
+import collections
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from phrasemt.errors import DamagedFileError
+from phrasemt.files.lines import read_lines
+from phrasemt.paper.sections.paths import dataset_of
+
+_HEAD = re.compile(r"# read (\d+) kept (\d+) dropped (\d+)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CleaningCounts:
+    """Pairs of a split that cleaning read, kept, and dropped. dropped: by filter, the most frequent first."""
+
+    dataset: str
+    split: str
+    read: int
+    kept: int
+    dropped: Mapping[str, int]
+
+
+def read_cleaning(path: Path) -> CleaningCounts:
+    """Read a file <data set>.<source>-<target>/corpus/<split>.dropped.tsv, which `clean_pairs` wrote.
+
+    Raises DamagedFileError when its counts do not add up.
+    """
+    lines = read_lines(path)
+    head = _HEAD.fullmatch(next(lines, ""))
+    next(lines, "")  # names of the columns
+    filters = collections.Counter(line.split("\t")[1] for line in lines)
+    if head is None or int(head[3]) != filters.total() or int(head[1]) != int(head[2]) + int(head[3]):
+        raise DamagedFileError(
+            "the counts of dropped pairs do not add up",
+            where=path,
+            expected=head[0] if head else "# read N kept K dropped D",
+            found=f"{filters.total()} dropped pairs",
+            next_step="delete it and run again",
+        )
+    return CleaningCounts(
+        dataset=dataset_of(path, "corpus"),
+        split=path.name.split(".")[0],
+        read=int(head[1]),
+        kept=int(head[2]),
+        dropped=dict(filters.most_common()),
+    )

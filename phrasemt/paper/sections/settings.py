@@ -1,0 +1,49 @@
+"""The section "Systems": settings of model, training and search, and their differences between systems."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from phrasemt.files.sidecars import read_sidecar
+from phrasemt.paper.cells import Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """A setting with its value in each system; the value is empty for a system that does not have the setting."""
+
+    key: str
+    values: Sequence[str]
+
+    @property
+    def differs(self) -> bool:
+        return len(set(self.values)) > 1
+
+
+def settings_of_systems(table: Table, records: Sequence[Path]) -> list[Setting]:
+    """Read the settings of all systems from the sidecars of each system's first training and first translation."""
+    scored = {row.system: row for block in table.blocks[::-1] if block.kind == "scores" for row in block.rows}
+    settings: dict[str, dict[str, str]] = {}
+    for system, _ in table.systems:
+        record = next(path for path in records if path.absolute().parents[1].name == system)
+        used = read_sidecar(record)["settings"]
+        sections = {section: used[section] for section in ("model", "training")}
+        if system in scored:
+            scores = next(source.path for cell in scored[system].cells.values() for source in cell.sources)
+            translation = read_sidecar(scores)["inputs"]["tokens"][0]["path"]
+            sections["decoding"] = read_sidecar(translation)["settings"]["decoding"]
+        settings[system] = dict(_flatten("", sections))
+    keys = list(dict.fromkeys(key for values in settings.values() for key in values))
+    return [Setting(key=key, values=[values.get(key, "") for values in settings.values()]) for key in keys]
+
+
+def _flatten(prefix: str, section: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for key, value in section.items():
+        if isinstance(value, dict):
+            yield from _flatten(f"{prefix}{key}.", value)
+        else:
+            yield f"{prefix}{key}", json.dumps(value) if not isinstance(value, str) else value

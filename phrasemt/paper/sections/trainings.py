@@ -1,0 +1,134 @@
+"""The sections "Learning curves" and "Systems": records and metrics of all trainings."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel
+
+from phrasemt.errors import DamagedFileError, DataError
+from phrasemt.files.lines import read_lines
+from phrasemt.paper.cells import Table
+from phrasemt.paper.figures import Drawing, Series, draw_curves
+from phrasemt.paper.sections.paths import dataset_of
+from phrasemt.scoring.scores import read_artefact
+
+
+class Evaluation(BaseModel):
+    """Dev scores after an update. dev_bleu: None for a language model."""
+
+    update: int
+    dev_bleu: float | None = None
+    dev_perplexity: float
+
+
+class TrainingRecord(BaseModel):
+    """The fields of a training record (written by `train_model`) that the report shows.
+
+    metrics: path of the metrics file, relative to the record's folder.
+    """
+
+    format: Literal[1]
+    parameters: int
+    updates: int
+    stopped: str
+    best_update: int | None
+    evaluations: list[Evaluation]
+    metrics: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingCurve:
+    """A training with its loss by update; `losses` is empty where somebody has deleted the training state."""
+
+    dataset: str
+    system: str
+    seed: int
+    record: TrainingRecord
+    losses: Mapping[int, float]
+    tokens_per_second: float | None
+
+    @property
+    def best(self) -> Evaluation | None:
+        return next((one for one in self.record.evaluations if one.update == self.record.best_update), None)
+
+
+def read_training(path: Path) -> TrainingCurve:
+    """Read a record at <data set>.<source>-<target>/models/<system>/<seed>/training.json, and its metrics.
+
+    Raises DamagedFileError for a record or a line of metrics that cannot be read.
+    """
+    record = read_artefact(path, TrainingRecord)
+    seed, system = (folder.name for folder in list(path.absolute().parents)[:2])
+    losses, speeds = {}, []
+    metrics = path.parent / record.metrics
+    if metrics.exists():
+        for number, line in enumerate(read_lines(metrics), start=1):
+            try:
+                values = json.loads(line)
+                if "loss" in values:  # the other lines are evaluations
+                    losses[values["update"]] = values["loss"]
+                    speeds.append(values["tokens_per_second"])
+            except (json.JSONDecodeError, KeyError) as error:
+                raise DamagedFileError(
+                    "not a line of training metrics", where=f"{metrics}, line {number}", found=repr(error)
+                ) from None
+    return TrainingCurve(
+        dataset=dataset_of(path, "models"),
+        system=system,
+        seed=int(seed),
+        record=record,
+        losses=losses,
+        tokens_per_second=statistics.median(speeds) if speeds else None,
+    )
+
+
+def check_trainings(table: Table, trainings: Sequence[TrainingCurve]) -> None:
+    """Check that each system of the table has a training with each seed on each data set.
+
+    Raises DataError naming the first training that is missing.
+    """
+    found = {(training.dataset, training.system, training.seed) for training in trainings}
+    for needed in itertools.product(table.datasets, dict(table.systems), table.seeds):
+        if needed not in found:
+            raise DataError(
+                f"the report would be incomplete: no training record for {' '.join(map(str, needed))}",
+                next_step="run the workflow again, which makes the missing files",
+            )
+
+
+def curves(dataset: str, trainings: Sequence[TrainingCurve], titles: Mapping[str, str]) -> Iterator[Drawing]:
+    """Draw loss, dev BLEU and dev perplexity on a data set, one line for each training. titles: by system.
+
+    A training with BLEU has no line for its perplexity. A figure without lines is left out.
+    """
+    chosen = [training for training in trainings if training.dataset == dataset]
+    losses, bleu, perplexity = [], [], []
+    for training in chosen:
+        # The loss falls so much in the first updates that it would flatten the rest of the curve.
+        first = max(training.losses, default=0) / 10
+        if late := {update: loss for update, loss in training.losses.items() if update > first}:
+            losses.append(Series(group=titles[training.system], x=list(late), y=list(late.values())))
+        evaluations = training.record.evaluations
+        updates = [evaluation.update for evaluation in evaluations]
+        scores = [evaluation.dev_bleu for evaluation in evaluations if evaluation.dev_bleu is not None]
+        if scores:
+            bleu.append(Series(group=titles[training.system], x=updates, y=scores))
+        elif evaluations:
+            perplexities = [evaluation.dev_perplexity for evaluation in evaluations]
+            perplexity.append(Series(group=titles[training.system], x=updates, y=perplexities))
+    for name, title, y_label, series in (
+        ("loss", "training loss", "loss per token", losses),
+        ("BLEU", "dev BLEU", "dev BLEU", bleu),
+        ("perplexity", "dev perplexity", "dev perplexity", perplexity),
+    ):
+        if series:
+            yield draw_curves(
+                f"{name}-{dataset}", series, title=f"{dataset}: {title}", x_label="updates", y_label=y_label
+            )
