@@ -1,7 +1,7 @@
 """Algorithm 1 of Xu et al. (2020) as docs/syntax.md restates it: phrases from a tree.
 
-What remains of a sentence is always its beginning, so nothing is removed from the tree: above the last remaining token,
-a node that begins at start(v) has the remaining size e - start(v) when e positions remain.
+The algorithm cuts phrases off the end of the sentence, so the rest is always positions 0 to e-1. The code therefore
+removes nothing from the tree: for a node v above position e-1, e - start(v) positions of v remain.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ from dataclasses import dataclass
 
 from phrasemt.study.architectures import PhraseSegmentation
 from phrasemt.syntax.phrases.ngrams import phrase_tokens
-from phrasemt.syntax.phrases.segmenters import Sentence
+from phrasemt.syntax.phrases.source_sentence import SourceSentence
 
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """A tree over positions, as algorithm 1 reads it.
+    """A tree over positions in the form that Algorithm 1 needs.
 
-    parents, starts, depths: of each node the node above it, its first position and its level. Node 0 stands above the
-    root and never fits into a phrase; node 1 is the root, at level 0. leaves: the lowest node above each position.
+    parents, starts, depths: for each node its parent, its first position and its depth. Node 0 is a sentinel above the
+    root that never fits into a phrase; node 1 is the root, at depth 0. leaves: for each position the lowest node that
+    covers it.
     """
 
     parents: list[int]
@@ -32,15 +33,15 @@ _ABOVE_ALL = -(1 << 60)  # start of node 0
 
 
 def tree_nodes(text: str, offsets: Sequence[int]) -> Nodes:
-    """The nodes of a tree in the short text of `phrasemt.syntax.trees`, with subwords hung under their words.
+    """Read a tree in the short text of `phrasemt.syntax.trees` and add the subwords of each word below the word.
 
-    offsets: first position of each word, and at the end the number of positions. A word of one subword stays a leaf;
-    the subwords of a longer one become nodes below its own. With offsets 0, 1, 2, ... positions are words.
-    Raises ValueError when the tree does not have as many leaves as there are words, or its brackets do not match.
+    offsets: first position of each word, then the number of positions. A word of one subword stays a leaf; the subwords
+    of a longer word become its children. With offsets 0, 1, 2, ... positions are words.
+    Raises ValueError if the numbers of leaves and words differ or the brackets do not match.
     """
     parents, starts, depths, leaves = [0], [_ABOVE_ALL], [-1], []
     node = word = start = 0
-    depth = 0  # of the next node
+    depth = 0  # depth of the next node
     try:
         for piece in text.split(" "):
             if piece[0] == "(":
@@ -66,13 +67,13 @@ def tree_nodes(text: str, offsets: Sequence[int]) -> Nodes:
                 depth -= 1
     except IndexError:
         word = -1
-    if depth or parents.count(0) != 2 or word != len(offsets) - 1:  # below node 0 there are itself and the root
+    if depth or parents.count(0) != 2 or word != len(offsets) - 1:  # node 0 is the parent of itself and of the root
         raise ValueError(f"not a tree over {len(offsets) - 1} words: {text[:80]}")
     return Nodes(parents, starts, depths, leaves)
 
 
-def hang_end(nodes: Nodes) -> Nodes:
-    """`</s>`, one position more, as the root's last child; changes the nodes and returns them."""
+def append_eos(nodes: Nodes) -> Nodes:
+    """Add `</s>` as the last child of the root, in place, and return the nodes."""
     nodes.parents.append(1)
     nodes.starts.append(len(nodes.leaves))
     nodes.depths.append(1)
@@ -81,20 +82,20 @@ def hang_end(nodes: Nodes) -> Nodes:
 
 
 def phrase_ends(nodes: Nodes, size: int) -> list[int]:
-    """Algorithm 1: the ends of the phrases of a tree, none of them longer than size >= 1."""
+    """Algorithm 1: the phrase ends of a tree; no phrase is longer than `size` >= 1 positions."""
     parents, starts, depths, leaves = nodes.parents, nodes.starts, nodes.depths, nodes.leaves
     ends = []
     end = len(leaves)
     while end:
         ends.append(end)
         node = leaves[end - 1]
-        # The highest node on the right edge of what remains that fits.
+        # The highest node on the right edge of the rest that fits into a phrase.
         while end - starts[parents[node]] <= size:
             node = parents[node]
         level = depths[node]
         room = size - end + starts[node]
         end = starts[node]
-        # Its neighbours of the same level, from right to left, while they fit.
+        # Its left neighbours of the same depth, as long as they fit into the same phrase.
         while room and end:
             node = leaves[end - 1]
             while depths[node] > level and end - starts[node] <= room:
@@ -107,10 +108,10 @@ def phrase_ends(nodes: Nodes, size: int) -> list[int]:
     return ends
 
 
-def cut_tree(tree: str, sentence: Sentence, settings: PhraseSegmentation) -> Sequence[int]:
-    """The ends of the phrases of a sentence by a tree over its words. Raises ValueError as `tree_nodes`."""
+def cut_tree(tree: str, sentence: SourceSentence, settings: PhraseSegmentation) -> Sequence[int]:
+    """The phrase ends of a sentence, by Algorithm 1 on a tree over its words. Raises ValueError like `tree_nodes`."""
     size = phrase_tokens(sentence.length, settings)
     if settings.parse_unit == "subword":
-        return phrase_ends(hang_end(tree_nodes(tree, sentence.offsets)), size)
-    *ends, _ = phrase_ends(hang_end(tree_nodes(tree, range(sentence.words + 1))), size)
+        return phrase_ends(append_eos(tree_nodes(tree, sentence.offsets)), size)
+    *ends, _ = phrase_ends(append_eos(tree_nodes(tree, range(sentence.words + 1))), size)
     return [*(sentence.offsets[end] for end in ends), sentence.length]

@@ -1,8 +1,8 @@
-"""Cutting a source sentence into phrases: the stage `extract_phrases`.
+"""The stage `extract_phrases`: source sentences cut into phrases.
 
-A segmentation is the increasing ends of its phrases; a phrase begins where the last one ended and the last end is the
-sentence's number of encoder positions (`</s>` included).
-How it is found is the matter of `phrasemt.syntax.phrases.segmenters`.
+The segmentation of a sentence is the increasing list of its phrase ends. A phrase begins where the previous phrase
+ends; the last end is the number of encoder positions of the sentence, `</s>` included. The modules of
+`phrasemt.syntax.phrases.segmenters` compute the ends.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from phrasemt.files.parallel import map_in_order
 from phrasemt.settings import PhrasesSettings
 from phrasemt.study.architectures import PhraseSegmentation
 from phrasemt.syntax.phrases.ngrams import ngram_ends
-from phrasemt.syntax.phrases.segmenters import Sentence, segmenter
+from phrasemt.syntax.phrases.segmenters import segmenter
+from phrasemt.syntax.phrases.source_sentence import SourceSentence
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
 from phrasemt.syntax.store.annotations import Annotation, Annotations, damaged_parse, required
 from phrasemt.syntax.words import offsets_of_block, row_numbers
@@ -36,7 +37,7 @@ _LINES_PER_BATCH = 8192
 
 @dataclass(frozen=True)
 class _Batch:
-    """Some lines of a split. given: the user's phrases of each, if there are any."""
+    """Some lines of a split. given: for each line the phrase ends that the user gave; None without a user's file."""
 
     rows: list[int]
     tokens: LineBlock
@@ -46,7 +47,7 @@ class _Batch:
 
 @dataclass(frozen=True)
 class _Cut:
-    """Their phrases, and the sentences that were cut into n-grams for want of a parse, by reason."""
+    """The phrases of a batch. fallbacks: how many sentences without a parse were cut into n-grams, by reason."""
 
     rows: NDArray[np.int64]
     ends: Lists
@@ -65,14 +66,15 @@ def extract_phrases(
     dropped: list[Path],
     phrases: Path,
 ) -> None:
-    """Write the ends of each sentence's phrases, in encoder positions, as column `ends` over the rows of a split.
+    """Write the column `ends` over the rows of a split: the phrase ends of each sentence, in encoder positions.
 
-    dropped: with phrases of the user, the file of clean_pairs that says how many raw pairs there are.
+    dropped: the `.dropped.tsv` file of clean_pairs, which holds the number of raw pairs; needed with mode `given`.
 
-    A sentence without the parse that its segmentation needs is cut into n-grams. Phrases depend on the sentence, its
-    parse and the settings alone. Raises DataError naming file and line when rows do not increase, when words and
-    subwords do not belong together, or when the user's phrases do not fit their sentence; DamagedFileError for a parse
-    that is no tree over its sentence.
+    If the segmentation needs a parse and a sentence has none, the sentence is cut into n-grams. The phrases of a
+    sentence depend only on the sentence, its parse and the settings.
+
+    Raises DataError, with file and line, if rows do not increase, if words and subwords belong to different sentences,
+    or if the user's phrases do not fit the sentence; DamagedFileError if a parse is not a tree over its sentence.
     """
     segmentation = settings.segmentation
     for name, paths, needed in (
@@ -81,7 +83,7 @@ def extract_phrases(
     ):
         if needed and not paths:
             raise DataError(
-                f"segmentation {segmentation.name} needs {name}, and there is no file", where="extract_phrases"
+                f"segmentation {segmentation.name} needs {name}, but no file was given", where="extract_phrases"
             )
     cuts = map_in_order(
         _cut_batch,
@@ -113,15 +115,15 @@ def _read_batches(
     last = -1
     for blocks in read_parallel_blocks(rows, tokens, subwords, lines=_LINES_PER_BATCH):
         numbers = row_numbers(blocks[0], after=last)
-        # The user's file has a line for every raw pair, also for those that were dropped.
+        # The user's file has a line for every raw pair, dropped pairs included.
         steps = itertools.pairwise([last, *numbers])
         lines = [line for row, after in steps for line in itertools.islice(user_lines, after - row - 1, after - row)]
         if given and len(lines) < len(numbers):
             raise DataError(
-                "phrases are missing at the end",
+                "the file of phrases has too few lines",
                 where=given[-1],
                 expected=f"a line for each of {numbers[-1] + 1} raw pairs",
-                next_step="give the ends of phrases of every raw sentence, also of dropped ones",
+                next_step="give the phrase ends of every raw sentence, dropped sentences included",
             )
         yield _Batch(numbers, blocks[1], blocks[2], lines if given else None)
         last = numbers[-1]
@@ -129,16 +131,16 @@ def _read_batches(
         raw_pairs = int(next(read_lines(path)).split(" ")[2])  # "# read N kept K dropped D"
         if (found := last + 1 + sum(1 for _ in user_lines)) != raw_pairs:
             raise DataError(
-                "phrases of other sentences",
+                "the file of phrases does not belong to this split",
                 where=given[-1],
                 expected=f"a line for each of {raw_pairs} raw pairs",
                 found=f"{found} lines",
-                next_step="give the ends of phrases of every raw sentence, also of dropped ones",
+                next_step="give the phrase ends of every raw sentence, dropped sentences included",
             )
 
 
 class _Cutter:
-    """A segmentation with what it needs, as `map_in_order` prepares it in each process."""
+    """A segmentation with its parses. `map_in_order` makes one in each process."""
 
     def __init__(self, settings: PhraseSegmentation, parses: Sequence[Path], given: Sequence[Path]) -> None:
         self.settings = settings
@@ -174,7 +176,7 @@ def _cut_batch(cutter: _Cutter, batch: _Batch) -> _Cut:
             found = ngram_ends(offsets[number][-1] + 1, settings).tolist()
         else:
             try:
-                found = segment(Sentence(offsets[number], key, parse.text, given[number]), settings)
+                found = segment(SourceSentence(offsets[number], key, parse.text, given[number]), settings)
             except ValueError as error:
                 raise damaged_parse(where, error) from None
         lengths.append(len(found))
@@ -186,10 +188,10 @@ def _given_ends(line: str, words: int, where: str) -> list[int]:
     ends = [int(end) if end.isascii() and end.isdigit() else -1 for end in line.split(" ")] if line else []
     if any(end <= start for start, end in itertools.pairwise([0, *ends])) or (ends[-1] if ends else 0) != words:
         raise DataError(
-            "these are no phrases of the sentence",
+            "the phrase ends do not fit the sentence",
             where=where,
             expected=f"increasing ends, the last of them {words}" if words else "an empty line",
             found=repr(line[:80]),
-            next_step="give the ends of phrases in words, with spaces between them",
+            next_step="give the phrase ends in words, separated by spaces",
         )
     return ends

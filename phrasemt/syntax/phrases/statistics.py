@@ -1,4 +1,4 @@
-"""The stage `measure_phrases`: what the phrases of a segmentation look like."""
+"""The stage `measure_phrases`: statistics of the phrases of a segmentation."""
 
 from __future__ import annotations
 
@@ -33,14 +33,16 @@ def measure_phrases(
     parses: list[Path],
     statistics: Path,
 ) -> None:
-    """Count the phrases of a split and write, as JSON:
+    """Count the phrases of a split and write a JSON file with these keys:
 
-    segmentation, settings: its name and options; sentences, phrases; tokens: encoder positions, `</s>` included;
-    lengths: number of phrases of each length; fallbacks: sentences cut into n-grams for want of a parse, by reason;
-    constituents: phrases that are, `</s>` aside, exactly the tokens of a node of the parse, of the comparable ones:
-    those of parsed sentences that are more than `</s>`. Both are null without parses.
+    segmentation, settings: name and options of the segmentation.
+    sentences, phrases, tokens: numbers; a token is an encoder position, `</s>` included.
+    lengths: number of phrases by length.
+    fallbacks: number of sentences that had no parse and were cut into n-grams, by reason.
+    comparable: number of phrases of parsed sentences, phrases that hold only `</s>` excluded; null without parses.
+    constituents: number of comparable phrases whose tokens, without `</s>`, are the span of a node of the parse.
 
-    Raises MismatchError when phrases and sentences are not as many, or phrases end outside their sentence.
+    Raises MismatchError if the numbers of sentences differ or a phrase ends outside its sentence.
     """
     columns = ColumnFile.open(phrases, ["ends"])
     segmentation = PhraseSegmentation.model_validate(columns.description["segmentation"])
@@ -95,9 +97,9 @@ def measure_phrases(
 
 
 def node_spans(text: str, offsets: Sequence[int]) -> set[tuple[int, int]]:
-    """First position and end of the nodes of a tree in the short text; offsets as in `tree_nodes`.
+    """The spans (start, end) of the nodes of a tree in the short text; offsets as in `tree_nodes`.
 
-    Raises ValueError when the tree does not have as many leaves as there are words, or its brackets do not match.
+    Raises ValueError if the numbers of leaves and words differ or the brackets do not match.
     """
     spans, starts, word = set(), [], 0
     try:

@@ -1,4 +1,4 @@
-"""Phrases of n tokens."""
+"""Mode `ngram`: phrases of n tokens."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from phrasemt.study.architectures import PhraseSegmentation
 from phrasemt.syntax.phrases.ngrams import ngram_ends
-from phrasemt.syntax.phrases.segmenters import Sentence
+from phrasemt.syntax.phrases.source_sentence import SourceSentence
 
 
-def segment(sentence: Sentence, settings: PhraseSegmentation) -> Sequence[int]:
+def segment(sentence: SourceSentence, settings: PhraseSegmentation) -> Sequence[int]:
     ends: list[int] = ngram_ends(sentence.length, settings).tolist()
     return ends

@@ -1,4 +1,4 @@
-"""Algorithm 1 on a random binary tree."""
+"""Mode `random`: Algorithm 1 on a random binary tree."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Sequence
 
 from phrasemt.study.architectures import PhraseSegmentation
 from phrasemt.syntax.phrases.algorithm_1 import cut_tree
-from phrasemt.syntax.phrases.segmenters import Sentence
+from phrasemt.syntax.phrases.source_sentence import SourceSentence
 
 
-def segment(sentence: Sentence, settings: PhraseSegmentation) -> Sequence[int]:
+def segment(sentence: SourceSentence, settings: PhraseSegmentation) -> Sequence[int]:
     return cut_tree(random_tree(sentence.words, sentence.random(settings)), sentence, settings)
 
 
 def random_tree(words: int, numbers: random.Random) -> str:
-    """A binary tree over words >= 1 in which every place to cut a span in two is as likely as any other."""
+    """A binary tree over at least one word. Each span is cut at a place drawn uniformly from its places."""
     pieces = []
-    waiting = [(0, words, 0)]  # span and how many brackets close after it; a stack, from left to right
+    waiting = [(0, words, 0)]  # a stack of spans: start, end, number of brackets that close after it
     while waiting:
         start, end, closing = waiting.pop()
         if end - start == 1:

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from phrasemt.study.architectures import PhraseSegmentation
-from phrasemt.syntax.phrases.algorithm_1 import Nodes, hang_end, phrase_ends, tree_nodes
+from phrasemt.syntax.phrases.algorithm_1 import Nodes, append_eos, phrase_ends, tree_nodes
 from phrasemt.syntax.phrases.ngrams import ngram_ends
 
 # A tree is a list of trees; a word is the number of its subwords.
@@ -56,7 +56,7 @@ def words_of(shape: Shape) -> list[int]:
 
 def nodes_of(shape: Shape) -> Nodes:
     """With `</s>`."""
-    return hang_end(tree_nodes(text_of(shape), list(itertools.accumulate(words_of(shape), initial=0))))
+    return append_eos(tree_nodes(text_of(shape), list(itertools.accumulate(words_of(shape), initial=0))))
 
 
 def spans_of(ends: Sequence[int]) -> list[tuple[int, int]]:
@@ -247,7 +247,7 @@ def test_a_tree_of_ngrams_gives_the_ngrams(length):
 
 def test_nodes_of_words_of_several_subwords():
     """NP over a word of one subword and a word of three, then a word of two under the root."""
-    nodes = hang_end(tree_nodes("(S (NP (DT 0) (NN 1)) (VB 2))", [0, 1, 4, 6]))
+    nodes = append_eos(tree_nodes("(S (NP (DT 0) (NN 1)) (VB 2))", [0, 1, 4, 6]))
     paths = []
     for leaf in nodes.leaves:
         path = []

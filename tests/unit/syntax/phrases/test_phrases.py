@@ -329,13 +329,13 @@ def test_wrong_user_lines_are_named(split, line, sentence, expected):
     with pytest.raises(DataError) as caught:
         split.extract(["a", sentence], rows=[1, 3], given=["1", "1", "1", line], mode="given")
     message = str(caught.value)
-    assert message.startswith(f"{split.folder / 'given.txt'}, line 4: these are no phrases of the sentence")
+    assert message.startswith(f"{split.folder / 'given.txt'}, line 4: the phrase ends do not fit the sentence")
     assert expected in message
     assert f"found {line!r}" in message
 
 
 def test_too_few_user_lines(split):
-    with pytest.raises(DataError, match=r"given.txt: phrases are missing at the end .*a line for each of 4 raw pairs"):
+    with pytest.raises(DataError, match=r"given.txt: the file of phrases has too few lines .*each of 4 raw pairs"):
         split.extract(["a", "b"], rows=[1, 3], given=["1", "1", "1"], mode="given")
 
 
