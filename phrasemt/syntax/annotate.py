@@ -1,9 +1,9 @@
-"""The stages `parse_sentences` and `tag_sentences`: a job's part of the sentences, each annotated once and for all.
+"""The stages `parse_sentences` and `tag_sentences`: one job annotates its share of the sentences of a split.
 
-A job has the buckets `bucket % jobs == job`. What the store has is taken from there; the rest is annotated in blocks,
-and each worker process puts its finished blocks into the store at once, so that a killed job loses the blocks under
-way and nothing else. The output is read from the store, in the order of the keys: it does not depend on processes, on
-jobs run before, or on what the store held.
+A job takes the buckets with `bucket % jobs == job`. It annotates the sentences that the store lacks, in blocks; each
+worker process adds a block to the store as soon as the block is done, so a killed job loses only unfinished blocks. The
+job then reads its output from the store in the order of the keys. The output therefore does not depend on the number of
+processes, on earlier jobs, or on the earlier content of the store.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
     from phrasemt.syntax.stanza.annotators import Annotator
 
 _SENTENCES_PER_BLOCK = 1000
-# So that two processes end at about the same time, each is given at least so many blocks.
+# Smallest number of blocks for each process: with fewer, the processes would end at very different times.
 _BLOCKS_PER_PROCESS = 8
 _SECONDS_BETWEEN_MESSAGES = 30.0
 
-Missing = Mapping[int, NDArray[np.int32]]  # by bucket: positions of the sentences that the store does not have
+Missing = Mapping[int, NDArray[np.int32]]  # by bucket: positions of the sentences that the store lacks
 KeyedSentences = list[tuple[bytes, list[str]]]  # keys and sentences
 
 
 def parse_sentences(
     *, settings: AnnotateSettings, cores: int, sentences: Path, annotator: Path, annotations: Path, cache: Path
 ) -> None:
-    """Trees for the sentences of a job.
+    """Write the trees of the sentences of a job.
 
-    Raises MismatchError when the annotator is no parser, DamagedFileError when a model file is not the card's.
+    Raises MismatchError if the annotator is not a parser, DamagedFileError if a model file is not the one in the card.
     """
     _Job("parse_sentences", "constituency", settings, sentences, annotator, cache).run(cores, annotations)
 
@@ -50,7 +50,10 @@ def parse_sentences(
 def tag_sentences(
     *, settings: AnnotateSettings, cores: int, sentences: Path, annotator: Path, annotations: Path, cache: Path
 ) -> None:
-    """Chunk tags for the sentences of a job. Errors as above, when it is no chunker."""
+    """Write the chunk tags of the sentences of a job.
+
+    Raises MismatchError if the annotator is not a chunker, DamagedFileError if a model file is not the one in the card.
+    """
     _Job("tag_sentences", "chunks", settings, sentences, annotator, cache).run(cores, annotations)
 
 
@@ -65,7 +68,7 @@ class _Job:
         self._card = Card.read(annotator)
         if self._card.kind != kind:
             raise MismatchError(
-                f"no annotator for {stage}",
+                f"{stage} needs another kind of annotator",
                 where=annotator,
                 expected=kind,
                 found=self._card.kind,
@@ -79,7 +82,7 @@ class _Job:
         missing = {bucket: self._store.missing(bucket, self._keys(bucket)) for bucket in self._buckets}
         sentences = sum(self._sentences.lengths[bucket] for bucket in self._buckets)
         to_do = sum(map(len, missing.values()))
-        self._say("%s sentences, %s of them found in the store", f"{sentences:,}", f"{sentences - to_do:,}")
+        self._log("%s sentences, %s of them found in the store", f"{sentences:,}", f"{sentences - to_do:,}")
         if to_do:
             self._annotate(missing, to_do, cores)
         write_sorted_annotations(output, self._from_store(), self._description)
@@ -95,17 +98,17 @@ class _Job:
             arguments=(self._annotator, self._cache, self._description),
         )
         done = failed = 0
-        start = spoken = time.monotonic()
+        start = reported = time.monotonic()
         for done_now, failed_now in results:
             done += done_now
             failed += failed_now
             now = time.monotonic()
             rate = done / max(now - start, 1e-9)
-            if now - spoken >= _SECONDS_BETWEEN_MESSAGES:
-                spoken = now
+            if now - reported >= _SECONDS_BETWEEN_MESSAGES:
+                reported = now
                 left = (to_do - done) / rate
-                self._say("%s of %s annotated, %.0f/s, %.0f minutes left", f"{done:,}", f"{to_do:,}", rate, left / 60)
-        self._say("%s annotated, %.0f/s, %s of them failed", f"{done:,}", rate, f"{failed:,}")
+                self._log("%s of %s annotated, %.0f/s, %.0f minutes left", f"{done:,}", f"{to_do:,}", rate, left / 60)
+        self._log("%s annotated, %.0f/s, %s of them failed", f"{done:,}", rate, f"{failed:,}")
 
     def _missing_sentences(self, missing: Missing) -> Iterator[tuple[bytes, list[str]]]:
         for bucket, positions in missing.items():
@@ -125,19 +128,19 @@ class _Job:
                     where=self._store.folder,
                     expected=f"{len(found):,} in bucket {bucket}",
                     found=f"{len(annotations):,}",
-                    next_step="run again, which annotates them again; check the disk if files were set aside",
+                    next_step="run again to annotate these sentences again; check the disk if files were set aside",
                 )
             yield keys, annotations
 
     def _keys(self, bucket: int) -> Keys:
         return self._sentences.bucket(bucket).keys
 
-    def _say(self, message: str, *values: object) -> None:
+    def _log(self, message: str, *values: object) -> None:
         logging.getLogger(f"phrasemt.{self._stage}").info(f"%s: {message}", self._stage, *values)
 
 
 def _processes(cores: int) -> int:
-    """How many processes annotate: one on a GPU, which forked processes could not share."""
+    """The number of annotating processes: one with a GPU, which forked processes cannot share, else one per core."""
     import torch
 
     return 1 if torch.cuda.is_available() else cores
@@ -150,7 +153,7 @@ def _prepare(annotator: Path, cache: Path, description: Mapping[str, Any]) -> tu
 
 
 def _annotate_block(prepared: tuple[Annotator, AnnotationStore], block: KeyedSentences) -> tuple[int, int]:
-    """Annotate sentences and store the result; returns their number and that of the failures."""
+    """Annotate sentences and store the result; returns the number of sentences and of failures."""
     annotator, store = prepared
     keys, sentences = zip(*block, strict=True)
     annotations = annotator.annotate(sentences)

@@ -16,7 +16,9 @@ from typing import Any
 
 from phrasemt.errors import DamagedFileError, PhrasemtError
 from phrasemt.files.shared import Removals
-from phrasemt.syntax.store.store import AnnotationStore, import_annotations
+from phrasemt.syntax.store.archive import export_annotations, import_annotations
+from phrasemt.syntax.store.store import AnnotationStore
+from phrasemt.syntax.store.upkeep import clean, remove
 from phrasemt.verbs._tables import size, table
 from phrasemt.workflow import cache as artefacts
 from phrasemt.workflow.cache import CACHE
@@ -103,9 +105,9 @@ def _verify(options: argparse.Namespace) -> None:
     damaged: list[Path] = []
     for store in AnnotationStore.all(options.cache):
         contents = store.contents()
-        damaged += store.set_aside
+        damaged += store.files.damaged
         good = f"{contents.files:,} files, {contents.sentences:,} sentences whole"
-        print(f"{store.fingerprint}: {good}, {len(store.set_aside):,} damaged")
+        print(f"{store.fingerprint}: {good}, {len(store.files.damaged):,} damaged")
     whole, damaged_outputs = artefacts.verify(options.cache)
     print(f"outputs of stages: {whole:,} files whole, {len(damaged_outputs):,} damaged")
     damaged += damaged_outputs
@@ -120,7 +122,7 @@ def _verify(options: argparse.Namespace) -> None:
 
 def _export(options: argparse.Namespace) -> None:
     store = _store(options.cache, options.fingerprint)
-    files = store.export(options.file)
+    files = export_annotations(store, options.file)
     print(f"{store.fingerprint}: {files:,} files, {size(options.file.stat().st_size)} in {options.file}")
 
 
@@ -132,9 +134,9 @@ def _import(options: argparse.Namespace) -> None:
 def _tidy(options: argparse.Namespace) -> None:
     _check_folder(options.cache)
     for store in [_store(options.cache, fingerprint) for fingerprint in options.remove]:
-        print(f"{store.fingerprint}: removed{_of_others(store.remove())}")
+        print(f"{store.fingerprint}: removed{_of_others(remove(store))}")
     for store in AnnotationStore.all(options.cache):
-        done = store.clean()
+        done = clean(store)
         merged = f"{done.merged:,} files merged into others, {done.leftovers:,} leftovers removed"
         print(f"{store.fingerprint}: {merged}{_of_others(done)}")
     cleaned = artefacts.clean(options.cache, options.unused * SECONDS_OF_A_DAY)

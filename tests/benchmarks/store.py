@@ -129,9 +129,10 @@ def find_blocks(folder: Path) -> int:
 
 def merge(folder: Path) -> int:
     from phrasemt.syntax.store.store import AnnotationStore
+    from phrasemt.syntax.store.upkeep import clean
 
     store = AnnotationStore(folder, CARD)
-    store.clean()
+    clean(store)
     return store.contents().sentences
 
 

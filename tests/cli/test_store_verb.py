@@ -185,9 +185,9 @@ def test_outputs_of_stages(store, cache):
         (("import", "."), ".: no store of annotations (expected a folder that holds `annotations/`)"),
         (
             ("import", "resources/cache/annotations/" + PARSER + "/card.json"),
-            f"resources/cache/annotations/{PARSER}/card.json: not a whole file of `phrasemt store export` "
-            "(found truncated header). Next: export it again; what was imported "
-            "already is whole and stays",
+            f"resources/cache/annotations/{PARSER}/card.json: not a complete file of `phrasemt store export` "
+            "(found truncated header). Next: export it again; the files that were "
+            "already imported are undamaged and stay",
         ),
     ],
 )
@@ -202,7 +202,7 @@ def test_a_store_of_another_version(store, filled):
     card.write_text(card.read_text().replace('"format": 1', '"format": 9'))
     code, _, err = store("ls")
     assert code == 2
-    assert "a store of another format version (expected 1, found 9). Next: use another folder" in err
+    assert "the store has another format version (expected 1, found 9). Next: use another folder" in err
 
 
 @pytest.mark.parametrize("days", ["-1", "nan", "many"])

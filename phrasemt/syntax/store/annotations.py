@@ -1,8 +1,8 @@
-"""Annotations of sentences, trees or chunk tags, by the sentences' keys: what parsers and chunkers give to the stages.
+"""Files of annotations: the trees of a parser or the chunk tags of a chunker, by the keys of their sentences.
 
-A file of annotations is an Arrow IPC file with the columns key (16 bytes), text and failure, of which exactly one has a
-value; a record batch for each bucket that has sentences, keys increasing from the first to the last; the annotator's
-description (`Card.description`) in its metadata.
+A file is an Arrow IPC file with the columns `key` (16 bytes), `text` and `failure`. In each row exactly one of text and
+failure has a value. Each bucket with sentences has one record batch; keys increase over the whole file. The metadata
+hold the description of the annotator (`phrasemt.syntax.annotator.Card.description`).
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ SCHEMA = pa.schema([("key", pa.binary(KEY_BYTES)), ("text", pa.string()), ("fail
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """What an annotator made of a sentence: its text, or why there is none. Exactly one is set.
+    """The annotation of a sentence. Exactly one of the two fields is set.
 
-    text: for a parser the tree in brackets with token indices as leaves, for a chunker the tags with spaces between.
+    text: the tree in brackets with token indices as leaves (parser), or the tags separated by spaces (chunker).
+    failure: the reason why the annotator made no text.
     """
 
     text: str | None
@@ -47,9 +48,9 @@ class Annotation:
 
 
 class AnnotationBatch:
-    """Sentences of one bucket with their annotations. keys [n], increasing; a view of a record batch.
+    """The annotations of sentences of one bucket, a view of a record batch. keys: [n], increasing.
 
-    Raises ValueError or an error of Arrow when the record batch is not one.
+    Raises ValueError or an Arrow error if the record batch has missing values, unordered keys or keys of two buckets.
     """
 
     def __init__(self, batch: pa.RecordBatch) -> None:
@@ -67,18 +68,18 @@ class AnnotationBatch:
 
     @property
     def failed(self) -> NDArray[np.bool_]:
-        """Whether each sentence has a failure and no text."""
+        """Whether each sentence has a failure in place of a text, [n]."""
         failed: NDArray[np.bool_] = self._text.is_null().to_numpy(False)
         return failed
 
     def positions(self, keys: Keys) -> NDArray[np.intp]:
-        """Where each key stands; -1: nowhere."""
+        """The position of each key in the batch; -1 for a key that the batch lacks."""
         positions = np.searchsorted(self.keys, keys)
         found = self.keys[np.minimum(positions, len(self.keys) - 1)] == keys
         return np.where(found, positions, -1)
 
     def annotations(self, positions: NDArray[np.intp]) -> list[Annotation]:
-        """The annotations at some positions."""
+        """The annotations at these positions."""
         indices = pa.array(positions)
         texts, failures = (
             column.take(indices).to_numpy(zero_copy_only=False).tolist() for column in (self._text, self._failure)
@@ -87,9 +88,9 @@ class AnnotationBatch:
 
 
 class Annotations:
-    """The annotations of a data set's sentences, memory-mapped, looked up by key; made by `open`.
+    """The annotations of the sentences of a data set, memory-mapped, found by key. Use `open` to make one.
 
-    description: the annotator's; fingerprint: its fingerprint.
+    description, fingerprint: of the annotator.
     """
 
     def __init__(self, description: dict[str, Any], batches: Sequence[AnnotationBatch]) -> None:
@@ -99,10 +100,10 @@ class Annotations:
 
     @classmethod
     def open(cls, paths: Sequence[Path]) -> Annotations:
-        """Open the files that the jobs of a data set wrote, at least one.
+        """Open the files that the annotation jobs of a data set wrote, at least one.
 
-        Raises DamagedFileError when one is cut off, altered in its structure, or of another schema or format version;
-        MismatchError when they are not all of one annotator.
+        Raises DamagedFileError if a file is cut off, altered in its structure, or of another schema or format version;
+        MismatchError if the files come from different annotators.
         """
         files = [read_annotations(path) for path in paths]
         first = files[0][0]
@@ -121,7 +122,7 @@ class Annotations:
         return sum(len(batch.keys) for batch in self._batches)
 
     def find(self, keys: Sequence[bytes]) -> list[Annotation | None]:
-        """The annotation of each key; None: not there."""
+        """The annotation of each key; None for a key that no file holds."""
         wanted = key_array(keys)
         buckets = buckets_of(wanted)
         order = np.argsort(buckets, kind="stable")
@@ -138,17 +139,20 @@ class Annotations:
 
 
 def read_annotations(path: Path) -> tuple[dict[str, Any], list[AnnotationBatch]]:
-    """The annotator's description in a file, and its record batches, memory-mapped. Errors as `Annotations.open`."""
+    """The description of the annotator and the record batches of a file, memory-mapped.
+
+    Raises DamagedFileError as `Annotations.open` does.
+    """
     try:
         return parse_annotations(pa.memory_map(str(path)))
     except ValueError as error:
         raise DamagedFileError(
-            "not a whole file of annotations", where=path, found=error, next_step="delete it and run again"
+            "not a complete file of annotations", where=path, found=error, next_step="delete it and run again"
         ) from None
 
 
 def parse_annotations(source: pa.NativeFile | pa.Buffer) -> tuple[dict[str, Any], list[AnnotationBatch]]:
-    """The same from an open file or from bytes in memory. Raises ValueError, with the reason, for anything else."""
+    """Description and record batches from an open file or from bytes. Raises ValueError with the reason of a defect."""
     try:
         reader = pa.ipc.open_file(source)
         metadata = json.loads((reader.schema.metadata or {}).get(METADATA_KEY, b"{}"))
@@ -165,7 +169,7 @@ def parse_annotations(source: pa.NativeFile | pa.Buffer) -> tuple[dict[str, Any]
 
 
 def checked_card(card: object) -> dict[str, Any]:
-    """The description of an annotator as it stands in a file. Raises ValueError when it has no fingerprint."""
+    """The description of an annotator from a file. Raises ValueError if it has no fingerprint."""
     if not isinstance(card, dict) or not isinstance(card.get("fingerprint"), str):
         raise ValueError("no annotator")
     return card
@@ -174,7 +178,7 @@ def checked_card(card: object) -> dict[str, Any]:
 def write_annotations(
     path: Path, keys: Sequence[bytes], annotations: Sequence[Annotation], card: Mapping[str, Any]
 ) -> None:
-    """Write annotations, atomically. keys in any order, none twice; card: the annotator's description."""
+    """Write annotations, atomically. keys: distinct, in any order; card: the description of the annotator."""
     order = sorted(range(len(keys)), key=keys.__getitem__)
     write_sorted_annotations(path, [(key_array([keys[i] for i in order]), [annotations[i] for i in order])], card)
 
@@ -182,7 +186,7 @@ def write_annotations(
 def write_sorted_annotations(
     path: Path, parts: Iterable[tuple[Keys, Sequence[Annotation]]], card: Mapping[str, Any]
 ) -> None:
-    """The same part by part, keys increasing from the first part to the last; a part holds whole buckets."""
+    """Write annotations in parts, atomically. Keys increase over all parts, and no bucket is in two parts."""
     with write_atomic(path) as stream, pa.ipc.new_file(stream, schema_of(card)) as writer:
         for keys, annotations in parts:
             for batch in annotation_batches(keys, annotations):
@@ -190,16 +194,16 @@ def write_sorted_annotations(
 
 
 def schema_of(card: Mapping[str, Any]) -> pa.Schema:
-    """The schema of a file of annotations of this annotator."""
+    """The schema of a file of annotations, with the description of the annotator in its metadata."""
     metadata = {"format": FORMAT, "annotator": dict(card)}
     return SCHEMA.with_metadata({METADATA_KEY: json.dumps(metadata, sort_keys=True).encode()})
 
 
 def annotation_batches(keys: Keys, annotations: Sequence[Annotation]) -> list[pa.RecordBatch]:
-    """Annotations of increasing keys as record batches, one for each bucket that has any."""
+    """Annotations as record batches, one for each bucket with sentences. keys: increasing."""
     starts = np.searchsorted(buckets_of(keys), np.arange(BUCKETS + 1)).tolist()
     return [
-        # Made afresh and no slice of a larger one, whose offsets would show in the bytes of the file.
+        # New arrays and not slices of larger ones: the offsets of a slice would change the bytes of the file.
         pa.record_batch(
             [
                 arrow_keys(keys[start:end]),
@@ -214,23 +218,24 @@ def annotation_batches(keys: Keys, annotations: Sequence[Annotation]) -> list[pa
 
 
 def required(annotation: Annotation | None, where: str) -> Annotation:
-    """The annotation of a sentence that must have one, be it a failure.
+    """Check that a sentence has an annotation, which may be a failure.
 
-    Raises MismatchError, naming the sentence, when there is none: then these are the annotations of other sentences.
+    Raises MismatchError, which names the place `where` of the sentence, if it has none: the annotations then belong to
+    other sentences.
     """
     if annotation is None:
         raise MismatchError(
-            "this sentence is not among the annotated ones",
+            "this sentence has no annotation",
             where=where,
-            next_step="give the annotations of this data set and side; delete them and run again if they are",
+            next_step="give the annotations of this data set and side; if you did, delete them and run again",
         )
     return annotation
 
 
 def damaged_parse(where: str, error: Exception) -> DamagedFileError:
-    """The error for a parse that is none of its sentence."""
+    """The error for a parse that does not fit its sentence."""
     return DamagedFileError(
-        "the parse is no tree over this sentence",
+        "the parse is not a tree over this sentence",
         where=where,
         found=error,
         next_step="delete the parses of this data set and run again",

@@ -220,7 +220,9 @@ def test_another_annotator_begins_anew(folder):
 
 def test_an_annotator_of_another_kind(folder):
     folder.collect(numbered(3))
-    with pytest.raises(MismatchError, match=r"annotator: no annotator for parse_sentences .expected constituency, fou"):
+    with pytest.raises(
+        MismatchError, match=r"parse_sentences needs another kind of annotator .expected constituency, fou"
+    ):
         folder.parse(card=folder.card(kind="chunks"))
     tag_sentences(
         settings=AnnotateSettings(job=0, jobs=1),

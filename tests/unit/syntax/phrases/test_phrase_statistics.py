@@ -90,7 +90,7 @@ def test_node_spans():
 
 @pytest.mark.parametrize("text", ["", "(S (A 0))", "(S (A 0) (B 1) (C 2))", "(S (A 0) (B 1)", "(S (A 0) (B 1)))"])
 def test_a_parse_of_another_sentence(measure, text):
-    with pytest.raises(DamagedFileError, match=r"tokens, line 3: the parse is no tree over this sentence"):
+    with pytest.raises(DamagedFileError, match=r"tokens, line 3: the parse is not a tree over this sentence"):
         measure(trees={**TREES, "a b": Annotation(text or "0", None)})
 
 

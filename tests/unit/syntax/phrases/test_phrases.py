@@ -264,7 +264,7 @@ def test_sentences_without_a_parse_fall_back_and_are_counted(split, caplog):
 
 
 def test_parses_of_other_sentences_are_refused(split):
-    with pytest.raises(MismatchError, match=r"tokens, line 2: this sentence is not among the annotated ones. Next: "):
+    with pytest.raises(MismatchError, match=r"tokens, line 2: this sentence has no annotation. Next: "):
         split.extract(["a b", "q r s"], trees={"a b": "(S (A 0) (B 1))"}, mode="parse")
 
 
@@ -343,7 +343,7 @@ def test_too_few_user_lines(split):
 def test_given_phrases_of_other_sentences(split: Split, lines: int) -> None:
     given = ["1"] * 6
     assert split.extract(["a", "b"], rows=[1, 3], given=given, raw_pairs=6, mode="given") == [[2], [2]]
-    with pytest.raises(DataError, match=rf"given.txt: phrases of other .*each of 6 raw pairs, found {lines} lines"):
+    with pytest.raises(DataError, match=rf"given.txt: .* does not belong .*each of 6 raw pairs, found {lines} lines"):
         split.extract(["a", "b"], rows=[1, 3], given=["1"] * lines, raw_pairs=6, mode="given")
 
 
@@ -366,7 +366,7 @@ def test_rows_out_of_order(split):
 
 
 def test_a_parse_of_another_sentence(split):
-    with pytest.raises(DamagedFileError, match=r"tokens, line 2: the parse is no tree over this sentence"):
+    with pytest.raises(DamagedFileError, match=r"tokens, line 2: the parse is not a tree over this sentence"):
         split.extract(["a", "b c"], trees={"a": "(ROOT (A 0))", "b c": "(S (A 0) (B 1) (C 2))"}, mode="parse")
 
 

@@ -101,7 +101,9 @@ def test_damaged_files(tmp_path):
     ):
         assert data != whole
         path.write_bytes(data)
-        with pytest.raises(DamagedFileError, match=r"not a whole file of annotations .*Next: delete it and run again"):
+        with pytest.raises(
+            DamagedFileError, match=r"not a complete file of annotations .*Next: delete it and run again"
+        ):
             Annotations.open([path])
 
 
@@ -109,7 +111,7 @@ def test_damaged_files(tmp_path):
 def test_annotations_of_no_annotator(tmp_path, metadata):
     with pa.ipc.new_file(tmp_path / "a", SCHEMA.with_metadata({METADATA_KEY: metadata})):
         pass
-    with pytest.raises(DamagedFileError, match=r"not a whole file .* \(found no (annotator|format version)"):
+    with pytest.raises(DamagedFileError, match=r"not a complete file .* \(found no (annotator|format version)"):
         Annotations.open([tmp_path / "a"])
 
 

@@ -25,7 +25,9 @@ from hypothesis import strategies as st
 from phrasemt.errors import DamagedFileError, DataError, MismatchError
 from phrasemt.syntax.sentences import BUCKETS, Keys, key_array
 from phrasemt.syntax.store.annotations import Annotation
-from phrasemt.syntax.store.store import AnnotationStore, Contents, StoreCleanup, import_annotations
+from phrasemt.syntax.store.archive import export_annotations, import_annotations
+from phrasemt.syntax.store.store import AnnotationStore, Contents
+from phrasemt.syntax.store.upkeep import StoreCleanup, clean, remove
 
 CARD = {"format": 1, "kind": "constituency", "fingerprint": "ab" * 16}
 OTHER = {**CARD, "fingerprint": "cd" * 16}
@@ -79,7 +81,7 @@ def test_what_was_added_is_found(added, cleaned, tmp_path_factory):
     for numbers in added:
         add(store, numbered(*numbers))
     if cleaned:
-        store.clean()
+        clean(store)
     everything = numbered(*range(60))
     assert found(store, everything) == numbered(*set().union(*added) - {60})
     assert found(AnnotationStore(store.folder.parents[1], CARD), everything) == found(store, everything)
@@ -118,10 +120,10 @@ def test_the_first_file_by_name_is_believed(tmp_path):
     texts = {}
     for path in files(store):
         alone = AnnotationStore(tmp_path / path.stem, CARD)
-        alone.take_over(0, path.name, path.read_bytes())
+        alone.add_file(0, path.name, path.read_bytes())
         texts[path.name] = alone.find(0, key_array([key]))[0]
     assert believed == texts[min(texts)]
-    store.clean()
+    clean(store)
     assert len(files(store)) == 1
     assert found(store, {key: Annotation("", None)}) == {key: believed}
 
@@ -134,7 +136,7 @@ def test_a_text_is_believed_before_any_failure(tmp_path):
             add(store, {key: tried})
     assert found(store, known) == known
     assert store.contents().failures == 0
-    store.clean()
+    clean(store)
     assert found(store, known) == known
     key = bytes([4] * 16)
     store.add(key_array([key, key]), [Annotation(None, "failed"), Annotation("text", None)])
@@ -169,14 +171,14 @@ def test_two_writers_add_a_thousand_times(tmp_path):
         process.start()
     store = AnnotationStore(tmp_path, CARD)
     while any(process.is_alive() for process in writers):  # a reader and a tidier beside them
-        store.clean()
+        clean(store)
     for process in writers:
         process.join()
         assert process.exitcode == 0
     everything = numbered(*range(250), *range(1000, 3000))
     assert found(store, everything) == everything
-    assert (store.contents().sentences, store.set_aside) == (2250, [])
-    store.clean()
+    assert (store.contents().sentences, store.files.damaged) == (2250, [])
+    clean(store)
     assert len(files(store)) == len({key[0] >> 2 for key in everything})
     assert (found(store, everything), unusual(store)) == (everything, [])
 
@@ -199,11 +201,11 @@ def test_a_killed_writer(tmp_path):
     assert kept.items() <= everything.items()
     write_many(tmp_path, 0, 300)
     assert found(store, everything) == everything
-    assert store.set_aside == []
-    store.clean()  # what the dead writer was writing is young: nobody can know that it is dead
+    assert store.files.damaged == []
+    clean(store)  # what the dead writer was writing is young: nobody can know that it is dead
     for path in store.folder.rglob(".*.part"):
         os.utime(path, (time.time() - 90_000,) * 2)
-    store.clean()
+    clean(store)
     assert unusual(store) == []
 
 
@@ -228,7 +230,7 @@ def test_a_full_disk(tmp_path, monkeypatch):
         with pytest.raises(OSError, match="No space left"):
             add(store, numbered(2, 3, 4))
         with pytest.raises(OSError, match="No space left"):
-            store.export(tmp_path / "export.tar")
+            export_annotations(store, tmp_path / "export.tar")
     assert found(store, numbered(1, 2, 3, 4)) == numbered(1)
     assert (len(files(store)), unusual(store)) == (1, [])
     assert [path.name for path in tmp_path.iterdir()] == ["annotations"]
@@ -244,12 +246,12 @@ def test_a_file_merged_away_while_it_is_looked_for(tmp_path, monkeypatch):
     def read_later(path: Path) -> bytes:
         if len(files(store)) > 1:
             monkeypatch.undo()
-            AnnotationStore(tmp_path, CARD).clean()
+            clean(AnnotationStore(tmp_path, CARD))
         return original(path)
 
     monkeypatch.setattr(Path, "read_bytes", read_later)
     assert found(store, known) == known
-    assert (len(files(store)), store.set_aside) == (1, [])
+    assert (len(files(store)), store.files.damaged) == (1, [])
 
 
 # ------------------------------------------------------------------------------------------------------------- damages
@@ -271,7 +273,7 @@ def test_damaged_files_are_set_aside(tmp_path, caplog, damage: Callable[[bytes],
     lost = {key for key in known if key[0] >> 2 == int(victim.parent.name)}
     victim.write_bytes(damage(victim.read_bytes()))
     assert found(store, known).keys() == known.keys() - lost
-    assert store.set_aside == [victim]
+    assert store.files.damaged == [victim]
     assert [record.message for record in caplog.records] == [
         f"warning: {victim} is damaged (its content is not what its name says). It is set aside as "
         f"{victim.name}.damaged; its sentences count as missing"
@@ -280,7 +282,7 @@ def test_damaged_files_are_set_aside(tmp_path, caplog, damage: Callable[[bytes],
     add(store, known)
     assert found(store, known) == known
     assert victim in files(store)
-    assert store.clean() == StoreCleanup(leftovers=1)
+    assert clean(store) == StoreCleanup(leftovers=1)
     assert unusual(store) == []
 
 
@@ -318,7 +320,7 @@ def test_a_file_that_is_whole_again_stays(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Path, "read_bytes", read_before_another_repairs)
     assert found(store, known) == known
-    assert (store.set_aside, unusual(store)) == ([], [])
+    assert (store.files.damaged, unusual(store)) == ([], [])
 
 
 def test_files_in_the_wrong_place_are_set_aside(tmp_path):
@@ -330,7 +332,7 @@ def test_files_in_the_wrong_place_are_set_aside(tmp_path):
         place.parent.mkdir(exist_ok=True)
         place.write_bytes(path.read_bytes())
     assert (found(store, numbered(1)), other.contents().sentences) == ({}, 1)
-    assert len(store.set_aside) == len(other.set_aside) == 1
+    assert len(store.files.damaged) == len(other.files.damaged) == 1
 
 
 def test_another_format_version_is_refused(tmp_path):
@@ -341,7 +343,7 @@ def test_another_format_version_is_refused(tmp_path):
         with pytest.raises(MismatchError) as error:
             opened()
         assert str(error.value) == (
-            f"{path}: a store of another format version (expected 1, found 2). Next: use another folder "
+            f"{path}: the store has another format version (expected 1, found 2). Next: use another folder "
             "(`cache` in the study), or the version of phrasemt that wrote this one"
         )
 
@@ -364,7 +366,7 @@ def test_a_damaged_card_is_named(tmp_path, text):
     store = AnnotationStore(tmp_path, CARD)
     add(store, numbered(1))
     (store.folder / "card.json").write_text(text, encoding="latin-1")
-    with pytest.raises(DamagedFileError, match=r"card.json: not the card .* Next: delete it"):
+    with pytest.raises(DamagedFileError, match=r"card.json: .* not readable .* Next: delete the file"):
         AnnotationStore(tmp_path, CARD)
     (store.folder / "card.json").unlink()
     assert found(AnnotationStore(tmp_path, CARD), numbered(1)) == numbered(1)
@@ -380,15 +382,15 @@ def test_young_unfinished_files_stay(tmp_path):
     for path in (young, old):
         path.write_bytes(b"half")
     os.utime(old, (time.time() - 90_000,) * 2)
-    assert store.clean() == StoreCleanup(leftovers=1)
+    assert clean(store) == StoreCleanup(leftovers=1)
     assert unusual(store) == [".young.part"]
-    store.remove()
+    remove(store)
     assert [path.name for path in store.folder.rglob("*") if path.is_file()] == [".young.part"]
     assert AnnotationStore.all(tmp_path) == []
     add(store, numbered(2))  # a writer that has not noticed
     assert found(AnnotationStore.all(tmp_path)[0], numbered(1, 2)) == numbered(2)
     young.unlink()
-    store.remove()
+    remove(store)
     assert not store.folder.exists()
 
 
@@ -397,11 +399,11 @@ def test_clean_merges_the_files_of_a_bucket(tmp_path):
     for number in range(50):
         add(store, numbered(number, number + 1))
     before = store.contents()
-    assert store.clean().merged > 0
+    assert clean(store).merged > 0
     after = store.contents()
     assert after.files == len({path.parent for path in files(store)})
     assert (after.sentences, after.failures) == (before.sentences, before.failures) == (51, 5)
-    assert store.clean() == StoreCleanup()
+    assert clean(store) == StoreCleanup()
 
 
 def test_files_of_others_stay_and_are_counted(tmp_path, monkeypatch):
@@ -418,12 +420,12 @@ def test_files_of_others_stay_and_are_counted(tmp_path, monkeypatch):
 
     with monkeypatch.context() as other_user:
         other_user.setattr(Path, "unlink", refuse)
-        assert store.clean().refused > 0
-        assert store.clean().merged == 0
-        assert store.remove().refused > 0
+        assert clean(store).refused > 0
+        assert clean(store).merged == 0
+        assert remove(store).refused > 0
         assert len(files(store)) > several
         assert found(AnnotationStore.all(tmp_path)[0], numbered(*range(50))) == numbered(*range(50))
-    assert store.clean().refused == 0
+    assert clean(store).refused == 0
     assert found(store, numbered(*range(50))) == numbered(*range(50))
 
 
@@ -440,7 +442,7 @@ def test_export_and_import(tmp_path):
     add(store, known := numbered(*range(100)))
     add(AnnotationStore(here, OTHER), numbered(1))
     count = len(files(store))
-    assert store.export(tmp_path / "export.tar") == count
+    assert export_annotations(store, tmp_path / "export.tar") == count
     add(AnnotationStore(there, CARD), numbered(7, 1000))
     assert imported(there, tmp_path / "export.tar") == [(CARD["fingerprint"], count, count)]
     assert found(AnnotationStore(there, CARD), known | numbered(1000)) == known | numbered(1000)
@@ -448,14 +450,14 @@ def test_export_and_import(tmp_path):
     assert imported(there, here) == [(CARD["fingerprint"], 0, count), (OTHER["fingerprint"], 1, 1)]
     assert found(AnnotationStore(there, OTHER), known) == numbered(1)
     assert imported(here, here) == [(CARD["fingerprint"], 0, count), (OTHER["fingerprint"], 0, 1)]
-    store.export(tmp_path / "again.tar")
+    export_annotations(store, tmp_path / "again.tar")
     assert (tmp_path / "again.tar").read_bytes() == (tmp_path / "export.tar").read_bytes()
 
 
 def test_import_repairs(tmp_path):
     here, there = (AnnotationStore(tmp_path / name, CARD) for name in ("here", "there"))
     add(here, known := numbered(*range(100)))
-    count = here.export(tmp_path / "export.tar")
+    count = export_annotations(here, tmp_path / "export.tar")
     for source in (tmp_path / "export.tar", tmp_path / "here"):
         imported(tmp_path / "there", source)
         victim = files(there)[4]
@@ -466,7 +468,7 @@ def test_import_repairs(tmp_path):
 
 
 def test_export_of_nothing(tmp_path):
-    AnnotationStore(tmp_path / "here", CARD).export(tmp_path / "export.tar")
+    export_annotations(AnnotationStore(tmp_path / "here", CARD), tmp_path / "export.tar")
     assert imported(tmp_path / "there", tmp_path / "export.tar") == [(CARD["fingerprint"], 0, 0)]
     assert AnnotationStore(tmp_path / "there", CARD).contents() == Contents(0, 0, 0, 0)
 
@@ -475,7 +477,7 @@ def test_damaged_exports(tmp_path):
     store = AnnotationStore(tmp_path / "here", CARD)
     add(store, known := numbered(*range(20)))
     path = tmp_path / "export.tar"
-    store.export(path)
+    export_annotations(store, path)
     whole = path.read_bytes()
     end = whole.index(f"{CARD['fingerprint']}/complete.json".encode())
     foreign, cardless = io.BytesIO(), io.BytesIO()
@@ -496,13 +498,13 @@ def test_damaged_exports(tmp_path):
     ):
         path.write_bytes(data)
         with pytest.raises(
-            DamagedFileError, match=r"not a whole file of `phrasemt store export`.*export it again"
+            DamagedFileError, match=r"not a complete file of `phrasemt store export`.*export it again"
         ) as e:
             imported(tmp_path / "there", path)
         assert reason in str(e.value)
     there = AnnotationStore(tmp_path / "there", CARD)
     assert found(there, known) == known  # from the one that lacked the end, and nothing wrong from the others
-    assert there.set_aside == []
+    assert there.files.damaged == []
 
 
 def test_nothing_to_import(tmp_path):
@@ -517,11 +519,11 @@ def test_a_look_up_reads_one_file_at_a_time(tmp_path, monkeypatch):
     keys: Keys = key_array([bytes([0, number, *bytes(14)]) for number in range(30)])
     for number in range(30):
         store.add(keys[number : number + 1], [Annotation("a", None)])
-    iterator = store._files(0)
+    iterator = store.files.of_bucket(0)
     first = next(iterator)
     assert np.isin(first.batch.keys, keys).all()
     for path in files(store):
         if path.name != first.name:
             path.write_bytes(b"changed after the first was given")
     assert list(iterator) == []
-    assert len(store.set_aside) == 29
+    assert len(store.files.damaged) == 29

@@ -1,0 +1,62 @@
+"""Upkeep of a store of annotations: merge small files, remove leftovers, remove a whole store."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+
+from phrasemt.files.shared import Removals
+from phrasemt.syntax.sentences import BUCKETS
+from phrasemt.syntax.store.annotations import Annotation, annotation_batches
+from phrasemt.syntax.store.card_file import CARD
+from phrasemt.syntax.store.store import AnnotationStore, distinct
+
+
+@dataclass
+class StoreCleanup(Removals):
+    """The result of `clean`. merged: number of files that were merged into others and then removed."""
+
+    merged: int = 0
+
+
+def clean(store: AnnotationStore) -> StoreCleanup:
+    """Merge the files of each bucket into one, and remove leftovers (`Removals.remove_leftovers`)."""
+    done = StoreCleanup()
+    for bucket in range(BUCKETS):
+        _merge(store, bucket, done)
+    done.remove_leftovers(store.folder)
+    return done
+
+
+def _merge(store: AnnotationStore, bucket: int, done: StoreCleanup) -> None:
+    files = list(store.files.of_bucket(bucket))
+    if len(files) < 2:
+        return
+    annotations: list[Annotation] = []
+    for file in files:
+        annotations += file.batch.annotations(np.arange(len(file.batch.keys)))
+    keys, chosen = distinct(
+        np.concatenate([file.batch.keys for file in files]), np.concatenate([file.batch.failed for file in files])
+    )
+    (batch,) = annotation_batches(keys, [annotations[number] for number in chosen.tolist()])
+    merged = store.files.add(batch)
+    # The merged file is on disk before the others go, so a reader always finds each sentence.
+    for file in files:
+        if file.name != merged:
+            done.merged += done.remove(store.files.path(bucket, file.name))
+
+
+def remove(store: AnnotationStore) -> Removals:
+    """Remove a store, except files that another process is writing and files that this user may not remove."""
+    done = Removals()
+    done.remove_leftovers(store.folder)
+    for path in store.folder.glob("*/*.arrow"):
+        done.remove(path)
+    if not done.refused:
+        done.remove(store.folder / CARD)
+    for folder in [*store.folder.glob("*/"), store.folder]:
+        with suppress(OSError):  # not empty
+            folder.rmdir()
+    return done
