@@ -272,7 +272,7 @@ def test_unknown_tags(split):
         split.extract(["a"], "chunker", tags={"a": "B-PER"})
 
 
-@pytest.mark.parametrize(("tree", "message"), [("(S (A 0) (B 1))", "no tree over this"), ("(S (A 0)", "not a tree")])
+@pytest.mark.parametrize(("tree", "message"), [("(S (A 0) (B 1))", "not a tree over this"), ("(S (A 0)", "not a tree")])
 def test_trees_of_another_sentence(split, tree, message):
     with pytest.raises(DamagedFileError, match=f"tokens, line 1: .*{message}"):
         split.extract(["a"], "parser", trees={"a": tree})
