@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import errno
 import functools
 import importlib
 import logging
@@ -21,7 +20,7 @@ from typing import Any, NoReturn
 from pydantic import ValidationError
 
 import phrasemt.verbs
-from phrasemt.errors import PhrasemtError, StoppedError
+from phrasemt.errors import PhrasemtError, StoppedError, message_of
 from phrasemt.files.sidecars import origin, produce
 from phrasemt.machine.gpus import lease
 from phrasemt.machine.launch import helper, launch, launched
@@ -29,7 +28,7 @@ from phrasemt.machine.slurm import come_back, on_nodes
 from phrasemt.stages import STAGES, Stage
 from phrasemt.workflow.cache import entry_of
 from phrasemt.workflow.code import code_digest, edited_since_read, module_digests, module_file
-from phrasemt.workflow.journal import Ending, note_of_run, noted, refuse_edited, run_of_this_process
+from phrasemt.workflow.journal import note_of_run, noted, refuse_edited, run_of_this_process, stage_note
 
 log = logging.getLogger("phrasemt")
 
@@ -52,32 +51,23 @@ def main(arguments: list[str] | None = None) -> int:
             options.run(options)
         else:
             noting = options.log and not helper()
-            with noted(options.verb, options.log) if noting else contextlib.nullcontext(Ending()) as ending:
-                ending.from_cache = _start_stage(arguments, options)
+            with noted(options.verb, stage_note(options.log)) if noting else contextlib.nullcontext() as note:
+                from_cache = _start_stage(arguments, options)
+                if note:
+                    note.from_cache = from_cache
     except StoppedError as error:
         log.error("phrasemt %s: %s%s", options.verb, error, "; the Slurm job comes back" if _comes_back() else "")
-        return error.exit_code
-    except PhrasemtError as error:
-        log.error("phrasemt %s: error: %s", options.verb, error)
         return error.exit_code
     except BrokenPipeError:
         sys.stdout = None  # the reader has left (`| head`); nothing is to be flushed at the end
         return 0
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            log.error("phrasemt %s: error: %s. Next: mend this and run again", options.verb, error)
-            return 2
-        where = f"{error.filename}: " if error.filename else ""
-        log.error(
-            "phrasemt %s: error: %sthe disk is full; nothing half-written was kept. Next: free space and run again",
-            options.verb,
-            where,
-        )
-        return 2
+    except (PhrasemtError, OSError) as error:
+        log.error("phrasemt %s: error: %s", options.verb, message_of(error))
+        return error.exit_code if isinstance(error, PhrasemtError) else 2
     except KeyboardInterrupt:
         return 130
-    except Exception:
-        log.exception("phrasemt %s: a mistake in phrasemt, not of yours; please report it", options.verb)
+    except Exception as error:
+        log.exception("phrasemt %s: %s", options.verb, message_of(error))
         return 1
     return 0
 

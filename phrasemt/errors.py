@@ -5,6 +5,8 @@ Everything else that is raised is a mistake of ours and keeps its traceback.
 
 from __future__ import annotations
 
+import errno
+
 
 class PhrasemtError(Exception):
     """Base of all errors that end in one line and exit code 2, without a traceback."""
@@ -68,3 +70,17 @@ class StoppedError(PhrasemtError):
     """Work that stopped on request and saved its state: no mistake, but not finished; the same command goes on."""
 
     exit_code = 85
+
+
+def message_of(error: BaseException) -> str:
+    """What a user is told of an error that ended a command, with the next step."""
+    if isinstance(error, PhrasemtError):
+        return str(error)
+    if isinstance(error, OSError):
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            return f"{error}. Next: mend this and run again"
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}the disk is full; nothing half-written was kept. Next: free space and run again"
+    if isinstance(error, Exception):
+        return f"a mistake in phrasemt, not of yours: {error!r}. Next: report it, with the log"
+    return repr(error)

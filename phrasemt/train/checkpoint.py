@@ -4,7 +4,7 @@
     state/<signature>/latest.safetensors                weights, optimiser and place in the plan
     state/<signature>/previous.safetensors              the one before, should the latest be damaged
     state/<signature>/metrics.jsonl                     one line per report
-    state/<signature>/run.json                          how it goes (phrasemt/train/run_file.py)
+    state/<signature>/note.json                         how it goes (phrasemt/workflow/journal.py)
 
 There is no state of random numbers: those of an update follow from its number (phrasemt/train/trainer.py).
 

@@ -15,9 +15,9 @@ from typing import Any
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.study.reading import load_study
-from phrasemt.train.run_file import RunFile, clock, memory
 from phrasemt.verbs._tables import table
-from phrasemt.workflow.journal import SILENCE
+from phrasemt.workflow.journal import StageNote, last_sign_of_life, training_note
+from phrasemt.workflow.units import clock, memory
 
 RESULTS = Path("results")
 
@@ -79,7 +79,7 @@ def _results_of(study: str) -> Path:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingStatus:
-    """One training as its files tell. None: not known (yet); a training of before run.json tells less.
+    """One training as its files tell. None: not known (yet); a training without a note tells less.
 
     settings: folder of the state, named by the digest of settings, data and code; measure: dev_bleu, or dev_perplexity
     of a system that does not translate; seconds: training time over all runs; seconds_left: at the last report.
@@ -115,7 +115,7 @@ def trainings_in(folder: Path, now: datetime, *, every: bool) -> list[TrainingSt
     """The training in models/<system>/<seed>/ that reported last, or all that were there under several settings."""
     record = _json(folder / "training.json")
     finished = (folder / str(record["metrics"])).parent if "metrics" in record else None
-    states = {path.parent for name in ("run.json", "metrics.jsonl") for path in folder.glob(f"state/*/{name}")}
+    states = {path.parent for name in ("note.json", "metrics.jsonl") for path in folder.glob(f"state/*/{name}")}
     found = [
         _training(folder, state, record if state == finished else {}, now)
         for state in states | ({finished} if finished else set())
@@ -124,18 +124,23 @@ def trainings_in(folder: Path, now: datetime, *, every: bool) -> list[TrainingSt
 
 
 def _training(folder: Path, state: Path, record: Mapping[str, Any], now: datetime) -> TrainingStatus:
-    run = RunFile.read(state / "run.json")
-    updates, evaluations = _reports(state / "metrics.jsonl")
+    metrics = state / "metrics.jsonl"
+    path = training_note(metrics)
+    note = StageNote.read(path)
+    report = note.training if note else None
+    updates, evaluations = _reports(metrics)
     evaluations = evaluations or record.get("evaluations", [])
     latest = max((updates, *evaluations[-1:]), key=lambda one: float(one.get("seconds", 0)))
-    update = max(latest.get("update", 0), record.get("updates", 0), run.update if run else 0)
-    if run:
-        reported = datetime.fromisoformat(run.reported)
-        status = "dead" if run.state == "running" and not run.alive(now) else run.state
+    update = max(latest.get("update", 0), record.get("updates", 0), report.update if report else 0)
+    if report:
+        reported = datetime.fromisoformat(report.reported)
     else:
-        reported = _changed(state / "metrics.jsonl", folder / "training.json")
-        status = "finished" if record else "running" if now - reported <= SILENCE else "dead"
-    max_updates = run.max_updates if run else update if record.get("stopped") == "max_updates" else None
+        reported = last_sign_of_life(metrics) or last_sign_of_life(folder / "training.json") or now
+    if note:
+        status = "dead" if note.state == "running" and not note.alive(path, now) else note.state
+    else:
+        status = "finished" if record else "dead"
+    max_updates = report.max_updates if report else update if record.get("stopped") == "max_updates" else None
     measure = "dev_bleu" if any("dev_bleu" in one for one in evaluations) else "dev_perplexity"
     sign = 1 if measure == "dev_bleu" else -1
     evaluations = [one for one in evaluations if measure in one]
@@ -157,13 +162,13 @@ def _training(folder: Path, state: Path, record: Mapping[str, Any], now: datetim
         best=dev_best.get(measure),
         best_update=dev_best.get("update"),
         tokens_per_second=updates.get("tokens_per_second"),
-        seconds=run.seconds if run else latest.get("seconds"),
-        seconds_left=run.seconds_left if run and status != "finished" else None,
-        memory_mib=run.memory_mib if run else None,
-        device=run.device if run else None,
-        processes=run.processes if run else None,
-        host=run.host if run else None,
-        pid=run.pid if run else None,
+        seconds=report.seconds if report else latest.get("seconds"),
+        seconds_left=report.seconds_left if report and status != "finished" else None,
+        memory_mib=report.memory_mib if report else None,
+        device=report.device if report else None,
+        processes=report.processes if report else None,
+        host=note.host if note else None,
+        pid=note.pid if note else None,
         reported=reported.isoformat(timespec="seconds"),
         seconds_since_report=max(0, round((now - reported).total_seconds())),
     )
@@ -200,16 +205,6 @@ def _json(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return values if isinstance(values, dict) else {}
-
-
-def _changed(*paths: Path) -> datetime:
-    """When the first of these that is there was written."""
-    for path in paths:
-        try:
-            return datetime.fromtimestamp(path.stat().st_mtime, UTC)
-        except FileNotFoundError:
-            continue
-    return datetime.fromtimestamp(0, UTC)
 
 
 # ------------------------------------------------------------------------------------------------------------ printing

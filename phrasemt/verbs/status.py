@@ -12,19 +12,16 @@ import math
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.study.reading import load_study
-from phrasemt.train.run_file import clock
-from phrasemt.verbs.runs import TrainingStatus, trainings_in
-from phrasemt.workflow.costs import Recorded
-from phrasemt.workflow.journal import PlannedJob, RunNote, StageNote, latest_run, note_of_run, runs_folder, stage_note
+from phrasemt.workflow.journal import RunNote, StageNote, latest_run, runs_folder
+from phrasemt.workflow.status import GONE, JobState, JobStatus, Status, describe_training, status_of
+from phrasemt.workflow.units import clock
 
-JobState = Literal["done", "running", "waiting", "failed", "blocked"]
 LINES_OF_LOG = 5
 MOST_SHOWN = 20  # running and failed jobs
 MOST_LOGS = 5  # of failed jobs
@@ -55,7 +52,14 @@ def run(options: argparse.Namespace) -> None:
     """Prints the status; raises PhrasemtError when no run of the study has begun here, or its note cannot be read."""
     study = load_study(options.study).study if options.study.endswith((".yaml", ".yml")) else options.study
     while True:
-        status = status_of(study, datetime.now(UTC))
+        path = latest_run(study)
+        if path is None:
+            raise PhrasemtError(
+                "no run of this study has begun here yet",
+                where=runs_folder(study),
+                next_step="snakemake --profile profiles/local --configfile STUDY.yaml",
+            )
+        status = status_of(path, datetime.now(UTC))
         lines = "\n".join(describe(status))
         print(f"{CLEAR_SCREEN}{lines}" if options.watch else lines, flush=True)
         if not options.watch or status.state != "running":
@@ -68,114 +72,6 @@ def _positive(text: str) -> float:
         if 0 < (seconds := float(text)) < math.inf:
             return seconds
     raise argparse.ArgumentTypeError(f"expected a number above 0, found {text!r}")
-
-
-# ------------------------------------------------------------------------------------------------------------- reading
-
-
-@dataclass(frozen=True, kw_only=True)
-class JobStatus:
-    """A job of a run. note: None until it begins; training: of train_model, once it has reported.
-
-    blocked: it waits for one that has failed, so it does not begin unless that one is tried again.
-    """
-
-    planned: PlannedJob
-    state: JobState
-    note: StageNote | None = None
-    training: TrainingStatus | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Status:
-    """A run. state: running, finished, failed, or killed when its process is gone without a word.
-
-    seconds_left: at least, by the records of earlier runs; unknown: jobs to do without such a record.
-    """
-
-    run: RunNote
-    state: str
-    jobs: list[JobStatus]
-    now: datetime
-    seconds_left: float
-    unknown: int
-
-
-def status_of(study: str, now: datetime) -> Status:
-    """The last run of a study. Raises PhrasemtError when there was none, or its note cannot be read."""
-    path = latest_run(study)
-    if path is None:
-        raise PhrasemtError(
-            "no run of this study has begun here yet",
-            where=runs_folder(study),
-            next_step="snakemake --profile profiles/local --configfile STUDY.yaml",
-        )
-    run = note_of_run(path)
-    jobs = [_job_status(job, path.name, now) for job in run.jobs]
-    # Of a finished run all is done, whatever notes say; `snakemake --touch` has no stages.
-    jobs = [replace(job, state="done") for job in jobs] if run.state == "finished" else _with_blocked(jobs)
-    seconds_left, unknown = _seconds_left(run, jobs, now)
-    return Status(
-        run=run,
-        state="killed" if run.state == "running" and not run.alive(path, now) else run.state,
-        jobs=jobs,
-        now=now,
-        seconds_left=seconds_left,
-        unknown=unknown,
-    )
-
-
-def _job_status(job: PlannedJob, run: str, now: datetime) -> JobStatus:
-    if job.log is None:
-        return JobStatus(planned=job, state="waiting")
-    path = stage_note(job.log)
-    note = StageNote.read(path)
-    if note is None or note.run != run or note.state == "stopped":  # what stopped on request comes back
-        return JobStatus(planned=job, state="waiting")
-    if note.state == "finished":
-        return JobStatus(planned=job, state="done", note=note)
-    training = None
-    if job.rule == "train_model":
-        training = next(iter(trainings_in(Path(job.outputs[0]).parent, now, every=False)), None)
-    running = note.alive(path, now)
-    return JobStatus(planned=job, state="running" if running else "failed", note=note, training=training)
-
-
-def _with_blocked(jobs: list[JobStatus]) -> list[JobStatus]:
-    """The jobs, each of which stands after those that it waits for."""
-    for place, job in enumerate(jobs):
-        if job.state == "waiting" and any(jobs[other].state in ("failed", "blocked") for other in job.planned.after):
-            jobs[place] = replace(job, state="blocked")
-    return jobs
-
-
-def _seconds_left(run: RunNote, jobs: Sequence[JobStatus], now: datetime) -> tuple[float, int]:
-    """The longest chain of jobs that wait for each other or, if longer, all work shared out over the cores.
-
-    What has failed, and what is blocked by it, takes no time.
-    """
-    recorded = Recorded(run.study)
-    needed: list[float] = []
-    unknown = 0
-    for job in jobs:
-        seconds, _ = recorded.seconds(job.planned) if job.state in ("running", "waiting") else (0.0, "")
-        unknown += seconds is None
-        seconds = seconds or 0.0
-        if job.training and job.training.seconds_left is not None:
-            seconds = job.training.seconds_left - job.training.seconds_since_report
-        elif job.state == "running" and job.note:
-            seconds -= (now - job.note.begin).total_seconds()
-        needed.append(max(0.0, seconds))
-    ends: dict[int, float] = {}
-
-    def end(place: int) -> float:
-        if place not in ends:
-            ends[place] = needed[place] + max(map(end, jobs[place].planned.after), default=0.0)
-        return ends[place]
-
-    chain = max(map(end, range(len(jobs))), default=0.0)
-    work = sum(seconds * job.planned.threads for seconds, job in zip(needed, jobs, strict=True))
-    return max(chain, work / run.cores if run.cores else 0.0), unknown
 
 
 # ------------------------------------------------------------------------------------------------------------ printing
@@ -238,13 +134,9 @@ def _shown(jobs: Sequence[JobStatus], now: datetime) -> Iterator[str]:
 
 def _what(job: JobStatus, note: StageNote, now: datetime) -> str:
     if job.state == "failed":
-        return "error" if note.state == "failed" else "gone without a word: killed, or out of memory"
+        return "error" if note.state == "failed" else GONE
     what = f"for {clock((now - note.begin).total_seconds())}"
-    if one := job.training:
-        what += f", update {one.update:,}" + (f" of {one.max_updates:,} ({one.percent:.0f} %)" if one.percent else "")
-        what += f", {one.tokens_per_second:,.0f} tokens/s" if one.tokens_per_second else ""
-        what += f", {clock(one.seconds_left)} left" if one.seconds_left is not None else ""
-    return what
+    return f"{what}, {describe_training(job.training)}" if job.training else what
 
 
 def _last_lines(log: Path) -> list[str]:

@@ -1,13 +1,20 @@
-"""What a run of the workflow writes about itself, for those who look on: its plan, and where each of its stages is.
+"""Notes: small files that say which process works on what, where, when it last gave a sign of life, and how it ended.
 
-`logs/<study>/runs/<begin>-<process>.json`: what Snakemake set out to do, the code it began with, and how it ended; the
-study as it was stands beside it. `<log of a stage>.json`: where the stage runs and how it ended. Whoever looks on reads
-these files only; a disk that is full, or a folder that cannot be written, ends no stage.
+Three kinds of work keep a note, all in one format:
+
+- a run of the workflow, `logs/<study>/runs/<begin>-<process>.json`: also the jobs that Snakemake set out to do and the
+  code that it began with. The study as it was then stands beside the note.
+- a stage, `<log of the stage>.json`.
+- a training, `note.json` beside its `metrics.jsonl`: also its last report of progress.
+
+`phrasemt status`, `phrasemt runs` and the console of a run read notes. The time of a note's file is the last sign of
+life. A disk that is full, or a folder that cannot be written, ends no stage.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import platform
@@ -16,11 +23,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import psutil
+from pydantic import TypeAdapter
 
-from phrasemt.errors import PhrasemtError, StoppedError
+from phrasemt.errors import PhrasemtError, StoppedError, message_of
 from phrasemt.files.lines import write_text
 
 # Names the note of the run that a process belongs to; Snakemake's jobs inherit it, on other machines too.
@@ -31,25 +39,14 @@ SILENCE = timedelta(minutes=10)
 _CLOCK_CORRECTED = 60
 _HEARTBEAT = 30.0  # seconds
 _RUNS_KEPT = 20
+_LONGEST_MESSAGE = 2000
 
 State = Literal["running", "finished", "stopped", "failed"]
 
 
-def alive(host: str, pid: int, started: datetime, last_sign: datetime, now: datetime) -> bool:
-    """Whether a process exists and is not a younger one with the same number; elsewhere, whether it gives signs."""
-    if host != platform.node():
-        return now - last_sign <= SILENCE
-    try:
-        process = psutil.Process(pid)
-        born, status = process.create_time(), process.status()
-    except psutil.NoSuchProcess:
-        return False
-    return status != psutil.STATUS_ZOMBIE and bool(born <= started.timestamp() + _CLOCK_CORRECTED)
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Note:
-    """A process and what became of it. Times are ISO 8601 in UTC; the file's own time is the last sign of life."""
+    """A process and what became of it. Times are ISO 8601 in UTC."""
 
     host: str = field(default_factory=platform.node)
     pid: int = field(default_factory=os.getpid)
@@ -61,35 +58,84 @@ class _Note:
     def read(cls, path: Path) -> Self | None:
         """None when there is no such file, or none that this version can read."""
         try:
-            return cls(**json.loads(path.read_bytes()))
-        except (OSError, ValueError, TypeError):
+            note: Self = _json_of(cls).validate_json(path.read_bytes())  # type: ignore[arg-type]
+        except (OSError, ValueError):
             return None
+        return note
 
     def write(self, path: Path) -> None:
         with contextlib.suppress(OSError):
             write_text(path, json.dumps(asdict(self)) + "\n")
 
     def alive(self, path: Path, now: datetime) -> bool:
-        """Whether the process of this note, which stands in this file, still works."""
-        with contextlib.suppress(OSError):
-            last_sign = datetime.fromtimestamp(path.stat().st_mtime, UTC)
-            return self.state == "running" and alive(self.host, self.pid, self.begin, last_sign, now)
-        return False
+        """Whether the process of this note, which stands in this file, still works.
+
+        A process of this machine exists and is not a younger one with the same number; a process of another machine
+        has given a sign of life.
+        """
+        if self.state != "running":
+            return False
+        if self.host != platform.node():
+            last_sign = last_sign_of_life(path)
+            return last_sign is not None and now - last_sign <= SILENCE
+        try:
+            process = psutil.Process(self.pid)
+            born, status = process.create_time(), process.status()
+        except psutil.NoSuchProcess:
+            return False
+        return status != psutil.STATUS_ZOMBIE and bool(born <= self.begin.timestamp() + _CLOCK_CORRECTED)
 
     @property
     def begin(self) -> datetime:
         return datetime.fromisoformat(self.started)
 
 
+@functools.cache
+def _json_of(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def last_sign_of_life(path: Path) -> datetime | None:
+    """When the process of a note, which stands in this file, last gave a sign of life; None without such a file."""
+    try:
+        return datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    except OSError:
+        return None
+
+
 # --------------------------------------------------------------------------------------------------------------- stages
 
 
 @dataclass(frozen=True, kw_only=True)
-class StageNote(_Note):
-    """A stage. run: name of the run's note; queue_job: its number in Slurm's queue; error: how its message begins.
+class TrainingReport:
+    """How far a training is, as it last reported.
 
-    from_cache: whether its outputs were copied from the cache when it last ended well. Its benchmark is of that time,
-    and says nothing about its work, until it ends well again.
+    device: "cpu" or the GPU's name; processes: how many train together; first_update: updates that earlier runs of the
+    training had done; seconds: training time over all its runs; memory_mib: most memory so far of the process, or of
+    its GPU; reported: ISO 8601 in UTC.
+    """
+
+    device: str
+    processes: int
+    first_update: int
+    update: int
+    max_updates: int
+    seconds: float
+    seconds_left: float | None
+    tokens_per_second: float | None
+    memory_mib: float
+    reported: str
+
+    def seconds_since(self, now: datetime) -> float:
+        return max(0.0, (now - datetime.fromisoformat(self.reported)).total_seconds())
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageNote(_Note):
+    """A stage. run: name of the run's note; queue_job: its number in Slurm's queue; error: its message.
+
+    training: the last report of a training. from_cache: whether the stage's outputs were copied from the cache when it
+    last ended well. Its benchmark is of that time, and says nothing about its work, until it ends well again.
     """
 
     stage: str
@@ -97,13 +143,20 @@ class StageNote(_Note):
     queue_job: str | None = field(default_factory=lambda: os.environ.get("SLURM_JOB_ID"))
     error: str | None = None
     from_cache: bool = False
+    training: TrainingReport | None = None
 
 
-@dataclass
-class Ending:
-    """What a stage says of itself when it has ended well."""
+class KeptNote:
+    """The note of a stage that runs. from_cache: whether its outputs came from the cache, if it ends well."""
 
-    from_cache: bool = False
+    def __init__(self, note: StageNote, path: Path) -> None:
+        self._note, self._path = note, path
+        self.from_cache = False
+
+    def tell(self, **changes: Any) -> None:
+        """Writes the note with new values of some fields."""
+        self._note = replace(self._note, **changes)
+        self._note.write(self._path)
 
 
 def stage_note(log: Path | str) -> Path:
@@ -111,27 +164,26 @@ def stage_note(log: Path | str) -> Path:
     return Path(log).with_suffix(".json")
 
 
+def training_note(metrics: Path) -> Path:
+    """The note beside the metrics of a training."""
+    return metrics.with_name("note.json")
+
+
 @contextlib.contextmanager
-def noted(stage: str, log: Path) -> Iterator[Ending]:
-    """Keeps the note of a stage that runs in this block."""
-    path, ending = stage_note(log), Ending()
+def noted(stage: str, path: Path) -> Iterator[KeptNote]:
+    """Keeps the note of a stage that runs in this block: running, then finished, stopped on request, or failed."""
     before = StageNote.read(path)
-    note = StageNote(stage=stage, from_cache=before is not None and before.from_cache)
-    note.write(path)
-    state: State = "failed"
-    error: str | None = None
+    from_cache = before is not None and before.from_cache
+    kept = KeptNote(StageNote(stage=stage, from_cache=from_cache), path)
+    kept.tell()
     try:
         with beating(path):
-            yield ending
-        state = "finished"
-    except BaseException as end:
-        if isinstance(end, StoppedError | KeyboardInterrupt | SystemExit):
-            state = "stopped"
-        error = (str(end) if isinstance(end, PhrasemtError) else repr(end))[:500]
+            yield kept
+    except BaseException as error:
+        stopped = isinstance(error, StoppedError | KeyboardInterrupt | SystemExit)
+        kept.tell(ended=now(), state="stopped" if stopped else "failed", error=message_of(error)[:_LONGEST_MESSAGE])
         raise
-    finally:
-        from_cache = ending.from_cache if state == "finished" else note.from_cache
-        replace(note, ended=now(), state=state, error=error, from_cache=from_cache).write(path)
+    kept.tell(ended=now(), state="finished", from_cache=kept.from_cache)
 
 
 @contextlib.contextmanager
@@ -182,15 +234,6 @@ class RunNote(_Note):
     jobs: list[PlannedJob]
     code: dict[str, str]
     rules: dict[str, str]
-
-    @classmethod
-    def read(cls, path: Path) -> Self | None:
-        """As above, with its jobs."""
-        try:
-            note = super().read(path)
-            return note and replace(note, jobs=[PlannedJob(**job) for job in note.jobs])  # type: ignore[arg-type]
-        except TypeError:
-            return None
 
 
 def runs_folder(study: str) -> Path:

@@ -1,4 +1,4 @@
-"""`phrasemt runs` on invented folders in every state, and `run.json` as a training writes it."""
+"""`phrasemt runs` on invented folders in every state, and the note that a training keeps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from phrasemt.cli import main
 from phrasemt.errors import StoppedError
 from phrasemt.train import reporting
 from phrasemt.train.reporting import Reporter
-from phrasemt.train.run_file import RunFile, clock, memory
+from phrasemt.workflow.journal import StageNote, TrainingReport, training_note
+from phrasemt.workflow.units import clock, memory
 
 STUDY = """\
 study: three
@@ -38,15 +39,11 @@ def ago(**units: float) -> str:
     return (datetime.now(UTC) - timedelta(**units)).isoformat(timespec="seconds")
 
 
-def run_file(**changes) -> RunFile:
-    """A run of this very process, half done, that reported five seconds ago."""
-    values = {
-        "host": platform.node(),
-        "pid": os.getpid(),
+def note(**changes) -> StageNote:
+    """Of a training that this very process runs: half done, with a report of five seconds ago."""
+    report = {
         "device": "cpu",
         "processes": 1,
-        "started": ago(seconds=0),
-        "reported": ago(seconds=5),
         "first_update": 0,
         "update": 1000,
         "max_updates": 2000,
@@ -54,9 +51,11 @@ def run_file(**changes) -> RunFile:
         "seconds_left": 7322.0,
         "tokens_per_second": 1234.5,
         "memory_mib": 1228.8,
-        "state": "running",
+        "reported": ago(seconds=5),
     }
-    return RunFile(**values | changes)
+    report |= {name: changes.pop(name) for name in report.keys() & changes.keys()}
+    note = {"stage": "train_model", "started": ago(seconds=0), "training": TrainingReport(**report)}
+    return StageNote(**note | changes)
 
 
 def metrics_line(update: int, **values: float) -> str:
@@ -83,7 +82,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def training(results: Path):
     def write(
         system: str,
-        run: RunFile | None,
+        note: StageNote | None,
         metrics: str = "",
         *,
         study: str = "small",
@@ -96,13 +95,14 @@ def training(results: Path):
         state = folder / "state" / settings
         state.mkdir(parents=True)
         (state / "metrics.jsonl").write_text(metrics)
-        if run:
-            run.write(state / "run.json")
+        if note:
+            note.write(state / "note.json")
         if record:
             text = json.dumps({"metrics": f"state/{settings}/metrics.jsonl", **record})
             (folder / "training.json").write_text(text)
         time = (datetime.now(UTC) - silent).timestamp()
-        os.utime(state / "metrics.jsonl", (time, time))
+        for path in state.iterdir():
+            os.utime(path, (time, time))
         return folder
 
     return write
@@ -137,8 +137,8 @@ def gone() -> int:
 
 
 def test_a_line_of_the_table(training, runs):
-    training("base", run_file(), evaluations(10.5, 12.25, 11.0))
-    training("wide", run_file(device="NVIDIA H100", processes=8, update=0, seconds_left=None), seed=12)
+    training("base", note(), evaluations(10.5, 12.25, 11.0))
+    training("wide", note(device="NVIDIA H100", processes=8, update=0, seconds_left=None), seed=12)
     code, out, err = runs()
     assert (code, err) == (0, "")
     head, base, wide = out.splitlines()
@@ -159,30 +159,28 @@ def test_a_line_of_the_table(training, runs):
 def test_states(training, listed):
     """Each name says what its training is; the process of `other` is one that was born long after its training."""
     elsewhere = f"not-{platform.node()}"
-    training("running", run_file(), evaluations(3.0))
-    training("dead", run_file(pid=gone()), evaluations(3.0))
-    training("dead-other", run_file(started=ago(days=400)), evaluations(3.0))
-    training("running-elsewhere", run_file(host=elsewhere, pid=gone(), reported=ago(minutes=9)))
-    training("dead-elsewhere", run_file(host=elsewhere, reported=ago(minutes=11)))
+    training("running", note(), evaluations(3.0))
+    training("dead", note(pid=gone()), evaluations(3.0))
+    training("dead-other", note(started=ago(days=400)), evaluations(3.0))
+    training("running-elsewhere", note(host=elsewhere, pid=gone()), silent=timedelta(minutes=9))
+    training("dead-elsewhere", note(host=elsewhere), silent=timedelta(minutes=11))
     for state in ("finished", "stopped", "failed"):
-        training(state, run_file(state=state, pid=gone(), reported=ago(days=3)))
-    # of before run.json
-    training("finished-old", None, evaluations(3.0), record={"updates": 100, "stopped": "max_updates"})
-    training("running-old", None, evaluations(3.0), silent=timedelta(minutes=9))
-    training("dead-old", None, evaluations(3.0), silent=timedelta(minutes=11))
+        training(state, note(state=state, pid=gone(), reported=ago(days=3)))
+    training("finished-without-note", None, evaluations(3.0), record={"updates": 100, "stopped": "max_updates"})
+    training("dead-without-note", None, evaluations(3.0))
     found = {one["system"]: one["state"] for one in listed()}
-    assert len(found) == 11
+    assert len(found) == 10
     assert found == {system: system.split("-")[0] for system in found}
 
 
 def test_lines_that_are_not_whole_and_files_that_are_missing(training, listed, results):
-    folder = training("cut", run_file(), evaluations(3.0, 4.0) + metrics_line(300, dev_bleu=9.0)[:-20])
+    folder = training("cut", note(), evaluations(3.0, 4.0) + metrics_line(300, dev_bleu=9.0)[:-20])
     (folder / "training.json").write_text('{"met')
-    training("empty", run_file())
-    no_metrics = training("no-metrics", run_file())
+    training("empty", note())
+    no_metrics = training("no-metrics", note())
     next(no_metrics.glob("state/*/metrics.jsonl")).unlink()
     half = training("half", None, evaluations(5.0))
-    next(half.glob("state/*")).joinpath("run.json").write_text('{"host": "a"}')
+    next(half.glob("state/*")).joinpath("note.json").write_text('{"host": "a"}')
     (results / "small" / "demo.en-de" / "models" / "nothing" / "1" / "state").mkdir(parents=True)
     (results / "a file").write_text("")
     found = {one["system"]: one for one in listed()}
@@ -215,10 +213,10 @@ def test_a_record_whose_state_was_deleted(training, listed, runs):
 
 def test_the_newest_of_several_settings_or_all(training, listed, runs):
     for number, (settings, minutes) in enumerate([("aaa", 50), ("bbb", 3), ("ccc", 20)]):
-        run = run_file(state="stopped", reported=ago(minutes=minutes), update=number)
-        folder = training("base", run, settings=settings)
-    training("base", run_file(), seed=10)
-    training("base", run_file(), seed=2)
+        stopped = note(state="stopped", reported=ago(minutes=minutes), update=number)
+        folder = training("base", stopped, settings=settings)
+    training("base", note(), seed=10)
+    training("base", note(), seed=2)
     assert [(one["seed"], one["settings"]) for one in listed()] == [
         ("1", "bbb"),
         ("2", "0123456789ab"),
@@ -231,7 +229,7 @@ def test_the_newest_of_several_settings_or_all(training, listed, runs):
 
 
 def test_language_models_have_perplexities_and_the_lowest_is_best(training, runs, listed):
-    training("lm", run_file(), evaluations(9.0, 4.0, 4.0, 5.0, measure="dev_perplexity"))
+    training("lm", note(), evaluations(9.0, 4.0, 4.0, 5.0, measure="dev_perplexity"))
     (one,) = listed()
     assert (one["measure"], one["last"], one["best"], one["best_update"]) == ("dev_perplexity", 5.0, 4.0, 200)
     assert "5.00 ppl  4.00 ppl at 200" in runs()[1]
@@ -239,7 +237,7 @@ def test_language_models_have_perplexities_and_the_lowest_is_best(training, runs
 
 def test_studies_by_name_and_by_file(training, listed, runs):
     for study in ("one", "two", "three"):
-        training("base", run_file(), study=study)
+        training("base", note(), study=study)
     assert [one["study"] for one in listed()] == ["one", "three", "two"]
     assert [one["study"] for one in listed("two", "one", "two")] == ["one", "two"]
     Path("study.yaml").write_text(STUDY)
@@ -260,7 +258,7 @@ def test_no_trainings(runs, listed, results):
 
 
 def test_needs_no_torch(training):
-    training("base", run_file(), evaluations(3.0))
+    training("base", note(), evaluations(3.0))
     code = "import sys; from phrasemt.cli import main; main(['runs']); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, stdout=subprocess.DEVNULL).returncode == 0
 
@@ -281,37 +279,39 @@ def train(tiny_data, results):
     folder = results / "small" / "demo.en-de" / "models" / "base" / "1"
     folder.mkdir(parents=True)
 
-    def train(**training) -> RunFile:
+    def train(**training) -> StageNote:
         run(tiny_data, folder, settings_of(**BUDGET | training))
-        return only_run(results)
+        return only_note(results)
 
     return train
 
 
-def only_run(results: Path) -> RunFile:
-    (path,) = results.rglob("run.json")
-    found = RunFile.read(path)
+def only_note(results: Path) -> StageNote:
+    (path,) = results.rglob("note.json")
+    found = StageNote.read(path)
     assert found is not None
+    assert found.training is not None
     return found
 
 
 def test_a_training_that_ends_well(train, listed, results):
     before = datetime.now(UTC) - timedelta(seconds=1)
-    run = train()
-    assert (run.state, run.first_update, run.update, run.max_updates) == ("finished", 0, 6, 6)
-    assert (run.host, run.pid, run.device, run.processes) == (platform.node(), os.getpid(), "cpu", 1)
-    assert before <= datetime.fromisoformat(run.started) <= datetime.fromisoformat(run.reported) <= datetime.now(UTC)
-    assert run.memory_mib > 50, "a process with torch in it"
+    ended = train()
+    report = ended.training
+    assert (ended.state, report.first_update, report.update, report.max_updates) == ("finished", 0, 6, 6)
+    assert (ended.host, ended.pid, report.device, report.processes) == (platform.node(), os.getpid(), "cpu", 1)
+    assert before <= ended.begin <= datetime.fromisoformat(report.reported) <= datetime.now(UTC)
+    assert report.memory_mib > 50, "a process with torch in it"
     lines = [json.loads(line) for line in next(results.rglob("metrics.jsonl")).read_text().splitlines()]
-    assert run.tokens_per_second == next(line for line in lines if "loss" in line)["tokens_per_second"]
-    assert all(50 < line["memory_mib"] <= run.memory_mib for line in lines)
+    assert report.tokens_per_second == next(line for line in lines if "loss" in line)["tokens_per_second"]
+    assert all(50 < line["memory_mib"] <= report.memory_mib for line in lines)
     (events,) = results.rglob("events.*")
     board = EventAccumulator(str(events)).Reload()
     assert [event.step for event in board.Scalars("train/memory_mib")] == [6]
     assert [event.step for event in board.Scalars("dev/memory_mib")] == [3, 6]
     (one,) = listed()
     assert (one["state"], one["percent"], one["last_update"], one["seconds_left"]) == ("finished", 100.0, 6, None)
-    assert (one["last"], one["seconds"]) == (lines[-1]["dev_bleu"], run.seconds)
+    assert (one["last"], one["seconds"]) == (lines[-1]["dev_bleu"], report.seconds)
 
 
 @pytest.mark.parametrize(
@@ -327,9 +327,9 @@ def test_a_training_that_is_left_and_goes_on(train, listed, results, monkeypatch
         patch.setattr(Reporter, "evaluation", leaving)
         with pytest.raises(type(error)):
             train(checkpoint_every=2)
-    assert only_run(results).state == listed()[0]["state"] == state
-    run = train(checkpoint_every=2)
-    assert (run.state, run.first_update, run.update) == ("finished", 2, 6)
+    assert only_note(results).state == listed()[0]["state"] == state
+    ended = train(checkpoint_every=2)
+    assert (ended.state, ended.training.first_update, ended.training.update) == ("finished", 2, 6)
 
 
 def reporter(folder: Path, **changes) -> Reporter:
@@ -340,30 +340,32 @@ def reporter(folder: Path, **changes) -> Reporter:
 VALUES = {"loss": 2.0, "perplexity": 7.4, "tokens_per_second": 1000.0}
 
 
-def test_run_json_goes_with_the_training(tmp_path, monkeypatch, caplog):
+def test_the_note_goes_with_the_training(tmp_path, monkeypatch, caplog):
     """At once at the start, then with a report after ten seconds or more, and at the end; time by a false clock."""
     time = 1000.0
     monkeypatch.setattr(reporting.time, "monotonic", lambda: time)
-    path = tmp_path / "run.json"
+    path = training_note(tmp_path / "metrics.jsonl")
     caplog.set_level(logging.INFO, "phrasemt")
     with contextlib.suppress(StoppedError), reporter(tmp_path) as report:
-        start = RunFile.read(path)
-        assert (start.state, start.update, start.seconds, start.seconds_left) == ("running", 100, 50.0, None)
+        start = StageNote.read(path)
+        report_of_start = start.training
+        assert (start.state, report_of_start.update, report_of_start.seconds) == ("running", 100, 50.0)
+        assert report_of_start.seconds_left is None
         time += 9
         report.update(120, VALUES)
-        assert RunFile.read(path) == start
+        assert StageNote.read(path) == start
         time += 71
         report.update(150, VALUES)
-        run = RunFile.read(path)
+        told = StageNote.read(path).training
         # 50 updates in 80 seconds, and 150 are left
-        assert (run.update, run.seconds, run.seconds_left) == (150, 130.0, 240.0)
-        assert run.tokens_per_second == 1000.0
+        assert (told.update, told.seconds, told.seconds_left) == (150, 130.0, 240.0)
+        assert told.tokens_per_second == 1000.0
         raise StoppedError("asked to stop")
-    end = RunFile.read(path)
-    assert dataclasses.replace(end, state="running", reported=run.reported, memory_mib=run.memory_mib) == run
-    assert end.state == "stopped"
+    end = StageNote.read(path)
+    assert dataclasses.replace(end.training, reported=told.reported, memory_mib=told.memory_mib) == told
+    assert (end.state, end.error) == ("stopped", "asked to stop")
     (line,) = caplog.messages
     assert line == (
         "update 150 of 300, loss 2.000 perplexity 7.40 tokens/s 1,000 "
-        f"memory {memory(run.memory_mib)}, time left 0:04:00"
+        f"memory {memory(told.memory_mib)}, time left 0:04:00"
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import platform
@@ -17,10 +16,9 @@ from typing import Any
 import pytest
 
 from phrasemt.cli import main
-from phrasemt.train.run_file import RunFile
-from phrasemt.verbs.status import status_of
 from phrasemt.workflow import costs
-from phrasemt.workflow.journal import PlannedJob, RunNote, StageNote, stage_note
+from phrasemt.workflow.journal import PlannedJob, RunNote, StageNote, TrainingReport, stage_note, training_note
+from phrasemt.workflow.status import status_of
 
 RUN = Path("logs/demo/runs/20260101T000000-1.json")
 
@@ -108,7 +106,7 @@ def test_each_job_is_in_one_state(status):
     stage(jobs[4], host="elsewhere", silent=timedelta(minutes=9))
     stage(jobs[5], host="elsewhere", silent=timedelta(minutes=11))
     stage(jobs[6], state="finished", run="of-an-earlier-run.json")
-    states = [one.state for one in status_of("demo", datetime.now(UTC)).jobs]
+    states = [one.state for one in status_of(RUN, datetime.now(UTC)).jobs]
     assert states == ["done", "running", "failed", "failed", "running", "failed", "waiting", "waiting"]
     code, out, err = status("demo")
     assert (code, err) == (0, "")
@@ -130,7 +128,7 @@ def test_what_waits_for_a_failure_is_blocked_and_takes_no_time(status):
         "train_model": ["1", "1"], "translate": ["1", "1"], "score_system": ["1"], "all": ["1", "1", "1", "2"],
     }  # fmt: skip
     assert "waiting   failed  blocked" in out
-    assert 50 <= status_of("demo", datetime.now(UTC)).seconds_left <= 100 + 50
+    assert 50 <= status_of(RUN, datetime.now(UTC)).seconds_left <= 100 + 50
     stage(failed)  # tried again
     assert "blocked" not in status("demo")[1]
 
@@ -196,23 +194,22 @@ def test_a_training_tells_its_progress(status, tmp_path):
     stage(training, host="elsewhere", started=ago(minutes=20))
     state = Path("results/demo/demo.en-de/models/base/1/state/0123")
     state.mkdir(parents=True)
-    now = ago(seconds=0)
-    RunFile(
-        host=platform.node(), pid=os.getpid(), device="cpu", processes=1, started=now, reported=now, first_update=0,
-        update=1500, max_updates=2000, seconds=900.0, seconds_left=300.0, tokens_per_second=2100.0, memory_mib=900.0,
-        state="running",
-    ).write(state / "run.json")  # fmt: skip
-    (state / "metrics.jsonl").write_text(json.dumps({"update": 1500, "tokens_per_second": 2100.0}) + "\n")
+    report = TrainingReport(
+        device="cpu", processes=1, first_update=0, update=1500, max_updates=2000, seconds=900.0, seconds_left=300.0,
+        tokens_per_second=2100.0, memory_mib=900.0, reported=ago(seconds=0),
+    )  # fmt: skip
+    (state / "metrics.jsonl").write_text("")
+    StageNote(stage="train_model", training=report).write(training_note(state / "metrics.jsonl"))
     _, out, _ = status("demo")
     assert re.search(
         r"train_model base.1: for 0:20:0\d, update 1,500 of 2,000 \(75 %\), 2,100 tokens/s, 0:05:00 left", out
     )
-    assert 290 < status_of("demo", datetime.now(UTC)).seconds_left <= 300
+    assert 290 < status_of(RUN, datetime.now(UTC)).seconds_left <= 300
 
 
 def left(*jobs: PlannedJob, **changes: Any) -> float:
     begun(*jobs, **changes)
-    return status_of("demo", datetime.now(UTC)).seconds_left
+    return status_of(RUN, datetime.now(UTC)).seconds_left
 
 
 def test_the_end_is_that_of_the_longest_chain_or_of_all_work():

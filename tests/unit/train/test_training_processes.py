@@ -116,13 +116,13 @@ def test_two_processes_stop_at_the_same_update_and_go_on(tiny_data, whole, tmp_p
     settings = TO_BE_STOPPED
     folder = tmp_path / "stopped"
     process = start(tiny_data, folder, settings, "--processes", "2")
-    wait_for(lambda: list(folder.glob("state/*/run.json")))
+    wait_for(lambda: list(folder.glob("state/*/note.json")))
     process.send_signal(signum)
     assert process.wait(timeout=60) == STOPPED
     assert "saved: asked to stop by " in (folder / "messages").read_text()
     assert not (folder / "training.json").exists()
-    (run_file,) = folder.glob("state/*/run.json")
-    assert json.loads(run_file.read_text())["state"] == "stopped"
+    (note,) = folder.glob("state/*/note.json")
+    assert json.loads(note.read_text())["state"] == "stopped"
     assert_equal_runs(whole, finish(tiny_data, folder, settings, "--processes", "2"))
 
 
@@ -141,7 +141,7 @@ def test_a_process_that_dies_ends_the_others(tiny_data, tmp_path):
 def test_processes_end_with_the_one_that_started_them(tiny_data, tmp_path):
     settings = settings_of(max_updates=100_000, evaluate_every=100_000)
     process = start(tiny_data, tmp_path, settings, "--processes", "2")
-    wait_for(lambda: list(tmp_path.glob("state/*/run.json")))
+    wait_for(lambda: list(tmp_path.glob("state/*/note.json")))
     pids = children(process)
     assert len(pids) == 2
     process.kill()

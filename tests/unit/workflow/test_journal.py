@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import platform
@@ -39,7 +40,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def _note(error: BaseException | None) -> StageNote:
     log = Path("logs/demo/make_table.log")
     log.parent.mkdir(parents=True, exist_ok=True)
-    with pytest.raises(type(error)) if error else contextlib.nullcontext(), noted("make_table", log):
+    with pytest.raises(type(error)) if error else contextlib.nullcontext(), noted("make_table", stage_note(log)):
         begun = StageNote.read(stage_note(log))
         assert begun is not None
         assert (begun.state, begun.ended, begun.pid) == ("running", None, os.getpid())
@@ -61,7 +62,16 @@ def test_a_stage_notes_where_it_runs_and_how_it_ends() -> None:
     ("error", "state", "text"),
     [
         (PhrasemtError("no such file", where="a.txt"), "failed", "a.txt: no such file"),
-        (ZeroDivisionError("by zero"), "failed", "ZeroDivisionError('by zero')"),
+        (
+            ZeroDivisionError("by zero"),
+            "failed",
+            "a mistake in phrasemt, not of yours: ZeroDivisionError('by zero'). Next: report it, with the log",
+        ),
+        (
+            OSError(errno.ENOSPC, "No space left", "a.txt"),
+            "failed",
+            "a.txt: the disk is full; nothing half-written was kept. Next: free space and run again",
+        ),
         (StoppedError("stopped by SIGTERM"), "stopped", "stopped by SIGTERM"),
         (SystemExit(143), "stopped", "SystemExit(143)"),
         (KeyboardInterrupt(), "stopped", "KeyboardInterrupt()"),
@@ -74,18 +84,18 @@ def test_an_error_is_noted_and_goes_on(error: BaseException, state: str, text: s
 
 def test_a_note_that_cannot_be_written_ends_no_stage(tmp_path: Path) -> None:
     (tmp_path / "logs").write_text("a file where a folder should be")
-    with noted("make_table", Path("logs/make_table.log")):
+    with noted("make_table", Path("logs/make_table.json")):
         pass
 
 
 def test_until_it_ends_well_again_its_last_outputs_are_those_of_the_cache() -> None:
-    log = Path("logs/demo/make_table.log")
-    log.parent.mkdir(parents=True)
-    with noted("make_table", log) as ending:
-        ending.from_cache = True
+    path = Path("logs/demo/make_table.json")
+    path.parent.mkdir(parents=True)
+    with noted("make_table", path) as note:
+        note.from_cache = True
     assert _note(PhrasemtError("no such file")).from_cache
-    with noted("make_table", log):
-        begun = StageNote.read(stage_note(log))
+    with noted("make_table", path):
+        begun = StageNote.read(path)
         assert begun is not None
         assert begun.from_cache
     assert not _note(None).from_cache
