@@ -1,4 +1,7 @@
-"""Work on a long stream in several processes, in order, with bounded memory."""
+"""Work on a long stream in several processes, in order, with bounded memory.
+
+joblib and, before Python 3.14, ProcessPoolExecutor.map keep all results that the reader has not taken yet.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,8 @@ A scheduler gives GPUs of its own to each of its jobs. Where there is none, two 
 two people would all take the first GPU. So work takes a lease on each GPU that it uses: a lock on a file, which the
 kernel takes back however the work ends. GPUs go by their identifier and not by their place, because jobs of a scheduler
 each count theirs from 0.
+
+filelock is not used: where the kernel has no locks it falls back to files, which would outlive a killed training.
 """
 
 from __future__ import annotations

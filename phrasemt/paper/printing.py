@@ -1,4 +1,7 @@
-"""The results table as Markdown for a terminal, and as LaTeX for a paper."""
+"""The results table as Markdown for a terminal, and as LaTeX for a paper.
+
+tabulate would do the alignment only: marks beside numbers, escapes and mathematics in LaTeX would stay here.
+"""
 
 from __future__ import annotations
 

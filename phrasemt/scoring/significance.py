@@ -13,7 +13,8 @@ Two definitions of p circulate and are named after their source:
   the whole test set, (1 + number of samples with d_i - mean(d_i) > d) / (1 + samples). Two-sided. By this definition
   two identical systems have p = 1/(1 + samples), as no sample exceeds a difference of 0: read it beside the difference.
 
-Samples are drawn as sacreBLEU draws them: for one seed per system p and interval are its own.
+Samples are drawn as sacreBLEU draws them: for one seed per system p and interval are its own. sacreBLEU's code is not
+called, because it compares single texts, not means over seeds, and has only the second p.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Punctuation is taken out before constituents are compared, PRT counts as ADVP, and the root is no constituent. Which
 tokens are punctuation is decided by the tags of the reference, so that a wrong tag moves no other bracket.
+
+Stanza leaves these scores to CoreNLP, in Java, and NLTK has none.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""How verbs show tables and sizes of files."""
+"""How verbs show tables and sizes of files.
+
+tabulate would save eight lines, and cost `phrasemt --help` 24 ms; it does not leave out empty columns.
+"""
 
 from __future__ import annotations
 
