@@ -10,6 +10,11 @@ PEERS := opennmt eole joeynmt
 SIDE_BY_SIDE := -n logical --maxprocesses 8 --dist loadfile
 SCHEMA := workflow/schemas/study.schema.json
 
+# By itself, Make accepts any variable: after `make plan study=...` it would plan config.yaml.
+VARIABLES := PYTHON STUDY PROFILE OPTIONS
+GIVEN := $(foreach name,$(.VARIABLES),$(if $(findstring command,$(origin $(name))),$(name)))
+$(foreach name,$(filter-out $(VARIABLES),$(GIVEN)),$(error no such variable: $(name). Next: use one of $(VARIABLES)))
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo study plan test test-all test-cluster check format bench bench-peers schema rulegraph layers clean

@@ -103,6 +103,7 @@ def _parser(verb: str | None = None) -> argparse.ArgumentParser:
         prog="phrasemt",
         description="Reproduce, vary and extend three papers on phrases in neural machine translation.",
     )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {phrasemt.__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
     if verb in STAGES:
         _add_stage_parser(verbs, verb, STAGES[verb])

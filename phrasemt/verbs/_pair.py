@@ -11,8 +11,8 @@ from typing import Any
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines
 from phrasemt.files.sidecars import read_sidecar
-from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
+from phrasemt.verbs._study import add_dataset, add_study, chosen_dataset
 from phrasemt.workflow.flow import dataset_folder
 
 
@@ -29,18 +29,10 @@ class Pair:
 
 
 def add_arguments(parser: Any) -> None:
+    """The arguments STUDY and SPLIT:ROW, and the option --dataset."""
+    add_study(parser)
     parser.add_argument("pair", metavar="SPLIT:ROW", help="e.g. test:17; rows count from 0 in the raw text")
-    add_study_arguments(parser)
-
-
-def add_study_arguments(parser: Any) -> None:
-    parser.add_argument("--dataset", help="data set (default: the study's first)")
-    parser.add_argument("--study", type=Path, default=Path("config.yaml"), metavar="PATH", help="study file")
-
-
-def chosen_dataset(options: argparse.Namespace) -> tuple[Study, str]:
-    study = load_study(options.study)
-    return study, choose("dataset", options.dataset, list(study.datasets))
+    add_dataset(parser)
 
 
 def chosen_pair(options: argparse.Namespace) -> Pair:
@@ -61,13 +53,6 @@ def chosen_pair(options: argparse.Namespace) -> Pair:
         )
     line = _line_of_row(folder / "corpus" / f"{split}.rows", int(number))
     return Pair(study=study, dataset=dataset, folder=folder, split=split, row=int(number), line=line)
-
-
-def choose(kind: str, wanted: str | None, known: list[str]) -> str:
-    """What was asked for, or the first there is. Raises PhrasemtError when it is not known."""
-    if wanted is not None and wanted not in known:
-        raise PhrasemtError(f"no such {kind}", where=wanted, expected=f"one of {', '.join(known)}")
-    return wanted or known[0]
 
 
 def nth(path: Path, line: int) -> str:

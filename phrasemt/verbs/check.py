@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
+from phrasemt.verbs._study import add_study
 from phrasemt.workflow.flow import read_study
 
 
 def add_parser(verbs: Any) -> None:
     parser = verbs.add_parser("check", help="check a study file without running anything")
-    parser.add_argument("study", type=Path, nargs="?", default=Path("config.yaml"), metavar="STUDY", help="study file")
+    add_study(parser)
     parser.set_defaults(run=run)
 
 

@@ -4,30 +4,27 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
 from phrasemt.symbols import SPECIAL_TOKENS
 from phrasemt.text.vocab import Vocabulary
-from phrasemt.verbs import _pair
+from phrasemt.verbs._study import add_dataset, add_study, choose, chosen_dataset
 from phrasemt.workflow.flow import dataset_folder
 
 
 def add_parser(verbs: Any) -> None:
     parser = verbs.add_parser("describe", help="layers, parameters and multiply-adds of a system, beside its baseline")
-    parser.add_argument("study", type=Path, metavar="STUDY.yaml", help="study file")
+    add_study(parser)
     parser.add_argument("system", metavar="SYSTEM", help="system of the study")
-    parser.add_argument("--dataset", help="data set whose vocabularies it has (default: the study's first)")
+    add_dataset(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Prints two tables; raises PhrasemtError for a study, a system or a data set that is not there."""
-    study = load_study(options.study)
-    system = _pair.choose("system", options.system, list(study.systems))
-    dataset = _pair.choose("dataset", options.dataset, list(study.datasets))
+    study, dataset = chosen_dataset(options)
+    system = choose("system", options.system, list(study.systems))
     for line in describe(study, system, dataset):
         print(line)
 

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from phrasemt.errors import PhrasemtError
-from phrasemt.verbs import _pair
+from phrasemt.verbs._study import add_dataset, add_study, chosen_dataset
 from phrasemt.workflow.flow import dataset_folder
 
 _BAR = 40  # characters of the longest bar of a histogram
@@ -17,7 +17,8 @@ def add_parser(verbs: Any) -> None:
     parser = verbs.add_parser(
         "phrases", help="lengths of phrases, how many are constituents, sentences without a parse"
     )
-    _pair.add_study_arguments(parser)
+    add_study(parser)
+    add_dataset(parser)
     parser.add_argument("--split", default="train", help="split (default: train)")
     parser.add_argument("--stats", action="store_true", help="histograms of lengths too")
     parser.set_defaults(run=run)
@@ -25,7 +26,7 @@ def add_parser(verbs: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Prints a line for each segmentation that was measured; raises PhrasemtError when none was."""
-    study, dataset = _pair.chosen_dataset(options)
+    study, dataset = chosen_dataset(options)
     folder = dataset_folder(study, dataset) / "phrases"
     paths = [folder / segmenter / f"{options.split}.json" for segmenter in study.segmentations]
     measured = [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.exists()]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from phrasemt.errors import PhrasemtError
+from phrasemt.verbs._study import add_study
 from phrasemt.verbs._tables import size, table
 
 if TYPE_CHECKING:  # it imports Snakemake, which `phrasemt --help` need not wait for
@@ -28,9 +28,7 @@ def add_parser(verbs: Any) -> None:
         "of all changed jobs, or of the rules and artefacts named. For changes that you know to be cosmetic; when an "
         "output is damaged, or one that is named was made of other inputs, nothing is accepted.",
     )
-    parser.add_argument(
-        "study", nargs="?", type=Path, default=Path("config.yaml"), metavar="STUDY.yaml", help="default: config.yaml"
-    )
+    add_study(parser)
     parser.add_argument("names", nargs="*", metavar="NAME", help="with --accept: rules or artefacts (default: all)")
     parser.add_argument("--profile", default="profiles/local", metavar="FOLDER", help="default: %(default)s")
     parser.add_argument("--accept", action="store_true", help="let outputs count as made by what is changed")

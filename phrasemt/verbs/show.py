@@ -9,13 +9,12 @@ from typing import Any
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines
 from phrasemt.study.reading import load_study
+from phrasemt.verbs._study import add_study
 
 
 def add_parser(verbs: Any) -> None:
     parser = verbs.add_parser("show", help="print the results table of a study")
-    parser.add_argument(
-        "study", nargs="?", type=Path, default=Path("config.yaml"), metavar="STUDY.yaml", help="default: config.yaml"
-    )
+    add_study(parser)
     parser.set_defaults(run=run)
 
 

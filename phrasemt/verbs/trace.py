@@ -19,6 +19,7 @@ from phrasemt.files.sidecars import read_sidecar
 from phrasemt.text.vocab import Vocabulary
 from phrasemt.verbs import _pair
 from phrasemt.verbs._pair import nth
+from phrasemt.verbs._study import choose
 
 
 def add_parser(verbs: Any) -> None:
@@ -35,7 +36,7 @@ def run(options: argparse.Namespace) -> None:
     for hop, path, text in _preparation(pair):
         print(f"{hop:<22} {text}   [{path}]")
     if options.system is not None:
-        system = _pair.choose("system", options.system, list(pair.study.systems))
+        system = choose("system", options.system, list(pair.study.systems))
         seed = pair.study.seeds[0] if options.seed is None else options.seed
         for hop, path, text in _translation(pair.folder / "translations" / system / str(seed) / pair.split, pair.row):
             print(f"{hop:<22} {text}   [{path}]")

@@ -38,6 +38,15 @@ def test_the_commands_of_the_readme_are_targets(repository: Path) -> None:
     assert set(named) <= set(_targets(repository))
 
 
+def test_make_refuses_a_misspelt_variable(repository: Path) -> None:
+    done = subprocess.run(
+        ["make", "plan", "study=studies/multi30k.yaml"], cwd=repository, check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert "no such variable: study. Next: use one of PYTHON STUDY PROFILE OPTIONS" in done.stderr
+    assert done.stdout == ""
+
+
 def test_continuous_integration_runs_the_same_commands(repository: Path) -> None:
     script = (repository / ".ci" / "run").read_text()
     called = re.findall(r"^make (?:\S+=\S+ )*([a-z-]+)$", script, flags=re.MULTILINE)

@@ -72,7 +72,7 @@ def test_messages_stand_in_the_log_of_the_stage(finished: Workplace) -> None:
 
 
 def test_a_pair_can_be_traced_to_its_translation(finished: Workplace) -> None:
-    command = [sys.executable, "-m", "phrasemt", "trace", "test:3", "--system", "max", "--study", "study.yaml"]
+    command = [sys.executable, "-m", "phrasemt", "trace", "study.yaml", "test:3", "--system", "max"]
     done = finished.run(*command)
     assert done.returncode == 0, done.stderr
     for hop in (
@@ -86,7 +86,7 @@ def test_a_pair_can_be_traced_to_its_translation(finished: Workplace) -> None:
 
 
 def test_a_sentence_is_drawn_with_phrases_and_chunks(finished: Workplace) -> None:
-    done = finished.run(sys.executable, "-m", "phrasemt", "tree", "test:3", "--study", "study.yaml")
+    done = finished.run(sys.executable, "-m", "phrasemt", "tree", "study.yaml", "test:3")
     assert done.returncode == 0, done.stderr
     tree, phrases, chunks = done.stdout.split("\n\n")
     source = (finished.results / "demo.en-de" / "tokens" / "test.en").read_text().split("\n")[3]
@@ -99,7 +99,7 @@ def test_a_sentence_is_drawn_with_phrases_and_chunks(finished: Workplace) -> Non
 
 
 def test_phrases_are_counted(finished: Workplace) -> None:
-    command = [sys.executable, "-m", "phrasemt", "phrases", "--study", "study.yaml"]
+    command = [sys.executable, "-m", "phrasemt", "phrases", "study.yaml"]
     done = finished.run(*command, "--stats")
     assert done.returncode == 0, done.stderr
     statistics = json.loads((finished.results / "demo.en-de/phrases/parse/train.json").read_text())

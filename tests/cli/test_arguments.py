@@ -1,0 +1,43 @@
+"""The argument STUDY is the same for all verbs; what the command line says about itself."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import phrasemt
+from phrasemt.cli import main
+from phrasemt.verbs import check, describe, phrases, plan, show, trace, tree
+
+ABOUT_A_STUDY = [
+    (check, [], {}),
+    (describe, ["max"], {"system": "max"}),
+    (phrases, [], {}),
+    (plan, [], {"names": []}),
+    (show, [], {}),
+    (trace, ["test:17"], {"pair": "test:17"}),
+    (tree, ["test:17"], {"pair": "test:17"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("verb", "others", "expected"), ABOUT_A_STUDY, ids=lambda value: getattr(value, "__name__", "")
+)
+@pytest.mark.parametrize("study", ["studies/multi30k.yaml", None])
+def test_the_study_is_the_first_argument_or_config_yaml(
+    verb: ModuleType, others: list[str], expected: dict[str, object], study: str | None
+) -> None:
+    parser = argparse.ArgumentParser()
+    verb.add_parser(parser.add_subparsers())
+    options = vars(parser.parse_args([verb.__name__.rsplit(".", 1)[1], *([study] if study else []), *others]))
+    assert options.items() >= {"study": Path(study or "config.yaml"), **expected}.items()
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["--version"])
+    assert left.value.code == 0
+    assert capsys.readouterr().out == f"phrasemt {phrasemt.__version__}\n"
