@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from phrasemt.stages import STAGES
+
 REPOSITORY = Path(__file__).parents[2]
 DOCUMENTS = sorted(
     [
@@ -99,10 +101,24 @@ def _layers_of_the_contract() -> list[str]:
     return list(layers)
 
 
-def test_the_table_of_layers_is_the_import_contract() -> None:
-    section = (REPOSITORY / "docs" / "architecture.md").read_text().split("\n## Layers\n")[1].split("\n## ")[0]
+def _first_column(heading: str) -> list[list[str]]:
+    """The names in the first column of the table below a heading of docs/architecture.md, row by row."""
+    section = (REPOSITORY / "docs" / "architecture.md").read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
     rows = [row.split("|")[1] for row in section.splitlines() if row.startswith("| `")]
-    documented = [re.findall(r"`([\w.]+)`", row) for row in rows]
+    return [re.findall(r"`([\w.]+)`", row) for row in rows]
+
+
+def test_the_table_of_stages_has_every_stage() -> None:
+    assert sorted(name for row in _first_column("A stage") for name in row) == sorted(STAGES)
+
+
+def test_the_table_of_training_has_every_module() -> None:
+    modules = {path.stem for path in (REPOSITORY / "phrasemt" / "train").glob("*.py")} - {"__init__"}
+    assert {name for row in _first_column("How a training runs") for name in row} == modules
+
+
+def test_the_table_of_layers_is_the_import_contract() -> None:
+    documented = _first_column("Layers")
     assert documented == [re.findall(r"phrasemt\.([\w.]+)", layer) for layer in _layers_of_the_contract()]
 
 
