@@ -10,8 +10,10 @@ from phrasemt.errors import PhrasemtError
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
 
+FILE_OR_NAME = "study file, or name of a study in results/"
 
-def add_study(parser: Any) -> None:
+
+def add_study(parser: Any, what: str = "study file") -> None:
     """The first argument of every verb about a study."""
     parser.add_argument(
         "study",
@@ -19,13 +21,18 @@ def add_study(parser: Any) -> None:
         type=Path,
         default=Path("config.yaml"),
         metavar="STUDY",
-        help="study file (default: %(default)s)",
+        help=f"{what} (default: %(default)s)",
     )
 
 
 def add_dataset(parser: Any) -> None:
     """The option --dataset."""
     parser.add_argument("--dataset", metavar="NAME", help="data set of the study (default: the first)")
+
+
+def study_name(study: Path) -> str:
+    """The name of a study that is given by its file, which has a suffix, or by its name."""
+    return load_study(study).study if study.suffix else str(study)
 
 
 def chosen_dataset(options: argparse.Namespace) -> tuple[Study, str]:

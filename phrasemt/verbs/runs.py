@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from phrasemt.errors import PhrasemtError
-from phrasemt.study.reading import load_study
+from phrasemt.verbs._study import FILE_OR_NAME, study_name
 from phrasemt.verbs._tables import table
 from phrasemt.workflow.journal import StageNote, last_sign_of_life, training_note
 from phrasemt.workflow.units import clock, memory
@@ -30,9 +30,7 @@ def add_parser(verbs: Any) -> None:
         "of time; failed by an error, which its log names; dead: its process is gone without a word, or it is on "
         "another machine and has not reported for ten minutes. The same command as before goes on where one stopped.",
     )
-    parser.add_argument(
-        "study", nargs="*", metavar="STUDY", help="name or file of a study (default: all studies in results/)"
-    )
+    parser.add_argument("study", nargs="*", type=Path, metavar="STUDY", help=f"{FILE_OR_NAME} (default: all of them)")
     parser.add_argument("--all", action="store_true", help="trainings under earlier settings, data or code too")
     parser.add_argument("--json", action="store_true", help="print a JSON list")
     parser.set_defaults(run=run)
@@ -62,8 +60,8 @@ def run(options: argparse.Namespace) -> None:
         print(f"no trainings in {where} yet. Next: snakemake --profile profiles/local --configfile STUDY.yaml")
 
 
-def _results_of(study: str) -> Path:
-    folder = RESULTS / (load_study(study).study if study.endswith((".yaml", ".yml")) else study)
+def _results_of(study: Path) -> Path:
+    folder = RESULTS / study_name(study)
     if not folder.is_dir():
         raise PhrasemtError(
             "no results of this study",

@@ -8,25 +8,25 @@ from typing import Any
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines
-from phrasemt.study.reading import load_study
-from phrasemt.verbs._study import add_study
+from phrasemt.verbs._study import FILE_OR_NAME, add_study, study_name
 
 
 def add_parser(verbs: Any) -> None:
     parser = verbs.add_parser("show", help="print the results table of a study")
-    add_study(parser)
+    add_study(parser, FILE_OR_NAME)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Prints the table; raises PhrasemtError with the command that makes it when it is not there."""
-    results = Path("results", load_study(options.study).study)
+    study: Path = options.study
+    results = Path("results", study_name(study))
     table, report = results / "table.md", results / "report.html"
     if not table.exists():
         raise PhrasemtError(
             "no results yet",
             where=table,
-            next_step=f"snakemake --profile profiles/local --configfile {options.study}",
+            next_step=f"snakemake --profile profiles/local --configfile {study if study.suffix else 'STUDY.yaml'}",
         )
     for line in read_lines(table):
         print(line)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from phrasemt.errors import PhrasemtError
-from phrasemt.study.reading import load_study
+from phrasemt.verbs._study import FILE_OR_NAME, add_study, study_name
 from phrasemt.workflow.journal import RunNote, StageNote, latest_run, runs_folder
 from phrasemt.workflow.status import GONE, JobState, JobStatus, Status, describe_training, status_of
 from phrasemt.workflow.units import clock
@@ -38,9 +38,7 @@ def add_parser(verbs: Any) -> None:
         "machine, one without a sign of life for ten minutes. Only reads, so it may be asked at any time, beside a run "
         "on this machine or on a cluster.",
     )
-    parser.add_argument(
-        "study", nargs="?", default="config.yaml", metavar="STUDY", help="name or file (default: %(default)s)"
-    )
+    add_study(parser, FILE_OR_NAME)
     parser.add_argument("--watch", action="store_true", help="show it again and again until the run has ended")
     parser.add_argument(
         "--every", type=_positive, default=5, metavar="SECONDS", help="with --watch (default: %(default)s)"
@@ -50,7 +48,7 @@ def add_parser(verbs: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Prints the status; raises PhrasemtError when no run of the study has begun here, or its note cannot be read."""
-    study = load_study(options.study).study if options.study.endswith((".yaml", ".yml")) else options.study
+    study = study_name(options.study)
     while True:
         path = latest_run(study)
         if path is None:

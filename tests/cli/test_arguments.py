@@ -10,7 +10,7 @@ import pytest
 
 import phrasemt
 from phrasemt.cli import main
-from phrasemt.verbs import check, describe, phrases, plan, show, trace, tree
+from phrasemt.verbs import check, describe, phrases, plan, show, status, trace, tree
 
 ABOUT_A_STUDY = [
     (check, [], {}),
@@ -18,6 +18,7 @@ ABOUT_A_STUDY = [
     (phrases, [], {}),
     (plan, [], {"names": []}),
     (show, [], {}),
+    (status, [], {}),
     (trace, ["test:17"], {"pair": "test:17"}),
     (tree, ["test:17"], {"pair": "test:17"}),
 ]
@@ -34,6 +35,17 @@ def test_the_study_is_the_first_argument_or_config_yaml(
     verb.add_parser(parser.add_subparsers())
     options = vars(parser.parse_args([verb.__name__.rsplit(".", 1)[1], *([study] if study else []), *others]))
     assert options.items() >= {"study": Path(study or "config.yaml"), **expected}.items()
+
+
+@pytest.mark.parametrize("verb", ["show", "status", "runs"])
+def test_verbs_about_results_take_a_name_too(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main([verb, "small"]) == 2
+    message = capsys.readouterr().err
+    assert "small" in message
+    assert "--configfile STUDY.yaml" in message
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
