@@ -157,7 +157,7 @@ STAGES: dict[str, Stage] = {
         help="word vectors for parsers and chunkers",
     ),
     "train_tagger": Stage(
-        module="phrasemt.syntax.stanza.training",
+        module="phrasemt.syntax.stanza.train_tagger",
         settings=settings.TaggerSettings,
         inputs=("train*", "dev*", "test*", "vectors"),
         outputs=("tagger", "scores"),
@@ -166,7 +166,7 @@ STAGES: dict[str, Stage] = {
         help="train a part-of-speech tagger on the leaves of trees",
     ),
     "train_parser": Stage(
-        module="phrasemt.syntax.stanza.training",
+        module="phrasemt.syntax.stanza.train_parser",
         settings=settings.ParserSettings,
         inputs=("train*", "dev*", "test*", "vectors", "tagger", "tagger_scores"),
         outputs=("constituency", "annotator"),
@@ -176,7 +176,7 @@ STAGES: dict[str, Stage] = {
         help="train a constituency parser on trees",
     ),
     "train_chunker": Stage(
-        module="phrasemt.syntax.stanza.training",
+        module="phrasemt.syntax.stanza.train_chunker",
         settings=settings.ChunkerSettings,
         inputs=("train*", "dev*", "test*", "vectors"),
         outputs=("chunker", "annotator"),
@@ -186,7 +186,7 @@ STAGES: dict[str, Stage] = {
         help="train a chunk tagger on CoNLL-2000 columns",
     ),
     "describe_annotator": Stage(
-        module="phrasemt.syntax.annotator",
+        module="phrasemt.syntax.annotator_card",
         settings=settings.DescribeSettings,
         inputs=("constituency*", "chunker*", "tagger*", "vectors*", "forward_charlm*", "backward_charlm*"),
         outputs=("annotator",),

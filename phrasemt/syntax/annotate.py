@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.files.parallel import batched, map_in_order
 from phrasemt.settings import AnnotateSettings
-from phrasemt.syntax.annotator import Card, Kind
+from phrasemt.syntax.annotator_card import Card, Kind
 from phrasemt.syntax.sentences import BUCKETS, Keys, Sentences, key_array, key_bytes
 from phrasemt.syntax.store.annotations import Annotation, write_sorted_annotations
 from phrasemt.syntax.store.store import AnnotationStore
 
 if TYPE_CHECKING:
-    from phrasemt.syntax.stanza.annotators import Annotator
+    from phrasemt.syntax.stanza.annotator import StanzaAnnotator
 
 _SENTENCES_PER_BLOCK = 1000
 # Smallest number of blocks for each process: with fewer, the processes would end at very different times.
@@ -146,13 +146,13 @@ def _processes(cores: int) -> int:
     return 1 if torch.cuda.is_available() else cores
 
 
-def _prepare(annotator: Path, cache: Path, description: Mapping[str, Any]) -> tuple[Annotator, AnnotationStore]:
+def _prepare(annotator: Path, cache: Path, description: Mapping[str, Any]) -> tuple[StanzaAnnotator, AnnotationStore]:
     from phrasemt.syntax.stanza.annotators import load_annotator
 
     return load_annotator(annotator), AnnotationStore(cache, description)
 
 
-def _annotate_block(prepared: tuple[Annotator, AnnotationStore], block: KeyedSentences) -> tuple[int, int]:
+def _annotate_block(prepared: tuple[StanzaAnnotator, AnnotationStore], block: KeyedSentences) -> tuple[int, int]:
     """Annotate sentences and store the result; returns the number of sentences and of failures."""
     annotator, store = prepared
     keys, sentences = zip(*block, strict=True)

@@ -18,7 +18,9 @@ from phrasemt.settings import (
     VectorsSettings,
     VocabularySettings,
 )
-from phrasemt.syntax.stanza.training import train_chunker, train_parser, train_tagger
+from phrasemt.syntax.stanza.train_chunker import train_chunker
+from phrasemt.syntax.stanza.train_parser import train_parser
+from phrasemt.syntax.stanza.train_tagger import train_tagger
 from phrasemt.syntax.stanza.vectors import train_vectors
 from phrasemt.text.vocab import build_vocabulary
 

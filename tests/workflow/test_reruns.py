@@ -172,7 +172,7 @@ CODE_CHANGES: dict[str, set[str]] = {
     "syntax/phrases/statistics.py": {"measure_phrases", "write_report"},
     "syntax/store/bucket_files.py": _annotations(),
     "syntax/store/upkeep.py": set(),
-    "syntax/stanza/training.py": {"train_tagger", "train_parser", "train_chunker"} | _annotations(),
+    "syntax/stanza/training_data.py": {"train_tagger", "train_parser", "train_chunker"} | _annotations(),
     "search/translate.py": _translations(*TRANSLATING),
     "search/contrasts.py": {f"score_contrasts {name}" for name in TRANSLATING} | {"make_table", "write_report"},
     "search/perplexity.py": {"score_perplexity lm", "make_table", "write_report"},

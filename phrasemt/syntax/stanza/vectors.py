@@ -13,7 +13,7 @@ from phrasemt.errors import DataError
 from phrasemt.files.lines import read_lines, write_lines
 from phrasemt.settings import VectorsSettings
 from phrasemt.syntax.chunks.conll import read_conll
-from phrasemt.syntax.stanza.workbench import ProgressLog, save_model, work_folder
+from phrasemt.syntax.stanza.training_tools import ProgressLog, save_model, work_folder
 from phrasemt.syntax.trees import read_treebank, words
 
 log = logging.getLogger("phrasemt.train_vectors")

@@ -15,7 +15,7 @@ CARD = "card.json"
 
 
 def card_text(card: Mapping[str, Any]) -> bytes:
-    """The content of the file. card: the annotator's description (`phrasemt.syntax.annotator.Card.description`)."""
+    """The content of the file. card: the description of the annotator (`annotator_card.Card.description`)."""
     return (json.dumps({"format": FORMAT, "annotator": dict(card)}, indent=1, sort_keys=True) + "\n").encode()
 
 

@@ -19,7 +19,7 @@ from phrasemt.files.lines import write_lines
 from phrasemt.settings import AnnotateSettings, CollectSettings
 from phrasemt.syntax import annotate
 from phrasemt.syntax.annotate import parse_sentences, tag_sentences
-from phrasemt.syntax.annotator import Card, Kind, ModelFile
+from phrasemt.syntax.annotator_card import Card, Kind, ModelFile
 from phrasemt.syntax.sentences import BUCKETS, collect_sentences, parser_tokens, sentence_key
 from phrasemt.syntax.store.annotations import Annotation, Annotations
 from phrasemt.syntax.store.store import AnnotationStore

@@ -20,10 +20,11 @@ from phrasemt.errors import DataError, DownloadError
 from phrasemt.registry import stanza_models as published
 from phrasemt.registry.stanza_models import files_of_package, load_published
 from phrasemt.settings import DescribeSettings, ParserSettings, StanzaFileSettings
-from phrasemt.syntax.annotator import describe_annotator
-from phrasemt.syntax.stanza import training
-from phrasemt.syntax.stanza.annotators import ParserAnnotator, load_annotator
+from phrasemt.syntax.annotator_card import describe_annotator
+from phrasemt.syntax.stanza import train_parser
+from phrasemt.syntax.stanza.annotators import load_annotator
 from phrasemt.syntax.stanza.fetch import fetch_stanza_file
+from phrasemt.syntax.stanza.parser import ParserAnnotator
 from phrasemt.syntax.trees import parse_tree, words
 
 if TYPE_CHECKING:
@@ -102,14 +103,14 @@ def test_a_parser_with_character_models_from_its_download_to_a_tree(
     for role, path in charlms.items():
         character_model(path, forward=role.startswith("forward"))
     # Our own training knows no character models: it is told of them behind its back.
-    flags = training._flags
+    flags = train_parser.flags
     added = {f"charlm_{role.removesuffix('_charlm')}_file": path for role, path in charlms.items()}
-    monkeypatch.setattr(training, "_flags", lambda **options: flags(**options, **added))
+    monkeypatch.setattr(train_parser, "flags", lambda **options: flags(**options, **added))
     monkeypatch.setattr(
-        training, "ParserAnnotator", lambda files, device: ParserAnnotator({**files, **charlms}, device=device)
+        train_parser, "ParserAnnotator", lambda files, device: ParserAnnotator({**files, **charlms}, device=device)
     )
     made = tiny_annotators.folder
-    training.train_parser(
+    train_parser.train_parser(
         settings=ParserSettings(language="en", sentences=None, hidden=8, epochs=1, seed=1),
         cores=1,
         **tiny_annotators.trees,

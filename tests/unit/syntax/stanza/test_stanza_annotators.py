@@ -16,19 +16,16 @@ from hypothesis import strategies as st
 
 from phrasemt.errors import DamagedFileError, DataError, MismatchError
 from phrasemt.settings import DescribeSettings
-from phrasemt.syntax.annotator import ANNOTATION_VERSION, LONGEST, describe_annotator
-from phrasemt.syntax.stanza import annotators as stanza_annotators
-from phrasemt.syntax.stanza.annotators import (
-    Annotator,
-    ChunkerAnnotator,
-    GaveUpError,
-    ParserAnnotator,
-    batches_by_length,
-    bio_tags,
-    load_annotator,
-    prepare_stanza,
-    short_text,
-)
+from phrasemt.syntax.annotator_card import ANNOTATION_VERSION, LONGEST, describe_annotator
+from phrasemt.syntax.stanza import annotators, close_decisions, tagger
+from phrasemt.syntax.stanza import chunker as chunker_module
+from phrasemt.syntax.stanza import parser as parser_module
+from phrasemt.syntax.stanza.annotator import GaveUpError, StanzaAnnotator
+from phrasemt.syntax.stanza.annotators import load_annotator
+from phrasemt.syntax.stanza.batches import batches_by_length, visible_tokens
+from phrasemt.syntax.stanza.chunker import ChunkerAnnotator, bio_tags
+from phrasemt.syntax.stanza.parser import ParserAnnotator, short_text
+from phrasemt.syntax.stanza.runtime import prepare_stanza
 from phrasemt.syntax.store.annotations import Annotation
 from phrasemt.syntax.trees import leaves, parse_tree, read_treebank, tree_text, words
 
@@ -103,10 +100,10 @@ def test_neither_companions_nor_order_change_a_result(
     for annotator in (parser, chunker):
         alone = [annotator.annotate([sentence])[0] for sentence in sentences]
         for batch in (50, 7):
-            for name in ("_PARSER_BATCH", "_TAGGER_BATCH", "_CHUNKER_BATCH"):
-                monkeypatch.setattr(stanza_annotators, name, batch)
+            for module in (parser_module, tagger, chunker_module):
+                monkeypatch.setattr(module, "_BATCH", batch)
             for close in (1e-3, 1.0):  # the larger one: nearly all are annotated once more by themselves
-                monkeypatch.setattr(stanza_annotators, "_CLOSE", close)
+                monkeypatch.setattr(close_decisions, "CLOSE", close)
                 assert annotator.annotate(sentences) == alone
                 found = annotator.annotate(shuffled)
                 assert found == [alone[sentences.index(sentence)] for sentence in shuffled]
@@ -118,7 +115,7 @@ def test_a_sentence_with_a_close_decision_is_annotated_by_itself(
     sizes: list[int] = []
     trees = parser._trees
     monkeypatch.setattr(parser, "_trees", lambda part, size: sizes.append(len(part)) or trees(part, size))  # type: ignore[func-returns-value]
-    monkeypatch.setattr(stanza_annotators, "_CLOSE", 1e9)
+    monkeypatch.setattr(close_decisions, "CLOSE", 1e9)
     parser.annotate(sentences)
     assert sizes == [len(sentences)] + [1] * len(sentences)
 
@@ -286,13 +283,13 @@ def test_a_model_with_a_wrong_checksum(copied: Path) -> None:
 
 
 def test_another_version_of_stanza(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stanza_annotators.importlib.metadata, "version", lambda name: "1.9.9")
+    monkeypatch.setattr(annotators.importlib.metadata, "version", lambda name: "1.9.9")
     with pytest.raises(MismatchError, match=r"under another version of Stanza \(expected 1.15.0, found 1.9.9"):
         load_annotator(copied / "parser.json")
 
 
 def test_another_version_of_annotations(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stanza_annotators, "ANNOTATION_VERSION", 7)
+    monkeypatch.setattr(annotators, "ANNOTATION_VERSION", 7)
     with pytest.raises(MismatchError, match=r"another version of phrasemt's annotations \(expected 1, found 7"):
         load_annotator(copied / "parser.json")
 
@@ -300,11 +297,11 @@ def test_another_version_of_annotations(copied: Path, monkeypatch: pytest.Monkey
 def test_other_annotations_need_another_version() -> None:
     tree = Node("TOP", Node("S", Node("NP", Node("(", "(")), Node("VP", Node(None, "x"), Node("A B", "y"))))
     outputs = (
-        stanza_annotators._seen(["a", "@-@", "", "-", "&apos;", "\u00a0"]),
+        visible_tokens(["a", "@-@", "", "-", "&apos;", "\u00a0"]),
         bio_tags(["I-NP", "E-NP", "I-NP", "S-VP", "<PAD>", "B-PP", "I-NP", "O"]),
         short_text(tree, "(xy", ("TOP",)),
         short_text(Node("TOP", Node("CD", "1")), "1", ("TOP",)),
-        stanza_annotators._CLOSE,
+        close_decisions.CLOSE,
         LONGEST,
     )
     assert outputs == (
@@ -352,7 +349,7 @@ def test_a_tagger_of_names_is_no_chunker(copied: Path, tmp_path: Path) -> None:
     tags[:] = [tag.replace("-NP", "-PER") for tag in tags]
     content["vocab"]["tag"]["_unit2id"][0] = {tag: number for number, tag in enumerate(tags)}
     torch.save(content, path)
-    with pytest.raises(MismatchError, match=r"chunker\.pt: the chunker gives tags of other types .* found PER\)"):
+    with pytest.raises(MismatchError, match=r"chunker\.pt: the chunker gives tags that are no.* found PER\)"):
         load_annotator(describe(copied, "chunks", chunker="chunker.pt", vectors="vectors.pt"))
 
 
@@ -436,7 +433,7 @@ def test_margins_of_tag_sequences() -> None:
 
     torch.manual_seed(1)
     scores, transitions, lengths = torch.randn(5, 4, 3), torch.randn(3, 3), [4, 3, 2, 1, 4]
-    margins = stanza_annotators._margins(scores, transitions, torch.tensor(lengths))
+    margins = close_decisions.margins(scores, transitions, torch.tensor(lengths))
     for sentence, length, margin in zip(scores, lengths, margins, strict=True):
         sums = sorted(
             sum(float(sentence[t, tag]) for t, tag in enumerate(tags))
@@ -450,12 +447,12 @@ def test_margins_of_tag_sequences() -> None:
 
 
 @pytest.fixture
-def real(shared_data: Path, tmp_path: Path) -> Callable[..., Annotator]:
+def real(shared_data: Path, tmp_path: Path) -> Callable[..., StanzaAnnotator]:
     folder = shared_data / "stanza-models"
     if not folder.is_dir():
         pytest.skip("no models beside the checkout")
 
-    def load(kind: str, **files: str) -> Annotator:
+    def load(kind: str, **files: str) -> StanzaAnnotator:
         given = {role: [folder / files[role]] if role in files else [] for role in (*files, "vectors")}
         roles = ("constituency", "chunker", "tagger", "forward_charlm", "backward_charlm")
         describe_annotator(
@@ -470,7 +467,7 @@ def real(shared_data: Path, tmp_path: Path) -> Callable[..., Annotator]:
     return load
 
 
-def test_real_models(real: Callable[..., Annotator], shared_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_real_models(real: Callable[..., StanzaAnnotator], shared_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from phrasemt.files.lines import read_lines
 
     lines = itertools.islice(read_lines(shared_data / "multi30k" / "test_2016_flickr.en.gz"), 120)
@@ -480,7 +477,7 @@ def test_real_models(real: Callable[..., Annotator], shared_data: Path, monkeypa
     for annotator in (parser, chunker):
         found = annotator.annotate(sentences)
         assert all(annotation.failure is None for annotation in found)
-        monkeypatch.setattr(stanza_annotators, "_PARSER_BATCH", 9)
+        monkeypatch.setattr(parser_module, "_BATCH", 9)
         assert annotator.annotate(sentences[::-1])[::-1] == found
         assert [annotator.annotate([sentence])[0] for sentence in sentences[:10]] == found[:10]
     tree = parse_tree(parser.annotate([["A", "man", "sits", "on", "the", "bench", "."]])[0].text or "")

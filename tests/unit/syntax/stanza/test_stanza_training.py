@@ -16,10 +16,13 @@ import pytest
 from phrasemt.corpus.demo.generate import conll, demo_pairs
 from phrasemt.errors import DataError
 from phrasemt.settings import ChunkerSettings, ParserSettings, TaggerSettings, VectorsSettings
-from phrasemt.syntax.annotator import Card
-from phrasemt.syntax.stanza.training import _learned_and_judged, train_chunker, train_parser, train_tagger
+from phrasemt.syntax.annotator_card import Card
+from phrasemt.syntax.stanza.train_chunker import train_chunker
+from phrasemt.syntax.stanza.train_parser import train_parser
+from phrasemt.syntax.stanza.train_tagger import train_tagger
+from phrasemt.syntax.stanza.training_data import train_and_dev
+from phrasemt.syntax.stanza.training_tools import work_folder
 from phrasemt.syntax.stanza.vectors import train_vectors
-from phrasemt.syntax.stanza.workbench import work_folder
 from phrasemt.syntax.trees import parse_tree, read_treebank, tree_text, words
 
 if TYPE_CHECKING:
@@ -209,7 +212,7 @@ def test_a_deep_tree(tmp_path: Path, vectors: Path, trees: dict[str, list[Path]]
     with pytest.raises(DataError) as raised:
         tagger(tmp_path, vectors, trees)
     assert str(raised.value) == (
-        f"{deep}: a tree that is too deep to learn from (expected at most 100 nodes above each other, found 2000 in "
+        f"{deep}: a tree is too deep to learn from (expected at most 100 nodes above each other, found 2000 in "
         "the tree that begins 'dog dog dog dog dog dog dog dog'). Next: repair or remove the tree"
     )
 
@@ -226,7 +229,7 @@ def test_a_long_chain_of_single_children(
 
 def test_the_folder_of_a_killed_run_goes_with_the_next(tmp_path: Path) -> None:
     code = (
-        "import sys, time; from pathlib import Path; from phrasemt.syntax.stanza.workbench import work_folder\n"
+        "import sys, time; from pathlib import Path; from phrasemt.syntax.stanza.training_tools import work_folder\n"
         "with work_folder(Path(sys.argv[1])) as folder:\n"
         "    (folder / 'half').touch(); print('there', flush=True); time.sleep(60)"
     )
@@ -245,7 +248,8 @@ def test_the_folder_of_a_killed_run_goes_with_the_next(tmp_path: Path) -> None:
 
 
 def test_the_evaluator_answers_as_stanza_expects() -> None:
-    from phrasemt.syntax.stanza.training import _Evaluator, _stanza_tree
+    from phrasemt.syntax.stanza.train_parser import DevEvaluator
+    from phrasemt.syntax.stanza.training_data import stanza_tree
 
     reported = []
 
@@ -256,11 +260,11 @@ def test_the_evaluator_answers_as_stanza_expects() -> None:
     class Result:
         def __init__(self, gold: str, parse: str) -> None:
             class Prediction:
-                tree = _stanza_tree(parse_tree(parse))
+                tree = stanza_tree(parse_tree(parse))
 
-            self.gold, self.predictions = _stanza_tree(parse_tree(gold)), [Prediction]
+            self.gold, self.predictions = stanza_tree(parse_tree(gold)), [Prediction]
 
-    evaluator = _Evaluator(ProgressLog())  # type: ignore[arg-type]
+    evaluator = DevEvaluator(ProgressLog())  # type: ignore[arg-type]
     gold = "(S (NP (DT 0) (NN 1)) (VP (VBZ 2)))"
     answer = evaluator.process([Result(gold, gold), Result(gold, "(S (NP (DT 0)) (VP (NN 1) (VBZ 2)))")])
     assert answer.f1 == (3 + 1) / 6
@@ -272,8 +276,8 @@ def test_without_dev_every_twelfth_sentence_is_held_out() -> None:
     def read(paths: list[Path], most: int | None = None) -> list[int]:
         return list(range(30 if paths == [Path("train")] else 5))[:most]
 
-    learned, judged = _learned_and_judged(read, [Path("train")], [], None)
+    learned, judged = train_and_dev(read, [Path("train")], [], None)
     assert judged == [11, 23]
     assert sorted([*learned, *judged]) == list(range(30))
-    assert _learned_and_judged(read, [Path("train")], [Path("dev")], 3) == ([0, 1, 2], [0, 1, 2, 3, 4])
-    assert _learned_and_judged(read, [Path("train")], [], 2) == ([0, 1], [0])  # too few to hold one out
+    assert train_and_dev(read, [Path("train")], [Path("dev")], 3) == ([0, 1, 2], [0, 1, 2, 3, 4])
+    assert train_and_dev(read, [Path("train")], [], 2) == ([0, 1], [0])  # too few to hold one out

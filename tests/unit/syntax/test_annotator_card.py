@@ -14,7 +14,7 @@ import pytest
 from phrasemt.errors import DamagedFileError, DataError
 from phrasemt.files.lines import temporary_beside
 from phrasemt.settings import DescribeSettings
-from phrasemt.syntax.annotator import Card, describe_annotator
+from phrasemt.syntax.annotator_card import Card, describe_annotator
 
 ROLES = ("constituency", "chunker", "tagger", "vectors", "forward_charlm", "backward_charlm")
 
