@@ -1,4 +1,4 @@
-"""The stage `average_checkpoints`: the mean of the last checkpoints' weights (Vaswani et al. 2017, section 6.1)."""
+"""The stage `average_checkpoints`: the mean of the weights of checkpoints (Vaswani et al. 2017, section 6.1)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,16 @@ from phrasemt.settings import AverageSettings
 
 log = logging.getLogger("phrasemt.average_checkpoints")
 
-# What two checkpoints of one training have in common.
-_SAME = ("format", "model", "signature", "source_vocabulary", "target_vocabulary")
+# Fields of the description that are equal in all checkpoints of a training.
+_COMMON_FIELDS = ("format", "model", "signature", "source_vocabulary", "target_vocabulary")
 
 
 def average_checkpoints(*, settings: AverageSettings, cores: int, record: Path, weights: Path) -> None:
-    """Average the last checkpoints that a training record names; sums are taken in float64."""
+    """Average the last `settings.last` checkpoints that a training record names, with sums in float64.
+
+    record: record of `train_model`. weights: file to write. Raises DamagedFileError for a missing or damaged checkpoint
+    and MismatchError for checkpoints of different trainings.
+    """
     names = json.loads(record.read_text(encoding="utf-8"))["checkpoints"][-settings.last :]
     paths = [record.parent / name for name in names]
     for path in paths:
@@ -33,11 +37,11 @@ def average_checkpoints(*, settings: AverageSettings, cores: int, record: Path, 
     sums = {name: tensor.double() for name, tensor in sums.items()}
     for path in paths[1:]:
         tensors, other = load_tensors(path)
-        if any(description.get(key) != other.get(key) for key in _SAME):
+        if any(description.get(key) != other.get(key) for key in _COMMON_FIELDS):
             raise MismatchError(
                 "checkpoints of different trainings",
                 where=path,
-                expected=f"one of the training of {paths[0]}",
+                expected=f"a checkpoint of the same training as {paths[0]}",
                 next_step=f"delete {record} and run train_model again",
             )
         for name, tensor in tensors.items():

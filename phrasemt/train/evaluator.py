@@ -19,14 +19,16 @@ from phrasemt.study.schema import Decoding
 from phrasemt.text.subwords import join_subwords
 from phrasemt.text.vocab import Vocabulary
 
-# Positions of a batch, padding included; without gradients it needs little memory.
+# Positions of a batch, padding included. Without gradients it needs little memory.
 _POSITIONS = 4_096
 
 
 class Evaluator:
-    """Dev perplexity per subword without label smoothing, further losses per subword, diagnostics, and dev BLEU.
+    """Computes the scores of a model on dev.
 
-    BLEU is that of greedy search, tokenised. references: None for a model that does not translate.
+    dev_perplexity: per subword, without label smoothing. dev_<part>: further losses of the model, per subword.
+    dev_<diagnostic>: diagnostics of the model. dev_bleu: tokenised BLEU of greedy search.
+    references: tokenised references, or None for a model that does not translate, which then has no dev_bleu.
     """
 
     _SEARCH = Decoding(beam=1, length_penalty=0.0)
@@ -53,7 +55,7 @@ class Evaluator:
             tokens += loss.tokens
         values = {"dev_perplexity": round(math.exp(min(nll / tokens, 100.0)), 6)}
         values |= {f"dev_{name}": round(value / tokens, 6) for name, value in parts.items()}
-        diagnostics = model.diagnostics(self._reader(rows).to(device))  # of the last batch, the longest sentences
+        diagnostics = model.diagnostics(self._reader(rows).to(device))  # on the last batch, the longest sentences
         values |= {f"dev_{name}": round(value, 6) for name, value in diagnostics.items()}
         if self._references is None:
             return values

@@ -1,4 +1,4 @@
-"""Optimisers and their learning rates."""
+"""Optimisers, learning rates, and the exponential moving average of weights."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from phrasemt.study.schema import Adadelta, Adam
 
 
 def noam(update: int, *, width: int, settings: Adam) -> float:
-    """factor * d^-0.5 * min(t^-0.5, t * warmup^-1.5) for update t = 1, 2, ... (Vaswani et al. 2017, Eq. 3)."""
+    """Return the learning rate of update t = 1, 2, ... (Vaswani et al. 2017, Eq. 3).
+
+    It is factor * d^-0.5 * min(t^-0.5, t * warmup^-1.5), where d is the model width.
+    """
     return float(settings.factor * width**-0.5 * min(update**-0.5, update * settings.warmup**-1.5))
 
 
 class ScheduledOptimizer:
-    """An optimiser that knows its learning rate at every update.
-
-    width: the model width that the schedule of Vaswani et al. is scaled by.
-    """
+    """An optimiser with its schedule of learning rates. width: the model width in Adam's schedule (`noam`)."""
 
     def __init__(self, parameters: Iterable[nn.Parameter], settings: Adam | Adadelta, *, width: int) -> None:
         self.torch: torch.optim.Optimizer
@@ -34,7 +34,7 @@ class ScheduledOptimizer:
             self.torch = torch.optim.Adadelta(parameters, lr=1.0, rho=settings.rho, eps=settings.epsilon)
 
     def step(self, update: int) -> float:
-        """One step, the `update`-th from 1, along the gradients of the parameters; its learning rate."""
+        """Take the step of an update (counted from 1) with the parameters' gradients; return its learning rate."""
         if self._rate is not None:
             for group in self.torch.param_groups:
                 group["lr"] = self._rate(update)
@@ -43,9 +43,9 @@ class ScheduledOptimizer:
 
 
 class ExponentialAverage:
-    """An average of the weights of all updates, in which those of k updates ago count decay^k as much.
+    """Exponential moving average of the weights: the weights of k updates ago have decay^k times the newest's share.
 
-    At the start, when nothing is worth remembering, the decay is lower: (1 + t) / (10 + t) after t updates.
+    The decay after t updates is at most (1 + t) / (10 + t), so that the initial weights lose their influence quickly.
     """
 
     def __init__(self, model: nn.Module, decay: float) -> None:
@@ -54,13 +54,13 @@ class ExponentialAverage:
 
     @torch.no_grad()
     def add(self, model: nn.Module, update: int) -> None:
-        """The weights after the `update`-th update."""
+        """Add the model's weights after an update (counted from 1)."""
         decay = min(self._decay, (1 + update) / (10 + update))
         torch._foreach_lerp_(list(self.weights.values()), list(model.parameters()), 1 - decay)
 
     @contextmanager
     def in_place(self, model: nn.Module) -> Iterator[None]:
-        """The model with these weights for a while."""
+        """Give the model the averaged weights within a `with` block, and its own weights back afterwards."""
         trained = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
         _copy(self.weights, model)
         try:

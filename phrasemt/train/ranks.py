@@ -1,12 +1,12 @@
-"""The processes that train one model together, each with a copy of it on a device of its own (data parallelism).
+"""Data parallelism: processes that train one model together, each with a copy of the model on its own device.
 
-Each computes the gradient of its share of an update; the shares are added before the step, which is then the same
-everywhere. They are added once per update, after all micro-batches, and not during the backward pass as torch's
-DistributedDataParallel does: so a process may have more micro-batches than another, or begin its share again after it
-ran out of memory, without the others noticing.
+Each process computes the gradient of its share of an update. The gradients are summed before the step, so all
+processes take the same step. They are summed once per update, after all micro-batches; torch's
+DistributedDataParallel sums them during each backward pass. So processes may have different numbers of micro-batches,
+and a process that runs out of memory can begin its share again without the others.
 
-Who starts the processes says so in the environment, by the names of `torchrun`: RANK, WORLD_SIZE, LOCAL_RANK and, with
-several machines, MASTER_ADDR and MASTER_PORT. `phrasemt.machine.launch` starts them on one machine.
+The launcher describes the processes by the environment variables of `torchrun`: RANK, WORLD_SIZE, LOCAL_RANK and, for
+several machines, MASTER_ADDR and MASTER_PORT. `phrasemt.machine.launch` starts the processes of one machine.
 """
 
 from __future__ import annotations
@@ -27,17 +27,18 @@ from phrasemt.errors import PhrasemtError
 from phrasemt.machine.launch import RENDEZVOUS, SHARED_MEMORY
 from phrasemt.train.shared_memory import SharedMemory
 
-# A process that hears nothing of another one for so long gives up. The first one may evaluate for minutes meanwhile.
+# A process gives up after waiting this long for another one. The others may wait minutes while the first evaluates.
 PATIENCE = timedelta(minutes=30)
-# Gradients added at once: large enough for a network, small enough for the copy that is made of them.
-_BYTES_AT_ONCE = 64 * 2**20
+# Size of a message with gradients: large enough for a network's full speed, small because the message is a copy.
+_BYTES_PER_MESSAGE = 64 * 2**20
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ranks:
-    """A process among all of a training: number `rank` of `size`, number `local` on its machine.
+    """One process of a training, and its communication with the others.
 
-    memory: what the processes share, if all are on one machine.
+    rank: number of this process, from 0 to size - 1. local: its number among the processes of its machine.
+    memory: memory that all processes share, if they run on one machine; else None.
     """
 
     rank: int = 0
@@ -47,11 +48,11 @@ class Ranks:
 
     @property
     def first(self) -> bool:
-        """Whether this process is the one that evaluates and writes files."""
+        """Whether this is the first process, which evaluates and writes files."""
         return self.rank == 0
 
     def add_gradients(self, parameters: Iterable[torch.nn.Parameter]) -> None:
-        """Add up the gradients of all processes, in place."""
+        """Sum the gradients over all processes, in place. Raises LostProcessError."""
         if self.size == 1:
             return
         gradients: list[Tensor] = []
@@ -67,14 +68,14 @@ class Ranks:
         for gradient in gradients:
             waiting.append(gradient)
             size += gradient.nbytes
-            if size >= _BYTES_AT_ONCE:
+            if size >= _BYTES_PER_MESSAGE:
                 _add(waiting)
                 waiting, size = [], 0
         if waiting:
             _add(waiting)
 
     def add(self, sums: Sequence[float]) -> list[float]:
-        """Each of some numbers, added up over all processes."""
+        """Return the sum over all processes of each number. Raises LostProcessError."""
         if self.size == 1:
             return list(sums)
         total = torch.tensor(sums, dtype=torch.float64)
@@ -83,29 +84,32 @@ class Ranks:
         return total.tolist()
 
     def of_all(self, number: int) -> list[int]:
-        """A number of each process."""
+        """Return the numbers of all processes, in the order of their ranks. Raises LostProcessError."""
         return [int(one) for one in self.add([number * (rank == self.rank) for rank in range(self.size)])]
 
     def any(self, here: bool) -> bool:
-        """Whether it holds in any process."""
+        """Return whether `here` is True in any process. Raises LostProcessError."""
         return self.add([float(here)]) != [0.0]
 
     def of_first(self, value: Any) -> Any:
-        """The first process's value in all processes; it must be made of what JSON knows."""
+        """Return the value of the first process in all processes. JSON must be able to represent it.
+
+        Raises LostProcessError.
+        """
         if self.size == 1:
             return value
         text = json.dumps(value).encode() if self.first else b""
         length = torch.tensor([len(text)])
         with _together():
             distributed.broadcast(length, src=0)
-            letters = torch.empty(int(length), dtype=torch.uint8)
+            message = torch.empty(int(length), dtype=torch.uint8)
             if self.first:
-                letters.copy_(torch.frombuffer(bytearray(text), dtype=torch.uint8))
-            distributed.broadcast(letters, src=0)
-        return json.loads(letters.numpy().tobytes())
+                message.copy_(torch.frombuffer(bytearray(text), dtype=torch.uint8))
+            distributed.broadcast(message, src=0)
+        return json.loads(message.numpy().tobytes())
 
     def wait(self) -> None:
-        """Until all processes are here."""
+        """Wait until all processes have called this. Raises LostProcessError."""
         self.any(False)
 
 
@@ -113,21 +117,24 @@ ALONE = Ranks()
 
 
 class LostProcessError(PhrasemtError):
-    """Another process has ended. The exit code is the highest, so that not this one is named as the cause."""
+    """Another process of the training has ended.
+
+    The launcher reports the process with the lowest exit code as the cause, so this one has a high exit code.
+    """
 
     exit_code = 99
 
 
 @contextmanager
 def _together() -> Iterator[None]:
-    """Around what all processes do at once. Raises LostProcessError when another one has ended or is not heard of."""
+    """Surround a collective operation. Raises LostProcessError when another process has ended or does not answer."""
     try:
         yield
     except RuntimeError as error:
         raise LostProcessError(
             "lost another process of this training",
             found=str(error).partition("\n")[0],
-            next_step="see the messages of the others; the same command goes on at the last saved state",
+            next_step="see the messages of the other processes; the same command resumes from the last saved state",
         ) from error
 
 
@@ -141,14 +148,15 @@ def _add(gradients: list[Tensor]) -> None:
 
 @contextmanager
 def joined(processes: int, *, patience: timedelta = PATIENCE) -> Iterator[Ranks]:
-    """Join the other processes of this training. A training of one process joins nobody.
+    """Connect to the other processes of this training, if there are any.
 
-    processes: how many were asked for. Raises PhrasemtError when there are others than asked for.
+    processes: the number that the caller asked for. Raises PhrasemtError for another number of processes, and for a
+    process without a GPU of its own on a machine with GPUs.
     """
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size != processes:
         raise PhrasemtError(
-            "another number of training processes than asked for",
+            "the number of training processes is not the requested one",
             expected=f"{processes} (--processes)",
             found=f"{size} (WORLD_SIZE)",
             next_step="start one process per GPU on every node, see profiles/README.md",
@@ -165,7 +173,7 @@ def joined(processes: int, *, patience: timedelta = PATIENCE) -> Iterator[Ranks]
                 "no GPU for this training process",
                 expected=f"at least {ranks.local + 1} GPUs on this node",
                 found=torch.cuda.device_count(),
-                next_step="ask for as many GPUs as processes",
+                next_step="request one GPU for each process of a node",
             )
         torch.cuda.set_device(ranks.local)
     file = os.environ.get(RENDEZVOUS)
@@ -177,6 +185,6 @@ def joined(processes: int, *, patience: timedelta = PATIENCE) -> Iterator[Ranks]
         timeout=patience,
     )
     yield ranks
-    # No process ends while another process still waits for a message. The group itself ends with the processes
+    # A process must not end while another waits for a message of it. The group itself ends with the processes
     # (phrasemt.machine.launch.leave).
     ranks.wait()

@@ -1,7 +1,7 @@
-"""Sums over the processes of one machine, in memory that all of them see.
+"""Sums over the processes of one machine, in memory that they share.
 
-gloo sends the gradients through sockets, which takes a tenth of the time of an update. Here each process writes its own
-once, adds up a part of all, and reads the sums.
+gloo sends gradients through sockets, which takes a tenth of the time of an update. Here each process writes its
+gradients once, sums one part of the numbers of all processes, and reads all sums.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from torch import Tensor
 
 
 class SharedMemory:
-    """An anonymous file that the launcher has opened for the `size` processes, of which this is number `rank`."""
+    """An anonymous file that the launcher has opened for `size` processes. rank: number of this process."""
 
     def __init__(self, descriptor: int, rank: int, size: int) -> None:
         self._descriptor, self._rank, self._size = descriptor, rank, size
         self._slots_RN = torch.empty(size, 0)
 
     def add(self, tensors: Sequence[Tensor], wait: Callable[[], None]) -> None:
-        """Add up tensors of float32 over all processes, in place; in one order, so that all get the same.
+        """Sum float32 tensors over all processes, in place. All processes get bit-identical sums.
 
-        wait: returns when all processes have called it.
+        wait: a barrier, which returns when all processes have called it.
         """
         numbers = sum(tensor.numel() for tensor in tensors)
         if self._slots_RN.shape[1] != numbers:
@@ -42,7 +42,7 @@ class SharedMemory:
         wait()
 
     def _mapped(self, numbers: int, wait: Callable[[], None]) -> Tensor:
-        """Room for so many numbers of each process: [R processes, N numbers]."""
+        """Map the file as a tensor [R processes, N numbers]."""
         size = self._size * numbers * torch.float32.itemsize
         if self._rank == 0:
             os.ftruncate(self._descriptor, size)

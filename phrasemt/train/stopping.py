@@ -1,4 +1,4 @@
-"""Being asked to stop: by SIGTERM, SIGUSR1 or SIGINT (Ctrl-C), or because the time is up."""
+"""Requests to stop a training: SIGTERM, SIGUSR1, SIGINT (Ctrl-C), or the end of its time."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
 
 
 class StopRequest:
-    """While it is entered these signals are heard, remembered, and end nothing. A second Ctrl-C ends the process.
+    """Remembers these signals within a `with` block; they do not end the process there, except a second Ctrl-C.
 
-    minutes: the time there is; 0 for as much as it takes.
+    minutes: time from the creation of this object to a stop; 0 for no limit.
     """
 
     def __init__(self, minutes: float = 0) -> None:
@@ -23,7 +23,7 @@ class StopRequest:
 
     @property
     def reason(self) -> str | None:
-        """Why to stop, None while there is no reason."""
+        """The reason to stop, or None."""
         if self._signal is not None:
             return f"asked to stop by {self._signal.name}"
         return "its time is up" if time.monotonic() >= self._deadline else None

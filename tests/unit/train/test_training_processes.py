@@ -138,7 +138,7 @@ def test_a_process_that_dies_ends_the_others(tiny_data, tmp_path):
     assert not alive(pids)
 
 
-def test_processes_end_with_the_one_that_started_them(tiny_data, tmp_path):
+def test_processes_end_with_their_launcher(tiny_data, tmp_path):
     settings = settings_of(max_updates=100_000, evaluate_every=100_000)
     process = start(tiny_data, tmp_path, settings, "--processes", "2")
     wait_for(lambda: list(tmp_path.glob("state/*/note.json")))
@@ -149,16 +149,16 @@ def test_processes_end_with_the_one_that_started_them(tiny_data, tmp_path):
     wait_for(lambda: not alive(pids))
 
 
-def test_another_number_of_processes_than_asked_for_is_refused(tiny_data, tmp_path):
+def test_another_number_of_processes_than_requested_is_refused(tiny_data, tmp_path):
     environment = {**ENVIRONMENT, "RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "3"}
     words = command(tiny_data, tmp_path, settings_of(), "--processes", "2")
     finished = subprocess.run(words, env=environment, stderr=subprocess.PIPE, text=True, check=False)
     assert finished.returncode == 2
-    assert "another number of training processes than asked for (expected 2 (--processes), found 3" in finished.stderr
+    assert "is not the requested one (expected 2 (--processes), found 3" in finished.stderr
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "two"])
-def test_a_number_of_processes_that_is_none_is_refused(tiny_data, tmp_path, capsys, number):
+def test_an_invalid_number_of_processes_is_refused(tiny_data, tmp_path, capsys, number):
     with pytest.raises(SystemExit):
         main(command(tiny_data, tmp_path, settings_of(), f"--processes={number}")[3:])
     assert f"expected a whole number from 1, found '{number}'" in capsys.readouterr().err
