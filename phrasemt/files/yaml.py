@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import yaml
-from yamlcore import CCoreLoader
+if TYPE_CHECKING:
+    import yaml
 
 MERGE = "<<"
 # Far above any study and registry; aliases of aliases of aliases ("billion laughs") reach the first in milliseconds.
@@ -26,6 +26,9 @@ def parse_yaml(text: str) -> Any:
     Raises ValueError, with a message of one line, for text that is not YAML 1.2 with unique keys, a block that contains
     itself, more than 100,000 values or 100 levels, and a NUL character.
     """
+    import yaml  # not at the start of `phrasemt --help` and of stages, which read no YAML
+    from yamlcore import CCoreLoader
+
     try:
         content = yaml.load(text, Loader=CCoreLoader)
     except yaml.MarkedYAMLError as error:
