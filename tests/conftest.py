@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,18 +51,45 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-@pytest.fixture(scope="session")
-def tiny_data(tmp_path_factory: pytest.TempPathFactory) -> TinyData:
-    from tiny import make_tiny_data
-
-    return make_tiny_data(tmp_path_factory.mktemp("tiny"))
+MadeOnce = Callable[[str, Callable[[Path], object]], Path]
 
 
 @pytest.fixture(scope="session")
-def tiny_annotators(tmp_path_factory: pytest.TempPathFactory) -> TinyAnnotators:
-    from tiny import make_tiny_annotators
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> MadeOnce:
+    """Fills folders that all processes of a test run share: `made_once(name, make)` returns the folder `name`.
 
-    return make_tiny_annotators(tmp_path_factory.mktemp("annotators"))
+    The first process that asks calls make(folder); the others wait for it. Nobody may change what is in the folder.
+    """
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+
+    def folder(name: str, make: Callable[[Path], object]) -> Path:
+        folder, finished = shared / f"shared-{name}", shared / f"shared-{name}.finished"
+        with (shared / f"shared-{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not finished.exists():
+                shutil.rmtree(folder, ignore_errors=True)  # of a process that failed at it
+                folder.mkdir()
+                make(folder)
+                finished.touch()
+        return folder
+
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_data(made_once: MadeOnce) -> TinyData:
+    from tiny import TinyData
+
+    return TinyData(made_once("data", lambda folder: TinyData(folder).make()))
+
+
+@pytest.fixture(scope="session")
+def tiny_annotators(made_once: MadeOnce) -> TinyAnnotators:
+    from tiny import TinyAnnotators
+
+    return TinyAnnotators(made_once("annotators", lambda folder: TinyAnnotators(folder).make()))
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -27,100 +27,114 @@ from phrasemt.text.vocab import build_vocabulary
 
 @dataclass(frozen=True)
 class TinyData:
-    """A packed toy corpus: words are letters, the target is the source in capitals."""
+    """The files of a packed toy corpus: words are letters, the target is the source in capitals."""
 
-    train: Path
-    dev: Path
-    dev_reference: Path
-    source_vocabulary: Path
-    target_vocabulary: Path
+    folder: Path
+
+    @property
+    def train(self) -> Path:
+        return self.folder / "train.arrow"
+
+    @property
+    def dev(self) -> Path:
+        return self.folder / "dev.arrow"
+
+    @property
+    def dev_reference(self) -> Path:
+        return self.folder / "dev.target"
+
+    @property
+    def source_vocabulary(self) -> Path:
+        return self.folder / "vocabulary.source"
+
+    @property
+    def target_vocabulary(self) -> Path:
+        return self.folder / "vocabulary.target"
 
     @property
     def inputs(self) -> dict[str, Path | list[Path]]:
-        """Of train_model, for a system that reads no phrase columns."""
-        paths = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {**paths, "train_phrases": [], "dev_phrases": [], "train_chunks": [], "dev_chunks": []}
+        """The inputs of `train_model`, for a system that reads no phrases and no chunks."""
+        names = ("train", "dev", "dev_reference", "source_vocabulary", "target_vocabulary")
+        columns: dict[str, Path | list[Path]] = {
+            f"{split}_{kind}": [] for split in ("train", "dev") for kind in ("phrases", "chunks")
+        }
+        return {name: getattr(self, name) for name in names} | columns
 
-
-def make_tiny_data(folder: Path) -> TinyData:
-    """1,500 pairs of training and 60 of dev: 1 to 7 letters, and the same in capitals."""
-    random = Random(5)
-    stages_of_text = {}
-    for split, pairs in (("train", 1500), ("dev", 60)):
-        sources = [[random.choice("abcdefgh") for _ in range(random.randint(1, 7))] for _ in range(pairs)]
-        paths = {side: folder / f"{split}.{side}" for side in ("source", "target", "rows")}
-        write_lines(paths["source"], (" ".join(words) for words in sources))
-        write_lines(paths["target"], (" ".join(words).upper() for words in sources))
-        write_lines(paths["rows"], map(str, range(pairs)))
-        stages_of_text[split] = paths
-    vocabularies = {side: folder / f"vocabulary.{side}" for side in ("source_vocabulary", "target_vocabulary")}
-    build_vocabulary(
-        settings=VocabularySettings(shared=True),
-        cores=1,
-        source=stages_of_text["train"]["source"],
-        target=stages_of_text["train"]["target"],
-        **vocabularies,
-    )
-    for split, paths in stages_of_text.items():
-        pack_examples(settings=PackSettings(), cores=1, **paths, **vocabularies, examples=folder / f"{split}.arrow")
-    return TinyData(
-        train=folder / "train.arrow",
-        dev=folder / "dev.arrow",
-        dev_reference=stages_of_text["dev"]["target"],
-        **vocabularies,
-    )
+    def make(self) -> None:
+        """1,500 pairs for training and 60 of dev, each of 1 to 7 words."""
+        random = Random(5)
+        for split, pairs in (("train", 1500), ("dev", 60)):
+            sources = [[random.choice("abcdefgh") for _ in range(random.randint(1, 7))] for _ in range(pairs)]
+            write_lines(self.folder / f"{split}.source", (" ".join(words) for words in sources))
+            write_lines(self.folder / f"{split}.target", (" ".join(words).upper() for words in sources))
+            write_lines(self.folder / f"{split}.rows", map(str, range(pairs)))
+        vocabularies = {"source_vocabulary": self.source_vocabulary, "target_vocabulary": self.target_vocabulary}
+        texts = {side: self.folder / f"train.{side}" for side in ("source", "target")}
+        build_vocabulary(settings=VocabularySettings(shared=True), cores=1, **texts, **vocabularies)
+        for split in ("train", "dev"):
+            paths = {name: self.folder / f"{split}.{name}" for name in ("source", "target", "rows")}
+            examples = self.folder / f"{split}.arrow"
+            pack_examples(settings=PackSettings(), cores=1, **paths, **vocabularies, examples=examples)
 
 
 @dataclass(frozen=True)
 class TinyAnnotators:
-    """A parser and a chunker that a few seconds of training have made, with what they were trained on."""
+    """The files of a parser and a chunker after a few seconds of training, and of their treebank."""
 
     folder: Path
-    trees: dict[str, list[Path]]
-    chunks: dict[str, list[Path]]
-    parser: Path
-    chunker: Path
 
+    @property
+    def trees(self) -> dict[str, list[Path]]:
+        return {split: [self.folder / f"{split}.trees"] for split in ("train", "dev", "test")}
 
-def make_tiny_annotators(folder: Path) -> TinyAnnotators:
-    """By the real stages, from 150 sentences of the demo's corpus, in about ten CPU seconds."""
-    trees, chunks = {}, {}
-    for split, pairs in (("train", 150), ("dev", 15), ("test", 30)):
-        drawn = list(demo_pairs(split=split, pairs=pairs, seed=1))
-        trees[split], chunks[split] = [folder / f"{split}.trees"], [folder / f"{split}.chunks"]
-        write_lines(trees[split][0], (pair.tree for pair in drawn))
-        write_text(chunks[split][0], "".join(conll(pair.source_tokens, pair.source_chunks) for pair in drawn))
-    common: dict[str, Any] = {"language": "en", "seed": 1}
-    vectors, tagger, scores = (folder / name for name in ("vectors.pt", "tagger.pt", "tagger.json"))
-    annotators = TinyAnnotators(folder, trees, chunks, folder / "parser.json", folder / "chunker.json")
-    train_vectors(
-        settings=VectorsSettings(vectors=0, **common), cores=1, texts=[], trees=[], chunks=[], vectors=vectors
-    )
-    small: dict[str, Any] = {"sentences": None, "hidden": 32, **common}
-    train_tagger(
-        settings=TaggerSettings(tagger_updates=48, **small),
-        cores=1,
-        **trees,
-        vectors=vectors,
-        tagger=tagger,
-        scores=scores,
-    )
-    train_parser(
-        settings=ParserSettings(epochs=2, **small),
-        cores=1,
-        **trees,
-        vectors=vectors,
-        tagger=tagger,
-        tagger_scores=scores,
-        constituency=folder / "constituency.pt",
-        annotator=annotators.parser,
-    )
-    train_chunker(
-        settings=ChunkerSettings(updates=48, **small),
-        cores=1,
-        **chunks,
-        vectors=vectors,
-        chunker=folder / "chunker.pt",
-        annotator=annotators.chunker,
-    )
-    return annotators
+    @property
+    def chunks(self) -> dict[str, list[Path]]:
+        return {split: [self.folder / f"{split}.chunks"] for split in ("train", "dev", "test")}
+
+    @property
+    def parser(self) -> Path:
+        return self.folder / "parser.json"
+
+    @property
+    def chunker(self) -> Path:
+        return self.folder / "chunker.json"
+
+    def make(self) -> None:
+        """Train both on 150 sentences of the demo corpus, by the stages: about ten CPU seconds."""
+        for split, pairs in (("train", 150), ("dev", 15), ("test", 30)):
+            drawn = list(demo_pairs(split=split, pairs=pairs, seed=1))
+            write_lines(self.trees[split][0], (pair.tree for pair in drawn))
+            chunks = "".join(conll(pair.source_tokens, pair.source_chunks) for pair in drawn)
+            write_text(self.chunks[split][0], chunks)
+        common: dict[str, Any] = {"language": "en", "seed": 1}
+        vectors, tagger, scores = (self.folder / name for name in ("vectors.pt", "tagger.pt", "tagger.json"))
+        train_vectors(
+            settings=VectorsSettings(vectors=0, **common), cores=1, texts=[], trees=[], chunks=[], vectors=vectors
+        )
+        small: dict[str, Any] = {"sentences": None, "hidden": 32, **common}
+        train_tagger(
+            settings=TaggerSettings(tagger_updates=48, **small),
+            cores=1,
+            **self.trees,
+            vectors=vectors,
+            tagger=tagger,
+            scores=scores,
+        )
+        train_parser(
+            settings=ParserSettings(epochs=2, **small),
+            cores=1,
+            **self.trees,
+            vectors=vectors,
+            tagger=tagger,
+            tagger_scores=scores,
+            constituency=self.folder / "constituency.pt",
+            annotator=self.parser,
+        )
+        train_chunker(
+            settings=ChunkerSettings(updates=48, **small),
+            cores=1,
+            **self.chunks,
+            vectors=vectors,
+            chunker=self.folder / "chunker.pt",
+            annotator=self.chunker,
+        )

@@ -18,7 +18,7 @@ datasets:
   demo:
     source_language: en
     target_language: de
-    generator: {train: 200, dev: 20, test: 20}
+    generator: {train: 60, dev: 5, test: 20}
     subwords: {merges: 100, vocabulary_threshold: 0}
     source_parser: english
     target_chunks: {origin: gold, chunker: german}

@@ -1,20 +1,23 @@
-"""The tiny study, really run once: what the tests of reruns, kills and results look at."""
+"""The tiny study, really run once for all processes: what the tests of reruns, kills and results look at."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from workplace import Workplace
 
 
-@pytest.fixture(scope="session")
-def _finished(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Workplace:
-    workplace = Workplace.new(repository, tmp_path_factory.mktemp("workplace"))
-    done = workplace.snakemake()
+def _run_study(repository: Path, folder: Path) -> None:
+    done = Workplace.new(repository, folder).snakemake()
     assert done.returncode == 0, done.stderr[-5000:]
-    return workplace
+
+
+@pytest.fixture(scope="session")
+def _finished(repository: Path, made_once: Callable[[str, Callable[[Path], object]], Path]) -> Workplace:
+    return Workplace(made_once("workplace", lambda folder: _run_study(repository, folder)))
 
 
 @pytest.fixture
