@@ -6,8 +6,8 @@ BIN := .venv/bin
 PROFILE ?= profiles/local
 SNAKEMAKE := $(BIN)/snakemake --profile $(PROFILE)
 PEERS := opennmt eole joeynmt
-# One process for each core. A process gets whole test files, because tests of a file share their trainings. It takes half a GB.
-SIDE_BY_SIDE := -n logical --maxprocesses 8 --dist loadfile
+# One process for each core, which takes half a GB. A process that has finished takes over tests from the others.
+SIDE_BY_SIDE := -n logical --maxprocesses 8 --dist worksteal
 SCHEMA := workflow/schemas/study.schema.json
 
 # By itself, Make accepts any variable: after `make plan study=...` it would plan config.yaml.
