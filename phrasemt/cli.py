@@ -9,6 +9,7 @@ import argparse
 import contextlib
 import functools
 import importlib
+import inspect
 import logging
 import pkgutil
 import signal
@@ -25,7 +26,8 @@ from phrasemt.files.sidecars import origin, produce
 from phrasemt.machine.gpus import lease
 from phrasemt.machine.launch import helper, launch, launched
 from phrasemt.machine.slurm import come_back, on_nodes
-from phrasemt.stages import STAGES, Stage
+from phrasemt.stages import STAGES
+from phrasemt.stages.stage import Stage, flag
 from phrasemt.workflow.cache import entry_of
 from phrasemt.workflow.code import code_digest, edited_since_read, module_digests, module_file
 from phrasemt.workflow.journal import note_of_run, noted, refuse_edited, run_of_this_process, stage_note
@@ -116,21 +118,25 @@ def _parser(verb: str | None = None) -> argparse.ArgumentParser:
     return parser
 
 
-def _add_stage_parser(verbs: Any, name: str, stage: Stage) -> None:
+def _add_stage_parser(verbs: Any, name: str, stage: type[Stage]) -> None:
+    described = inspect.cleandoc(stage.__doc__ or "")
     parser = verbs.add_parser(
-        name, help=f"stage: {stage.help}", description=stage.help, formatter_class=argparse.RawDescriptionHelpFormatter
+        name,
+        help=f"stage: {described}",
+        description=described,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.epilog = _describe_settings(stage)
     for entry in stage.inputs:
         many = entry.endswith("*")
         parser.add_argument(
-            _flag(entry.rstrip("*")), required=not many, nargs="*" if many else None, default=[] if many else None,
+            flag(entry), required=not many, nargs="*" if many else None, default=[] if many else None,
             type=Path, metavar="PATH", help="input",
         )  # fmt: skip
     for output in stage.outputs:
-        parser.add_argument(_flag(output), required=True, type=Path, metavar="PATH", help="output")
+        parser.add_argument(flag(output), required=True, type=Path, metavar="PATH", help="output")
     for folder in stage.folders:
-        parser.add_argument(_flag(folder), required=True, type=Path, metavar="FOLDER", help="kept between runs")
+        parser.add_argument(flag(folder), required=True, type=Path, metavar="FOLDER", help="kept between runs")
     parser.add_argument("--settings", required=True, metavar="JSON", help="see below")
     parser.add_argument("--cores", type=int, default=1, metavar="N", help="cores to use (default 1)")
     if stage.resumes:
@@ -147,16 +153,12 @@ def _add_stage_parser(verbs: Any, name: str, stage: Stage) -> None:
     parser.add_argument("--log", type=Path, metavar="PATH", help="write messages to this file too")
 
 
-def _describe_settings(stage: Stage) -> str:
+def _describe_settings(stage: type[Stage]) -> str:
     lines = ["settings:"]
-    for key, field in stage.settings.model_fields.items():
+    for key, field in stage.model_fields.items():
         default = "" if field.is_required() else f", default {field.default!r}"
         lines.append(f"  {key}: {getattr(field.annotation, '__name__', field.annotation)}{default}")
     return "\n".join(lines)
-
-
-def _flag(name: str) -> str:
-    return "--" + name.replace("_", "-")
 
 
 def _start_stage(arguments: list[str], options: argparse.Namespace) -> bool:
@@ -180,7 +182,7 @@ def run_stage(name: str, options: argparse.Namespace) -> bool:
     """
     stage = STAGES[name]
     try:
-        settings = stage.settings.model_validate_json(options.settings)
+        settings = stage.model_validate_json(options.settings)
     except ValidationError as error:
         first = error.errors()[0]
         raise PhrasemtError(
@@ -202,7 +204,7 @@ def run_stage(name: str, options: argparse.Namespace) -> bool:
     machine = {"cores": options.cores}
     if stage.resumes:
         machine |= {"processes": options.processes, "minutes": options.minutes}
-    modules = stage.code_modules(settings)
+    modules = settings.code_modules()
     digests = module_digests(*modules)
     if run := run_of_this_process():
         begun = note_of_run(run).code

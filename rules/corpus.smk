@@ -7,53 +7,40 @@ localrules:
 
 rule fetch_corpus:
     output:
-        file="resources/{corpus}/original/{file}",
+        file=ORIGINAL_FILE,
     log:
-        "<logs>/fetch_corpus/{corpus}/{file}.log",
+        paths.log("fetch_corpus"),
     benchmark:
-        "<benchmarks>/fetch_corpus/{corpus}/{file}.tsv"
+        paths.benchmark("fetch_corpus")
     conda:
         "../envs/text.yaml"
     threads: 1
     params:
-        settings=flow.settings("fetch_corpus"),
-        code=flow.code("fetch_corpus"),
-        entry=flow.corpus_entry,
+        **flow.params("fetch_corpus"),
     message:
         "Fetch {wildcards.file} of {wildcards.corpus}"
     shell:
-        "python -m phrasemt fetch_corpus"
-        " --file {output.file}"
-        " --settings {params.settings:q}"
-        " --cores {threads}"
-        " --log {log}"
+        flow.command("fetch_corpus")
 
 
 rule extract_text:
     input:
         files=flow.original_files,
     output:
-        text="resources/{corpus}/{part}.{language}",
+        text=REGISTERED_TEXT,
     log:
-        "<logs>/extract_text/{corpus}/{part}.{language}.log",
+        paths.log("extract_text"),
     benchmark:
-        "<benchmarks>/extract_text/{corpus}/{part}.{language}.tsv"
+        paths.benchmark("extract_text")
     conda:
         "../envs/text.yaml"
     threads: 1
     params:
-        settings=flow.settings("extract_text"),
-        code=flow.code("extract_text"),
-        entry=flow.corpus_entry,
+        **flow.params("extract_text"),
     message:
         "Take the {wildcards.language} side of {wildcards.corpus} {wildcards.part} out of what was fetched"
     shell:
-        "python -m phrasemt extract_text"
-        " --files {input.files}"
-        " --text {output.text}"
-        " --settings {params.settings:q}"
-        " --cores {threads}"
-        " --log {log}"
+        flow.command("extract_text")
 
 
 rule partition_corpus:
@@ -61,74 +48,52 @@ rule partition_corpus:
         source=flow.whole_text("source"),
         target=flow.whole_text("target"),
     output:
-        train_source="<results>/{dataset}.{source}-{target}/raw/train.{source}",
-        train_target="<results>/{dataset}.{source}-{target}/raw/train.{target}",
-        dev_source="<results>/{dataset}.{source}-{target}/raw/dev.{source}",
-        dev_target="<results>/{dataset}.{source}-{target}/raw/dev.{target}",
-        test_source="<results>/{dataset}.{source}-{target}/raw/test.{source}",
-        test_target="<results>/{dataset}.{source}-{target}/raw/test.{target}",
+        train_source=paths.raw_text.at(split="train", language="{source}"),
+        train_target=paths.raw_text.at(split="train", language="{target}"),
+        dev_source=paths.raw_text.at(split="dev", language="{source}"),
+        dev_target=paths.raw_text.at(split="dev", language="{target}"),
+        test_source=paths.raw_text.at(split="test", language="{source}"),
+        test_target=paths.raw_text.at(split="test", language="{target}"),
     log:
-        "<logs>/partition_corpus/{dataset}.{source}-{target}.log",
+        paths.log("partition_corpus"),
     benchmark:
-        "<benchmarks>/partition_corpus/{dataset}.{source}-{target}.tsv"
+        paths.benchmark("partition_corpus")
     wildcard_constraints:
         dataset=flow.only(flow.partitioned),
     conda:
         "../envs/text.yaml"
     threads: 1
     params:
-        settings=flow.settings("partition_corpus"),
-        code=flow.code("partition_corpus"),
+        **flow.params("partition_corpus"),
     message:
         "Cut {wildcards.dataset} into train, dev and test without shared sentences"
     shell:
-        "python -m phrasemt partition_corpus"
-        " --source {input.source:q}"
-        " --target {input.target:q}"
-        " --train-source {output.train_source}"
-        " --train-target {output.train_target}"
-        " --dev-source {output.dev_source}"
-        " --dev-target {output.dev_target}"
-        " --test-source {output.test_source}"
-        " --test-target {output.test_target}"
-        " --settings {params.settings:q}"
-        " --cores {threads}"
-        " --log {log}"
+        flow.command("partition_corpus")
 
 
 rule generate_demo:
     output:
-        source="<results>/{dataset}.{source}-{target}/raw/{split}.{source}",
-        target="<results>/{dataset}.{source}-{target}/raw/{split}.{target}",
-        trees="<results>/{dataset}.{source}-{target}/raw/{split}.trees",
-        source_chunks="<results>/{dataset}.{source}-{target}/raw/{split}.chunks.{source}",
-        target_chunks="<results>/{dataset}.{source}-{target}/raw/{split}.chunks.{target}",
-        contrasts="<results>/{dataset}.{source}-{target}/raw/{split}.contrasts.tsv",
+        source=paths.raw_text.at(language="{source}"),
+        target=paths.raw_text.at(language="{target}"),
+        trees=paths.raw_trees,
+        source_chunks=paths.raw_chunks.at(language="{source}"),
+        target_chunks=paths.raw_chunks.at(language="{target}"),
+        contrasts=paths.raw_contrasts,
     log:
-        "<logs>/generate_demo/{dataset}.{source}-{target}/{split}.log",
+        paths.log("generate_demo"),
     benchmark:
-        "<benchmarks>/generate_demo/{dataset}.{source}-{target}/{split}.tsv"
+        paths.benchmark("generate_demo")
     wildcard_constraints:
         dataset=flow.only(flow.generated),
     conda:
         "../envs/text.yaml"
     threads: 1
     params:
-        settings=flow.settings("generate_demo"),
-        code=flow.code("generate_demo"),
+        **flow.params("generate_demo"),
     message:
         "Generate the {wildcards.split} pairs of {wildcards.dataset}"
     shell:
-        "python -m phrasemt generate_demo"
-        " --source {output.source}"
-        " --target {output.target}"
-        " --trees {output.trees}"
-        " --source-chunks {output.source_chunks}"
-        " --target-chunks {output.target_chunks}"
-        " --contrasts {output.contrasts}"
-        " --settings {params.settings:q}"
-        " --cores {threads}"
-        " --log {log}"
+        flow.command("generate_demo")
 
 
 rule clean_pairs:
@@ -136,30 +101,20 @@ rule clean_pairs:
         raw_source=flow.raw_texts("source"),
         raw_target=flow.raw_texts("target"),
     output:
-        source="<results>/{dataset}.{source}-{target}/corpus/{split}.{source}",
-        target="<results>/{dataset}.{source}-{target}/corpus/{split}.{target}",
-        rows="<results>/{dataset}.{source}-{target}/corpus/{split}.rows",
-        dropped="<results>/{dataset}.{source}-{target}/corpus/{split}.dropped.tsv",
+        source=paths.text.at(language="{source}"),
+        target=paths.text.at(language="{target}"),
+        rows=paths.rows,
+        dropped=paths.dropped,
     log:
-        "<logs>/clean_pairs/{dataset}.{source}-{target}/{split}.log",
+        paths.log("clean_pairs"),
     benchmark:
-        "<benchmarks>/clean_pairs/{dataset}.{source}-{target}/{split}.tsv"
+        paths.benchmark("clean_pairs")
     conda:
         "../envs/text.yaml"
     threads: 1
     params:
-        settings=flow.settings("clean_pairs"),
-        code=flow.code("clean_pairs"),
+        **flow.params("clean_pairs"),
     message:
         "Check and clean the {wildcards.split} pairs of {wildcards.dataset}"
     shell:
-        "python -m phrasemt clean_pairs"
-        " --raw-source {input.raw_source:q}"
-        " --raw-target {input.raw_target:q}"
-        " --source {output.source}"
-        " --target {output.target}"
-        " --rows {output.rows}"
-        " --dropped {output.dropped}"
-        " --settings {params.settings:q}"
-        " --cores {threads}"
-        " --log {log}"
+        flow.command("clean_pairs")

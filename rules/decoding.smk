@@ -3,145 +3,100 @@
 
 rule translate:
     input:
-        weights="<results>/{dataset}.{source}-{target}/models/{system}/{seed}/averaged.safetensors",
-        examples="<results>/{dataset}.{source}-{target}/examples/{split}.arrow",
-        source_vocabulary="<results>/{dataset}.{source}-{target}/vocabulary.{source}.tsv",
-        target_vocabulary="<results>/{dataset}.{source}-{target}/vocabulary.{target}.tsv",
+        weights=paths.weights,
+        examples=paths.examples,
+        source_vocabulary=paths.vocabulary.at(language="{source}"),
+        target_vocabulary=paths.vocabulary.at(language="{target}"),
         phrases=flow.phrases(),
     output:
-        translations="<results>/{dataset}.{source}-{target}/translations/{system}/{seed}/{split}.jsonl",
-        tokens="<results>/{dataset}.{source}-{target}/translations/{system}/{seed}/{split}.tok",
-        text="<results>/{dataset}.{source}-{target}/translations/{system}/{seed}/{split}.txt",
+        translations=paths.translations,
+        tokens=paths.translated_tokens,
+        text=paths.translated_text,
     log:
-        "<logs>/translate/{dataset}.{source}-{target}/{system}.{seed}.{split}.log",
+        paths.log("translate"),
     benchmark:
-        "<benchmarks>/translate/{dataset}.{source}-{target}/{system}.{seed}.{split}.tsv"
+        paths.benchmark("translate")
     conda:
         "../envs/torch.yaml"
     threads: flow.cores(4)
     params:
-        settings=flow.settings("translate"),
-        code=flow.code("translate"),
+        **flow.params("translate"),
     message:
         "Translate {wildcards.dataset} {wildcards.split} with {wildcards.system}, seed {wildcards.seed}"
     shell:
-        "python -m phrasemt translate"
-        " --weights {input.weights}"
-        " --examples {input.examples}"
-        " --source-vocabulary {input.source_vocabulary}"
-        " --target-vocabulary {input.target_vocabulary}"
-        " --phrases {input.phrases}"
-        " --translations {output.translations}"
-        " --tokens {output.tokens}"
-        " --text {output.text}"
-        " --settings {params.settings:q}"
-        " --cores {threads}"
-        " --log {log}"
+        flow.command("translate")
 
 
 rule score_contrasts:
     input:
-        weights="<results>/{dataset}.{source}-{target}/models/{system}/{seed}/averaged.safetensors",
-        contrasts="<results>/{dataset}.{source}-{target}/raw/test.contrasts.tsv",
-        codes=flow.of_subwords("codes.bpe"),
-        source_counts=flow.of_subwords("counts.{source}"),
-        target_counts=flow.of_subwords("counts.{target}"),
-        source_vocabulary="<results>/{dataset}.{source}-{target}/vocabulary.{source}.tsv",
-        target_vocabulary="<results>/{dataset}.{source}-{target}/vocabulary.{target}.tsv",
+        weights=paths.weights,
+        contrasts=paths.raw_contrasts.at(split="test"),
+        codes=flow.of_subwords(paths.codes),
+        source_counts=flow.of_subwords(paths.counts.at(language="{source}")),
+        target_counts=flow.of_subwords(paths.counts.at(language="{target}")),
+        source_vocabulary=paths.vocabulary.at(language="{source}"),
+        target_vocabulary=paths.vocabulary.at(language="{target}"),
         phrases=flow.phrases("test"),
     output:
-        accuracy="<results>/{dataset}.{source}-{target}/contrasts/{system}/{seed}.json",
+        accuracy=paths.contrast_accuracy,
     log:
-        "<logs>/score_contrasts/{dataset}.{source}-{target}/{system}.{seed}.log",
+        paths.log("score_contrasts"),
     benchmark:
-        "<benchmarks>/score_contrasts/{dataset}.{source}-{target}/{system}.{seed}.tsv"
+        paths.benchmark("score_contrasts")
     conda:
         "../envs/torch.yaml"
     threads: flow.cores(4)
     params:
-        settings=flow.settings("score_contrasts"),
-        code=flow.code("score_contrasts"),
+        **flow.params("score_contrasts"),
     message:
         "Let {wildcards.system}, seed {wildcards.seed}, choose between right and wrong translations"
     shell:
-        "python -m phrasemt score_contrasts"
-        " --weights {input.weights}"
-        " --contrasts {input.contrasts}"
-        " --codes {input.codes}"
-        " --source-counts {input.source_counts}"
-        " --target-counts {input.target_counts}"
-        " --source-vocabulary {input.source_vocabulary}"
-        " --target-vocabulary {input.target_vocabulary}"
-        " --phrases {input.phrases}"
-        " --accuracy {output.accuracy}"
-        " --settings {params.settings:q}"
-        " --cores {threads}"
-        " --log {log}"
+        flow.command("score_contrasts")
 
 
 rule score_perplexity:
     input:
-        weights="<results>/{dataset}.{source}-{target}/models/{system}/{seed}/averaged.safetensors",
-        examples=flow.of_test_sets("examples/{split}.arrow"),
-        tokens=flow.of_test_sets("tokens/{split}.{target}"),
-        source_vocabulary="<results>/{dataset}.{source}-{target}/vocabulary.{source}.tsv",
-        target_vocabulary="<results>/{dataset}.{source}-{target}/vocabulary.{target}.tsv",
+        weights=paths.weights,
+        examples=flow.of_test_sets(paths.examples),
+        tokens=flow.of_test_sets(paths.tokens.at(language="{target}")),
+        source_vocabulary=paths.vocabulary.at(language="{source}"),
+        target_vocabulary=paths.vocabulary.at(language="{target}"),
     output:
-        perplexity="<results>/{dataset}.{source}-{target}/perplexities/{system}/{seed}.json",
+        perplexity=paths.perplexity,
     log:
-        "<logs>/score_perplexity/{dataset}.{source}-{target}/{system}.{seed}.log",
+        paths.log("score_perplexity"),
     benchmark:
-        "<benchmarks>/score_perplexity/{dataset}.{source}-{target}/{system}.{seed}.tsv"
+        paths.benchmark("score_perplexity")
     conda:
         "../envs/torch.yaml"
     threads: flow.cores(4)
     params:
-        settings=flow.settings("score_perplexity"),
-        code=flow.code("score_perplexity"),
+        **flow.params("score_perplexity"),
     message:
         "Perplexity of {wildcards.system}, seed {wildcards.seed}, on the test sets of {wildcards.dataset}"
     shell:
-        "python -m phrasemt score_perplexity"
-        " --weights {input.weights}"
-        " --examples {input.examples}"
-        " --tokens {input.tokens}"
-        " --source-vocabulary {input.source_vocabulary}"
-        " --target-vocabulary {input.target_vocabulary}"
-        " --perplexity {output.perplexity}"
-        " --settings {params.settings:q}"
-        " --cores {threads}"
-        " --log {log}"
+        flow.command("score_perplexity")
 
 
 rule score_chunks:
     input:
-        weights="<results>/{dataset}.{source}-{target}/models/{system}/{seed}/averaged.safetensors",
-        examples=flow.of_test_sets("examples/{split}.arrow"),
-        source_vocabulary="<results>/{dataset}.{source}-{target}/vocabulary.{source}.tsv",
-        target_vocabulary="<results>/{dataset}.{source}-{target}/vocabulary.{target}.tsv",
-        chunks=flow.of_test_sets("chunks/{split}.arrow"),
+        weights=paths.weights,
+        examples=flow.of_test_sets(paths.examples),
+        source_vocabulary=paths.vocabulary.at(language="{source}"),
+        target_vocabulary=paths.vocabulary.at(language="{target}"),
+        chunks=flow.of_test_sets(paths.chunks),
     output:
-        scores="<results>/{dataset}.{source}-{target}/chunk_scores/{system}/{seed}.json",
+        scores=paths.chunk_scores,
     log:
-        "<logs>/score_chunks/{dataset}.{source}-{target}/{system}.{seed}.log",
+        paths.log("score_chunks"),
     benchmark:
-        "<benchmarks>/score_chunks/{dataset}.{source}-{target}/{system}.{seed}.tsv"
+        paths.benchmark("score_chunks")
     conda:
         "../envs/torch.yaml"
     threads: flow.cores(4)
     params:
-        settings=flow.settings("score_chunks"),
-        code=flow.code("score_chunks"),
+        **flow.params("score_chunks"),
     message:
         "Let {wildcards.system}, seed {wildcards.seed}, decide about chunks of the test sets of {wildcards.dataset}"
     shell:
-        "python -m phrasemt score_chunks"
-        " --weights {input.weights}"
-        " --examples {input.examples}"
-        " --source-vocabulary {input.source_vocabulary}"
-        " --target-vocabulary {input.target_vocabulary}"
-        " --chunks {input.chunks}"
-        " --scores {output.scores}"
-        " --settings {params.settings:q}"
-        " --cores {threads}"
-        " --log {log}"
+        flow.command("score_chunks")

@@ -7,112 +7,89 @@ report: "../workflow/report/workflow.rst"
 rule make_table:
     input:
         scores=flow.every(
-            "<results>/{dataset}.{source}-{target}/scores/{system}/{seed}.json",
+            paths.scores,
             systems=flow.translating,
         ),
         comparisons=flow.every(
-            "<results>/{dataset}.{source}-{target}/comparisons/{system}.json",
+            paths.comparison,
             systems=flow.challengers,
         ),
         perplexities=flow.every(
-            "<results>/{dataset}.{source}-{target}/perplexities/{system}/{seed}.json",
+            paths.perplexity,
             systems=flow.language_models,
         ),
         chunks=flow.every(
-            "<results>/{dataset}.{source}-{target}/chunk_scores/{system}/{seed}.json",
+            paths.chunk_scores,
             systems=flow.chunking,
         ),
         contrasts=flow.every(
-            "<results>/{dataset}.{source}-{target}/contrasts/{system}/{seed}.json",
+            paths.contrast_accuracy,
             datasets=flow.generated,
             systems=flow.translating,
         ),
     output:
-        table="<results>/table.json",
+        table=paths.table,
         markdown=report(
-            "<results>/table.md",
+            paths.table_markdown,
             caption="../workflow/report/table.rst",
             category="Results",
             labels={"result": "Table", "form": "Markdown"},
         ),
         latex=report(
-            "<results>/table.tex",
+            paths.table_latex,
             caption="../workflow/report/table.rst",
             category="Results",
             labels={"result": "Table", "form": "LaTeX"},
         ),
     log:
-        "<logs>/make_table.log",
+        paths.log("make_table"),
     benchmark:
-        "<benchmarks>/make_table.tsv"
+        paths.benchmark("make_table")
     conda:
         "../envs/score.yaml"
     threads: 1
     params:
-        settings=flow.settings("make_table"),
-        code=flow.code("make_table"),
+        **flow.params("make_table"),
     message:
         "Make the table"
     shell:
-        "python -m phrasemt make_table"
-        " --scores {input.scores}"
-        " --comparisons {input.comparisons}"
-        " --perplexities {input.perplexities}"
-        " --chunks {input.chunks}"
-        " --contrasts {input.contrasts}"
-        " --table {output.table}"
-        " --markdown {output.markdown}"
-        " --latex {output.latex}"
-        " --settings {params.settings:q}"
-        " --cores {threads}"
-        " --log {log}"
+        flow.command("make_table")
 
 
 rule write_report:
     input:
-        table="<results>/table.json",
+        table=paths.table,
         records=flow.every(
-            "<results>/{dataset}.{source}-{target}/models/{system}/{seed}/training.json"
+            paths.record
         ),
         dropped=flow.every(
-            "<results>/{dataset}.{source}-{target}/corpus/{split}.dropped.tsv",
+            paths.dropped,
             splits="all",
         ),
         phrases=flow.phrase_statistics,
         chunks=flow.every(
-            "<results>/{dataset}.{source}-{target}/chunks/{split}.json",
+            paths.chunk_statistics,
             datasets=flow.chunked,
             splits="all",
         ),
         annotators=flow.annotators,
     output:
         report=report(
-            "<results>/report.html",
+            paths.report,
             caption="../workflow/report/page.rst",
             category="Results",
             labels={"result": "Table and figures", "form": "page"},
         ),
     log:
-        "<logs>/write_report.log",
+        paths.log("write_report"),
     benchmark:
-        "<benchmarks>/write_report.tsv"
+        paths.benchmark("write_report")
     conda:
         "../envs/score.yaml"
     threads: 1
     params:
-        settings=flow.settings("write_report"),
-        code=flow.code("write_report"),
+        **flow.params("write_report"),
     message:
         "Write the report"
     shell:
-        "python -m phrasemt write_report"
-        " --table {input.table}"
-        " --records {input.records}"
-        " --dropped {input.dropped}"
-        " --phrases {input.phrases}"
-        " --chunks {input.chunks}"
-        " --annotators {input.annotators}"
-        " --report {output.report}"
-        " --settings {params.settings:q}"
-        " --cores {threads}"
-        " --log {log}"
+        flow.command("write_report")

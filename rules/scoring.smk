@@ -4,66 +4,43 @@
 
 rule score_system:
     input:
-        tokens=flow.of_test_sets("translations/{system}/{seed}/{split}.tok"),
-        text=flow.of_test_sets("translations/{system}/{seed}/{split}.txt"),
-        reference_tokens=flow.of_test_sets("tokens/{split}.{target}"),
-        reference=flow.of_test_sets("corpus/{split}.{target}"),
+        tokens=flow.of_test_sets(paths.translated_tokens),
+        text=flow.of_test_sets(paths.translated_text),
+        reference_tokens=flow.of_test_sets(paths.tokens.at(language="{target}")),
+        reference=flow.of_test_sets(paths.text.at(language="{target}")),
     output:
-        scores="<results>/{dataset}.{source}-{target}/scores/{system}/{seed}.json",
+        scores=paths.scores,
     log:
-        "<logs>/score_system/{dataset}.{source}-{target}/{system}.{seed}.log",
+        paths.log("score_system"),
     benchmark:
-        "<benchmarks>/score_system/{dataset}.{source}-{target}/{system}.{seed}.tsv"
+        paths.benchmark("score_system")
     conda:
         "../envs/score.yaml"
     threads: 1
     params:
-        settings=flow.settings("score_system"),
-        code=flow.code("score_system"),
+        **flow.params("score_system"),
     message:
         "Score {wildcards.system}, seed {wildcards.seed}, on the test sets of {wildcards.dataset}"
     shell:
-        "python -m phrasemt score_system"
-        " --tokens {input.tokens}"
-        " --text {input.text}"
-        " --reference-tokens {input.reference_tokens}"
-        " --reference {input.reference}"
-        " --scores {output.scores}"
-        " --settings {params.settings:q}"
-        " --cores {threads}"
-        " --log {log}"
+        flow.command("score_system")
 
 
 rule compare_systems:
     input:
-        baseline=expand(
-            "<results>/{{dataset}}.{{source}}-{{target}}/scores/{system}/{seed}.json",
-            system=flow.baseline,
-            seed=flow.seeds,
-        ),
-        system=expand(
-            "<results>/{{dataset}}.{{source}}-{{target}}/scores/{{system}}/{seed}.json",
-            seed=flow.seeds,
-        ),
+        baseline=flow.of_seeds(paths.scores.at(system=flow.baseline)),
+        system=flow.of_seeds(paths.scores),
     output:
-        comparison="<results>/{dataset}.{source}-{target}/comparisons/{system}.json",
+        comparison=paths.comparison,
     log:
-        "<logs>/compare_systems/{dataset}.{source}-{target}/{system}.log",
+        paths.log("compare_systems"),
     benchmark:
-        "<benchmarks>/compare_systems/{dataset}.{source}-{target}/{system}.tsv"
+        paths.benchmark("compare_systems")
     conda:
         "../envs/score.yaml"
     threads: 1
     params:
-        settings=flow.settings("compare_systems"),
-        code=flow.code("compare_systems"),
+        **flow.params("compare_systems"),
     message:
         "Compare {wildcards.system} with the baseline on the test sets of {wildcards.dataset}"
     shell:
-        "python -m phrasemt compare_systems"
-        " --baseline {input.baseline}"
-        " --system {input.system}"
-        " --comparison {output.comparison}"
-        " --settings {params.settings:q}"
-        " --cores {threads}"
-        " --log {log}"
+        flow.command("compare_systems")

@@ -12,26 +12,20 @@ localrules:
 
 rule fetch_stanza_file:
     output:
-        file="resources/stanza/{language}/{file}",
+        file=STANZA_FILE,
     log:
-        "<logs>/fetch_stanza_file/{language}/{file}.log",
+        paths.log("fetch_stanza_file"),
     benchmark:
-        "<benchmarks>/fetch_stanza_file/{language}/{file}.tsv"
+        paths.benchmark("fetch_stanza_file")
     conda:
         "../envs/syntax.yaml"
     threads: 1
     params:
-        settings=flow.settings("fetch_stanza_file"),
-        code=flow.code("fetch_stanza_file"),
-        entry=flow.stanza_entry,
+        **flow.params("fetch_stanza_file"),
     message:
         "Fetch {wildcards.file} of Stanza's models for {wildcards.language}"
     shell:
-        "python -m phrasemt fetch_stanza_file"
-        " --file {output.file}"
-        " --settings {params.settings:q}"
-        " --cores {threads}"
-        " --log {log}"
+        flow.command("fetch_stanza_file")
 
 
 rule describe_annotator:
@@ -43,33 +37,22 @@ rule describe_annotator:
         forward_charlm=flow.model_files("forward_charlm"),
         backward_charlm=flow.model_files("backward_charlm"),
     output:
-        annotator="<results>/annotators/{annotator}/annotator.json",
+        annotator=paths.annotator,
     log:
-        "<logs>/describe_annotator/{annotator}.log",
+        paths.log("describe_annotator"),
     benchmark:
-        "<benchmarks>/describe_annotator/{annotator}.tsv"
+        paths.benchmark("describe_annotator")
     wildcard_constraints:
         annotator=flow.only(flow.ready_annotators),
     conda:
         "../envs/syntax.yaml"
     threads: 1
     params:
-        settings=flow.settings("describe_annotator"),
-        code=flow.code("describe_annotator"),
+        **flow.params("describe_annotator"),
     message:
         "Check the model files of {wildcards.annotator}"
     shell:
-        "python -m phrasemt describe_annotator"
-        " --constituency {input.constituency:q}"
-        " --chunker {input.chunker:q}"
-        " --tagger {input.tagger:q}"
-        " --vectors {input.vectors:q}"
-        " --forward-charlm {input.forward_charlm:q}"
-        " --backward-charlm {input.backward_charlm:q}"
-        " --annotator {output.annotator}"
-        " --settings {params.settings:q}"
-        " --cores {threads}"
-        " --log {log}"
+        flow.command("describe_annotator")
 
 
 rule train_vectors:
@@ -78,11 +61,11 @@ rule train_vectors:
         trees=flow.training_texts("train", kind="trees"),
         chunks=flow.training_texts("train", kind="chunks"),
     output:
-        vectors="<results>/annotators/{annotator}/vectors.pt",
+        vectors=paths.vectors,
     log:
-        "<logs>/train_vectors/{annotator}.log",
+        paths.log("train_vectors"),
     benchmark:
-        "<benchmarks>/train_vectors/{annotator}.tsv"
+        paths.benchmark("train_vectors")
     wildcard_constraints:
         annotator=flow.only(flow.trained_annotators),
     priority: 1
@@ -90,19 +73,11 @@ rule train_vectors:
         "../envs/syntax.yaml"
     threads: 1
     params:
-        settings=flow.settings("train_vectors"),
-        code=flow.code("train_vectors"),
+        **flow.params("train_vectors"),
     message:
         "Train the word vectors of {wildcards.annotator}"
     shell:
-        "python -m phrasemt train_vectors"
-        " --texts {input.texts:q}"
-        " --trees {input.trees:q}"
-        " --chunks {input.chunks:q}"
-        " --vectors {output.vectors}"
-        " --settings {params.settings:q}"
-        " --cores {threads}"
-        " --log {log}"
+        flow.command("train_vectors")
 
 
 rule train_tagger:
@@ -110,14 +85,14 @@ rule train_tagger:
         train=flow.training_texts("train"),
         dev=flow.training_texts("dev"),
         test=flow.training_texts("test"),
-        vectors="<results>/annotators/{annotator}/vectors.pt",
+        vectors=paths.vectors,
     output:
-        tagger="<results>/annotators/{annotator}/tagger.pt",
-        scores="<results>/annotators/{annotator}/tagger.json",
+        tagger=paths.tagger,
+        scores=paths.tagger_scores,
     log:
-        "<logs>/train_tagger/{annotator}.log",
+        paths.log("train_tagger"),
     benchmark:
-        "<benchmarks>/train_tagger/{annotator}.tsv"
+        paths.benchmark("train_tagger")
     wildcard_constraints:
         annotator=flow.only(flow.trained_parsers),
     priority: 1
@@ -125,21 +100,11 @@ rule train_tagger:
         "../envs/syntax.yaml"
     threads: 1
     params:
-        settings=flow.settings("train_tagger"),
-        code=flow.code("train_tagger"),
+        **flow.params("train_tagger"),
     message:
         "Train the tagger of the parser {wildcards.annotator}"
     shell:
-        "python -m phrasemt train_tagger"
-        " --train {input.train:q}"
-        " --dev {input.dev:q}"
-        " --test {input.test:q}"
-        " --vectors {input.vectors}"
-        " --tagger {output.tagger}"
-        " --scores {output.scores}"
-        " --settings {params.settings:q}"
-        " --cores {threads}"
-        " --log {log}"
+        flow.command("train_tagger")
 
 
 rule train_parser:
@@ -147,16 +112,16 @@ rule train_parser:
         train=flow.training_texts("train"),
         dev=flow.training_texts("dev"),
         test=flow.training_texts("test"),
-        vectors="<results>/annotators/{annotator}/vectors.pt",
-        tagger="<results>/annotators/{annotator}/tagger.pt",
-        tagger_scores="<results>/annotators/{annotator}/tagger.json",
+        vectors=paths.vectors,
+        tagger=paths.tagger,
+        tagger_scores=paths.tagger_scores,
     output:
-        constituency="<results>/annotators/{annotator}/constituency.pt",
-        annotator="<results>/annotators/{annotator}/annotator.json",
+        constituency=paths.constituency_parser,
+        annotator=paths.annotator,
     log:
-        "<logs>/train_parser/{annotator}.log",
+        paths.log("train_parser"),
     benchmark:
-        "<benchmarks>/train_parser/{annotator}.tsv"
+        paths.benchmark("train_parser")
     wildcard_constraints:
         annotator=flow.only(flow.trained_parsers),
     priority: 1
@@ -164,23 +129,11 @@ rule train_parser:
         "../envs/syntax.yaml"
     threads: 1
     params:
-        settings=flow.settings("train_parser"),
-        code=flow.code("train_parser"),
+        **flow.params("train_parser"),
     message:
         "Train the parser {wildcards.annotator}"
     shell:
-        "python -m phrasemt train_parser"
-        " --train {input.train:q}"
-        " --dev {input.dev:q}"
-        " --test {input.test:q}"
-        " --vectors {input.vectors}"
-        " --tagger {input.tagger}"
-        " --tagger-scores {input.tagger_scores}"
-        " --constituency {output.constituency}"
-        " --annotator {output.annotator}"
-        " --settings {params.settings:q}"
-        " --cores {threads}"
-        " --log {log}"
+        flow.command("train_parser")
 
 
 rule train_chunker:
@@ -188,73 +141,57 @@ rule train_chunker:
         train=flow.training_texts("train"),
         dev=flow.training_texts("dev"),
         test=flow.training_texts("test"),
-        vectors="<results>/annotators/{annotator}/vectors.pt",
+        vectors=paths.vectors,
     output:
-        chunker="<results>/annotators/{annotator}/chunker.pt",
-        annotator="<results>/annotators/{annotator}/annotator.json",
+        chunker=paths.chunker,
+        annotator=paths.annotator,
     log:
-        "<logs>/train_chunker/{annotator}.log",
+        paths.log("train_chunker"),
     benchmark:
-        "<benchmarks>/train_chunker/{annotator}.tsv"
+        paths.benchmark("train_chunker")
     wildcard_constraints:
         annotator=flow.only(flow.trained_chunkers),
     conda:
         "../envs/syntax.yaml"
     threads: 1
     params:
-        settings=flow.settings("train_chunker"),
-        code=flow.code("train_chunker"),
+        **flow.params("train_chunker"),
     message:
         "Train the chunk tagger {wildcards.annotator}"
     shell:
-        "python -m phrasemt train_chunker"
-        " --train {input.train:q}"
-        " --dev {input.dev:q}"
-        " --test {input.test:q}"
-        " --vectors {input.vectors}"
-        " --chunker {output.chunker}"
-        " --annotator {output.annotator}"
-        " --settings {params.settings:q}"
-        " --cores {threads}"
-        " --log {log}"
+        flow.command("train_chunker")
 
 
 rule collect_sentences:
     input:
-        tokens="<results>/{dataset}.{source}-{target}/tokens/{split}.{language}",
+        tokens=paths.tokens,
     output:
-        sentences="<results>/{dataset}.{source}-{target}/sentences/{split}.{language}.arrow",
+        sentences=paths.sentences,
     log:
-        "<logs>/collect_sentences/{dataset}.{source}-{target}/{split}.{language}.log",
+        paths.log("collect_sentences"),
     benchmark:
-        "<benchmarks>/collect_sentences/{dataset}.{source}-{target}/{split}.{language}.tsv"
+        paths.benchmark("collect_sentences")
     conda:
         "../envs/text.yaml"
     threads: 1
     params:
-        settings=flow.settings("collect_sentences"),
-        code=flow.code("collect_sentences"),
+        **flow.params("collect_sentences"),
     message:
         "Collect the {wildcards.language} sentences of {wildcards.dataset} {wildcards.split}"
     shell:
-        "python -m phrasemt collect_sentences"
-        " --tokens {input.tokens}"
-        " --sentences {output.sentences}"
-        " --settings {params.settings:q}"
-        " --cores {threads}"
-        " --log {log}"
+        flow.command("collect_sentences")
 
 
 rule parse_sentences:
     input:
         sentences=flow.sentences,
-        annotator="<results>/annotators/{annotator}/annotator.json",
+        annotator=paths.annotator,
     output:
-        annotations="<results>/{dataset}.{source}-{target}/parses/{annotator}/{split}.{job}.arrow",
+        annotations=paths.parses,
     log:
-        "<logs>/parse_sentences/{dataset}.{source}-{target}/{annotator}.{split}.{job}.log",
+        paths.log("parse_sentences"),
     benchmark:
-        "<benchmarks>/parse_sentences/{dataset}.{source}-{target}/{annotator}.{split}.{job}.tsv"
+        paths.benchmark("parse_sentences")
     wildcard_constraints:
         annotator=flow.only(flow.study.parsers),
     priority: 1
@@ -262,155 +199,107 @@ rule parse_sentences:
         "../envs/syntax.yaml"
     threads: flow.cores(4)
     params:
-        settings=flow.settings("parse_sentences"),
-        code=flow.code("parse_sentences"),
+        **flow.params("parse_sentences"),
     message:
         "Parse {wildcards.dataset} {wildcards.split} with {wildcards.annotator}, job {wildcards.job}"
     shell:
-        "python -m phrasemt parse_sentences"
-        " --sentences {input.sentences}"
-        " --annotator {input.annotator}"
-        " --annotations {output.annotations}"
-        ' --cache "$PHRASEMT_CACHE"'
-        " --settings {params.settings:q}"
-        " --cores {threads}"
-        " --log {log}"
+        flow.command("parse_sentences")
 
 
 rule tag_sentences:
     input:
         sentences=flow.sentences,
-        annotator="<results>/annotators/{annotator}/annotator.json",
+        annotator=paths.annotator,
     output:
-        annotations="<results>/{dataset}.{source}-{target}/tags/{annotator}/{split}.{job}.arrow",
+        annotations=paths.tags,
     log:
-        "<logs>/tag_sentences/{dataset}.{source}-{target}/{annotator}.{split}.{job}.log",
+        paths.log("tag_sentences"),
     benchmark:
-        "<benchmarks>/tag_sentences/{dataset}.{source}-{target}/{annotator}.{split}.{job}.tsv"
+        paths.benchmark("tag_sentences")
     wildcard_constraints:
         annotator=flow.only(flow.study.chunkers),
     conda:
         "../envs/syntax.yaml"
     threads: flow.cores(4)
     params:
-        settings=flow.settings("tag_sentences"),
-        code=flow.code("tag_sentences"),
+        **flow.params("tag_sentences"),
     message:
         "Tag the chunks of {wildcards.dataset} {wildcards.split} with {wildcards.annotator}, job {wildcards.job}"
     shell:
-        "python -m phrasemt tag_sentences"
-        " --sentences {input.sentences}"
-        " --annotator {input.annotator}"
-        " --annotations {output.annotations}"
-        ' --cache "$PHRASEMT_CACHE"'
-        " --settings {params.settings:q}"
-        " --cores {threads}"
-        " --log {log}"
+        flow.command("tag_sentences")
 
 
 rule extract_phrases:
     input:
-        rows="<results>/{dataset}.{source}-{target}/corpus/{split}.rows",
-        tokens="<results>/{dataset}.{source}-{target}/tokens/{split}.{source}",
-        subwords=flow.subwords("source"),
+        rows=paths.rows,
+        tokens=paths.tokens.at(language="{source}"),
+        subwords=flow.model_text("source"),
         parses=flow.parses_for_phrases,
         given=flow.given_phrases,
         dropped=flow.dropped_of_given_phrases,
     output:
-        phrases="<results>/{dataset}.{source}-{target}/phrases/{segmenter}/{split}.arrow",
+        phrases=paths.phrases,
     log:
-        "<logs>/extract_phrases/{dataset}.{source}-{target}/{segmenter}.{split}.log",
+        paths.log("extract_phrases"),
     benchmark:
-        "<benchmarks>/extract_phrases/{dataset}.{source}-{target}/{segmenter}.{split}.tsv"
+        paths.benchmark("extract_phrases")
     conda:
         "../envs/text.yaml"
     threads: flow.cores(2)
     params:
-        settings=flow.settings("extract_phrases"),
-        code=flow.code("extract_phrases"),
+        **flow.params("extract_phrases"),
     message:
         "Cut {wildcards.dataset} {wildcards.split} into phrases: {wildcards.segmenter}"
     shell:
-        "python -m phrasemt extract_phrases"
-        " --rows {input.rows}"
-        " --tokens {input.tokens}"
-        " --subwords {input.subwords}"
-        " --parses {input.parses}"
-        " --given {input.given:q}"
-        " --dropped {input.dropped}"
-        " --phrases {output.phrases}"
-        " --settings {params.settings:q}"
-        " --cores {threads}"
-        " --log {log}"
+        flow.command("extract_phrases")
 
 
 rule measure_phrases:
     input:
-        phrases="<results>/{dataset}.{source}-{target}/phrases/{segmenter}/{split}.arrow",
-        tokens="<results>/{dataset}.{source}-{target}/tokens/{split}.{source}",
-        subwords=flow.subwords("source"),
+        phrases=paths.phrases,
+        tokens=paths.tokens.at(language="{source}"),
+        subwords=flow.model_text("source"),
         parses=flow.source_parses,
     output:
-        statistics="<results>/{dataset}.{source}-{target}/phrases/{segmenter}/{split}.json",
+        statistics=paths.phrase_statistics,
     log:
-        "<logs>/measure_phrases/{dataset}.{source}-{target}/{segmenter}.{split}.log",
+        paths.log("measure_phrases"),
     benchmark:
-        "<benchmarks>/measure_phrases/{dataset}.{source}-{target}/{segmenter}.{split}.tsv"
+        paths.benchmark("measure_phrases")
     conda:
         "../envs/text.yaml"
     threads: 1
     params:
-        settings=flow.settings("measure_phrases"),
-        code=flow.code("measure_phrases"),
+        **flow.params("measure_phrases"),
     message:
         "Measure the phrases of {wildcards.dataset} {wildcards.split}: {wildcards.segmenter}"
     shell:
-        "python -m phrasemt measure_phrases"
-        " --phrases {input.phrases}"
-        " --tokens {input.tokens}"
-        " --subwords {input.subwords}"
-        " --parses {input.parses}"
-        " --statistics {output.statistics}"
-        " --settings {params.settings:q}"
-        " --cores {threads}"
-        " --log {log}"
+        flow.command("measure_phrases")
 
 
 rule extract_chunks:
     input:
-        rows="<results>/{dataset}.{source}-{target}/corpus/{split}.rows",
-        tokens="<results>/{dataset}.{source}-{target}/tokens/{split}.{target}",
-        subwords=flow.subwords("target"),
+        rows=paths.rows,
+        tokens=paths.tokens.at(language="{target}"),
+        subwords=flow.model_text("target"),
         gold=flow.gold_chunks,
         tags=flow.target_tags,
         parses=flow.target_parses,
     output:
-        chunks="<results>/{dataset}.{source}-{target}/chunks/{split}.arrow",
-        statistics="<results>/{dataset}.{source}-{target}/chunks/{split}.json",
+        chunks=paths.chunks,
+        statistics=paths.chunk_statistics,
     log:
-        "<logs>/extract_chunks/{dataset}.{source}-{target}/{split}.log",
+        paths.log("extract_chunks"),
     benchmark:
-        "<benchmarks>/extract_chunks/{dataset}.{source}-{target}/{split}.tsv"
+        paths.benchmark("extract_chunks")
     wildcard_constraints:
         dataset=flow.only(flow.chunked),
     conda:
         "../envs/text.yaml"
     threads: 1
     params:
-        settings=flow.settings("extract_chunks"),
-        code=flow.code("extract_chunks"),
+        **flow.params("extract_chunks"),
     message:
         "Take the chunks of {wildcards.dataset} {wildcards.split}"
     shell:
-        "python -m phrasemt extract_chunks"
-        " --rows {input.rows}"
-        " --tokens {input.tokens}"
-        " --subwords {input.subwords}"
-        " --gold {input.gold}"
-        " --tags {input.tags}"
-        " --parses {input.parses}"
-        " --chunks {output.chunks}"
-        " --statistics {output.statistics}"
-        " --settings {params.settings:q}"
-        " --cores {threads}"
-        " --log {log}"
+        flow.command("extract_chunks")

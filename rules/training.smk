@@ -3,21 +3,21 @@
 
 rule train_model:
     input:
-        train="<results>/{dataset}.{source}-{target}/examples/train.arrow",
-        dev="<results>/{dataset}.{source}-{target}/examples/dev.arrow",
-        dev_reference="<results>/{dataset}.{source}-{target}/tokens/dev.{target}",
-        source_vocabulary="<results>/{dataset}.{source}-{target}/vocabulary.{source}.tsv",
-        target_vocabulary="<results>/{dataset}.{source}-{target}/vocabulary.{target}.tsv",
+        train=paths.examples.at(split="train"),
+        dev=paths.examples.at(split="dev"),
+        dev_reference=paths.tokens.at(split="dev", language="{target}"),
+        source_vocabulary=paths.vocabulary.at(language="{source}"),
+        target_vocabulary=paths.vocabulary.at(language="{target}"),
         train_phrases=flow.phrases("train"),
         dev_phrases=flow.phrases("dev"),
         train_chunks=flow.chunks("train"),
         dev_chunks=flow.chunks("dev"),
     output:
-        record="<results>/{dataset}.{source}-{target}/models/{system}/{seed}/training.json",
+        record=paths.record,
     log:
-        "<logs>/train_model/{dataset}.{source}-{target}/{system}.{seed}.log",
+        paths.log("train_model"),
     benchmark:
-        "<benchmarks>/train_model/{dataset}.{source}-{target}/{system}.{seed}.tsv"
+        paths.benchmark("train_model")
     conda:
         "../envs/torch.yaml"
     threads: 4
@@ -26,55 +26,29 @@ rule train_model:
         processes=1,  # that train one model together; as many as GPUs
         minutes=0,  # after which training saves and leaves, to be run again; 0: never
     params:
-        # Checkpoints are no output: Snakemake deletes outputs before a job, and with them the place to go on from.
-        folder=subpath(output.record, parent=True),
-        settings=flow.settings("train_model"),
-        code=flow.code("train_model"),
+        state=paths.training_state,
+        **flow.params("train_model"),
     message:
         "Train {wildcards.system} on {wildcards.dataset}, seed {wildcards.seed}"
     shell:
-        # exec: a shell between would be ended by the signals that tell training to save
-        "exec python -m phrasemt train_model"
-        " --train {input.train}"
-        " --dev {input.dev}"
-        " --dev-reference {input.dev_reference}"
-        " --source-vocabulary {input.source_vocabulary}"
-        " --target-vocabulary {input.target_vocabulary}"
-        " --train-phrases {input.train_phrases}"
-        " --dev-phrases {input.dev_phrases}"
-        " --train-chunks {input.train_chunks}"
-        " --dev-chunks {input.dev_chunks}"
-        " --record {output.record}"
-        " --state {params.folder}/state"
-        " --settings {params.settings:q}"
-        " --cores {threads}"
-        " --nodes {resources.nodes}"
-        " --processes {resources.processes}"
-        " --minutes {resources.minutes}"
-        " --log {log}"
+        flow.command("train_model")
 
 
 rule average_checkpoints:
     input:
-        record="<results>/{dataset}.{source}-{target}/models/{system}/{seed}/training.json",
+        record=paths.record,
     output:
-        weights="<results>/{dataset}.{source}-{target}/models/{system}/{seed}/averaged.safetensors",
+        weights=paths.weights,
     log:
-        "<logs>/average_checkpoints/{dataset}.{source}-{target}/{system}.{seed}.log",
+        paths.log("average_checkpoints"),
     benchmark:
-        "<benchmarks>/average_checkpoints/{dataset}.{source}-{target}/{system}.{seed}.tsv"
+        paths.benchmark("average_checkpoints")
     conda:
         "../envs/torch.yaml"
     threads: 1
     params:
-        settings=flow.settings("average_checkpoints"),
-        code=flow.code("average_checkpoints"),
+        **flow.params("average_checkpoints"),
     message:
         "Average the last checkpoints of {wildcards.system} on {wildcards.dataset}, seed {wildcards.seed}"
     shell:
-        "python -m phrasemt average_checkpoints"
-        " --record {input.record}"
-        " --weights {output.weights}"
-        " --settings {params.settings:q}"
-        " --cores {threads}"
-        " --log {log}"
+        flow.command("average_checkpoints")

@@ -16,7 +16,7 @@ from phrasemt.errors import DataError, MismatchError
 from phrasemt.files.columns import Lists, RowBatch, write_columns
 from phrasemt.files.lines import LineBlock, read_parallel_blocks
 from phrasemt.files.parallel import batched, map_in_order
-from phrasemt.settings import PackSettings
+from phrasemt.stages.subwords import PackExamples
 from phrasemt.symbols import UNK
 from phrasemt.text.vocab import Vocabulary
 
@@ -40,7 +40,7 @@ class _PackedBlock:
 
 def pack_examples(
     *,
-    settings: PackSettings,
+    settings: PackExamples,
     cores: int,
     rows: Path,
     source: Path,

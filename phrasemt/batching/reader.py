@@ -23,7 +23,7 @@ from phrasemt.batching.batch import (
 from phrasemt.batching.example import Examples
 from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.files.columns import ColumnFile, damaged
-from phrasemt.study.architectures import Architecture, PhraseSegmentation
+from phrasemt.study.architectures import ModelInputs, PhraseSegmentation
 from phrasemt.symbols import CHUNK_LABELS, EOS_LABEL, NULL_LABEL
 from phrasemt.syntax.phrases.ngrams import ngram_ends
 
@@ -35,15 +35,15 @@ LONGEST_SENTENCE = 1024
 
 
 class SourceCollator:
-    """Source sentences -> `Source`, with phrases when the model's settings ask for them.
+    """Source sentences -> `Source`, with phrases when the model reads them.
 
     phrases: the phrase columns of the rows, one file or none; n-gram phrases follow from the length and need none.
     Raises MismatchError for columns of another segmentation or for none where the settings need them.
     """
 
-    def __init__(self, settings: Architecture, phrases: Sequence[Path] = ()) -> None:
-        self._segmentation = settings.source_phrases
-        self._with_bos = settings.source_begins_with_bos
+    def __init__(self, reads: ModelInputs, phrases: Sequence[Path] = ()) -> None:
+        self._segmentation = reads.phrases
+        self._with_bos = reads.begins_with_bos
         self.phrases: ColumnFile | None = None
         if self._segmentation and self._segmentation.mode != "ngram":
             self.phrases = _open_phrases(phrases, self._segmentation)
@@ -91,14 +91,14 @@ def _misfit(columns: ColumnFile, position: int, what: str, *, expected: str, fou
 
 
 class TargetCollator:
-    """Target sentences -> `Target`, with chunks when the model's settings ask for them.
+    """Target sentences -> `Target`, with chunks when the model reads them.
 
     chunks: the chunk columns of the rows, one file. None: no chunks, about which such a model then decides itself.
     Raises MismatchError when such a model is to be given chunks and there is no file.
     """
 
-    def __init__(self, settings: Architecture, chunks: Sequence[Path] | None = None) -> None:
-        self.chunks = _open_chunks(chunks) if settings.target_chunks and chunks is not None else None
+    def __init__(self, reads: ModelInputs, chunks: Sequence[Path] | None = None) -> None:
+        self.chunks = _open_chunks(chunks) if reads.chunks and chunks is not None else None
 
     def __call__(self, sentences: Sequence[NDArray[np.int32]], positions: Sequence[int]) -> Target:
         """Sentences are subword ids without special symbols; positions are theirs in the chunk columns."""
@@ -175,13 +175,13 @@ class BatchReader:
     def __init__(
         self,
         examples: Examples,
-        settings: Architecture,
+        reads: ModelInputs,
         phrases: Sequence[Path] = (),
         chunks: Sequence[Path] | None = None,
     ) -> None:
         self.examples = examples
-        self._collate_source = SourceCollator(settings, phrases)
-        self._collate_target = TargetCollator(settings, chunks)
+        self._collate_source = SourceCollator(reads, phrases)
+        self._collate_target = TargetCollator(reads, chunks)
         for columns, stage in (
             (self._collate_source.phrases, "extract_phrases"),
             (self._collate_target.chunks, "extract_chunks"),

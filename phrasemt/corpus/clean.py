@@ -25,7 +25,7 @@ from phrasemt.corpus.normalise import normalise_spaces
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_parallel, write_atomic
 from phrasemt.files.parallel import batched, map_in_order
-from phrasemt.settings import CleanSettings
+from phrasemt.stages.corpus import CleanPairs
 
 log = logging.getLogger("phrasemt.corpus.clean")
 
@@ -36,7 +36,7 @@ Dropped = tuple[int, str, str]  # row, filter, value
 
 def clean_pairs(
     *,
-    settings: CleanSettings,
+    settings: CleanPairs,
     cores: int,
     raw_source: list[Path],
     raw_target: list[Path],
@@ -284,7 +284,7 @@ class _Judged:
 class _Judge:
     """The filters with their limits, built once per process."""
 
-    def __init__(self, settings: CleanSettings) -> None:
+    def __init__(self, settings: CleanPairs) -> None:
         self.filters = settings.filters
         self.source = WrittenLanguage(settings.source_language)
         self.target = WrittenLanguage(settings.target_language)

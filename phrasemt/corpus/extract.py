@@ -22,8 +22,8 @@ from typing import IO, cast
 
 from phrasemt.errors import DataError
 from phrasemt.files.lines import decode_lines, write_lines
-from phrasemt.registry.corpora import CorpusSide, part_of, side_of
-from phrasemt.settings import ExtractSettings
+from phrasemt.registry.corpora import CorpusSide
+from phrasemt.stages.corpus import ExtractText
 
 log = logging.getLogger("phrasemt.corpus.extract")
 
@@ -31,14 +31,13 @@ _DAMAGED = (zipfile.BadZipFile, tarfile.TarError, gzip.BadGzipFile, EOFError, zl
 _SEGMENT = re.compile(r"<seg.*?>(.*)</seg>")
 
 
-def extract_text(*, settings: ExtractSettings, cores: int, files: list[Path], text: Path) -> None:
+def extract_text(*, settings: ExtractText, cores: int, files: list[Path], text: Path) -> None:
     """Write the lines of `settings.part` in `settings.language` to `text`. `files` holds the corpus' file of that side.
 
-    Raises DataError for an unknown part or language, a damaged archive, a missing member or column, bytes that are not
+    Raises DataError for a damaged archive, a missing member or column, bytes that are not
     UTF-8, and another number of lines than the registry's.
     """
-    side = side_of(settings.corpus, settings.part, settings.language)
-    expected = part_of(settings.corpus, settings.part).lines
+    side = settings.side
     given = {path.name: path for path in files}
     if side.file not in given:
         raise DataError(
@@ -51,7 +50,7 @@ def extract_text(*, settings: ExtractSettings, cores: int, files: list[Path], te
     path = given[side.file]
     lines = itertools.chain.from_iterable(_lines_of_member(side, path, member) for member in side.members)
     where = f"{path}, member {side.members[0]}" if side.members[0] else str(path)
-    count = write_lines(text, _counted(lines, expected, where))
+    count = write_lines(text, _counted(lines, settings.lines, where))
     log.info("extract_text: %s %s.%s: %d lines", settings.corpus, settings.part, settings.language, count)
 
 

@@ -13,22 +13,20 @@ from pathlib import Path
 from phrasemt.errors import DownloadError
 from phrasemt.files.download import BLOCK, Check, Wanted, download, with_progress
 from phrasemt.files.source_file import SourceFile
-from phrasemt.registry.corpora import source_file
-from phrasemt.settings import CorpusFileSettings
+from phrasemt.stages.corpus import FetchCorpus
 
 log = logging.getLogger("phrasemt.corpus.fetch")
 
 MIRROR = "PHRASEMT_MIRROR"
 
 
-def fetch_corpus(*, settings: CorpusFileSettings, cores: int, file: Path) -> None:
+def fetch_corpus(*, settings: FetchCorpus, cores: int, file: Path) -> None:
     """Copy or download one file of a corpus to `file`.
 
     Bytes of a download that was interrupted stay beside it as `.<name>.partial` and are used by the next run.
-    Raises DataError for names that the registry does not know, and DownloadError for a file that cannot be had or is
-    not the registered one.
+    Raises DownloadError when the file cannot be fetched or differs from the registered file.
     """
-    source = source_file(settings.corpus, settings.file)
+    source = settings.source
     wanted = Wanted(source, "fetch_corpus", _other_ways(source))
     copy = _in_mirror(settings.corpus, source)
     if copy is None:

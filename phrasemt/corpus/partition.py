@@ -17,7 +17,7 @@ from pathlib import Path
 from phrasemt.corpus.normalise import normalise_spaces
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_parallel, write_atomic
-from phrasemt.settings import PartitionSettings
+from phrasemt.stages.corpus import PartitionCorpus
 
 log = logging.getLogger("phrasemt.corpus.partition")
 
@@ -30,7 +30,7 @@ LARGEST_SHARE = (
 
 def partition_corpus(
     *,
-    settings: PartitionSettings,
+    settings: PartitionCorpus,
     cores: int,
     source: Path,
     target: Path,

@@ -17,7 +17,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from phrasemt.batching.batch import Batch, collate_chunks, collate_phrases, collate_source, collate_target
 from phrasemt.models.interface import build_model
-from phrasemt.study.architectures import Architecture
+from phrasemt.study.architectures import Architecture, ModelInputs
 from phrasemt.symbols import CHUNK_LABELS, EOS_LABEL, UNK
 from phrasemt.syntax.phrases.ngrams import ngram_ends
 
@@ -50,7 +50,7 @@ def cost_of(settings: Architecture, *, source_vocabulary: int, target_vocabulary
     with torch.device("meta"):
         model = build_model(settings, source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary)
     model = model.to_empty(device="cpu").eval()
-    batch = pair_of(settings, POSITIONS)
+    batch = pair_of(settings.model_inputs, POSITIONS)
     # The fused kernels of attention are not counted; its plain form multiplies the same numbers.
     with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
         model.loss(batch, label_smoothing=0.1)
@@ -84,23 +84,23 @@ def parts_of(model: nn.Module, within: str = "") -> Iterator[Part]:
             yield Part(within + name, 0, parameters_of(module))
 
 
-def pair_of(settings: Architecture, positions: int) -> Batch:
+def pair_of(reads: ModelInputs, positions: int) -> Batch:
     """A sentence pair of so many positions on either side, `</s>` included; `<s>` of a source comes in addition.
 
     Phrases of whatever mode are here those of n tokens, and chunks have the mean length of English ones.
     """
     words = np.full(positions - 1, UNK, dtype=np.int32)
     phrases, chunks = None, None
-    if settings.source_phrases is not None:
-        length = positions + settings.source_begins_with_bos
-        phrases = collate_phrases([ngram_ends(length, settings.source_phrases)])
-    if settings.target_chunks:
+    if reads.phrases is not None:
+        length = positions + reads.begins_with_bos
+        phrases = collate_phrases([ngram_ends(length, reads.phrases)])
+    if reads.chunks:
         starts = np.append(np.arange(0, len(words), WORDS_PER_CHUNK), len(words)).astype(np.int32)
         labels = np.full(len(starts), CHUNK_LABELS.index("O"), dtype=np.int32)
         labels[-1] = EOS_LABEL
         chunks = collate_chunks([starts], [labels])
     return Batch(
         rows=(0,),
-        source=collate_source([words], phrases, with_bos=settings.source_begins_with_bos),
+        source=collate_source([words], phrases, with_bos=reads.begins_with_bos),
         target=collate_target([words], chunks),
     )

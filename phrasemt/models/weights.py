@@ -27,12 +27,15 @@ _METADATA = "phrasemt"
 
 
 def describe_weights(
-    settings: Architecture, source_vocabulary: Vocabulary, target_vocabulary: Vocabulary
+    trained: Architecture, source_vocabulary: Vocabulary, target_vocabulary: Vocabulary
 ) -> dict[str, Any]:
-    """What weights must say of themselves to fit a model and its vocabularies."""
+    """The description that a weights file carries. Weights fit a model when their descriptions agree.
+
+    trained: the model's settings without those of its search.
+    """
     return {
         "format": FORMAT,
-        "model": settings.trained_part.model_dump(mode="json"),
+        "model": trained.model_dump(mode="json"),
         "source_vocabulary": source_vocabulary.digest,
         "target_vocabulary": target_vocabulary.digest,
     }
@@ -109,14 +112,22 @@ def set_weights(model: torch.nn.Module, tensors: dict[str, Tensor], *, where: Pa
 
 
 def load_model(
-    path: Path, settings: Architecture, source_vocabulary: Vocabulary, target_vocabulary: Vocabulary
+    path: Path,
+    settings: Architecture,
+    source_vocabulary: Vocabulary,
+    target_vocabulary: Vocabulary,
+    *,
+    trained: Architecture | None = None,
 ) -> TranslationModel[Any, Any]:
     """The trained model of a weights file, in evaluation mode.
+
+    trained: the settings without those of the search, when `settings` has such.
 
     Raises MismatchError when the weights were trained with other settings or other vocabularies.
     """
     tensors, description = load_tensors(path)
-    wanted = describe_weights(settings, source_vocabulary, target_vocabulary)
+    trained = trained or settings
+    wanted = describe_weights(trained, source_vocabulary, target_vocabulary)
     for key in ("source_vocabulary", "target_vocabulary"):
         if description[key] != wanted[key]:
             raise MismatchError(
@@ -126,8 +137,8 @@ def load_model(
                 found=f"sha256 {description[key][:12]}",
                 next_step="train again on this data set, or name the study the weights belong to",
             )
-    trained: Architecture = TypeAdapter(ModelSettings).validate_python(description["model"])
-    if trained != settings.trained_part:
+    found: Architecture = TypeAdapter(ModelSettings).validate_python(description["model"])
+    if found != trained:
         differing = sorted(
             key
             for key in {*wanted["model"], *description["model"]}

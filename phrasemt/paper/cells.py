@@ -15,7 +15,7 @@ from phrasemt.fields import Settings
 from phrasemt.files.digests import digest_file
 from phrasemt.scoring.scores import read_artefact
 from phrasemt.scoring.significance import PValues
-from phrasemt.settings import TableSettings
+from phrasemt.stages.paper import MakeTable
 
 DIFFERENCE = "Δ"
 
@@ -195,7 +195,7 @@ def mean_cell(by_seed: dict[int, float], *, signature: str, sources: Sequence[Sc
     )
 
 
-def note_on_seeds(settings: TableSettings) -> str:
+def note_on_seeds(settings: MakeTable) -> str:
     seeds = ", ".join(map(str, settings.seeds))
     if len(settings.seeds) == 1:
         return f"One training per system (seed {seeds}). The variation between trainings was not measured."

@@ -28,14 +28,14 @@ from phrasemt.paper.sections.syntax import (
 )
 from phrasemt.paper.sections.trainings import check_trainings, curves, read_training
 from phrasemt.scoring.scores import read_artefact
-from phrasemt.settings import ReportSettings
+from phrasemt.stages.paper import WriteReport
 
 log = logging.getLogger("phrasemt.paper.report")
 
 
 def write_report(
     *,
-    settings: ReportSettings,
+    settings: WriteReport,
     cores: int,
     table: Path,
     records: list[Path],

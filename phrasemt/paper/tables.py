@@ -19,14 +19,14 @@ from phrasemt.paper.blocks.perplexity import perplexity_blocks
 from phrasemt.paper.blocks.scores import score_blocks
 from phrasemt.paper.cells import Block, Table
 from phrasemt.paper.printing import to_latex, to_markdown
-from phrasemt.settings import TableSettings
+from phrasemt.stages.paper import MakeTable
 
 log = logging.getLogger("phrasemt.paper.tables")
 
 
 def make_table(
     *,
-    settings: TableSettings,
+    settings: MakeTable,
     cores: int,
     scores: list[Path],
     comparisons: list[Path],

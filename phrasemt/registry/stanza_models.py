@@ -74,8 +74,8 @@ def files_of_package(language: Language, package: Name) -> dict[Role, str]:
     return packages[package]
 
 
-def published_file(language: Language, name: str, *, base: str = URL) -> SourceFile:
-    """A file of the list as it stands below `base`. Raises DataError when it is not on the list."""
+def published_file(language: Language, name: str) -> SourceFile:
+    """A file of the list. Raises DataError when the list has no such file."""
     of_language = _language(language)
     files = {entry.name: entry for entry in of_language.files}
     if name not in files:
@@ -85,7 +85,7 @@ def published_file(language: Language, name: str, *, base: str = URL) -> SourceF
     entry = files[name]
     return SourceFile(
         name=entry.name,
-        url=f"{base}/{of_language.repository}/resolve/{of_language.revision}/models/{entry.path}",
+        url=f"{URL}/{of_language.repository}/resolve/{of_language.revision}/models/{entry.path}",
         md5=entry.md5,
         unverified=entry.unverified,
     )

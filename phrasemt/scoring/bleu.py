@@ -28,7 +28,7 @@ from phrasemt.files.lines import read_parallel, write_text
 from phrasemt.files.sidecars import read_sidecar, sidecar_path
 from phrasemt.scoring.multi_bleu import multi_bleu
 from phrasemt.scoring.scores import BleuScore, MetricScore, ScoreFile, Scores, of_test_sets
-from phrasemt.settings import ScoreSettings
+from phrasemt.stages.scoring import ScoreSystem
 
 log = logging.getLogger("phrasemt.scoring.bleu")
 
@@ -43,7 +43,7 @@ _TOKENISED_LINES = 100
 
 def score_system(
     *,
-    settings: ScoreSettings,
+    settings: ScoreSystem,
     cores: int,
     tokens: list[Path],
     text: list[Path],
@@ -67,7 +67,7 @@ def score_system(
     write_text(scores, file.model_dump_json() + "\n")
 
 
-def _scores(settings: ScoreSettings, tokens: Path, text: Path, reference_tokens: Path, reference: Path) -> Scores:
+def _scores(settings: ScoreSystem, tokens: Path, text: Path, reference_tokens: Path, reference: Path) -> Scores:
     """Of one test set."""
     lines = list(read_parallel(tokens, text, reference_tokens, reference))
     if not lines:

@@ -17,7 +17,7 @@ from pydantic import BaseModel, Discriminator, Tag, ValidationError, model_valid
 from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.fields import Settings
 from phrasemt.files.lines import write_text
-from phrasemt.settings import SystemOnTestSets
+from phrasemt.stages.scoring import SystemOnTestSets
 
 Artefact = TypeVar("Artefact", bound=BaseModel)
 Part = TypeVar("Part", bound=BaseModel)

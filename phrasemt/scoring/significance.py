@@ -40,7 +40,7 @@ from phrasemt.scoring.scores import (
     check_comparable,
     read_artefact,
 )
-from phrasemt.settings import CompareSettings
+from phrasemt.stages.scoring import CompareSystems
 
 log = logging.getLogger("phrasemt.scoring.significance")
 
@@ -96,7 +96,7 @@ class ComparisonFile(Settings):
 
 
 def compare_systems(
-    *, settings: CompareSettings, cores: int, baseline: list[Path], system: list[Path], comparison: Path
+    *, settings: CompareSystems, cores: int, baseline: list[Path], system: list[Path], comparison: Path
 ) -> None:
     """Compare the score files of all seeds of a system with those of the baseline; the format is `ComparisonFile`.
 
@@ -128,7 +128,7 @@ def compare_systems(
 
 
 def _compare(
-    settings: CompareSettings, test_set: str, baseline: Sequence[Scores], system: Sequence[Scores]
+    settings: CompareSystems, test_set: str, baseline: Sequence[Scores], system: Sequence[Scores]
 ) -> ComparisonOnTestSet:
     """On one test set, by the scores of all seeds."""
     first, both = system[0], [*baseline, *system]
@@ -200,7 +200,7 @@ def bootstrap_scores(
     return np.concatenate(scores, axis=1)
 
 
-def _read_side(paths: list[Path], system: str, settings: CompareSettings) -> dict[Path, ScoreFile]:
+def _read_side(paths: list[Path], system: str, settings: CompareSystems) -> dict[Path, ScoreFile]:
     files = {path: read_artefact(path, ScoreFile) for path in paths}
     if len({file.seed for file in files.values()}) != len(paths) or not files:
         raise MismatchError(

@@ -23,7 +23,7 @@ from phrasemt.models.interface import ChunkingModel
 from phrasemt.models.weights import load_model
 from phrasemt.scoring.scores import of_test_sets, write_of_test_sets
 from phrasemt.search.device import choose_device
-from phrasemt.settings import ChunkScoreSettings
+from phrasemt.stages.decoding import ScoreChunks
 from phrasemt.symbols import CHUNK_LABELS, SEPARATOR
 from phrasemt.text.vocab import Vocabulary
 
@@ -34,7 +34,7 @@ _BATCH_POSITIONS = 4_000
 
 def score_chunks(
     *,
-    settings: ChunkScoreSettings,
+    settings: ScoreChunks,
     cores: int,
     weights: Path,
     examples: list[Path],
@@ -54,7 +54,7 @@ def score_chunks(
     for test_set, (examples_file, chunks_file) in of_test_sets(settings.test_sets, examples, chunks):
         store = Examples.open(examples_file)
         store.check_vocabularies(source_words, target_words)
-        reader = BatchReader(store, settings.model, chunks=[chunks_file])
+        reader = BatchReader(store, settings.reads, chunks=[chunks_file])
         counts = _count_decisions(model, device, store, reader, continues_V)
         part = test_sets[test_set] = {"sentences": len(store), **counts.as_dict()}
         log.info(

@@ -26,7 +26,7 @@ from phrasemt.files.lines import read_lines, write_text
 from phrasemt.models.interface import TranslationModel
 from phrasemt.models.weights import load_model
 from phrasemt.search.device import choose_device
-from phrasemt.settings import ContrastSettings
+from phrasemt.stages.decoding import ScoreContrasts
 from phrasemt.text.subwords import subword_cutter
 from phrasemt.text.tokenize import tokenizer
 from phrasemt.text.vocab import Vocabulary
@@ -50,7 +50,7 @@ class _Pair:
 
 def score_contrasts(
     *,
-    settings: ContrastSettings,
+    settings: ScoreContrasts,
     cores: int,
     weights: Path,
     contrasts: Path,
@@ -84,7 +84,7 @@ def score_contrasts(
         prepare(texts, settings.target_language, target_counts, target_words)
         for texts in ([pair.right for pair in pairs], [pair.wrong for pair in pairs])
     )
-    collate = SourceCollator(settings.model, phrases)
+    collate = SourceCollator(settings.reads, phrases)
     positions = _positions([pair.row for pair in pairs], collate)
     right_scores, wrong_scores = (
         forced_scores(model, collate, sources, targets, positions, device) for targets in (rights, wrongs)

@@ -24,7 +24,7 @@ from phrasemt.models.interface import TranslationModel
 from phrasemt.models.weights import load_model
 from phrasemt.scoring.scores import of_test_sets, write_of_test_sets
 from phrasemt.search.device import choose_device
-from phrasemt.settings import PerplexitySettings
+from phrasemt.stages.decoding import ScorePerplexity
 from phrasemt.text.vocab import Vocabulary
 
 log = logging.getLogger("phrasemt.score_perplexity")
@@ -34,7 +34,7 @@ _BATCH_POSITIONS = 4_000
 
 def score_perplexity(
     *,
-    settings: PerplexitySettings,
+    settings: ScorePerplexity,
     cores: int,
     weights: Path,
     examples: list[Path],
@@ -56,7 +56,7 @@ def score_perplexity(
         store = Examples.open(examples_file)
         store.check_vocabularies(source_words, target_words)
         words = _count_words(tokens_file, store)
-        nll, count = _nll_and_tokens(model, device, store, BatchReader(store, settings.model))
+        nll, count = _nll_and_tokens(model, device, store, BatchReader(store, settings.reads))
         part = test_sets[test_set] = {
             "sentences": len(store),
             "words": words,

@@ -16,7 +16,7 @@ from phrasemt.models.weights import load_model
 from phrasemt.search.beam import Hypothesis
 from phrasemt.search.decode import translate_split
 from phrasemt.search.device import choose_device
-from phrasemt.settings import TranslateSettings
+from phrasemt.stages.decoding import Translate
 from phrasemt.text.subwords import join_subwords
 from phrasemt.text.tokenize import detokenize
 from phrasemt.text.vocab import Vocabulary
@@ -26,7 +26,7 @@ log = logging.getLogger("phrasemt.translate")
 
 def translate(
     *,
-    settings: TranslateSettings,
+    settings: Translate,
     cores: int,
     weights: Path,
     examples: Path,
@@ -46,10 +46,10 @@ def translate(
     """
     device = choose_device(cores)
     source_words, target_words = Vocabulary.from_file(source_vocabulary), Vocabulary.from_file(target_vocabulary)
-    model = load_model(weights, settings.model, source_words, target_words).to(device)
+    model = load_model(weights, settings.model, source_words, target_words, trained=settings.trained).to(device)
     store = Examples.open(examples)
     store.check_vocabularies(source_words, target_words)
-    reader = BatchReader(store, settings.model, phrases)
+    reader = BatchReader(store, settings.reads, phrases)
     with tqdm(total=len(store), unit="sentence", disable=None, leave=False) as bar:
         results = translate_split(model, reader, settings.decoding, device=device, on_progress=bar.update)
     best = [" ".join(target_words.tokens(hypotheses[0].tokens)) for hypotheses in results]

@@ -68,11 +68,11 @@ class PhraseSegmentation(Settings):
         return self
 
     @property
-    def needs_parses(self) -> bool:
+    def reads_parses(self) -> bool:
         return self.mode in ("parse", "shuffled")
 
     @property
-    def name(self) -> str:
+    def folder_name(self) -> str:
         """The mode and every option that is not at its default: names the phrase columns of this segmentation."""
         options = [
             f"{key}-{value}"
@@ -82,14 +82,27 @@ class PhraseSegmentation(Settings):
         return "_".join([self.mode, *folder, *options])
 
 
+class ModelInputs(Settings):
+    """The inputs that batches must hold for a model."""
+
+    source: bool = Field(description="source sentences; a language model reads none")
+    begins_with_bos: bool = Field(description="`<s>` in front of each source, a position like any other")
+    phrases: PhraseSegmentation | None = Field(description="ends of source phrases by this segmentation")
+    chunks: bool = Field(description="chunks of the target")
+
+
 class Architecture(Settings, ABC):
-    """What the rest of the project asks of any architecture."""
+    """Base of the settings of all model families.
+
+    The properties are for code that reads a study. Stages get the values of these properties as settings of their own
+    (phrasemt/stages), so that an edited property reruns the stages whose values change.
+    """
 
     family: str
 
     @property
     @abstractmethod
-    def rate_width(self) -> int:
+    def learning_rate_width(self) -> int:
         """The width d that the learning rate of Vaswani et al. is scaled by."""
 
     @property
@@ -103,7 +116,7 @@ class Architecture(Settings, ABC):
         return False
 
     @property
-    def target_chunks(self) -> bool:
+    def reads_chunks(self) -> bool:
         """Whether batches must carry the chunks of the target."""
         return False
 
@@ -123,8 +136,18 @@ class Architecture(Settings, ABC):
         return self
 
     @property
-    def plain(self) -> Architecture:
-        """A model of the same size without what its paper adds: what its cost is compared with."""
+    def model_inputs(self) -> ModelInputs:
+        """The inputs that batches must hold for this model."""
+        return ModelInputs(
+            source=self.translates,
+            begins_with_bos=self.source_begins_with_bos,
+            phrases=self.source_phrases,
+            chunks=self.reads_chunks,
+        )
+
+    @property
+    def plain_counterpart(self) -> Architecture:
+        """A model of the same size without the addition of its paper; `phrasemt describe` compares costs with it."""
         return self
 
 
@@ -151,7 +174,7 @@ class Layers(Architecture):
         return self
 
     @property
-    def rate_width(self) -> int:
+    def learning_rate_width(self) -> int:
         return self.width
 
 
@@ -170,7 +193,7 @@ class TransformerModel(Layers):
         return self.tie == "all"
 
     @property
-    def plain(self) -> Architecture:
+    def plain_counterpart(self) -> Architecture:
         sizes = self.model_dump(include=TransformerModel.model_fields.keys() - {"family"})
         return TransformerModel.model_validate(sizes)
 
@@ -287,7 +310,7 @@ class LanguageModel(Layers):
         return False
 
     @property
-    def plain(self) -> Architecture:
+    def plain_counterpart(self) -> Architecture:
         return LanguageModel.model_validate(self.model_dump(exclude={"attention", "rel_k", "ngrams"}))
 
 
@@ -307,11 +330,11 @@ class RecurrentModel(Architecture):
     )
 
     @property
-    def rate_width(self) -> int:
+    def learning_rate_width(self) -> int:
         return self.hidden
 
     @property
-    def plain(self) -> Architecture:
+    def plain_counterpart(self) -> Architecture:
         sizes = self.model_dump(include=RecurrentModel.model_fields.keys() - {"family"})
         return Dl4mtModel.model_validate({"family": "dl4mt", **sizes})
 
@@ -368,7 +391,7 @@ class BiscaleModel(RecurrentModel):
         return self
 
     @property
-    def target_chunks(self) -> bool:
+    def reads_chunks(self) -> bool:
         return True
 
     @property

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import typing
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,8 +17,12 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticKnownError
 
 from phrasemt.fields import Language, Name, Probability, Seed, Settings, refuse, sections
+from phrasemt.study.annotators import Chunker, Parser
 from phrasemt.study.architectures import ModelSettings, PhraseSegmentation
 from phrasemt.study.presets import PRESETS, fill_in
+
+Side = Literal["source", "target"]
+SIDES: tuple[Side, Side] = ("source", "target")
 
 # ---------------------------------------------------------------------------------------------------------------- data
 
@@ -130,113 +135,6 @@ class Subwords(Settings):
         return self
 
 
-class AnnotatedText(Settings):
-    """Sentences with trees or chunks to learn from: of the registry, of a generated data set, or a file of the user."""
-
-    corpus: Name | None = Field(None, description="id in the registry, e.g. treebank")
-    part: Name | None = Field(None, description="part of that corpus, e.g. train")
-    generated: Name | None = Field(None, description="data set of this study that has a generator: its gold annotation")
-    split: Literal["train", "dev", "test"] | None = Field(None, description="split of the generated data set")
-    file: Path | None = Field(None, description="file of the user: bracketed trees, or CoNLL-2000 columns")
-
-    @model_validator(mode="after")
-    def _one_origin(self) -> AnnotatedText:
-        given = {name for name in ("corpus", "part", "generated", "split", "file") if getattr(self, name) is not None}
-        if given not in ({"corpus", "part"}, {"generated", "split"}, {"file"}):
-            raise ValueError("give either corpus and part, or generated and split, or file")
-        return self
-
-
-class AnnotatorTraining(Settings):
-    """What a parser or chunker is trained on. Sizes and budgets are those of a small model; see docs/syntax.md."""
-
-    train: list[AnnotatedText] = Field(min_length=1, description="sentences to learn from")
-    dev: list[AnnotatedText] = Field(
-        [], description="sentences that choose the best epoch; empty: every twelfth one of train, held out"
-    )
-    test: list[AnnotatedText] = Field(min_length=1, description="sentences whose F1 is reported with the model")
-    sentences: int | None = Field(None, gt=0, description="learn from the first so many sentences only; null: all")
-    vectors: int = Field(100, ge=0, description="width of the word vectors, learned from train and text; 0: none")
-    text: list[AnnotatedText] = Field([], description="more text, without annotation, for the word vectors")
-    hidden: int = Field(128, gt=0, description="width of the LSTM states")
-    seed: Seed = Field(1234, description="seed of the initial weights")
-
-
-class ParserTraining(AnnotatorTraining):
-    """A parser of our own: an XPOS tagger and a constituency parser on bracketed trees."""
-
-    tagger_updates: int = Field(2400, gt=0, description="updates of the tagger, 32 sentences each")
-    epochs: int = Field(20, gt=0, description="passes of the parser over the trees")
-
-
-class ChunkerTraining(AnnotatorTraining):
-    """A chunker of our own: a sequence tagger on CoNLL-2000 columns."""
-
-    updates: int = Field(2400, gt=0, description="updates, 32 sentences each")
-
-
-class ParserFiles(Settings):
-    """Stanza model files of the user."""
-
-    constituency: Path = Field(description="constituency parser (.pt)")
-    tagger: Path | None = Field(None, description="part-of-speech tagger (.pt); none if the parser reads no tags")
-    vectors: Path = Field(description="word vectors that both were trained with (.pt)")
-    forward_charlm: Path | None = Field(None, description="forward character model, if they were trained with one")
-    backward_charlm: Path | None = Field(None, description="backward character model, if they were trained with one")
-
-
-class ChunkerFiles(Settings):
-    """Stanza model files of the user."""
-
-    chunker: Path = Field(description="sequence tagger for chunks (.pt), made with Stanza's ner_tagger")
-    vectors: Path = Field(description="word vectors that it was trained with (.pt)")
-
-
-class AnnotatorDefinition(Settings):
-    """What parsers and chunkers have in common."""
-
-    language: Language = Field(description="ISO 639 code, e.g. en")
-
-    @property
-    def texts(self) -> list[tuple[str, AnnotatedText]]:
-        """The texts it is trained on, each with its place in the study."""
-        training: AnnotatorTraining | None = getattr(self, "train", None)
-        if training is None:
-            return []
-        return [
-            (f"train.{part}.{number}", text)
-            for part in ("train", "dev", "test", "text")
-            for number, text in enumerate(getattr(training, part))
-        ]
-
-
-class Parser(AnnotatorDefinition):
-    """A constituency parser. Exactly one of train, files, published."""
-
-    train: ParserTraining | None = Field(None, description="trained by the workflow")
-    files: ParserFiles | None = Field(None, description="model files of the user")
-    published: Name | None = Field(None, description="one of Stanza's published packages, e.g. ptb3-revised_charlm")
-
-    @model_validator(mode="after")
-    def _one_origin(self) -> Parser:
-        if sum(origin is not None for origin in (self.train, self.files, self.published)) != 1:
-            raise ValueError("exactly one of train, files and published must be given")
-        return self
-
-
-class Chunker(AnnotatorDefinition):
-    """A chunk tagger. Exactly one of train, files."""
-
-    train: ChunkerTraining | None = Field(None, description="trained by the workflow")
-    files: ChunkerFiles | None = Field(None, description="model files of the user")
-
-    @model_validator(mode="after")
-    def _one_origin(self) -> Chunker:
-        if (self.train is None) == (self.files is None):
-            raise ValueError("exactly one of train and files must be given")
-        return self
-
-
 class TargetChunks(Settings):
     """The chunks of the target side (Zhou et al. 2017). What `origin` does not name is only compared with it."""
 
@@ -282,9 +180,31 @@ class Dataset(Settings):
     def languages(self) -> tuple[str, str]:
         return self.source_language, self.target_language
 
+    def language_of(self, side: Side) -> str:
+        return self.source_language if side == "source" else self.target_language
+
     @property
     def test_sets(self) -> tuple[str, ...]:
         return tuple(self.splits.test) if self.splits else ("test",)
+
+    @property
+    def split_names(self) -> tuple[str, ...]:
+        return "train", "dev", *self.test_sets
+
+    def texts_of_split(self, split: str) -> list[ParallelText]:
+        """The texts of a ready-made split."""
+        assert self.splits is not None
+        return {"train": self.splits.train, "dev": self.splits.dev, **self.splits.test}[split]
+
+    @property
+    def texts(self) -> Iterator[tuple[str, ParallelText]]:
+        """All texts that the data set names, each with its place in the study."""
+        if self.partition:
+            yield "partition.text", self.partition.text
+        if self.splits:
+            for split in self.split_names:
+                where = f"splits.{split}" if split in ("train", "dev") else f"splits.test.{split}"
+                yield from ((f"{where}.{number}", text) for number, text in enumerate(self.texts_of_split(split)))
 
     def annotation_jobs(self, split: str) -> int:
         """Jobs that parse or tag a split: one, but for the training pairs."""
@@ -387,18 +307,6 @@ class Training(Settings):
         if (self.tokens_per_update is None) == (self.sentences_per_update is None):
             raise ValueError("give either tokens_per_update or sentences_per_update")
         return self
-
-    @property
-    def checkpoints_averaged(self) -> int:
-        """How many, the last or the best."""
-        return self.average_best or self.average_last
-
-    @property
-    def update_size(self) -> int:
-        """Of one update, in sentences or in target tokens."""
-        size = self.sentences_per_update or self.tokens_per_update
-        assert size is not None
-        return size
 
 
 class Decoding(Settings):
@@ -511,19 +419,19 @@ class Study(Settings):
                     problems.append(f"{where}.train names {generated!r}, which is no data set with a generator")
         for name, system in self.systems.items():
             used = system.model.source_phrases
-            if used and self.segmentations[used.name] != used:
+            if used and self.segmentations[used.folder_name] != used:
                 problems.append(
                     f"systems.{name}.model.phrase.given is {str(used.given)!r}, and another system has a folder of the "
                     "same name; phrase columns are named by it"
                 )
             for dataset_name, dataset in self.datasets.items():
                 phrases = system.model.source_phrases
-                if phrases and phrases.needs_parses and dataset.source_parser is None:
+                if phrases and phrases.reads_parses and dataset.source_parser is None:
                     problems.append(
                         f"systems.{name}.model.phrase.mode is {phrases.mode!r}, which needs "
                         f"datasets.{dataset_name}.source_parser"
                     )
-                if system.model.target_chunks and dataset.target_chunks is None:
+                if system.model.reads_chunks and dataset.target_chunks is None:
                     problems.append(
                         f"systems.{name}.model.family is {system.model.family!r}, which needs "
                         f"datasets.{dataset_name}.target_chunks"
@@ -546,7 +454,7 @@ class Study(Settings):
     def segmentations(self) -> dict[str, PhraseSegmentation]:
         """All ways in which systems of the study cut phrases, by name."""
         found = [system.model.source_phrases for system in self.systems.values()]
-        return {segmentation.name: segmentation for segmentation in found if segmentation is not None}
+        return {segmentation.folder_name: segmentation for segmentation in found if segmentation is not None}
 
     def _syntax_problems(self, dataset: Dataset) -> list[str]:
         chunks = dataset.target_chunks or TargetChunks(origin="gold")
@@ -589,4 +497,4 @@ class Study(Settings):
     @property
     def chunking(self) -> list[str]:
         """The systems that decide about chunks of the target."""
-        return [name for name, system in self.systems.items() if system.model.target_chunks]
+        return [name for name, system in self.systems.items() if system.model.reads_chunks]

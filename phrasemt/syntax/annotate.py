@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.files.parallel import batched, map_in_order
-from phrasemt.settings import AnnotateSettings
+from phrasemt.stages.syntax import AnnotateSentences
 from phrasemt.syntax.annotator_card import Card, Kind
 from phrasemt.syntax.sentences import BUCKETS, Keys, Sentences, key_array, key_bytes
 from phrasemt.syntax.store.annotations import Annotation, write_sorted_annotations
@@ -38,7 +38,7 @@ KeyedSentences = list[tuple[bytes, list[str]]]  # keys and sentences
 
 
 def parse_sentences(
-    *, settings: AnnotateSettings, cores: int, sentences: Path, annotator: Path, annotations: Path, cache: Path
+    *, settings: AnnotateSentences, cores: int, sentences: Path, annotator: Path, annotations: Path, cache: Path
 ) -> None:
     """Write the trees of the sentences of a job.
 
@@ -48,7 +48,7 @@ def parse_sentences(
 
 
 def tag_sentences(
-    *, settings: AnnotateSettings, cores: int, sentences: Path, annotator: Path, annotations: Path, cache: Path
+    *, settings: AnnotateSentences, cores: int, sentences: Path, annotator: Path, annotations: Path, cache: Path
 ) -> None:
     """Write the chunk tags of the sentences of a job.
 
@@ -59,7 +59,7 @@ def tag_sentences(
 
 class _Job:
     def __init__(
-        self, stage: str, kind: Kind, settings: AnnotateSettings, sentences: Path, annotator: Path, cache: Path
+        self, stage: str, kind: Kind, settings: AnnotateSentences, sentences: Path, annotator: Path, cache: Path
     ) -> None:
         self._stage = stage
         self._buckets = range(settings.job, BUCKETS, settings.jobs)

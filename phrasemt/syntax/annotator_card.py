@@ -20,7 +20,7 @@ from pydantic import ConfigDict, TypeAdapter, with_config
 from phrasemt.errors import DamagedFileError, DataError
 from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import final_name, write_text
-from phrasemt.settings import DescribeSettings
+from phrasemt.stages.syntax import DescribeAnnotator
 
 FORMAT = 1
 # Part of every fingerprint. To be raised when a change of our code changes what the same model files make of a
@@ -155,7 +155,7 @@ class Card:
 
 def describe_annotator(
     *,
-    settings: DescribeSettings,
+    settings: DescribeAnnotator,
     cores: int,
     constituency: list[Path],
     chunker: list[Path],

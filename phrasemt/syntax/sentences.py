@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from phrasemt.errors import DamagedFileError
 from phrasemt.files.lines import LineBlock, read_blocks, write_atomic
 from phrasemt.files.parallel import map_in_order
-from phrasemt.settings import CollectSettings
+from phrasemt.stages.syntax import CollectSentences
 
 log = logging.getLogger("phrasemt.collect_sentences")
 
@@ -106,7 +106,7 @@ def numpy_keys(column: pa.FixedSizeBinaryArray) -> Keys:
 # --------------------------------------------------------------------------------------------------------------- stage
 
 
-def collect_sentences(*, settings: CollectSettings, cores: int, tokens: Path, sentences: Path) -> None:
+def collect_sentences(*, settings: CollectSentences, cores: int, tokens: Path, sentences: Path) -> None:
     """Write the distinct sentences of a text by key; empty ones are left out. Memory: one bucket of sentences."""
     lines = empty = distinct = 0
     metadata = {METADATA_KEY: json.dumps({"format": FORMAT, "buckets": BUCKETS}, sort_keys=True).encode()}

@@ -18,7 +18,7 @@ from subword_nmt.learn_bpe import learn_bpe
 
 from phrasemt.errors import DamagedFileError, DataError
 from phrasemt.files.lines import read_lines, write_lines
-from phrasemt.settings import ApplySubwordsSettings, LearnSubwordsSettings
+from phrasemt.stages.subwords import ApplySubwords, LearnSubwords
 from phrasemt.symbols import SEPARATOR
 from phrasemt.text.tokens import convert_lines, count_tokens
 
@@ -31,7 +31,7 @@ _REMEMBERED_WORDS = 1 << 19
 
 def learn_subwords(
     *,
-    settings: LearnSubwordsSettings,
+    settings: LearnSubwords,
     cores: int,
     source: Path,
     target: Path,
@@ -72,7 +72,7 @@ def learn_subwords(
 
 
 def apply_subwords(
-    *, settings: ApplySubwordsSettings, cores: int, tokens: Path, codes: Path, counts: Path, subwords: Path
+    *, settings: ApplySubwords, cores: int, tokens: Path, codes: Path, counts: Path, subwords: Path
 ) -> None:
     """Cut each token into subwords; those seen less often than the threshold in training are cut further."""
     arguments = (_read_merges(codes), _read_vocabulary(counts, settings.vocabulary_threshold))

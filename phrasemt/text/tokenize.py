@@ -11,7 +11,7 @@ from sacremoses import MosesDetokenizer, MosesTokenizer
 from sacremoses.corpus import NonbreakingPrefixes
 
 from phrasemt.errors import DataError
-from phrasemt.settings import TokenizeSettings
+from phrasemt.stages.subwords import TokenizeText
 from phrasemt.text.tokens import convert_lines
 
 log = logging.getLogger("phrasemt.tokenize_text")
@@ -23,7 +23,7 @@ _LANGUAGES_WITHOUT_CUTS = {"zh": "Chinese", "ja": "Japanese", "ko": "Korean"}
 LANGUAGES = _LANGUAGES_WITH_PREFIXES | _LANGUAGES_WITHOUT_CUTS.keys()
 
 
-def tokenize_text(*, settings: TokenizeSettings, cores: int, text: Path, tokens: Path) -> None:
+def tokenize_text(*, settings: TokenizeText, cores: int, text: Path, tokens: Path) -> None:
     """Cut each line of a text into Moses tokens, XML characters escaped.
 
     Raises DataError for a language that Moses does not know.

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from phrasemt.errors import DamagedFileError, DataError
 from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import read_lines, write_lines
-from phrasemt.settings import VocabularySettings
+from phrasemt.stages.subwords import BuildVocabulary
 from phrasemt.symbols import SEPARATOR, SPECIAL_TOKENS, UNK
 from phrasemt.text.tokens import count_tokens
 
@@ -27,7 +27,7 @@ log = logging.getLogger("phrasemt.build_vocabulary")
 
 def build_vocabulary(
     *,
-    settings: VocabularySettings,
+    settings: BuildVocabulary,
     cores: int,
     source: Path,
     target: Path,

@@ -10,7 +10,7 @@ import torch
 
 from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.models.weights import load_tensors, save_tensors
-from phrasemt.settings import AverageSettings
+from phrasemt.stages.training import AverageCheckpoints
 
 log = logging.getLogger("phrasemt.average_checkpoints")
 
@@ -18,7 +18,7 @@ log = logging.getLogger("phrasemt.average_checkpoints")
 _COMMON_FIELDS = ("format", "model", "signature", "source_vocabulary", "target_vocabulary")
 
 
-def average_checkpoints(*, settings: AverageSettings, cores: int, record: Path, weights: Path) -> None:
+def average_checkpoints(*, settings: AverageCheckpoints, cores: int, record: Path, weights: Path) -> None:
     """Average the last `settings.last` checkpoints that a training record names, with sums in float64.
 
     record: record of `train_model`. weights: file to write. Raises DamagedFileError for a missing or damaged checkpoint

@@ -23,8 +23,7 @@ from phrasemt.files.lines import read_lines, write_text
 from phrasemt.models.interface import build_model
 from phrasemt.models.weights import describe_weights
 from phrasemt.search.device import choose_device
-from phrasemt.settings import TrainSettings
-from phrasemt.stages import STAGES
+from phrasemt.stages.training import TrainModel
 from phrasemt.study.schema import Training
 from phrasemt.text.vocab import Vocabulary
 from phrasemt.train.checkpoint import Progress, StateFolder
@@ -45,7 +44,7 @@ _UPDATES_BETWEEN_REPORTS = 20
 
 def train_model(
     *,
-    settings: TrainSettings,
+    settings: TrainModel,
     cores: int,
     processes: int = 1,
     minutes: float = 0,
@@ -78,19 +77,20 @@ def train_model(
         model = build_model(
             settings.model, source_vocabulary=len(source_words), target_vocabulary=len(target_words)
         ).to(device)
-        train_reader = BatchReader(train_examples, settings.model, train_phrases, train_chunks)
-        dev_reader = BatchReader(dev_examples, settings.model, dev_phrases, dev_chunks)
+        train_reader = BatchReader(train_examples, settings.reads, train_phrases, train_chunks)
+        dev_reader = BatchReader(dev_examples, settings.reads, dev_phrases, dev_chunks)
         trainer = Trainer(model, train_reader, settings, ranks)
-        references = list(read_lines(dev_reference)) if settings.model.translates else None
+        references = list(read_lines(dev_reference)) if settings.reads.source else None
         evaluate = Evaluator(dev_reader, references, target_words)
+        by_sentences = settings.training.sentences_per_update is not None
+        update_size = settings.training.sentences_per_update or settings.training.tokens_per_update
+        assert update_size is not None
         plan = UpdatePlan(
             # What a model does not read does not decide which pairs it sees.
-            source_lengths=train_examples.source_lengths
-            if settings.model.translates
-            else train_examples.target_lengths,
+            source_lengths=train_examples.source_lengths if settings.reads.source else train_examples.target_lengths,
             target_lengths=train_examples.target_lengths,
-            update_size=settings.training.update_size,
-            by_sentences=settings.training.sentences_per_update is not None,
+            update_size=update_size,
+            by_sentences=by_sentences,
             max_length=settings.training.max_length,
             seed=settings.seed,
         )
@@ -143,9 +143,9 @@ def train_model(
         )
 
 
-def _signature(settings: TrainSettings, *inputs: Path) -> str:
+def _signature(settings: TrainModel, *inputs: Path) -> str:
     """Digest of all that a training's result follows from, apart from the machine: settings, data and code."""
-    code = code_digest(*STAGES["train_model"].code_modules(settings))
+    code = code_digest(*settings.code_modules())
     return digest_bytes("\n".join([settings.canonical_json(), code, *map(digest_file, inputs)]).encode())
 
 

@@ -19,7 +19,7 @@ from phrasemt.batching.sampler import UpdatePlan, micro_batches_of_rank
 from phrasemt.errors import PhrasemtError
 from phrasemt.models.interface import TranslationModel
 from phrasemt.models.weights import weights_of
-from phrasemt.settings import TrainSettings
+from phrasemt.stages.training import TrainModel
 from phrasemt.train.optimizers import ExponentialAverage, ScheduledOptimizer
 from phrasemt.train.ranks import ALONE, Ranks
 
@@ -55,14 +55,12 @@ class Trainer:
         self,
         model: TranslationModel[Any, Any],
         reader: BatchReader,
-        settings: TrainSettings,
+        settings: TrainModel,
         ranks: Ranks = ALONE,
     ) -> None:
         self.model = model
         self.settings = settings.training
-        self.optimizer = ScheduledOptimizer(
-            model.parameters(), self.settings.optimizer, width=settings.model.rate_width
-        )
+        self.optimizer = ScheduledOptimizer(model.parameters(), self.settings.optimizer, width=settings.rate_width)
         decay = self.settings.average_decay
         self.average = None if decay is None else ExponentialAverage(model, decay)
         self.positions = CPU_POSITIONS

@@ -13,7 +13,7 @@ from phrasemt.files.lines import read_lines
 from phrasemt.files.sidecars import read_sidecar
 from phrasemt.study.schema import Study
 from phrasemt.verbs._study import add_dataset, add_study, chosen_dataset
-from phrasemt.workflow.flow import dataset_folder
+from phrasemt.workflow.paths import Paths
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +22,7 @@ class Pair:
 
     study: Study
     dataset: str
-    folder: Path
+    paths: Paths
     split: str
     row: int
     line: int
@@ -41,8 +41,8 @@ def chosen_pair(options: argparse.Namespace) -> Pair:
     split, _, number = options.pair.partition(":")
     if not number.isdecimal():
         raise PhrasemtError("not a pair", where=options.pair, expected="SPLIT:ROW, e.g. test:17")
-    folder = dataset_folder(study, dataset)
-    examples = folder / "examples" / f"{split}.arrow"
+    paths = Paths.of(study, dataset)
+    examples = Path(paths.examples.at(split=split))
     if not examples.exists():
         raise PhrasemtError(
             "no such split, or not prepared yet",
@@ -51,8 +51,8 @@ def chosen_pair(options: argparse.Namespace) -> Pair:
             found=split,
             next_step=f"snakemake --profile profiles/local --configfile {options.study}",
         )
-    line = _line_of_row(folder / "corpus" / f"{split}.rows", int(number))
-    return Pair(study=study, dataset=dataset, folder=folder, split=split, row=int(number), line=line)
+    line = _line_of_row(Path(paths.rows.at(split=split)), int(number))
+    return Pair(study=study, dataset=dataset, paths=paths, split=split, row=int(number), line=line)
 
 
 def nth(path: Path, line: int) -> str:

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from phrasemt.verbs._study import add_study
-from phrasemt.workflow.flow import read_study
+from phrasemt.workflow.check import read_study
 
 
 def add_parser(verbs: Any) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from phrasemt.study.schema import Study
 from phrasemt.symbols import SPECIAL_TOKENS
 from phrasemt.text.vocab import Vocabulary
 from phrasemt.verbs._study import add_dataset, add_study, choose, chosen_dataset
-from phrasemt.workflow.flow import dataset_folder
+from phrasemt.workflow.paths import Paths
 
 
 def add_parser(verbs: Any) -> None:
@@ -49,7 +50,8 @@ def describe(study: Study, system: str, dataset: str) -> Iterator[str]:
     yield f"\nmultiply-adds per target token, forward, for a pair of {POSITIONS} positions on either side"
     yield f"{system:<36} {'':>6} {cost.multiply_adds:>13,.0f}"
     baseline = study.systems[study.baseline].model
-    compared = {f"{study.baseline}, the baseline": baseline, f"plain {model.plain.family} of its size": model.plain}
+    plain = model.plain_counterpart
+    compared = {f"{study.baseline}, the baseline": baseline, f"plain {plain.family} of its size": plain}
     for name, other in compared.items():
         if other != model and (other is baseline or other != baseline):
             cheaper = cost_of(other, source_vocabulary=source, target_vocabulary=target).multiply_adds
@@ -59,11 +61,11 @@ def describe(study: Study, system: str, dataset: str) -> Iterator[str]:
 def vocabulary_sizes(study: Study, dataset: str) -> tuple[int, int, str]:
     """Symbols of source and target with the special ones, and what they were taken from."""
     settings = study.datasets[dataset]
-    folder = dataset_folder(study, dataset)
-    paths = [folder / f"vocabulary.{language}.tsv" for language in settings.languages]
+    vocabulary = Paths.of(study, dataset).vocabulary
+    paths = [Path(vocabulary.at(language=language)) for language in settings.languages]
     if all(path.exists() for path in paths):
         source, target = (len(Vocabulary.from_file(path)) for path in paths)
-        return source, target, f"{folder}/vocabulary.*.tsv"
+        return source, target, " and ".join(map(str, paths))
     key = "words" if settings.subwords.unit == "word" else "merges"
     size = getattr(settings.subwords, key) + len(SPECIAL_TOKENS)
     return size, size, f"an estimate from subwords.{key}: there are no vocabulary files yet"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
 from typing import Any
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.verbs._study import add_dataset, add_study, chosen_dataset
-from phrasemt.workflow.flow import dataset_folder
+from phrasemt.workflow.paths import Paths
 
 _BAR = 40  # characters of the longest bar of a histogram
 
@@ -27,14 +28,14 @@ def add_parser(verbs: Any) -> None:
 def run(options: argparse.Namespace) -> None:
     """Prints a line for each segmentation that was measured; raises PhrasemtError when none was."""
     study, dataset = chosen_dataset(options)
-    folder = dataset_folder(study, dataset) / "phrases"
-    paths = [folder / segmenter / f"{options.split}.json" for segmenter in study.segmentations]
+    statistics_of = Paths.of(study, dataset).phrase_statistics.at(split=options.split)
+    paths = [Path(statistics_of.at(segmenter=segmenter)) for segmenter in study.segmentations]
     measured = [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.exists()]
     if not measured:
         wanted = " ".join(map(str, paths)) or "nothing: no system of the study has phrases"
         raise PhrasemtError(
             "no statistics of phrases yet",
-            where=folder,
+            where=statistics_of,
             expected=wanted,
             next_step=f"snakemake --profile profiles/local {' '.join(map(str, paths))} --configfile {options.study}",
         )

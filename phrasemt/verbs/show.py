@@ -9,6 +9,7 @@ from typing import Any
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines
 from phrasemt.verbs._study import FILE_OR_NAME, add_study, study_name
+from phrasemt.workflow.paths import Paths
 
 
 def add_parser(verbs: Any) -> None:
@@ -20,8 +21,8 @@ def add_parser(verbs: Any) -> None:
 def run(options: argparse.Namespace) -> None:
     """Prints the table; raises PhrasemtError with the command that makes it when it is not there."""
     study: Path = options.study
-    results = Path("results", study_name(study))
-    table, report = results / "table.md", results / "report.html"
+    paths = Paths(study_name(study))
+    table, report = Path(paths.table_markdown), Path(paths.report)
     if not table.exists():
         raise PhrasemtError(
             "no results yet",

@@ -38,12 +38,13 @@ def run(options: argparse.Namespace) -> None:
     if options.system is not None:
         system = choose("system", options.system, list(pair.study.systems))
         seed = pair.study.seeds[0] if options.seed is None else options.seed
-        for hop, path, text in _translation(pair.folder / "translations" / system / str(seed) / pair.split, pair.row):
+        stem = Path(pair.paths.translations.at(system=system, seed=seed, split=pair.split)).with_suffix("")
+        for hop, path, text in _translation(stem, pair.row):
             print(f"{hop:<22} {text}   [{path}]")
 
 
 def _preparation(pair: _pair.Pair) -> Iterator[tuple[str, Path, str]]:
-    examples, line = pair.folder / "examples" / f"{pair.split}.arrow", pair.line
+    examples, line = Path(pair.paths.examples.at(split=pair.split)), pair.line
     packed = _inputs(examples)
     subwords = {side: packed[side] for side in ("source", "target")}
     tokens = {side: _inputs(path).get("tokens", path) for side, path in subwords.items()}  # perhaps words are not cut

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from phrasemt.files.columns import ColumnFile
+from phrasemt.study.schema import Side
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
 from phrasemt.syntax.store.annotations import Annotations
 from phrasemt.syntax.trees import Tree, parse_tree
 from phrasemt.verbs import _pair
-from phrasemt.workflow.flow import annotation_files, subwords_file
+from phrasemt.workflow.flow import model_text_of, source_parses
 
 _END = "</s>"
 
@@ -27,32 +28,31 @@ def add_parser(verbs: Any) -> None:
 def run(options: argparse.Namespace) -> None:
     """Prints what there is of a pair; raises PhrasemtError for a pair that is not there."""
     pair = _pair.chosen_pair(options)
-    source, target = pair.study.datasets[pair.dataset].languages
-    for line in _parse(pair, _pair.nth(pair.folder / "tokens" / f"{pair.split}.{source}", pair.line)):
+    tokens = pair.paths.tokens.at(split=pair.split, language=pair.study.datasets[pair.dataset].source_language)
+    for line in _parse(pair, _pair.nth(Path(tokens), pair.line)):
         print(line)
-    subwords = _subwords(pair, source)
+    subwords = _subwords(pair, "source")
     for segmenter in pair.study.segmentations:
-        path = pair.folder / "phrases" / segmenter / f"{pair.split}.arrow"
+        path = Path(pair.paths.phrases.at(segmenter=segmenter, split=pair.split))
         if path.exists():
             ends = ColumnFile.open(path, ["ends"]).values("ends", pair.line).tolist()
             print(f"\nphrases: {segmenter}\n  {_bracketed([*subwords, _END], ends)}")
-    path = pair.folder / "chunks" / f"{pair.split}.arrow"
+    path = Path(pair.paths.chunks.at(split=pair.split))
     if path.exists():
-        subwords = _subwords(pair, target)
+        subwords = _subwords(pair, "target")
         columns = ColumnFile.open(path, ["starts", "labels"])
         _, *ends = columns.values("starts", pair.line).tolist()
         labels = [columns.description["labels"][label] for label in columns.values("labels", pair.line)]
         print(f"\nchunks of the target\n  {_bracketed([*subwords, _END], [*ends, len(subwords) + 1], labels)}")
 
 
-def _subwords(pair: _pair.Pair, language: str) -> list[str]:
-    line = _pair.nth(subwords_file(pair.study, pair.dataset, pair.split, language), pair.line)
+def _subwords(pair: _pair.Pair, side: Side) -> list[str]:
+    line = _pair.nth(Path(model_text_of(pair.study, pair.dataset, side).at(split=pair.split)), pair.line)
     return [*filter(None, line.split(" "))]
 
 
 def _parse(pair: _pair.Pair, tokens: str) -> Iterator[str]:
-    parser = pair.study.datasets[pair.dataset].source_parser
-    paths = [Path(file) for file in annotation_files(pair.study, "parses", parser, pair.dataset, pair.split)]
+    paths = [Path(file) for file in source_parses(pair.study, pair.dataset, pair.split)]
     words = parser_tokens(tokens)
     if not (words and paths and all(path.exists() for path in paths)):
         yield " ".join(words)

@@ -27,13 +27,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from phrasemt.fields import Settings
 from phrasemt.files.digests import digest_bytes, digest_file
 from phrasemt.files.shared import SECONDS_OF_A_WRITER, Removals, new_file, set_aside
-from phrasemt.registry.corpora import part_of, side_of, source_file
-from phrasemt.registry.stanza_models import published_file
-from phrasemt.settings import CorpusFileSettings, ExtractSettings, StanzaFileSettings
-from phrasemt.stages import STAGES
+from phrasemt.stages.stage import Stage
 
 log = logging.getLogger("phrasemt.workflow.cache")
 
@@ -46,37 +42,29 @@ Files = dict[str, tuple[str, int]]  # of an entry, by role: sha256 and bytes
 # ----------------------------------------------------------------------------------------------------------------- keys
 
 
-def entry_of(made_of: Mapping[str, Any], settings: Settings, outputs: Mapping[str, Path]) -> Entry | None:
-    """The entry of the outputs that are about to be made; None when they are not kept, or there is no cache.
+def entry_of(made_of: Mapping[str, Any], stage: Stage, outputs: Mapping[str, Path]) -> Entry | None:
+    """The entry of the outputs that a stage is about to make; None when no cache keeps them.
 
-    `made_of` is what provenance.origin says of them. A fetched file without a registered checksum is not kept: nobody
-    can say whether others would have been given the same.
+    made_of: the result of sidecars.origin for these outputs. stage: the declaration with its settings.
     """
-    folder, stage = os.environ.get(CACHE), STAGES[made_of["stage"]]
-    if not folder or not stage.kept:
+    folder = os.environ.get(CACHE)
+    if not folder or not stage.cached:
         return None
-    match settings:
-        case CorpusFileSettings():
-            checksum = source_file(settings.corpus, settings.file).checksum
-        case StanzaFileSettings():
-            checksum = published_file(settings.language, settings.file).checksum
-        case _:
-            return Entry(Path(folder), made_of["stage"], _deciding(made_of, settings, outputs))
-    return Entry(Path(folder), made_of["stage"], {"checksum": checksum}) if checksum else None
+    key = stage.cache_key(_deciding(made_of, stage, outputs))
+    return None if key is None else Entry(Path(folder), stage.stage_name(), key)
 
 
-def _deciding(made_of: Mapping[str, Any], settings: Settings, outputs: Mapping[str, Path]) -> dict[str, Any]:
+def _deciding(made_of: Mapping[str, Any], stage: Stage, outputs: Mapping[str, Path]) -> dict[str, Any]:
     folder = Path(os.path.commonpath([path.absolute().parent for path in outputs.values()]))
-    named = STAGES[made_of["stage"]].named
 
     def name(role: str, file: str | Path) -> str:
-        """A file's name: readers look at its ending, and registered files go by it. Cards say where model files are."""
+        """A file's name, which readers look at for its ending, without its folder, unless the stage writes the path."""
         path = Path(file).absolute()
         if path.is_relative_to(folder):
             return path.relative_to(folder).as_posix()
-        return str(path) if role in named else path.name
+        return str(path) if role in stage.located else path.name
 
-    deciding = {
+    return {
         **made_of,
         "inputs": {
             role: [[name(role, file["path"]), file["sha256"]] for file in files]
@@ -84,10 +72,6 @@ def _deciding(made_of: Mapping[str, Any], settings: Settings, outputs: Mapping[s
         },
         "outputs": {role: name(role, path) for role, path in outputs.items()},
     }
-    if isinstance(settings, ExtractSettings):
-        side = side_of(settings.corpus, settings.part, settings.language).model_dump(mode="json")
-        deciding["registered"] = {"side": side, "lines": part_of(settings.corpus, settings.part).lines}
-    return deciding
 
 
 # -------------------------------------------------------------------------------------------------------------- entries

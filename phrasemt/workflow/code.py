@@ -11,22 +11,17 @@ from pathlib import Path
 from phrasemt.files.digests import digest_bytes
 
 PACKAGE_FOLDER = Path(__file__).parents[1]
-# Their effect on an artefact is wholly in the settings and digests themselves, in messages, or nil.
-_MODULES_WITHOUT_EFFECT = {
-    "phrasemt",
-    "phrasemt.study.architectures",
-    "phrasemt.study.schema",
-    "phrasemt.fields",
-    "phrasemt.study.presets",
-    "phrasemt.settings",
-    "phrasemt.errors",
-    "phrasemt.workflow.code",
-    "phrasemt.files.sidecars",
-    "phrasemt.stages",
-    "phrasemt.machine.launch",
-    "phrasemt.workflow.journal",
-    "phrasemt.files.shared",
-    "phrasemt.train.reporting",
+# Modules, and packages of modules, that code digests leave out, each with the reason why an edit changes no artefact.
+WITHOUT_EFFECT = {
+    "phrasemt": "it holds the version, which every sidecar names",
+    "phrasemt.study": "stages read values of settings, which are part of the rerun key, and run no code of settings",
+    "phrasemt.stages": "as for phrasemt.study; a value that a declaration computes is a setting of the stage",
+    "phrasemt.fields": "it is the base of settings, whose text is part of the rerun key",
+    "phrasemt.errors": "it forms messages; a stage that raises an error leaves no artefact",
+    "phrasemt.workflow.code": "it computes the digests; another way to compute them changes all digests",
+    "phrasemt.workflow.journal": "it writes notes for people, beside logs",
+    "phrasemt.machine": "it starts processes and chooses GPUs; the number of processes changes no result",
+    "phrasemt.train.reporting": "it writes progress for people, beside the state of a training",
 }
 
 
@@ -74,13 +69,20 @@ def _import_closure(modules: Sequence[str]) -> set[str]:
     waiting = list(modules)
     while waiting:
         module = waiting.pop()
-        if module in found or module in _MODULES_WITHOUT_EFFECT or _module_path(module) is None:
+        if module in found or _is_left_out(module) or _module_path(module) is None:
             continue
         found.add(module)
         waiting.extend(_imports(module))
-    missing = [module for module in modules if module not in found and module not in _MODULES_WITHOUT_EFFECT]
+    missing = [module for module in modules if module not in found and not _is_left_out(module)]
     assert not missing, f"no such modules: {missing}"
     return found
+
+
+def _is_left_out(module: str) -> bool:
+    parts = module.split(".")
+    return module == "phrasemt" or any(
+        ".".join(parts[:length]) in WITHOUT_EFFECT for length in range(2, len(parts) + 1)
+    )
 
 
 @functools.cache

@@ -19,9 +19,9 @@ from phrasemt.errors import DamagedFileError, PhrasemtError
 from phrasemt.files.sidecars import read_sidecar, valid_for
 from phrasemt.machine.gpus import visible_gpus
 from phrasemt.stages import STAGES
+from phrasemt.workflow.check import read_study
 from phrasemt.workflow.code import module_digests, module_file
 from phrasemt.workflow.dag import Journal, planned, stages_of
-from phrasemt.workflow.flow import read_study
 from phrasemt.workflow.journal import PlannedJob, RunNote, runs_folder
 
 PROFILE = "profiles/local"
@@ -204,8 +204,8 @@ def _short(value: Any) -> str:
 
 def _edited(job: Any) -> list[str]:
     """Files of a stage's code that are others than in the run that made its outputs; none when its note is gone."""
-    settings = STAGES[job.rule.name].settings.model_validate_json(job.params.settings)
-    now = module_digests(*STAGES[job.rule.name].code_modules(settings))
+    settings = STAGES[job.rule.name].model_validate_json(job.params.settings)
+    now = module_digests(*settings.code_modules())
     output = Path(job.output[0])
     made = datetime.fromtimestamp(output.stat().st_mtime, UTC)
     for run in _runs(output.parts[1]):

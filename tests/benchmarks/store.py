@@ -71,10 +71,10 @@ def write_text(folder: Path, sentences: int) -> None:
 
 
 def collect(folder: Path) -> int:
-    from phrasemt.settings import CollectSettings
+    from phrasemt.stages.syntax import CollectSentences
     from phrasemt.syntax.sentences import Sentences, collect_sentences
 
-    collect_sentences(settings=CollectSettings(), cores=1, tokens=folder / "tokens", sentences=folder / "sentences")
+    collect_sentences(settings=CollectSentences(), cores=1, tokens=folder / "tokens", sentences=folder / "sentences")
     return len(Sentences.open(folder / "sentences"))
 
 

@@ -64,7 +64,7 @@ def write_corpus(folder: Path, pairs: int, words: int) -> dict[str, Path]:
     """Inputs of train_model that are files."""
     from phrasemt.batching.pack import pack_examples
     from phrasemt.files.lines import write_lines
-    from phrasemt.settings import PackSettings, VocabularySettings
+    from phrasemt.stages.subwords import BuildVocabulary, PackExamples
     from phrasemt.text.vocab import build_vocabulary
 
     rng = np.random.default_rng(1)
@@ -82,14 +82,14 @@ def write_corpus(folder: Path, pairs: int, words: int) -> dict[str, Path]:
         write_lines(texts[split]["rows"], map(str, range(size)))
     train = texts["train"]
     build_vocabulary(
-        settings=VocabularySettings(shared=True),
+        settings=BuildVocabulary(shared=True),
         cores=1,
         source=train["source"],
         target=train["target"],
         **vocabularies,
     )
     for split, paths in texts.items():
-        pack_examples(settings=PackSettings(), cores=1, **paths, **vocabularies, examples=folder / f"{split}.arrow")
+        pack_examples(settings=PackExamples(), cores=1, **paths, **vocabularies, examples=folder / f"{split}.arrow")
     return {
         "train": folder / "train.arrow",
         "dev": folder / "dev.arrow",
@@ -113,7 +113,7 @@ def reading_seconds(examples: Examples, plan: UpdatePlan, updates: int | None = 
     from phrasemt.study.architectures import TransformerModel
     from phrasemt.train.trainer import CPU_POSITIONS
 
-    reader = BatchReader(examples, TransformerModel())
+    reader = BatchReader(examples, TransformerModel().model_inputs)
     lengths = examples.source_lengths, examples.target_lengths
     start = time.perf_counter()
     pairs = 0
@@ -149,9 +149,9 @@ def train_command(
     inputs: dict[str, Path], model: dict[str, object], training: dict[str, object], record: Path
 ) -> list[str]:
     """`train_model` as the workflow runs it; the state stands beside the record."""
-    from phrasemt.settings import TrainSettings
+    from phrasemt.stages.training import TrainModel
 
-    settings = TrainSettings.model_validate(
+    settings = TrainModel.model_validate(
         {"model": {**model, "tie": "all"}, "training": training, "seed": SEED, "target_language": "de"}
     )
     files = {**inputs, "record": record, "state": record.parent / "state"}

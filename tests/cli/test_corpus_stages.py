@@ -15,6 +15,8 @@ import pytest
 
 from phrasemt.cli import main
 from phrasemt.files.lines import read_lines
+from phrasemt.stages.corpus import ExtractText, FetchCorpus
+from phrasemt.stages.stage import Stage
 
 TRAIN = {"source_language": "en", "target_language": "de", "filters": {}}
 TEST = {**TRAIN, "filters": None}
@@ -149,26 +151,8 @@ def test_a_very_long_line(tmp_path: Path) -> None:
 # --------------------------------------------------------------------------------------- registry, fetching, extraction
 
 
-@pytest.mark.parametrize(
-    ("stage", "settings", "paths"),
-    [
-        ("fetch_corpus", {"corpus": "multi30", "file": "train.en.gz"}, {"file": "train.en.gz"}),
-        ("extract_text", {"corpus": "multi30", "part": "train", "language": "en"}, {"text": "train.en"}),
-    ],
-)
-def test_unknown_corpus(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], stage: str, settings: dict[str, str], paths: dict[str, str]
-) -> None:
-    assert run(stage, settings, **{name: tmp_path / file for name, file in paths.items()}) == 2
-    printed = capsys.readouterr().err
-    assert printed.startswith(
-        f"phrasemt {stage}: error: the registry of corpora: unknown corpus (expected one of multi30k, "
-    )
-    assert printed.endswith(
-        "found 'multi30'; did you mean 'multi30k'?). Next: run `phrasemt corpora` to list the corpora, "
-        "`phrasemt corpora ID` for the parts and languages of one\n"
-    )
-    assert left(tmp_path) == []
+def _settings(stage: Stage) -> dict[str, Any]:
+    return stage.model_dump(mode="json")
 
 
 def test_wrong_file_in_the_mirror(
@@ -178,7 +162,7 @@ def test_wrong_file_in_the_mirror(
     copy.parent.mkdir(parents=True)
     copy.write_bytes(b"not it")
     monkeypatch.setenv("PHRASEMT_MIRROR", str(tmp_path / "mirror"))
-    settings = {"corpus": "multi30k", "file": "val.en.gz"}
+    settings = _settings(FetchCorpus.registered("multi30k", "val.en.gz"))
     assert run("fetch_corpus", settings, file=tmp_path / "resources" / "val.en.gz") == 2
     assert capsys.readouterr().err.splitlines()[-1] == (
         f"phrasemt fetch_corpus: error: {copy}: the file has the wrong size (expected 21650 bytes, found 6 bytes). "
@@ -190,7 +174,7 @@ def test_wrong_file_in_the_mirror(
 def test_damaged_archive(tmp_path: Path, shared_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "train.en.gz"
     path.write_bytes((shared_data / "multi30k" / "train.en.gz").read_bytes()[:300_000])
-    settings = {"corpus": "multi30k", "part": "train", "language": "en"}
+    settings = _settings(ExtractText.registered("multi30k", "train", "en"))
     assert run("extract_text", settings, files=[path], text=tmp_path / "train.en") == 2
     assert capsys.readouterr().err == (
         f"phrasemt extract_text: error: {path}: the file is damaged or cut off (found EOFError: Compressed file ended "
@@ -205,8 +189,8 @@ def test_from_the_mirror_to_clean_pairs(
     monkeypatch.setenv("PHRASEMT_MIRROR", str(shared_data))
     for language in ("en", "de"):
         file = tmp_path / "original" / f"val.{language}.gz"
-        assert run("fetch_corpus", {"corpus": "multi30k", "file": file.name}, file=file) == 0
-        side = {"corpus": "multi30k", "part": "val", "language": language}
+        assert run("fetch_corpus", _settings(FetchCorpus.registered("multi30k", file.name)), file=file) == 0
+        side = _settings(ExtractText.registered("multi30k", "val", language))
         assert run("extract_text", side, files=[file], text=tmp_path / f"val.{language}") == 0
     inputs = {"raw_source": [tmp_path / "val.en"], "raw_target": [tmp_path / "val.de"]}
     assert run("clean_pairs", TEST, **inputs, **{name: tmp_path / "out" / name for name in OUTPUTS}) == 0
@@ -288,7 +272,7 @@ def test_full_disk_while_fetching(
 ) -> None:
     monkeypatch.setenv("PHRASEMT_MIRROR", str(shared_data))
     full_disk()
-    settings = {"corpus": "multi30k", "file": "val.en.gz"}
+    settings = _settings(FetchCorpus.registered("multi30k", "val.en.gz"))
     assert run("fetch_corpus", settings, file=tmp_path / "val.en.gz") == 2
     assert "the disk is full; nothing half-written was kept" in capsys.readouterr().err
     assert left(tmp_path) == []

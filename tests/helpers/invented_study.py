@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from phrasemt.cli import run_stage
-from phrasemt.fields import Settings
 from phrasemt.files.lines import write_lines, write_text
 from phrasemt.files.sidecars import origin, produce
-from phrasemt.stages import STAGES, stage_settings
+from phrasemt.stages import STAGES
+from phrasemt.stages.stage import Stage
+from phrasemt.stages.syntax import MeasurePhrases
 from phrasemt.study.schema import Study
 
 WORDS = ["der", "die", "das", "Hund", "Katze", "Haus", "sieht", "kauft", "und", "rote", "alte", "E-Mail", ","]
@@ -138,7 +139,7 @@ class InventedStudy:
     # ------------------------------------------------------------------------------------------------------- the stages
 
     def run(self, stage: str, wildcards: dict[str, str], **paths: Path | list[Path]) -> None:
-        settings = stage_settings(self.study, stage, wildcards).canonical_json()
+        settings = STAGES[stage].from_study(self.study, wildcards).canonical_json()
         run_stage(stage, argparse.Namespace(settings=settings, cores=1, **paths))
 
     def translate(self, dataset: str, test_set: str, system: str, seed: int) -> None:
@@ -155,7 +156,7 @@ class InventedStudy:
             "tokens": (path, "".join(f"{line}\n" for line in tokens)),
             "text": (path.with_suffix(".txt"), "".join(f"{_detokenised(line)}\n" for line in tokens)),
         }
-        self._made_by("translate", wildcards, outputs)
+        self._made_by(STAGES["translate"].from_study(self.study, wildcards), outputs)
 
     def score(self, dataset: str, system: str, seed: int, **changes: list[Path]) -> None:
         folder, target = self.folder(dataset), self.study.datasets[dataset].target_language
@@ -234,8 +235,7 @@ class InventedStudy:
         draw = random.Random(f"{dataset} {test_set}")
         tokens = [" ".join([*draw.choices(WORDS, k=draw.randint(5, 14)), "."]) for _ in range(SENTENCES)]
         self._made_by(
-            "tokenize_text",
-            {"dataset": dataset, "language": target},
+            STAGES["tokenize_text"].from_study(self.study, {"dataset": dataset, "language": target}),
             {"tokens": (folder / "tokens" / f"{test_set}.{target}", "".join(f"{line}\n" for line in tokens))},
         )
         write_lines(folder / "corpus" / f"{test_set}.{target}", map(_detokenised, tokens))
@@ -254,7 +254,9 @@ class InventedStudy:
         }
         wildcards = {"dataset": dataset, "system": system, "seed": str(seed)}
         path = self.contrasts_path(dataset, system, seed)
-        self._made_by("score_contrasts", wildcards, {"accuracy": (path, json.dumps(content))})
+        self._made_by(
+            STAGES["score_contrasts"].from_study(self.study, wildcards), {"accuracy": (path, json.dumps(content))}
+        )
 
     def score_perplexity(self, dataset: str, system: str, seed: int) -> None:
         sentences, words, tokens = 60, 600, 780
@@ -279,7 +281,7 @@ class InventedStudy:
         test_sets = dict.fromkeys(self.study.datasets[run[0]].test_sets, content)
         wildcards = {name: str(value) for name, value in place.items()}
         file = {"format": 2, **place, "test_sets": test_sets}
-        self._made_by(stage, wildcards, {output: (path, json.dumps(file))})
+        self._made_by(STAGES[stage].from_study(self.study, wildcards), {output: (path, json.dumps(file))})
 
     def train(self, dataset: str, system: str, seed: int) -> None:
         draw = random.Random(f"{dataset} {system} {seed}")
@@ -311,7 +313,7 @@ class InventedStudy:
         }
         path = self.record_path(dataset, system, seed)
         wildcards = {"dataset": dataset, "system": system, "seed": str(seed)}
-        self._made_by("train_model", wildcards, {"record": (path, json.dumps(content))})
+        self._made_by(STAGES["train_model"].from_study(self.study, wildcards), {"record": (path, json.dumps(content))})
         lines: list[dict[str, float]] = [
             {"update": update, "loss": 2 + 6 * math.exp(-update / 800) + draw.random() / 5, "tokens_per_second": 9000.0}
             for update in range(20, 6001, 20)
@@ -328,7 +330,10 @@ class InventedStudy:
         }
         for split, content in contents.items():
             wildcards = {"dataset": dataset, "split": split}
-            self._made_by("clean_pairs", wildcards, {"dropped": (folder / f"{split}.dropped.tsv", content)})
+            self._made_by(
+                STAGES["clean_pairs"].from_study(self.study, wildcards),
+                {"dropped": (folder / f"{split}.dropped.tsv", content)},
+            )
 
     def annotate(self) -> None:
         phrases, chunks, annotators = (self.report_inputs[name] for name in ("phrases", "chunks", "annotators"))
@@ -344,21 +349,29 @@ class InventedStudy:
                 "constituents": constituents,
                 "comparable": 490,
             }
-            self._made_by("measure_phrases", {}, {"statistics": (path, json.dumps(content))})
+            self._made_by(
+                MeasurePhrases(segmentation=path.parent.name, needs_parses=False),
+                {"statistics": (path, json.dumps(content))},
+            )
         counts = {"origin": "gold", "sentences": 9, "words": 90, "chunks": 60, "mean_chunk_length": 1.5, "labels": {}}
         agreement = {"parser": {"precision": 0.9, "recall": 0.95, "f1": 0.9243, "types": {}}}
         content = {**counts, "fallbacks": {}, "agreement": agreement}
-        self._made_by("extract_chunks", {"dataset": "demo"}, {"statistics": (chunks[0], json.dumps(content))})
+        self._made_by(
+            STAGES["extract_chunks"].from_study(self.study, {"dataset": "demo"}),
+            {"statistics": (chunks[0], json.dumps(content))},
+        )
         card = {"kind": "constituency", "origin": "trained", "language": "en", "fingerprint": "ab" * 16}
         content = {**card, "scores": {"f1": 0.9731, "f1_gold_tags": 0.9912}}
-        self._made_by("train_parser", {"annotator": "english"}, {"annotator": (annotators[0], json.dumps(content))})
+        self._made_by(
+            STAGES["train_parser"].from_study(self.study, {"annotator": "english"}),
+            {"annotator": (annotators[0], json.dumps(content))},
+        )
 
-    def _made_by(self, stage: str, wildcards: dict[str, str], outputs: dict[str, tuple[Path, str]]) -> None:
+    def _made_by(self, stage: Stage, outputs: dict[str, tuple[Path, str]]) -> None:
         """Writes files with the sidecars that the stage would have written."""
-        settings: Settings = stage_settings(self.study, stage, wildcards)
         paths: dict[str, Path] = {name: path for name, (path, _) in outputs.items()}
-        libraries = tuple(library for library in STAGES[stage].libraries if library != "torch")
-        made_of = origin(stage, inputs={}, settings=settings, code="0" * 16, libraries=libraries)
+        libraries = tuple(library for library in stage.libraries if library != "torch")
+        made_of = origin(stage.stage_name(), inputs={}, settings=stage, code="0" * 16, libraries=libraries)
         with produce(made_of, paths) as unfinished:
             for name, (_, text) in outputs.items():
                 write_text(unfinished.paths[name], text)

@@ -10,14 +10,8 @@ from typing import Any
 from phrasemt.batching.pack import pack_examples
 from phrasemt.corpus.demo.generate import conll, demo_pairs
 from phrasemt.files.lines import write_lines, write_text
-from phrasemt.settings import (
-    ChunkerSettings,
-    PackSettings,
-    ParserSettings,
-    TaggerSettings,
-    VectorsSettings,
-    VocabularySettings,
-)
+from phrasemt.stages.subwords import BuildVocabulary, PackExamples
+from phrasemt.stages.syntax import TrainChunker, TrainParser, TrainTagger, TrainVectors
 from phrasemt.syntax.stanza.train_chunker import train_chunker
 from phrasemt.syntax.stanza.train_parser import train_parser
 from phrasemt.syntax.stanza.train_tagger import train_tagger
@@ -70,11 +64,11 @@ class TinyData:
             write_lines(self.folder / f"{split}.rows", map(str, range(pairs)))
         vocabularies = {"source_vocabulary": self.source_vocabulary, "target_vocabulary": self.target_vocabulary}
         texts = {side: self.folder / f"train.{side}" for side in ("source", "target")}
-        build_vocabulary(settings=VocabularySettings(shared=True), cores=1, **texts, **vocabularies)
+        build_vocabulary(settings=BuildVocabulary(shared=True), cores=1, **texts, **vocabularies)
         for split in ("train", "dev"):
             paths = {name: self.folder / f"{split}.{name}" for name in ("source", "target", "rows")}
             examples = self.folder / f"{split}.arrow"
-            pack_examples(settings=PackSettings(), cores=1, **paths, **vocabularies, examples=examples)
+            pack_examples(settings=PackExamples(), cores=1, **paths, **vocabularies, examples=examples)
 
 
 @dataclass(frozen=True)
@@ -109,11 +103,11 @@ class TinyAnnotators:
         common: dict[str, Any] = {"language": "en", "seed": 1}
         vectors, tagger, scores = (self.folder / name for name in ("vectors.pt", "tagger.pt", "tagger.json"))
         train_vectors(
-            settings=VectorsSettings(vectors=0, **common), cores=1, texts=[], trees=[], chunks=[], vectors=vectors
+            settings=TrainVectors(vectors=0, **common), cores=1, texts=[], trees=[], chunks=[], vectors=vectors
         )
         small: dict[str, Any] = {"sentences": None, "hidden": 32, **common}
         train_tagger(
-            settings=TaggerSettings(tagger_updates=48, **small),
+            settings=TrainTagger(tagger_updates=48, **small),
             cores=1,
             **self.trees,
             vectors=vectors,
@@ -121,7 +115,7 @@ class TinyAnnotators:
             scores=scores,
         )
         train_parser(
-            settings=ParserSettings(epochs=2, **small),
+            settings=TrainParser(epochs=2, **small),
             cores=1,
             **self.trees,
             vectors=vectors,
@@ -131,7 +125,7 @@ class TinyAnnotators:
             annotator=self.parser,
         )
         train_chunker(
-            settings=ChunkerSettings(updates=48, **small),
+            settings=TrainChunker(updates=48, **small),
             cores=1,
             **self.chunks,
             vectors=vectors,

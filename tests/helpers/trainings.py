@@ -9,7 +9,7 @@ import torch
 
 import phrasemt.train.loop as loop
 from phrasemt.models.weights import load_tensors
-from phrasemt.settings import TrainSettings
+from phrasemt.stages.training import TrainModel
 from phrasemt.study.architectures import TransformerModel
 from phrasemt.study.schema import Adam, Training
 
@@ -20,8 +20,9 @@ def settings_of(*, dropout=0.1, model=None, seed=1, **training):
     model = model or TransformerModel(**SMALL, dropout=dropout, attn_dropout=dropout, act_dropout=dropout)
     size = {} if "sentences_per_update" in training else {"tokens_per_update": 200}
     budget = {**size, "max_updates": 12, "evaluate_every": 4, "checkpoint_every": 4}
-    return TrainSettings(
-        model=model,
+    return TrainModel(
+        **TrainModel.of_model(model),
+        rate_width=model.learning_rate_width,
         training=Training(**budget | {"optimizer": Adam(warmup=10, factor=0.1), "average_last": 2} | training),
         seed=seed,
         target_language="de",

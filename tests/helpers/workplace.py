@@ -112,7 +112,7 @@ class Workplace:
 
 def stage_command(sidecar: dict[str, Any], stage: str, folders: dict[str, Path]) -> list[str]:
     """The command that made an artefact, read off its sidecar."""
-    settings = STAGES[stage].settings.model_validate(sidecar["settings"])
+    settings = STAGES[stage].model_validate(sidecar["settings"])
     command = [stage, "--settings", settings.canonical_json()]
     for name, files in sidecar["inputs"].items():
         if files:

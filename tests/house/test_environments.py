@@ -23,7 +23,8 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 import phrasemt.models
-from phrasemt.stages import STAGES, _family, _segmenter
+from phrasemt.stages import STAGES
+from phrasemt.stages.stage import ModelStage, Stage
 from phrasemt.syntax.phrases import segmenters
 from phrasemt.workflow.code import _import_closure
 
@@ -107,7 +108,10 @@ def _environment(repository: Path, stage: str) -> str:
 
 def _chosen(stage: str) -> list[str]:
     """The modules among which the study chooses for a stage."""
-    return {None: [], _family: FAMILIES, _segmenter: SEGMENTERS}[STAGES[stage].chosen]
+    declared = STAGES[stage]
+    if declared.chosen_module is Stage.chosen_module:
+        return []
+    return FAMILIES if issubclass(declared, ModelStage) else SEGMENTERS
 
 
 @pytest.mark.parametrize("stage", STAGES)

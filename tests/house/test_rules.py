@@ -8,7 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from phrasemt.stages import STAGES, Stage
+from phrasemt.cli import _parser
+from phrasemt.stages import STAGES
+from phrasemt.stages.stage import Stage
+from phrasemt.study.reading import load_study
+from phrasemt.workflow.flow import Flow
 
 
 def _rules(repository: Path) -> dict[str, str]:
@@ -18,27 +22,39 @@ def _rules(repository: Path) -> dict[str, str]:
     return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
-def _flag(name: str) -> str:
-    return "--" + name.rstrip("*").replace("_", "-")
-
-
 def test_every_stage_is_a_rule_and_every_rule_a_stage(repository: Path) -> None:
     assert sorted(_rules(repository)) == sorted(STAGES)
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_a_rule_is_one_call_of_its_stage_with_all_its_flags(repository: Path, stage: str) -> None:
-    row, rule = STAGES[stage], _rules(repository)[stage]
-    command = re.findall(r"""^        ["'](.*)["']$""", rule.split("    shell:\n")[1], flags=re.MULTILINE)
-    names = [*row.inputs, *row.outputs, *row.folders, "settings", "cores"]
-    names += [*(("nodes", "processes", "minutes") if row.resumes else ()), "log"]
+def test_a_rule_takes_command_parameters_log_and_benchmark_from_its_stage(repository: Path, stage: str) -> None:
+    rule = _rules(repository)[stage]
+    assert f'    shell:\n        flow.command("{stage}")\n' in rule
+    assert f'**flow.params("{stage}"),\n' in rule
+    assert f'    log:\n        paths.log("{stage}"),\n' in rule
+    assert f'    benchmark:\n        paths.benchmark("{stage}")\n' in rule
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_rule_has_the_inputs_and_outputs_of_its_stage(repository: Path, stage: str) -> None:
+    rule, declared = _rules(repository)[stage], STAGES[stage]
+    for directive, names in (("input", declared.inputs), ("output", declared.outputs)):
+        body = re.search(rf"^    {directive}:\n((?:        .*\n)*)", rule, flags=re.MULTILINE)
+        found = re.findall(r"^        (\w+)=", body[1] if body else "", flags=re.MULTILINE)
+        assert found == [name.rstrip("*") for name in names]
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_the_command_has_all_flags_of_the_subcommand(repository: Path, stage: str) -> None:
+    declared = STAGES[stage]
+    command = Flow(load_study(repository / "config.yaml")).command(stage)
     # A stage that saves when it is asked to stop must be asked itself, not a shell around it.
-    assert command[0] == f"{'exec ' if row.resumes else ''}python -m phrasemt {stage}"
-    assert [line.split()[0] for line in command[1:]] == [_flag(name) for name in names], "one flag per line, in order"
-    assert all(line.startswith(" ") for line in command[1:])
-    assert "{params.settings:q}" in rule
-    assert f'flow.settings("{stage}")' in rule
-    assert f'flow.code("{stage}")' in rule
+    assert command.startswith(f"{'exec ' if declared.resumes else ''}python -m phrasemt {stage} ")
+    (parser,) = (action.choices[stage] for action in _parser(stage)._actions if action.choices)
+    flags = {option for action in parser._actions for option in action.option_strings if option.startswith("--")}
+    assert set(re.findall(r"--[a-z-]+", command)) == flags - {"--help"}
+    names = [*declared.inputs, *declared.outputs]
+    assert re.findall(r"\{(?:input|output)\.(\w+):q\}", command) == [name.rstrip("*") for name in names]
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -56,15 +72,11 @@ def test_a_rule_has_what_a_rule_has(repository: Path, stage: str) -> None:
     else:
         assert "resources" not in directives, "resources belong to the profiles"
     assert "lambda" not in rule
-    assert f"<logs>/{stage}" in rule
-    assert f"<benchmarks>/{stage}" in rule
-    (log,), (benchmark,) = re.findall(r'"<logs>(.*)\.log"', rule), re.findall(r'"<benchmarks>(.*)\.tsv"', rule)
-    assert log == benchmark, "who reads a benchmark looks at the note beside the log"
     assert "temp(" not in rule
 
 
 @pytest.mark.parametrize(("name", "stage"), STAGES.items())
-def test_the_function_of_a_stage_has_its_signature(repository: Path, name: str, stage: Stage) -> None:
+def test_the_function_of_a_stage_has_its_signature(repository: Path, name: str, stage: type[Stage]) -> None:
     tree = ast.parse((repository / Path(*stage.module.split("."))).with_suffix(".py").read_text())
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name]
     assert len(functions) == 1, f"{stage.module} has no function {name}"

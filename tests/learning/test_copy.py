@@ -10,7 +10,7 @@ import random
 
 import pytest
 
-from phrasemt.settings import TrainSettings
+from phrasemt.stages.training import TrainModel
 from phrasemt.study.architectures import PhraseRepresentationModel, TransformerModel
 from phrasemt.study.schema import Adam, Training
 from phrasemt.train.loop import train_model
@@ -32,8 +32,9 @@ SIZE = {
 def test_copying_is_learned(model, tiny_data, tmp_path):
     seed = random.randrange(2**31)
     print(f"seed {seed}")
-    settings = TrainSettings(
-        model=model,
+    settings = TrainModel(
+        **TrainModel.of_model(model),
+        rate_width=model.learning_rate_width,
         training=Training(
             tokens_per_update=800,
             max_updates=400,

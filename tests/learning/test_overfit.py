@@ -20,7 +20,9 @@ from phrasemt.batching.reader import BatchReader
 from phrasemt.corpus.demo.generate import conll, demo_pairs
 from phrasemt.files.lines import read_lines, write_lines, write_text
 from phrasemt.models.interface import build_model
-from phrasemt.settings import ChunksSettings, PackSettings, TrainSettings, VocabularySettings
+from phrasemt.stages.subwords import BuildVocabulary, PackExamples
+from phrasemt.stages.syntax import ExtractChunks
+from phrasemt.stages.training import TrainModel
 from phrasemt.study.architectures import Architecture, RecurrentModel
 from phrasemt.study.presets import PRESETS
 from phrasemt.study.schema import Adam, System, Training
@@ -64,10 +66,10 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Pairs:
     write_text(folder / "gold", "".join(conll(pair.target_tokens, pair.target_chunks) for pair in drawn))
     vocabularies = {name: folder / name for name in ("source_vocabulary", "target_vocabulary")}
     sides = {side: paths[side] for side in ("source", "target")}
-    build_vocabulary(settings=VocabularySettings(shared=True), cores=1, **sides, **vocabularies)
-    pack_examples(settings=PackSettings(), cores=1, **paths, **vocabularies, examples=folder / "examples.arrow")
+    build_vocabulary(settings=BuildVocabulary(shared=True), cores=1, **sides, **vocabularies)
+    pack_examples(settings=PackExamples(), cores=1, **paths, **vocabularies, examples=folder / "examples.arrow")
     extract_chunks(
-        settings=ChunksSettings(origin="gold"),
+        settings=ExtractChunks(origin="gold"),
         cores=1,
         rows=paths["rows"],
         tokens=paths["target"],
@@ -109,12 +111,18 @@ def test_a_preset_learns_pairs_by_heart(preset: str, pairs: Pairs) -> None:
     model = small(preset)
     training = Training(
         sentences_per_update=PAIRS,
-        optimizer=Adam(warmup=WARMUP, factor=HIGHEST_RATE * (model.rate_width * WARMUP) ** 0.5),
+        optimizer=Adam(warmup=WARMUP, factor=HIGHEST_RATE * (model.learning_rate_width * WARMUP) ** 0.5),
         label_smoothing=0.0,
         clip_norm=1.0,
     )
-    settings = TrainSettings(model=model, training=training, seed=seed, target_language="de")
-    reader = BatchReader(Examples.open(pairs.examples), model, chunks=[pairs.chunks])
+    settings = TrainModel(
+        **TrainModel.of_model(model),
+        rate_width=model.learning_rate_width,
+        training=training,
+        seed=seed,
+        target_language="de",
+    )
+    reader = BatchReader(Examples.open(pairs.examples), model.model_inputs, chunks=[pairs.chunks])
     system = build_model(model, source_vocabulary=len(pairs.words), target_vocabulary=len(pairs.words))
     trainer = Trainer(system, reader, settings)
     evaluate = Evaluator(reader, list(read_lines(pairs.reference)) if model.translates else None, pairs.words)

@@ -81,8 +81,8 @@ def make_batch() -> MakeBatch:
             source_ids, target_ids, starts, labels = ([of[only]] for of in (source_ids, target_ids, starts, labels))
         return Batch(
             rows=tuple(range(len(source_ids))),
-            source=SourceCollator(settings)(source_ids, range(len(source_ids))),
-            target=collate_target(target_ids, collate_chunks(starts, labels) if settings.target_chunks else None),
+            source=SourceCollator(settings.model_inputs)(source_ids, range(len(source_ids))),
+            target=collate_target(target_ids, collate_chunks(starts, labels) if settings.reads_chunks else None),
         )
 
     return make

@@ -216,11 +216,11 @@ def test_phrases_of_other_modes_are_counted_as_n_grams():
 
 def test_the_pair():
     neutron = PhraseRepresentationModel(src_bos=True)
-    batch = pair_of(neutron, 27)
+    batch = pair_of(neutron.model_inputs, 27)
     assert batch.source.ids_BS.shape == (1, 28)
     assert batch.source.phrases.phrase_mask_BP.sum() == 6
-    assert pair_of(TransformerModel(), 27).source.ids_BS.shape == (1, 27)
-    chunks = pair_of(BiscaleModel(family="biscale"), 27).target.chunks
+    assert pair_of(TransformerModel().model_inputs, 27).source.ids_BS.shape == (1, 27)
+    chunks = pair_of(BiscaleModel(family="biscale").model_inputs, 27).target.chunks
     assert chunks.starts_BT.sum() == 18
     assert chunks.starts_BT[0, [0, 26]].all()
 
@@ -229,11 +229,11 @@ def test_what_a_system_is_compared_with():
     size = {"width": 64, "heads": 4, "encoder_layers": 2, "dropout": 0.3, "norm": "pre", "tie": "all"}
     plain = TransformerModel(**size)
     for family in (PhraseRepresentationModel, RelativePositionsModel, PhrasalAttentionModel):
-        assert family(**size).plain == plain
-    assert plain.plain == plain
+        assert family(**size).plain_counterpart == plain
+    assert plain.plain_counterpart == plain
     lm = {"family": "language_model", "layers": 3, "width": 64, "heads": 4}
-    assert LanguageModel(**lm, attention="phrasal", ngrams=3).plain == LanguageModel(**lm)
+    assert LanguageModel(**lm, attention="phrasal", ngrams=3).plain_counterpart == LanguageModel(**lm)
     recurrent = {"embedding": 30, "hidden": 20, "readout": "maxout"}
     dl4mt_of_size = Dl4mtModel(family="dl4mt", **recurrent)
-    assert BiscaleModel(family="biscale", **recurrent, chunk_hidden=7).plain == dl4mt_of_size
-    assert Dl4mtModel(family="dl4mt", **recurrent, decoder_layers=2).plain == dl4mt_of_size
+    assert BiscaleModel(family="biscale", **recurrent, chunk_hidden=7).plain_counterpart == dl4mt_of_size
+    assert Dl4mtModel(family="dl4mt", **recurrent, decoder_layers=2).plain_counterpart == dl4mt_of_size

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from phrasemt.fields import Settings
-from phrasemt.stages import STAGES, stage_settings
+from phrasemt.stages import STAGES
+from phrasemt.stages.stage import Stage
 from phrasemt.study.schema import Study
 
 WILDCARDS = {
@@ -94,8 +94,12 @@ def _used(study: Study) -> dict[str, str]:
     return {name: _settings(study, name).canonical_json() for name in STAGES if name != "partition_corpus"}
 
 
-def _settings(study: Study, stage: str) -> Settings:
-    return stage_settings(study, stage, {**WILDCARDS, "annotator": "german" if "chunk" in stage else "english"})
+def _settings(study: Study, stage: str, **wildcards: str) -> Stage:
+    annotator = "german" if "chunk" in stage else "english"
+    file = "constituency_ptb3-revised_charlm.pt" if "stanza" in stage else "train.de.gz"
+    language = "en" if "stanza" in stage else "de"
+    chosen = {**WILDCARDS, "annotator": annotator, "file": file, "language": language, **wildcards}
+    return STAGES[stage].from_study(study, chosen)
 
 
 @pytest.mark.parametrize(("path", "value", "seen_by"), [(path, *rest) for path, rest in CHANGES.items()])
@@ -108,13 +112,13 @@ def test_settings_are_of_the_class_in_the_table() -> None:
     for name, stage in STAGES.items():
         if name != "partition_corpus":
             settings = _settings(_study(), name)
-            assert type(settings) is stage.settings
+            assert type(settings) is stage
             assert type(settings).model_validate_json(settings.canonical_json()) == settings
 
 
 def test_the_family_of_the_model_belongs_to_the_code() -> None:
     def modules(stage: str) -> tuple[str, ...]:
-        return STAGES[stage].code_modules(stage_settings(_study(), stage, WILDCARDS))
+        return _settings(_study(), stage).code_modules()
 
     assert modules("train_model") == ("phrasemt.train.loop", "phrasemt.models.phrase_representation")
     assert modules("tokenize_text") == ("phrasemt.text.tokenize",)
@@ -122,9 +126,7 @@ def test_the_family_of_the_model_belongs_to_the_code() -> None:
 
 def test_dev_and_test_sets_are_not_filtered() -> None:
     for split in ("dev", "test"):
-        assert (
-            '"filters":null' in stage_settings(_study(), "clean_pairs", {**WILDCARDS, "split": split}).canonical_json()
-        )
+        assert '"filters":null' in _settings(_study(), "clean_pairs", split=split).canonical_json()
 
 
 def test_names_of_inputs_outputs_and_folders_do_not_collide() -> None:

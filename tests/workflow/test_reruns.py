@@ -181,7 +181,8 @@ CODE_CHANGES: dict[str, set[str]] = {
     "scoring/significance.py": _paper("base"),
     "paper/report.py": {"write_report"},
     "corpus/fetch.py": set(),  # no fetched corpus in this study
-    "stages.py": set(),  # what it decides stands in the settings
+    "stages/training.py": set(),  # its effect is in the settings
+    "study/architectures.py": set(),
     "verbs/trace.py": set(),
 }
 
@@ -192,6 +193,44 @@ def test_changed_code_of_a_stage_reruns_the_stage_and_what_follows(
 ) -> None:
     path = finished.folder / "phrasemt" / module
     path.write_text(path.read_text() + "\nCHANGED = 1\n")
+    assert _planned(finished) == expected
+
+
+# In modules that code digests leave out, an edit reruns the stages whose settings it changes, and no others.
+COMPUTATIONS: dict[str, tuple[str, str, str, set[str]]] = {
+    "width that scales the learning rate": (
+        "study/architectures.py",
+        "return self.width",
+        "return 2 * self.width",
+        _training("base", "max") | _training_of_the_language_model(),
+    ),
+    "sources begin with <s>": ("study/architectures.py", "return self.src_bos", "return True", _training("max")),
+    "jobs that parse": (
+        "study/schema.py",
+        'return self.parse_jobs if split == "train" else 1',
+        "return 2",
+        _annotations(),
+    ),
+    "number of averaged checkpoints": (
+        "stages/training.py",
+        "last=training.average_best or training.average_last",
+        "last=7",
+        {f"average_checkpoints {name}" for name in ("base", "max", "bi", "lm")}
+        | {f"score_contrasts {name}" for name in TRANSLATING}
+        | {"score_chunks bi", "score_perplexity lm"}
+        | _translations(*TRANSLATING),
+    ),
+}
+
+
+@pytest.mark.parametrize(("module", "before", "after", "expected"), COMPUTATIONS.values(), ids=COMPUTATIONS)
+def test_an_edited_computation_of_settings_reruns_what_it_changes(
+    finished: Workplace, module: str, before: str, after: str, expected: set[str]
+) -> None:
+    path = finished.folder / "phrasemt" / module
+    text = path.read_text()
+    assert before in text
+    path.write_text(text.replace(before, after))
     assert _planned(finished) == expected
 
 
@@ -210,7 +249,7 @@ def test_cores_profiles_and_messages_rerun_nothing(finished: Workplace) -> None:
     profile.write_text(profile.read_text().replace("train_model: 1", "train_model: 2\n  translate: 1"))
     for path in (finished.folder / "rules").glob("*.smk"):
         text = path.read_text().replace('message:\n        "', 'message:\n        "Now: ')
-        path.write_text(re.sub(r"threads: .*", "threads: 3", text).replace('" --log {log}"', '"  --log {log}"'))
+        path.write_text(re.sub(r"threads: .*", "threads: 3", text))
     assert _planned(finished, "--cores", "1") == set()
 
 

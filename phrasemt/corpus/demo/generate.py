@@ -29,7 +29,7 @@ from phrasemt.corpus.demo.sampling import derivations
 from phrasemt.files.lines import write_atomic
 
 if TYPE_CHECKING:
-    from phrasemt.settings import DemoSettings
+    from phrasemt.stages.corpus import GenerateDemo
 
 SPLITS = ("test", "dev", *["train"] * 8)  # ten equal shares of the stream
 SHORTEST, LONGEST = 4, 40  # English tokens
@@ -119,7 +119,7 @@ def farthest_contrast(german: GermanSentence) -> Contrast | None:
 
 def generate_demo(
     *,
-    settings: DemoSettings,
+    settings: GenerateDemo,
     cores: int,
     source: Path,
     target: Path,

@@ -19,7 +19,7 @@ from phrasemt.paper.cells import (
     select_test_set,
 )
 from phrasemt.scoring.scores import OfTestSets
-from phrasemt.settings import TableSettings
+from phrasemt.stages.paper import MakeTable
 
 _COLUMNS = [
     Column(key="boundary_acc", heading="boundary", meaning="share of positions with the right decision"),
@@ -61,7 +61,7 @@ class ChunkScoreFile(OfTestSets[ChunkScores]):
     """The content of a file of `score_chunks`."""
 
 
-def chunk_blocks(settings: TableSettings, paths: Sequence[Path]) -> list[Block]:
+def chunk_blocks(settings: MakeTable, paths: Sequence[Path]) -> list[Block]:
     """Make a block for each test set, if the study has chunk-based decoders."""
     names = settings.chunking
     grid = read_grid(
@@ -74,7 +74,7 @@ def chunk_blocks(settings: TableSettings, paths: Sequence[Path]) -> list[Block]:
     return [_block(settings, test_set, grid) for test_set in settings.test_sets if names]
 
 
-def _block(settings: TableSettings, test_set: tuple[str, str], grid: Grid[ChunkScores]) -> Block:
+def _block(settings: MakeTable, test_set: tuple[str, str], grid: Grid[ChunkScores]) -> Block:
     chosen = select_test_set(grid, test_set)
     check_same_size(test_set[1], chosen, lambda part: {"positions": part.positions, "chunks": part.chunks})
     source, first = next(iter(chosen.values()))

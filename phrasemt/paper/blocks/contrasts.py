@@ -10,7 +10,7 @@ from typing import Literal
 from phrasemt.errors import MismatchError
 from phrasemt.fields import Settings
 from phrasemt.paper.cells import Block, Column, Grid, Row, mean_cell, note_on_seeds, read_grid
-from phrasemt.settings import TableSettings
+from phrasemt.stages.paper import MakeTable
 
 _NOTE_ON_CONTRASTS = (
     "Contrastive pairs: percentage of pairs whose right target is more probable than the target with a single mistake, "
@@ -39,7 +39,7 @@ class ContrastFile(Settings):
     by_distance: list[DistanceGroup]
 
 
-def contrast_blocks(settings: TableSettings, paths: Sequence[Path]) -> list[Block]:
+def contrast_blocks(settings: MakeTable, paths: Sequence[Path]) -> list[Block]:
     """Make a block for each data set with contrastive pairs."""
     names = [name for name, _ in settings.translating]
     grid = read_grid(
@@ -52,7 +52,7 @@ def contrast_blocks(settings: TableSettings, paths: Sequence[Path]) -> list[Bloc
     return [_block(settings, dataset, grid) for dataset in settings.contrasts if names]
 
 
-def _block(settings: TableSettings, dataset: str, grid: Grid[ContrastFile]) -> Block:
+def _block(settings: MakeTable, dataset: str, grid: Grid[ContrastFile]) -> Block:
     sources = {place[1:]: source for place, (source, _) in grid.items() if place[0] == dataset}
     contents = {place[1:]: file for place, (_, file) in grid.items() if place[0] == dataset}
     groups = _groups(next(iter(contents.values())))

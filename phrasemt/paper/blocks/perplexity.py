@@ -18,7 +18,7 @@ from phrasemt.paper.cells import (
     select_test_set,
 )
 from phrasemt.scoring.scores import OfTestSets
-from phrasemt.settings import TableSettings
+from phrasemt.stages.paper import MakeTable
 
 _COLUMNS = [
     Column(key="per_token", heading="per token", meaning="exp(NLL / tokens), </s> included"),
@@ -42,7 +42,7 @@ class PerplexityFile(OfTestSets[Perplexity]):
     """The content of a file of `score_perplexity`."""
 
 
-def perplexity_blocks(settings: TableSettings, paths: Sequence[Path]) -> list[Block]:
+def perplexity_blocks(settings: MakeTable, paths: Sequence[Path]) -> list[Block]:
     """Make a block for each test set, if the study has language models."""
     names = settings.language_models
     grid = read_grid(
@@ -55,7 +55,7 @@ def perplexity_blocks(settings: TableSettings, paths: Sequence[Path]) -> list[Bl
     return [_block(settings, test_set, grid) for test_set in settings.test_sets if names]
 
 
-def _block(settings: TableSettings, test_set: tuple[str, str], grid: Grid[Perplexity]) -> Block:
+def _block(settings: MakeTable, test_set: tuple[str, str], grid: Grid[Perplexity]) -> Block:
     chosen = select_test_set(grid, test_set)
     check_same_size(
         test_set[1], chosen, lambda part: {"sentences": part.sentences, "words": part.words, "tokens": part.tokens}

@@ -23,7 +23,7 @@ from phrasemt.paper.cells import (
 )
 from phrasemt.scoring.scores import ScoreFile, Scores, check_comparable
 from phrasemt.scoring.significance import ComparisonFile, ComparisonOnTestSet, MetricComparison
-from phrasemt.settings import TableSettings
+from phrasemt.stages.paper import MakeTable
 
 # Metric -> heading, whether a column with the difference to the baseline follows, and the meaning of the heading.
 _METRICS = {
@@ -34,7 +34,7 @@ _METRICS = {
 }
 
 
-def score_blocks(settings: TableSettings, scores: Sequence[Path], comparisons: Sequence[Path]) -> list[Block]:
+def score_blocks(settings: MakeTable, scores: Sequence[Path], comparisons: Sequence[Path]) -> list[Block]:
     """Make a block for each test set, if the study has systems that translate."""
     names = [name for name, _ in settings.translating]
     score_grid = read_grid(
@@ -55,7 +55,7 @@ def score_blocks(settings: TableSettings, scores: Sequence[Path], comparisons: S
 
 
 def _block(
-    settings: TableSettings,
+    settings: MakeTable,
     test_set: tuple[str, str],
     score_grid: Grid[Scores],
     comparison_grid: Grid[ComparisonFile],
@@ -132,7 +132,7 @@ def _check_comparison(
     source: ScoreSource,
     file: ComparisonFile,
     comparison: ComparisonOnTestSet,
-    settings: TableSettings,
+    settings: MakeTable,
     rows: dict[str, Row],
 ) -> None:
     """Check that a comparison was made from the scores of the table. Raises MismatchError if not."""
@@ -159,7 +159,7 @@ def _check_comparison(
             )
 
 
-def _note_on_differences(settings: TableSettings, comparisons: Sequence[ComparisonFile]) -> str:
+def _note_on_differences(settings: MakeTable, comparisons: Sequence[ComparisonFile]) -> str:
     draws = {(file.samples, file.seed) for file in comparisons}
     if len(draws) > 1:
         raise MismatchError(

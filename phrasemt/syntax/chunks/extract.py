@@ -21,7 +21,7 @@ from phrasemt.errors import DamagedFileError, DataError
 from phrasemt.files.columns import Lists, write_columns
 from phrasemt.files.lines import LineBlock, read_parallel_blocks, write_text
 from phrasemt.files.parallel import map_in_order
-from phrasemt.settings import ChunksSettings
+from phrasemt.stages.syntax import ExtractChunks
 from phrasemt.symbols import CHUNK_LABELS, CHUNK_TYPES, EOS_LABEL
 from phrasemt.syntax.chunks.conll import TAGS, ChunkScores, chunk_spans, read_conll
 from phrasemt.syntax.chunks.rules import chunk_tags
@@ -76,7 +76,7 @@ class _Chunks:
 
 def extract_chunks(
     *,
-    settings: ChunksSettings,
+    settings: ExtractChunks,
     cores: int,
     rows: Path,
     tokens: Path,

@@ -21,7 +21,7 @@ from phrasemt.errors import DataError
 from phrasemt.files.columns import Lists, write_columns
 from phrasemt.files.lines import LineBlock, read_lines, read_parallel_blocks
 from phrasemt.files.parallel import map_in_order
-from phrasemt.settings import PhrasesSettings
+from phrasemt.stages.syntax import ExtractPhrases
 from phrasemt.study.architectures import PhraseSegmentation
 from phrasemt.syntax.phrases.ngrams import ngram_ends
 from phrasemt.syntax.phrases.segmenters import segmenter
@@ -56,7 +56,7 @@ class _Cut:
 
 def extract_phrases(
     *,
-    settings: PhrasesSettings,
+    settings: ExtractPhrases,
     cores: int,
     rows: Path,
     tokens: Path,
@@ -78,12 +78,12 @@ def extract_phrases(
     """
     segmentation = settings.segmentation
     for name, paths, needed in (
-        ("--parses", parses, segmentation.needs_parses),
+        ("--parses", parses, settings.needs_parses),
         ("--given", given, segmentation.mode == "given"),
     ):
         if needed and not paths:
             raise DataError(
-                f"segmentation {segmentation.name} needs {name}, but no file was given", where="extract_phrases"
+                f"segmentation {segmentation.mode} needs {name}, but no file was given", where="extract_phrases"
             )
     cuts = map_in_order(
         _cut_batch,
@@ -103,7 +103,7 @@ def extract_phrases(
 
     description = {"segmentation": segmentation.model_dump(mode="json")}
     sentences = write_columns(phrases, columns=["ends"], description=description, batches=batches())
-    log.info("extract_phrases: %s: %s sentences, %s phrases", segmentation.name, f"{sentences:,}", f"{phrase_count:,}")
+    log.info("extract_phrases: %s: %s sentences, %s phrases", segmentation.mode, f"{sentences:,}", f"{phrase_count:,}")
     for reason, count in fallbacks.most_common():
         log.info("extract_phrases: %s sentences cut into n-grams: %s", f"{count:,}", reason)
 
@@ -144,7 +144,7 @@ class _Cutter:
 
     def __init__(self, settings: PhraseSegmentation, parses: Sequence[Path], given: Sequence[Path]) -> None:
         self.settings = settings
-        self.parses = Annotations.open(parses) if settings.needs_parses else None
+        self.parses = Annotations.open(parses) if parses else None
         self.given = ", ".join(map(str, given))
 
     def trees(self, keys: Sequence[bytes]) -> list[Annotation | None]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from phrasemt.errors import MismatchError
 from phrasemt.files.columns import ColumnFile
 from phrasemt.files.lines import read_parallel_blocks, write_text
-from phrasemt.settings import MeasureSettings
+from phrasemt.stages.syntax import MeasurePhrases
 from phrasemt.study.architectures import PhraseSegmentation
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
 from phrasemt.syntax.store.annotations import Annotations, damaged_parse, required
@@ -25,7 +25,7 @@ _LINES_PER_BATCH = 8192
 
 def measure_phrases(
     *,
-    settings: MeasureSettings,
+    settings: MeasurePhrases,
     cores: int,
     phrases: Path,
     tokens: Path,
@@ -64,7 +64,7 @@ def measure_phrases(
             where = f"{tokens}, line {position}"
             parse = required(annotation, where)
             if parse.text is None:
-                fallbacks[str(parse.failure)] += segmentation.needs_parses
+                fallbacks[str(parse.failure)] += settings.needs_parses
                 continue
             try:
                 nodes = node_spans(parse.text, words)
@@ -77,7 +77,7 @@ def measure_phrases(
         raise _mismatch(phrases, tokens, position, 0, columns.values("ends", position).tolist())
     token_count = sum(length * count for length, count in lengths.items())
     result = {
-        "segmentation": segmentation.name,
+        "segmentation": settings.segmentation,
         "settings": segmentation.model_dump(mode="json"),
         "sentences": position,
         "phrases": lengths.total(),
@@ -90,7 +90,7 @@ def measure_phrases(
     write_text(statistics, json.dumps(result, indent=2, ensure_ascii=False) + "\n")
     log.info(
         "measure_phrases: %s: %s phrases of %.2f tokens",
-        segmentation.name,
+        settings.segmentation,
         f"{lengths.total():,}",
         token_count / max(lengths.total(), 1),
     )

@@ -11,18 +11,19 @@ import os
 from pathlib import Path
 
 from phrasemt.files.download import Wanted, download
-from phrasemt.registry.stanza_models import URL, published_file
-from phrasemt.settings import StanzaFileSettings
+from phrasemt.registry.stanza_models import URL
+from phrasemt.stages.syntax import FetchStanzaFile
 
 URL_VARIABLE = "PHRASEMT_STANZA_URL"
 
 
-def fetch_stanza_file(*, settings: StanzaFileSettings, cores: int, file: Path) -> None:
+def fetch_stanza_file(*, settings: FetchStanzaFile, cores: int, file: Path) -> None:
     """Download a model file and compare it with its checksum.
 
-    Raises DataError for a file that is not on the list, DownloadError for one that cannot be had or is another one.
+    Raises DownloadError when the file cannot be fetched or differs from the published file.
     """
-    source = published_file(settings.language, settings.file, base=os.environ.get(URL_VARIABLE, URL).rstrip("/"))
+    base = os.environ.get(URL_VARIABLE, URL).rstrip("/")
+    source = settings.source.model_copy(update={"url": settings.source.url.replace(URL, base, 1)})
     other_ways = (
         f"name a place with the same layout in {URL_VARIABLE}, or give the parser's files in the study (parsers, files)"
     )

@@ -7,7 +7,7 @@ import logging
 from pathlib import Path
 
 from phrasemt.files.lines import write_text
-from phrasemt.settings import ChunkerSettings
+from phrasemt.stages.syntax import TrainChunker
 from phrasemt.syntax.annotator_card import Card
 from phrasemt.syntax.chunks.conll import chunk_scores
 from phrasemt.syntax.stanza.chunker import ChunkerAnnotator
@@ -29,7 +29,7 @@ log = logging.getLogger("phrasemt.train_chunker")
 
 def train_chunker(
     *,
-    settings: ChunkerSettings,
+    settings: TrainChunker,
     cores: int,
     train: list[Path],
     dev: list[Path],

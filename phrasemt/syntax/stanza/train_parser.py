@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from phrasemt.errors import DataError
-from phrasemt.settings import ParserSettings
+from phrasemt.stages.syntax import TrainParser
 from phrasemt.syntax.annotator_card import Card
 from phrasemt.syntax.bracket_scores import BracketScores
 from phrasemt.syntax.stanza.parser import ParserAnnotator, short_text
@@ -26,7 +26,7 @@ log = logging.getLogger("phrasemt.train_parser")
 
 def train_parser(
     *,
-    settings: ParserSettings,
+    settings: TrainParser,
     cores: int,
     train: list[Path],
     dev: list[Path],

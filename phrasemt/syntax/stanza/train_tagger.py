@@ -7,7 +7,7 @@ import logging
 from pathlib import Path
 
 from phrasemt.files.lines import write_lines, write_text
-from phrasemt.settings import TaggerSettings
+from phrasemt.stages.syntax import TrainTagger
 from phrasemt.syntax.stanza.runtime import prepare_stanza
 from phrasemt.syntax.stanza.tagger import load_tagger
 from phrasemt.syntax.stanza.training_data import conllu_lines, read_trees, retagged, train_and_dev
@@ -28,7 +28,7 @@ log = logging.getLogger("phrasemt.train_tagger")
 
 def train_tagger(
     *,
-    settings: TaggerSettings,
+    settings: TrainTagger,
     cores: int,
     train: list[Path],
     dev: list[Path],

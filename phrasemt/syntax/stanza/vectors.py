@@ -11,7 +11,7 @@ from typing import Any
 
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_lines, write_lines
-from phrasemt.settings import VectorsSettings
+from phrasemt.stages.syntax import TrainVectors
 from phrasemt.syntax.chunks.conll import read_conll
 from phrasemt.syntax.stanza.training_tools import ProgressLog, save_model, work_folder
 from phrasemt.syntax.trees import read_treebank, words
@@ -25,7 +25,7 @@ MOST_WORDS = 200_000
 
 def train_vectors(
     *,
-    settings: VectorsSettings,
+    settings: TrainVectors,
     cores: int,
     texts: list[Path],
     trees: list[Path],
@@ -83,7 +83,7 @@ class _Sentences:
         return (line.split(" ") for line in read_lines(self._path) if line)
 
 
-def _learn(sentences: Iterable[list[str]], settings: VectorsSettings) -> tuple[list[str], Any]:
+def _learn(sentences: Iterable[list[str]], settings: TrainVectors) -> tuple[list[str], Any]:
     """The known words, frequent ones first, and their vectors [words, width] float32."""
     from gensim.models import Word2Vec
     from gensim.models.callbacks import CallbackAny2Vec

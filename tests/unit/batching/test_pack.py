@@ -17,7 +17,7 @@ from phrasemt.batching import pack
 from phrasemt.batching.example import Examples
 from phrasemt.batching.pack import pack_examples
 from phrasemt.errors import DamagedFileError, DataError, MismatchError
-from phrasemt.settings import PackSettings
+from phrasemt.stages.subwords import PackExamples
 from phrasemt.text.vocab import Vocabulary
 
 SPECIAL = "<pad>\t0\n<s>\t0\n</s>\t0\n<unk>\t0\n"
@@ -40,7 +40,7 @@ class Folder:
         for name, text in (("rows", rows), ("source", source), ("target", target)):
             self.write(name, text)
         pack_examples(
-            settings=PackSettings(),
+            settings=PackExamples(),
             cores=cores,
             rows=self.path / "rows",
             source=self.path / "source",

@@ -43,8 +43,8 @@ def ngram_columns(examples: Examples) -> list[list[int]]:
 def test_columns_that_hold_n_grams_make_the_batches_of_n_grams(examples, tmp_path):
     """Invariant I11: equal spans give equal batches, and so bit-equal models."""
     path = write_phrases(tmp_path / "phrases.arrow", ngram_columns(examples))
-    columns = BatchReader(examples, MODEL, [path])
-    computed = BatchReader(examples, PhraseRepresentationModel())
+    columns = BatchReader(examples, MODEL.model_inputs, [path])
+    computed = BatchReader(examples, PhraseRepresentationModel().model_inputs)
     for positions in ([0, 5, 7], [59], list(range(60))):
         ours, theirs = columns(positions).source.phrases, computed(positions).source.phrases
         assert ours is not None
@@ -55,13 +55,13 @@ def test_columns_that_hold_n_grams_make_the_batches_of_n_grams(examples, tmp_pat
 
 
 def test_models_without_phrases_read_no_columns(examples):
-    assert BatchReader(examples, TransformerModel())([0, 1]).source.phrases is None
+    assert BatchReader(examples, TransformerModel().model_inputs)([0, 1]).source.phrases is None
 
 
 def test_a_cut_sentence_has_cut_phrases(tmp_path):
     sentence = np.full(LONGEST_SENTENCE, 5, dtype=np.int32)  # of a sentence of 3,000 subwords
     path = write_phrases(tmp_path / "phrases.arrow", [[1000, 1500, 3001]])
-    phrases = SourceCollator(MODEL, [path])([sentence], [0]).phrases
+    phrases = SourceCollator(MODEL.model_inputs, [path])([sentence], [0]).phrases
     assert phrases is not None
     assert phrases.token_mask_BPM.sum(-1).tolist() == [[1000, LONGEST_SENTENCE + 1 - 1000]]
 
@@ -69,7 +69,7 @@ def test_a_cut_sentence_has_cut_phrases(tmp_path):
 @pytest.mark.parametrize("ends", [[], [3], [2, 9], [2, 2, 4], [0, 4], [3, 2, 4]])
 def test_phrases_that_do_not_fit_are_named_by_row(tmp_path, ends):
     path = write_phrases(tmp_path / "phrases.arrow", [[4], ends], first_row=100)
-    collate = SourceCollator(MODEL, [path])
+    collate = SourceCollator(MODEL.model_inputs, [path])
     sentence = np.array([5, 6, 7], dtype=np.int32)
     collate([sentence], [0])
     with pytest.raises(DamagedFileError, match=r"phrases.arrow, row 101: phrases do not fit their sentence \(expected"):
@@ -79,13 +79,13 @@ def test_phrases_that_do_not_fit_are_named_by_row(tmp_path, ends):
 def test_columns_must_be_of_the_model_and_of_the_rows(examples, tmp_path):
     columns = ngram_columns(examples)
     with pytest.raises(MismatchError, match=r"a model with phrases of mode parse needs their columns .* found none"):
-        BatchReader(examples, MODEL)
+        BatchReader(examples, MODEL.model_inputs)
     other = write_phrases(tmp_path / "other", columns, PhraseSegmentation(mode="random", seed=2))
     with pytest.raises(MismatchError, match=r"other: phrases of another segmentation .* found .*'mode': 'random'"):
-        BatchReader(examples, MODEL, [other])
+        BatchReader(examples, MODEL.model_inputs, [other])
     shifted = write_phrases(tmp_path / "shifted", columns, first_row=1)
     with pytest.raises(MismatchError, match=r"shifted, .*: columns of other rows than the examples"):
-        BatchReader(examples, MODEL, [shifted])
+        BatchReader(examples, MODEL.model_inputs, [shifted])
 
 
 def write_chunks(
@@ -114,7 +114,7 @@ def test_chunks_stand_at_the_words_they_start_with(tmp_path):
     path = write_chunks(
         tmp_path / "chunks.arrow", [([0, 3], [NP, EOS_LABEL]), ([0], [EOS_LABEL]), ([0, 1, 2], [VP, PP, EOS_LABEL])]
     )
-    target = TargetCollator(CHUNKED, [path])(words(2, 0, 3), [2, 1, 0])
+    target = TargetCollator(CHUNKED.model_inputs, [path])(words(2, 0, 3), [2, 1, 0])
     assert target.chunks is not None
     assert target.chunks.starts_BT.int().tolist() == [[1, 1, 1, 0], [1, 0, 0, 0], [1, 0, 0, 1]]
     null = NULL_LABEL
@@ -130,11 +130,11 @@ def test_chunks_are_read_only_where_there_are_some_and_a_model_asks(examples, tm
     path = write_chunks(
         tmp_path / "chunks.arrow", [([0, n], [NP, EOS_LABEL]) for n in examples.target_lengths.tolist()]
     )
-    assert BatchReader(examples, CHUNKED, (), [path])([0, 1]).target.chunks is not None
-    assert BatchReader(examples, CHUNKED)([0, 1]).target.chunks is None
+    assert BatchReader(examples, CHUNKED.model_inputs, (), [path])([0, 1]).target.chunks is not None
+    assert BatchReader(examples, CHUNKED.model_inputs)([0, 1]).target.chunks is None
     with pytest.raises(MismatchError, match=r"--chunks: a chunk-based decoder needs .*expected one file, found none"):
-        BatchReader(examples, CHUNKED, (), [])
-    assert BatchReader(examples, TransformerModel(), (), [path])([0, 1]).target.chunks is None
+        BatchReader(examples, CHUNKED.model_inputs, (), [])
+    assert BatchReader(examples, TransformerModel().model_inputs, (), [path])([0, 1]).target.chunks is None
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_chunks_are_read_only_where_there_are_some_and_a_model_asks(examples, tm
 def test_a_cut_sentence_has_cut_chunks(tmp_path, starts, labels, chunk_starts):
     """`</s>` follows the last word that is left."""
     path = write_chunks(tmp_path / "chunks.arrow", [(starts, labels)])
-    chunks = TargetCollator(CHUNKED, [path])(words(LONGEST_SENTENCE), [0]).chunks
+    chunks = TargetCollator(CHUNKED.model_inputs, [path])(words(LONGEST_SENTENCE), [0]).chunks
     assert chunks is not None
     assert chunks.starts_BT[0].nonzero().flatten().tolist() == chunk_starts
     assert chunks.labels_BT[0, chunk_starts].tolist() == [*labels[: len(chunk_starts) - 1], EOS_LABEL]
@@ -175,7 +175,7 @@ def test_a_cut_sentence_has_cut_chunks(tmp_path, starts, labels, chunk_starts):
 )
 def test_chunks_that_do_not_fit_are_named_by_row(tmp_path, starts, labels, what):
     path = write_chunks(tmp_path / "chunks.arrow", [([0, 3], [NP, EOS_LABEL]), (starts, labels)], first_row=100)
-    collate = TargetCollator(CHUNKED, [path])
+    collate = TargetCollator(CHUNKED.model_inputs, [path])
     collate(words(3), [0])
     with pytest.raises(DamagedFileError, match=rf"chunks.arrow, row 101: {what} do not fit their sentence \(expected"):
         collate(words(3), [1])
@@ -185,14 +185,14 @@ def test_chunks_of_a_cut_sentence_must_fit_too(tmp_path):
     path = write_chunks(tmp_path / "chunks.arrow", [([0, 3000], [NP, VP, EOS_LABEL]), ([7, 3000], [NP, EOS_LABEL])])
     for position in (0, 1):
         with pytest.raises(DamagedFileError, match=f"row {position}: chunk"):
-            TargetCollator(CHUNKED, [path])(words(LONGEST_SENTENCE), [position])
+            TargetCollator(CHUNKED.model_inputs, [path])(words(LONGEST_SENTENCE), [position])
 
 
 def test_chunks_must_be_of_the_rows_and_of_our_labels(examples, tmp_path):
     chunks = [([0, int(length)], [NP, EOS_LABEL]) for length in examples.target_lengths.tolist()]
     shifted = write_chunks(tmp_path / "shifted", chunks, first_row=1)
     with pytest.raises(MismatchError, match=r"shifted, .*: columns of other rows .* run extract_chunks"):
-        BatchReader(examples, CHUNKED, (), [shifted])
+        BatchReader(examples, CHUNKED.model_inputs, (), [shifted])
     other = write_chunks(tmp_path / "other", chunks, labels=CHUNK_LABELS[::-1])
     with pytest.raises(DamagedFileError, match=r"other.*expected labels eos NULL NP .* found .*'O', 'UCP'"):
-        BatchReader(examples, CHUNKED, (), [other])
+        BatchReader(examples, CHUNKED.model_inputs, (), [other])

@@ -17,12 +17,12 @@ from phrasemt.corpus.clean import FILTERS, WrittenLanguage, clean_pairs, pair_di
 from phrasemt.corpus.normalise import normalise_spaces
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_lines
-from phrasemt.settings import CleanSettings
+from phrasemt.stages.corpus import CleanPairs
 from phrasemt.study.schema import CleaningFilters
 
 Pair = tuple[str, str]
 LONG = "x" * 100_000
-TRAIN = CleanSettings(source_language="en", target_language="de", filters=CleaningFilters())
+TRAIN = CleanPairs(source_language="en", target_language="de", filters=CleaningFilters())
 
 
 @dataclass
@@ -59,7 +59,7 @@ def run(
             paths[name].append(folder / f"{name}{number}")
             paths[name][-1].write_bytes("".join(f"{pair[side]}\n" for pair in pairs).encode())
     outputs = {name: folder / name for name in ("source", "target", "rows", "dropped")}
-    clean_settings = CleanSettings(source_language=languages[0], target_language=languages[1], filters=filters)
+    clean_settings = CleanPairs(source_language=languages[0], target_language=languages[1], filters=filters)
     clean_pairs(settings=clean_settings, cores=cores, **paths, **outputs)
     return Cleaned.of(folder)
 

@@ -18,7 +18,7 @@ from phrasemt.errors import DataError
 from phrasemt.files.lines import read_lines
 from phrasemt.registry import corpora as registry
 from phrasemt.registry.corpora import Corpus
-from phrasemt.settings import ExtractSettings
+from phrasemt.stages.corpus import ExtractText
 
 LINES = [f"Zeile {number}: ü\u2028 \x0c\x85 – 三" for number in range(3000)]  # nothing here but "\n" ends a line
 TEXT = "".join(f"{line}\n" for line in LINES).encode()
@@ -54,7 +54,7 @@ def extract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Extract:
         entry = {"id": "tiny", "description": "d", "terms": "t", "citation": "c", "files": [file]}
         corpus = Corpus.model_validate({**entry, "parts": {"all": {"lines": lines, "sides": sides}}})
         monkeypatch.setattr(registry, "load_registry", lambda: {"tiny": corpus})
-        settings = ExtractSettings(corpus="tiny", part="all", language="de")
+        settings = ExtractText.registered("tiny", "all", "de")
         extract_text(settings=settings, cores=1, files=[path], text=tmp_path / "text")
         return list(read_lines(tmp_path / "text"))
 
@@ -183,7 +183,7 @@ def test_members_that_are_not_utf8(tmp_path: Path, extract: Extract) -> None:
 
 
 def test_file_not_among_the_inputs(tmp_path: Path) -> None:
-    settings = ExtractSettings(corpus="multi30k", part="train", language="de")
+    settings = ExtractText.registered("multi30k", "train", "de")
     with pytest.raises(DataError) as raised:
         extract_text(settings=settings, cores=1, files=[tmp_path / "train.en.gz"], text=tmp_path / "text")
     assert str(raised.value) == (

@@ -18,7 +18,7 @@ from phrasemt.errors import DataError, DownloadError
 from phrasemt.files import download
 from phrasemt.registry import corpora as registry
 from phrasemt.registry.corpora import Corpus
-from phrasemt.settings import CorpusFileSettings
+from phrasemt.stages.corpus import FetchCorpus
 
 DATA = b"".join(b"line %d of the corpus\n" % number for number in range(40_000))  # several blocks
 OTHER_WAYS = (
@@ -142,7 +142,7 @@ def fetch_it(tmp_path: Path, register: object, pauses: object) -> Callable[[], b
     def run() -> bytes:
         temporary = tmp_path / ".corpus.txt.1.part"
         try:
-            fetch_corpus(settings=CorpusFileSettings(corpus="tiny", file="corpus.txt"), cores=1, file=temporary)
+            fetch_corpus(settings=FetchCorpus.registered("tiny", "corpus.txt"), cores=1, file=temporary)
             return temporary.read_bytes()
         finally:
             temporary.unlink(missing_ok=True)
@@ -347,7 +347,7 @@ def test_progress_messages(fetch_it: Fetch, monkeypatch: pytest.MonkeyPatch, cap
 def test_unknown_corpus_and_file(tmp_path: Path) -> None:
     for corpus, file in (("multi30", "train.en.gz"), ("multi30k", "train.xx.gz")):
         with pytest.raises(DataError, match="did you mean"):
-            fetch_corpus(settings=CorpusFileSettings(corpus=corpus, file=file), cores=1, file=tmp_path / "file")
+            fetch_corpus(settings=FetchCorpus.registered(corpus, file), cores=1, file=tmp_path / "file")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -15,7 +15,7 @@ from phrasemt.corpus.extract import extract_text
 from phrasemt.corpus.partition import SPLITS, find_components, partition_corpus
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_lines, read_parallel, write_lines
-from phrasemt.settings import ExtractSettings, PartitionSettings
+from phrasemt.stages.corpus import ExtractText, PartitionCorpus
 
 Pair = tuple[str, ...]
 
@@ -29,7 +29,7 @@ def write_pairs(folder: Path, pairs: list[Pair]) -> dict[str, Path]:
 
 def cut(folder: Path, inputs: dict[str, Path], *, dev: int, test: int, seed: int = 1) -> dict[str, list[Pair]]:
     outputs = {f"{split}_{side}": folder / f"{split}.{side}" for split in SPLITS for side in ("source", "target")}
-    partition_corpus(settings=PartitionSettings(dev=dev, test=test, seed=seed), cores=1, **inputs, **outputs)
+    partition_corpus(settings=PartitionCorpus(dev=dev, test=test, seed=seed), cores=1, **inputs, **outputs)
     return {split: list(read_parallel(outputs[f"{split}_source"], outputs[f"{split}_target"])) for split in SPLITS}
 
 
@@ -161,7 +161,7 @@ def test_tatoeba(shared_data: Path, tmp_path: Path) -> None:
     inputs = {"source": tmp_path / "en", "target": tmp_path / "de"}
     for language, text in (("en", inputs["source"]), ("de", inputs["target"])):
         extract_text(
-            settings=ExtractSettings(corpus="tatoeba-en-de", part="all", language=language),
+            settings=ExtractText.registered("tatoeba-en-de", "all", language),
             cores=1,
             files=[shared_data / "tatoeba-en-de" / "deu-eng.zip"],
             text=text,

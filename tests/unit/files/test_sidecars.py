@@ -11,7 +11,7 @@ from phrasemt.errors import DamagedFileError
 from phrasemt.fields import Settings
 from phrasemt.files.digests import digest_file
 from phrasemt.files.sidecars import origin, produce, read_sidecar, sidecar_path
-from phrasemt.settings import LearnSubwordsSettings
+from phrasemt.stages.subwords import LearnSubwords
 
 
 def test_settings_have_one_text_whatever_the_order(tmp_path: Path) -> None:
@@ -30,7 +30,7 @@ def _produce(tmp_path: Path, content: str = "text\n", *, fail: bool = False) -> 
     made_of = origin(
         "learn_subwords",
         inputs={"source": [source]},
-        settings=LearnSubwordsSettings(merges=3),
+        settings=LearnSubwords(merges=3),
         code="abc",
         libraries=("subword-nmt",),
     )
@@ -88,4 +88,4 @@ def test_a_missing_or_damaged_sidecar(tmp_path: Path, content: bytes | None) -> 
 
 def test_settings_with_unknown_keys_are_refused() -> None:
     with pytest.raises(ValueError, match="merge"):
-        LearnSubwordsSettings.model_validate_json(json.dumps({"merges": 3, "merge": 3}))
+        LearnSubwords.model_validate_json(json.dumps({"merges": 3, "merge": 3}))

@@ -18,7 +18,7 @@ from phrasemt.errors import DataError
 from phrasemt.files.lines import count_lines
 from phrasemt.registry import corpora as registry
 from phrasemt.registry.corpora import Corpus, corpus, files_of, load_registry, side_of, source_file
-from phrasemt.settings import ExtractSettings
+from phrasemt.stages.corpus import ExtractText
 
 SIDES = [
     (entry.id, part, language)
@@ -84,7 +84,7 @@ def test_mirror_files_hold_the_expected_lines(shared_data: Path, tmp_path: Path)
     for corpus_id, part, language in SIDES:
         path = shared_data / corpus_id / side_of(corpus_id, part, language).file
         if path.is_file():
-            settings = ExtractSettings(corpus=corpus_id, part=part, language=language)
+            settings = ExtractText.registered(corpus_id, part, language)
             extract_text(settings=settings, cores=1, files=[path], text=tmp_path / "text")
             assert count_lines(tmp_path / "text") == corpus(corpus_id).parts[part].lines
             checked += 1

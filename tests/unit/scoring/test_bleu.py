@@ -20,7 +20,7 @@ from phrasemt.files.lines import write_lines, write_text
 from phrasemt.scoring.bleu import score_system, split_compounds
 from phrasemt.scoring.multi_bleu import tokenised_bleu
 from phrasemt.scoring.scores import ScoreFile, Scores, check_comparable, read_artefact
-from phrasemt.settings import ScoreSettings
+from phrasemt.stages.scoring import ScoreSystem
 
 words = st.lists(st.sampled_from(["die", "der", "Katze", "Hund", "sieht", ".", ","]), max_size=12).map(" ".join)
 
@@ -108,9 +108,9 @@ def test_compound_split_is_that_of_perl() -> None:
 # ------------------------------------------------------------------------------------------------------- score_system
 
 
-def settings(**changes: object) -> ScoreSettings:
+def settings(**changes: object) -> ScoreSystem:
     given = {"dataset": "toy", "system": "base", "seed": 1, "test_sets": ["test"], "target_language": "de"}
-    return ScoreSettings.model_validate({**given, "aggressive_dash": False, **changes})
+    return ScoreSystem.model_validate({**given, "aggressive_dash": False, **changes})
 
 
 TOKENS = ["Der Hund sieht die Katze an .", "Sie schreibt eine E-Mail an &apos; uns &apos; .", "Ja , gern ."]

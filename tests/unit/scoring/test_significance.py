@@ -19,7 +19,7 @@ from phrasemt.scoring import significance
 from phrasemt.scoring.bleu import score_system
 from phrasemt.scoring.scores import ScoreFile, read_artefact
 from phrasemt.scoring.significance import ComparisonFile, ComparisonOnTestSet, compare_systems, corpus_bleu
-from phrasemt.settings import CompareSettings, ScoreSettings
+from phrasemt.stages.scoring import CompareSystems, ScoreSystem
 
 WORDS = ["der", "die", "das", "Hund", "Katze", "Haus", "sieht", "kauft", "und", "rote", "alte", ",", "."]
 
@@ -43,7 +43,7 @@ def score(
         write_lines(folder / name, lines)
     settings = {"dataset": "toy", "test_sets": ["test"], "target_language": "en", "aggressive_dash": False, **changes}
     score_system(
-        settings=ScoreSettings.model_validate({**settings, "system": system, "seed": seed}),
+        settings=ScoreSystem.model_validate({**settings, "system": system, "seed": seed}),
         cores=1,
         tokens=[folder / "hypotheses"],
         text=[folder / "hypotheses"],
@@ -62,7 +62,7 @@ def compare(
 
 def compared(folder: Path, baseline: list[Path], system: list[Path], *, samples: int, seed: int) -> ComparisonFile:
     compare_systems(
-        settings=CompareSettings(dataset="toy", system="new", baseline="base", samples=samples, seed=seed),
+        settings=CompareSystems(dataset="toy", system="new", baseline="base", samples=samples, seed=seed),
         cores=1,
         baseline=baseline,
         system=system,

@@ -16,7 +16,7 @@ from phrasemt.files.lines import read_lines, write_lines
 from phrasemt.models.interface import build_model
 from phrasemt.models.weights import describe_weights, load_model, save_tensors, weights_of
 from phrasemt.search.perplexity import score_perplexity
-from phrasemt.settings import PerplexitySettings
+from phrasemt.stages.decoding import ScorePerplexity
 from phrasemt.study.architectures import LanguageModel
 from phrasemt.symbols import BOS, EOS
 from phrasemt.text.vocab import Vocabulary
@@ -35,7 +35,9 @@ def weights(tiny_data, tmp_path):
 
 def scored(tiny_data, weights, folder, tokens):
     score_perplexity(
-        settings=PerplexitySettings(dataset="d", system="lm", seed=1, test_sets=["dev"], model=MODEL),
+        settings=ScorePerplexity(
+            **ScorePerplexity.of_model(MODEL), dataset="d", system="lm", seed=1, test_sets=["dev"]
+        ),
         cores=1,
         weights=weights,
         examples=[tiny_data.dev],
@@ -51,7 +53,7 @@ def nll_by_steps(tiny_data, weights):
     words = Vocabulary.from_file(tiny_data.source_vocabulary)
     model = load_model(weights, MODEL, words, words)
     examples = Examples.open(tiny_data.dev)
-    reader, nll = BatchReader(examples, MODEL), 0.0
+    reader, nll = BatchReader(examples, MODEL.model_inputs), 0.0
     for row in range(len(examples)):
         memory = model.encode(reader.source([row]))
         state, last = model.start(memory, 1), BOS

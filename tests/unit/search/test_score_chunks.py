@@ -17,7 +17,8 @@ from phrasemt.batching.pack import pack_examples
 from phrasemt.files.columns import Lists, write_columns
 from phrasemt.files.lines import write_lines
 from phrasemt.models.interface import ChunkingModel
-from phrasemt.settings import ChunkScoreSettings, PackSettings, VocabularySettings
+from phrasemt.stages.decoding import ScoreChunks
+from phrasemt.stages.subwords import BuildVocabulary, PackExamples
 from phrasemt.study.architectures import BiscaleModel
 from phrasemt.symbols import CHUNK_LABELS
 from phrasemt.text.vocab import build_vocabulary
@@ -50,9 +51,9 @@ def files(tmp_path: Path) -> dict[str, Any]:
     write_lines(paths["rows"], ["0", "1"])
     vocabularies = {name: tmp_path / f"{name}.tsv" for name in ("source_vocabulary", "target_vocabulary")}
     sides = {side: paths[side] for side in ("source", "target")}
-    build_vocabulary(settings=VocabularySettings(shared=False), cores=1, **sides, **vocabularies)
+    build_vocabulary(settings=BuildVocabulary(shared=False), cores=1, **sides, **vocabularies)
     examples, chunks = tmp_path / "examples.arrow", tmp_path / "chunks.arrow"
-    pack_examples(settings=PackSettings(), cores=1, **paths, **vocabularies, examples=examples)
+    pack_examples(settings=PackExamples(), cores=1, **paths, **vocabularies, examples=examples)
     write_columns(
         chunks,
         columns=["starts", "labels"],
@@ -66,8 +67,12 @@ def test_an_example_worked_out_by_hand(files: dict[str, Any], tmp_path: Path, mo
     """Seven positions count: the, do@@, sleeps, </s>; a, cat, </s>. Five of them start a chunk."""
     monkeypatch.setattr(chunks_stage, "load_model", lambda *_: FixedDecisions())
     chunks_stage.score_chunks(
-        settings=ChunkScoreSettings(
-            dataset="d", system="s", seed=1, test_sets=["test", "again"], model=BiscaleModel(family="biscale")
+        settings=ScoreChunks(
+            **ScoreChunks.of_model(BiscaleModel(family="biscale")),
+            dataset="d",
+            system="s",
+            seed=1,
+            test_sets=["test", "again"],
         ),
         cores=1,
         weights=tmp_path,

@@ -18,7 +18,8 @@ from phrasemt.search.beam import beam_search, length_penalty
 from phrasemt.search.contrasts import forced_scores, score_contrasts
 from phrasemt.search.decode import translate_split
 from phrasemt.search.translate import translate
-from phrasemt.settings import ContrastSettings, LearnSubwordsSettings, TranslateSettings, VocabularySettings
+from phrasemt.stages.decoding import ScoreContrasts, Translate
+from phrasemt.stages.subwords import BuildVocabulary, LearnSubwords
 from phrasemt.study.architectures import PhraseRepresentationModel, TransformerModel
 from phrasemt.study.schema import Decoding
 from phrasemt.text.subwords import learn_subwords
@@ -57,7 +58,7 @@ def model(settings, words):
 
 @pytest.fixture
 def reader(tiny_data, settings):
-    return BatchReader(Examples.open(tiny_data.dev), settings)
+    return BatchReader(Examples.open(tiny_data.dev), settings.model_inputs)
 
 
 DECODING = Decoding(beam=3, n_best=3, max_length_extra=10)
@@ -68,7 +69,9 @@ def test_reported_score_is_the_score_of_forced_decoding(model, reader, settings)
     for row, hypotheses in enumerate(translate_split(model, reader, DECODING, device=CPU)[:20]):
         targets = [np.array(hypothesis.tokens, dtype=np.int32) for hypothesis in hypotheses]
         sources = [reader.examples.source(row)] * len(targets)
-        forced = forced_scores(model, SourceCollator(settings), sources, targets, [row] * len(targets), CPU)
+        forced = forced_scores(
+            model, SourceCollator(settings.model_inputs), sources, targets, [row] * len(targets), CPU
+        )
         assert [hypothesis.log_prob for hypothesis in hypotheses] == pytest.approx(forced.tolist(), abs=1e-4)
         for hypothesis in hypotheses:
             penalty = length_penalty(len(hypothesis.tokens) + 1, DECODING)
@@ -102,9 +105,14 @@ def weights(model, settings, words, tmp_path):
     return path
 
 
+def _settings_of(model):
+    reads = model.model_inputs
+    return Translate(model=model, trained=model.trained_part, reads=reads, decoding=DECODING, target_language="de")
+
+
 def test_the_stage_writes_every_pair_in_order(model, reader, settings, words, weights, tiny_data, tmp_path):
     outputs = {name: tmp_path / name for name in ("translations", "tokens", "text")}
-    stage_settings = TranslateSettings(model=settings, decoding=DECODING, target_language="de")
+    stage_settings = _settings_of(settings)
     inputs = {name: getattr(tiny_data, name) for name in ("source_vocabulary", "target_vocabulary")}
     paths = {**inputs, **outputs, "phrases": []}
     translate(settings=stage_settings, cores=1, weights=weights, examples=tiny_data.dev, **paths)
@@ -121,7 +129,7 @@ def test_weights_of_another_study_are_refused(weights, tiny_data, settings, tmp_
     other = settings.model_copy(update={"heads": 2})
     with pytest.raises(MismatchError, match=r"weights of another model \(expected heads 2, found heads 4\)"):
         translate(
-            settings=TranslateSettings(model=other, decoding=DECODING, target_language="de"),
+            settings=_settings_of(other),
             cores=1,
             weights=weights,
             examples=tiny_data.dev,
@@ -146,7 +154,7 @@ def contrast_files(tmp_path):
         write_lines(tmp_path / side, lines)
     names = ("codes", "source_counts", "target_counts")
     learn_subwords(
-        settings=LearnSubwordsSettings(merges=20),
+        settings=LearnSubwords(merges=20),
         cores=1,
         source=tmp_path / "source",
         target=tmp_path / "target",
@@ -154,7 +162,7 @@ def contrast_files(tmp_path):
     )
     vocabularies = {name: tmp_path / name for name in ("source_vocabulary", "target_vocabulary")}
     build_vocabulary(
-        settings=VocabularySettings(shared=False),
+        settings=BuildVocabulary(shared=False),
         cores=1,
         source=tmp_path / "source",
         target=tmp_path / "target",
@@ -177,11 +185,11 @@ def contrasts_of(contrast_files, tmp_path, lines, *, whole_words=False):
     if whole_words:
         files |= {"codes": [], "source_counts": [], "target_counts": []}
     score_contrasts(
-        settings=ContrastSettings(
+        settings=ScoreContrasts(
             dataset="demo",
             system="base",
             seed=1,
-            model=settings,
+            **ScoreContrasts.of_model(settings),
             source_language="en",
             target_language="de",
             aggressive_dash=False,

@@ -306,8 +306,8 @@ def test_either_count_of_an_update_replaces_the_other(study) -> None:
 
 def test_the_last_checkpoints_replace_the_best_ones_of_a_preset(study) -> None:
     last = study({"preset": "zh-paper", "training": {"average_last": 3}}).systems["mine"].training
-    assert (last.average_last, last.average_best, last.checkpoints_averaged) == (3, None, 3)
-    assert study({"preset": "zh-paper"}).systems["mine"].training.checkpoints_averaged == 1
+    assert (last.average_last, last.average_best) == (3, None)
+    assert study({"preset": "zh-paper"}).systems["mine"].training.average_best == 1
 
 
 NAMES = ", ".join(EXPECTED)

@@ -12,7 +12,7 @@ import yaml
 from phrasemt.errors import StudyError
 from phrasemt.files.yaml import parse_yaml
 from phrasemt.study.reading import load_study, study_schema
-from phrasemt.workflow.flow import read_study
+from phrasemt.workflow.check import read_study
 
 RIGHT = """\
 study: small

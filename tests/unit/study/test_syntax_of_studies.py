@@ -12,7 +12,8 @@ import yaml
 from phrasemt.errors import StudyError
 from phrasemt.study.architectures import PhraseSegmentation
 from phrasemt.study.schema import Study
-from phrasemt.workflow.flow import Flow, read_study
+from phrasemt.workflow.check import read_study
+from phrasemt.workflow.flow import Flow
 
 Raw = dict[str, Any]
 
@@ -116,8 +117,11 @@ def test_mistakes_are_named_with_their_place(
 
 
 def test_a_segmentation_is_named_by_what_is_not_default() -> None:
-    assert PhraseSegmentation().name == "ngram"
-    assert PhraseSegmentation(mode="parse", parse_unit="word", ntok_max=4).name == "parse_ntok_max-4_parse_unit-word"
+    assert PhraseSegmentation().folder_name == "ngram"
+    assert (
+        PhraseSegmentation(mode="parse", parse_unit="word", ntok_max=4).folder_name
+        == "parse_ntok_max-4_parse_unit-word"
+    )
 
 
 def test_systems_share_phrase_columns(raw: Raw) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.files.lines import write_lines
-from phrasemt.settings import AnnotateSettings, CollectSettings
+from phrasemt.stages.syntax import AnnotateSentences, CollectSentences
 from phrasemt.syntax import annotate
 from phrasemt.syntax.annotate import parse_sentences, tag_sentences
 from phrasemt.syntax.annotator_card import Card, Kind, ModelFile
@@ -65,7 +65,7 @@ class Folder:
     def collect(self, lines: list[str]) -> None:
         write_lines(self.path / "tokens", lines)
         collect_sentences(
-            settings=CollectSettings(), cores=1, tokens=self.path / "tokens", sentences=self.path / "sentences"
+            settings=CollectSentences(), cores=1, tokens=self.path / "tokens", sentences=self.path / "sentences"
         )
 
     def parse(
@@ -73,7 +73,7 @@ class Folder:
     ) -> Path:
         output = self.path / f"annotations.{job}"
         parse_sentences(
-            settings=AnnotateSettings(job=job, jobs=jobs),
+            settings=AnnotateSentences(job=job, jobs=jobs),
             cores=cores,
             sentences=self.path / "sentences",
             annotator=card or self.card(),
@@ -154,10 +154,10 @@ def test_a_hit_loads_nothing(folder):
     folder.collect(numbered(50))
     first = folder.parse().read_bytes()
     code = (
-        "import sys\nfrom pathlib import Path\nfrom phrasemt.settings import AnnotateSettings\n"
+        "import sys\nfrom pathlib import Path\nfrom phrasemt.stages.syntax import AnnotateSentences\n"
         "from phrasemt.syntax.annotate import parse_sentences\n"
         f"folder = Path({str(folder.path)!r})\n"
-        "parse_sentences(settings=AnnotateSettings(job=0, jobs=1), cores=2, sentences=folder / 'sentences',"
+        "parse_sentences(settings=AnnotateSentences(job=0, jobs=1), cores=2, sentences=folder / 'sentences',"
         " annotator=folder / 'annotator', annotations=folder / 'again', cache=folder / 'cache')\n"
         "sys.exit(bool({'torch', 'stanza', 'phrasemt.syntax.stanza.annotators'} & set(sys.modules)))"
     )
@@ -225,7 +225,7 @@ def test_an_annotator_of_another_kind(folder):
     ):
         folder.parse(card=folder.card(kind="chunks"))
     tag_sentences(
-        settings=AnnotateSettings(job=0, jobs=1),
+        settings=AnnotateSentences(job=0, jobs=1),
         cores=1,
         sentences=folder.path / "sentences",
         annotator=folder.card(kind="chunks"),

@@ -13,7 +13,7 @@ import pytest
 
 from phrasemt.errors import DamagedFileError, DataError
 from phrasemt.files.lines import temporary_beside
-from phrasemt.settings import DescribeSettings
+from phrasemt.stages.syntax import DescribeAnnotator
 from phrasemt.syntax.annotator_card import Card, describe_annotator
 
 ROLES = ("constituency", "chunker", "tagger", "vectors", "forward_charlm", "backward_charlm")
@@ -31,7 +31,7 @@ def models(tmp_path: Path) -> dict[str, Path]:
 
 
 def describe(path: Path, models: dict[str, Path], *roles: str, kind: str = "constituency") -> Card:
-    settings = DescribeSettings.model_validate({"kind": kind, "language": "en", "origin": "files"})
+    settings = DescribeAnnotator.model_validate({"kind": kind, "language": "en", "origin": "files"})
     given: dict[str, Any] = {role: [models[role]] if role in roles else [] for role in ROLES}
     describe_annotator(settings=settings, cores=1, **given, annotator=path)
     return Card.read(path)

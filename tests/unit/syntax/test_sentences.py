@@ -15,7 +15,7 @@ from sacremoses import MosesTokenizer
 
 from phrasemt.errors import DamagedFileError, DataError
 from phrasemt.files.lines import write_lines
-from phrasemt.settings import CollectSettings
+from phrasemt.stages.syntax import CollectSentences
 from phrasemt.syntax.sentences import (
     BUCKETS,
     Sentences,
@@ -36,7 +36,9 @@ TOKENS = st.lists(
 
 def collect(folder: Path, lines: list[str], cores: int = 1) -> Path:
     write_lines(folder / "tokens", lines)
-    collect_sentences(settings=CollectSettings(), cores=cores, tokens=folder / "tokens", sentences=folder / "sentences")
+    collect_sentences(
+        settings=CollectSentences(), cores=cores, tokens=folder / "tokens", sentences=folder / "sentences"
+    )
     return folder / "sentences"
 
 
@@ -117,7 +119,7 @@ def test_bytes_that_are_no_text(tmp_path):
     (tmp_path / "tokens").write_bytes(b"a\nb \xff\n")
     with pytest.raises(DataError, match="tokens, line 2, byte 3: not UTF-8"):
         collect_sentences(
-            settings=CollectSettings(), cores=1, tokens=tmp_path / "tokens", sentences=tmp_path / "sentences"
+            settings=CollectSentences(), cores=1, tokens=tmp_path / "tokens", sentences=tmp_path / "sentences"
         )
     assert [path.name for path in tmp_path.iterdir()] == ["tokens"]
 

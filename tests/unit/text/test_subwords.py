@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sacremoses import MosesTokenizer
 
 from phrasemt.errors import DamagedFileError, DataError
-from phrasemt.settings import ApplySubwordsSettings, LearnSubwordsSettings
+from phrasemt.stages.subwords import ApplySubwords, LearnSubwords
 from phrasemt.text import subwords
 from phrasemt.text.subwords import apply_subwords, join_subwords, learn_subwords, subword_cutter
 
@@ -54,7 +54,7 @@ class Files:
 
     def learn(self, merges: int, cores: int = 1) -> None:
         learn_subwords(
-            settings=LearnSubwordsSettings(merges=merges),
+            settings=LearnSubwords(merges=merges),
             cores=cores,
             source=self.path("source"),
             target=self.path("target"),
@@ -65,7 +65,7 @@ class Files:
 
     def apply(self, side: str, threshold: int, cores: int = 1) -> bytes:
         apply_subwords(
-            settings=ApplySubwordsSettings(vocabulary_threshold=threshold),
+            settings=ApplySubwords(vocabulary_threshold=threshold),
             cores=cores,
             tokens=self.path(side),
             codes=self.path("codes"),

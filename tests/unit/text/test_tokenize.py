@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sacremoses import MosesTokenizer
 
 from phrasemt.errors import DataError
-from phrasemt.settings import TokenizeSettings
+from phrasemt.stages.subwords import TokenizeText
 from phrasemt.text.tokenize import detokenize, tokenize_text, tokenizer
 
 LANGUAGES = ("en", "de", "fr", "it", "fi", "zh", "ja", "cs")
@@ -107,7 +107,7 @@ def test_same_file_for_every_number_of_cores(tmp_path: Path, caplog):
     with caplog.at_level(logging.INFO, logger="phrasemt"):
         for cores in (1, 3):
             tokenize_text(
-                settings=TokenizeSettings(language="en", aggressive_dash=False),
+                settings=TokenizeText(language="en", aggressive_dash=False),
                 cores=cores,
                 text=text,
                 tokens=tmp_path / f"tokens.{cores}",
@@ -134,7 +134,7 @@ def test_chinese_is_not_cut_and_says_so(tmp_path: Path, caplog):
     (tmp_path / "text").write_text("你好，世界\n", encoding="utf-8")
     with caplog.at_level(logging.INFO, logger="phrasemt"):
         tokenize_text(
-            settings=TokenizeSettings(language="zh", aggressive_dash=False),
+            settings=TokenizeText(language="zh", aggressive_dash=False),
             cores=1,
             text=tmp_path / "text",
             tokens=tmp_path / "tokens",

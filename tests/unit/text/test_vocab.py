@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from phrasemt.errors import DamagedFileError, DataError
-from phrasemt.settings import VocabularySettings
+from phrasemt.stages.subwords import BuildVocabulary
 from phrasemt.symbols import SPECIAL_TOKENS, UNK
 from phrasemt.text.vocab import Vocabulary, build_vocabulary
 
@@ -25,7 +25,7 @@ def build(
     for name, text in (("source", source), ("target", target)):
         (folder / name).write_text(text, encoding="utf-8", newline="\n")
     build_vocabulary(
-        settings=VocabularySettings(shared=shared, words=words),
+        settings=BuildVocabulary(shared=shared, words=words),
         cores=cores,
         source=folder / "source",
         target=folder / "target",

@@ -22,7 +22,7 @@ from phrasemt.errors import DamagedFileError, MismatchError, PhrasemtError, Stop
 from phrasemt.models.interface import build_model
 from phrasemt.models.transformer import Transformer
 from phrasemt.models.weights import FORMAT, load_model, load_tensors, save_tensors
-from phrasemt.settings import AverageSettings
+from phrasemt.stages.training import AverageCheckpoints
 from phrasemt.study.architectures import Dl4mtModel, PhraseRepresentationModel, TransformerModel
 from phrasemt.study.schema import Adadelta, Adam
 from phrasemt.text.vocab import Vocabulary
@@ -72,7 +72,7 @@ def test_accumulation_gives_the_gradient_of_the_whole_update(tiny_data):
         settings = settings_of(dropout=0.0)
         torch.manual_seed(3)
         model = build_model(settings.model, source_vocabulary=len(words), target_vocabulary=len(words))
-        trainer = Trainer(model, BatchReader(examples, settings.model), settings)
+        trainer = Trainer(model, BatchReader(examples, settings.reads), settings)
         trainer.positions = capacity
         result = trainer.update(1, np.arange(50))
         gradients.append({name: parameter.grad.clone() for name, parameter in model.named_parameters()})
@@ -169,7 +169,7 @@ def test_a_model_that_translates_nothing_is_not_searched(tiny_data, monkeypatch)
     words = Vocabulary.from_file(tiny_data.source_vocabulary)
     settings = settings_of()
     model = build_model(settings.model, source_vocabulary=len(words), target_vocabulary=len(words))
-    values = Evaluator(BatchReader(Examples.open(tiny_data.dev), settings.model), None, words)(model)
+    values = Evaluator(BatchReader(Examples.open(tiny_data.dev), settings.reads), None, words)(model)
     assert list(values) == ["dev_perplexity"]
 
 
@@ -300,7 +300,7 @@ def test_memory_that_runs_out_halves_the_micro_batches(tiny_data, monkeypatch):
     for positions in (4096, small):
         torch.manual_seed(3)
         model = build_model(settings.model, source_vocabulary=len(words), target_vocabulary=len(words))
-        trainer = Trainer(model, BatchReader(Examples.open(tiny_data.train), settings.model), settings)
+        trainer = Trainer(model, BatchReader(Examples.open(tiny_data.train), settings.reads), settings)
         trainer.positions = positions
         trainer.update(1, np.arange(50))
         gradients[positions] = [parameter.grad for parameter in model.parameters()]
@@ -355,7 +355,7 @@ def test_average_is_the_mean_and_checkpoints_of_other_trainings_are_refused(tiny
     record, weights, _ = run(tiny_data, tmp_path / "a", settings_of())
     averaged = tmp_path / "averaged.safetensors"
     average_checkpoints(
-        settings=AverageSettings(last=2), cores=1, record=tmp_path / "a" / "training.json", weights=averaged
+        settings=AverageCheckpoints(last=2), cores=1, record=tmp_path / "a" / "training.json", weights=averaged
     )
     for name, tensor in load_tensors(averaged)[0].items():
         expected = np.mean([weight[name].double().numpy() for weight in weights], axis=0)
@@ -365,7 +365,7 @@ def test_average_is_the_mean_and_checkpoints_of_other_trainings_are_refused(tiny
     (tmp_path / "a" / record["checkpoints"][0]).write_bytes((tmp_path / "b" / other["checkpoints"][0]).read_bytes())
     with pytest.raises(MismatchError, match="checkpoints of different trainings"):
         average_checkpoints(
-            settings=AverageSettings(last=2), cores=1, record=tmp_path / "a" / "training.json", weights=averaged
+            settings=AverageCheckpoints(last=2), cores=1, record=tmp_path / "a" / "training.json", weights=averaged
         )
 
 
@@ -387,7 +387,7 @@ def test_averaged_weights_are_tied_like_the_model(tiny_data, tmp_path, tie):
     settings = settings_of(model=TransformerModel(**{**SMALL, "tie": tie}))
     record, _, _ = run(tiny_data, tmp_path, settings)
     averaged, record_file = tmp_path / "averaged.safetensors", tmp_path / "training.json"
-    average_checkpoints(settings=AverageSettings(last=2), cores=1, record=record_file, weights=averaged)
+    average_checkpoints(settings=AverageCheckpoints(last=2), cores=1, record=record_file, weights=averaged)
     vocabularies = (Vocabulary.from_file(tiny_data.inputs[f"{side}_vocabulary"]) for side in ("source", "target"))
     model = load_model(averaged, settings.model, *vocabularies)
     assert (model.words.source_table_VD is None) == (tie == "all")

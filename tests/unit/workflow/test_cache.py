@@ -27,8 +27,9 @@ from phrasemt.files.lines import count_lines
 from phrasemt.files.sidecars import origin, sidecar_path
 from phrasemt.registry import corpora as registry
 from phrasemt.registry.corpora import Corpus
-from phrasemt.settings import ParserSettings
 from phrasemt.stages import STAGES
+from phrasemt.stages.corpus import ExtractText, FetchCorpus
+from phrasemt.stages.syntax import TrainParser
 from phrasemt.text import vocab
 from phrasemt.workflow import cache as artefacts
 from phrasemt.workflow.cache import Entry, clean, contents, entry_of, verify
@@ -170,7 +171,7 @@ def test_places_of_model_files_count_where_a_card_names_them(tmp_path):
         for path in roles.values():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("the same")
-        settings = ParserSettings(language="en", sentences=None, hidden=8, epochs=1, seed=1)
+        settings = TrainParser(language="en", sentences=None, hidden=8, epochs=1, seed=1)
         inputs = {role: [path] for role, path in roles.items()}
         made_of = origin("train_parser", inputs=inputs, settings=settings, code="0")
         outputs = {"constituency": folder / "constituency.pt", "annotator": folder / "annotator.json"}
@@ -186,7 +187,7 @@ def test_places_of_model_files_count_where_a_card_names_them(tmp_path):
 
 def test_what_is_kept_costs_something_and_comes_before_the_training_of_models():
     order = list(STAGES)
-    kept = [name for name, stage in STAGES.items() if stage.kept]
+    kept = [name for name, stage in STAGES.items() if stage.cached]
     assert all(order.index(name) < order.index("train_model") for name in kept)
     assert not [name for name in kept if STAGES[name].folders]
     before = order[: order.index("train_model")]
@@ -233,7 +234,8 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Non
 
 def get(folder: Path) -> Path:
     file = folder / "resources" / "tiny" / "corpus.txt"
-    assert main(["fetch_corpus", "--settings", '{"corpus": "tiny", "file": "corpus.txt"}', "--file", str(file)]) == 0
+    settings = FetchCorpus.registered("tiny", "corpus.txt").canonical_json()
+    assert main(["fetch_corpus", "--settings", settings, "--file", str(file)]) == 0
     return file
 
 
@@ -266,7 +268,7 @@ def test_an_edited_entry_of_the_registry_takes_the_text_out_again(corpus, runs, 
 
     def take_out() -> str:
         text = tmp_path / "text.en"
-        command = ["extract_text", "--settings", '{"corpus": "tiny", "part": "all", "language": "en"}']
+        command = ["extract_text", "--settings", ExtractText.registered("tiny", "all", "en").canonical_json()]
         assert main([*command, "--files", str(tmp_path / "corpus.txt"), "--text", str(text)]) == 0
         return text.read_text()
 

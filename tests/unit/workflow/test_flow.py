@@ -14,11 +14,14 @@ import pytest
 from phrasemt.errors import StudyError
 from phrasemt.registry.corpora import load_registry
 from phrasemt.study.schema import Study
+from phrasemt.workflow.check import read_study
 from phrasemt.workflow.dag import rules_of
-from phrasemt.workflow.flow import Flow, dataset_folder, open_study, read_study
+from phrasemt.workflow.flow import Flow
 from phrasemt.workflow.journal import RunNote, study_of
+from phrasemt.workflow.paths import Paths
+from phrasemt.workflow.start import open_study
 
-PATTERN = "<results>/{dataset}.{source}-{target}/translations/{system}/{seed}/{split}.txt"
+PATTERN = Paths("mixed").translated_text
 
 
 def _study(tmp_path: Path, **changes: Any) -> dict[str, Any]:
@@ -59,8 +62,8 @@ def _wildcards(**names: str) -> SimpleNamespace:
 def test_every_asks_for_each_data_sets_own_splits(flow: Flow) -> None:
     paths = flow.every(PATTERN)
     assert len(paths) == len(set(paths)) == (1 + 1 + 2 + 1) * 2 * 2
-    assert "<results>/mine.en-de/translations/wide/2/b.txt" in paths
-    assert "<results>/back.de-en/translations/base/1/c.txt" in paths
+    assert "results/mixed/mine.en-de/translations/wide/2/b.txt" in paths
+    assert "results/mixed/back.de-en/translations/base/1/c.txt" in paths
     assert flow.every("{dataset}/{split}", datasets=["mine"], splits="all") == [
         "mine/train", "mine/dev", "mine/a", "mine/b",
     ]  # fmt: skip
@@ -75,7 +78,6 @@ def test_groups_of_the_study(flow: Flow) -> None:
         ["wide"],
         "base",
     )
-    assert flow.results == "results/mixed"
 
 
 def test_wildcards_stand_for_names_of_the_study_only(flow: Flow) -> None:
@@ -103,27 +105,31 @@ def test_raw_texts(flow: Flow, tmp_path: Path) -> None:
     assert source(_wildcards(dataset="generated", split="dev")) == ["results/mixed/generated.en-de/raw/dev.en"]
     assert target(_wildcards(dataset="cut", split="test")) == ["results/mixed/cut.en-de/raw/test.de"]
     assert source(_wildcards(dataset="back", split="train")) == ["resources/multi30k/train.de", str(tmp_path / "my.en")]
-    assert flow.whole_text("target")(_wildcards(dataset="cut")) == str(tmp_path / "my.de")
+    assert flow.whole_text("target")(_wildcards(dataset="cut")) == [str(tmp_path / "my.de")]
 
 
 def test_a_file_of_each_test_set_of_a_data_set(flow: Flow) -> None:
-    translations = flow.of_test_sets("translations/{system}/{seed}/{split}.{target}")
+    translations = flow.of_test_sets(flow.paths.translated_text)
     wildcards = _wildcards(dataset="mine", source="en", target="de", system="base", seed="1")
     folder = "results/mixed/mine.en-de/translations/base/1"
-    assert translations(wildcards) == [f"{folder}/a.de", f"{folder}/b.de"]
+    assert translations(wildcards) == [f"{folder}/a.txt", f"{folder}/b.txt"]
 
 
 def test_where_words_are_not_cut_models_read_tokens(flow: Flow, tmp_path: Path) -> None:
     wildcards = _wildcards(dataset="back", split="c", source="de", target="en")
-    assert flow.subwords("target")(wildcards) == "results/mixed/back.de-en/subwords/c.en"
-    assert flow.subwords("source", "train")(wildcards) == "results/mixed/back.de-en/subwords/train.de"
-    assert flow.of_subwords("counts.{source}")(wildcards) == ["results/mixed/back.de-en/subwords/counts.de"]
+    assert flow.model_text("target")(wildcards) == ["results/mixed/back.de-en/subwords/c.en"]
+    assert flow.model_text("source", "train")(wildcards) == ["results/mixed/back.de-en/subwords/train.de"]
+    assert flow.of_subwords(flow.paths.counts.at(language="{source}"))(wildcards) == [
+        "results/mixed/back.de-en/subwords/counts.de"
+    ]
     study = _study(tmp_path)
     study["datasets"]["back"]["subwords"] = {"unit": "word"}
     flow = Flow(Study.model_validate(study))
-    assert flow.subwords("target")(wildcards) == "results/mixed/back.de-en/tokens/c.en"
-    assert flow.of_subwords("codes.bpe")(wildcards) == []
-    assert flow.subwords("target")(_wildcards(dataset="mine", split="a")) == "results/mixed/mine.en-de/subwords/a.de"
+    assert flow.model_text("target")(wildcards) == ["results/mixed/back.de-en/tokens/c.en"]
+    assert flow.of_subwords(flow.paths.codes)(wildcards) == []
+    assert flow.model_text("target")(_wildcards(dataset="mine", split="a")) == [
+        "results/mixed/mine.en-de/subwords/a.de"
+    ]
 
 
 def test_original_files(flow: Flow) -> None:
@@ -135,27 +141,28 @@ def test_an_edited_entry_of_a_registry_is_another_parameter(flow: Flow, monkeypa
     file = _wildcards(corpus="multi30k", file="train.en.gz")
     side = _wildcards(corpus="multi30k", part="train", language="en")
     model = _wildcards(language="en", file="constituency_ptb3-revised_charlm.pt")
-    before = flow.corpus_entry(file), flow.corpus_entry(side), flow.stanza_entry(model)
-    assert json.loads(before[0])["url"].startswith("https://")
-    assert json.loads(before[1])["file"] == "train.en.gz"
-    assert "/resolve/" in json.loads(before[2])["url"]
+    fetched, extracted = flow.params("fetch_corpus")["settings"], flow.params("extract_text")["settings"]
+    before = fetched(file), extracted(side), flow.params("fetch_stanza_file")["settings"](model)
+    assert json.loads(before[0])["source"]["url"].startswith("https://")
+    assert json.loads(before[1])["side"]["file"] == "train.en.gz"
+    assert "/resolve/" in json.loads(before[2])["source"]["url"]
     corpus = load_registry()["multi30k"]
     files = tuple(entry.model_copy(update={"url": "https://example.org/another"}) for entry in corpus.files)
     monkeypatch.setitem(load_registry(), "multi30k", corpus.model_copy(update={"files": files}))
-    assert flow.corpus_entry(file) != before[0]
-    assert flow.corpus_entry(side) == before[1]
+    assert fetched(file) != before[0]
+    assert extracted(side) == before[1]
 
 
 def test_settings_are_the_part_of_the_study_that_the_stage_uses(flow: Flow) -> None:
-    tokenize = flow.settings("tokenize_text")(_wildcards(dataset="mine", split="a", language="de"))
+    tokenize = flow.params("tokenize_text")["settings"](_wildcards(dataset="mine", split="a", language="de"))
     assert json.loads(tokenize) == {"language": "de", "aggressive_dash": False}
-    train = json.loads(flow.settings("train_model")(_wildcards(dataset="mine", system="base", seed="2")))
+    train = json.loads(flow.params("train_model")["settings"](_wildcards(dataset="mine", system="base", seed="2")))
     assert train["seed"] == 2
     assert "decoding" not in train
 
 
 def test_folder_of_a_data_set(tmp_path: Path) -> None:
-    assert dataset_folder(Study.model_validate(_study(tmp_path)), "back") == Path("results/mixed/back.de-en")
+    assert Paths.of(Study.model_validate(_study(tmp_path)), "back").dataset == "results/mixed/back.de-en"
 
 
 def _workflow(path: Path, *, is_main_process: bool = True) -> SimpleNamespace:

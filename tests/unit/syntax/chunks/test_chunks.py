@@ -17,7 +17,7 @@ from phrasemt.corpus.demo.generate import conll, demo_pairs
 from phrasemt.errors import DamagedFileError, DataError
 from phrasemt.files.columns import ColumnFile
 from phrasemt.files.lines import write_lines
-from phrasemt.settings import ChunksSettings
+from phrasemt.stages.syntax import ExtractChunks
 from phrasemt.symbols import CHUNK_LABELS as LABELS
 from phrasemt.syntax.chunks import extract as chunks
 from phrasemt.syntax.chunks.conll import TAGS
@@ -55,7 +55,7 @@ class Split:
             text = "".join(conll(tuple(tokens), tuple(tags)) for tokens, tags in gold)
             (self.folder / "gold").write_text(text, encoding="utf-8", newline="\n")
         extract_chunks(
-            settings=ChunksSettings(origin=origin),
+            settings=ExtractChunks(origin=origin),
             cores=cores,
             rows=self.folder / "rows",
             tokens=self.folder / "tokens",

@@ -10,7 +10,7 @@ import pytest
 from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.files.columns import Lists, write_columns
 from phrasemt.files.lines import write_lines
-from phrasemt.settings import MeasureSettings
+from phrasemt.stages.syntax import MeasurePhrases
 from phrasemt.study.architectures import PhraseSegmentation
 from phrasemt.syntax.phrases.statistics import measure_phrases, node_spans
 from phrasemt.syntax.sentences import sentence_key
@@ -47,7 +47,7 @@ def measure(tmp_path: Path):
         keys = [sentence_key(sentence.split(" ")) for sentence in trees]
         write_annotations(tmp_path / "parses", keys, list(trees.values()), {"fingerprint": "0" * 32})
         measure_phrases(
-            settings=MeasureSettings(),
+            settings=MeasurePhrases(segmentation=segmentation.folder_name, needs_parses=segmentation.needs_parses),
             cores=1,
             phrases=tmp_path / "phrases",
             tokens=tmp_path / "tokens",

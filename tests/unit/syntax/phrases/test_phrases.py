@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from phrasemt.errors import DamagedFileError, DataError, MismatchError
 from phrasemt.files.columns import ColumnFile
 from phrasemt.files.lines import write_lines
-from phrasemt.settings import PhrasesSettings
+from phrasemt.stages.syntax import ExtractPhrases
 from phrasemt.study.architectures import PhraseSegmentation
 from phrasemt.syntax.phrases import extract as phrases
 from phrasemt.syntax.phrases import segmenters
@@ -161,7 +161,7 @@ class Split:
             settings["given"] = self.folder
         segmentation = PhraseSegmentation.model_validate(settings)
         extract_phrases(
-            settings=PhrasesSettings(segmentation=segmentation),
+            settings=ExtractPhrases(segmentation=segmentation, needs_parses=segmentation.needs_parses),
             cores=cores,
             rows=self.folder / "rows",
             tokens=self.folder / "tokens",

@@ -18,8 +18,8 @@ import pytest
 
 from phrasemt.errors import DataError, DownloadError
 from phrasemt.registry import stanza_models as published
-from phrasemt.registry.stanza_models import files_of_package, load_published
-from phrasemt.settings import DescribeSettings, ParserSettings, StanzaFileSettings
+from phrasemt.registry.stanza_models import files_of_package, load_published, published_file
+from phrasemt.stages.syntax import DescribeAnnotator, FetchStanzaFile, TrainParser
 from phrasemt.syntax.annotator_card import describe_annotator
 from phrasemt.syntax.stanza import train_parser
 from phrasemt.syntax.stanza.annotators import load_annotator
@@ -76,7 +76,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def fetch(path: Path, name: str) -> bytes:
-    fetch_stanza_file(settings=StanzaFileSettings(language="en", file=name), cores=1, file=path)
+    fetch_stanza_file(settings=FetchStanzaFile(source=published_file("en", name)), cores=1, file=path)
     return path.read_bytes()
 
 
@@ -111,7 +111,7 @@ def test_a_parser_with_character_models_from_its_download_to_a_tree(
     )
     made = tiny_annotators.folder
     train_parser.train_parser(
-        settings=ParserSettings(language="en", sentences=None, hidden=8, epochs=1, seed=1),
+        settings=TrainParser(language="en", sentences=None, hidden=8, epochs=1, seed=1),
         cores=1,
         **tiny_annotators.trees,
         vectors=made / "vectors.pt",
@@ -139,7 +139,7 @@ def test_a_parser_with_character_models_from_its_download_to_a_tree(
         for role, name in files_of_package("en", "small").items():
             fetched[role] = [tmp_path / name]
             assert fetch(tmp_path / name, name) == models[f"{role}/small.pt"]
-    settings = DescribeSettings(kind="constituency", language="en", origin="published")
+    settings = DescribeAnnotator(kind="constituency", language="en", origin="published")
     card = tmp_path / "card.json"
     describe_annotator(settings=settings, cores=1, **fetched, annotator=card)
     (annotation,) = load_annotator(card).annotate([["The", "dog", "."]])

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from phrasemt.errors import DamagedFileError, DataError, MismatchError
-from phrasemt.settings import DescribeSettings
+from phrasemt.stages.syntax import DescribeAnnotator
 from phrasemt.syntax.annotator_card import ANNOTATION_VERSION, LONGEST, describe_annotator
 from phrasemt.syntax.stanza import annotators, close_decisions, tagger
 from phrasemt.syntax.stanza import chunker as chunker_module
@@ -319,7 +319,7 @@ def describe(folder: Path, kind: str, **files: str) -> Path:
     """The card of model files that the user gives."""
     roles = ("constituency", "chunker", "tagger", "vectors", "forward_charlm", "backward_charlm")
     given = {role: [folder / files[role]] if role in files else [] for role in roles}
-    chosen = DescribeSettings.model_validate({"kind": kind, "language": "en", "origin": "files"})
+    chosen = DescribeAnnotator.model_validate({"kind": kind, "language": "en", "origin": "files"})
     describe_annotator(settings=chosen, cores=1, **given, annotator=folder / "card.json")
     return folder / "card.json"
 
@@ -456,7 +456,7 @@ def real(shared_data: Path, tmp_path: Path) -> Callable[..., StanzaAnnotator]:
         given = {role: [folder / files[role]] if role in files else [] for role in (*files, "vectors")}
         roles = ("constituency", "chunker", "tagger", "forward_charlm", "backward_charlm")
         describe_annotator(
-            settings=DescribeSettings.model_validate({"kind": kind, "language": "en", "origin": "files"}),
+            settings=DescribeAnnotator.model_validate({"kind": kind, "language": "en", "origin": "files"}),
             cores=1,
             **{role: given.get(role, []) for role in roles},
             vectors=[folder / "vectors_en_100d.pt"],

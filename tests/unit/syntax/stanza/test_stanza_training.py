@@ -15,7 +15,7 @@ import pytest
 
 from phrasemt.corpus.demo.generate import conll, demo_pairs
 from phrasemt.errors import DataError
-from phrasemt.settings import ChunkerSettings, ParserSettings, TaggerSettings, VectorsSettings
+from phrasemt.stages.syntax import TrainChunker, TrainParser, TrainTagger, TrainVectors
 from phrasemt.syntax.annotator_card import Card
 from phrasemt.syntax.stanza.train_chunker import train_chunker
 from phrasemt.syntax.stanza.train_parser import train_parser
@@ -34,7 +34,7 @@ RARE = "(FRAG (ADVP (RB so)) (XQ (XX .)))"  # a label, a tag and words that no t
 @pytest.fixture(scope="module")
 def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("vectors") / "vectors.pt"
-    settings = VectorsSettings(language="en", vectors=0, seed=1)
+    settings = TrainVectors(language="en", vectors=0, seed=1)
     train_vectors(settings=settings, cores=1, texts=[], trees=[], chunks=[], vectors=path)
     return path
 
@@ -69,14 +69,14 @@ def chunks(tmp_path: Path) -> dict[str, list[Path]]:
 def tagger(folder: Path, vectors: Path, trees: dict[str, list[Path]], **changes: Any) -> dict[str, Path]:
     settings = {"language": "en", "sentences": None, "hidden": 8, "tagger_updates": 9, "seed": 1, **changes}
     outputs = {"tagger": folder / "tagger.pt", "scores": folder / "tagger.json"}
-    train_tagger(settings=TaggerSettings.model_validate(settings), cores=2, **trees, vectors=vectors, **outputs)
+    train_tagger(settings=TrainTagger.model_validate(settings), cores=2, **trees, vectors=vectors, **outputs)
     return outputs
 
 
 def parser(folder: Path, vectors: Path, trees: dict[str, list[Path]], **changes: Any) -> Card:
     settings = {"language": "en", "sentences": None, "hidden": 8, "epochs": 2, "seed": 1, **changes}
     train_parser(
-        settings=ParserSettings.model_validate(settings),
+        settings=TrainParser.model_validate(settings),
         cores=2,
         **trees,
         vectors=vectors,
@@ -91,7 +91,7 @@ def parser(folder: Path, vectors: Path, trees: dict[str, list[Path]], **changes:
 def chunker(folder: Path, vectors: Path, chunks: dict[str, list[Path]], **changes: Any) -> Card:
     settings = {"language": "en", "sentences": None, "hidden": 8, "updates": 9, "seed": 1, **changes}
     outputs = {"chunker": folder / "chunker.pt", "annotator": folder / "chunker.json"}
-    train_chunker(settings=ChunkerSettings.model_validate(settings), cores=2, **chunks, vectors=vectors, **outputs)
+    train_chunker(settings=TrainChunker.model_validate(settings), cores=2, **chunks, vectors=vectors, **outputs)
     return Card.read(outputs["annotator"])
 
 

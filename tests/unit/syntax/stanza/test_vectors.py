@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from phrasemt.errors import DataError
-from phrasemt.settings import VectorsSettings
+from phrasemt.stages.syntax import TrainVectors
 from phrasemt.syntax.stanza.vectors import train_vectors
 
 
@@ -24,7 +24,7 @@ def text(tmp_path: Path) -> Path:
 
 
 def train(path: Path, width: int, *, seed: int = 1, **texts: list[Path]) -> bytes:
-    settings = VectorsSettings(language="en", vectors=width, seed=seed)
+    settings = TrainVectors(language="en", vectors=width, seed=seed)
     train_vectors(settings=settings, cores=2, **{"texts": [], "trees": [], "chunks": [], **texts}, vectors=path)
     return path.read_bytes()
 

@@ -1,0 +1,60 @@
+"""The stages of the workflow: one table that the command line, the rules, the cache and the tests read."""
+
+from phrasemt.stages.corpus import CleanPairs, ExtractText, FetchCorpus, GenerateDemo, PartitionCorpus
+from phrasemt.stages.decoding import ScoreChunks, ScoreContrasts, ScorePerplexity, Translate
+from phrasemt.stages.paper import MakeTable, WriteReport
+from phrasemt.stages.scoring import CompareSystems, ScoreSystem
+from phrasemt.stages.stage import Stage
+from phrasemt.stages.subwords import ApplySubwords, BuildVocabulary, LearnSubwords, PackExamples, TokenizeText
+from phrasemt.stages.syntax import (
+    CollectSentences,
+    DescribeAnnotator,
+    ExtractChunks,
+    ExtractPhrases,
+    FetchStanzaFile,
+    MeasurePhrases,
+    ParseSentences,
+    TagSentences,
+    TrainChunker,
+    TrainParser,
+    TrainTagger,
+    TrainVectors,
+)
+from phrasemt.stages.training import AverageCheckpoints, TrainModel
+
+_DECLARATIONS: tuple[type[Stage], ...] = (
+    FetchCorpus,
+    ExtractText,
+    PartitionCorpus,
+    GenerateDemo,
+    CleanPairs,
+    TokenizeText,
+    LearnSubwords,
+    ApplySubwords,
+    BuildVocabulary,
+    PackExamples,
+    FetchStanzaFile,
+    TrainVectors,
+    TrainTagger,
+    TrainParser,
+    TrainChunker,
+    DescribeAnnotator,
+    CollectSentences,
+    ParseSentences,
+    TagSentences,
+    ExtractPhrases,
+    MeasurePhrases,
+    ExtractChunks,
+    TrainModel,
+    AverageCheckpoints,
+    Translate,
+    ScoreSystem,
+    CompareSystems,
+    ScoreContrasts,
+    ScorePerplexity,
+    ScoreChunks,
+    MakeTable,
+    WriteReport,
+)
+# By name, in the order of the work.
+STAGES: dict[str, type[Stage]] = {stage.stage_name(): stage for stage in _DECLARATIONS}

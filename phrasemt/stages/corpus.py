@@ -1,0 +1,124 @@
+"""Texts: fetched, provided by the user, partitioned or generated; then checked and cleaned (rules/corpus.smk)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+from phrasemt.files.source_file import SourceFile
+from phrasemt.registry.corpora import CorpusSide, part_of, side_of, source_file
+from phrasemt.stages.stage import Stage, Wildcards
+from phrasemt.study.schema import CleaningFilters, Study
+
+
+class FetchCorpus(Stage):
+    """Fetch one file of a registered corpus and verify it."""
+
+    module = "phrasemt.corpus.fetch"
+    job_name = "{corpus}/{file}"
+    outputs = ("file",)
+    cached = True
+
+    corpus: str
+    source: SourceFile
+
+    @classmethod
+    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
+        return cls.registered(wildcards["corpus"], wildcards["file"])
+
+    @classmethod
+    def registered(cls, corpus: str, file: str) -> Self:
+        """The settings for a file of a corpus. Raises DataError for a name that the registry does not have."""
+        return cls(corpus=corpus, source=source_file(corpus, file))
+
+    def cache_key(self, made_of: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """The registered checksum alone. A file without a checksum is not kept, as another server may differ."""
+        return {"checksum": self.source.checksum} if self.source.checksum else None
+
+
+class ExtractText(Stage):
+    """Extract one side of one part of a corpus from its files."""
+
+    module = "phrasemt.corpus.extract"
+    job_name = "{corpus}/{part}.{language}"
+    inputs = ("files*",)
+    outputs = ("text",)
+    cached = True
+
+    corpus: str
+    part: str
+    language: str
+    side: CorpusSide
+    lines: int | None
+
+    @classmethod
+    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
+        return cls.registered(wildcards["corpus"], wildcards["part"], wildcards["language"])
+
+    @classmethod
+    def registered(cls, corpus: str, part: str, language: str) -> Self:
+        """The settings for a side of a part. Raises DataError for a name that the registry does not have."""
+        side, lines = side_of(corpus, part, language), part_of(corpus, part).lines
+        return cls(corpus=corpus, part=part, language=language, side=side, lines=lines)
+
+
+class PartitionCorpus(Stage):
+    """Cut a corpus into train, dev and test without shared sentences."""
+
+    module = "phrasemt.corpus.partition"
+    job_name = "{dataset}.{source}-{target}"
+    inputs = ("source", "target")
+    outputs = ("train_source", "train_target", "dev_source", "dev_target", "test_source", "test_target")
+    cached = True
+
+    dev: int
+    test: int
+    seed: int
+
+    @classmethod
+    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
+        partition = study.datasets[wildcards["dataset"]].partition
+        assert partition is not None
+        return cls(dev=partition.dev, test=partition.test, seed=partition.seed)
+
+
+class GenerateDemo(Stage):
+    """Generate a split of the embedded English-German corpus."""
+
+    module = "phrasemt.corpus.demo.generate"
+    job_name = "{dataset}.{source}-{target}/{split}"
+    outputs = ("source", "target", "trees", "source_chunks", "target_chunks", "contrasts")
+    cached = True
+
+    split: Literal["train", "dev", "test"]
+    pairs: int
+    seed: int
+
+    @classmethod
+    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
+        generator, split = study.datasets[wildcards["dataset"]].generator, wildcards["split"]
+        assert generator is not None
+        return cls.model_validate({"split": split, "pairs": getattr(generator, split), "seed": generator.seed})
+
+
+class CleanPairs(Stage):
+    """Check a parallel text and drop unusable training pairs."""
+
+    module = "phrasemt.corpus.clean"
+    job_name = "{dataset}.{source}-{target}/{split}"
+    inputs = ("raw_source*", "raw_target*")
+    outputs = ("source", "target", "rows", "dropped")
+    cached = True
+
+    source_language: str
+    target_language: str
+    filters: CleaningFilters | None  # None for dev and test sets
+
+    @classmethod
+    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
+        dataset = study.datasets[wildcards["dataset"]]
+        return cls(
+            source_language=dataset.source_language,
+            target_language=dataset.target_language,
+            filters=dataset.cleaning if wildcards["split"] == "train" else None,
+        )

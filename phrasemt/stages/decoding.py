@@ -1,0 +1,102 @@
+"""Translation by beam search; forced decoding of contrastive pairs and of references (rules/decoding.smk)."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from phrasemt.stages.scoring import SystemOnTestSets
+from phrasemt.stages.stage import ModelStage, Wildcards
+from phrasemt.study.architectures import ModelSettings
+from phrasemt.study.schema import Decoding, Study
+
+
+class Translate(ModelStage):
+    """Translate a split by beam search."""
+
+    module = "phrasemt.search.translate"
+    job_name = "{dataset}.{source}-{target}/{system}.{seed}.{split}"
+    inputs = ("weights", "examples", "source_vocabulary", "target_vocabulary", "phrases*")
+    outputs = ("translations", "tokens", "text")
+    libraries = ("torch", "sacremoses")
+
+    trained: ModelSettings  # the settings that the weights carry: the model's without those of its search
+    decoding: Decoding
+    target_language: str
+
+    @classmethod
+    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
+        system = study.systems[wildcards["system"]]
+        return cls(
+            model=system.model,
+            trained=system.model.trained_part,
+            reads=system.model.model_inputs,
+            decoding=system.decoding,
+            target_language=study.datasets[wildcards["dataset"]].target_language,
+        )
+
+
+class ScoreContrasts(ModelStage):
+    """Count the contrastive pairs in which the right target scores higher, by distance."""
+
+    module = "phrasemt.search.contrasts"
+    job_name = "{dataset}.{source}-{target}/{system}.{seed}"
+    inputs = (
+        "weights",
+        "contrasts",
+        "codes*",
+        "source_counts*",
+        "target_counts*",
+        "source_vocabulary",
+        "target_vocabulary",
+        "phrases*",
+    )
+    outputs = ("accuracy",)
+    libraries = ("torch", "sacremoses", "subword-nmt")
+
+    dataset: str
+    system: str
+    seed: int
+    source_language: str
+    target_language: str
+    aggressive_dash: bool
+    vocabulary_threshold: int
+
+    @classmethod
+    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
+        dataset, model = study.datasets[wildcards["dataset"]], study.systems[wildcards["system"]].model
+        return cls(
+            dataset=wildcards["dataset"],
+            system=wildcards["system"],
+            seed=int(wildcards["seed"]),
+            **cls.of_model(model),
+            source_language=dataset.source_language,
+            target_language=dataset.target_language,
+            aggressive_dash=dataset.tokenization.aggressive_dash,
+            vocabulary_threshold=dataset.subwords.vocabulary_threshold,
+        )
+
+
+class ModelOnTestSets(ModelStage, SystemOnTestSets):
+    """Base of the stages that ask a trained model about the references of the test sets."""
+
+    @classmethod
+    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
+        return cls(**cls.cell_of(study, wildcards), **cls.of_model(study.systems[wildcards["system"]].model))
+
+
+class ScorePerplexity(ModelOnTestSets):
+    """Measure the perplexity of a language model, per token and per word."""
+
+    module = "phrasemt.search.perplexity"
+    inputs = ("weights", "examples*", "tokens*", "source_vocabulary", "target_vocabulary")
+    outputs = ("perplexity",)
+    libraries = ("torch",)
+
+
+class ScoreChunks(ModelOnTestSets):
+    """Compare the decisions of a chunk-based decoder with the chunks of the reference."""
+
+    module = "phrasemt.search.chunks"
+    inputs = ("weights", "examples*", "source_vocabulary", "target_vocabulary", "chunks*")
+    outputs = ("scores",)
+    libraries = ("torch", "numpy")

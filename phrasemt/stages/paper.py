@@ -1,0 +1,59 @@
+"""The table and the report of a study (rules/paper.smk)."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from phrasemt.stages.stage import Stage, Wildcards
+from phrasemt.study.schema import Study
+
+
+class MakeTable(Stage):
+    """Make the table of results as JSON, Markdown and LaTeX."""
+
+    module = "phrasemt.paper.tables"
+    inputs = ("scores*", "comparisons*", "perplexities*", "chunks*", "contrasts*")
+    outputs = ("table", "markdown", "latex")
+
+    study: str
+    title: str
+    baseline: str
+    # Lists and not mappings: settings travel as JSON with sorted keys, and the order of systems is that of the table.
+    systems: list[tuple[str, str]]  # name and title of each row
+    translating: list[tuple[str, str]]  # the same for the systems that translate
+    test_sets: list[tuple[str, str]]  # data set and test set of each block
+    contrasts: list[str]  # data sets with contrastive pairs
+    language_models: list[str]  # systems with perplexities in place of translations
+    chunking: list[str]  # systems that decide about chunks
+    seeds: list[int]
+
+    @classmethod
+    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
+        systems = [(name, system.title or name) for name, system in study.systems.items()]
+        return cls(
+            study=study.study,
+            title=study.title or study.study,
+            baseline=study.baseline,
+            systems=systems,
+            translating=[(name, title) for name, title in systems if name in study.translating],
+            test_sets=[(name, test_set) for name, dataset in study.datasets.items() for test_set in dataset.test_sets],
+            contrasts=[name for name, dataset in study.datasets.items() if dataset.generator],
+            language_models=study.language_models,
+            chunking=study.chunking,
+            seeds=study.seeds,
+        )
+
+
+class WriteReport(Stage):
+    """Write one self-contained HTML page about the study."""
+
+    module = "phrasemt.paper.report"
+    inputs = ("table", "records*", "dropped*", "phrases*", "chunks*", "annotators*")
+    outputs = ("report",)
+    libraries = ("jinja2", "matplotlib")
+
+    title: str
+
+    @classmethod
+    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
+        return cls(title=study.title or study.study)

@@ -1,0 +1,79 @@
+"""Scores of each system, and the significance of its difference to the baseline (rules/scoring.smk)."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from phrasemt.stages.stage import Stage, Wildcards
+from phrasemt.study.schema import Study
+
+
+class SystemOnTestSets(Stage):
+    """Base of the stages that score a trained system on all test sets of a data set.
+
+    The names say which cells of the table the scores are for.
+    """
+
+    job_name = "{dataset}.{source}-{target}/{system}.{seed}"
+
+    dataset: str
+    system: str
+    seed: int
+    test_sets: list[str]
+
+    @classmethod
+    def cell_of(cls, study: Study, wildcards: Wildcards) -> dict[str, Any]:
+        """The values of these fields."""
+        return {
+            "dataset": wildcards["dataset"],
+            "system": wildcards["system"],
+            "seed": int(wildcards["seed"]),
+            "test_sets": list(study.datasets[wildcards["dataset"]].test_sets),
+        }
+
+
+class ScoreSystem(SystemOnTestSets):
+    """Compute BLEU in both conventions and chrF, with signatures."""
+
+    module = "phrasemt.scoring.bleu"
+    inputs = ("tokens*", "text*", "reference_tokens*", "reference*")
+    outputs = ("scores",)
+    libraries = ("sacrebleu",)
+
+    target_language: str
+    aggressive_dash: bool
+
+    @classmethod
+    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
+        dataset = study.datasets[wildcards["dataset"]]
+        return cls(
+            **cls.cell_of(study, wildcards),
+            target_language=dataset.target_language,
+            aggressive_dash=dataset.tokenization.aggressive_dash,
+        )
+
+
+class CompareSystems(Stage):
+    """Test the difference of a system to the baseline by paired bootstrap."""
+
+    module = "phrasemt.scoring.significance"
+    job_name = "{dataset}.{source}-{target}/{system}"
+    inputs = ("baseline*", "system*")
+    outputs = ("comparison",)
+    libraries = ("numpy",)
+
+    dataset: str
+    system: str
+    baseline: str
+    samples: int
+    seed: int
+
+    @classmethod
+    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
+        return cls(
+            dataset=wildcards["dataset"],
+            system=wildcards["system"],
+            baseline=study.baseline,
+            samples=study.comparison.samples,
+            seed=study.comparison.seed,
+        )

@@ -1,0 +1,90 @@
+"""Tokens, subwords, vocabularies and packed examples (rules/subwords.smk)."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from phrasemt.stages.stage import Stage, Wildcards
+from phrasemt.study.schema import Study
+
+
+class TokenizeText(Stage):
+    """Split a text into Moses tokens."""
+
+    module = "phrasemt.text.tokenize"
+    job_name = "{dataset}.{source}-{target}/{split}.{language}"
+    inputs = ("text",)
+    outputs = ("tokens",)
+    libraries = ("sacremoses",)
+    cached = True
+
+    language: str
+    aggressive_dash: bool
+
+    @classmethod
+    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
+        tokenization = study.datasets[wildcards["dataset"]].tokenization
+        return cls(language=wildcards["language"], aggressive_dash=tokenization.aggressive_dash)
+
+
+class LearnSubwords(Stage):
+    """Learn byte-pair merges on both languages together."""
+
+    module = "phrasemt.text.subwords"
+    job_name = "{dataset}.{source}-{target}"
+    inputs = ("source", "target")
+    outputs = ("codes", "source_counts", "target_counts")
+    libraries = ("subword-nmt",)
+    cached = True
+
+    merges: int
+
+    @classmethod
+    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
+        return cls(merges=study.datasets[wildcards["dataset"]].subwords.merges)
+
+
+class ApplySubwords(Stage):
+    """Cut tokens into subwords."""
+
+    module = "phrasemt.text.subwords"
+    job_name = "{dataset}.{source}-{target}/{split}.{language}"
+    inputs = ("tokens", "codes", "counts")
+    outputs = ("subwords",)
+    libraries = ("subword-nmt",)
+    cached = True
+
+    vocabulary_threshold: int
+
+    @classmethod
+    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
+        return cls(vocabulary_threshold=study.datasets[wildcards["dataset"]].subwords.vocabulary_threshold)
+
+
+class BuildVocabulary(Stage):
+    """Number the subwords, or the most frequent words."""
+
+    module = "phrasemt.text.vocab"
+    job_name = "{dataset}.{source}-{target}"
+    inputs = ("source", "target")
+    outputs = ("source_vocabulary", "target_vocabulary")
+    cached = True
+
+    shared: bool  # one vocabulary of both sides
+    words: int | None = None  # size of a vocabulary of words; None for subwords, which are all kept
+
+    @classmethod
+    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
+        subwords = study.datasets[wildcards["dataset"]].subwords
+        return cls(shared=subwords.shared_vocabulary, words=subwords.words if subwords.unit == "word" else None)
+
+
+class PackExamples(Stage):
+    """Store a split as token ids that processes map into memory."""
+
+    module = "phrasemt.batching.pack"
+    job_name = "{dataset}.{source}-{target}/{split}"
+    inputs = ("rows", "source", "target", "source_vocabulary", "target_vocabulary")
+    outputs = ("examples",)
+    libraries = ("pyarrow",)
+    cached = True

@@ -1,0 +1,224 @@
+"""Parsers and chunkers, the sentences they annotate, source phrases and target chunks (rules/syntax.smk)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+from phrasemt.files.source_file import SourceFile
+from phrasemt.registry.stanza_models import published_file
+from phrasemt.stages.stage import Stage, Wildcards
+from phrasemt.study.architectures import PhraseSegmentation
+from phrasemt.study.schema import Study
+
+
+class FetchStanzaFile(Stage):
+    """Fetch one of Stanza's published model files and verify it."""
+
+    module = "phrasemt.syntax.stanza.fetch"
+    job_name = "{language}/{file}"
+    outputs = ("file",)
+    cached = True
+
+    source: SourceFile
+
+    @classmethod
+    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
+        return cls(source=published_file(wildcards["language"], wildcards["file"]))
+
+    def cache_key(self, made_of: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """The published checksum alone. A file without a checksum is not kept, as another server may differ."""
+        return {"checksum": self.source.checksum} if self.source.checksum else None
+
+
+class AnnotatorTraining(Stage):
+    """Base of the stages that train a part of a parser or chunker."""
+
+    job_name = "{annotator}"
+
+    language: str
+    seed: int
+
+    @classmethod
+    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
+        annotator = study.annotators[wildcards["annotator"]]
+        assert annotator.train is not None
+        values = {"language": annotator.language, **annotator.train.model_dump()}
+        return cls.model_validate({name: values[name] for name in cls.model_fields})
+
+
+class TrainVectors(AnnotatorTraining):
+    """Train word vectors for a parser or chunker."""
+
+    module = "phrasemt.syntax.stanza.vectors"
+    inputs = ("texts*", "trees*", "chunks*")
+    outputs = ("vectors",)
+    libraries = ("gensim", "sacremoses", "stanza", "torch")
+    cached = True
+
+    vectors: int  # width; 0: no vectors, only the empty file that Stanza wants
+
+
+class TrainTagger(AnnotatorTraining):
+    """Train a part-of-speech tagger on the leaves of trees."""
+
+    module = "phrasemt.syntax.stanza.train_tagger"
+    inputs = ("train*", "dev*", "test*", "vectors")
+    outputs = ("tagger", "scores")
+    libraries = ("stanza", "torch")
+    cached = True
+
+    sentences: int | None
+    hidden: int
+    tagger_updates: int
+
+
+class TrainParser(AnnotatorTraining):
+    """Train a constituency parser on trees."""
+
+    module = "phrasemt.syntax.stanza.train_parser"
+    inputs = ("train*", "dev*", "test*", "vectors", "tagger", "tagger_scores")
+    outputs = ("constituency", "annotator")
+    libraries = ("stanza", "torch")
+    cached = True
+    located = ("tagger", "vectors")
+
+    sentences: int | None
+    hidden: int
+    epochs: int
+
+
+class TrainChunker(AnnotatorTraining):
+    """Train a chunk tagger on CoNLL-2000 columns."""
+
+    module = "phrasemt.syntax.stanza.train_chunker"
+    inputs = ("train*", "dev*", "test*", "vectors")
+    outputs = ("chunker", "annotator")
+    libraries = ("stanza", "torch")
+    cached = True
+    located = ("vectors",)
+
+    sentences: int | None
+    hidden: int
+    updates: int
+
+
+class DescribeAnnotator(Stage):
+    """Check the model files of a parser or chunker that the workflow does not train, and write its card."""
+
+    module = "phrasemt.syntax.annotator_card"
+    job_name = "{annotator}"
+    inputs = ("constituency*", "chunker*", "tagger*", "vectors*", "forward_charlm*", "backward_charlm*")
+    outputs = ("annotator",)
+    libraries = ("stanza",)
+
+    kind: Literal["constituency", "chunks"]
+    language: str
+    origin: Literal["files", "published"]
+
+    @classmethod
+    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
+        annotator = study.annotators[wildcards["annotator"]]
+        return cls(
+            kind="constituency" if wildcards["annotator"] in study.parsers else "chunks",
+            language=annotator.language,
+            origin="files" if annotator.files else "published",
+        )
+
+
+class CollectSentences(Stage):
+    """Collect the distinct sentences of one side of a split, by key."""
+
+    module = "phrasemt.syntax.sentences"
+    job_name = "{dataset}.{source}-{target}/{split}.{language}"
+    inputs = ("tokens",)
+    outputs = ("sentences",)
+    libraries = ("pyarrow",)
+    cached = True
+
+
+class AnnotateSentences(Stage):
+    """Base of the stages that annotate one job's part of the sentences."""
+
+    module = "phrasemt.syntax.annotate"
+    job_name = "{dataset}.{source}-{target}/{annotator}.{split}.{job}"
+    inputs = ("sentences", "annotator")
+    outputs = ("annotations",)
+    # The environment names the folder, and no parameter: another cache must rerun nothing.
+    folders = {"cache": '"$PHRASEMT_CACHE"'}  # noqa: RUF012 - a class variable of the base
+    libraries = ("stanza", "torch")
+
+    job: int
+    jobs: int
+
+    @classmethod
+    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
+        jobs = study.datasets[wildcards["dataset"]].annotation_jobs(wildcards["split"])
+        return cls(job=int(wildcards["job"]), jobs=jobs)
+
+
+class ParseSentences(AnnotateSentences):
+    """Parse the sentences that the store of annotations does not have yet."""
+
+
+class TagSentences(AnnotateSentences):
+    """Tag the chunks of the sentences that the store of annotations does not have yet."""
+
+
+class ExtractPhrases(Stage):
+    """Cut each source sentence into phrases."""
+
+    module = "phrasemt.syntax.phrases.extract"
+    job_name = "{dataset}.{source}-{target}/{segmenter}.{split}"
+    inputs = ("rows", "tokens", "subwords", "parses*", "given*", "dropped*")
+    outputs = ("phrases",)
+    libraries = ("pyarrow", "numpy")
+    cached = True
+
+    segmentation: PhraseSegmentation
+    needs_parses: bool
+
+    @classmethod
+    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
+        segmentation = study.segmentations[wildcards["segmenter"]]
+        return cls(segmentation=segmentation, needs_parses=segmentation.reads_parses)
+
+    def chosen_module(self) -> str:
+        return f"phrasemt.syntax.phrases.segmenters.{self.segmentation.mode}"
+
+
+class MeasurePhrases(Stage):
+    """Measure lengths of phrases, the share of constituents, and fallbacks to n-grams."""
+
+    module = "phrasemt.syntax.phrases.statistics"
+    job_name = "{dataset}.{source}-{target}/{segmenter}.{split}"
+    inputs = ("phrases", "tokens", "subwords", "parses*")
+    outputs = ("statistics",)
+    cached = True
+
+    segmentation: str  # its name in statistics and report
+    needs_parses: bool
+
+    @classmethod
+    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
+        segmentation = study.segmentations[wildcards["segmenter"]]
+        return cls(segmentation=segmentation.folder_name, needs_parses=segmentation.reads_parses)
+
+
+class ExtractChunks(Stage):
+    """Write chunk starts and labels of each target sentence."""
+
+    module = "phrasemt.syntax.chunks.extract"
+    job_name = "{dataset}.{source}-{target}/{split}"
+    inputs = ("rows", "tokens", "subwords", "gold*", "tags*", "parses*")
+    outputs = ("chunks", "statistics")
+    libraries = ("pyarrow", "numpy")
+    cached = True
+
+    origin: Literal["gold", "chunker", "parser"]
+
+    @classmethod
+    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
+        chunks = study.datasets[wildcards["dataset"]].target_chunks
+        assert chunks is not None
+        return cls(origin=chunks.origin)

@@ -1,0 +1,64 @@
+"""One system on one data set with one seed; then the average of its checkpoints (rules/training.smk)."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from phrasemt.stages.stage import ModelStage, Stage, Wildcards
+from phrasemt.study.schema import Study, Training
+
+
+class TrainModel(ModelStage):
+    """Train a system, or continue a training that stopped."""
+
+    module = "phrasemt.train.loop"
+    job_name = "{dataset}.{source}-{target}/{system}.{seed}"
+    inputs = (
+        "train",
+        "dev",
+        "dev_reference",
+        "source_vocabulary",
+        "target_vocabulary",
+        "train_phrases*",
+        "dev_phrases*",
+        "train_chunks*",
+        "dev_chunks*",
+    )
+    outputs = ("record",)
+    # Checkpoints are no output: Snakemake deletes the outputs of a job before it runs, and with them the saved state.
+    folders = {"state": "{params.state}"}  # noqa: RUF012 - a class variable of the base
+    resumes = True
+    libraries = ("torch", "numpy")
+
+    rate_width: int  # width d that the learning rate of Vaswani et al. is scaled by
+    training: Training
+    seed: int
+    target_language: str
+
+    @classmethod
+    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
+        system = study.systems[wildcards["system"]]
+        return cls(
+            **cls.of_model(system.model),
+            rate_width=system.model.learning_rate_width,
+            training=system.training,
+            seed=int(wildcards["seed"]),
+            target_language=study.datasets[wildcards["dataset"]].target_language,
+        )
+
+
+class AverageCheckpoints(Stage):
+    """Average the last or the best checkpoints."""
+
+    module = "phrasemt.train.average"
+    job_name = "{dataset}.{source}-{target}/{system}.{seed}"
+    inputs = ("record",)
+    outputs = ("weights",)
+    libraries = ("torch",)
+
+    last: int
+
+    @classmethod
+    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
+        training = study.systems[wildcards["system"]].training
+        return cls(last=training.average_best or training.average_last)

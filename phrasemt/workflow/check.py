@@ -1,0 +1,72 @@
+"""Whether everything that a study names exists: registered texts, files of the user, published models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from phrasemt.errors import DataError, StudyError
+from phrasemt.registry.corpora import files_of
+from phrasemt.registry.stanza_models import files_of_package
+from phrasemt.study.annotators import Parser
+from phrasemt.study.reading import load_study
+from phrasemt.study.schema import SIDES, RegistryText, Study
+
+
+def read_study(path: Path) -> Study:
+    """A study whose texts exist: in the registry, or as files. Raises StudyError with all mistakes."""
+    study = load_study(path)
+    if problems := list(dict.fromkeys([*_problems(study), *_annotator_problems(study), *_phrase_problems(study)])):
+        raise StudyError(path, problems)
+    return study
+
+
+def _problems(study: Study) -> Iterator[str]:
+    """Texts that a study names and that nobody has."""
+    for name, dataset in study.datasets.items():
+        if dataset.generator and dataset.languages != ("en", "de"):
+            yield f"datasets.{name}: the generator makes nothing but source_language: en, target_language: de"
+        for where, text in dataset.texts:
+            for side in SIDES:
+                language = dataset.language_of(side)
+                try:
+                    if isinstance(text, RegistryText):
+                        files_of(text.corpus, text.part, language)
+                    elif not getattr(text, side).is_file():
+                        yield f"datasets.{name}.{where}.{side}: no such file: {getattr(text, side)}"
+                except DataError as error:
+                    yield f"datasets.{name}.{where}: {error}"
+
+
+def _annotator_problems(study: Study) -> Iterator[str]:
+    """Texts and model files that a study's parsers and chunkers need and that nobody has."""
+    for name, annotator in study.annotators.items():
+        where = f"parsers.{name}" if name in study.parsers else f"chunkers.{name}"
+        for place, text in annotator.texts:
+            try:
+                if text.corpus is not None and text.part is not None:
+                    files_of(text.corpus, text.part, annotator.language)
+                elif text.file is not None and not text.file.is_file():
+                    yield f"{where}.{place}.file: no such file: {text.file}"
+            except DataError as error:
+                yield f"{where}.{place}: {error}"
+        for role, file in annotator.files or ():
+            if file is not None and not file.is_file():
+                yield f"{where}.files.{role}: no such file: {file}"
+        if isinstance(annotator, Parser) and annotator.published is not None:
+            try:
+                files_of_package(annotator.language, annotator.published)
+            except DataError as error:
+                yield f"{where}.published: {error}"
+
+
+def _phrase_problems(study: Study) -> Iterator[str]:
+    """Phrases of the user that a system needs and that nobody has."""
+    for name, system in study.systems.items():
+        segmentation = system.model.source_phrases
+        if segmentation is None or segmentation.given is None:
+            continue
+        for dataset_name, dataset in study.datasets.items():
+            for split in dataset.split_names:
+                if not (file := segmentation.given / dataset_name / f"{split}.txt").is_file():
+                    yield f"systems.{name}.model.phrase.given: no such file: {file}"

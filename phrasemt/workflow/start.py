@@ -1,0 +1,92 @@
+"""The start of Snakemake: which study runs, and what must hold before its first job."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from phrasemt.corpus.fetch import MIRROR
+from phrasemt.errors import PhrasemtError
+from phrasemt.machine.slurm import jobs_here
+from phrasemt.workflow.cache import CACHE
+from phrasemt.workflow.check import read_study
+from phrasemt.workflow.dag import Journal, rules_of
+from phrasemt.workflow.flow import Flow
+from phrasemt.workflow.journal import note_of_run, refuse_edited, run_of_this_process, study_of
+from phrasemt.workflow.writers import processes_here
+
+DEFAULT_STUDY = Path("config.yaml")
+
+
+def open_study(workflow: Any) -> Flow:
+    """The study that Snakemake was started with: `--configfile FILE`, or config.yaml.
+
+    The file is read by read_study and not through Snakemake's `configfile:`, which would merge a chosen study into
+    config.yaml and forgive keys given twice. A study with mistakes ends the run with all of them and exit code 2.
+    """
+    try:
+        path = _chosen_file(workflow.config_settings)
+        if not workflow.is_main_process and (run := run_of_this_process()):
+            # A job on a cluster reads study and rules again; they may have been edited since.
+            path = study_of(run)
+            begun, rules = note_of_run(run).rules, rules_of(workflow)
+            refuse_edited(name for name in rules if begun.get(name) != rules[name])
+        study = read_study(path)
+    except PhrasemtError as error:
+        # Snakemake would put the lines of the Snakefile around an exception; they are no help against a typo.
+        print(f"phrasemt: error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    for name, folder in ((MIRROR, study.mirror), (CACHE, study.cache)):
+        if folder is not None and not os.environ.get(name):  # an empty one would be the folder of the run
+            os.environ[name] = str(folder)
+    # Jobs are `python -m phrasemt ...`: the Python that runs Snakemake, unless a conda environment goes first.
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    # Slurm sends it to all processes of a job whose time is nearly up. It is meant for the stage, which then saves.
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    flow = Flow(study)
+    flow.journal = Journal(workflow, study.study, path.read_text(encoding="utf-8"), flow.modules)
+    return flow
+
+
+def begin(flow: Flow, log: list[str]) -> None:
+    """Prepare a run before its first job. log: paths of Snakemake's log files."""
+    refuse_second_writer()
+    flow.journal.begin(log)
+
+
+def refuse_second_writer() -> None:
+    """End this run, with exit code 2, when Slurm jobs of another one that is dead still write here."""
+    others = [process for process, name in processes_here() if name == "snakemake"]
+    try:
+        if (jobs := jobs_here()) and not others:  # while another one lives, Snakemake's locks tell them apart
+            raise PhrasemtError(
+                "Slurm jobs of a run that ended still write in this folder",
+                found=", ".join(jobs),
+                next_step="`phrasemt unlock --cancel`, then run again; or wait until they have ended",
+            )
+    except PhrasemtError as error:
+        print(f"phrasemt: error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+def _chosen_file(settings: Any) -> Path:
+    if settings.config:
+        raise PhrasemtError(
+            "a study cannot be changed on the command line, so that its file says all of it",
+            where=f"--config {' '.join(settings.config)}",
+            next_step="copy the study, change the copy, and pass it with --configfile",
+        )
+    if len(settings.configfiles) > 1:
+        raise PhrasemtError(
+            "a study is one file, complete in itself",
+            where="--configfile",
+            found=" ".join(str(path) for path in settings.configfiles),
+            next_step="put everything into one file (YAML anchors help against repetition)",
+        )
+    if not settings.configfiles:
+        return DEFAULT_STUDY
+    path: Path = settings.configfiles[0]
+    return Path(os.path.relpath(path)) if path.is_relative_to(Path.cwd()) else path
