@@ -53,6 +53,14 @@ def test_every_link_in_a_document_leads_to_a_file(document: Path) -> None:
     assert not [link for link in links if "://" not in link and not (document.parent / link).exists()]
 
 
+def test_every_row_about_code_in_the_table_of_reruns_is_tested() -> None:
+    rows = re.findall(r"^\| code of (.*?) \|", (REPOSITORY / "docs" / "reruns.md").read_text(), flags=re.MULTILINE)
+    modules = {module for row in rows for module in re.findall(r"`phrasemt/([\w/]+\.py)`", row)}
+    tests = (REPOSITORY / "tests" / "workflow" / "test_reruns.py").read_text()
+    assert modules
+    assert not {module for module in modules if f'"{module}": ' not in tests}
+
+
 def _tracked(*patterns: str) -> list[Path]:
     listed = subprocess.run(
         ["git", "ls-files", "-z", *patterns], cwd=REPOSITORY, capture_output=True, text=True, check=False
