@@ -12,12 +12,10 @@ from pathlib import Path
 
 from phrasemt.errors import DownloadError
 from phrasemt.files.download import BLOCK, Check, Wanted, download, with_progress
-from phrasemt.files.source_file import SourceFile
+from phrasemt.files.source_file import MIRROR, SourceFile
 from phrasemt.stages.corpus import FetchCorpus
 
 log = logging.getLogger("phrasemt.corpus.fetch")
-
-MIRROR = "PHRASEMT_MIRROR"
 
 
 def fetch_corpus(*, settings: FetchCorpus, cores: int, file: Path) -> None:

@@ -12,6 +12,9 @@ from pydantic import Field, StringConstraints, model_validator
 
 from phrasemt.fields import Settings
 
+# Names a folder `<mirror>/<corpus>/<file>` that goes before the sources of the registry.
+MIRROR = "PHRASEMT_MIRROR"
+
 FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 Url = Annotated[str, StringConstraints(pattern=r"^https?://[^\s/]+/\S+$")]
 Count = Annotated[int, Field(gt=0)]

@@ -6,10 +6,10 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from phrasemt.corpus.fetch import MIRROR
 from phrasemt.errors import PhrasemtError
+from phrasemt.files.source_file import MIRROR
 from phrasemt.machine.slurm import jobs_here
 from phrasemt.workflow.cache import CACHE
 from phrasemt.workflow.check import read_study
@@ -37,8 +37,7 @@ def open_study(workflow: Any) -> Flow:
         study = read_study(path)
     except PhrasemtError as error:
         # Snakemake would put the lines of the Snakefile around an exception; they are no help against a typo.
-        print(f"phrasemt: error: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+        _leave(error)
     for name, folder in ((MIRROR, study.mirror), (CACHE, study.cache)):
         if folder is not None and not os.environ.get(name):  # an empty one would be the folder of the run
             os.environ[name] = str(folder)
@@ -68,8 +67,12 @@ def refuse_second_writer() -> None:
                 next_step="`phrasemt unlock --cancel`, then run again; or wait until they have ended",
             )
     except PhrasemtError as error:
-        print(f"phrasemt: error: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+        _leave(error)
+
+
+def _leave(error: PhrasemtError) -> NoReturn:
+    print(f"phrasemt: error: {error}", file=sys.stderr)
+    sys.exit(error.exit_code)
 
 
 def _chosen_file(settings: Any) -> Path:
