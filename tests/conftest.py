@@ -6,6 +6,7 @@ import fcntl
 import logging
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).parents[1]
 os.environ.pop("PHRASEMT_CACHE", None)  # of the person who runs the tests
+os.environ["OMP_NUM_THREADS"] = "1"  # the processes of `make test` share the cores, and small tensors gain nothing
 
 
 @pytest.fixture(scope="session")
@@ -25,10 +27,12 @@ def repository() -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _no_cache_of_another_test() -> Iterator[None]:
-    """Takes back what opening a study sets for its process: no test is to find what another one made."""
+def _no_settings_of_an_earlier_test() -> Iterator[None]:
+    """Takes back what studies and stages set for their process: the cache and the number of threads."""
     yield
     os.environ.pop("PHRASEMT_CACHE", None)
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
 
 
 @pytest.fixture(scope="session")
@@ -38,17 +42,6 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip("no folder shared/data beside the checkout")
     return folder
-
-
-@pytest.fixture(scope="session")
-def one_thread() -> Iterator[None]:
-    """For tensors so small that threads only wait for each other."""
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 MadeOnce = Callable[[str, Callable[[Path], object]], Path]

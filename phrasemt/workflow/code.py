@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from phrasemt.files.digests import digest_bytes
@@ -88,7 +88,7 @@ def _is_left_out(module: str) -> bool:
 @functools.cache
 def _imports(module: str) -> frozenset[str]:
     found: set[str] = set()
-    for node in ast.walk(_tree(module)):
+    for node in _statements(_tree(module)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names if alias.name.startswith("phrasemt")}
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("phrasemt"):
@@ -112,11 +112,19 @@ def _tree(module: str) -> ast.Module:
     return ast.parse(_read[module])
 
 
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """All statements below a node, at any depth. Expressions hold none, and they are nine tenths of a tree."""
+    for field in ("body", "orelse", "handlers", "finalbody", "cases"):
+        for child in getattr(node, field, ()):
+            yield child
+            yield from _statements(child)
+
+
 @functools.cache
 def _code(module: str) -> bytes:
     """The code of a module without comments, docstrings and layout, and the page that it fills in."""
     tree = _tree(module)
-    for node in ast.walk(tree):
+    for node in (tree, *_statements(tree)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             match node.body:
                 case [ast.Expr(value=ast.Constant(value=str())), *rest]:

@@ -31,8 +31,6 @@ from phrasemt.text.vocab import Vocabulary, build_vocabulary
 from phrasemt.train.evaluator import Evaluator
 from phrasemt.train.trainer import Trainer
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
 PAIRS, UPDATES = 32, 300
 WARMUP, HIGHEST_RATE = 30, 0.004
 # One system of each paper; the others take as long.

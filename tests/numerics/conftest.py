@@ -20,11 +20,6 @@ MakeModel = Callable[[Architecture], TranslationModel]
 MakeBatch = Callable[..., Batch]
 
 
-@pytest.fixture(scope="session", autouse=True)
-def all_in_one_thread(one_thread: None) -> None:
-    """For every test here."""
-
-
 @pytest.fixture(params=SYSTEMS)
 def settings(request: pytest.FixtureRequest) -> Architecture:
     return SYSTEMS[request.param]

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import hashlib
 import http.server
+import itertools
 import logging
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from phrasemt.errors import DataError, DownloadError
+from phrasemt.files.lines import read_lines, write_lines
 from phrasemt.registry import stanza_models as published
 from phrasemt.registry.stanza_models import files_of_package, load_published, published_file
 from phrasemt.stages.syntax import DescribeAnnotator, FetchStanzaFile, TrainParser
@@ -110,10 +112,13 @@ def test_a_parser_with_character_models_from_its_download_to_a_tree(
         train_parser, "ParserAnnotator", lambda files, device: ParserAnnotator({**files, **charlms}, device=device)
     )
     made = tiny_annotators.folder
+    few_trees = {split: [tmp_path / f"{split}.trees"] for split in tiny_annotators.trees}
+    for split, (path,) in tiny_annotators.trees.items():
+        write_lines(few_trees[split][0], itertools.islice(read_lines(path), 12))
     train_parser.train_parser(
         settings=TrainParser(language="en", sentences=None, hidden=8, epochs=1, seed=1),
         cores=1,
-        **tiny_annotators.trees,
+        **few_trees,
         vectors=made / "vectors.pt",
         tagger=made / "tagger.pt",
         tagger_scores=made / "tagger.json",
