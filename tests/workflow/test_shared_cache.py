@@ -78,7 +78,7 @@ def test_other_subwords_begin_there(second: Workplace) -> None:
     }
 
 
-@pytest.mark.parametrize("stage", sorted(name for name, stage in STAGES.items() if stage.kept))
+@pytest.mark.parametrize("stage", sorted(name for name, stage in STAGES.items() if stage.cached))
 def test_no_output_depends_on_what_its_key_does_not_have(
     stage: str, finished: Workplace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
