@@ -6,6 +6,8 @@ import errno
 import hashlib
 import http.server
 import io
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -400,3 +402,11 @@ def test_mirror_that_is_no_folder(fetch_it: Fetch, mirror: Path, monkeypatch: py
         f"PHRASEMT_MIRROR: the mirror is not a folder (found '{mirror / 'none'}'). "
         "Next: correct PHRASEMT_MIRROR or unset it"
     )
+
+
+def test_the_workflow_starts_without_an_http_client() -> None:
+    code = (
+        "import sys, phrasemt.workflow.start; sys.exit(', '.join({'http.client', 'tqdm', 'yaml'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert done.stderr.strip() == ""
