@@ -75,14 +75,23 @@ def test_a_pair_can_be_traced_to_its_translation(finished: Workplace) -> None:
     command = [sys.executable, "-m", "phrasemt", "trace", "study.yaml", "test:3", "--system", "max"]
     done = finished.run(*command)
     assert done.returncode == 0, done.stderr
-    for hop in (
-        "raw source",
-        "tokenize_text target",
-        "apply_subwords source",
-        "pack_examples target",
-        "translate 1-best",
-    ):
-        assert hop in done.stdout
+    hops = [line.split("  ")[0] for line in done.stdout.splitlines() if not line.startswith(" ")]
+    *hops, table = dict.fromkeys(hops)
+    assert hops == [
+        *("raw source", "raw target", "clean_pairs source", "clean_pairs target"),
+        "tokenize_text tokens",
+        "apply_subwords subwords",
+        "pack_examples examples",
+        "parse_sentences annotations",
+        "tag_sentences annotations",
+        "extract_phrases phrases",
+        "extract_chunks chunks",
+        *("translate text", "translate tokens", "translate translations"),
+    ]
+    assert table == "make_table table"
+    assert "─ " in done.stdout, "the parse is drawn"
+    assert "1-best " in done.stdout
+    assert "results/tiny/demo.en-de/parses/english/test.0.arrow]" in done.stdout
 
 
 def test_a_sentence_is_drawn_with_phrases_and_chunks(finished: Workplace) -> None:
