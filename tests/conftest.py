@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 REPOSITORY = Path(__file__).parents[1]
 os.environ.pop("PHRASEMT_CACHE", None)  # of the person who runs the tests
 os.environ["OMP_NUM_THREADS"] = "1"  # the processes of `make test` share the cores, and small tensors gain nothing
+hypothesis.settings.register_profile("busy", deadline=None)  # a slow machine is no mistake of the code
+hypothesis.settings.load_profile("busy")
 
 
 @pytest.fixture(scope="session")

@@ -88,7 +88,7 @@ SUBWORDS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(pairs=SUBWORDS)
 def test_ids_are_the_ids_of_the_vocabularies(pairs, tmp_path_factory):
     with pytest.MonkeyPatch.context() as monkeypatch:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from phrasemt.batching import sampler
@@ -39,7 +39,6 @@ pair_lengths = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), min_s
 
 
 @given(pair_lengths, st.integers(1, 4000), st.integers(0, 5), st.integers(0, 3))
-@settings(deadline=None)
 def test_every_epoch_has_every_row_once(lengths, tokens_per_update, seed, epoch):
     plan = plan_of(lengths, tokens_per_update=tokens_per_update, seed=seed)
     updates = list(plan.epoch(epoch))
@@ -167,7 +166,6 @@ def test_memory_does_not_grow_with_the_corpus():
 
 
 @given(pair_lengths, st.integers(1, 400))
-@settings(deadline=None)
 def test_micro_batches_have_every_row_once_within_the_capacity(lengths, capacity):
     plan = plan_of(lengths)
     parts = micro_batches(np.arange(len(lengths)), plan.source_lengths, plan.target_lengths, capacity=capacity)
@@ -189,7 +187,6 @@ def test_padding_stays_below_five_percent(capacity):
 
 
 @given(pair_lengths, st.integers(1, 2000), st.integers(1, 9))
-@settings(deadline=None)
 def test_processes_together_have_each_row_once(lengths, capacity, ranks):
     plan = plan_of(lengths)
     rows = np.arange(len(lengths))

@@ -136,7 +136,7 @@ sides = st.text(alphabet="ab и三 \u2028\x0c\r\x85", max_size=6)
 corpora = st.lists(st.tuples(sides, sides), max_size=30).map(lambda pairs: [("kept", "behalten"), *pairs])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(corpora, st.booleans(), st.integers(1, 4), st.sampled_from([1.0, 2.0]))
 def test_counts_add_up(pairs: list[Pair], drop: bool, max_words: int, max_ratio: float) -> None:
     filters = CleaningFilters(max_words=max_words, max_ratio=max_ratio, drop_duplicates=drop, drop_identical=drop)

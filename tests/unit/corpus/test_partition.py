@@ -67,7 +67,7 @@ sentences = st.sampled_from(["a", "A", "b", " b", "c", "d", "e\u2028", "e", "f",
 corpora = st.lists(st.tuples(sentences, sentences), min_size=1, max_size=25)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(corpora)
 def test_components(pairs: list[Pair]) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -79,7 +79,7 @@ def test_components(pairs: list[Pair]) -> None:
     assert len(set(components.keys)) == len(components.keys)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     st.lists(st.tuples(*[st.integers(0, 40).map(str)] * 2), min_size=1, max_size=40),
     st.integers(1, 6),

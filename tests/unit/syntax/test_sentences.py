@@ -85,7 +85,7 @@ def test_keys_as_arrays(keys):
     assert (array[1:] > array[:-1]).tolist() == [b > a for a, b in itertools.pairwise(keys)]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(text=st.lists(TOKENS, max_size=36))
 def test_distinct_sentences_by_key(text, tmp_path_factory):
     lines = [" ".join(map(MOSES.escape_xml, tokens)) for tokens in text]

@@ -26,7 +26,7 @@ TREES = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(tree=TREES)
 def test_round_trip(tree):
     """Labels and shape survive whatever the words are; the leaves are their numbers."""

@@ -23,7 +23,7 @@ WORDS = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(words=WORDS, data=st.data())
 def test_words_cut_anywhere(words, data):
     parts, offsets = [], [0]

@@ -186,7 +186,7 @@ def test_remembering_few_words_changes_nothing(files, monkeypatch):
     assert len(cutter) <= 3
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(words=st.lists(st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "S"]), min_size=1)))
 def test_joining_undoes_cutting(words, files):
     line = " ".join(word for word in words if not word.endswith("@"))

@@ -39,7 +39,7 @@ def ours() -> dict[tuple[str, bool], object]:
     return {(language, dash): tokenizer(language, dash) for language in LANGUAGES for dash in (False, True)}
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(text=TEXT, language=st.sampled_from(LANGUAGES), dash=st.booleans())
 def test_same_tokens_as_sacremoses(text, language, dash, sacremoses, ours):
     line = ours[language, dash](text)
@@ -94,7 +94,7 @@ def test_detokenize_undoes_escapes_and_dashes():
     assert list(detokenize(["Er sagte : &quot; Ja . &quot;"], "de")) == ['Er sagte: "Ja."']
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(text=TEXT)
 def test_detokenized_lines_stay_lines(text, ours):
     (line,) = detokenize([ours["en", False](text)], "en")

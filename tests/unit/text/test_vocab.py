@@ -79,7 +79,7 @@ def test_no_subwords(tmp_path):
     assert str(error.value) == f"{tmp_path}/target: no subwords to number. Next: check the training text"
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.text(st.characters(exclude_characters=" \n", codec="utf-8"), min_size=1), min_size=1))
 def test_known_subwords_come_back(tmp_path_factory, subwords):
     folder = tmp_path_factory.mktemp("vocabulary")

@@ -131,7 +131,7 @@ TREES = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(tree=TREES)
 def test_any_tree_gives_valid_tags(tree):
     """A known tag for each token, I- only after a token of the same type, no chunk that begins or ends in a comma."""

@@ -168,7 +168,7 @@ def test_a_tree_too_deep_for_the_rules_is_a_fallback(split):
     assert split.statistics["fallbacks"] == {"the tree is too deep for the rules": 1}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     tags=st.lists(st.sampled_from(sorted(TAGS)), max_size=12),
     lengths=st.lists(st.integers(1, 20), min_size=12, max_size=12),

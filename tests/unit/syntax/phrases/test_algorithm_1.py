@@ -143,7 +143,7 @@ def test_worked_example(size, phrases):
     assert [" ".join(EXAMPLE_WORDS[start:end]) for start, end in spans_of(ends)] == phrases
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(shape=TREES, size=SIZES)
 def test_equal_to_taking_trees_apart(shape, size):
     """I4; I3 follows, since the same input is cut twice."""
@@ -152,7 +152,7 @@ def test_equal_to_taking_trees_apart(shape, size):
     assert spans == spans_of(phrase_ends(nodes_of(shape), size))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(shape=TREES, size=SIZES)
 def test_phrases_cover_the_sentence_and_none_is_too_long(shape, size):
     """I1 and I2."""
@@ -161,7 +161,7 @@ def test_phrases_cover_the_sentence_and_none_is_too_long(shape, size):
     assert all(1 <= end - start <= size for start, end in spans_of(ends))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(shape=TREES, more=st.integers(0, 3))
 def test_one_phrase_when_all_fits_and_single_tokens_when_one_fits(shape, more):
     """I5 and I6."""
@@ -178,7 +178,7 @@ def test_a_flat_tree_is_cut_from_the_right_into_full_phrases(words, size):
     assert lengths == [length % size] * (length % size > 0) + [size] * (length // size)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(shape=TREES, size=SIZES)
 def test_a_phrase_is_made_of_whole_remaining_nodes_of_one_level(shape, size):
     """I8."""
@@ -208,7 +208,7 @@ class Counting(list):
         return super().__getitem__(index)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(shape=TREES, size=SIZES)
 def test_work_is_linear_in_the_nodes(shape, size):
     """I9, with reads of parents as visits; two of them are one step."""

@@ -143,7 +143,7 @@ def test_sentences_that_are_hard_to_write_down(
     assert len(annotation.text.split(" ")) == len(tokens)
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.lists(st.text(max_size=4), max_size=6), max_size=6))
 @example([[]])
 @example([])

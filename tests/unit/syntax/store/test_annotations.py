@@ -29,7 +29,7 @@ KEYS = st.binary(min_size=1, max_size=1).flatmap(
 TEXTS = st.builds(Annotation, st.text(max_size=20), st.none()) | st.builds(Annotation, st.none(), st.text(max_size=5))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(files=st.lists(st.dictionaries(KEYS, TEXTS, max_size=20), min_size=1, max_size=3), others=st.lists(KEYS))
 def test_find(files, others, tmp_path_factory):
     folder = tmp_path_factory.mktemp("annotations")

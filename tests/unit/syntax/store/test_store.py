@@ -74,7 +74,7 @@ def unusual(store: AnnotationStore) -> list[str]:
 # ----------------------------------------------------------------------------------------------------- look up and add
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(added=st.lists(st.sets(st.integers(0, 60), max_size=20), max_size=4), cleaned=st.booleans())
 def test_what_was_added_is_found(added, cleaned, tmp_path_factory):
     store = AnnotationStore(tmp_path_factory.mktemp("cache"), CARD)
