@@ -1,6 +1,6 @@
-"""The errors a user can cause. Each is shown as one line that says where, what, expected, found and what to do next.
+"""Errors that a user can cause. The command line prints each one as one line: where, what, expected, found, next step.
 
-Everything else that is raised is a mistake of ours and keeps its traceback.
+Any other exception is a bug in phrasemt and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import errno
 
 
 class PhrasemtError(Exception):
-    """Base of all errors that end in one line and exit code 2, without a traceback."""
+    """Base of the errors that end a command with one line and exit code 2, without a traceback."""
 
     exit_code = 2
 
@@ -40,7 +40,7 @@ class PhrasemtError(Exception):
 
 
 class StudyError(PhrasemtError):
-    """A study file with mistakes: all of them at once, one line each."""
+    """A study file with mistakes; the message lists all of them, one line each."""
 
     def __init__(self, where: object, problems: list[str]) -> None:
         self.problems = problems
@@ -51,23 +51,23 @@ class StudyError(PhrasemtError):
 
 
 class DataError(PhrasemtError):
-    """Input text, corpora or annotations that cannot be used as they are."""
+    """Text, corpora or annotations of the user that phrasemt cannot use."""
 
 
 class DownloadError(PhrasemtError):
-    """A corpus that could not be fetched, or is not the one the registry describes."""
+    """A download that failed, or brought another file than the registry describes."""
 
 
 class DamagedFileError(PhrasemtError):
-    """An artefact of ours that is incomplete, altered or of another format version."""
+    """A file that phrasemt wrote and that is incomplete, altered or of another format version."""
 
 
 class MismatchError(PhrasemtError):
-    """Two artefacts that do not belong together: a checkpoint of another study, a vocabulary of another data set."""
+    """Artefacts that do not belong together, such as weights and a vocabulary of different data sets."""
 
 
 class StoppedError(PhrasemtError):
-    """Work that stopped on request and saved its state: no mistake, but not finished; the same command goes on."""
+    """Work that stopped on request after it saved its state. The same command continues it."""
 
     exit_code = 85
 

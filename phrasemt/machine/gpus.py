@@ -23,7 +23,7 @@ from phrasemt.errors import PhrasemtError
 
 log = logging.getLogger("phrasemt.machine.gpus")
 
-# The same for all users of the machine, whatever TMPDIR says.
+# One folder for all users of the machine, whatever TMPDIR is.
 LEASES = Path("/tmp")
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 _SECONDS_BETWEEN_TRIES = 1.0
@@ -32,9 +32,9 @@ _SECONDS_TO_ANSWER = 60
 
 @contextmanager
 def lease(count: int) -> Iterator[None]:
-    """So many GPUs that this process and its children see, and that no other lease has. Waits until there are as many.
+    """Reserve `count` GPUs: in the block, this process and its children see only them. Waits until enough are free.
 
-    Does nothing on a machine without GPUs. Raises PhrasemtError when there are fewer, lent or not.
+    Does nothing on a machine without GPUs. Raises PhrasemtError if this process may use fewer than `count` GPUs.
     """
     gpus = visible_gpus()
     if not gpus:
@@ -44,7 +44,7 @@ def lease(count: int) -> Iterator[None]:
         raise PhrasemtError(
             "not enough GPUs",
             expected=f"{count}, one for each process",
-            found=f"{len(gpus)} that may be used here",
+            found=f"{len(gpus)} that this process may use",
             next_step="ask for more GPUs, or for fewer processes",
         )
     before = os.environ.get(VISIBLE)
@@ -60,7 +60,7 @@ def lease(count: int) -> Iterator[None]:
 
 
 def _take(gpus: Sequence[str], count: int, leases: ExitStack) -> list[str]:
-    """The first GPUs that are free, all at once: who held some while waiting for others could wait for ever."""
+    """Lock the first `count` free GPUs, all or none: two processes that each hold a part could wait forever."""
     waited = False
     while True:
         with ExitStack() as tries:
@@ -72,7 +72,7 @@ def _take(gpus: Sequence[str], count: int, leases: ExitStack) -> list[str]:
                 leases.push(tries.pop_all())
                 return taken
         if not waited:
-            log.info("gpus: waiting for %d of %d GPUs, which other work has", count, len(gpus))
+            log.info("gpus: waiting for %d of %d GPUs, which other trainings use", count, len(gpus))
             waited = True
         time.sleep(_SECONDS_BETWEEN_TRIES)
 
@@ -80,7 +80,7 @@ def _take(gpus: Sequence[str], count: int, leases: ExitStack) -> list[str]:
 def _lock(gpu: str, tries: ExitStack) -> bool:
     path = LEASES / f"phrasemt-{gpu}.lease"
     try:
-        file = os.open(path, os.O_RDONLY)  # another user's file cannot be opened otherwise, nor need it be
+        file = os.open(path, os.O_RDONLY)  # enough for a lock; a file of another user cannot be opened for writing
     except FileNotFoundError:
         file = os.open(path, os.O_RDONLY | os.O_CREAT, 0o644)
     try:
@@ -93,7 +93,7 @@ def _lock(gpu: str, tries: ExitStack) -> bool:
 
 
 def visible_gpus() -> list[str]:
-    """Identifiers of the GPUs that CUDA would show to this process, in its order."""
+    """Identifiers of the GPUs that CUDA shows to this process, in CUDA's order."""
     try:
         shown = subprocess.run(
             ["nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader"],
@@ -101,9 +101,9 @@ def visible_gpus() -> list[str]:
         ).stdout  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return []
-    places = dict(line.split(", ") for line in shown.splitlines() if ", " in line)
+    by_number = dict(line.split(", ") for line in shown.splitlines() if ", " in line)
     allowed = os.environ.get(VISIBLE)
     if allowed is None:
-        return list(places.values())
-    # A place, or an identifier: of a GPU, or of a part of one.
-    return [places.get(entry.strip(), entry.strip()) for entry in allowed.split(",") if entry.strip()]
+        return list(by_number.values())
+    # An entry is a number, or the identifier of a GPU or of a part of a GPU.
+    return [by_number.get(entry.strip(), entry.strip()) for entry in allowed.split(",") if entry.strip()]

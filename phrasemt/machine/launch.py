@@ -1,8 +1,8 @@
-"""Runs a command in several processes that belong together (phrasemt/train/ranks.py).
+"""The launcher runs a command in several processes that train one model (phrasemt/train/ranks.py).
 
-The processes end together: with the first that fails, and with the one that started them. SIGTERM, SIGINT and SIGUSR1
-are handed on. On several nodes of a Slurm job `srun` starts them; elsewhere `torchrun`, or whatever sets RANK,
-WORLD_SIZE and LOCAL_RANK as it does.
+All processes end when one of them fails, and when the launcher ends. The launcher passes SIGTERM, SIGINT and SIGUSR1 on
+to them. On several nodes of a Slurm job `srun` starts the processes. On other clusters `torchrun`, or another program
+that sets RANK, WORLD_SIZE and LOCAL_RANK, can start them in place of the launcher.
 """
 
 from __future__ import annotations
@@ -25,34 +25,34 @@ from phrasemt.errors import PhrasemtError, StoppedError
 
 # A command and its environment.
 Call = tuple[Sequence[str], dict[str, str]]
-# Names a file through which the processes find each other.
+# The variable with the path of a file through which the processes find each other.
 RENDEZVOUS = "PHRASEMT_RENDEZVOUS"
-# Names an open file, in memory only, that all of them have.
+# The variable with the descriptor of an open file in memory that all processes share.
 SHARED_MEMORY = "PHRASEMT_SHARED_MEMORY"
-HANDED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
-# Seconds that the other processes have to end by themselves after one has ended.
+PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
+# Seconds until the other processes are killed after one has failed, or has stopped and saved its state.
 _GRACE = 10.0
 _GRACE_TO_SAVE = 600.0
-_BETWEEN_LOOKS = 0.05
-_ENDED_BY_SIGNAL = {code for signum in HANDED_ON for code in (-signum, 128 + signum)}
+_SECONDS_BETWEEN_POLLS = 0.05
+_ENDED_BY_SIGNAL = {code for signum in PASSED_ON for code in (-signum, 128 + signum)}
 _PR_SET_PDEATHSIG = 1
 _LIBRARY = ctypes.CDLL(None) if sys.platform.startswith("linux") else None
 
 
 def launched() -> bool:
-    """Whether this process is one of several that a launcher has started."""
+    """Whether a launcher started this process."""
     return "RANK" in os.environ
 
 
 def helper() -> bool:
-    """Whether this process is one of several, and not the one that speaks for all."""
+    """Whether this process is one of several and not the first, which evaluates and writes."""
     return int(os.environ.get("RANK", "0")) > 0
 
 
 def leave(code: int) -> NoReturn:
-    """End this process, which is one of several, without taking it apart.
+    """End this process, one of several, with an exit code and without Python's shutdown.
 
-    At that gloo's threads, if one still runs, would end it by SIGABRT; and nothing is left to be written.
+    During the shutdown a running thread of gloo would abort the process with SIGABRT.
     """
     logging.shutdown()
     sys.stdout.flush()
@@ -61,10 +61,10 @@ def leave(code: int) -> NoReturn:
 
 
 def launch(arguments: Sequence[str], processes: int, spread: Callable[[Sequence[str]], Call] | None = None) -> None:
-    """Run `python -m phrasemt <arguments>` in so many processes to the end.
+    """Run `python -m phrasemt <arguments>` in several processes and wait for their end.
 
-    spread: makes of a command one that starts all its processes, on several machines. Raises StoppedError when they
-    stopped on request, PhrasemtError when one of them failed.
+    spread: turns the command into one that starts all processes on several machines. Raises StoppedError if the
+    processes stopped on request, PhrasemtError if one of them failed.
     """
     command: Sequence[str] = [sys.executable, "-m", "phrasemt", *arguments]
     with tempfile.TemporaryDirectory(prefix="phrasemt-") as folder, ExitStack() as resources:
@@ -79,17 +79,17 @@ def launch(arguments: Sequence[str], processes: int, spread: Callable[[Sequence[
             places = [{"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(processes)]
             commands = [(command, environment | place) for place in places]
         started: list[subprocess.Popen[bytes]] = []
-        heard: list[signal.Signals] = []
+        received: list[signal.Signals] = []
 
-        def hand_on(signum: int, frame: object) -> None:
-            heard.append(signal.Signals(signum))
+        def pass_on(signum: int, frame: object) -> None:
+            received.append(signal.Signals(signum))
             for process in started:
                 process.send_signal(signum)
 
-        before = {signum: signal.signal(signum, hand_on) for signum in HANDED_ON}
+        before = {signum: signal.signal(signum, pass_on) for signum in PASSED_ON}
         try:
             for command, environment in commands:
-                # In a group of their own, so that Ctrl-C comes to them once, from here.
+                # In a process group of their own, so that Ctrl-C reaches them only once, from here.
                 started.append(
                     subprocess.Popen(
                         command,
@@ -99,8 +99,8 @@ def launch(arguments: Sequence[str], processes: int, spread: Callable[[Sequence[
                         preexec_fn=functools.partial(_end_with, os.getpid()),
                     )
                 )
-            if heard:  # perhaps not by those that were just starting; nothing is done yet
-                raise StoppedError(f"stopped by {heard[0].name}")
+            if received:  # a starting process may have missed the signal; there is no state to save yet
+                raise StoppedError(f"stopped by {received[0].name}")
             first_failure = _wait(started)
         finally:
             for process in started:
@@ -110,19 +110,22 @@ def launch(arguments: Sequence[str], processes: int, spread: Callable[[Sequence[
     if first_failure is None:
         return
     code, rank = first_failure
-    if code == StoppedError.exit_code or (heard and code in _ENDED_BY_SIGNAL):
-        # A signal that came before they were ready to save ends them at once, and there is nothing to save.
-        raise StoppedError(f"stopped by {heard[0].name}" if heard else "stopped")
+    if code == StoppedError.exit_code or (received and code in _ENDED_BY_SIGNAL):
+        # A signal before the first update ends a process at once; there is no state to save yet.
+        raise StoppedError(f"stopped by {received[0].name}" if received else "stopped")
     raise PhrasemtError(
         f"process {rank} of {len(started)} "
         + (f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"),
-        next_step="see its message above; the same command goes on at the last saved state",
+        next_step="see its message above; the same command continues from the last saved state",
     )
 
 
 @contextmanager
 def _shared_memory() -> Iterator[list[int]]:
-    """The descriptor of an empty file in memory, where the system has such; it is gone with the last process."""
+    """The descriptor of an empty file in memory, or no descriptor if the system has no such files.
+
+    The file vanishes with the last process that has it open.
+    """
     descriptors = [os.memfd_create("phrasemt", 0)] if hasattr(os, "memfd_create") else []
     try:
         yield descriptors
@@ -132,22 +135,25 @@ def _shared_memory() -> Iterator[list[int]]:
 
 
 def _wait(processes: Sequence[subprocess.Popen[bytes]]) -> tuple[int, int] | None:
-    """Until all have ended, or some time after the first that failed; which one that was and its exit code."""
+    """Wait until all processes have ended, or until the grace period after the first failure is over.
+
+    Returns exit code and rank of the process that failed first, or None.
+    """
     failure, deadline, running = None, float("inf"), True
     while running and time.monotonic() < deadline:
-        time.sleep(_BETWEEN_LOOKS)
+        time.sleep(_SECONDS_BETWEEN_POLLS)
         codes = [process.poll() for process in processes]
         running = None in codes
         failed = [(code, rank) for rank, code in enumerate(codes) if code]
         if failed and failure is None:
-            failure = min(failed)  # the lowest code is that of one that was killed, which made the others fail
+            failure = min(failed)  # a killed process has a negative code, and its end made the others fail
             deadline = time.monotonic() + (_GRACE_TO_SAVE if failure[0] == StoppedError.exit_code else _GRACE)
     return failure
 
 
 def _end_with(parent: int) -> None:
-    """In a new process: be killed when the one that started it ends, however it ends (Linux)."""
+    """In a new process: let the kernel kill it when its parent ends (Linux)."""
     if _LIBRARY is not None:
         _LIBRARY.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # it ended before this was said
+        if os.getppid() != parent:  # the parent ended before the call above
             os._exit(1)

@@ -1,4 +1,4 @@
-"""What phrasemt asks of Slurm, besides Snakemake's plugin: to come back, to start on several nodes, who works here."""
+"""Slurm commands besides those of Snakemake's plugin: requeue a job, start on several nodes, list and cancel jobs."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from pathlib import Path
 
 from phrasemt.errors import PhrasemtError
 
-# Both as slurm/profile.yaml says: slurm-jobname-prefix, to which the plugin appends an identifier of the run,
-# and slurm-logdir.
+# The values of slurm-jobname-prefix, to which the plugin appends an identifier of the run, and of slurm-logdir in
+# slurm/profile.yaml.
 JOB_NAME = "phrasemt_"
 LOGS = Path("logs/slurm")
 _SECONDS = 60
-_SECONDS_TO_END = 300  # sites give the processes of a job up to minutes between SIGTERM and SIGKILL
-# Each task is told its place by the names that phrasemt/train/ranks.py reads.
+_SECONDS_TO_END = 300  # clusters wait up to minutes between SIGTERM and SIGKILL
+# Sets the variables that phrasemt/train/ranks.py reads.
 _RANK = 'RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID exec "$@"'
-# Seconds that the others have to end by themselves after one has ended.
+# Seconds until Slurm kills the other tasks after one has ended.
 _GRACE = 600
 
 
-def come_back() -> bool:
-    """Put the job that this process runs in back into the queue, where it keeps its number and waits for its next turn.
+def requeue_this_job() -> bool:
+    """Put the Slurm job of this process back into the queue, under its number; returns whether that was possible.
 
-    For work that stopped because its time is up or a more urgent job wants its place. Not for a job that is being ended
-    (cancelled, say), that may not be requeued, or that is none (an interactive allocation). Whether it comes back.
+    For a training that stopped because its time is up or Slurm preempted it. Not possible outside a batch job, for a
+    job that Slurm is ending (after a cancellation, for example), and for a job that may not be requeued.
     """
     job = os.environ.get("SLURM_JOB_ID")
     if job is None:
@@ -41,37 +41,38 @@ def come_back() -> bool:
 
 
 def on_nodes(command: Sequence[str], *, nodes: int, processes: int, cores: int) -> tuple[list[str], dict[str, str]]:
-    """The command that runs another one in several processes on the nodes of this job, and its environment.
+    """The `srun` command that runs a command in several processes on the nodes of this job, and its environment.
 
-    cores: of a node. Raises PhrasemtError outside a Slurm job, or when the nodes cannot share the processes evenly.
+    cores: cores of one node. Raises PhrasemtError outside a Slurm job, or if `processes` is not a multiple of `nodes`.
     """
     job = os.environ.get("SLURM_JOB_ID")
     if job is None:
         raise PhrasemtError(
-            "several nodes, and no Slurm job that has them", next_step="see docs/clusters.md, or start it with torchrun"
+            "several nodes, but this is not a Slurm job",
+            next_step="see docs/clusters.md, or start the processes with torchrun",
         )
     if processes % nodes:
         raise PhrasemtError(
-            "the nodes have not the same number of processes",
+            "the processes cannot be spread evenly over the nodes",
             expected=f"a multiple of {nodes} (--nodes)",
             found=f"{processes} (--processes)",
-            next_step="ask for as many processes as GPUs of all nodes",
+            next_step="ask for one process per GPU of all nodes",
         )
     here = processes // nodes
     srun = [
         *("srun", f"--nodes={nodes}", f"--ntasks={processes}", f"--ntasks-per-node={here}"),
         *(f"--cpus-per-task={max(1, cores // here)}", "--kill-on-bad-exit=0", f"--wait={_GRACE}"),
     ]
-    # The job's first node, where this process is, has the first rank. Jobs that share it have different ports.
+    # This process runs on the first node of the job, which has the first rank. Jobs on one node get different ports.
     port = 20000 + int(job) % 20000
     place = {"WORLD_SIZE": str(processes), "MASTER_ADDR": socket.gethostname(), "MASTER_PORT": str(port)}
     return [*srun, "sh", "-c", _RANK, "sh", *command], {**os.environ, **place}
 
 
 def jobs_here() -> list[str]:
-    """Numbers of the jobs that Snakemake has put into the queue from this folder and that have not ended.
+    """Numbers of the queued and running Slurm jobs that Snakemake submitted from this folder.
 
-    None where no run has used Slurm. Raises PhrasemtError when Slurm does not answer.
+    Returns no numbers if no run used Slurm. Raises PhrasemtError if Slurm does not answer.
     """
     if not LOGS.is_dir() or shutil.which("squeue") is None:
         return []
@@ -81,9 +82,9 @@ def jobs_here() -> list[str]:
 
 
 def cancel_jobs_here() -> None:
-    """Cancel the jobs of this folder, and wait until no process of theirs is left.
+    """Cancel the jobs of this folder and wait until they have ended.
 
-    Raises PhrasemtError when they do not end, or Slurm does not answer.
+    Raises PhrasemtError if they do not end or Slurm does not answer.
     """
     end = time.monotonic() + _SECONDS_TO_END
     while jobs := jobs_here():
@@ -91,7 +92,7 @@ def cancel_jobs_here() -> None:
             raise PhrasemtError(
                 "cancelled Slurm jobs do not end",
                 found=", ".join(jobs),
-                next_step="look at `squeue`; when their node is down, ask those who run the cluster",
+                next_step="look at `squeue`; if their node is down, ask the administrators of the cluster",
             )
         _ask("scancel", *jobs)
         time.sleep(1)

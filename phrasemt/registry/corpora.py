@@ -1,8 +1,7 @@
-"""The registry of corpora: the only place that a download may come from (data in corpora.yaml).
+"""The registry of corpora (data in corpora.yaml). Phrasemt downloads only files that a registry describes.
 
-An entry knows where a corpus stands, under which terms, how its files are verified, who is to be cited, and where in
-those files each side of each part is. Nothing heavy is imported: the workflow asks `files_of` for every corpus of a
-study before anything runs.
+An entry holds the addresses and checksums of the files of a corpus, its terms of use, its citation, and the place of
+each side of each part in the files. The module imports nothing slow, because every start of the workflow reads it.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _LIST_THEM = "run `phrasemt corpora` to list the corpora, `phrasemt corpora ID` 
 
 
 class MemberRange(Settings):
-    """Archive members that only differ in a number, read one after the other."""
+    """Archive members whose names differ only in a number. They are read one after the other."""
 
     pattern: Annotated[str, StringConstraints(pattern=r"\{number(:\d+)?\}")] = Field(
         description="path inside the archive, e.g. wsj_{number:04}.mrg"
@@ -43,16 +42,16 @@ class MemberRange(Settings):
 
 
 class CorpusSide(Settings):
-    """Where the text of one language of a part is.
+    """The place of the text of one language of a part.
 
-    format: `lines`, one sentence a line; `tsv`, one column of tab-separated lines; `sgm`, the `<seg>` elements of a WMT
-    test set. `.gz` at the end of a plain file or of an archive member means that it is unpacked.
+    format: `lines`, one sentence per line; `tsv`, one column of tab-separated lines; `sgm`, the `<seg>` elements of a
+    WMT test set. A plain file or an archive member whose name ends in `.gz` is unpacked.
     """
 
     file: FileName
-    member: str | MemberRange | None = Field(None, description="path inside the archive, or several")
+    member: str | MemberRange | None = Field(None, description="path or paths inside the archive")
     format: Literal["lines", "tsv", "sgm"] = "lines"
-    column: Count | None = Field(None, description="column of a tsv, counted from 1")
+    column: Count | None = Field(None, description="format tsv: number of the column, from 1")
 
     @property
     def members(self) -> list[str | None]:
@@ -67,21 +66,21 @@ class CorpusSide(Settings):
 
 
 class CorpusPart(Settings):
-    """Parallel sides: line n of each is a translation of line n of the others, so they have equally many lines.
+    """A part of a corpus. Line n of each side translates line n of the other sides.
 
-    A part with one side is a text with annotation, trees or chunks, for parsers and chunkers to learn from.
+    A part with one side is a text annotated with trees or chunks, from which parsers and chunkers learn.
     """
 
-    lines: Count | None = Field(None, description="lines of each side; null where nobody has published them")
+    lines: Count | None = Field(None, description="lines of each side; null if nobody has published the number")
     sides: dict[Language, CorpusSide] = Field(min_length=1)
 
 
 class Corpus(Settings):
-    """One corpus with its files and parts."""
+    """A corpus with its files and parts."""
 
     id: Name
     description: str
-    terms: str = Field(description="licence or terms of use, as its home states them")
+    terms: str = Field(description="licence or terms of use, as the publisher states them")
     citation: str
     files: tuple[SourceFile, ...] = Field(min_length=1)
     parts: dict[Name, CorpusPart] = Field(min_length=1)
@@ -102,19 +101,19 @@ class Corpus(Settings):
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """All languages of all parts, in the order of the registry."""
+        """The languages of all parts, in the order of the registry."""
         return tuple(dict.fromkeys(language for part in self.parts.values() for language in part.sides))
 
     @property
     def bytes(self) -> int | None:
-        """Size of all files together, None where one is not known."""
+        """Size of all files together; None if a size is unknown."""
         sizes = [file.bytes for file in self.files]
         return None if None in sizes else sum(size for size in sizes if size is not None)
 
 
 @functools.cache
 def load_registry() -> dict[str, Corpus]:
-    """All corpora by id, in the order of the file."""
+    """The corpora by id, in the order of the registry file."""
     entries = parse_yaml(REGISTRY_FILE.read_text(encoding="utf-8"))
     corpora = [Corpus.model_validate(entry) for entry in entries]
     registry = {corpus.id: corpus for corpus in corpora}
@@ -123,7 +122,7 @@ def load_registry() -> dict[str, Corpus]:
 
 
 def corpus(corpus_id: str) -> Corpus:
-    """The corpus of that id. Raises DataError with the nearest id when there is none."""
+    """The corpus with this id. Raises DataError, which names the nearest id, for an unknown one."""
     registry = load_registry()
     if corpus_id not in registry:
         raise _unknown("corpus", corpus_id, list(registry), where="the registry of corpora")
@@ -131,7 +130,7 @@ def corpus(corpus_id: str) -> Corpus:
 
 
 def source_file(corpus_id: str, name: str) -> SourceFile:
-    """A file of a corpus. Raises DataError when the corpus or the file is unknown."""
+    """A file of a corpus. Raises DataError for an unknown corpus or file."""
     files = {file.name: file for file in corpus(corpus_id).files}
     if name not in files:
         raise _unknown("file", name, list(files), where=f"corpus {corpus_id}")
@@ -139,7 +138,7 @@ def source_file(corpus_id: str, name: str) -> SourceFile:
 
 
 def part_of(corpus_id: str, part: str) -> CorpusPart:
-    """A part of a corpus. Raises DataError when the corpus or the part is unknown."""
+    """A part of a corpus. Raises DataError for an unknown corpus or part."""
     parts = corpus(corpus_id).parts
     if part not in parts:
         raise _unknown("part", part, list(parts), where=f"corpus {corpus_id}")
@@ -147,7 +146,7 @@ def part_of(corpus_id: str, part: str) -> CorpusPart:
 
 
 def side_of(corpus_id: str, part: str, language: str) -> CorpusSide:
-    """One language of a part. Raises DataError when the corpus, the part or the language is unknown."""
+    """The side of a part in one language. Raises DataError for an unknown corpus, part or language."""
     sides = part_of(corpus_id, part).sides
     if language not in sides:
         raise _unknown("language", language, list(sides), where=f"corpus {corpus_id}, part {part}")
@@ -155,7 +154,7 @@ def side_of(corpus_id: str, part: str, language: str) -> CorpusSide:
 
 
 def files_of(corpus_id: str, part: str, language: str) -> list[str]:
-    """Names of the files that `extract_text` needs for that side."""
+    """Names of the files that `extract_text` reads for a side."""
     return [side_of(corpus_id, part, language).file]
 
 

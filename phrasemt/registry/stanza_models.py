@@ -1,4 +1,4 @@
-"""Stanza's published parsers: the files of each package, with their checksums (data in stanza_models.yaml)."""
+"""The registry of Stanza's published parsers: files and checksums of each package (data in stanza_models.yaml)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Role = Literal["constituency", "tagger", "vectors", "forward_charlm", "backward_
 
 
 class PublishedFile(Settings):
-    """A model file; `path` is relative to the folder of models of its language."""
+    """A model file. path: relative to the model folder of the language."""
 
     name: FileName
     path: str
@@ -35,7 +35,7 @@ class PublishedFile(Settings):
 
 
 class PublishedLanguage(Settings):
-    """The packages of a language: their files by role."""
+    """The packages of a language. packages: file names by role, by package."""
 
     repository: str
     revision: str
@@ -55,27 +55,27 @@ class PublishedLanguage(Settings):
 
 @functools.cache
 def load_published() -> dict[str, PublishedLanguage]:
-    """All languages of the list."""
+    """The registered languages."""
     entries: dict[str, object] = parse_yaml(PUBLISHED_FILE.read_text(encoding="utf-8"))
     return {language: PublishedLanguage.model_validate(entry) for language, entry in entries.items()}
 
 
 def files_of_package(language: Language, package: Name) -> dict[Role, str]:
-    """The names of a package's files by role. Raises DataError naming the known packages when it is not one."""
+    """The file names of a package by role. Raises DataError for an unknown language or package."""
     packages = _language(language).packages
     if package not in packages:
         raise DataError(
-            "unknown package of Stanza's parsers",
+            "Stanza has no such package",
             where=f"language {language}",
             expected=f"one of {', '.join(packages)}",
             found=repr(package),
-            next_step="name one of these, give model files of your own, or let the workflow train a parser",
+            next_step="name one of these packages, give your own model files, or let the workflow train a parser",
         )
     return packages[package]
 
 
 def published_file(language: Language, name: str) -> SourceFile:
-    """A file of the list. Raises DataError when the list has no such file."""
+    """The description of a file. Raises DataError for an unknown language or file."""
     of_language = _language(language)
     files = {entry.name: entry for entry in of_language.files}
     if name not in files:
@@ -95,9 +95,9 @@ def _language(language: Language) -> PublishedLanguage:
     published = load_published()
     if language not in published:
         raise DataError(
-            "Stanza has no parser for this language on our list",
+            "no published parser is registered for this language",
             where=f"language {language}",
             expected=f"one of {', '.join(published)}",
-            next_step="give model files of your own, or let the workflow train a parser",
+            next_step="give your own model files, or let the workflow train a parser",
         )
     return published[language]

@@ -191,8 +191,8 @@ def test_unknown_packages_and_languages() -> None:
     with pytest.raises(DataError) as raised:
         files_of_package("en", "wsj")
     assert str(raised.value) == (
-        "language en: unknown package of Stanza's parsers (expected one of ptb3-revised_charlm, ptb3_charlm, found "
-        "'wsj'). Next: name one of these, give model files of your own, or let the workflow train a parser"
+        "language en: Stanza has no such package (expected one of ptb3-revised_charlm, ptb3_charlm, found "
+        "'wsj'). Next: name one of these packages, give your own model files, or let the workflow train a parser"
     )
     with pytest.raises(DataError, match=r"language fr: Stanza has no parser .*expected one of en, de, zh\)"):
         files_of_package("fr", "wsj")
