@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 
 from phrasemt.errors import DownloadError
-from phrasemt.files.download import BLOCK, Check, Wanted, download, with_progress
+from phrasemt.files.download import BLOCK, DownloadRequest, FileVerifier, download, with_progress
 from phrasemt.files.source_file import MIRROR, SourceFile
 from phrasemt.stages.corpus import FetchCorpus
 
@@ -25,14 +25,14 @@ def fetch_corpus(*, settings: FetchCorpus, cores: int, file: Path) -> None:
     Raises DownloadError when the file cannot be fetched or differs from the registered file.
     """
     source = settings.source
-    wanted = Wanted(source, "fetch_corpus", _other_ways(source))
+    wanted = DownloadRequest(source, "fetch_corpus", _other_ways(source))
     copy = _in_mirror(settings.corpus, source)
     if copy is None:
         download(wanted, file)
         return
     log.info("fetch_corpus: %s from the mirror, %s", source.name, copy)
     with copy.open("rb") as stream, file.open("wb") as target:
-        check = Check(wanted)
+        check = FileVerifier(wanted)
         for block in with_progress(iter(lambda: stream.read(BLOCK), b""), wanted, start=0):
             target.write(block)
             check.update(block)

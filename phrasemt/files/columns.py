@@ -1,9 +1,9 @@
-"""Columns of integers over the rows of a split: the Arrow files that training and search read.
+"""Column files: the Arrow files with lists of integers for each row of a split, which training and search read.
 
-An Arrow IPC file, uncompressed, memory-mapped: row (int64) and columns of lists (list<int32>), in record batches, with
-a description as JSON in its metadata. Packed examples are one such file; phrases and chunks of the same rows are others
-beside it, so that a new one rewrites nothing. What is read lies in the page cache, which the system shares between
-processes and takes back when it needs memory.
+A file is an uncompressed Arrow IPC file with the column `row` (int64) and columns of lists (list<int32>), in record
+batches, and a JSON description in its metadata. Packed examples, phrases and chunks of a split are separate files over
+the same rows, so a new segmentation rewrites no other file. Files are memory-mapped: their bytes lie in the page cache,
+which the system shares between processes and frees when it needs memory.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _METADATA_KEY = b"phrasemt"
 
 @dataclass(frozen=True)
 class Lists:
-    """Lists one after the other: lengths int32 [rows], values int32 [sum of lengths]."""
+    """A column of lists. lengths: int32 [rows]; values: int32 [sum of lengths], the lists one after the other."""
 
     lengths: NDArray[np.int32]
     values: NDArray[np.int32]
@@ -48,13 +48,16 @@ class Lists:
         return pa.ListArray.from_arrays(pa.array(offsets), pa.array(self.values))
 
 
-RowBatch = tuple[NDArray[np.int64], Mapping[str, Lists]]
+RowBatch = tuple[NDArray[np.int64], Mapping[str, Lists]]  # rows, and the lists of each column
 
 
 def write_columns(
     path: Path, *, columns: Sequence[str], description: Mapping[str, Any], batches: Iterable[RowBatch]
 ) -> int:
-    """Write rows and columns, a record batch for each batch, atomically; returns the number of rows."""
+    """Write a column file atomically, one record batch for each batch; returns the number of rows.
+
+    description: JSON values that `ColumnFile.description` returns.
+    """
     metadata = {_METADATA_KEY: json.dumps({"format": FORMAT, **description}, sort_keys=True).encode()}
     schema = _schema(columns).with_metadata(metadata)
     count = 0
@@ -66,17 +69,17 @@ def write_columns(
     return count
 
 
-class Numbers:
-    """A number for each position, in the file: `numbers[positions]` is an array of those asked for."""
+class MappedIntegers:
+    """One integer for each position, in a memory-mapped file: `integers[positions]` reads those of some positions."""
 
     def __init__(self, file: pa.Buffer, pieces: Sequence[pa.Array], dtype: type[np.integer[Any]]) -> None:
-        """pieces: arrays of this type whose numbers lie in the file, one for each record batch."""
+        """pieces: Arrow arrays of this type whose buffers lie in the file, one for each record batch."""
         pieces = [piece for piece in pieces if len(piece)]
         self._starts = np.cumsum([0, *map(len, pieces)])
         self.dtype = np.dtype(dtype)
         whole = len(file) // self.dtype.itemsize
         self._file = np.frombuffer(file, self.dtype, count=whole)
-        # From a position to the place in the file, piece by piece.
+        # For each piece: place of an integer in the file minus its position.
         places = [(piece.buffers()[1].address - file.address) // self.dtype.itemsize + piece.offset for piece in pieces]
         self._shifts = np.array(places, dtype=np.int64) - self._starts[:-1]
 
@@ -91,22 +94,22 @@ class Numbers:
         return self._file[self._places(positions)]
 
     def tolist(self) -> list[int]:
-        """All of them, in memory."""
+        """All integers."""
         return [number for part in self.parts() for number in part.tolist()]
 
-    def equal(self, other: Numbers) -> bool:
-        """Whether they are the same numbers."""
+    def equal(self, other: MappedIntegers) -> bool:
+        """Whether both hold the same integers."""
         pairs = zip(self.parts(), other.parts(), strict=False)
         return len(self) == len(other) and all(np.array_equal(one, another) for one, another in pairs)
 
     def parts(self, size: int = 2**16) -> Iterator[NDArray[Any]]:
-        """All of them, some at a time."""
+        """All integers, `size` at a time."""
         for start in range(0, len(self), size):
             yield self[np.arange(start, min(start + size, len(self)))]
 
 
-class _Lengths(Numbers):
-    """Lengths of lists, from the offsets in the file."""
+class _Lengths(MappedIntegers):
+    """The lengths of lists, computed from the offsets in the file."""
 
     def __init__(self, file: pa.Buffer, lists: Sequence[pa.ListArray]) -> None:
         super().__init__(file, [column.offsets[:-1] for column in lists], np.int32)
@@ -118,9 +121,10 @@ class _Lengths(Numbers):
 
 
 class ColumnFile:
-    """A file of `write_columns`; its lists are read when they are asked for, by position 0 <= position < len.
+    """A column file, made by `open`. Lists are read on demand, by position 0 <= position < len.
 
-    description: what the writer said about it. rows: row of each position in the concatenation of the raw inputs.
+    description: the description given to `write_columns`. rows: for each position its row in the concatenation of the
+    raw texts.
     """
 
     def __init__(
@@ -133,7 +137,7 @@ class ColumnFile:
     ) -> None:
         self.path = path
         self.description = description
-        self.rows = Numbers(file, [batch.column("row") for batch in batches], np.int64)
+        self.rows = MappedIntegers(file, [batch.column("row") for batch in batches], np.int64)
         self._starts = np.cumsum([0, *map(len, batches)]).tolist()
         self._lengths = {column: _Lengths(file, [batch.column(column) for batch in batches]) for column in columns}
         self._lists = {column: [_Views(batch.column(column)) for batch in batches] for column in columns}
@@ -142,7 +146,7 @@ class ColumnFile:
     def open(cls, path: Path, columns: Sequence[str]) -> ColumnFile:
         """Open a file that has these columns.
 
-        Raises DamagedFileError when it is cut off, altered in its structure, or has other columns or another format.
+        Raises DamagedFileError if it is cut off, altered in its structure, or has other columns or another format.
         """
         try:
             file = pa.memory_map(str(path)).read_buffer()  # copies nothing
@@ -162,21 +166,21 @@ class ColumnFile:
     def __len__(self) -> int:
         return int(self._starts[-1])
 
-    def lengths(self, column: str) -> Numbers:
-        """Length of every list of a column (int32)."""
+    def lengths(self, column: str) -> MappedIntegers:
+        """The length of each list of a column (int32)."""
         return self._lengths[column]
 
     def values(self, column: str, position: int) -> NDArray[np.int32]:
-        """One list, a view of the file."""
+        """The list at a position, a view of the file."""
         if not 0 <= position < len(self):
             raise IndexError(f"position {position} of {len(self)} rows")
         batch = bisect.bisect_right(self._starts, position) - 1
         return self._lists[column][batch][position - self._starts[batch]]
 
     def check_values(self, column: str, *, smallest: int, size: int) -> None:
-        """Make sure that smallest <= value < size for all values of a column.
+        """Check that smallest <= value < size for all values of a column.
 
-        Raises DamagedFileError. Reads the file batch by batch outside the memory map, so that nothing stays in memory.
+        Raises DamagedFileError if not. Reads batch by batch without the memory map, so that no pages stay in memory.
         """
         for number, values in enumerate(self._values_of_batches(column)):
             if len(values) and not (values.min() >= smallest and values.max() < size):
@@ -223,5 +227,5 @@ def _one_line(schema: pa.Schema) -> str:
 def damaged(path: Path, *, expected: object = None, found: object) -> DamagedFileError:
     """The error for a column file that cannot be used."""
     return DamagedFileError(
-        "not a whole column file", where=path, expected=expected, found=found, next_step="delete it and run again"
+        "not a complete column file", where=path, expected=expected, found=found, next_step="delete it and run again"
     )

@@ -1,4 +1,4 @@
-"""Digests of files and bytes: sha256 in hexadecimal."""
+"""Digests: sha256 in hexadecimal."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 
 
 def digest_bytes(data: bytes) -> str:
-    """sha256 of bytes, in hexadecimal."""
+    """The sha256 of bytes."""
     return hashlib.sha256(data).hexdigest()
 
 
 def digest_file(path: Path | str) -> str:
-    """sha256 of a file's bytes, in hexadecimal."""
+    """The sha256 of the bytes of a file."""
     with Path(path).open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

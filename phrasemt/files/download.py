@@ -36,20 +36,20 @@ _MAY_PASS = {408, 425, 429, 500, 502, 503, 504}
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """A file to be fetched. `stage` begins the messages, `other_ways` ends the errors: how else to get the file."""
+class DownloadRequest:
+    """A file to download. Messages begin with `stage`; errors end with `other_ways` of getting the file."""
 
     file: SourceFile
     stage: str
     other_ways: str
 
 
-def download(wanted: Wanted, file: Path) -> None:
+def download(wanted: DownloadRequest, file: Path) -> None:
     """Download a file to `file`.
 
-    An interrupted download leaves its bytes beside it as `.<name>.partial`, and the next run goes on after them; a file
-    without a checksum begins again, as nothing could tell whether the bytes are of the same version.
-    Raises DownloadError for a file that cannot be had or differs from its description.
+    An interrupted download leaves its bytes in the same folder as `.<name>.partial`, and the next run continues it. The
+    download of a file without a checksum starts anew, because the bytes could belong to another version of the file.
+    Raises DownloadError if the download fails or the file differs from its description.
     """
     partial = file.with_name(f".{wanted.file.name}.partial")
     if wanted.file.checksum is None:
@@ -58,7 +58,7 @@ def download(wanted: Wanted, file: Path) -> None:
         _Download(wanted, partial).run()
     except _InterruptedError as error:
         kept = partial.stat().st_size if partial.exists() and wanted.file.checksum else 0
-        again = f"run again, which goes on after the {kept} bytes that are there" if kept else "run again"
+        again = f"run again to continue after the first {kept} bytes" if kept else "run again"
         raise DownloadError(
             "the download failed again and again",
             where=wanted.file.url,
@@ -73,17 +73,17 @@ def download(wanted: Wanted, file: Path) -> None:
 
 
 class _InterruptedError(Exception):
-    """An attempt failed for a reason that may pass; its bytes can be used."""
+    """An attempt failed for a temporary reason; the bytes that it received can be used."""
 
 
 class _StaleError(_InterruptedError):
-    """The bytes of earlier attempts are not of this file: drop them before the next attempt."""
+    """The bytes of earlier attempts belong to another file and must be deleted before the next attempt."""
 
 
-class Check:
-    """Size and checksum of the bytes seen so far."""
+class FileVerifier:
+    """Size and checksum of the bytes passed to `update` so far."""
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: DownloadRequest) -> None:
         self.wanted, self.size = wanted, 0
         self.algorithm, self.expected = wanted.file.checksum or ("sha256", "")
         self.digest = hashlib.new(self.algorithm, usedforsecurity=False)
@@ -93,7 +93,7 @@ class Check:
         self.digest.update(block)
 
     def verify(self, *, where: object, next_step: str | None = None) -> None:
-        """Raises DownloadError unless these are the registered bytes."""
+        """Raise DownloadError unless the bytes have the registered size and checksum."""
         if self.wanted.file.bytes not in (None, self.size):
             raise DownloadError(
                 "the file has the wrong size",
@@ -118,14 +118,14 @@ class Check:
 
 
 class _Download:
-    """The attempts to get one file, whose bytes are added to `partial`."""
+    """The attempts to download one file; each one appends to `partial`."""
 
-    def __init__(self, wanted: Wanted, partial: Path) -> None:
+    def __init__(self, wanted: DownloadRequest, partial: Path) -> None:
         self.wanted, self.partial, self.source = wanted, partial, wanted.file
-        self.etag: str | None = None  # names the version of the file that the bytes of this run are of
+        self.etag: str | None = None  # the server's name for the version of the file
 
     def run(self) -> None:
-        """Try until the file is complete; each attempt that brings new bytes earns further ones."""
+        """Try until the file is complete. The count of failed attempts starts anew after each new byte."""
         furthest, failures = 0, 0
         while True:
             try:
@@ -143,11 +143,11 @@ class _Download:
                 time.sleep(pause)
 
     def _attempt(self) -> None:
-        """Ask for the bytes that `partial` lacks, append them and verify the whole.
+        """Request the bytes that `partial` lacks, append them, and verify the file.
 
-        Raises _InterruptedError when a later attempt may succeed, DownloadError when no attempt will.
+        Raises _InterruptedError if a later attempt may succeed, else DownloadError.
         """
-        check = Check(self.wanted)
+        check = FileVerifier(self.wanted)
         if self.partial.exists() and (self.source.checksum or self.etag):
             with self.partial.open("rb") as stream:
                 for block in iter(lambda: stream.read(BLOCK), b""):
@@ -156,7 +156,7 @@ class _Download:
         if not resumed or resumed != self.source.bytes:
             with self._open(start=resumed) as response:
                 if resumed and response.status == http.HTTPStatus.OK:  # the server sends the whole file again
-                    check, resumed = Check(self.wanted), 0
+                    check, resumed = FileVerifier(self.wanted), 0
                 length = response.headers.get("Content-Length")
                 complete = self.source.bytes if length is None else resumed + int(length)
                 if self.source.bytes not in (None, complete):
@@ -175,11 +175,11 @@ class _Download:
             check.verify(where=self.source.url, next_step=self.wanted.other_ways)
         except DownloadError as error:
             if resumed:
-                raise _StaleError(f"the bytes of an earlier attempt are of another file ({error.what})") from None
+                raise _StaleError(f"the bytes of an earlier attempt belong to another file ({error.what})") from None
             raise
 
     def _open(self, *, start: int) -> http.client.HTTPResponse:
-        """The response of the server: the file, or its bytes from `start` on if the file is still the same."""
+        """The response of the server: the bytes from `start` on, or the whole file if its version has changed."""
         request = urllib.request.Request(self.source.url, headers={"User-Agent": f"phrasemt/{__version__}"})
         if start:
             request.add_header("Range", f"bytes={start}-")
@@ -190,7 +190,7 @@ class _Download:
         except urllib.error.HTTPError as error:
             answer = f"HTTP {error.code} {error.reason}"
             if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-                raise _StaleError("earlier attempts have left more bytes than the file has") from None
+                raise _StaleError("the partial file is longer than the file at the source") from None
             if error.code in _MAY_PASS:
                 raise _InterruptedError(answer) from None
             raise self._refusal("the server does not give the file", found=answer) from None
@@ -209,7 +209,7 @@ class _Download:
                 found=f"text/html, HTTP {response.status}",
             )
         etag = response.headers.get("ETag", "")
-        self.etag = etag if etag.startswith('"') else None  # a weak one, W/"...", does not promise the same bytes
+        self.etag = etag if etag.startswith('"') else None  # a weak tag, W/"...", does not promise equal bytes
         return response
 
     def _refusal(self, what: str, *, where: object = None, **details: object) -> DownloadError:
@@ -217,7 +217,7 @@ class _Download:
 
 
 def _blocks(response: http.client.HTTPResponse) -> Iterator[bytes]:
-    """The body. Raises _InterruptedError when the connection breaks."""
+    """The body of a response. Raises _InterruptedError if the connection breaks."""
     while True:
         try:
             block = response.read(BLOCK)
@@ -228,8 +228,8 @@ def _blocks(response: http.client.HTTPResponse) -> Iterator[bytes]:
         yield block
 
 
-def with_progress(blocks: Iterator[bytes], wanted: Wanted, *, start: int) -> Iterator[bytes]:
-    """Passes blocks on; a bar on a terminal, elsewhere a message every few seconds."""
+def with_progress(blocks: Iterator[bytes], wanted: DownloadRequest, *, start: int) -> Iterator[bytes]:
+    """Yield the blocks and show the progress: a bar on a terminal, else a log message every few seconds."""
     done, last = start, time.monotonic()
     terminal = sys.stderr.isatty()
     with tqdm(

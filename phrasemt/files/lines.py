@@ -1,8 +1,8 @@
-"""The only reader and writer of text in the project.
+"""Text files: all reading and writing of text in the project.
 
-A line ends at "\\n" and nowhere else: `str.splitlines` would also cut at form feeds, U+0085 and U+2028 and so shift one
-side of a parallel corpus against the other. Sides are read in strict pairs. Files are written beside their final name
-and renamed, so that a reader sees the old file or the new one, never half of it.
+A line ends only at "\\n". `str.splitlines` also splits at form feeds, U+0085 and U+2028, which shifts one side of a
+parallel corpus against the other. The sides of a corpus are read in strict pairs. Files are written under a temporary
+name in the same folder and then renamed, so a reader sees the old file or the new one, never a part of it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from phrasemt.errors import DataError
 
 @contextlib.contextmanager
 def open_binary(path: Path | str) -> Iterator[BinaryIO]:
-    """The bytes of a file, unpacked when its name ends in `.gz`.
+    """Open a file for reading bytes; a file whose name ends in `.gz` is unpacked.
 
-    Raises DataError when the file is missing or its compression is broken.
+    Raises DataError if the file is missing or its compression is broken.
     """
     path = Path(path)
     try:
@@ -41,9 +41,9 @@ def open_binary(path: Path | str) -> Iterator[BinaryIO]:
 
 
 def read_lines(path: Path | str) -> Iterator[str]:
-    """The lines of a UTF-8 file (`.gz` too) without their "\\n"; a last line without one counts as a line.
+    """The lines of a UTF-8 file (or `.gz`) without their "\\n". A last line without "\\n" counts as a line.
 
-    Raises DataError naming file and line for bytes that are not UTF-8.
+    Raises DataError, with file and line, for bytes that are not UTF-8.
     """
     for block in read_blocks(path):
         yield from block.lines()
@@ -51,14 +51,14 @@ def read_lines(path: Path | str) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class LineBlock:
-    """Whole lines of a file, still bytes: cheap to send to another process. `first` is the number of the first one."""
+    """Consecutive lines of a file as bytes, cheap to send to another process. first: number of the first line."""
 
     path: Path | str
     first: int
     data: bytes
 
     def lines(self) -> list[str]:
-        """The lines without their "\\n". Raises DataError naming file and line for bytes that are not UTF-8."""
+        """The lines without their "\\n". Raises DataError, with file and line, for bytes that are not UTF-8."""
         try:
             return self.data.removesuffix(b"\n").decode("utf-8").split("\n")
         except UnicodeDecodeError:
@@ -66,7 +66,7 @@ class LineBlock:
 
 
 def read_blocks(path: Path | str) -> Iterator[LineBlock]:
-    """A file (`.gz` too) in blocks of at least a quarter of a megabyte, the last one excepted."""
+    """The lines of a file (or `.gz`) in blocks of at least 256 KiB; the last block may be smaller."""
     first = 1
     with open_binary(path) as stream:
         while data := stream.read(1 << 18):
@@ -76,10 +76,9 @@ def read_blocks(path: Path | str) -> Iterator[LineBlock]:
 
 
 def decode_lines(lines: Iterable[bytes], where: object, *, first: int = 1) -> Iterator[str]:
-    """Lines of bytes, as a binary stream gives them, as text without their "\\n".
+    """Decode the lines of a binary stream and strip their "\\n". first: number of the first line.
 
-    `where` names the stream in errors, `first` is the number of its first line. Raises DataError naming the stream and
-    the line for bytes that are not UTF-8.
+    Raises DataError, with the name `where` of the stream and the line, for bytes that are not UTF-8.
     """
     for number, line in enumerate(lines, start=first):
         try:
@@ -96,16 +95,19 @@ def decode_lines(lines: Iterable[bytes], where: object, *, first: int = 1) -> It
 
 
 def read_parallel(*paths: Path | str) -> Iterator[tuple[str, ...]]:
-    """The lines of several files side by side.
+    """The lines of several files as tuples.
 
-    Raises DataError when one file ends before another, naming both with their line counts.
+    Raises DataError, with the numbers of lines, if the files have unequal numbers of lines.
     """
     for blocks in read_parallel_blocks(*paths, lines=1000):
         yield from zip(*(block.lines() for block in blocks), strict=True)
 
 
 def read_parallel_blocks(*paths: Path | str, lines: int) -> Iterator[tuple[LineBlock, ...]]:
-    """Several files side by side in blocks of `lines` lines; the last ones may be shorter. Errors as above."""
+    """The lines of several files in tuples of blocks of `lines` lines; the last blocks may be shorter.
+
+    Raises DataError, with the numbers of lines, if the files have unequal numbers of lines.
+    """
     with contextlib.ExitStack() as stack:
         streams = [stack.enter_context(open_binary(path)) for path in paths]
         for first in itertools.count(1, lines):
@@ -117,7 +119,7 @@ def read_parallel_blocks(*paths: Path | str, lines: int) -> Iterator[tuple[LineB
                     where=", ".join(counts),
                     expected="the same number of lines in each file",
                     found=" and ".join(str(count) for count in counts.values()),
-                    next_step="restore the line that is missing; phrasemt never cuts the longer side",
+                    next_step="restore the missing line; phrasemt never cuts the longer side",
                 )
             if not parts[0]:
                 return
@@ -125,7 +127,7 @@ def read_parallel_blocks(*paths: Path | str, lines: int) -> Iterator[tuple[LineB
 
 
 def count_lines(path: Path | str) -> int:
-    """Number of lines of a file (`.gz` too); an unfinished last line counts."""
+    """Number of lines of a file (or `.gz`). A last line without "\\n" counts as a line."""
     count, last = 0, b"\n"
     with open_binary(path) as stream:
         while block := stream.read(1 << 20):
@@ -135,33 +137,33 @@ def count_lines(path: Path | str) -> int:
 
 
 def temporary_beside(path: Path | str) -> Path:
-    """A name in the same folder for the unfinished file, different for each process."""
+    """The temporary name of an unfinished file: in the same folder, with the number of this process."""
     path = Path(path)
     return path.with_name(f".{path.name}.{os.getpid()}.part")
 
 
 def final_name(path: Path | str) -> Path:
-    """The name that an unfinished file of `temporary_beside` will get; any other path as it is."""
+    """The path whose temporary name (`temporary_beside`) is given; any other path is returned unchanged."""
     path = Path(path)
     unfinished = re.fullmatch(r"\.(.+)\.\d+\.part", path.name)
     return path.with_name(unfinished[1]) if unfinished else path
 
 
 def commit_file(temporary: Path, path: Path | str) -> None:
-    """Give a finished temporary file its name, after its bytes have reached the disk."""
+    """Write a temporary file through to the disk, then rename it."""
     flush_to_disk(temporary)
     temporary.replace(path)
 
 
 def flush_to_disk(path: Path) -> None:
-    """Returns when the bytes of a file have reached the disk."""
+    """Return when the bytes of a file have reached the disk."""
     with path.open("rb") as stream:
         os.fsync(stream.fileno())
 
 
 @contextlib.contextmanager
 def write_atomic(path: Path | str) -> Iterator[IO[bytes]]:
-    """A binary stream that becomes `path` when the block ends well and vanishes when it does not."""
+    """Open a binary stream for writing. The file appears as `path` when the block ends without an error."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = temporary_beside(path)
@@ -174,15 +176,15 @@ def write_atomic(path: Path | str) -> Iterator[IO[bytes]]:
 
 
 def write_text(path: Path | str, text: str) -> None:
-    """Write a whole small file at once, atomically."""
+    """Write a text file atomically."""
     with write_atomic(path) as stream:
         stream.write(text.encode("utf-8"))
 
 
 def write_lines(path: Path | str, lines: Iterable[str]) -> int:
-    """Write lines as UTF-8, each ended by "\\n", atomically; returns their number.
+    """Write lines as UTF-8, each with "\\n" at its end, atomically; returns the number of lines.
 
-    Raises ValueError for a line that holds a "\\n": it would shift every line after it.
+    Raises ValueError for a line that contains "\\n": it would shift all later lines.
     """
     count = 0
     with write_atomic(path) as stream:

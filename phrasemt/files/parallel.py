@@ -1,4 +1,4 @@
-"""Work on a long stream in several processes, in order, with bounded memory.
+"""Work on a long stream of items in several processes, with results in order and bounded memory.
 
 joblib and, before Python 3.14, ProcessPoolExecutor.map keep all results that the reader has not taken yet.
 """
@@ -23,22 +23,22 @@ from phrasemt.errors import PhrasemtError
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# Makes (once) what work needs in this worker: a tokenizer, a BPE model; too large or impossible to send with each item.
+# Makes the argument of `work` once in this worker, such as a tokenizer, which cannot be sent with each item.
 _prepared: Callable[[], Any]
 
 
 def _start_worker(prepare: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
     global _prepared
-    # Prepared with the first item and not here, where an error would only be reported as a broken pool.
+    # `prepare` runs with the first item: an error in the initializer would be reported as a broken pool.
     _prepared = functools.cache(functools.partial(prepare, *arguments))
-    # Ctrl-C reaches all processes of a terminal, and the handlers inherited by forking are those of the main process.
+    # Ctrl-C reaches all processes of a terminal, and a forked process inherits the handlers of the main process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
-    """A worker whose parent was killed would wait for its next item for ever."""
+    """End this worker with its parent. A worker whose parent was killed would wait for its next item forever."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
@@ -57,20 +57,20 @@ def map_in_order(
     prepare: Callable[..., Any],
     arguments: tuple[Any, ...] = (),
 ) -> Iterator[Result]:
-    """`work(prepare(*arguments), item)` for each item, results in the order of the items.
+    """Yield `work(prepare(*arguments), item)` for each item, in the order of the items.
 
-    `prepare` runs once per process. At most `2 * jobs` items are under way, so memory does not grow with the stream.
-    With one job everything runs in this process. The results are the same for every number of jobs. An error of one
-    item is raised in its place.
+    `prepare` runs once per process. At most `2 * jobs` items are in work at a time, so memory does not grow with the
+    stream. With one job everything runs in this process. Results do not depend on the number of jobs. If an item raises
+    an error, the error is raised in place of its result.
 
-    Raises PhrasemtError when a worker process is killed.
+    Raises PhrasemtError if a worker process is killed.
     """
     if jobs == 1:
         prepared = prepare(*arguments)
         for item in items:
             yield work(prepared, item)
         return
-    # Forked workers share the parsed modules; "spawn" where fork is not offered or not safe (macOS).
+    # Forked workers share the imported modules. "spawn" is used on systems without fork or with an unsafe one (macOS).
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
     executor = ProcessPoolExecutor(jobs, mp_context=context, initializer=_start_worker, initargs=(prepare, arguments))
     waiting: deque[Future[Result]] = deque()
@@ -91,7 +91,7 @@ def map_in_order(
 
 
 def batched(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    """Consecutive lists of `size` items; the last may be shorter."""
+    """The items in lists of `size`; the last list may be shorter."""
     iterator = iter(items)
     while batch := list(itertools.islice(iterator, size)):
         yield batch

@@ -1,7 +1,7 @@
-"""Files in a folder that several people, processes and machines write to at once, without locks.
+"""Files in a folder to which several users, processes and machines write at the same time, without locks.
 
-A file appears whole, by a rename, and never changes. One that turns out damaged is set aside under another name, so
-that it can be looked at and made again. Who may write to the folder itself may write to all that is put below it.
+A file appears by a rename, when it is complete, and never changes. A damaged file is renamed, so that it can be looked
+at and written anew. Files and subfolders get the permissions of the shared folder.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ from pathlib import Path
 
 from phrasemt.files.lines import commit_file
 
-# An unfinished file that nobody has written to for a day belongs to nobody.
-SECONDS_OF_A_WRITER = 86_400
+# An unfinished file that has not changed for so long was left by a killed process.
+SECONDS_UNTIL_ABANDONED = 86_400
 
 
 @contextmanager
 def new_file(path: Path, root: Path) -> Iterator[Path]:
-    """An unfinished file to write to, which becomes `path`, below the shared folder `root`, when the block ends well.
+    """Give a temporary path to write to; the file becomes `path` when the block ends without an error.
 
-    Its bytes are on disk then. Of several writers of the same file the last one stays.
+    root: the shared folder. The bytes are on disk when the file appears. If several processes write the same path, the
+    last file stays.
     """
     _make_folder(path.parent, root)
-    # A process number would not do: writers on other machines have the same ones.
+    # A random name: processes on different machines may have the same process number.
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     try:
         yield temporary
@@ -38,7 +39,7 @@ def new_file(path: Path, root: Path) -> Iterator[Path]:
 
 
 def set_aside(path: Path) -> str:
-    """Renames a damaged file to `<name>.damaged`; returns the sentence that says so, or why it stays."""
+    """Rename a damaged file to `<name>.damaged`; returns a sentence for the log about the result."""
     try:
         path.replace(path.with_name(f"{path.name}.damaged"))
     except FileNotFoundError:  # another reader was faster
@@ -50,16 +51,16 @@ def set_aside(path: Path) -> str:
 
 @dataclass
 class Removals:
-    """What was removed. leftovers: files set aside or unfinished; refused: those that only others may remove."""
+    """Counts of removed files. leftovers: damaged or abandoned files; refused: files that this user may not remove."""
 
     leftovers: int = 0
     refused: int = 0
 
     def remove(self, path: Path) -> bool:
-        """Removes a file; False when it is gone already, or not for this user to remove."""
+        """Remove a file; returns False if it is already gone or this user may not remove it."""
         try:
             path.unlink()
-        except FileNotFoundError:  # somebody else cleans too
+        except FileNotFoundError:  # another process was faster
             return False
         except OSError:
             self.refused += 1
@@ -67,11 +68,11 @@ class Removals:
         return True
 
     def remove_leftovers(self, folder: Path) -> None:
-        """Removes what was set aside, and what was left unfinished more than a day ago."""
+        """Remove damaged files that were set aside, and unfinished files that have not changed for a day."""
         now = time.time()
         for path in [*folder.rglob("*.damaged"), *folder.rglob(".*.part")]:
-            with suppress(OSError):  # gone meanwhile, or in a folder that only others may enter
-                if path.suffix == ".damaged" or now - path.stat().st_mtime > SECONDS_OF_A_WRITER:
+            with suppress(OSError):  # the file is gone, or this user may not enter its folder
+                if path.suffix == ".damaged" or now - path.stat().st_mtime > SECONDS_UNTIL_ABANDONED:
                     self.leftovers += self.remove(path)
 
 
@@ -81,13 +82,13 @@ def _make_folder(folder: Path, root: Path) -> None:
         return
     _make_folder(folder.parent, root)
     folder.mkdir(exist_ok=True)
-    _share(folder, root, execute=True)  # one that is there too: who made it may have been killed before this
+    _share(folder, root, execute=True)  # an existing folder too: its maker may have been killed before this line
 
 
 def _share(path: Path, root: Path, *, execute: bool) -> None:
-    """Gives a file or folder the permissions of the root, whatever the umask of its writer."""
+    """Give a file or folder the permissions of the root, whatever the umask of this process."""
     root_mode = stat.S_IMODE(root.stat().st_mode)
     mode = root_mode if execute else root_mode & 0o666
     if stat.S_IMODE(path.stat().st_mode) != mode:
-        with suppress(OSError):  # another writer's folder, or a file system without permissions
+        with suppress(OSError):  # the folder of another user, or a file system without permissions
             path.chmod(mode)

@@ -1,7 +1,7 @@
-"""Sidecars: the file `<artefact>.meta.json` beside every artefact says how the artefact was made.
+"""Sidecars: the file `<artefact>.meta.json` beside an artefact records how the artefact was made.
 
-A sidecar holds the digests of the inputs, the settings, the digest of the stage's code and the versions of the
-libraries whose behaviour matters. It holds no time and no host name: equal work gives equal bytes.
+A sidecar holds the stage, its settings, the digests of its code and of its inputs, and the versions of the libraries
+that affect the result. It holds no time and no host name, so equal work gives equal bytes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from phrasemt.fields import Settings
 from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import commit_file, temporary_beside, write_text
 
-_OF_A_SIDECAR = {"stage", "settings", "code", "versions", "inputs", "outputs"}
+_KEYS = {"stage", "settings", "code", "versions", "inputs", "outputs"}
 
 
 def sidecar_path(artefact: Path | str) -> Path:
@@ -31,15 +31,12 @@ def sidecar_path(artefact: Path | str) -> Path:
 
 
 def read_sidecar(artefact: Path | str) -> dict[str, Any]:
-    """The sidecar of an artefact.
-
-    Raises DamagedFileError when it is missing, not readable or not whole.
-    """
+    """The sidecar of an artefact. Raises DamagedFileError if it is missing, unreadable or incomplete."""
     path = sidecar_path(artefact)
     sidecar: dict[str, Any] = {}
     try:
         sidecar = json.loads(path.read_text(encoding="utf-8"))
-        damage = None if isinstance(sidecar, dict) and sidecar.keys() >= _OF_A_SIDECAR else "other JSON"
+        damage = None if isinstance(sidecar, dict) and sidecar.keys() >= _KEYS else "other JSON"
     except (FileNotFoundError, UnicodeDecodeError, json.JSONDecodeError) as error:
         damage = type(error).__name__
     if damage:
@@ -50,7 +47,10 @@ def read_sidecar(artefact: Path | str) -> dict[str, Any]:
 
 
 def valid_for(sidecar: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    """Settings and digest of code that an artefact counts as made by: its own, or those it was last accepted for."""
+    """The settings and the code digest for which an artefact is valid.
+
+    These are the settings and code that made it, or those for which `phrasemt accept` accepted it last.
+    """
     last = sidecar.get("accepted", [sidecar])[-1]
     return last["settings"], last["code"]
 
@@ -63,7 +63,7 @@ def library_versions(libraries: Sequence[str]) -> dict[str, str]:
 def origin(
     stage: str, *, inputs: Mapping[str, Sequence[Path]], settings: Settings, code: str, libraries: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """What outputs are made of, as their sidecars will say: all but the outputs themselves."""
+    """The content of the sidecars of a run of a stage, without its outputs."""
     return {
         "stage": stage,
         "settings": settings.model_dump(mode="json"),
@@ -78,7 +78,7 @@ def origin(
 
 @dataclass(frozen=True)
 class Unfinished:
-    """Outputs under temporary names, and their sha256: of those that need not be read for it, in the end of all."""
+    """Outputs under their temporary paths. digests: sha256 of an output, by name; `produce` adds missing ones."""
 
     paths: dict[str, Path]
     digests: dict[str, str] = field(default_factory=dict)
@@ -86,14 +86,14 @@ class Unfinished:
 
 @contextlib.contextmanager
 def produce(made_of: Mapping[str, Any], outputs: Mapping[str, Path]) -> Iterator[Unfinished]:
-    """Gives temporary paths for the outputs; when the block ends well they get their names and sidecars.
+    """Give temporary paths for the outputs. When the block ends without an error, rename them and write their sidecars.
 
-    When it fails nothing of the outputs is left. Leftovers of an earlier killed run of the same outputs are removed:
-    the workflow runs one writer per output.
+    If the block raises an error, no output is left. Leftovers of killed runs of the same outputs are removed; the
+    workflow never runs two jobs for one output.
     """
     for path in outputs.values():
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Twice temporary: a stage may write its (temporary) output atomically itself.
+        # The suffix may come twice: a stage may write its temporary path atomically, too.
         leftover = re.compile(rf"\.+{re.escape(path.name)}(\.meta\.json)?(\.\d+\.part)+")
         for entry in path.parent.iterdir():
             if leftover.fullmatch(entry.name):

@@ -1,7 +1,7 @@
-"""A file on a server, as the registries of corpora and of Stanza's models describe it.
+"""The description of a file on a server, used by the registries of corpora and of Stanza's models.
 
-The code that downloads the file is in phrasemt/files/download.py, because the workflow reads the registries at every
-start and must not wait for the import of an HTTP client.
+The code that downloads files is in phrasemt/files/download.py: the workflow reads the registries at every start and
+must not wait for the import of an HTTP client.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Count = Annotated[int, Field(gt=0)]
 
 
 class SourceFile(Settings):
-    """A file as it stands at its source. It has a checksum, or says why it cannot."""
+    """A file at its source. It has a checksum, or `unverified` gives the reason why it has none."""
 
     name: FileName
     url: Url
@@ -38,7 +38,7 @@ class SourceFile(Settings):
 
     @property
     def checksum(self) -> tuple[str, str] | None:
-        """Algorithm (a name of hashlib) and expected hexadecimal digest, the strongest that is known."""
+        """Algorithm (a name of hashlib) and hexadecimal digest of the strongest known checksum; None without one."""
         if self.sha256 is not None:
             return "sha256", self.sha256
         return ("md5", self.md5) if self.md5 is not None else None

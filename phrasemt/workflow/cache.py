@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from phrasemt.files.digests import digest_bytes, digest_file
-from phrasemt.files.shared import SECONDS_OF_A_WRITER, Removals, new_file, set_aside
+from phrasemt.files.shared import SECONDS_UNTIL_ABANDONED, Removals, new_file, set_aside
 from phrasemt.stages.stage import Stage
 
 log = logging.getLogger("phrasemt.workflow.cache")
@@ -232,7 +232,7 @@ def clean(cache: Path, unused: float = math.inf) -> Cleaning:
             status = path.stat()
             if path.name in needed:
                 continue
-            if now - status.st_mtime <= SECONDS_OF_A_WRITER:  # its entry may still be to come
+            if now - status.st_mtime <= SECONDS_UNTIL_ABANDONED:  # its entry may still be to come
                 done.young += 1
             elif done.remove(path):
                 done.files += 1

@@ -92,7 +92,7 @@ def test_unequal_line_counts(
     assert_refused(
         f"phrasemt clean_pairs: error: {tmp_path / 'raw.en'}, {tmp_path / 'raw.de'}: the sides of a parallel text have "
         f"unequal numbers of lines (expected the same number of lines in each file, found {counts}). "
-        "Next: restore the line that is missing; phrasemt never cuts the longer side"
+        "Next: restore the missing line; phrasemt never cuts the longer side"
     )
 
 

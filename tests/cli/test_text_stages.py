@@ -101,7 +101,7 @@ def test_a_missing_line_leaves_nothing(prepared, capsys):
     assert capsys.readouterr().err == (
         f"phrasemt pack_examples: error: {paths}: the sides of a parallel text have unequal numbers of lines "
         "(expected the same number of lines in each file, found 4 and 4 and 3). "
-        "Next: restore the line that is missing; phrasemt never cuts the longer side\n"
+        "Next: restore the missing line; phrasemt never cuts the longer side\n"
     )
     assert names(prepared) == before
 
@@ -135,7 +135,7 @@ def test_damaged_examples_are_named(prepared, capsys):
     capsys.readouterr()
     assert main(stage("train_model", settings, **inputs, **vocabularies, **outputs)) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"phrasemt train_model: error: {examples}: not a whole column file (found ")
+    assert line.startswith(f"phrasemt train_model: error: {examples}: not a complete column file (found ")
     assert line.endswith("). Next: delete it and run again")
     assert names(prepared) == before
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from phrasemt.files.download import Wanted, download
+from phrasemt.files.download import DownloadRequest, download
 from phrasemt.registry.stanza_models import URL
 from phrasemt.stages.syntax import FetchStanzaFile
 
@@ -27,4 +27,4 @@ def fetch_stanza_file(*, settings: FetchStanzaFile, cores: int, file: Path) -> N
     other_ways = (
         f"name a place with the same layout in {URL_VARIABLE}, or give the parser's files in the study (parsers, files)"
     )
-    download(Wanted(source, "fetch_stanza_file", other_ways), file)
+    download(DownloadRequest(source, "fetch_stanza_file", other_ways), file)

@@ -174,7 +174,7 @@ def test_files_with_different_numbers_of_lines(counts, folder):
     assert str(error.value) == (
         f"{paths}: the sides of a parallel text have unequal numbers of lines (expected the same number of lines in "
         f"each file, found {rows} and {source} and {target}). "
-        "Next: restore the line that is missing; phrasemt never cuts the longer side"
+        "Next: restore the missing line; phrasemt never cuts the longer side"
     )
     assert not folder.examples.exists()
 
@@ -223,7 +223,7 @@ def test_offsets_are_checked(offsets, tmp_path):
     path.write_bytes(path.read_bytes().replace(good, np.array(offsets, np.int32).tobytes(), 1))
     with pytest.raises(DamagedFileError) as error:
         Examples.open(path)
-    assert str(error.value).startswith(f"{path}: not a whole column file (found In column 1: Invalid: ")
+    assert str(error.value).startswith(f"{path}: not a complete column file (found In column 1: Invalid: ")
     assert str(error.value).endswith("). Next: delete it and run again")
 
 
@@ -234,8 +234,8 @@ def test_ids_are_checked(tmp_path):
     with pytest.raises(DamagedFileError) as error:
         Examples.open(path).check_ids(70_000, 6)
     assert str(error.value) == (
-        f"{path}: not a whole column file (expected source ids from 3 to 69999, found 4 to 70000 in record batch 0). "
-        "Next: delete it and run again"
+        f"{path}: not a complete column file (expected source ids from 3 to 69999, "
+        "found 4 to 70000 in record batch 0). Next: delete it and run again"
     )
     write_store(path, source=lists([4], [2]))
     with pytest.raises(DamagedFileError):
@@ -270,7 +270,7 @@ def test_a_truncated_or_corrupt_file_is_refused_or_whole(folder):
         damaged.write_bytes(data[:size])
         with pytest.raises(DamagedFileError) as error:
             Examples.open(damaged)
-        assert str(error.value).startswith(f"{damaged}: not a whole column file (")
+        assert str(error.value).startswith(f"{damaged}: not a complete column file (")
         assert str(error.value).endswith("). Next: delete it and run again")
     refused = 0
     for position in range(0, len(data), 3):

@@ -204,7 +204,7 @@ def test_bytes_are_kept_for_the_next_run(server: Server, fetch_it: Fetch, tmp_pa
         fetch_it()
     assert str(raised.value) == (
         f"{server.url}: the download failed again and again (expected {len(DATA)} bytes, found HTTP 503 Service "
-        f"Unavailable). Next: run again, which goes on after the 300000 bytes that are there, or {OTHER_WAYS}"
+        f"Unavailable). Next: run again to continue after the first 300000 bytes, or {OTHER_WAYS}"
     )
     assert [path.name for path in tmp_path.iterdir()] == [".corpus.txt.partial"]
     assert fetch_it() == DATA

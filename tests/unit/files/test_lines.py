@@ -105,7 +105,7 @@ def test_sides_of_unequal_length(tmp_path: Path, source: str, target: str, count
     assert str(raised.value) == (
         f"{paths[0]}, {paths[1]}: the sides of a parallel text have unequal numbers of lines (expected the same number "
         f"of lines in each file, found {counts}). "
-        "Next: restore the line that is missing; phrasemt never cuts the longer side"
+        "Next: restore the missing line; phrasemt never cuts the longer side"
     )
 
 

@@ -194,7 +194,7 @@ def test_unknown_packages_and_languages() -> None:
         "language en: Stanza has no such package (expected one of ptb3-revised_charlm, ptb3_charlm, found "
         "'wsj'). Next: name one of these packages, give your own model files, or let the workflow train a parser"
     )
-    with pytest.raises(DataError, match=r"language fr: Stanza has no parser .*expected one of en, de, zh\)"):
+    with pytest.raises(DataError, match=r"language fr: no published parser is .*expected one of en, de, zh\)"):
         files_of_package("fr", "wsj")
 
 
