@@ -25,7 +25,7 @@ from phrasemt.errors import PhrasemtError, StoppedError, message_of
 from phrasemt.files.sidecars import origin, produce
 from phrasemt.machine.gpus import lease
 from phrasemt.machine.launch import helper, launch, launched
-from phrasemt.machine.slurm import come_back, on_nodes
+from phrasemt.machine.slurm import on_nodes, requeue_this_job
 from phrasemt.stages import STAGES
 from phrasemt.stages.stage import Stage, flag
 from phrasemt.workflow.cache import entry_of
@@ -77,7 +77,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _comes_back() -> bool:
     """Whether the Slurm job of work that stopped will go on with it."""
     try:
-        return not launched() and come_back()
+        return not launched() and requeue_this_job()
     except PhrasemtError as error:
         log.warning("phrasemt: warning: %s", error)
         return False

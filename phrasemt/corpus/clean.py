@@ -1,9 +1,9 @@
-"""Checking a parallel text, and dropping training pairs that no translation system should learn from.
+"""The stage `clean_pairs`: check a parallel text, and drop training pairs that no system should learn from.
 
-Every pair is accounted for: `rows` says where each kept line came from, `dropped` names for each other row the first
-filter that refused it and the value it saw, and the counts add up. Dev and test sets are checked but never filtered.
+The outputs account for every pair: `rows` holds the row of each kept pair, `dropped` holds for each other row the first
+filter that refused it and the value that the filter computed. Dev and test sets are checked but never filtered.
 
-In every split, runs of white space and control characters become one space (phrasemt/corpus/normalise.py).
+In every split, each run of white space and control characters becomes one space (phrasemt/corpus/normalise.py).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from phrasemt.stages.corpus import CleanPairs
 
 log = logging.getLogger("phrasemt.corpus.clean")
 
-PAIRS_PER_BATCH = 2000  # sent to a process at once
+PAIRS_PER_BATCH = 2000  # pairs sent to a process at once
 HEADER = "row\tfilter\tvalue"
 Dropped = tuple[int, str, str]  # row, filter, value
 
@@ -45,19 +45,20 @@ def clean_pairs(
     rows: Path,
     dropped: Path,
 ) -> None:
-    """Read the raw texts one after the other as pairs and write the normalised pairs that pass all filters.
+    """Write the normalised pairs of the raw texts that pass all filters.
 
     rows: for each kept pair its row (from 0) in the concatenation of the raw texts. dropped: `# read N kept K dropped
-    D`, a header, then row, filter and value of each dropped pair, tab-separated, in the order of the rows.
-    The result is the same for every number of cores. Of a kept pair only a digest stays in memory (about 120 bytes).
-    Raises DataError for sides of unequal length, bytes that are not UTF-8, an empty text, and when nothing is kept.
+    D`, a header, then row, filter and value of each dropped pair, tab-separated, in the order of the rows. The result
+    does not depend on the number of cores. Memory: about 120 bytes for each kept pair.
+    Raises DataError for sides with unequal numbers of lines, bytes that are not UTF-8, an empty text, and a text of
+    which no pair is kept.
     """
     counts = _Counts()
     seen: dict[bytes, int] = {}  # digest of a kept pair -> its row
     batches = batched(_raw_pairs(raw_source, raw_target), PAIRS_PER_BATCH)
     with contextlib.ExitStack() as stack:
         sources, targets, kept_rows = (stack.enter_context(write_atomic(path)) for path in (source, target, rows))
-        listing = stack.enter_context(tempfile.TemporaryFile(dir=dropped.parent))  # without a name: leaves nothing
+        listing = stack.enter_context(tempfile.TemporaryFile(dir=dropped.parent))  # unnamed: killed runs leave nothing
         for judged in map_in_order(_judge, batches, jobs=cores, prepare=_Judge, arguments=(settings,)):
             _drop_duplicates(judged, counts.read, seen)
             _write(sources, judged.sources)
@@ -67,9 +68,9 @@ def clean_pairs(
             counts.add(judged)
         if not counts.kept:
             raise DataError(
-                "no pair of the training text is left",
+                "the filters dropped every pair of the training text",
                 where=", ".join(map(str, [*raw_source, *raw_target])),
-                found=f"{counts.read} pairs read, all dropped: {counts.reasons()}",
+                found=f"{counts.read} pairs: {counts.reasons()}",
                 next_step="check the languages of the data set and the limits in `cleaning`",
             )
         listing.seek(0)
@@ -87,7 +88,7 @@ def _raw_pairs(raw_source: list[Path], raw_target: list[Path]) -> Iterator[tuple
             where="--raw-source, --raw-target",
             expected="the same number of files, at least one",
             found=f"{len(raw_source)} and {len(raw_target)}",
-            next_step="name them in the same order",
+            next_step="name the files in the same order",
         )
     for source, target in zip(raw_source, raw_target, strict=True):
         empty = True
@@ -111,7 +112,7 @@ def _write(stream: IO[bytes], lines: list[str]) -> None:
 
 @dataclass
 class _Counts:
-    """What happened to the pairs; `read` is the row of the next one."""
+    """Numbers of pairs and lines. read: also the row of the next pair."""
 
     read: int = 0
     kept: int = 0
@@ -141,49 +142,49 @@ class _Counts:
 
 # ------------------------------------------------------------------------------------------------------------- filters
 
-FILTERS = ("empty", "too_long", "ratio", "identical", "wrong_script", "duplicate")  # the first that refuses is named
+FILTERS = ("empty", "too_long", "ratio", "identical", "wrong_script", "duplicate")  # in the order of their use
 
 
 def empty(source: str, target: str) -> str | None:
-    """Names the side without text; None keeps the pair."""
+    """The side without text; None keeps the pair."""
     if source and target:
         return None
     return "target" if source else "source" if target else "both"
 
 
 def too_long(source_words: int, target_words: int, max_words: int) -> str | None:
-    """The number of words of the longer side when it exceeds the limit; None keeps the pair."""
+    """The number of words of the longer side if it exceeds the limit; None keeps the pair."""
     longest = max(source_words, target_words)
     return str(longest) if longest > max_words else None
 
 
 def ratio(source_words: int, target_words: int, max_ratio: float) -> str | None:
-    """The ratio of the longer side to the shorter, in words, when it exceeds the limit; None keeps the pair."""
+    """The ratio of longer to shorter side, in words, if it exceeds the limit; None keeps the pair."""
     shortest, longest = sorted((source_words, target_words))
     return f"{longest / shortest:.2f}" if longest > max_ratio * shortest else None
 
 
 def identical(source: str, target: str) -> str | None:
-    """Says that the sides are equal, so that nothing is translated; None keeps the pair."""
+    """A remark if the sides are equal; None keeps the pair."""
     return "source = target" if source == target else None
 
 
 def wrong_script(source_share: float, target_share: float, min_letters: float) -> str | None:
-    """The side with too few letters of its language's script, and their share; None keeps the pair."""
+    """The side with too few letters of the script of its language, and their share; None keeps the pair."""
     if source_share < min_letters:
         return f"source {source_share:.2f}"
     return f"target {target_share:.2f}" if target_share < min_letters else None
 
 
 def pair_digest(source: str, target: str) -> bytes:
-    """16 bytes that stand for the pair when duplicates are sought."""
+    """16 bytes by which duplicates are found."""
     return hashlib.blake2b(f"{source}\n{target}".encode(), digest_size=16).digest()
 
 
 # -------------------------------------------------------------------------------------------------- words and scripts
 
-# Languages not named are written in Latin letters, some named ones in several scripts. Keys: first word of the letters'
-# names in Unicode.
+# Languages by script; a language may have several scripts, and one that is missing here is written in Latin letters. A
+# script is named by the first word of its letters' names in Unicode.
 _LANGUAGES = {
     "ARABIC": "ar ara fa fas ps ug ur",
     "ARMENIAN": "hy",
@@ -214,11 +215,11 @@ _LANGUAGES = {
     "TIBETAN": "bo",
 }
 _WITHOUT_SPACES = {"zh", "zho", "cmn", "yue", "ja", "jpn", "th", "tha", "lo", "lao", "km", "khm", "my", "mya", "bo"}
-_LONGEST_MEAN_WORD = 20  # characters; a line of longer words on average is a table, a URL or no text at all
+_LONGEST_MEAN_WORD = 20  # characters; a line whose words are longer on average is a table, a URL or no text
 
 
 def scripts_of(language: str) -> frozenset[str]:
-    """The scripts a language is written in."""
+    """The scripts of a language."""
     return frozenset(script for script, codes in _LANGUAGES.items() if language in codes.split()) or frozenset(
         ["LATIN"]
     )
@@ -226,7 +227,7 @@ def scripts_of(language: str) -> frozenset[str]:
 
 @functools.cache
 def script_of(character: str) -> str | None:
-    """The script of a letter, None for characters that are no letters."""
+    """The script of a letter; None for other characters."""
     if unicodedata.category(character) not in ("Lu", "Ll", "Lt", "Lo"):
         return None
     words = unicodedata.name(character, "UNKNOWN").split()
@@ -234,18 +235,19 @@ def script_of(character: str) -> str | None:
 
 
 class WrittenLanguage:
-    """What the filters have to know about one side's language."""
+    """Scripts and word boundaries of a language."""
 
     def __init__(self, language: str) -> None:
         self.scripts = scripts_of(language)
         self.has_spaces = language not in _WITHOUT_SPACES
         self._is_latin = self.scripts == {"LATIN"}
-        self._harmless: set[str] = set()  # characters met in lines without a letter of another script
+        self._harmless: set[str] = set()  # characters of lines without a letter of another script, as a cache
 
     def words(self, line: str) -> int:
-        """Words of a normalised line: what spaces separate, or one for each two characters where none are written.
+        """Number of words of a normalised line.
 
-        At least one for each 20 characters, so that a line without spaces is not one word however long it is.
+        Words are separated by spaces; in a language without spaces, two characters count as a word. A line has at least
+        one word per 20 characters, so a long line without spaces is not a single word.
         """
         spaces = line.count(" ")
         if self.has_spaces:
@@ -253,7 +255,7 @@ class WrittenLanguage:
         return (len(line) - spaces + 1) // 2
 
     def script_share(self, line: str) -> float:
-        """Share of the language's scripts among the letters of a line, 1 for a line without letters."""
+        """Share of the language's scripts among the letters of a line; 1 for a line without letters."""
         if (self._is_latin and line.isascii()) or self._harmless.issuperset(line):
             return 1.0
         letters = [script for script in map(script_of, line) if script is not None]
@@ -269,7 +271,7 @@ class WrittenLanguage:
 
 @dataclass
 class _Judged:
-    """A batch of pairs after all filters but that of duplicates; offsets count from the first pair of the batch."""
+    """A batch of pairs after all filters except `duplicate`. Offsets count from the first pair of the batch."""
 
     size: int
     sources: list[str] = field(default_factory=list)
@@ -282,7 +284,7 @@ class _Judged:
 
 
 class _Judge:
-    """The filters with their limits, built once per process."""
+    """The filters with their limits. `map_in_order` makes one in each process."""
 
     def __init__(self, settings: CleanPairs) -> None:
         self.filters = settings.filters
@@ -290,7 +292,7 @@ class _Judge:
         self.target = WrittenLanguage(settings.target_language)
 
     def reason_to_drop(self, source: str, target: str) -> tuple[str, str] | None:
-        """Name and value of the first filter that refuses a normalised pair."""
+        """Name and value of the first filter that refuses a normalised pair; None keeps the pair."""
         limits = self.filters
         if limits is None:
             return None
@@ -330,7 +332,7 @@ def _judge(judge: _Judge, batch: list[tuple[str, ...]]) -> _Judged:
 
 
 def _drop_duplicates(judged: _Judged, first_row: int, seen: dict[bytes, int]) -> None:
-    """Moves pairs seen before from the kept to the dropped ones, with the row of the first of them as value."""
+    """Move repeated pairs from the kept to the dropped pairs, with the row of their first occurrence as value."""
     again = []
     for index, digest in enumerate(judged.digests):
         row = first_row + judged.offsets[index]

@@ -1,8 +1,8 @@
-"""Taking one side of one part of a corpus out of its archive, as a plain text file.
+"""The stage `extract_text`: one side of one part of a corpus, as a plain text file.
 
-Everything streams: an archive of gigabytes is read once, front to back, and no list of its members is made first.
-Lines are checked to be UTF-8 and otherwise kept as they are; a missing "\\n" at the end is added. Their number must be
-the registered one, so that a wrong member or a cut-off archive cannot pass for the corpus.
+The stage reads an archive as a stream, once and from front to back, even if it has gigabytes. It checks that lines are
+UTF-8, adds a missing "\\n" at the end, and keeps lines unchanged otherwise. The number of lines must equal the
+registered number, so that a wrong member or a cut-off archive is noticed.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _SEGMENT = re.compile(r"<seg.*?>(.*)</seg>")
 
 
 def extract_text(*, settings: ExtractText, cores: int, files: list[Path], text: Path) -> None:
-    """Write the lines of `settings.part` in `settings.language` to `text`. `files` holds the corpus' file of that side.
+    """Write the lines of a part in a language to `text`. files: must hold the file `settings.side.file`.
 
-    Raises DataError for a damaged archive, a missing member or column, bytes that are not
-    UTF-8, and another number of lines than the registry's.
+    Raises DataError for a damaged archive, a missing member or column, bytes that are not UTF-8, and a number of lines
+    that differs from the registered number.
     """
     side = settings.side
     given = {path.name: path for path in files}
@@ -61,7 +61,7 @@ def _lines_of_member(side: CorpusSide, path: Path, member: str | None) -> Iterat
 
 
 def _counted(lines: Iterable[str], expected: int | None, where: str) -> Iterator[str]:
-    """Passes lines on and raises DataError at the end when they are not as many as expected."""
+    """Yield the lines; raise DataError at the end if their number differs from the expected one."""
     count = 0
     for line in lines:
         count += 1
@@ -87,7 +87,7 @@ def _of_format(side: CorpusSide, lines: Iterator[str], where: str) -> Iterator[s
 
 
 def tsv_column(lines: Iterable[str], column: int, where: str) -> Iterator[str]:
-    """One column, counted from 1. Raises DataError naming the line that has fewer."""
+    """One column of tab-separated lines, counted from 1. Raises DataError, with the line, if a line has fewer."""
     for number, line in enumerate(lines, start=1):
         fields = line.split("\t", column)
         if len(fields) < column:
@@ -102,10 +102,10 @@ def tsv_column(lines: Iterable[str], column: int, where: str) -> Iterator[str]:
 
 
 def sgm_segments(lines: Iterable[str]) -> Iterator[str]:
-    """The segments of a WMT test set before 2021, which is line-based and no valid SGML.
+    """The segments of a WMT test set from before 2021. Such files are line-based and not valid SGML.
 
-    As sacreBLEU does it (sacrebleu/dataset/fake_sgml.py): the text of each line that starts with `<seg `, runs of white
-    space reduced to one space, character entities left alone, since BLEU's 13a tokenizer resolves them.
+    Like sacreBLEU (sacrebleu/dataset/fake_sgml.py), take the text of each line that starts with `<seg `, reduce runs of
+    white space to one space, and keep character entities, which BLEU's 13a tokenizer resolves.
     """
     for line in lines:
         if line.startswith("<seg "):
@@ -117,7 +117,7 @@ def sgm_segments(lines: Iterable[str]) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _open_side(path: Path, member: str | None) -> Iterator[IO[bytes]]:
-    """The unpacked bytes of a file or archive member; all damage becomes one DataError."""
+    """The unpacked bytes of a file or an archive member. Raises DataError for damage of any kind."""
     try:
         with contextlib.ExitStack() as stack:
             if member is None:
@@ -146,7 +146,7 @@ def _open_zip_member(stack: contextlib.ExitStack, path: Path, member: str) -> IO
 
 
 def _open_tar_member(stack: contextlib.ExitStack, path: Path, member: str) -> IO[bytes]:
-    # "|" means a stream: unpacked once, front to back. (ruff does not see that the stack closes it.)
+    # "|" reads the archive as a stream. (ruff does not see that the stack closes it.)
     archive = stack.enter_context(tarfile.open(path, "r|*"))  # noqa: SIM115
     names = []
     for entry in archive:

@@ -1,7 +1,7 @@
-"""Fetching a file of a registered corpus, from a mirror folder or from its source, verified either way.
+"""The stage `fetch_corpus`: a file of a registered corpus, from a mirror folder or from its source, verified.
 
-A mirror is a folder `<mirror>/<corpus>/<file>` named by the environment variable PHRASEMT_MIRROR: for machines without
-network, and for sources that have vanished.
+The environment variable PHRASEMT_MIRROR names a mirror folder with the files `<mirror>/<corpus>/<file>`. A mirror
+serves machines without network, and files that have vanished from their source.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ log = logging.getLogger("phrasemt.corpus.fetch")
 
 
 def fetch_corpus(*, settings: FetchCorpus, cores: int, file: Path) -> None:
-    """Copy or download one file of a corpus to `file`.
+    """Copy or download a file of a corpus to `file`. The next run continues an interrupted download.
 
-    Bytes of a download that was interrupted stay beside it as `.<name>.partial` and are used by the next run.
-    Raises DownloadError when the file cannot be fetched or differs from the registered file.
+    Raises DownloadError if the file cannot be fetched or differs from the registered file.
     """
     source = settings.source
     wanted = DownloadRequest(source, "fetch_corpus", _other_ways(source))
@@ -36,13 +35,13 @@ def fetch_corpus(*, settings: FetchCorpus, cores: int, file: Path) -> None:
         for block in with_progress(iter(lambda: stream.read(BLOCK), b""), wanted, start=0):
             target.write(block)
             check.update(block)
-    check.verify(where=copy, next_step="replace it in the mirror by the registered file (`phrasemt corpora ID`)")
+    check.verify(where=copy, next_step="put the registered file into the mirror (`phrasemt corpora ID`)")
 
 
 def _other_ways(source: SourceFile) -> str:
     return (
-        f"put the file into a mirror folder as <corpus>/{source.name} and name the folder in {MIRROR}, or use text "
-        "files of your own (source: and target: in the study)"
+        f"put the file into a mirror folder as <corpus>/{source.name} and name the folder in {MIRROR}, or use your own "
+        "text files (source: and target: in the study)"
     )
 
 
@@ -57,5 +56,5 @@ def _in_mirror(corpus: str, source: SourceFile) -> Path | None:
     copy = Path(folder) / corpus / source.name
     if copy.is_file():
         return copy
-    log.info("fetch_corpus: the mirror has no %s, so it comes from %s", copy, source.url)
+    log.info("fetch_corpus: the mirror has no %s; downloading %s", copy, source.url)
     return None

@@ -1,8 +1,8 @@
-"""Cutting one corpus into train, dev and test so that no sentence of either side stands in two of them.
+"""The stage `partition_corpus`: a corpus cut into train, dev and test so that no two splits share a sentence.
 
-In corpora like Tatoeba a sentence has many translations, so a split by lines tests on sentences that were trained on.
-Pairs that share a source or a target sentence are therefore kept together: they are the edges of a bipartite graph, and
-what is drawn are its connected components. Sentences that differ only in case and white space count as the same.
+In a corpus like Tatoeba a sentence has many translations, so a split by lines would test on sentences of train. Pairs
+that share a source or a target sentence therefore stay together: the pairs are the edges of a bipartite graph, and the
+stage draws connected components of this graph. Sentences that differ only in case and white space count as equal.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ log = logging.getLogger("phrasemt.corpus.partition")
 
 SPLITS = ("train", "dev", "test")
 TRAIN, DEV, TEST = range(3)
-LARGEST_SHARE = (
-    0.01  # of the pairs wanted for a split: larger components stay in train, lest one of them fill the split
-)
+# Largest component in dev and test, as a share of the pairs of the split. One large component could fill a split.
+LARGEST_SHARE = 0.01
 
 
 def partition_corpus(
@@ -41,10 +40,10 @@ def partition_corpus(
     test_source: Path,
     test_target: Path,
 ) -> None:
-    """Write exactly `settings.test` and `settings.dev` pairs to test and dev, and all others to train.
+    """Write `settings.test` pairs to test, `settings.dev` pairs to dev, and the other pairs to train.
 
-    The lines are copied as they are, in the order of the corpus.
-    Raises DataError for an empty text, sides of unequal length, and sizes that cannot be reached.
+    Lines are copied unchanged, in the order of the corpus. Raises DataError for an empty text, sides with unequal
+    numbers of lines, and sizes that cannot be reached.
     """
     components = find_components(source, target)
     split_of_component = draw_splits(components, dev=settings.dev, test=settings.test, seed=settings.seed)
@@ -71,19 +70,19 @@ class Components:
     """The connected components of a corpus, numbered from 0 in the order of their first pairs."""
 
     of_row: array[int]  # component of each pair
-    sizes: array[int]  # pairs of each component
-    keys: list[bytes]  # digest of each component's first source sentence: different for all of them
-    has_empty_side: bytearray  # 1 for the components in which a side is empty
+    sizes: array[int]  # number of pairs of each component
+    keys: list[bytes]  # digest of the first source sentence of each component; all keys differ
+    has_empty_side: bytearray  # 1 for a component that contains an empty side
 
 
 def sentence_digest(line: str) -> bytes:
-    """16 bytes that are equal for sentences that count as the same."""
+    """16 bytes, equal for sentences that count as equal."""
     return hashlib.blake2b(normalise_spaces(line).casefold().encode(), digest_size=16).digest()
 
 
 def find_components(source: Path, target: Path) -> Components:
-    """The components of a parallel text. In memory a sentence is a digest and a number."""
-    numbers: tuple[dict[bytes, int], dict[bytes, int]] = ({}, {})  # sentence -> number, from 0 on each side
+    """The connected components of a parallel text. Memory: a digest and a number for each sentence."""
+    numbers: tuple[dict[bytes, int], dict[bytes, int]] = ({}, {})  # for each side: sentence -> number from 0
     source_of_row, target_of_row = array("i"), array("i")
     for source_line, target_line in read_parallel(source, target):
         for line, number, of_row in (
@@ -121,7 +120,7 @@ def find_components(source: Path, target: Path) -> Components:
 
 
 def _root(parent: array[int], node: int) -> int:
-    """The node that stands for the set of `node`; shortens the way there for the next time (path halving)."""
+    """The root of the set of `node`, found with path halving (union-find)."""
     while parent[node] != node:
         parent[node] = node = parent[parent[node]]
     return node
@@ -136,10 +135,10 @@ def _unite(parent: array[int], first: int, second: int) -> None:
 def draw_splits(components: Components, *, dev: int, test: int, seed: int) -> bytearray:
     """The split of each component.
 
-    The components are put in a random order that only seed and content decide. Test, then dev, takes from it each one
-    that is not larger than LARGEST_SHARE of the split (one pair always fits) nor than what the split still lacks,
-    until it has exactly its pairs. A component with an empty side stays in train, where it can be filtered.
-    Raises DataError when a size cannot be reached.
+    Seed and content give the components a random order. Test first and then dev take components in this order until
+    they have their numbers of pairs. They skip components that are larger than LARGEST_SHARE of the split (single pairs
+    always fit) or than the missing number of pairs, and components with an empty side, which stay in train and can be
+    filtered there. Raises DataError if a size cannot be reached.
     """
     key = seed.to_bytes(8, "big")
     order = sorted(
@@ -162,7 +161,7 @@ def draw_splits(components: Components, *, dev: int, test: int, seed: int) -> by
                     break
         if missing:
             raise DataError(
-                "too few pairs can be taken out without their sentences standing in train too",
+                "too few pairs share no sentence with the rest of the corpus",
                 where=f"partition, {SPLITS[split]}",
                 expected=f"{wanted} pairs in groups of at most {largest} that share a sentence",
                 found=f"{wanted - missing} such pairs among {len(components.of_row)}",
@@ -170,7 +169,7 @@ def draw_splits(components: Components, *, dev: int, test: int, seed: int) -> by
             )
     if TRAIN not in splits:
         raise DataError(
-            "nothing is left for train",
+            "no pairs are left for train",
             where="partition",
             expected=f"more than {dev + test} pairs",
             found=f"{len(components.of_row)} pairs",

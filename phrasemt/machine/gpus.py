@@ -1,9 +1,9 @@
-"""GPUs of this machine, lent to one piece of work at a time.
+"""Leases on the GPUs of this machine: no two trainings use the same GPU at a time.
 
-A scheduler gives GPUs of its own to each of its jobs. Where there is none, two trainings of one run, of two runs or of
-two people would all take the first GPU. So work takes a lease on each GPU that it uses: a lock on a file, which the
-kernel takes back however the work ends. GPUs go by their identifier and not by their place, because jobs of a scheduler
-each count theirs from 0.
+A scheduler gives each job its own GPUs. Without a scheduler, two trainings of one run, of two runs or of two users all
+take the first GPU. A training therefore takes a lease on each GPU that it uses: a lock on a file, which the kernel
+releases when the process ends. A lease names the identifier of the GPU and not its number, because each job of a
+scheduler counts its GPUs from 0.
 
 filelock is not used: where the kernel has no locks it falls back to files, which would outlive a killed training.
 """

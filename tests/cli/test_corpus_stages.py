@@ -117,8 +117,8 @@ def test_invalid_utf8(tmp_path: Path, assert_refused: Assert, settings: dict[str
 def test_nothing_left(tmp_path: Path, assert_refused: Assert) -> None:
     assert clean(tmp_path, "Привет\n".encode(), b"Hallo\n") == 2
     assert_refused(
-        f"phrasemt clean_pairs: error: {tmp_path / 'raw.en'}, {tmp_path / 'raw.de'}: no pair of the training text "
-        "is left (found 1 pairs read, all dropped: wrong_script 1). "
+        f"phrasemt clean_pairs: error: {tmp_path / 'raw.en'}, {tmp_path / 'raw.de'}: the filters dropped every pair of "
+        "the training text (found 1 pairs: wrong_script 1). "
         "Next: check the languages of the data set and the limits in `cleaning`"
     )
 
@@ -166,7 +166,7 @@ def test_wrong_file_in_the_mirror(
     assert run("fetch_corpus", settings, file=tmp_path / "resources" / "val.en.gz") == 2
     assert capsys.readouterr().err.splitlines()[-1] == (
         f"phrasemt fetch_corpus: error: {copy}: the file has the wrong size (expected 21650 bytes, found 6 bytes). "
-        "Next: replace it in the mirror by the registered file (`phrasemt corpora ID`)"
+        "Next: put the registered file into the mirror (`phrasemt corpora ID`)"
     )
     assert left(tmp_path / "resources") == []
 
@@ -220,8 +220,8 @@ def test_partition(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_partition_of_more_than_there_is(tmp_path: Path, assert_refused: Assert) -> None:
     assert partition(tmp_path, 30, dev=20, test=11, seed=1) == 2
     assert_refused(
-        "phrasemt partition_corpus: error: partition, dev: too few pairs can be taken out without their sentences "
-        "standing in train too (expected 20 pairs in groups of at most 1 that share a sentence, found 19 such pairs "
+        "phrasemt partition_corpus: error: partition, dev: too few pairs share no sentence with the rest "
+        "of the corpus (expected 20 pairs in groups of at most 1 that share a sentence, found 19 such pairs "
         "among 30). Next: ask for fewer pairs in the study, or add text"
     )
 

@@ -208,8 +208,8 @@ def test_nothing_kept(tmp_path: Path) -> None:
     with pytest.raises(DataError) as raised:
         run(tmp_path, [("a", ""), ("и", "b"), ("и", "c")], filters=CleaningFilters())
     assert str(raised.value) == (
-        f"{tmp_path / 'raw_source0'}, {tmp_path / 'raw_target0'}: no pair of the training text is left (found 3 pairs "
-        "read, all dropped: empty 1, wrong_script 2). Next: check the languages of the data set and the limits in "
+        f"{tmp_path / 'raw_source0'}, {tmp_path / 'raw_target0'}: the filters dropped every pair of the training "
+        "text (found 3 pairs: empty 1, wrong_script 2). Next: check the languages of the data set and the limits in "
         "`cleaning`"
     )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["raw_source0", "raw_target0"]

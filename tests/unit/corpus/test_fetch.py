@@ -24,8 +24,8 @@ from phrasemt.stages.corpus import FetchCorpus
 
 DATA = b"".join(b"line %d of the corpus\n" % number for number in range(40_000))  # several blocks
 OTHER_WAYS = (
-    "put the file into a mirror folder as <corpus>/corpus.txt and name the folder in PHRASEMT_MIRROR, or use text "
-    "files of your own (source: and target: in the study)"
+    "put the file into a mirror folder as <corpus>/corpus.txt and name the folder in PHRASEMT_MIRROR, or use your own "
+    "text files (source: and target: in the study)"
 )
 Handler = http.server.BaseHTTPRequestHandler
 Answer = Callable[[Handler], None]
@@ -376,7 +376,7 @@ def test_mirror_without_the_file(
     caplog.set_level("INFO", logger="phrasemt")
     assert fetch_it() == DATA
     assert server.ranges == [None]
-    assert f"the mirror has no {mirror / 'tiny' / 'corpus.txt'}, so it comes from {server.url}" in caplog.text
+    assert f"the mirror has no {mirror / 'tiny' / 'corpus.txt'}; downloading {server.url}" in caplog.text
 
 
 def test_mirror_with_a_wrong_file(server: Server, fetch_it: Fetch, mirror: Path, tmp_path: Path) -> None:
@@ -386,7 +386,7 @@ def test_mirror_with_a_wrong_file(server: Server, fetch_it: Fetch, mirror: Path,
         fetch_it()
     assert str(raised.value) == (
         f"{path}: the file has the wrong size (expected {len(DATA)} bytes, found {len(DATA) - 1} bytes). "
-        "Next: replace it in the mirror by the registered file (`phrasemt corpora ID`)"
+        "Next: put the registered file into the mirror (`phrasemt corpora ID`)"
     )
     path.write_bytes(WRONG)
     with pytest.raises(DownloadError, match="wrong checksum"):

@@ -142,14 +142,14 @@ def test_sizes_that_cannot_be_reached(tmp_path: Path) -> None:
     with pytest.raises(DataError) as raised:
         cut(tmp_path, inputs, dev=1, test=3)
     assert str(raised.value) == (
-        "partition, test: too few pairs can be taken out without their sentences standing in train too "
+        "partition, test: too few pairs share no sentence with the rest of the corpus "
         "(expected 3 pairs in groups of at most 1 that share a sentence, found 2 such pairs among 4). "
         "Next: ask for fewer pairs in the study, or add text"
     )
     with pytest.raises(DataError, match=r"^partition, dev: too few pairs .* found 1 such pairs among 4"):
         cut(tmp_path, inputs, dev=2, test=1)
     with pytest.raises(
-        DataError, match=r"^partition: nothing is left for train .expected more than 2 pairs, found 2 pai"
+        DataError, match=r"^partition: no pairs are left for train .expected more than 2 pairs, found 2 pai"
     ):
         cut(tmp_path, write_pairs(tmp_path, [("a", "b"), ("c", "d")]), dev=1, test=1)
     with pytest.raises(DataError, match="the text is empty"):

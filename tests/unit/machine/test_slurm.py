@@ -11,7 +11,7 @@ import pytest
 
 from phrasemt.cli import main
 from phrasemt.errors import PhrasemtError
-from phrasemt.machine.slurm import cancel_jobs_here, come_back, jobs_here, on_nodes
+from phrasemt.machine.slurm import cancel_jobs_here, jobs_here, on_nodes, requeue_this_job
 
 
 class StandIn:
@@ -45,7 +45,7 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
 
 def test_a_running_job_comes_back(slurm: StandIn) -> None:
     slurm.says("scontrol", "JobId=42 JobState=RUNNING Requeue=1 Restarts=0 BatchFlag=1\n")
-    assert come_back()
+    assert requeue_this_job()
     assert slurm.calls[-1] == "scontrol requeue 42"
 
 
@@ -58,25 +58,25 @@ def test_a_running_job_comes_back(slurm: StandIn) -> None:
         "JobState=RUNNING Requeue=1 BatchFlag=0",
     ],
 )
-def test_a_job_that_must_not_come_back_does_not(job: str, slurm: StandIn) -> None:
+def test_a_job_that_must_not_be_requeued_is_not(job: str, slurm: StandIn) -> None:
     slurm.says("scontrol", job)
-    assert not come_back()
+    assert not requeue_this_job()
     assert slurm.calls == ["scontrol --oneliner show job 42"]
 
 
 def test_outside_a_job_nothing_is_asked(slurm: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SLURM_JOB_ID")
     slurm.says("scontrol", "")
-    assert not come_back()
+    assert not requeue_this_job()
     assert not slurm.calls
-    with pytest.raises(PhrasemtError, match="several nodes, and no Slurm job that has them"):
+    with pytest.raises(PhrasemtError, match="several nodes, but this is not a Slurm job"):
         on_nodes(["python"], nodes=2, processes=4, cores=1)
 
 
 def test_a_slurm_that_does_not_answer_is_an_error(slurm: StandIn) -> None:
     slurm.says("scontrol", "", code=1)
     with pytest.raises(PhrasemtError, match="Slurm does not answer `scontrol --oneliner show job 42`"):
-        come_back()
+        requeue_this_job()
 
 
 def test_processes_are_spread_over_nodes(slurm: StandIn) -> None:
