@@ -29,6 +29,7 @@ from phrasemt.paper.sections.syntax import (
 from phrasemt.paper.sections.trainings import check_trainings, curves, read_training
 from phrasemt.scoring.scores import read_artefact
 from phrasemt.stages.paper import WriteReport
+from phrasemt.workflow.paths import ANY_STUDY
 
 log = logging.getLogger("phrasemt.paper.report")
 
@@ -54,7 +55,7 @@ def write_report(
     titles = dict(content.systems)
     trainings = [read_training(path) for path in records]
     check_trainings(content, trainings)
-    measured_phrases = read_measured(phrases, "phrases", PhraseStatistics)
+    measured_phrases = read_measured(phrases, ANY_STUDY.phrase_statistics, PhraseStatistics)
     origins = Origins()
     scores = {
         anchor(block, row): [origins.of(path, sha256) for path, sha256 in files_behind(row).items()]
@@ -76,7 +77,7 @@ def write_report(
         annotators=read_annotators(annotators),
         phrases=measured_phrases,
         phrase_figures=list(length_figures(measured_phrases)),
-        chunks=read_measured(chunks, "chunks", ChunkStatistics),
+        chunks=read_measured(chunks, ANY_STUDY.chunk_statistics, ChunkStatistics),
         scores=scores,
         others=others,
         versions=origins.versions(),

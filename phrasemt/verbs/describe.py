@@ -65,7 +65,7 @@ def vocabulary_sizes(study: Study, dataset: str) -> tuple[int, int, str]:
     paths = [Path(vocabulary.at(language=language)) for language in settings.languages]
     if all(path.exists() for path in paths):
         source, target = (len(Vocabulary.from_file(path)) for path in paths)
-        return source, target, " and ".join(map(str, paths))
+        return source, target, vocabulary.glob
     key = "words" if settings.subwords.unit == "word" else "merges"
     size = getattr(settings.subwords, key) + len(SPECIAL_TOKENS)
     return size, size, f"an estimate from subwords.{key}: there are no vocabulary files yet"

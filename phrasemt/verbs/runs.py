@@ -17,9 +17,8 @@ from phrasemt.errors import PhrasemtError
 from phrasemt.verbs._study import FILE_OR_NAME, study_name
 from phrasemt.verbs._tables import table
 from phrasemt.workflow.journal import StageNote, last_sign_of_life, training_note
+from phrasemt.workflow.paths import RESULTS, Paths
 from phrasemt.workflow.units import clock, memory
-
-RESULTS = Path("results")
 
 
 def add_parser(verbs: Any) -> None:
@@ -43,7 +42,7 @@ def run(options: argparse.Namespace) -> None:
     trainings = [
         training
         for study in studies
-        for folder in study.glob("*/models/*/*")
+        for folder in Path().glob(Paths(study.name).model.glob)
         for training in trainings_in(folder, now, every=options.all)
     ]
     trainings.sort(key=lambda one: (one.study, one.dataset, one.system, len(one.seed), one.seed, one.reported))

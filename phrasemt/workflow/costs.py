@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import functools
+import itertools
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -15,9 +16,7 @@ from pathlib import Path
 
 from phrasemt.stages import STAGES
 from phrasemt.workflow.journal import PlannedJob, StageNote, stage_note
-
-# Rules name their benchmarks and logs alike.
-BENCHMARKS, LOGS = Path("benchmarks"), Path("logs")
+from phrasemt.workflow.paths import Paths, log_of
 
 # What an estimate rests on, from the best to none at all.
 OWN, OF_THE_RULE, OF_OTHER_STUDIES, NOTHING = "the same job", "jobs of the rule", "other studies", "nothing"
@@ -73,7 +72,8 @@ class Recorded:
         return costs
 
     def _mean(self, study: str, rule: str) -> float | None:
-        files = [*BENCHMARKS.glob(f"{study}/{rule}/**/*.tsv"), *BENCHMARKS.glob(f"{study}/{rule}.tsv")]
+        folder = Paths(study).benchmarks
+        files = itertools.chain(Path().glob(f"{folder}/{rule}/**/*.tsv"), Path().glob(f"{folder}/{rule}.tsv"))
         seconds = [second for second in map(self._seconds, files) if second is not None]
         return statistics.fmean(seconds) if seconds else None
 
@@ -90,7 +90,7 @@ def size_of(job: PlannedJob) -> int:
 
 def _seconds(benchmark: Path) -> float | None:
     """Wall seconds of a finished job; None when it did not run itself, or there is no record that can be read."""
-    note = StageNote.read(stage_note(LOGS / benchmark.relative_to(BENCHMARKS)))
+    note = StageNote.read(stage_note(log_of(benchmark)))
     if note and note.from_cache:
         return None
     try:

@@ -30,6 +30,7 @@ from pydantic import TypeAdapter
 
 from phrasemt.errors import PhrasemtError, StoppedError, message_of
 from phrasemt.files.lines import write_text
+from phrasemt.workflow.paths import LOGS
 
 # Names the note of the run that a process belongs to; Snakemake's jobs inherit it, on other machines too.
 RUN = "PHRASEMT_RUN"
@@ -237,7 +238,7 @@ class RunNote(_Note):
 
 
 def runs_folder(study: str) -> Path:
-    return Path("logs", study, "runs")
+    return LOGS / study / "runs"
 
 
 def new_run(study: str) -> Path:

@@ -12,6 +12,9 @@ wants the same wildcards in all outputs of a rule.
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 from phrasemt.stages import STAGES
 from phrasemt.study.schema import Study
 
@@ -29,7 +32,21 @@ class Pattern(str):
             path = path.replace(f"{{{name}}}", str(value))
         return Pattern(path)
 
+    @property
+    def glob(self) -> str:
+        """The pattern of a shell, with an asterisk for each wildcard."""
+        return re.sub(r"\{\w+\}", "*", self)
 
+    def names(self, path: Path) -> dict[str, str]:
+        """The values of the wildcards in a path of this pattern. Raises ValueError for another path."""
+        pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+?)", re.escape(self))
+        match = re.fullmatch(f"(?:.*/)?{pattern}", path.as_posix())
+        if match is None:
+            raise ValueError(f"{path} is no path of the form {self}")
+        return match.groupdict()
+
+
+RESULTS, LOGS, BENCHMARKS = Path("results"), Path("logs"), Path("benchmarks")
 ORIGINAL_FILE = Pattern("resources/{corpus}/original/{file}")
 REGISTERED_TEXT = Pattern("resources/{corpus}/{part}.{language}")
 STANZA_FILE = Pattern("resources/stanza/{language}/{file}")
@@ -39,9 +56,9 @@ class Paths:
     """The patterns of one study. folder: the folder of a data set; with the default its names are wildcards, too."""
 
     def __init__(self, study: str, folder: str = "{dataset}.{source}-{target}") -> None:
-        self.results = f"results/{study}"
-        self.logs = f"logs/{study}"
-        self.benchmarks = f"benchmarks/{study}"
+        self.results = Pattern(RESULTS / study)
+        self.logs = Pattern(LOGS / study)
+        self.benchmarks = Pattern(BENCHMARKS / study)
 
         self.dataset = Pattern(f"{self.results}/{folder}")
         self.raw_text = self._of_dataset("raw/{split}.{language}")
@@ -99,13 +116,22 @@ class Paths:
     def _of_dataset(self, path: str) -> Pattern:
         return Pattern(f"{self.dataset}/{path}")
 
-    def log(self, stage: str) -> str:
+    def log(self, stage: str) -> Pattern:
         """The log of a stage."""
-        return f"{self.logs}/{_job(stage)}.log"
+        return Pattern(f"{self.logs}/{_job(stage)}.log")
 
-    def benchmark(self, stage: str) -> str:
+    def benchmark(self, stage: str) -> Pattern:
         """Snakemake's table of the time and memory that a stage used."""
-        return f"{self.benchmarks}/{_job(stage)}.tsv"
+        return Pattern(f"{self.benchmarks}/{_job(stage)}.tsv")
+
+
+# For files of which the study is not known; its name is a wildcard, too.
+ANY_STUDY = Paths("{study}")
+
+
+def log_of(benchmark: Path) -> Path:
+    """The log of the job that a benchmark is about."""
+    return LOGS / benchmark.relative_to(BENCHMARKS).with_suffix(".log")
 
 
 def _job(stage: str) -> str:

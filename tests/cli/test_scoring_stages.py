@@ -17,6 +17,7 @@ import yaml
 from invented_study import InventedStudy
 
 from phrasemt.cli import main
+from phrasemt.stages.paper import MakeTable
 
 
 def stage(name: str, settings: dict[str, object], **paths: Path | list[Path]) -> list[str]:
@@ -204,18 +205,7 @@ def test_show_imports_nothing_heavy(repository: Path) -> None:
 def test_a_hole_in_the_table_leaves_nothing(study: InventedStudy, capsys: pytest.CaptureFixture[str]) -> None:
     inputs = study.table_inputs
     outputs = {name: study.results / name for name in ("table", "markdown", "latex")}
-    titles = {name: system.title for name, system in study.study.systems.items()}
-    settings: dict[str, object] = {
-        "study": "invented",
-        "title": "T",
-        "baseline": "base",
-        "systems": list(titles.items()),
-        "test_sets": study.test_sets,
-        "contrasts": ["demo"],
-        "language_models": [],
-        "chunking": [],
-        "seeds": [1],
-    }
+    settings = MakeTable.from_study(study.study, {}).model_dump(mode="json") | {"seeds": [1]}
     before = set(study.results.iterdir())
     assert main(stage("make_table", settings, **{**inputs, "scores": inputs["scores"][1:]}, **outputs)) == 2
     assert capsys.readouterr().err == (

@@ -13,6 +13,9 @@ import pytest
 from phrasemt.batching.example import Examples
 from phrasemt.cli import main
 from phrasemt.errors import MismatchError
+from phrasemt.stages.training import TrainModel
+from phrasemt.study.architectures import TransformerModel
+from phrasemt.study.schema import Training
 from phrasemt.text.subwords import join_subwords
 from phrasemt.text.vocab import Vocabulary
 
@@ -128,7 +131,14 @@ def test_damaged_examples_are_named(prepared, capsys):
     examples = prepared / "examples.arrow"
     examples.write_bytes(examples.read_bytes()[:-20])
     before = names(prepared)
-    settings = {"model": {"family": "transformer"}, "training": {}, "seed": 1, "target_language": "de"}
+    model = TransformerModel()
+    settings = TrainModel(
+        **TrainModel.of_model(model),
+        rate_width=model.learning_rate_width,
+        training=Training(),
+        seed=1,
+        target_language="de",
+    ).model_dump(mode="json")
     inputs = {"train": examples, "dev": examples, "dev_reference": prepared / "tokens.de"}
     vocabularies = {f"{side}_vocabulary": prepared / f"vocabulary.{language}.tsv" for side, language in SIDES.items()}
     outputs = {"record": prepared / "training.json", "state": prepared / "state"}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from phrasemt.errors import DamagedFileError
 from phrasemt.files.lines import read_lines
-from phrasemt.paper.sections.paths import dataset_of
+from phrasemt.workflow.paths import ANY_STUDY
 
 _HEAD = re.compile(r"# read (\d+) kept (\d+) dropped (\d+)")
 
@@ -44,7 +44,7 @@ def read_cleaning(path: Path) -> CleaningCounts:
             next_step="delete it and run again",
         )
     return CleaningCounts(
-        dataset=dataset_of(path, "corpus"),
+        dataset=ANY_STUDY.dropped.names(path)["dataset"],
         split=path.name.split(".")[0],
         read=int(head[1]),
         kept=int(head[2]),

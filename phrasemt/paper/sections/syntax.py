@@ -12,8 +12,8 @@ from typing import Any, Generic, TypeVar
 from pydantic import BaseModel
 
 from phrasemt.paper.figures import Drawing, Series, draw_categories
-from phrasemt.paper.sections.paths import dataset_of
 from phrasemt.scoring.scores import read_artefact
+from phrasemt.workflow.paths import Pattern
 
 
 class PhraseStatistics(BaseModel):
@@ -74,13 +74,15 @@ class AnnotatorCard:
     scores: Mapping[str, float]
 
 
-def read_measured(paths: Sequence[Path], folder: str, kind: type[Counts]) -> list[Measured[Counts]]:
-    """Read statistics at <data set>.<source>-<target>/phrases/<segmenter>/<split>.json or .../chunks/<split>.json.
+def read_measured(paths: Sequence[Path], pattern: Pattern, kind: type[Counts]) -> list[Measured[Counts]]:
+    """Read statistics of phrases or chunks.
 
-    folder: "phrases" or "chunks". Raises DamagedFileError for a file without such statistics.
+    pattern: the paths of these statistics. Raises DamagedFileError for a file without such statistics.
     """
+    names = [pattern.names(path) for path in paths]
     return [
-        Measured(dataset=dataset_of(path, folder), split=path.stem, counts=read_artefact(path, kind)) for path in paths
+        Measured(dataset=name["dataset"], split=name["split"], counts=read_artefact(path, kind))
+        for name, path in zip(names, paths, strict=True)
     ]
 
 

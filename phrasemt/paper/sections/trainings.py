@@ -16,8 +16,8 @@ from phrasemt.errors import DamagedFileError, DataError
 from phrasemt.files.lines import read_lines
 from phrasemt.paper.cells import Table
 from phrasemt.paper.figures import Drawing, Series, draw_curves
-from phrasemt.paper.sections.paths import dataset_of
 from phrasemt.scoring.scores import read_artefact
+from phrasemt.workflow.paths import ANY_STUDY
 
 
 class Evaluation(BaseModel):
@@ -65,7 +65,7 @@ def read_training(path: Path) -> TrainingCurve:
     Raises DamagedFileError for a record or a line of metrics that cannot be read.
     """
     record = read_artefact(path, TrainingRecord)
-    seed, system = (folder.name for folder in list(path.absolute().parents)[:2])
+    names = ANY_STUDY.record.names(path)
     losses, speeds = {}, []
     metrics = path.parent / record.metrics
     if metrics.exists():
@@ -80,9 +80,9 @@ def read_training(path: Path) -> TrainingCurve:
                     "not a line of training metrics", where=f"{metrics}, line {number}", found=repr(error)
                 ) from None
     return TrainingCurve(
-        dataset=dataset_of(path, "models"),
-        system=system,
-        seed=int(seed),
+        dataset=names["dataset"],
+        system=names["system"],
+        seed=int(names["seed"]),
         record=record,
         losses=losses,
         tokens_per_second=statistics.median(speeds) if speeds else None,

@@ -249,3 +249,14 @@ def test_texts_that_nobody_has_are_mistakes_of_the_study(tmp_path: Path) -> None
         "datasets.mine.splits.test.b.0.target",
         "datasets.back.splits.dev.0",
     ]
+
+
+def test_a_path_and_its_pattern() -> None:
+    pattern = Paths("mixed").phrases
+    names = {"dataset": "mine", "source": "en", "target": "de", "segmenter": "parse_ntok_max-4", "split": "a"}
+    path = pattern.at(**names)
+    assert path == "results/mixed/mine.en-de/phrases/parse_ntok_max-4/a.arrow"
+    assert pattern.names(Path("/elsewhere", path)) == names
+    assert Path(path).match(pattern.glob)
+    with pytest.raises(ValueError, match="is no path of the form"):
+        pattern.names(Path("results/mixed/mine.en-de/chunks/a.arrow"))
