@@ -1,6 +1,6 @@
 """The stages `learn_subwords` and `apply_subwords`: joint byte-pair encoding by subword-nmt (Sennrich et al. 2016).
 
-Files are subword-nmt's own, byte for byte what its commands `learn-joint-bpe-and-vocab` and `apply-bpe` write.
+The files equal those of subword-nmt's commands `learn-joint-bpe-and-vocab` and `apply-bpe`, byte for byte.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from phrasemt.text.tokens import convert_lines, count_tokens
 log = logging.getLogger("phrasemt.subwords")
 
 _VERSION = "#version: 0.2"
-# Words a process remembers the subwords of, about 100 MB; beyond, it starts afresh, so that memory stays flat.
+# Size of the cache of a process in words (about 100 MB). A full cache is emptied.
 _REMEMBERED_WORDS = 1 << 19
 
 
@@ -39,9 +39,9 @@ def learn_subwords(
     source_counts: Path,
     target_counts: Path,
 ) -> None:
-    """Learn merges on the words of both sides together, and count the subwords they give on each side.
+    """Learn merges on the words of both sides together, and count the resulting subwords of each side.
 
-    Raises DataError when there are no words.
+    Raises DataError if there are no words.
     """
     words = [count_tokens(side, cores=cores) for side in (source, target)]
     together = words[0] + words[1]
@@ -53,7 +53,7 @@ def learn_subwords(
     write_lines(codes, [_VERSION, *merges])
     cutter = _SubwordCutter(merges, vocabulary=None)
     types = 0
-    # A text's subwords first appear in the order in which those of its words do, so no second pass over it is needed.
+    # Subwords first appear in the order of the words that contain them, so the text is not read a second time.
     for words_of_side, path in zip(words, (source_counts, target_counts), strict=True):
         counts: Counter[str] = Counter()
         for word, frequency in words_of_side.items():
@@ -61,9 +61,9 @@ def learn_subwords(
                 counts[subword] += frequency
         types += write_lines(path, (f"{subword} {count}" for subword, count in counts.most_common()))
     if len(merges) < settings.merges:
-        log.info("learn_subwords: stopped early, no other pair of subwords occurs twice")
+        log.info("learn_subwords: stopped early, because no further pair of subwords occurs twice")
     log.info(
-        "learn_subwords: %s merges learned of %s asked for, from %s word types; %s subword types on both sides",
+        "learn_subwords: learned %s of %s merges from %s word types; %s subword types on both sides",
         f"{len(merges):,}",
         f"{settings.merges:,}",
         f"{len(together):,}",
@@ -74,32 +74,33 @@ def learn_subwords(
 def apply_subwords(
     *, settings: ApplySubwords, cores: int, tokens: Path, codes: Path, counts: Path, subwords: Path
 ) -> None:
-    """Cut each token into subwords; those seen less often than the threshold in training are cut further."""
+    """Cut each token into subwords. Subwords that are rarer than the threshold in train are cut further."""
     arguments = (_read_merges(codes), _read_vocabulary(counts, settings.vocabulary_threshold))
     lines, count = convert_lines(tokens, subwords, cores=cores, prepare=_SubwordCutter, arguments=arguments)
     log.info("apply_subwords: %s lines, %s subwords", f"{lines:,}", f"{count:,}")
 
 
 def subword_cutter(codes: Path, counts: Path, threshold: int) -> Callable[[str], str]:
-    """A function from a line of tokens to its subwords, `@@` after each that goes on; threshold as in the settings.
+    """A function from a line of tokens to its subwords; every subword of a word but the last one ends in `@@`.
 
-    Raises DamagedFileError when codes or counts are not files of `learn_subwords`.
+    threshold: `vocabulary_threshold` of the study. Raises DamagedFileError if codes or counts are not files of
+    `learn_subwords`.
     """
     return _SubwordCutter(_read_merges(codes), _read_vocabulary(counts, threshold))
 
 
 def join_subwords(line: str) -> str:
-    """Tokens of a line of subwords; a `@@` at the end of the line, after which nothing came, is removed too."""
+    """The tokens of a line of subwords. A `@@` at the end of the line is removed, too."""
     return line.replace(f"{SEPARATOR} ", "").removesuffix(SEPARATOR)
 
 
 class _SubwordCutter(dict[str, str]):
-    """subword-nmt's segmentation, remembered word by word: word -> its subwords with spaces between them."""
+    """A cache of subword-nmt's segmentation: word -> its subwords, separated by spaces."""
 
     def __init__(self, merges: Sequence[str], vocabulary: set[str] | None) -> None:
         super().__init__()
         stream = io.StringIO("\n".join([_VERSION, *merges]))
-        # Without merges subword-nmt would take the end of the file for a damaged line.
+        # Without merges subword-nmt takes the end of the file for a damaged line, unless it reads 0 merges.
         self._bpe = BPE(stream, merges=-1 if merges else 0, separator=SEPARATOR, vocab=vocabulary)
 
     def __call__(self, line: str) -> str:
@@ -109,16 +110,16 @@ class _SubwordCutter(dict[str, str]):
         if len(self) >= _REMEMBERED_WORDS:
             self.clear()
         subwords = self[word] = " ".join(self._bpe.segment_tokens([word]))
-        self._bpe.cache.clear()  # it remembers the same words again
+        self._bpe.cache.clear()  # its own cache would hold the same words again
         return subwords
 
 
 def _learn_merges(words: Counter[str], merges: int) -> list[str]:
-    """The merges that subword-nmt learns from words and their frequencies, as lines of its file."""
+    """The merges that subword-nmt learns from words and their frequencies, as lines of its codes file."""
     if all(len(word) == 1 for word in words):
-        return []  # no pairs at all, which subword-nmt does not expect
+        return []  # subword-nmt fails without any pair
     codes = io.StringIO()
-    # Its progress bar and its "Stopping" go to stderr; the log says how many merges were learned.
+    # Its progress bar and its message "Stopping" go to stderr. The log states the number of merges.
     with contextlib.nullcontext() if sys.stderr.isatty() else contextlib.redirect_stderr(io.StringIO()):
         learn_bpe((f"{word} {frequency}" for word, frequency in words.items()), codes, merges, is_dict=True)
     version, *lines = codes.getvalue().removesuffix("\n").split("\n")
@@ -140,13 +141,13 @@ def _read_merges(codes: Path) -> list[str]:
 
 
 def _read_vocabulary(counts: Path, threshold: int) -> set[str] | None:
-    """The subwords seen at least `threshold` times; None, which means no limit, for threshold 0."""
+    """The subwords that occur at least `threshold` times; None, which means no limit, for threshold 0."""
     frequent = {subword for subword, count in _read_counts(counts) if count >= threshold}
     if threshold == 0:
         return None
     if not frequent:
         log.warning(
-            "warning: the vocabulary threshold %d has no effect, since no subword of %s occurs as often",
+            "warning: the vocabulary threshold %d has no effect, because no subword of %s occurs so often",
             threshold,
             counts,
         )

@@ -1,4 +1,4 @@
-"""The stage `tokenize_text`, and the one place that knows how sacremoses is called."""
+"""The stage `tokenize_text`, and all calls of sacremoses: Moses tokens and their detokenisation."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from phrasemt.text.tokens import convert_lines
 
 log = logging.getLogger("phrasemt.tokenize_text")
 
-# Moses has a list of abbreviations for these; for any other language it would use the English one without a word.
+# Moses has a list of abbreviations for these languages. For other languages it silently uses the English list.
 _LANGUAGES_WITH_PREFIXES = frozenset(NonbreakingPrefixes().available_langs.values())
-# Their scripts are letters to Moses, which then splits off punctuation only.
+# Moses takes the characters of these languages for letters of words, so it only splits off punctuation.
 _LANGUAGES_WITHOUT_CUTS = {"zh": "Chinese", "ja": "Japanese", "ko": "Korean"}
 LANGUAGES = _LANGUAGES_WITH_PREFIXES | _LANGUAGES_WITHOUT_CUTS.keys()
 
 
 def tokenize_text(*, settings: TokenizeText, cores: int, text: Path, tokens: Path) -> None:
-    """Cut each line of a text into Moses tokens, XML characters escaped.
+    """Write each line of a text as Moses tokens with escaped XML characters.
 
-    Raises DataError for a language that Moses does not know.
+    Raises DataError for a language without Moses rules.
     """
     _check_language(settings.language)
     if settings.language in _LANGUAGES_WITHOUT_CUTS:
         log.info(
-            "tokenize_text: Moses splits off punctuation but does not cut %s into words; "
-            "give it a segmented text where words matter",
+            "tokenize_text: Moses splits punctuation off but does not split %s into words; "
+            "give a segmented text if words matter",
             _LANGUAGES_WITHOUT_CUTS[settings.language],
         )
     lines, count = convert_lines(
@@ -42,16 +42,20 @@ def tokenize_text(*, settings: TokenizeText, cores: int, text: Path, tokens: Pat
 
 
 def tokenizer(language: str, aggressive_dash: bool) -> Callable[[str], str]:
-    """A function from a line of text to its Moses tokens, escaped, one space between them.
+    """A function from a line of text to its escaped Moses tokens, separated by single spaces.
 
-    aggressive_dash: Moses' -a, a hyphen between letters becomes @-@. Raises DataError for an unknown language.
+    aggressive_dash: Moses' option -a; a hyphen between letters becomes @-@. Raises DataError for a language without
+    Moses rules.
     """
     _check_language(language)
     return _Tokenizer(language, aggressive_dash).cut
 
 
 def detokenize(lines: Iterable[str], language: str) -> Iterator[str]:
-    """Plain text of lines of Moses tokens; @-@ and escapes are undone. Raises DataError for an unknown language."""
+    """Plain text from lines of Moses tokens, without @-@ and escapes.
+
+    Raises DataError for a language without Moses rules.
+    """
     _check_language(language)
     moses = MosesDetokenizer(language)
     return (moses.detokenize(line.split(" "), unescape=True) for line in lines)
@@ -68,10 +72,10 @@ def _check_language(language: str) -> None:
 
 
 class _Tokenizer(MosesTokenizer):  # type: ignore[misc]
-    """sacremoses' own rules and patterns in its own order, without the work that cannot change a line.
+    """The rules and patterns of sacremoses in their order, without work that cannot change a line.
 
-    A rule is tried only when the line holds a character it needs, and the sets of letters are built once instead of
-    once per full stop: about six times the lines per second. Tests compare every byte with sacremoses.
+    A rule runs only if the line holds a character that it needs, and the sets of letters are built once and not for
+    each full stop. This makes about six times as many lines per second. Tests compare every byte with sacremoses.
     """
 
     _XML = frozenset("&|<>'\"[]")
@@ -91,9 +95,9 @@ class _Tokenizer(MosesTokenizer):  # type: ignore[misc]
         self._prefixes = frozenset(self.NONBREAKING_PREFIXES) - self._prefixes_before_numbers
 
     def cut(self, text: str) -> str:
-        """`" ".join(tokenize(text, escape=True))`."""
+        """The result of `" ".join(self.tokenize(text, escape=True))`."""
         text = self.ASCII_JUNK[0].sub("", " ".join(text.split())).strip()
-        text = " ".join(self.PAD_NOT_ISALNUM[0].split(text))  # the pattern is one group, so the split keeps it
+        text = " ".join(self.PAD_NOT_ISALNUM[0].split(text))  # the pattern is one group, which split keeps
         if self._dash and "-" in text:
             text = self._dash[0].sub(self._dash[1], text)
         if ".." in text:
@@ -114,8 +118,8 @@ class _Tokenizer(MosesTokenizer):  # type: ignore[misc]
 
     def _cut_commas(self, text: str) -> str:
         pieces = text.split(",")
-        # The first comma rule splits off every comma that follows something other than a number; it sees each of them
-        # as long as no two are neighbours.
+        # The first comma rule splits a comma off unless it follows a digit. It misses the second of two neighbouring
+        # commas; in such lines the rules themselves run.
         if all(piece and piece[-1] not in self._numbers for piece in pieces[:-1]):
             return " , ".join(pieces)
         for pattern, substitution in self._commas:
@@ -123,7 +127,7 @@ class _Tokenizer(MosesTokenizer):  # type: ignore[misc]
         return text
 
     def handles_nonbreaking_prefixes(self, text: str) -> str:
-        """Split a full stop off a token, unless the token is an abbreviation or the next one begins in lower case."""
+        """Split a full stop off a token unless the token is an abbreviation or the next token begins in lower case."""
         tokens = text.split()
         for position, token in enumerate(tokens):
             if token[-1] != "." or token == ".":

@@ -1,4 +1,4 @@
-"""Files of tokens: one sentence per line, one space between two tokens. The form of Moses tokens and of subwords."""
+"""Token files: one sentence per line, tokens separated by single spaces. Moses tokens and subwords have this form."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def convert_lines(
     prepare: Callable[..., Callable[[str], str]],
     arguments: tuple[Any, ...],
 ) -> tuple[int, int]:
-    """Write `prepare(*arguments)(line)` for each line of a text; returns the numbers of lines and of tokens written."""
+    """Write `prepare(*arguments)(line)` for each line of a text; returns the numbers of written lines and tokens."""
     lines = count = 0
     converted = map_in_order(_convert, read_blocks(text), jobs=cores, prepare=prepare, arguments=arguments)
     with write_atomic(tokens) as stream:
@@ -38,16 +38,16 @@ def _convert(convert: Callable[[str], str], block: LineBlock) -> tuple[bytes, in
 
 
 def count_tokens(path: Path, *, cores: int) -> Counter[str]:
-    """How often each token of a file occurs, in the order of first appearance. Memory grows with the types only."""
+    """Frequency of each token of a file, in the order of first appearance. Memory grows with the types only."""
     counts: Counter[str] = Counter()
     for part in map_in_order(_count, read_blocks(path), jobs=cores, prepare=_nothing):
-        counts.update(part)  # keeps the order of first appearance, since the parts come in order
+        counts.update(part)  # the parts come in order, so tokens keep the order of their first appearance
     return counts
 
 
 def _count(prepared: None, block: LineBlock) -> Counter[str]:
     counts = Counter(" ".join(block.lines()).split(" "))
-    del counts[""]  # of empty lines; a Counter forgives a missing key
+    del counts[""]  # from empty lines; a Counter ignores a missing key
     return counts
 
 

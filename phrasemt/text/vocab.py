@@ -1,8 +1,8 @@
 """The stage `build_vocabulary`, and vocabularies: subwords and their ids.
 
-A vocabulary file has one line `subword<TAB>count` per id. The special symbols come first, with count 0; then the
-subwords of the training text by falling count, equal counts by code point. Where models read whole words, these are the
-subwords, and only the most frequent ones have ids.
+A vocabulary file has one line `subword<TAB>count` per id: first the special symbols with count 0, then the subwords of
+the training text by decreasing count, and by code point for equal counts. With `unit: word` the entries are whole
+words, and only the most frequent words have ids.
 """
 
 from __future__ import annotations
@@ -34,14 +34,15 @@ def build_vocabulary(
     source_vocabulary: Path,
     target_vocabulary: Path,
 ) -> None:
-    """Number the subwords of each side of the training text, or of both sides together when shared.
+    """Give ids to the subwords of each side of the training text, or of both sides together (`settings.shared`).
 
-    settings.words: whole words, of which a vocabulary has only so many. Raises DataError when a side holds no subwords.
+    settings.words: largest number of whole words in a vocabulary; None for subwords, which all get ids.
+    Raises DataError if a side is empty.
     """
     counts = [count_tokens(side, cores=cores) for side in (source, target)]
     for side, counts_of_side in zip((source, target), counts, strict=True):
         if not counts_of_side:
-            raise DataError("no subwords to number", where=side, next_step="check the training text")
+            raise DataError("the text has no subwords", where=side, next_step="check the training text")
     if settings.shared:
         counts = [counts[0] + counts[1]] * 2
     sizes = [
@@ -56,13 +57,13 @@ def build_vocabulary(
 
 
 def _ranked(counts: Counter[str], words: int | None) -> list[tuple[str, int]]:
-    """What gets an id, in the order of ids, and its count; with `words`, only so many whole words."""
-    # A text may hold "</s>" as a word. It is no symbol of ours there, so it gets no id of its own and reads as <unk>.
+    """The entries of a vocabulary with their counts, in the order of their ids. words: as `settings.words`."""
+    # A text may hold "</s>" as a word. This word is not the special symbol: it gets no id and is read as <unk>.
     ordinary = ((subword, count) for subword, count in counts.items() if subword not in SPECIAL_TOKENS)
     ranked = sorted(ordinary, key=lambda entry: (-entry[1], entry[0]))
     if words is None:
         return ranked
-    # The same holds for a whole word that ends like a cut one: it would be joined with the next after translation.
+    # A whole word that ends in the mark of subwords gets no id either: after translation it would join the next word.
     return [(word, count) for word, count in ranked if not word.endswith(SEPARATOR)][:words]
 
 
@@ -77,12 +78,12 @@ class _Ids(dict[str, int]):
 
 
 class Vocabulary:
-    """Subwords and their ids. `digest` is the sha256 of the file and says which vocabulary it is."""
+    """Subwords and their ids. digest: sha256 of the file, which identifies the vocabulary."""
 
     def __init__(self, subwords: Sequence[str], *, digest: str) -> None:
         self._subwords = list(subwords)
         self.digest = digest
-        # Without the special symbols: a text that holds one as a word must not end or begin a sentence by it.
+        # Without the special symbols, so that a word like "</s>" in a text cannot end a sentence.
         first = len(SPECIAL_TOKENS)
         self._ids = _Ids((subword, first + place) for place, subword in enumerate(self._subwords[first:]))
 
@@ -90,7 +91,7 @@ class Vocabulary:
     def from_file(cls, path: Path) -> Vocabulary:
         """Read a file of `build_vocabulary`.
 
-        Raises DamagedFileError naming the line of a missing special symbol, a subword given twice or a bad count.
+        Raises DamagedFileError, with the line, for a missing special symbol, a repeated subword or a wrong count.
         """
         subwords: dict[str, None] = {}
         for number, line in enumerate(read_lines(path), start=1):
@@ -101,7 +102,7 @@ class Vocabulary:
             elif not subword or not count.isdecimal():
                 raise _damaged(path, number, "not a vocabulary", expected="subword<TAB>count", found=line)
             elif subword in subwords:
-                raise _damaged(path, number, "a subword is given twice", expected=None, found=line)
+                raise _damaged(path, number, "a subword comes twice", expected=None, found=line)
             subwords[subword] = None
         if len(subwords) < len(SPECIAL_TOKENS):
             expected = f"{SPECIAL_TOKENS[len(subwords)]}\t0"
@@ -112,11 +113,11 @@ class Vocabulary:
         return len(self._subwords)
 
     def ids(self, subwords: Sequence[str]) -> NDArray[np.int32]:
-        """Ids of subwords; `<unk>` for unknown ones and for words that look like a special symbol."""
+        """The ids of subwords, int32 [n]; `<unk>` for unknown subwords and for words that equal a special symbol."""
         return np.fromiter(map(self._ids.__getitem__, subwords), dtype=np.int32, count=len(subwords))
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
-        """Subwords of ids."""
+        """The subwords of ids."""
         return [self._subwords[number] for number in ids]
 
 

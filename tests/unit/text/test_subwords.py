@@ -144,8 +144,8 @@ def test_learning_that_stops_early_says_so(tmp_path, caplog, capfd):
     assert files.same_as_command()
     assert files.path("codes").read_text() == "#version: 0.2\na b</w>\n"
     assert caplog.messages == [
-        "learn_subwords: stopped early, no other pair of subwords occurs twice",
-        "learn_subwords: 1 merges learned of 10 asked for, from 2 word types; 3 subword types on both sides",
+        "learn_subwords: stopped early, because no further pair of subwords occurs twice",
+        "learn_subwords: learned 1 of 10 merges from 2 word types; 3 subword types on both sides",
     ]
     assert capfd.readouterr() == ("", "")
 
@@ -173,7 +173,7 @@ def test_a_threshold_that_nothing_reaches_is_reported(files, caplog):
     files.apply("source", 10**6)
     counts = files.path("source.counts")
     assert caplog.messages == [
-        f"warning: the vocabulary threshold 1000000 has no effect, since no subword of {counts} occurs as often"
+        f"warning: the vocabulary threshold 1000000 has no effect, because no subword of {counts} occurs so often"
     ]
 
 

@@ -141,6 +141,6 @@ def test_chinese_is_not_cut_and_says_so(tmp_path: Path, caplog):
         )
     assert (tmp_path / "tokens").read_text(encoding="utf-8") == "你好 ， 世界\n"
     assert caplog.messages[0] == (
-        "tokenize_text: Moses splits off punctuation but does not cut Chinese into words; "
-        "give it a segmented text where words matter"
+        "tokenize_text: Moses splits punctuation off but does not split Chinese into words; "
+        "give a segmented text if words matter"
     )

@@ -76,7 +76,7 @@ def test_words_like_special_symbols_are_unknown_words(tmp_path):
 def test_no_subwords(tmp_path):
     with pytest.raises(DataError) as error:
         build(tmp_path, "a\n", "\n\n", shared=True)
-    assert str(error.value) == f"{tmp_path}/target: no subwords to number. Next: check the training text"
+    assert str(error.value) == f"{tmp_path}/target: the text has no subwords. Next: check the training text"
 
 
 @settings(max_examples=50)
@@ -104,8 +104,8 @@ def test_digest_is_that_of_the_file(tmp_path):
         ("a\t1\n", 1, r"a special symbol is missing (expected '<pad>\t0', found 'a\t1')"),
         ("<pad>\t0\n<s>\t0\n", 3, r"a special symbol is missing (expected '</s>\t0', found '')"),
         ("<pad>\t0\n<s>\t0\na\t0\n", 3, r"a special symbol is missing (expected '</s>\t0', found 'a\t0')"),
-        (SPECIAL + "a\t2\na\t1\n", 6, r"a subword is given twice (found 'a\t1')"),
-        (SPECIAL + "<s>\t2\n", 5, r"a subword is given twice (found '<s>\t2')"),
+        (SPECIAL + "a\t2\na\t1\n", 6, r"a subword comes twice (found 'a\t1')"),
+        (SPECIAL + "<s>\t2\n", 5, r"a subword comes twice (found '<s>\t2')"),
         (SPECIAL + "a 2\n", 5, "not a vocabulary (expected subword<TAB>count, found 'a 2')"),
         (SPECIAL + "a\tx\n", 5, r"not a vocabulary (expected subword<TAB>count, found 'a\tx')"),
         (SPECIAL + "\t5\n", 5, r"not a vocabulary (expected subword<TAB>count, found '\t5')"),
