@@ -1,0 +1,18 @@
+"""The demonstration corpus: English-German sentence pairs from a synchronous grammar, in any number.
+
+The corpus needs no download and no licence. It is large enough to train a neural system, and it contains the phenomena
+that models of phrases claim to handle: agreement over a distance, verbs at the end of the clause, separable verbs and
+rich inflection. Each pair has a gold constituency tree of the English side and gold chunks of both sides. Many pairs
+have a contrastive variant, in which the German verb has the wrong number.
+
+A sentence pair passes through these modules:
+
+    words        tables of English words with their German translations
+    morphology   rules that inflect a word
+    lexicon      the words with all their forms
+    grammar      the content of a sentence, independent of the language: a derivation
+    sampling     random derivations
+    english      a derivation as an English sentence with tree and chunks
+    german       the same derivation as a German sentence with chunks and agreement
+    generate     the stage `generate_demo`, which writes the files of a split
+"""

@@ -1,7 +1,7 @@
-"""English sentences of the demonstration corpus, with their constituency trees and chunks.
+"""Derivations as English sentences, with constituency trees and chunks.
 
-Trees follow the Penn Treebank without function tags and traces. Chunks follow CoNLL-2000: base phrases that do not
-nest; a prepositional phrase is its preposition, a verb group with its auxiliaries is one chunk.
+Trees follow the Penn Treebank, without function tags and traces. Chunks follow CoNLL-2000: base phrases that do not
+nest. The chunk of a prepositional phrase is its preposition; a verb group with its auxiliaries is one chunk.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FINITE_TAGS = ("VBP", "VBZ", "VBP")
 
 
 class EnglishSentence(NamedTuple):
-    """Tokens, one-line Penn tree over them, IOB2 chunk tag of each."""
+    """The tokens, their Penn tree on one line, and their IOB2 chunk tags."""
 
     tokens: tuple[str, ...]
     tree: str
@@ -36,7 +36,7 @@ class EnglishSentence(NamedTuple):
 
 
 def realise_english(sentence: Sentence) -> EnglishSentence:
-    """Say a derivation in English."""
+    """Turn a derivation into English."""
     writer = _EnglishWriter()
     writer.sentence(sentence)
     return EnglishSentence(tuple(writer.tokens), "".join(writer.tree)[1:], tuple(writer.chunks))
@@ -55,11 +55,11 @@ class _EnglishWriter:
     # --- words and brackets ---
 
     def begin_chunk(self, kind: str) -> None:
-        """The words that follow are a chunk of this kind."""
+        """The next words form a chunk of this kind."""
         self.next_chunk, self.same_chunk = "B-" + kind, "I-" + kind
 
     def word(self, tag: str, word: str) -> None:
-        """A leaf of the tree, a token, and a member of the current chunk."""
+        """Write a word: a leaf of the tree, a token, and a member of the current chunk."""
         if not self.tokens:
             word = word[0].upper() + word[1:]
         self.tokens.append(word)
@@ -68,7 +68,7 @@ class _EnglishWriter:
         self.next_chunk = self.same_chunk
 
     def outside(self, tag: str, word: str) -> None:
-        """A word or mark outside all chunks."""
+        """Write a word or a punctuation mark outside of all chunks."""
         self.next_chunk = self.same_chunk = "O"
         self.word(tag, word)
 
@@ -83,7 +83,7 @@ class _EnglishWriter:
     # --- noun phrases ---
 
     def nominal(self, nominal: Nominal, *, is_subject: bool = False) -> None:
-        """Any kind of noun phrase but a relative pronoun, which stands elsewhere."""
+        """A noun phrase of any form but a relative pronoun, which `relative` writes."""
         if isinstance(nominal, NounPhrase):
             self.noun_phrase(nominal)
         elif isinstance(nominal, Name):
@@ -107,7 +107,7 @@ class _EnglishWriter:
             raise TypeError(f"a relative pronoun has no place of its own in English: {nominal}")
 
     def noun_phrase(self, phrase: NounPhrase) -> None:
-        """A noun phrase; with attributes, the base is a noun phrase inside it."""
+        """A noun phrase. If it has attributes, its base is a noun phrase of its own within it."""
         has_attributes = phrase.owner is not None or phrase.attribute is not None or phrase.relative is not None
         if has_attributes:
             self.open("NP")
@@ -149,7 +149,7 @@ class _EnglishWriter:
         self.close()
 
     def adverb(self, adverb: Adverb, *, in_verb_group: bool = False) -> None:
-        """A fixed expression, as adverb or noun phrase; inside a verb group it belongs to the verb's chunk."""
+        """A fixed expression, as adverb or noun phrase. In a verb group it belongs to the chunk of the verb."""
         label = "NP" if adverb.is_noun else "ADVP"
         self.open(label)
         if not in_verb_group:
@@ -161,7 +161,7 @@ class _EnglishWriter:
     # --- clauses ---
 
     def sentence(self, sentence: Sentence) -> None:
-        """The whole, with its full stop."""
+        """The whole sentence with its full stop."""
         main, connective, second = sentence.main, sentence.connective, sentence.second
         self.open("S")
         if connective is None or second is None:
@@ -189,7 +189,7 @@ class _EnglishWriter:
     def clause_parts(
         self, clause: Clause, *, gap: Slot | None = None, subordinate: tuple[Connective, Clause] | None = None
     ) -> None:
-        """Subject and verb phrase; `gap` is what a relative pronoun has taken out, `subordinate` follows the rest."""
+        """Subject and verb phrase. gap: slot of the relative pronoun, left empty; subordinate: a clause at the end."""
         front = clause.front
         if front == "comment" and clause.comment:
             self.adverb(clause.comment)
@@ -211,7 +211,7 @@ class _EnglishWriter:
         self.close(depth)
 
     def verb_group(self, clause: Clause) -> int:
-        """Auxiliaries and verb, each opening the phrase that holds the rest; returns how many are open."""
+        """Auxiliaries and verb. Each opens a phrase that holds the rest; returns the number of open phrases."""
         group = _verb_group(clause)
         frequency = clause.frequency
         is_copula = clause.verb.english.base == "be"
@@ -236,7 +236,7 @@ class _EnglishWriter:
         return depth
 
     def complements(self, clause: Clause, moved: Slot) -> None:
-        """What follows the verb, except what has moved to the front."""
+        """The constituents after the verb, except the one that begins the clause."""
         verb, object_ = clause.verb, clause.object
         has_object = object_ is not None and moved != "object"
         if verb.english.particle and not isinstance(object_, Pronoun):
@@ -264,7 +264,7 @@ class _EnglishWriter:
             self.complement(clause.complement, verb.frame)
 
     def particle(self, verb: EnglishVerb) -> None:
-        """The "up" of "wake up"."""
+        """The particle of a verb: "up" in "wake up"."""
         self.open("PRT")
         self.begin_chunk("PRT")
         self.word("RP", verb.particle)
@@ -280,14 +280,14 @@ class _EnglishWriter:
         self.close()
 
     def complement(self, clause: Clause, frame: str) -> None:
-        """The clause a verb asks for: "that ...", "whether ..." or "to ..."."""
+        """The clause that a verb needs: "that ...", "whether ..." or "to ..."."""
         if clause.subject is None:
             self.clause(clause)
         else:
             self.subordinate(COMPLEMENTIZERS[frame], clause)
 
     def subordinate(self, connective: Connective, clause: Clause) -> None:
-        """A clause after its conjunction."""
+        """A conjunction and its clause."""
         self.open("SBAR")
         is_adverb = connective.tag == "WRB"
         if is_adverb:
@@ -332,7 +332,7 @@ def _first_word_after_determiner(phrase: NounPhrase, noun: str) -> str:
 
 
 def _verb_group(clause: Clause) -> list[tuple[str, str]]:
-    """Tags and forms of auxiliaries and verb; each decides the form of the next."""
+    """Tags and forms of auxiliaries and verb. Each word decides the form of the next one."""
     person = agreement(clause.subject)
     group: list[tuple[str, str]] = []
     form = "finite"

@@ -1,17 +1,7 @@
-"""The embedded demonstration corpus: English-German sentence pairs from a synchronous grammar, in any number.
+"""The stage `generate_demo`: the files of a split of the demonstration corpus (tour: phrasemt/corpus/demo/__init__.py).
 
-A corpus that needs no download and no licence, large enough for a neural system to learn from, and an instrument:
-agreement over a distance, verbs at the end of the clause, separable verbs and a rich inflection are what models of
-phrases claim to handle. Every pair has a gold constituency tree, gold chunks on both sides and, where possible, a
-contrastive variant with the German verb in the wrong number.
-
-    demo_words       tables of words               demo_grammar    what a sentence says
-    demo_morphology  inflection                    demo_english    how English says it
-    demo_lexicon     words with all their forms    demo_german     how German says it
-                                                   demo_sampling   what is said, at random
-
-A seed gives one endless stream. A hash of the English text decides to which split a sentence belongs, so splits are
-disjoint and can be generated apart; a larger split continues a smaller one.
+A seed gives one endless stream of derivations. A hash of the English text decides the split of a sentence, so splits
+are disjoint and each one can be generated alone. A larger split begins with all sentences of a smaller one.
 """
 
 from __future__ import annotations
@@ -40,8 +30,8 @@ CONTRAST_HEADER = "row\tsource\tright\twrong\tdistance\tnumber"
 class Contrast:
     """The German sentence with one finite verb in the wrong number.
 
-    `distance` counts the tokens from the head of the subject to the verb (adjacent: 1), whichever comes first; of
-    several verbs the one farthest from its subject is taken. `number` is the right one.
+    distance: number of tokens from the head of the subject to the verb, or back (neighbours: 1). number: the right
+    number of the verb.
     """
 
     wrong_target: str
@@ -52,7 +42,7 @@ class Contrast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoPair:
-    """A sentence pair with everything that is known about it."""
+    """A sentence pair with its tokens, tree, chunks and contrastive variant."""
 
     source: str
     target: str
@@ -65,7 +55,7 @@ class DemoPair:
 
 
 def demo_pairs(*, split: str, pairs: int, seed: int) -> Iterator[DemoPair]:
-    """The first `pairs` distinct sentences of the seed's stream that belong to a split ("train", "dev" or "test")."""
+    """The first `pairs` distinct sentences in the stream of a seed that belong to a split (train, dev or test)."""
     if split not in SPLITS:
         raise ValueError(f"no such split: {split!r}, expected train, dev or test")
     seen: set[bytes] = set()
@@ -94,17 +84,17 @@ def demo_pairs(*, split: str, pairs: int, seed: int) -> Iterator[DemoPair]:
 
 
 def split_of(digest: bytes) -> str:
-    """The split a sentence belongs to, by the digest of its English text."""
+    """The split of a sentence, given the digest of its English text."""
     return SPLITS[int.from_bytes(digest[:8], "big") % len(SPLITS)]
 
 
 def detokenise(tokens: tuple[str, ...]) -> str:
-    """Text as it is written: no space before a comma or a full stop."""
+    """The text of tokens, without a space before a comma or a full stop."""
     return " ".join(tokens).replace(" ,", ",").replace(" .", ".")
 
 
 def farthest_contrast(german: GermanSentence) -> Contrast | None:
-    """The contrastive variant at the verb that is farthest from its subject."""
+    """The contrastive variant with the verb that is farthest from its subject; None without a suitable verb."""
     if not german.agreements:
         return None
     agreement = max(german.agreements, key=lambda candidate: abs(candidate.verb - candidate.subject))
@@ -128,10 +118,9 @@ def generate_demo(
     target_chunks: Path,
     contrasts: Path,
 ) -> None:
-    """The stage: write one split.
+    """Write one split: texts, trees, chunks and the table of contrastive pairs.
 
-    All files are written side by side, so that memory does not grow with them. One core is enough for thousands of
-    pairs a second; `cores` changes nothing.
+    Memory does not grow with the split. The stage uses one core and writes thousands of pairs per second.
     """
     with contextlib.ExitStack() as files:
         paths = (source, target, trees, source_chunks, target_chunks, contrasts)
@@ -151,12 +140,12 @@ def generate_demo(
 
 
 def conll(tokens: tuple[str, ...], chunks: tuple[str, ...]) -> str:
-    """A sentence in the column format of CoNLL-2000, with the empty line that ends it."""
+    """A sentence in the column format of CoNLL-2000, with an empty line at its end."""
     return "".join(f"{token}\t{chunk}\n" for token, chunk in zip(tokens, chunks, strict=True)) + "\n"
 
 
 def contrast_row(row: int, pair: DemoPair) -> str:
-    """The line of a pair in the table of contrasts; empty if it has none."""
+    """The line of a pair in the table of contrastive pairs; empty for a pair without a contrastive variant."""
     contrast = pair.contrast
     if contrast is None:
         return ""

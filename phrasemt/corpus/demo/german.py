@@ -1,7 +1,7 @@
-"""German sentences of the demonstration corpus, with their chunks and the agreement of their finite verbs.
+"""Derivations as German sentences, with chunks and with the agreement of finite verbs for contrastive variants.
 
-The order is that of the topological fields: prefield, finite verb, middle field, right bracket (prefix, participle,
-infinitive), afterfield. In subordinate clauses the finite verb closes the right bracket. The middle field orders
+The word order follows the topological fields: prefield, finite verb, middle field, right bracket (prefix, participle,
+infinitive), afterfield. In a subordinate clause the finite verb ends the right bracket. The middle field has the order
 subject, pronouns, time, recipient, object, negation, manner, prepositional object or agent, place or goal, predicate.
 """
 
@@ -22,7 +22,7 @@ from phrasemt.corpus.demo.grammar import (
     Sentence,
     Slot,
     agreement,
-    column,
+    german_row,
     relative_slot,
 )
 from phrasemt.corpus.demo.lexicon import (
@@ -55,7 +55,10 @@ from phrasemt.corpus.demo.morphology import (
 
 
 class Agreement(NamedTuple):
-    """A finite verb whose number can be got wrong: its place, that of its subject's head, and the wrong form."""
+    """A finite verb that is ungrammatical in the other number.
+
+    verb, subject: positions of the verb and of the head of its subject; wrong: the verb in the wrong number.
+    """
 
     verb: int
     subject: int
@@ -64,7 +67,7 @@ class Agreement(NamedTuple):
 
 
 class GermanSentence(NamedTuple):
-    """Tokens, IOB2 chunk tag of each, and the agreements that a wrong number would break beyond doubt."""
+    """The tokens, their IOB2 chunk tags, and the finite verbs that are surely ungrammatical in the other number."""
 
     tokens: tuple[str, ...]
     chunks: tuple[str, ...]
@@ -72,7 +75,7 @@ class GermanSentence(NamedTuple):
 
 
 def realise_german(sentence: Sentence) -> GermanSentence:
-    """Say a derivation in German."""
+    """Turn a derivation into German."""
     writer = _GermanWriter()
     writer.sentence(sentence)
     return GermanSentence(tuple(writer.tokens), tuple(writer.chunks), tuple(writer.agreements))
@@ -81,8 +84,8 @@ def realise_german(sentence: Sentence) -> GermanSentence:
 class _GermanWriter:
     """Writes a sentence from left to right; each method writes one constituent.
 
-    A comma is not written but asked for: it appears before the next word, once, however many clauses meet there, and
-    not before the full stop.
+    Methods request a comma with `comma_due`. It is written before the next word, only once even if several clauses meet
+    there, and not before the full stop.
     """
 
     def __init__(self) -> None:
@@ -96,11 +99,11 @@ class _GermanWriter:
     # --- words ---
 
     def begin_chunk(self, kind: str) -> None:
-        """The words that follow are a chunk of this kind."""
+        """The next words form a chunk of this kind."""
         self.next_chunk, self.same_chunk = "B-" + kind, "I-" + kind
 
     def word(self, word: str) -> None:
-        """A token, member of the current chunk."""
+        """Write a token of the current chunk."""
         if not self.tokens:
             word = word[0].upper() + word[1:]
         elif self.comma_due:
@@ -112,7 +115,7 @@ class _GermanWriter:
         self.next_chunk = self.same_chunk
 
     def chunk(self, kind: str, *words: str) -> None:
-        """A whole chunk."""
+        """Write a whole chunk."""
         self.begin_chunk(kind)
         for word in words:
             self.word(word)
@@ -120,7 +123,7 @@ class _GermanWriter:
     # --- noun phrases; each returns the position of its head ---
 
     def nominal(self, nominal: Nominal, case: int) -> int:
-        """Any kind of noun phrase."""
+        """A noun phrase of any form."""
         if isinstance(nominal, NounPhrase):
             return self.noun_phrase(nominal, case)
         if isinstance(nominal, Name):
@@ -128,7 +131,7 @@ class _GermanWriter:
         elif isinstance(nominal, Pronoun):
             self.chunk("NP", nominal.german[case])
         elif isinstance(nominal, Relative):
-            self.chunk("NP", RELATIVE_PRONOUNS[nominal.column][case])
+            self.chunk("NP", RELATIVE_PRONOUNS[nominal.row][case])
         else:
             self.nominal(nominal.first, case)
             self.next_chunk = "O"
@@ -147,10 +150,10 @@ class _GermanWriter:
     ) -> int:
         """A noun phrase with its attributes.
 
-        `contracted`: the article is already part of the preposition. `negated`: kein instead of the article.
-        `postponed`: collects the relative clause for the afterfield instead of writing it here.
+        contracted: the preposition already contains the article. negated: kein replaces the article. postponed: a list
+        that receives the relative clause, which is then written in the afterfield; None writes it here.
         """
-        row = column(phrase)
+        row = german_row(phrase)
         determiner = KEIN if negated else phrase.determiner
         self.begin_chunk("NP")
         if determiner.german and not contracted:
@@ -173,7 +176,7 @@ class _GermanWriter:
         return head
 
     def owner(self, owner: NounPhrase | Name) -> None:
-        """A genitive; names and noun phrases that do not show their case take von."""
+        """A genitive, or a phrase with von for names and for noun phrases without a visible case."""
         if isinstance(owner, NounPhrase) and _shows_genitive(owner):
             self.noun_phrase(owner, GENITIVE)
         else:
@@ -186,7 +189,7 @@ class _GermanWriter:
     def preposition(
         self, preposition: str, object_: Nominal, case: int, *, postponed: list[Clause] | None = None
     ) -> None:
-        """A preposition, contracted with the article where German does that, and what it governs."""
+        """A preposition and its object. German contracts some prepositions with the article."""
         self.begin_chunk("PP")
         if not isinstance(object_, NounPhrase):
             self.word(preposition)
@@ -196,7 +199,7 @@ class _GermanWriter:
             case = DATIVE
         contraction = None
         if object_.determiner is THE and not object_.relative and object_.determiner.german:
-            contraction = CONTRACTIONS.get(f"{preposition}+{object_.determiner.german[column(object_)][case]}")
+            contraction = CONTRACTIONS.get(f"{preposition}+{object_.determiner.german[german_row(object_)][case]}")
         self.word(contraction or preposition)
         self.noun_phrase(object_, case, contracted=contraction is not None, postponed=postponed)
 
@@ -207,7 +210,7 @@ class _GermanWriter:
     # --- clauses ---
 
     def sentence(self, sentence: Sentence) -> None:
-        """The whole, with its full stop."""
+        """The whole sentence with its full stop."""
         main, connective, second = sentence.main, sentence.connective, sentence.second
         if connective is None or second is None:
             self.main_clause(main)
@@ -259,7 +262,7 @@ class _GermanWriter:
         self.note_agreement(clause, head, verb, finite)
 
     def final_clause(self, clause: Clause, *, gap: Slot | None = None) -> None:
-        """A clause with the finite verb at the end; a relative pronoun that is not the subject stands before it."""
+        """A clause with the finite verb at the end. gap: slot of a relative pronoun that `relative` has written."""
         assert clause.subject is not None
         finite, prefix, infinite = _verb_forms(clause)
         head = self.nominal(clause.subject, NOMINATIVE)
@@ -284,7 +287,7 @@ class _GermanWriter:
         self.comma_due = True
 
     def middle_field(self, clause: Clause, moved: Slot | None, postponed: list[Clause] | None) -> None:
-        """What stands between finite verb or conjunction and the right bracket, after the subject."""
+        """The constituents between finite verb or conjunction and right bracket, except the subject."""
         verb, recipient = clause.verb, clause.recipient
         object_ = None if moved == "object" else clause.object
         plain_object = None if verb.german_preposition else object_
@@ -328,7 +331,7 @@ class _GermanWriter:
         self.word(quality.adjective.german)
 
     def afterfield(self, clause: Clause, postponed: Sequence[Clause]) -> None:
-        """What follows the right bracket: relative clauses that were postponed, the complement of the verb."""
+        """The constituents after the right bracket: postponed relative clauses and the complement of the verb."""
         for relative in postponed:
             self.relative(relative)
         if clause.complement is not None:
@@ -338,7 +341,7 @@ class _GermanWriter:
                 self.subordinate(COMPLEMENTIZERS[clause.verb.frame], clause.complement)
 
     def subordinate(self, connective: Connective, clause: Clause) -> None:
-        """A clause after its conjunction, between commas."""
+        """A conjunction and its clause, between commas."""
         self.comma_due = True
         self.chunk("SBAR", connective.german)
         self.final_clause(clause)
@@ -356,7 +359,7 @@ class _GermanWriter:
         self.comma_due = True
 
     def note_agreement(self, clause: Clause, subject: int, verb: int, finite: Finite, prefix: str = "") -> None:
-        """Remember a finite verb for the contrastive variant, if the other number would really be wrong."""
+        """Record a finite verb for contrastive variants if the other number is surely ungrammatical."""
         right = agreement(clause.subject)
         if clause.subject is not None and _number_is_certain(clause, is_inverted=verb < subject):
             wrong = prefix + finite[SINGULAR if right == MANY else MANY]
@@ -365,12 +368,12 @@ class _GermanWriter:
 
 
 def _shows_genitive(phrase: NounPhrase) -> bool:
-    """Numerals do not show their case, nor do bare plurals without an adjective."""
+    """Whether the genitive is visible. It is not in numerals and in bare plurals without an adjective."""
     return phrase.determiner.tag != "CD" and (phrase.determiner is not BARE or bool(phrase.qualities))
 
 
 def _verb_forms(clause: Clause) -> tuple[Finite, str, tuple[str, ...]]:
-    """Forms of the finite verb, its separable prefix, and the participles and infinitives of the right bracket."""
+    """The forms of the finite verb, its separable prefix, and participles and infinitives in the right bracket."""
     verb = clause.verb.german
     if clause.modal:
         infinite = (verb.participle, WERDEN.infinitive) if clause.passive else (verb.prefix + verb.infinitive,)
@@ -384,35 +387,35 @@ def _verb_forms(clause: Clause) -> tuple[Finite, str, tuple[str, ...]]:
 
 
 def _looks_like(nominal: Nominal, case: int, other: int) -> bool:
-    """Whether a noun phrase has the same form in two cases."""
+    """Whether a noun phrase has equal forms in two cases."""
     if isinstance(nominal, NounPhrase):
-        row, determiner = column(nominal), nominal.determiner
+        row, determiner = german_row(nominal), nominal.determiner
         forms = [nominal.noun.german[nominal.plural]]
         if determiner.german:
             forms.append(determiner.german[row])
         forms += [quality.adjective.inflected[determiner.declension][row] for quality in nominal.qualities]
         return all(form[case] == form[other] for form in forms)
     if isinstance(nominal, Relative):
-        return RELATIVE_PRONOUNS[nominal.column][case] == RELATIVE_PRONOUNS[nominal.column][other]
+        return RELATIVE_PRONOUNS[nominal.row][case] == RELATIVE_PRONOUNS[nominal.row][other]
     if isinstance(nominal, Coordination):
         return _looks_like(nominal.first, case, other) and _looks_like(nominal.second, case, other)
     return isinstance(nominal, Name) or nominal.german[case] == nominal.german[other]
 
 
 def _number_is_certain(clause: Clause, *, is_inverted: bool) -> bool:
-    """Whether a finite verb in the other number makes the German clause ungrammatical, whatever else it could mean.
+    """Whether the German clause is ungrammatical in every reading with the finite verb in the other number.
 
-    It might not when the subject is sie or es (singular and plural), a relative pronoun die (which may belong to
-    another noun), a coordination after its verb (the verb may agree with the nearer part), a bare plural that looks
-    like its singular ("Lehrer schläft"), or when an object could be read as the subject: "Die Frau sehen die Hunde",
-    "Katzen hilft Anna", "der Freund der Frau, der Katzen helfen".
+    Cases in which it is not: the subject is sie or es (singular and plural); it is a relative pronoun die (which may
+    refer to another noun); it is a coordination after its verb (the verb may agree with the nearer part); it is a bare
+    plural that equals its singular ("Lehrer schläft"); or an object may be read as the subject: "Die Frau sehen die
+    Hunde", "Katzen hilft Anna", "der Freund der Frau, der Katzen helfen".
     """
     subject, verb = clause.subject, clause.verb
     if subject is None or agreement(subject) == FIRST:
         return False
     if isinstance(subject, Pronoun) and subject.german != HE.german:
         return False
-    if isinstance(subject, Relative) and subject.column in (FEMININE, PLURAL):
+    if isinstance(subject, Relative) and subject.row in (FEMININE, PLURAL):
         return False
     if isinstance(subject, Coordination) and is_inverted:
         return False
@@ -427,7 +430,7 @@ def _number_is_certain(clause: Clause, *, is_inverted: bool) -> bool:
 
 
 def _could_be_subject(object_: Nominal, case: int, *, instead_of: Nominal) -> bool:
-    """Whether an object, by its form, could be the subject of the verb in the other number, and the subject it."""
+    """Whether the forms allow the object as subject of the verb in the other number, and the subject as object."""
     if not _looks_like(object_, case, NOMINATIVE):
         return False
     if isinstance(instead_of, Relative) and case == DATIVE:  # der: nominative masculine, dative feminine

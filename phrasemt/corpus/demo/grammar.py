@@ -1,7 +1,8 @@
-"""The abstract syntax of the demonstration corpus: what a sentence says, before either language says it.
+"""The abstract syntax of the demonstration corpus: the content of a sentence, independent of the language.
 
-A derivation is a tree of these tuples. `demo_english` and `demo_german` each turn it into words, with that language's
-own order, agreement and inflection; because both start from the same derivation, their sentences are translations.
+A derivation is a tree of these tuples with entries of the `lexicon` as leaves; `sampling` draws derivations. `english`
+and `german` turn the same derivation into words, each with its own word order, agreement and inflection, so the two
+sentences are translations of each other.
 """
 
 from __future__ import annotations
@@ -27,21 +28,21 @@ Slot = Literal["subject", "object", "place", "time", "comment"]
 
 
 class Quality(NamedTuple):
-    """An adjective, perhaps intensified: "very old"."""
+    """An adjective with an optional intensifier: "very old"."""
 
     adjective: Adjective
     intensifier: Adverb | None = None
 
 
 class PrepositionalPhrase(NamedTuple):
-    """A preposition and what it governs."""
+    """A preposition with its object."""
 
     preposition: Preposition
     object: Nominal
 
 
 class NounPhrase(NamedTuple):
-    """A noun with all that belongs to it: "the very old garden door of the king behind the church that she saw"."""
+    """A noun with its attributes: "the very old garden door of the king behind the church that she saw"."""
 
     noun: Noun
     determiner: Determiner
@@ -54,7 +55,7 @@ class NounPhrase(NamedTuple):
 
 
 class Name(NamedTuple):
-    """A person or a city, in the words of either language."""
+    """The name of a person or a city in both languages."""
 
     english: tuple[str, ...]
     german: tuple[str, ...]
@@ -62,10 +63,10 @@ class Name(NamedTuple):
 
 
 class Relative(NamedTuple):
-    """The relative pronoun inside a relative clause; `column` is gender or plural of what it refers to."""
+    """The relative pronoun in a relative clause. row: gender of the noun that it refers to, or plural."""
 
     human: bool
-    column: int
+    row: int
 
 
 class Coordination(NamedTuple):
@@ -81,9 +82,9 @@ Nominal: TypeAlias = "NounPhrase | Name | Pronoun | Relative | Coordination"
 class Clause(NamedTuple):
     """A verb with its arguments and adjuncts.
 
-    The frame of the verb decides which slots are filled. `object` is accusative, dative or prepositional as the verb
-    asks; `agent` is the "by" of a passive; an infinitive has no subject. `front` names what opens a main clause in
-    place of the subject. A relative clause holds a `Relative` as subject, object or object of the place.
+    The frame of the verb decides which slots are filled. The verb decides whether `object` is accusative, dative or
+    prepositional. agent: the "by" phrase of a passive. front: the constituent that begins a main clause. An infinitive
+    has no subject. A relative clause has a `Relative` as its subject, its object, or the object of its place.
     """
 
     verb: Verb
@@ -106,7 +107,7 @@ class Clause(NamedTuple):
 
 
 class Sentence(NamedTuple):
-    """A main clause, alone, with a subordinate clause before or after it, or joined to a second main clause."""
+    """A main clause alone, with a subordinate clause before or after it, or coordinated with a second main clause."""
 
     main: Clause
     connective: Connective | None = None
@@ -116,23 +117,23 @@ class Sentence(NamedTuple):
 
 
 def agreement(subject: Nominal | None) -> int:
-    """What the finite verb agrees with: FIRST, SINGULAR or MANY. The same in both languages."""
+    """The agreement of the finite verb with its subject: FIRST, SINGULAR or MANY, the same in both languages."""
     if isinstance(subject, NounPhrase):
         return MANY if subject.plural else SINGULAR
     if isinstance(subject, Pronoun):
         return subject.agreement
     if isinstance(subject, Relative):
-        return MANY if subject.column == PLURAL else SINGULAR
+        return MANY if subject.row == PLURAL else SINGULAR
     return MANY if isinstance(subject, Coordination) else SINGULAR
 
 
-def column(phrase: NounPhrase) -> int:
-    """The row of the German tables a noun phrase belongs to: its gender, or plural."""
+def german_row(phrase: NounPhrase) -> int:
+    """The row of a noun phrase in German tables: its gender, or plural."""
     return PLURAL if phrase.plural else phrase.noun.gender
 
 
 def relative_slot(clause: Clause) -> Slot:
-    """Which part of a relative clause is the relative pronoun."""
+    """The slot of a relative clause that holds the relative pronoun."""
     if isinstance(clause.subject, Relative):
         return "subject"
     return "object" if isinstance(clause.object, Relative) else "place"

@@ -1,6 +1,6 @@
-"""The lexicon of the demonstration corpus: the tables of `demo_words` as entries that hold all their forms.
+"""The lexicon of the demonstration corpus: the words of `words` as entries with all forms from `morphology`.
 
-Open classes are read on first use and kept; closed classes are constants. An entry is an immutable tuple.
+Closed classes are constants. Functions return the open classes, which are read once. Entries are immutable tuples.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from phrasemt.corpus.demo.morphology import (
 
 
 class Noun(NamedTuple):
-    """English by number; German by number and case. `place` is the preposition group of a place, else empty."""
+    """A noun. english: by number; german: by number and case; place: preposition group of a place, else empty."""
 
     english: tuple[str, str]
     german: Table
@@ -42,16 +42,17 @@ class Noun(NamedTuple):
 
 
 class Modifier(NamedTuple):
-    """The first part of a compound: "work" and "Arbeits", linking element included."""
+    """The first part of a compound with the linking element: "work" and "Arbeits"."""
 
     english: str
     german: str
 
 
 class Determiner(NamedTuple):
-    """Article, possessive or quantifier: English by number (None: it has no such number), German by gender and case.
+    """An article, possessive or quantifier.
 
-    `declension` is that of the German adjectives after it. A `definite` one is neither quantifier nor indefinite.
+    english: by number; None if the determiner lacks the number. german: by gender and case. declension: of German
+    adjectives after the determiner. definite: False for quantifiers and indefinite articles.
     """
 
     english: tuple[str | None, str | None]
@@ -62,7 +63,7 @@ class Determiner(NamedTuple):
 
 
 class Adjective(NamedTuple):
-    """English; the German predicate form; German by declension, gender and case; the kinds of nouns it goes with."""
+    """An adjective. german: predicate form; inflected: by declension, gender and case; kinds: kinds of its nouns."""
 
     english: str
     german: str
@@ -71,7 +72,7 @@ class Adjective(NamedTuple):
 
 
 class Adverb(NamedTuple):
-    """A fixed expression, English words with their tags; `is_noun` tells "last week" from "often"."""
+    """A fixed expression. english: words with tags; is_noun: True for "last week", False for "often"."""
 
     english: tuple[tuple[str, str], ...]
     german: tuple[str, ...]
@@ -79,7 +80,7 @@ class Adverb(NamedTuple):
 
 
 class Modal(NamedTuple):
-    """Finite forms of a modal verb and their English tag (None: by agreement); `to` as in "want to"."""
+    """A modal verb: finite forms, English tag (None: depends on agreement), and whether "to" follows ("want to")."""
 
     english: Finite
     tag: str | None
@@ -88,7 +89,7 @@ class Modal(NamedTuple):
 
 
 class Preposition(NamedTuple):
-    """English and German preposition, and the case the German one governs."""
+    """An English and a German preposition. case: the case that the German preposition governs."""
 
     english: str
     german: str
@@ -96,9 +97,9 @@ class Preposition(NamedTuple):
 
 
 class Verb(NamedTuple):
-    """A pair of verbs with their frame, the kinds of their arguments, and the German case of the object.
+    """An English and a German verb with their frame, the kinds of their arguments, and the German case of the object.
 
-    The languages differ in the preposition before the object: "look for" is suchen, "doubt" is zweifeln an.
+    Each language may have its own preposition before the object: "look for" is suchen, "doubt" is zweifeln an.
     """
 
     english: EnglishVerb
@@ -120,7 +121,7 @@ class Connective(NamedTuple):
 
 
 class Pronoun(NamedTuple):
-    """A personal pronoun: English subject and object form; German by case; agreement of the verb."""
+    """A personal pronoun. english: subject and object form; german: by case; agreement: of the verb."""
 
     english: tuple[str, str]
     german: tuple[str, str, str]
@@ -132,7 +133,7 @@ def _entries(table: str) -> Iterator[str]:
 
 
 def _pair(text: str, separator: str = "|") -> tuple[str, str]:
-    """Both sides of a separator; the left one twice where there is none."""
+    """The texts on both sides of a separator; without a separator, the whole text twice."""
     left, found, right = text.partition(separator)
     return left.strip(), right.strip() if found else left.strip()
 
@@ -144,7 +145,9 @@ INDEFINITE = Determiner(("a", None), "DT", inflect("ein", EIN_ENDINGS), "mixed")
 BARE = Determiner((None, ""), "", None, "strong")
 THIS = Determiner(("this", "these"), "DT", inflect("dies", DIESER_ENDINGS), "weak", definite=True)
 EVERY = Determiner(("every", None), "DT", inflect("jed", DIESER_ENDINGS), "weak")
-KEIN = Determiner((None, None), "", inflect("kein", EIN_ENDINGS), "mixed")  # "not a", "not any": a German word only
+KEIN = Determiner(
+    (None, None), "", inflect("kein", EIN_ENDINGS), "mixed"
+)  # "not a", "not any"; English has no such determiner
 
 SPEAKER = Pronoun(("I", "me"), ("ich", "mich", "mir"), FIRST)
 WE = Pronoun(("we", "us"), ("wir", "uns", "uns"), MANY)
@@ -254,7 +257,7 @@ def _noun(entry: str, kind: str, place: str = "") -> Noun:
 
 @functools.cache
 def nouns() -> dict[str, tuple[Noun, ...]]:
-    """The nouns of each kind; the groups of places take turns."""
+    """The nouns of each kind. The preposition groups of places alternate."""
     by_kind = {kind: tuple(_noun(entry, kind) for entry in _entries(table)) for kind, table in demo_words.NOUNS.items()}
     groups = ([_noun(entry, "l", group) for entry in _entries(table)] for group, table in demo_words.PLACES.items())
     places = tuple(noun for turn in itertools.zip_longest(*groups) for noun in turn if noun)
@@ -280,7 +283,7 @@ def adjectives() -> tuple[Adjective, ...]:
 
 
 def _take_preposition(side: str) -> tuple[list[str], str]:
-    """The words of one side of a verb's entry without the one marked "+", and that one."""
+    """The words of one side of a verb's entry without the preposition, which is marked by "+", and the preposition."""
     words = side.split()
     marked = [word for word in words if word.startswith("+")]
     return [word for word in words if word not in marked], "".join(marked)[1:]

@@ -1,7 +1,7 @@
-"""What a grammar book adds to a dictionary: the inflection of the words of the demonstration corpus.
+"""The inflection of the words of the demonstration corpus: principal parts to complete tables of forms.
 
-English plurals and verb forms; German declension of nouns, determiners and adjectives, and German conjugation. Every
-function maps principal parts to a complete table of forms, so that a realised word is a lookup.
+English plurals and verb forms; German declension of nouns, determiners and adjectives, and German conjugation. With the
+tables, `english` and `german` only look forms up.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 NOMINATIVE, ACCUSATIVE, DATIVE, GENITIVE = range(4)
-MASCULINE, FEMININE, NEUTER, PLURAL = range(4)  # the rows of German tables: three genders of the singular, one plural
-FIRST, SINGULAR, MANY = range(3)  # what a finite verb agrees with: "I", a third person singular, any plural
+MASCULINE, FEMININE, NEUTER, PLURAL = range(4)  # rows of German tables: three genders of the singular, and the plural
+FIRST, SINGULAR, MANY = range(3)  # agreement of a finite verb: with "I", with a third person singular, with a plural
 
 Table = tuple[tuple[str, ...], ...]  # rows: gender or number; columns: case
 Finite = tuple[str, str, str]  # FIRST, SINGULAR, MANY
@@ -28,7 +28,7 @@ RELATIVE_PRONOUNS: Table = (
     ("die", "die", "denen"),
 )
 
-# dieser, jeder, viele ... and ein, kein, mein ...
+# Endings of dieser, jeder, viele ..., and of ein, kein, mein ...
 DIESER_ENDINGS: Table = (
     ("er", "en", "em", "es"),
     ("e", "e", "er", "er"),
@@ -37,7 +37,7 @@ DIESER_ENDINGS: Table = (
 )
 EIN_ENDINGS: Table = (("", "en", "em", "es"), ("e", "e", "er", "er"), ("", "", "em", "es"), ("e", "e", "en", "er"))
 
-# Adjectives: strong without a determiner, weak after der and dieser, mixed after ein.
+# Adjective endings: strong without a determiner, weak after der and dieser, mixed after ein.
 ADJECTIVE_ENDINGS: dict[str, Table] = {
     "strong": (("er", "en", "em", "en"), ("e", "e", "er", "er"), ("es", "es", "em", "en"), ("e", "e", "en", "er")),
     "weak": (("e", "en", "en", "en"), ("e", "e", "en", "en"), ("e", "e", "en", "en"), ("en", "en", "en", "en")),
@@ -46,7 +46,7 @@ ADJECTIVE_ENDINGS: dict[str, Table] = {
 
 
 class EnglishVerb(NamedTuple):
-    """The forms of an English verb; `particle` is the "up" of "wake up"."""
+    """The forms of an English verb. particle: "up" in "wake up"."""
 
     base: str
     present: Finite
@@ -56,7 +56,7 @@ class EnglishVerb(NamedTuple):
 
 
 class GermanVerb(NamedTuple):
-    """The forms of a German verb. The separable prefix is part of the participle, not of the other forms."""
+    """The forms of a German verb. The participle includes the separable prefix; the other forms do not."""
 
     infinitive: str
     present: Finite
@@ -67,7 +67,7 @@ class GermanVerb(NamedTuple):
 
 
 def english_s(word: str) -> str:
-    """The regular plural of a noun and the third person of a verb."""
+    """The regular plural of a noun, or the regular third person of a verb."""
     if word.endswith(("s", "x", "z", "ch", "sh")) or word in ("go", "do"):
         return word + "es"
     if word.endswith("y") and word[-2] not in "aeiou":
@@ -76,7 +76,7 @@ def english_s(word: str) -> str:
 
 
 def english_ed(word: str) -> str:
-    """The regular past; verbs that double a consonant ("stopped") are not regular here."""
+    """The regular past. Verbs that double a consonant ("stopped") do not count as regular."""
     if word.endswith("e"):
         return word + "d"
     if word.endswith("y") and word[-2] not in "aeiou":
@@ -85,14 +85,14 @@ def english_ed(word: str) -> str:
 
 
 def english_article(next_word: str) -> str:
-    """`a` or `an`, by the sound at the start of the next word."""
+    """`a` or `an`, depending on the first sound of the next word."""
     if next_word.startswith(("use", "uni")) or next_word[0].lower() not in "aeiou":
         return "an" if next_word == "honest" else "a"
     return "an"
 
 
 def english_verb(base: str, past: str = "", participle: str = "", *, particle: str = "") -> EnglishVerb:
-    """Conjugate an English verb; empty parts are regular."""
+    """Conjugate an English verb. Empty principal parts are regular."""
     if base == "be":
         return EnglishVerb("be", ("am", "is", "are"), ("was", "was", "were"), "been")
     past = past or english_ed(base)
@@ -101,14 +101,14 @@ def english_verb(base: str, past: str = "", participle: str = "", *, particle: s
 
 
 def german_noun(nominative: str, genitive: str, plural: str, *, weak: bool) -> Table:
-    """Decline a noun by number and case; only weak masculines change in the accusative and dative singular."""
+    """Decline a noun by number and case. Only weak masculines change in the accusative and dative singular."""
     oblique = genitive if weak else nominative
     dative_plural = plural if plural.endswith(("n", "s")) else plural + "n"
     return ((nominative, oblique, oblique, genitive), (plural, plural, dative_plural, plural))
 
 
 def inflect(stem: str, endings: Table) -> Table:
-    """A stem with every ending of a table."""
+    """A stem with each ending of a table."""
     return tuple(tuple(stem + ending for ending in row) for row in endings)
 
 
@@ -126,7 +126,7 @@ def german_verb(
     prefix: str = "",
     perfect_with_sein: bool = False,
 ) -> GermanVerb:
-    """Conjugate a German verb given without its separable prefix; empty parts follow the weak conjugation."""
+    """Conjugate a German verb. The infinitive has no separable prefix; empty principal parts are weak and regular."""
     stem = infinitive[:-1] if infinitive.endswith(("eln", "ern")) else infinitive.removesuffix("n").removesuffix("e")
     weak = stem + "e" if stem.endswith(("t", "d", "ffn")) else stem
     third = third or weak + "t"

@@ -1,7 +1,7 @@
-"""Random derivations of the demonstration grammar: an endless stream, the same for a seed on every machine.
+"""Random derivations of the demonstration grammar: an endless stream for each seed, equal on every machine.
 
-Only `Random.random()` is used, with arithmetic that IEEE 754 fixes, because other methods of `random` may change
-between versions of Python. Words are drawn by rank with Zipf's law; all other rates are the constants below.
+The module uses only `Random.random()`, because other methods may change between versions of Python, and arithmetic that
+IEEE 754 defines. Words are drawn by their rank with Zipf's law; the constants below are all other probabilities.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from phrasemt.corpus.demo.grammar import (
     Sentence,
     Slot,
     Tense,
-    column,
+    german_row,
 )
 from phrasemt.corpus.demo.lexicon import Adjective, Adverb, Connective, Determiner, Modal, Noun, Pronoun, Verb
 from phrasemt.corpus.demo.morphology import MASCULINE, NEUTER, SINGULAR
@@ -43,19 +43,19 @@ class Distribution(NamedTuple, Generic[Item]):
 
     @classmethod
     def weighted(cls, weights: Mapping[Item, float]) -> Distribution[Item]:
-        """Items with given weights."""
+        """Items with these weights."""
         total = sum(weights.values())
         sums = [partial / total for partial in itertools.accumulate(weights.values())]
         return cls(tuple(weights), (*sums[:-1], 1.0))
 
     @classmethod
     def by_rank(cls, items: Sequence[Item], *, flattening: int = 4) -> Distribution[Item]:
-        """Zipf's law, a little flattened: the weight of rank r is 1 / (r + flattening)."""
+        """A flattened Zipf's law: the weight of rank r, from 0, is 1 / (r + flattening)."""
         sums = list(itertools.accumulate(1 / (rank + flattening) for rank in range(len(items))))
         return cls(tuple(items), (*(partial / sums[-1] for partial in sums[:-1]), 1.0))
 
 
-# What a sentence is built of. Weights within a line, probabilities elsewhere.
+# The parts of a sentence: distributions have weights, numbers are probabilities.
 SHAPES = Distribution.weighted({"simple": 78, "subordinate after": 9, "subordinate before": 6, "coordinated": 7})
 _FRAME_WEIGHTS = {
     "transitive": 34, "intransitive": 11, "predicate": 9, "location": 8, "motion": 7, "dative": 7, "prepositional": 7,
@@ -70,11 +70,11 @@ COMMENT, TIME, TIME_IN_FRONT, PLACE_IN_FRONT, FREQUENCY, MANNER = 0.10, 0.20, 0.
 
 PLURALS, COMPOUND, COORDINATION, PERSONAL_PRONOUN, NAME, FAMILY_NAME = 0.38, 0.14, 0.07, 0.10, 0.12, 0.5
 ONE_QUALITY, TWO_QUALITIES, INTENSIFIED = 0.29, 0.05, 0.12
-# By the levels of embedding that are left: 2 in a main clause, 0 in the innermost phrases.
+# Probabilities by the number of remaining levels of embedding: 2 in a main clause, 0 in the innermost phrases.
 OWNER, ATTRIBUTE, RELATIVE_OF_SUBJECT, RELATIVE_OF_OBJECT = (
     (0.0, 0.08, 0.12), (0.0, 0.08, 0.12), (0.0, 0.06, 0.24), (0.0, 0.03, 0.08),
 )  # fmt: skip
-NO_RELATIVE = (0.0, 0.0, 0.0)  # inside an attribute it would be unclear what it belongs to
+NO_RELATIVE = (0.0, 0.0, 0.0)  # in an attribute, where the reference of a relative clause would be ambiguous
 ADJUNCT = (0.05, 0.14, 0.16)
 
 SINGULAR_DETERMINERS = Distribution.weighted(
@@ -112,9 +112,9 @@ def _adjectives(kind: str) -> Distribution[Adjective]:
 
 @functools.cache
 def _verbs(frame: str, subject_kind: str, *, passive: bool = False) -> Distribution[Verb] | None:
-    """The verbs of a frame whose subject may be of a kind; an empty kind is any.
+    """The verbs of a frame with subjects of this kind; the empty kind stands for any kind.
 
-    A passive needs a person as its agent: what "was eaten" is gegessen by people, gefressen by animals.
+    A passive needs a verb with persons as agents: "eaten" is gegessen by people, but gefressen by animals.
     """
     fitting = [
         verb
@@ -127,7 +127,7 @@ def _verbs(frame: str, subject_kind: str, *, passive: bool = False) -> Distribut
 
 @functools.cache
 def _verbs_with_object(kind: str) -> Distribution[Verb] | None:
-    """The verbs of which a relative pronoun for this kind can be the object, in both languages without preposition."""
+    """The verbs with objects of this kind and without a preposition in both languages, for relative pronouns."""
     fitting = [
         verb
         for frame in ("transitive", "stative", "dative")
@@ -145,7 +145,7 @@ def derivations(seed: int) -> Iterator[Sentence]:
 
 
 class Sampler:
-    """Draws derivations from the top down. `depth` is how many levels of embedding are left."""
+    """Draws derivations from the top down. depth, in all methods: number of remaining levels of embedding."""
 
     def __init__(self, generator: random.Random) -> None:
         self.random = generator.random
@@ -155,11 +155,11 @@ class Sampler:
         self.modifiers = Distribution.by_rank(lexicon.modifiers())
 
     def draw(self, distribution: Distribution[Item]) -> Item:
-        """One item."""
+        """An item drawn from a distribution."""
         return distribution.items[bisect(distribution.cumulative, self.random())]
 
     def choose(self, items: Sequence[Item]) -> Item:
-        """One item, all equally likely."""
+        """An item drawn uniformly."""
         return items[int(self.random() * len(items))]
 
     def chance(self, probability: float) -> bool:
@@ -169,29 +169,31 @@ class Sampler:
     # --- sentences and clauses ---
 
     def sentence(self) -> Sentence:
-        """A sentence; its clauses share a time and often a subject."""
+        """A sentence. Its clauses have the same time and often the same subject."""
         shape = self.draw(SHAPES)
         past = self.chance(PAST)
         if shape == "simple":
             return Sentence(self.clause(past=past, depth=2, frames=ALL_FRAMES, is_main=True))
         if shape == "coordinated":
             first = self.clause(past=past, depth=1, is_main=True)
-            second = self.clause(past=past, depth=1, is_main=True, subject=self.again(first.subject, 0.35))
+            second = self.clause(past=past, depth=1, is_main=True, subject=self.repeated_subject(first.subject, 0.35))
             return Sentence(first, self.draw(COORDINATORS), second, second_is_main=True)
         connective = self.connective(past)
         if shape == "subordinate after":
             first = self.clause(past=past, depth=1, is_main=True)
-            return Sentence(first, connective, self.clause(past=past, depth=1, subject=self.again(first.subject, 0.5)))
+            return Sentence(
+                first, connective, self.clause(past=past, depth=1, subject=self.repeated_subject(first.subject, 0.5))
+            )
         second = self.clause(past=past, depth=1)
-        main = self.clause(past=past, depth=1, subject=self.again(second.subject, 0.5))
+        main = self.clause(past=past, depth=1, subject=self.repeated_subject(second.subject, 0.5))
         return Sentence(main, connective, second, second_is_fronted=True)
 
     def connective(self, past: bool) -> Connective:
         """A subordinating conjunction."""
         return self.draw(REASONS if self.chance(0.5) else SUBORDINATORS["past" if past else "present"])
 
-    def again(self, subject: Nominal | None, probability: float) -> tuple[Pronoun, str] | None:
-        """Perhaps a pronoun that takes up the subject of another clause, with the kind of what it denotes."""
+    def repeated_subject(self, subject: Nominal | None, probability: float) -> tuple[Pronoun, str] | None:
+        """With this probability, a pronoun for the subject of another clause and the kind of the subject; else None."""
         if subject is None or not self.chance(probability):
             return None
         return anaphor(subject), kind_of(subject)
@@ -205,7 +207,7 @@ class Sampler:
         subject: tuple[Nominal, str] | None = None,
         is_main: bool = False,
     ) -> Clause:
-        """A finite clause, about a given subject of some kind or about a new one."""
+        """A finite clause. subject: the subject and its kind; None draws a new subject."""
         frame = self.draw(frames)
         passive = frame == "transitive" and self.chance(PASSIVE)
         verbs = _verbs(frame, subject[1] if subject else "", passive=passive)
@@ -225,7 +227,7 @@ class Sampler:
         return self.with_adjuncts(clause, kind, depth, is_main=is_main)
 
     def with_arguments(self, clause: Clause, kind: str, depth: int, *, past: bool) -> Clause:
-        """A clause with what the frame of its verb asks for; `kind` is that of the subject."""
+        """The clause with the arguments that the frame of its verb needs. kind: of the subject."""
         verb, subject = clause.verb, clause.subject
         inner = max(depth - 1, 0)
         assert subject is not None
@@ -242,7 +244,7 @@ class Sampler:
         if verb.frame == "motion":
             return clause._replace(place=self.goal(inner))
         if verb.frame in lexicon.COMPLEMENTIZERS:
-            about = self.again(subject, 0.3)
+            about = self.repeated_subject(subject, 0.3)
             return clause._replace(complement=self.clause(past=past, depth=inner, subject=about))
         if verb.frame == "infinitive":
             return clause._replace(complement=self.infinitive(kind, inner, subject))
@@ -253,16 +255,16 @@ class Sampler:
         return clause._replace(object=self.object(verb.objects, depth, subject, plain=clause.negated))
 
     def with_adjuncts(self, clause: Clause, kind: str, depth: int, *, is_main: bool) -> Clause:
-        """A clause with adverbs and prepositional phrases, and with one of them in front.
+        """The clause with adverbs and prepositional phrases, one of which may come first. kind: of the subject.
 
-        Nothing follows a relative clause or a complement: it would be unclear what it belongs to.
+        No adjunct follows a relative clause or a complement, where its attachment would be ambiguous.
         """
         object_, place = clause.object, clause.place
         last = place.object if place else object_
         is_heavy = isinstance(last, NounPhrase) and last.relative is not None
         has_room = not is_heavy and clause.complement is None and clause.predicate is None
         frequency = manner = time = comment = None
-        is_scoped = clause.negated and object_ is not None  # "not" before or after "in the house"?
+        is_scoped = clause.negated and object_ is not None  # "not" could stand before or after "in the house"
         if has_room and place is None and clause.agent is None and not is_scoped and self.chance(ADJUNCT[depth]):
             place = self.adjunct()
         if has_room and place is None and kind in "pa" and not clause.passive and self.chance(MANNER):
@@ -272,7 +274,7 @@ class Sampler:
         elif is_main and self.chance(COMMENT):
             comment = self.choose(lexicon.COMMENTS)
         elif (is_main or has_room) and self.chance(TIME):
-            time = self.time(clause.tense, clause.modal)
+            time = self.time_adverb(clause.tense, clause.modal)
         front: Slot = "subject"
         if comment:
             front = "comment"
@@ -283,7 +285,7 @@ class Sampler:
         return clause._replace(place=place, frequency=frequency, manner=manner, time=time, comment=comment, front=front)
 
     def tense(self, past: bool, kind: str) -> tuple[Tense, Modal | None]:
-        """A tense or a modal verb; what cannot will does not "want to"."""
+        """A tense, or a modal verb. Only subjects that can have a will "want to" do something."""
         if self.chance(MODAL_IN_PAST if past else MODAL_IN_PRESENT):
             modal = self.choose(lexicon.MODALS["past" if past else "present"])
             if kind in "pa" or not modal.to:
@@ -292,8 +294,8 @@ class Sampler:
             return "past", None
         return ("perfect" if self.chance(PERFECT) else "present"), None
 
-    def time(self, tense: Tense, modal: Modal | None) -> Adverb | None:
-        """An expression of time that goes with the tense."""
+    def time_adverb(self, tense: Tense, modal: Modal | None) -> Adverb | None:
+        """An expression of time that fits the tense."""
         if tense == "perfect":
             return None
         if tense == "past" or modal in lexicon.MODALS["past"]:
@@ -301,7 +303,7 @@ class Sampler:
         return self.choose(lexicon.TIMES["future" if modal is lexicon.WILL else "present"])
 
     def infinitive(self, kind: str, depth: int, subject: Nominal) -> Clause:
-        """An infinitive clause whose understood subject is of this kind."""
+        """An infinitive clause. kind: of its implicit subject."""
         verbs = _verbs(self.draw(INFINITIVE_FRAMES), kind)
         assert verbs is not None
         verb = self.draw(verbs)
@@ -310,7 +312,7 @@ class Sampler:
         return Clause(verb, object=self.object(verb.objects, depth, subject))
 
     def relative(self, noun: Noun, plural: bool, depth: int) -> Clause:
-        """A relative clause about a noun, which is its subject, its object or its place."""
+        """A relative clause in which the noun is the subject, the object or the place."""
         past = self.chance(PAST)
         pronoun = Relative(noun.kind == "p", 3 if plural else noun.gender)
         if noun.place and self.chance(0.5):
@@ -329,7 +331,7 @@ class Sampler:
     # --- noun phrases ---
 
     def nominal(self, kind: str, depth: int, relative: Sequence[float], *, plain: bool = False) -> Nominal:
-        """A noun phrase of any form; `plain` ones can stand under negation."""
+        """A noun phrase of any form. plain: only forms that can stand in the scope of a negation."""
         if kind == "p":
             form = self.random()
             if form < PERSONAL_PRONOUN:
@@ -343,14 +345,14 @@ class Sampler:
         return self.noun_phrase(self.draw(_nouns(kind)), depth, relative, plain=plain)
 
     def object(self, kinds: str, depth: int, subject: Nominal, *, plain: bool = False) -> Nominal:
-        """An object of one of these kinds, which is not the subject itself ("I see me")."""
+        """An object of one of these kinds that differs from the subject (not "I see me")."""
         nominal = self.nominal(self.choose(kinds), depth, RELATIVE_OF_OBJECT, plain=plain)
         if isinstance(nominal, Pronoun) and isinstance(subject, Pronoun | Relative):
             return self.draw(THIRD_PERSONS)
         return nominal
 
     def name(self) -> Name:
-        """A person, with or without family name."""
+        """The name of a person, with or without family name."""
         female = self.chance(0.5)
         given = self.draw(self.women if female else self.men)
         words = (given, self.draw(self.families)) if self.chance(FAMILY_NAME) else (given,)
@@ -373,7 +375,7 @@ class Sampler:
         return NounPhrase(noun, determiner, plural, self.qualities(noun.kind), modifier, owner, attribute, clause)
 
     def determiner(self, *, plural: bool, plain: bool) -> Determiner:
-        """An article, a possessive, and unless `plain` a quantifier."""
+        """An article, a possessive or, unless `plain`, a quantifier."""
         groups = PLURAL_DETERMINERS if plural else SINGULAR_DETERMINERS
         while True:
             group = self.draw(groups)
@@ -382,7 +384,7 @@ class Sampler:
                 return determiner
 
     def qualities(self, kind: str) -> tuple[Quality, ...]:
-        """No, one or two adjectives."""
+        """Zero to two adjectives."""
         count = self.random()
         if count >= ONE_QUALITY + TWO_QUALITIES:
             return ()
@@ -399,7 +401,7 @@ class Sampler:
         return Quality(self.draw(_adjectives(kind)), intensifier)
 
     def owner(self, kind: str, depth: int) -> NounPhrase | Name:
-        """What a thing belongs to."""
+        """The owner of a thing of this kind."""
         owner_kind = self.choose("pl" if kind in "tel" else "p")
         if owner_kind == "p" and self.chance(NAME):
             return self.name()
@@ -408,16 +410,16 @@ class Sampler:
     def attribute(self, noun: Noun) -> PrepositionalPhrase:
         """A prepositional phrase that describes a noun."""
         if noun.kind in "pa" and self.chance(0.5):
-            return PrepositionalPhrase(lexicon.WITH, self.thing("t"))
+            return PrepositionalPhrase(lexicon.WITH, self.noun_phrase_of("t"))
         if noun.kind in "dx":
-            return PrepositionalPhrase(lexicon.ABOUT, self.thing("pexl"))
+            return PrepositionalPhrase(lexicon.ABOUT, self.noun_phrase_of("pexl"))
         if noun.kind == "p" and self.chance(0.4):
             return PrepositionalPhrase(lexicon.FROM, self.city())
         return self.location(0)
 
     # --- prepositional phrases ---
 
-    def thing(self, kinds: str, depth: int = 0) -> NounPhrase:
+    def noun_phrase_of(self, kinds: str, depth: int = 0) -> NounPhrase:
         """A noun phrase of one of these kinds."""
         return self.noun_phrase(self.draw(_nouns(self.choose(kinds))), depth)
 
@@ -427,34 +429,34 @@ class Sampler:
         return Name((english,), (german,))
 
     def location(self, depth: int) -> PrepositionalPhrase:
-        """Where something is."""
+        """A phrase for the place of something."""
         form = self.random()
         if form < 0.15:
             return PrepositionalPhrase(lexicon.IN_CITY, self.city())
-        place = self.thing("l", depth)
+        place = self.noun_phrase_of("l", depth)
         if form < 0.35:
             return PrepositionalPhrase(self.choose(lexicon.NEAR_PLACE), place)
         return PrepositionalPhrase(lexicon.AT_PLACE[place.noun.place], place)
 
     def goal(self, depth: int) -> PrepositionalPhrase:
-        """Where something goes."""
+        """A phrase for the goal of a movement."""
         if self.chance(0.15):
             return PrepositionalPhrase(lexicon.TO_CITY, self.city())
-        place = self.thing("l", depth)
+        place = self.noun_phrase_of("l", depth)
         return PrepositionalPhrase(lexicon.TO_PLACE[place.noun.place], place)
 
     def adjunct(self) -> PrepositionalPhrase:
-        """Where, when or with whom something happens."""
+        """A phrase for the place, the time or the company of an action."""
         form = self.random()
         if form < 0.2:
-            return PrepositionalPhrase(self.choose(lexicon.AROUND_EVENT), self.thing("e"))
+            return PrepositionalPhrase(self.choose(lexicon.AROUND_EVENT), self.noun_phrase_of("e"))
         if form < 0.4:
-            return PrepositionalPhrase(self.choose(lexicon.IN_COMPANY), self.thing("p"))
+            return PrepositionalPhrase(self.choose(lexicon.IN_COMPANY), self.noun_phrase_of("p"))
         return self.location(0)
 
 
 def anaphor(subject: Nominal) -> Pronoun:
-    """The pronoun that takes up a subject: English by sex, German by grammatical gender."""
+    """The pronoun that refers to a subject: by sex in English, by grammatical gender in German."""
     if isinstance(subject, Pronoun):
         return subject
     if isinstance(subject, Name):
@@ -466,18 +468,18 @@ def anaphor(subject: Nominal) -> Pronoun:
         english = ("it", "it")
     else:
         english = (lexicon.HE if noun.gender == MASCULINE else lexicon.SHE).english
-    return Pronoun(english, lexicon.GERMAN_THIRD_PERSONS[column(subject)], SINGULAR)
+    return Pronoun(english, lexicon.GERMAN_THIRD_PERSONS[german_row(subject)], SINGULAR)
 
 
 def kind_of(subject: Nominal) -> str:
-    """The kind of what a subject denotes."""
+    """The kind of a subject."""
     if isinstance(subject, NounPhrase):
         return subject.noun.kind
     return kind_of(subject.first) if isinstance(subject, Coordination) else "p"
 
 
 def _can_be_negated(subject: Nominal, modal: Modal | None) -> bool:
-    """Not where negation and quantifier or modal verb take scope differently in the two languages."""
+    """Whether negation has the same scope in both languages, given the quantifiers and the modal verb."""
     if modal and modal.english[0] not in ("will", "should", "could"):
         return False
     if isinstance(subject, NounPhrase):

@@ -1,9 +1,9 @@
-"""The words of the demonstration corpus: English and German side by side, as plain tables.
+"""The words of the demonstration corpus: English words with their German translations, as plain tables.
 
-`demo_lexicon` reads the tables and derives the inflected forms. Within a table common words stand first: words are
-drawn with a frequency that falls with their rank. Only regular forms are left out; what a rule cannot know is written.
+`lexicon` reads the tables and derives the inflected forms; the tables hold only forms that no rule can derive. In each
+table frequent words come first, because `sampling` draws a word with a probability that decreases with its rank.
 
-A *kind* is one letter that says what a noun denotes, so that verbs and adjectives can ask for sensible arguments:
+A *kind* is a letter for the meaning of a noun, with which verbs and adjectives restrict their arguments:
 
     p person   a animal   t thing   f food   d text   v vehicle   l place   e event   x abstract
 """
@@ -411,11 +411,11 @@ ADJECTIVES = """
     tiny winzig atf; ancient uralt tdl; clean sauber tlv; grateful dankbar p; cheerful fröhlich p;
 """
 
-# Intensifiers before any adjective, and those that stand only before a predicate ("is too old").
+# Intensifiers of any adjective, and intensifiers of predicates only ("is too old").
 INTENSIFIERS = "very/RB | sehr; really/RB | wirklich; extremely/RB | äußerst; unusually/RB | ungewöhnlich"
 PREDICATE_INTENSIFIERS = "too/RB | zu; quite/RB | ziemlich"
 
-# Adverbs by their place in the clause: "word/TAG ... | German". Times also say which tenses they go with.
+# Adverbs by their place in the clause: "word/TAG ... | German". Times are grouped by the tenses that they fit.
 FREQUENCIES = "often/RB | oft; always/RB | immer; sometimes/RB | manchmal; never/RB | nie; rarely/RB | selten"
 MANNERS = """
     quickly/RB | schnell; slowly/RB | langsam; quietly/RB | leise; carefully/RB | vorsichtig; secretly/RB | heimlich;
@@ -435,14 +435,14 @@ TIMES = {
     "next/JJ month/NN | nächsten Monat",
 }
 
-# Modal verbs by the tense they go with: "English [to] | German singular plural".
+# Modal verbs by the tense of the sentence: "English [to] | German singular plural".
 MODALS = {
     "present": "can | kann können; must | muss müssen; will | wird werden; should | sollte sollten; "
     "want to | will wollen; have to | muss müssen",
     "past": "could | konnte konnten; wanted to | wollte wollten; had to | musste mussten",
 }
 
-# Subordinating conjunctions: "word/TAG | German"; "when" depends on the tense. Some stand after a comma in English.
+# Subordinating conjunctions: "word/TAG | German". "when" depends on the tense. Some follow a comma in English.
 SUBORDINATORS = {
     "present": "when/WRB | wenn; if/IN | falls; while/IN | während; before/IN | bevor; until/IN | bis",
     "past": "when/WRB | als; while/IN | während; before/IN | bevor; until/IN | bis",
