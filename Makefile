@@ -25,10 +25,10 @@ help:  ## list these commands
 demo: .venv/installed  ## run the demo study, up to the table and the report
 	@$(MAKE) --no-print-directory study STUDY=config.yaml
 
-study: .venv/installed  ## run a study: make study STUDY=studies/multi30k.yaml; add PROFILE=slurm on a cluster
+study: .venv/installed  ## run a study: make study STUDY=studies/multi30k.yaml; add PROFILE=slurm on a cluster, OPTIONS=--verbose for all messages
 	@$(BIN)/phrasemt check $(STUDY)
 	@$(BIN)/phrasemt unlock
-	@$(SNAKEMAKE) --configfile $(STUDY)
+	@$(SNAKEMAKE) --configfile $(STUDY) $(OPTIONS)
 	@$(BIN)/phrasemt show $(STUDY)
 
 plan: .venv/installed  ## show what would run, why, and what it costs: make plan STUDY=studies/multi30k.yaml

@@ -11,6 +11,7 @@ import functools
 import importlib
 import inspect
 import logging
+import os
 import pkgutil
 import signal
 import sys
@@ -30,7 +31,7 @@ from phrasemt.stages import STAGES
 from phrasemt.stages.stage import Stage, flag
 from phrasemt.workflow.cache import entry_of
 from phrasemt.workflow.code import code_digest, edited_since_read, module_digests, module_file
-from phrasemt.workflow.journal import note_of_run, noted, refuse_edited, run_of_this_process, stage_note
+from phrasemt.workflow.journal import QUIET, note_of_run, noted, refuse_edited, run_of_this_process, stage_note
 
 log = logging.getLogger("phrasemt")
 
@@ -93,6 +94,10 @@ def _set_up_logging(log_file: Path | None) -> None:
         log_file.parent.mkdir(parents=True, exist_ok=True)
         if not launched():
             log_file.write_text("", encoding="utf-8")
+        if os.environ.get(QUIET):
+            handlers.clear()
+            with log_file.open("a") as stream:  # for what libraries and the interpreter write
+                os.dup2(stream.fileno(), sys.stderr.fileno())
         handlers.append(logging.FileHandler(log_file, mode="a", encoding="utf-8"))  # several processes may write to it
     logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=handlers, force=True)
     logging.getLogger().setLevel(logging.WARNING)

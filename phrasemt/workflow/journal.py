@@ -34,6 +34,8 @@ from phrasemt.workflow.paths import LOGS
 
 # Names the note of the run that a process belongs to; Snakemake's jobs inherit it, on other machines too.
 RUN = "PHRASEMT_RUN"
+# Set where the console of a run shows what stages note: they write their messages to their logs only.
+QUIET = "PHRASEMT_QUIET"
 # A process of another machine cannot be asked whether it lives; it counts as dead after so long a silence.
 SILENCE = timedelta(minutes=10)
 # Seconds by which the clock of the machine may have been corrected since a process began.

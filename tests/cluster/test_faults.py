@@ -33,7 +33,7 @@ def test_a_job_that_fails_is_tried_again(site: Site, untouched: Site) -> None:
     run = site.start(site.record)
     (training,) = site.hold_training()
     training.kill()
-    assert "Error in rule train_model" in site.finish(run)
+    assert "failed: Train" in site.finish(run)
     assert len(site.jobs("failed")) == 1
     assert len(site.jobs()) == 2
     _ends_as(untouched, site)
@@ -73,7 +73,7 @@ def test_a_training_whose_time_is_up_saves_and_comes_back(site: Site, untouched:
     wait_until(lambda: has_heard(training[0], signal.SIGUSR1), "the warning before the end", PATIENCE)
     ask("scontrol", "update", f"JobId={job}", "TimeLimit=60")  # for when it comes back
     resume(training)
-    assert "Error" not in site.finish(run)
+    assert "failed" not in site.finish(run)
     assert list(site.jobs()) == [job]
     assert restarts(job) == 1
     _ends_as(untouched, site)
@@ -83,7 +83,7 @@ def test_a_preempted_training_saves_and_comes_back(site: Site, untouched: Site) 
     run = site.start(site.record)
     site.hold_training()  # Slurm lets it go on, so that it can save
     ask("sbatch", "--partition=urgent", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap=sleep 1")
-    assert "Error" not in site.finish(run)
+    assert "failed" not in site.finish(run)
     (job,) = site.jobs()
     assert restarts(job) == 1
     _ends_as(untouched, site)
@@ -107,7 +107,7 @@ def test_a_job_whose_node_fails_goes_on_elsewhere(site: Site, untouched: Site, c
     node = ask("squeue", "-h", "-j", job, "-o", "%N").strip()
     kill_node(node, cluster)
     try:
-        assert "Error" not in site.finish(run)
+        assert "failed" not in site.finish(run)
     finally:
         start_node(node, cluster)
     assert list(site.jobs()) == [job]

@@ -66,7 +66,7 @@ systems:
     decoding: *decoding
 comparison: {samples: 10}
 """
-PARTS = ("phrasemt", "workflow", "rules", "profiles", "envs", "slurm")
+PARTS = ("phrasemt", "snakemake_logger_plugin_phrasemt", "workflow", "rules", "profiles", "envs", "slurm")
 
 
 @dataclass(frozen=True)
