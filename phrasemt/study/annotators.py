@@ -11,11 +11,11 @@ from phrasemt.fields import Language, Name, Seed, Settings
 
 
 class AnnotatedText(Settings):
-    """Sentences with trees or chunks to learn from: of the registry, of a generated data set, or a file of the user."""
+    """Sentences with trees or chunks: from the registry, from a generated data set, or in a file of the user."""
 
-    corpus: Name | None = Field(None, description="id in the registry, e.g. treebank")
-    part: Name | None = Field(None, description="part of that corpus, e.g. train")
-    generated: Name | None = Field(None, description="data set of this study that has a generator: its gold annotation")
+    corpus: Name | None = Field(None, description="id of the corpus in the registry, e.g. treebank")
+    part: Name | None = Field(None, description="part of the corpus, e.g. train")
+    generated: Name | None = Field(None, description="name of a data set of the study that has a generator")
     split: Literal["train", "dev", "test"] | None = Field(None, description="split of the generated data set")
     file: Path | None = Field(None, description="file of the user: bracketed trees, or CoNLL-2000 columns")
 
@@ -28,58 +28,58 @@ class AnnotatedText(Settings):
 
 
 class AnnotatorTraining(Settings):
-    """What a parser or chunker is trained on. Sizes and budgets are those of a small model; see docs/syntax.md."""
+    """Data and size of a parser or chunker. The defaults make a small model; see docs/syntax.md."""
 
-    train: list[AnnotatedText] = Field(min_length=1, description="sentences to learn from")
+    train: list[AnnotatedText] = Field(min_length=1, description="training sentences")
     dev: list[AnnotatedText] = Field(
-        [], description="sentences that choose the best epoch; empty: every twelfth one of train, held out"
+        [], description="sentences that select the best epoch; empty: every twelfth sentence of train is held out"
     )
-    test: list[AnnotatedText] = Field(min_length=1, description="sentences whose F1 is reported with the model")
-    sentences: int | None = Field(None, gt=0, description="learn from the first so many sentences only; null: all")
-    vectors: int = Field(100, ge=0, description="width of the word vectors, learned from train and text; 0: none")
-    text: list[AnnotatedText] = Field([], description="more text, without annotation, for the word vectors")
+    test: list[AnnotatedText] = Field(min_length=1, description="sentences for the reported F1")
+    sentences: int | None = Field(None, gt=0, description="largest number of training sentences; null: no limit")
+    vectors: int = Field(100, ge=0, description="width of word vectors, learned from train and text; 0: no vectors")
+    text: list[AnnotatedText] = Field([], description="further sentences for the word vectors")
     hidden: int = Field(128, gt=0, description="width of the LSTM states")
     seed: Seed = Field(1234, description="seed of the initial weights")
 
 
 class ParserTraining(AnnotatorTraining):
-    """A parser of our own: an XPOS tagger and a constituency parser on bracketed trees."""
+    """A parser that the workflow trains on bracketed trees: an XPOS tagger and a constituency parser."""
 
-    tagger_updates: int = Field(2400, gt=0, description="updates of the tagger, 32 sentences each")
-    epochs: int = Field(20, gt=0, description="passes of the parser over the trees")
+    tagger_updates: int = Field(2400, gt=0, description="updates of the tagger, of 32 sentences each")
+    epochs: int = Field(20, gt=0, description="epochs of the parser")
 
 
 class ChunkerTraining(AnnotatorTraining):
-    """A chunker of our own: a sequence tagger on CoNLL-2000 columns."""
+    """A chunker that the workflow trains on CoNLL-2000 columns."""
 
-    updates: int = Field(2400, gt=0, description="updates, 32 sentences each")
+    updates: int = Field(2400, gt=0, description="updates, of 32 sentences each")
 
 
 class ParserFiles(Settings):
-    """Stanza model files of the user."""
+    """Stanza's model files of a parser, provided by the user."""
 
     constituency: Path = Field(description="constituency parser (.pt)")
-    tagger: Path | None = Field(None, description="part-of-speech tagger (.pt); none if the parser reads no tags")
-    vectors: Path = Field(description="word vectors that both were trained with (.pt)")
-    forward_charlm: Path | None = Field(None, description="forward character model, if they were trained with one")
-    backward_charlm: Path | None = Field(None, description="backward character model, if they were trained with one")
+    tagger: Path | None = Field(None, description="part-of-speech tagger (.pt); null if the parser reads no tags")
+    vectors: Path = Field(description="word vectors of parser and tagger (.pt)")
+    forward_charlm: Path | None = Field(None, description="forward character model, if parser and tagger need one")
+    backward_charlm: Path | None = Field(None, description="backward character model, if parser and tagger need one")
 
 
 class ChunkerFiles(Settings):
-    """Stanza model files of the user."""
+    """Stanza's model files of a chunker, provided by the user."""
 
-    chunker: Path = Field(description="sequence tagger for chunks (.pt), made with Stanza's ner_tagger")
-    vectors: Path = Field(description="word vectors that it was trained with (.pt)")
+    chunker: Path = Field(description="sequence tagger for chunks (.pt), trained by Stanza's ner_tagger")
+    vectors: Path = Field(description="word vectors of the chunker (.pt)")
 
 
 class AnnotatorDefinition(Settings):
-    """What parsers and chunkers have in common."""
+    """Base of parsers and chunkers."""
 
     language: Language = Field(description="ISO 639 code, e.g. en")
 
     @property
     def texts(self) -> list[tuple[str, AnnotatedText]]:
-        """The texts it is trained on, each with its place in the study."""
+        """The texts of its training, with their places in the study."""
         training: AnnotatorTraining | None = getattr(self, "train", None)
         if training is None:
             return []
@@ -91,11 +91,11 @@ class AnnotatorDefinition(Settings):
 
 
 class Parser(AnnotatorDefinition):
-    """A constituency parser. Exactly one of train, files, published."""
+    """A constituency parser, which has one of train, files and published."""
 
-    train: ParserTraining | None = Field(None, description="trained by the workflow")
-    files: ParserFiles | None = Field(None, description="model files of the user")
-    published: Name | None = Field(None, description="one of Stanza's published packages, e.g. ptb3-revised_charlm")
+    train: ParserTraining | None = Field(None, description="a parser that the workflow trains")
+    files: ParserFiles | None = Field(None, description="a parser of the user")
+    published: Name | None = Field(None, description="a package published by Stanza, e.g. ptb3-revised_charlm")
 
     @model_validator(mode="after")
     def _one_origin(self) -> Parser:
@@ -105,10 +105,10 @@ class Parser(AnnotatorDefinition):
 
 
 class Chunker(AnnotatorDefinition):
-    """A chunk tagger. Exactly one of train, files."""
+    """A chunk tagger, which has one of train and files."""
 
-    train: ChunkerTraining | None = Field(None, description="trained by the workflow")
-    files: ChunkerFiles | None = Field(None, description="model files of the user")
+    train: ChunkerTraining | None = Field(None, description="a chunker that the workflow trains")
+    files: ChunkerFiles | None = Field(None, description="a chunker of the user")
 
     @model_validator(mode="after")
     def _one_origin(self) -> Chunker:

@@ -1,6 +1,8 @@
-"""Architectures: the settings of every model family, one class per file of `phrasemt/models/`.
+"""The settings of the model families, one class for each file of `phrasemt/models/`.
 
-Defaults are those of the paper a family is named after; `phrasemt/study/presets.py` holds the papers' whole systems.
+Defaults come from the paper of a family; `phrasemt/study/presets.py` holds the complete systems of the papers. Names in
+descriptions: Neutron and dl4mt are programs of the papers' authors, T2T is tensor2tensor; numbers like X3 are rows of
+docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -16,37 +18,39 @@ from phrasemt.fields import Probability, Seed, Settings, refuse
 
 
 class PhraseSegmentation(Settings):
-    """Where the source phrases of Xu et al. end (decisions X1-X3). L counts encoder positions, `</s>` included.
+    """The segmentation of a source into the phrases of Xu et al. (X1 to X3).
 
-    n = max(min(ntok_max, L/ntok_div), ntok_min) is the length of n-gram phrases and the limit of those cut from trees.
+    L is the number of encoder positions, `</s>` included. n = max(min(ntok_max, L/ntok_div), ntok_min) is the length of
+    n-gram phrases, and the largest length of phrases from trees.
     """
 
     mode: Literal["ngram", "parse", "random", "right", "shuffled", "given"] = Field(
         "ngram",
-        description="ngram: n tokens each; parse: Algorithm 1 on parses; random, right: Algorithm 1 on random binary "
-        "and right-branching trees; shuffled: phrases of parse in random order of their lengths; given: of the user",
+        description="ngram: phrases of n tokens; parse: Algorithm 1 on parses; random, right: Algorithm 1 on random "
+        "binary trees or on right-branching trees; shuffled: the phrase lengths of parse in random order; given: the "
+        "user's phrases",
     )
-    ntok_div: int = Field(6, gt=0, description="phrases per sentence that L is divided into")
-    ntok_min: int = Field(3, gt=0, description="smallest phrase length, tokens")
-    ntok_max: int = Field(8, gt=0, description="largest phrase length, tokens")
+    ntok_div: int = Field(6, gt=0, description="divisor of L")
+    ntok_min: int = Field(3, gt=0, description="smallest n")
+    ntok_max: int = Field(8, gt=0, description="largest n")
     ntok_round: Literal["ceil", "floor"] = Field("ceil", description="rounding of L/ntok_div")
     ntok_scope: Literal["sentence", "batch"] = Field(
         "sentence",
-        description="L is the sentence's own length, or the padded length of its batch (Neutron; X3), which makes "
-        "scores depend on the company of a sentence",
+        description="L of a sentence: its own length, or the padded length of its batch (Neutron; X3). With batch, "
+        "scores depend on the other sentences of the batch",
     )
-    parse_unit: Literal["subword", "word"] = Field("subword", description="what n counts in trees")
-    seed: Seed = Field(1, description="seed of the modes random and shuffled")
+    parse_unit: Literal["subword", "word"] = Field("subword", description="unit of n in phrases from trees")
+    seed: Seed = Field(1, description="modes random and shuffled: seed")
     given: Path | None = Field(
         None,
-        description="mode given: folder with <dataset>/<split>.txt, the ends of phrases in words for each raw pair",
+        description="mode given: folder of <dataset>/<split>.txt, with the phrase ends of each raw pair, in words",
     )
 
     @model_validator(mode="before")
     @classmethod
     def _some_phrases(cls, values: Any) -> Any:
         if isinstance(values, dict) and values.get("mode") == "none":
-            raise ValueError("mode none: a model without phrases to pool or attend to is family: transformer")
+            raise ValueError("mode none: use family: transformer for a model without phrases")
         return values
 
     @model_validator(mode="after")
@@ -55,7 +59,7 @@ class PhraseSegmentation(Settings):
         if self.ntok_min > self.ntok_max:
             problems.append(f"ntok_min ({self.ntok_min}) must not exceed ntok_max ({self.ntok_max})")
         if (self.mode == "given") != (self.given is not None):
-            problems.append("the folder `given` belongs to mode: given, and only to it")
+            problems.append("the folder `given` must be set with mode: given, and only with it")
         modes_of = {
             "seed": ("random", "shuffled"),
             "parse_unit": ("parse", "random", "right", "shuffled"),
@@ -73,7 +77,7 @@ class PhraseSegmentation(Settings):
 
     @property
     def folder_name(self) -> str:
-        """The mode and every option that is not at its default: names the phrase columns of this segmentation."""
+        """The mode and all options that differ from their defaults: the folder name of the phrase columns."""
         options = [
             f"{key}-{value}"
             for key, value in self.model_dump(mode="json", exclude={"mode", "given"}, exclude_defaults=True).items()
@@ -103,36 +107,36 @@ class Architecture(Settings, ABC):
     @property
     @abstractmethod
     def learning_rate_width(self) -> int:
-        """The width d that the learning rate of Vaswani et al. is scaled by."""
+        """The width d in the learning rate schedule of Vaswani et al."""
 
     @property
     def source_phrases(self) -> PhraseSegmentation | None:
-        """The segmentation that batches must carry, None for models without phrases."""
+        """The segmentation of the source, for batches; None for models without phrases."""
         return None
 
     @property
     def source_begins_with_bos(self) -> bool:
-        """Whether sources carry `<s>` in front, as a position like any other."""
+        """Whether sources begin with `<s>`, which is a position like any other."""
         return False
 
     @property
     def reads_chunks(self) -> bool:
-        """Whether batches must carry the chunks of the target."""
+        """Whether batches must hold the chunks of the target."""
         return False
 
     @property
     def translates(self) -> bool:
-        """Whether there is a source to be translated; language models have none."""
+        """Whether the model translates a source. Language models do not."""
         return True
 
     @property
     def one_vocabulary(self) -> bool:
-        """Whether source and target must share their vocabulary."""
+        """Whether source and target must share a vocabulary."""
         return False
 
     @property
     def trained_part(self) -> Architecture:
-        """These settings without what only a search depends on: what training and its weights are named by."""
+        """These settings with the default search: the part that affects training, which names the weights."""
         return self
 
     @property
@@ -152,19 +156,21 @@ class Architecture(Settings, ABC):
 
 
 class Layers(Architecture):
-    """What Transformer layers of every family have in common."""
+    """Base of the families with Transformer layers."""
 
     width: int = Field(512, gt=0, description="model width d")
     heads: int = Field(8, gt=0, description="attention heads h; d/h is the head width")
     ffn_width: int = Field(2048, gt=0, description="inner width f of the feed-forward networks")
-    dropout: Probability = Field(0.1, description="on embeddings and on each sub-layer's output")
-    attn_dropout: Probability = Field(0.1, description="on attention weights")
-    act_dropout: Probability = Field(0.1, description="on the feed-forward activation")
-    norm: Literal["post", "pre"] = Field("post", description="layer normalisation after (Vaswani, Xu) or before (T2T)")
+    dropout: Probability = Field(0.1, description="dropout of embeddings and of outputs of sub-layers")
+    attn_dropout: Probability = Field(0.1, description="dropout of attention weights")
+    act_dropout: Probability = Field(0.1, description="dropout of feed-forward activations")
+    norm: Literal["post", "pre"] = Field(
+        "post", description="layer normalisation after (Vaswani et al., Xu et al.) or before each sub-layer (T2T)"
+    )
     embed_ln: bool = Field(False, description="layer normalisation of the embeddings (Neutron)")
-    softmax_bias: bool = Field(True, description="bias of the output layer (Neutron true, T2T false)")
+    softmax_bias: bool = Field(True, description="bias of the output layer (Neutron: true, T2T: false)")
     init: Literal["xavier", "neutron"] = Field(
-        "xavier", description="initial weights: Xavier-uniform, or uniform by fan-in as in Neutron"
+        "xavier", description="initial weights: Xavier-uniform, or uniform by fan-in (Neutron)"
     )
 
     @model_validator(mode="after")
@@ -179,13 +185,15 @@ class Layers(Architecture):
 
 
 class TransformerModel(Layers):
-    """Transformer (Vaswani et al. 2017). Base is the default."""
+    """Transformer (Vaswani et al. 2017). The defaults are the base model."""
 
     family: Literal["transformer"] = Field("transformer", description="model family, phrasemt/models/<family>.py")
     encoder_layers: int = Field(6, gt=0, description="encoder layers N")
     decoder_layers: int = Field(6, gt=0, description="decoder layers N")
     tie: Literal["decoder", "all"] = Field(
-        "decoder", description="decoder: softmax = target table; all: source table too (one shared vocabulary)"
+        "decoder",
+        description="decoder: target embeddings and output layer share a table; all: source embeddings, too (needs a "
+        "shared vocabulary)",
     )
 
     @property
@@ -199,42 +207,46 @@ class TransformerModel(Layers):
 
 
 class RelativePositionsModel(TransformerModel):
-    """Transformer with relative positions in self-attention and no absolute ones (Shaw et al. 2018)."""
+    """Transformer with relative instead of absolute positions in self-attention (Shaw et al. 2018)."""
 
     family: Literal["relative_positions"] = Field(  # type: ignore[assignment]
         "relative_positions", description="model family, phrasemt/models/<family>.py"
     )
-    rel_k: int = Field(16, gt=0, description="largest distance k that has an embedding of its own (Shaw base 16)")
+    rel_k: int = Field(16, gt=0, description="largest distance k with its own embedding (base model: 16)")
 
 
 class PhraseRepresentationModel(TransformerModel):
-    """Transformer with source phrase representations (Xu et al. 2020): presets xu-paper and xu-code."""
+    """Transformer with source phrase representations (Xu et al. 2020), presets xu-paper and xu-code."""
 
     family: Literal["phrase_representation"] = Field(  # type: ignore[assignment]
         "phrase_representation", description="model family, phrasemt/models/<family>.py"
     )
     phrase: PhraseSegmentation = Field(default_factory=PhraseSegmentation, description="source phrases")
     src_bos: bool = Field(False, description="sources begin with <s>, which counts as a position (Neutron; X4)")
-    glance: Literal["max", "mean"] = Field("max", description="element-wise summary of a phrase's tokens (eq. 2)")
+    glance: Literal["max", "mean"] = Field("max", description="element-wise summary of the tokens of a phrase (eq. 2)")
     pool: Literal["glance", "attn"] = Field(
         "glance",
-        description="glance: the summary itself (+Max, +Mean); attn: attention over the tokens (+Attn, eq. 3-5)",
+        description="phrase representation: the summary (+Max, +Mean), or attention over the tokens (+Attn, eq. 3-5)",
     )
     score_norm: Literal["softmax", "sigmoid_mix"] = Field(
         "softmax",
-        description="pool attn: softmax over a phrase (paper), or gates and the summary mixed (Neutron; X10)",
+        description="pool attn: softmax over a phrase (paper), or gated tokens mixed with the summary (Neutron; X10)",
     )
-    score_hidden: float = Field(1.0, gt=0, description="width of the token scorer of +Attn, multiples of d (X9)")
+    score_hidden: float = Field(1.0, gt=0, description="pool attn: width of the token scorer, in multiples of d (X9)")
     score_dropout: Probability = Field(0.0, description="pool attn: dropout before the sigmoid of eq. 3 (Neutron)")
-    combine_hidden: float = Field(3.0, gt=0, description="width of the attentive combination, multiples of d (X8)")
+    combine_hidden: float = Field(3.0, gt=0, description="width of the attentive combination, in multiples of d (X8)")
     combine_residual: Literal["x", "x+a"] = Field(
-        "x", description="what the combination is added to: x (paper), or x and the attended phrases (Neutron; X7)"
+        "x", description="residual of the combination: input x (paper), or x plus attended phrases (Neutron; X7)"
     )
-    ta: Literal["off", "on"] = Field("off", description="+TA: each decoder layer mixes all encoder levels (eq. 6)")
+    ta: Literal["off", "on"] = Field(
+        "off", description="+TA: each decoder layer mixes the phrases of all encoder levels (eq. 6)"
+    )
     ta_tokens: bool = Field(
-        False, description="each decoder layer mixes the tokens of all encoder levels, too (Neutron; X6)"
+        False, description="each decoder layer also mixes the tokens of all encoder levels (Neutron; X6)"
     )
-    ta_dropout: Probability | None = Field(None, description="dropout on the mixture's weights; null: that of dropout")
+    ta_dropout: Probability | None = Field(
+        None, description="dropout of the mixture weights; null: the value of dropout"
+    )
 
     @model_validator(mode="after")
     def _switches_go_together(self) -> PhraseRepresentationModel:
@@ -264,36 +276,36 @@ Place = Literal["enc_self", "dec_self", "cross"]
 
 
 class PhrasalAttentionModel(TransformerModel):
-    """Transformer that attends to n-grams of keys (phrasal attention, ICLR 2020 submission): preset ng."""
+    """Transformer that attends to n-grams of keys (Nguyen et al., ICLR 2020 submission), preset ng."""
 
     family: Literal["phrasal_attention"] = Field(  # type: ignore[assignment]
         "phrasal_attention", description="model family, phrasemt/models/<family>.py"
     )
-    ngrams: Literal[1, 2, 3, 4] = Field(2, description="longest n-gram N_g that is attended to; 1 is plain attention")
+    ngrams: Literal[1, 2, 3, 4] = Field(2, description="longest n-gram N_g; 1 is plain attention")
     ngram_where: list[Place] = Field(
-        ["enc_self", "dec_self", "cross"], min_length=1, description="attentions that have n-grams (the paper: all)"
+        ["enc_self", "dec_self", "cross"], min_length=1, description="attentions with n-grams (paper: all)"
     )
     ngram_score: Literal["query_kernel", "static"] = Field(
-        "query_kernel", description="query_kernel: the paper's; static: its rejected alternative, a convolved key"
+        "query_kernel", description="query_kernel: the paper's scores; static: the rejected alternative, convolved keys"
     )
 
     @model_validator(mode="after")
     def _places_once(self) -> PhrasalAttentionModel:
         if len(set(self.ngram_where)) != len(self.ngram_where):
-            raise ValueError(f"ngram_where holds a value twice: {', '.join(self.ngram_where)}")
+            raise ValueError(f"ngram_where contains a value twice: {', '.join(self.ngram_where)}")
         return self
 
 
 class LanguageModel(Layers):
-    """Decoder-only language model of the target side (ICLR 2020 submission, Table 3)."""
+    """Language model of the target side, a decoder without source (Nguyen et al., Table 3)."""
 
     family: Literal["language_model"] = Field(description="model family, phrasemt/models/<family>.py")
     layers: int = Field(6, gt=0, description="layers N")
     softmax_bias: bool = Field(False, description="bias of the output layer")
     attention: Literal["plain", "relative", "phrasal"] = Field(
-        "plain", description="Vaswani et al., relative positions (Shaw et al.), or phrasal attention"
+        "plain", description="plain (Vaswani et al.), with relative positions (Shaw et al.), or phrasal attention"
     )
-    rel_k: int = Field(16, gt=0, description="attention relative: largest distance k with an embedding of its own")
+    rel_k: int = Field(16, gt=0, description="attention relative: largest distance k with its own embedding")
     ngrams: Literal[1, 2, 3, 4] = Field(2, description="attention phrasal: longest n-gram")
 
     @model_validator(mode="after")
@@ -315,18 +327,20 @@ class LanguageModel(Layers):
 
 
 class RecurrentModel(Architecture):
-    """What the recurrent systems have in common; decision C13."""
+    """Base of the recurrent families (C13)."""
 
     embedding: int = Field(620, gt=0, description="width E of the word embeddings and of the readout")
-    hidden: int = Field(1000, gt=0, description="width H of every GRU state; the encoder's two sides make 2H")
-    attention_width: int | None = Field(None, gt=0, description="width of the attention's energies; null: 2H (dl4mt)")
+    hidden: int = Field(1000, gt=0, description="width H of a GRU state; the two directions of the encoder make 2H")
+    attention_width: int | None = Field(
+        None, gt=0, description="width of the hidden layer of the attention; null: 2H (dl4mt)"
+    )
     readout: Literal["tanh", "maxout"] = Field("tanh", description="tanh (dl4mt) or maxout of pairs (Bahdanau et al.)")
-    dropout: Probability = Field(0.0, description="on embeddings and on the readout; the papers have none")
+    dropout: Probability = Field(0.0, description="dropout of embeddings and readout; the papers use none")
     initial_deviation: float = Field(
         0.01,
         gt=0,
-        description="initial weights are N(0, this^2) where they are not orthogonal; "
-        "0.01 (dl4mt) is for a thousand units, models of a hundred or two learn from 0.1",
+        description="standard deviation of initial weights that are not orthogonal; 0.01 (dl4mt) suits a width of "
+        "1000, models of width 100 or 200 need about 0.1",
     )
 
     @property
@@ -343,43 +357,44 @@ class Dl4mtModel(RecurrentModel):
     """Conditional GRU with attention (dl4mt; Bahdanau et al. 2015)."""
 
     family: Literal["dl4mt"] = Field(description="model family, phrasemt/models/<family>.py")
-    decoder_layers: Literal[1, 2] = Field(1, description="1: dl4mt; 2: dl4mt-2, one more GRU above")
+    decoder_layers: Literal[1, 2] = Field(1, description="1: dl4mt; 2: dl4mt-2, with a second GRU")
 
 
 class BiscaleSearch(Settings):
-    """How a chunk-based decoder is searched; changes no weight."""
+    """Search with a chunk-based decoder. It does not affect training."""
 
     decode_score: Literal["joint", "words"] = Field(
-        "joint", description="joint: boundaries and labels add their log-probabilities; words: words alone (C7)"
+        "joint", description="log-probabilities in the score: of words, boundaries and labels, or of words only (C7)"
     )
     boundary_decode: Literal["argmax", "branch"] = Field(
-        "argmax", description="argmax: each hypothesis takes the likelier decision; branch: it tries both"
+        "argmax", description="argmax: each hypothesis takes the more likely boundary decision; branch: it tries both"
     )
 
 
 class BiscaleModel(RecurrentModel):
-    """Chunk-based bi-scale decoder (Zhou et al. 2017): presets zh-paper and zh-code."""
+    """Chunk-based bi-scale decoder (Zhou et al. 2017), presets zh-paper and zh-code."""
 
     family: Literal["biscale"] = Field(description="model family, phrasemt/models/<family>.py")
     chunk_hidden: int = Field(1000, gt=0, description="width D_p of the chunk state")
     chunk_embedding: int = Field(
-        1000, gt=0, description="width D_e of a finished chunk's representation and of the heads for boundary and label"
+        1000, gt=0, description="width D_e of chunk representations and of the classifiers of boundaries and labels"
     )
     attention: Literal["chunk", "word"] = Field(
-        "chunk", description="chunk: attention at boundaries, by the chunk state; word: at every word (Table 2)"
+        "chunk", description="chunk: the chunk state attends, at boundaries; word: every word attends (Table 2)"
     )
     ctx_update: Literal["boundary", "every_step"] = Field(
-        "boundary", description="attention chunk: context made anew at boundaries (paper) or at every word (code; C4)"
+        "boundary",
+        description="attention chunk: new context at boundaries (paper) or at every word (authors' code; C4)",
     )
     word_inputs: Literal["p", "p+c"] = Field(
-        "p", description="the word state and readout read the chunk state (paper), or with it the context (code; C5)"
+        "p", description="word state and readout read the chunk state (paper), or also the context (authors' code; C5)"
     )
     chunk_query: Literal["v", "p_prev"] = Field(
-        "v", description="attention chunk is queried by the first chunk GRU (code) or the last chunk state (C3)"
+        "v", description="query of attention chunk: first chunk GRU (authors' code) or last chunk state (paper; C3)"
     )
     w_boundary: float = Field(1.0, ge=0, description="weight of the boundary loss")
     w_label: float = Field(1.0, ge=0, description="weight of the label loss")
-    search: BiscaleSearch = Field(default_factory=BiscaleSearch, description="decoding with boundaries")
+    search: BiscaleSearch = Field(default_factory=BiscaleSearch, description="search with boundaries")
 
     @model_validator(mode="after")
     def _switches_go_together(self) -> BiscaleModel:

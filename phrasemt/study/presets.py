@@ -1,8 +1,8 @@
-"""The papers' systems by name: what a study says with `preset: xu-paper` under a system.
+"""Presets: the systems of the papers by name, for `preset: xu-paper` in a system of a study.
 
-A preset gives values for `model`, `training` and `decoding`; what the study says itself goes before it. Sources:
-the papers, and docs/decisions.md. A preset `-code` follows the authors' program where it differs from their paper.
-Vocabulary sizes and corpora belong to the data sets of a study, not to a system.
+A preset gives values for `model`, `training` and `decoding`; values of the study replace them. The values come from the
+papers and from docs/decisions.md. A preset `-code` follows the authors' program where it differs from their paper.
+Vocabulary sizes and corpora belong to the data sets of a study.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ Values = dict[str, Any]
 
 
 def _over(base: Values, **sections: Values) -> Values:
-    """A preset like another one but for some values."""
+    """A copy of a preset with other values in some sections."""
     return {**base, **{name: {**base.get(name, {}), **values} for name, values in sections.items()}}
 
 
-# Xu et al. (2020), Table 1 and 2. Batches, learning rate and search where the paper says "as Vaswani et al.".
+# Xu et al. (2020), Tables 1 and 2. Batches, learning rate and search follow Vaswani et al., as the paper says.
 _XU_BASE: Values = {
     "model": {"family": "transformer"},
     "training": {
@@ -34,12 +34,12 @@ _XU_BASE: Values = {
 _BIG: Values = {"width": 1024, "heads": 16, "ffn_width": 4096}
 _XU_BIG = _over(
     _XU_BASE,
-    model={**_BIG, "dropout": 0.3, "attn_dropout": 0.3, "act_dropout": 0.3},  # one rate for all places (Neutron)
+    model={**_BIG, "dropout": 0.3, "attn_dropout": 0.3, "act_dropout": 0.3},  # one rate for all dropouts (Neutron)
     training={"max_updates": 300_000, "average_last": 20},
 )
 _PHRASES: Values = {"family": "phrase_representation", "pool": "attn", "ta": "on"}
 
-# Nguyen et al., Table 1; the model's details are tensor2tensor's (N7).
+# Nguyen et al., Table 1. Details of the model follow tensor2tensor (N7).
 _NG_BASE: Values = {
     "model": {"family": "transformer", "norm": "pre", "tie": "all", "softmax_bias": False},
     "training": {
@@ -57,8 +57,8 @@ _NG_LM: Values = {
     "training": {**_NG_BASE["training"], "tokens_per_update": 16_384},
 }
 
-# Zhou et al. (2017): "as Bahdanau et al."; where both are silent, dl4mt. Updates are not stated; a script of
-# the authors names model 398,000.
+# Zhou et al. (2017) follow Bahdanau et al.; settings that neither paper gives come from dl4mt. The paper does not give
+# the number of updates; a script of the authors names model 398,000.
 _DL4MT: Values = {
     "model": {"family": "dl4mt"},
     "training": {
@@ -123,8 +123,8 @@ PRESETS: dict[str, Values] = {
 }
 
 
-# A study that gives the one has no use for the other from a preset.
-_IN_PLACE_OF = {
+# Pairs of keys that exclude each other: a key of the study removes the other key of the preset.
+_EXCLUDED_BY = {
     "tokens_per_update": "sentences_per_update",
     "sentences_per_update": "tokens_per_update",
     "average_last": "average_best",
@@ -133,12 +133,12 @@ _IN_PLACE_OF = {
 
 
 def fill_in(system: Values, preset: Values, keys: Mapping[str, Collection[str]]) -> Values:
-    """A system's values over those of a preset, section by section; a nested section of the study goes key by key.
+    """The values of a system, completed by the values of a preset, key by key in all nested sections.
 
-    keys: the keys of a model family or an optimiser, by its name. Where the study names another one than the preset,
-    what that one does not know is left out.
+    keys: the keys of a model family or an optimiser, by its name. If the study names another family or optimiser than
+    the preset, keys that it lacks are left out.
     """
-    merged = {key: value for key, value in preset.items() if system.get(_IN_PLACE_OF.get(key, "")) is None}
+    merged = {key: value for key, value in preset.items() if system.get(_EXCLUDED_BY.get(key, "")) is None}
     for key, value in system.items():
         below = merged.get(key)
         if isinstance(value, dict) and isinstance(below, dict):

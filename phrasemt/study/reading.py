@@ -1,4 +1,4 @@
-"""Reading a study file, and telling a user everything that is wrong with it at once."""
+"""Study files: reading, and a report of all mistakes at once."""
 
 from __future__ import annotations
 
@@ -21,13 +21,12 @@ from phrasemt.study.schema import Study, kind_of_text
 def load_study(path: Path | str) -> Study:
     """Read and check a study file.
 
-    Raises StudyError with every mistake of the file: its path in the study, what was found, what is allowed, and the
-    nearest name.
+    Raises StudyError with all mistakes of the file: the key, the value, the allowed values, and the nearest name.
     """
     try:
         raw = parse_yaml(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise StudyError(path, ["no such file; `ls studies` shows those that come with phrasemt"]) from None
+        raise StudyError(path, ["no such file; `ls studies` lists the studies that come with phrasemt"]) from None
     except OSError as error:
         raise StudyError(path, [f"cannot be read: {error.strerror}"]) from None
     except UnicodeDecodeError as error:
@@ -43,9 +42,9 @@ def load_study(path: Path | str) -> Study:
 
 
 def study_schema() -> str:
-    """The JSON schema of a study file, for editors and for `workflow/schemas/study.schema.json`."""
+    """The JSON schema of study files, for editors and for `workflow/schemas/study.schema.json`."""
     schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Study.model_json_schema()}
-    # Beside a preset a system's model may be absent or lack its family.
+    # In a system with a preset the model, or its family, may be missing.
     system = schema["$defs"]["System"]
     model = system["properties"]["model"]
     system["properties"]["model"] = {"type": "object", "description": model["description"]}
@@ -55,7 +54,7 @@ def study_schema() -> str:
     return json.dumps(schema, indent=2, sort_keys=True) + "\n"
 
 
-# The keys that say which member of a union a section is: model families and optimisers.
+# The keys that select a class of a union: the family of a model, the name of an optimiser.
 UNION_KEYS = ("family", "name")
 
 
@@ -91,10 +90,10 @@ def _problems(error: ValidationError) -> Iterator[str]:
 
 
 def _place(location: tuple[int | str, ...]) -> tuple[list[str], list[type[Settings]]]:
-    """Where a mistake is in the user's file, and the section classes that could stand around it.
+    """The keys that lead to a mistake in the file, and the section classes that may contain it.
 
-    pydantic's locations hold the tag of a union as a step of its own, which is in no file; only the types tell it from
-    a system or a test set of that name.
+    pydantic's locations also hold the tags of unions, which are not keys of the file. The types tell such a tag from a
+    system or a test set with the same name.
     """
     names: list[str] = []
     annotation: Any = Study
@@ -115,7 +114,7 @@ def _place(location: tuple[int | str, ...]) -> tuple[list[str], list[type[Settin
 
 
 def _tags(section: type[Settings]) -> set[object]:
-    """What pydantic calls a member of a union: its family or name, or the kind of text."""
+    """The tags of a section class in a union: its family or name, or the kind of text."""
     for key in UNION_KEYS:
         if key in section.model_fields:
             return set(typing.get_args(section.model_fields[key].annotation))

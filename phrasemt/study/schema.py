@@ -1,8 +1,8 @@
-"""The study: everything an experiment says about itself, typed, with allowed values, default, unit and description.
+"""The study: all settings of an experiment with their types, allowed values, defaults, units and descriptions.
 
-A study file is complete in itself. Unknown keys are errors; all mistakes of a file are reported at once. What concerns
-the machine (cores, memory, GPUs, the micro-batch that fits) is not part of a study: it lives in the profiles and never
-changes a result. `workflow/schemas/study.schema.json` is generated from this module (`phrasemt schema`).
+A study file is complete. Unknown keys are errors, and all mistakes of a file are reported at once. Settings of the
+machine (cores, memory, GPUs, the size of micro-batches) belong to the profiles and never change a result.
+`phrasemt schema` generates `workflow/schemas/study.schema.json` from this module.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ SIDES: tuple[Side, Side] = ("source", "target")
 
 
 class RegistryText(Settings):
-    """A part of a corpus of the registry (`phrasemt corpora` lists them)."""
+    """A part of a registered corpus; `phrasemt corpora` lists them."""
 
-    corpus: Name = Field(description="id in the registry")
-    part: Name = Field(description="part of that corpus, e.g. train")
+    corpus: Name = Field(description="id of the corpus in the registry")
+    part: Name = Field(description="part of the corpus, e.g. train")
 
 
 class UserText(Settings):
-    """Two parallel text files of the user, UTF-8, one sentence per line; `.gz` is unpacked."""
+    """Two parallel text files of the user: UTF-8, one sentence per line. `.gz` files are unpacked."""
 
-    source: Path = Field(description="file with the source side")
-    target: Path = Field(description="file with the target side")
+    source: Path = Field(description="file of the source side")
+    target: Path = Field(description="file of the target side")
 
 
 def kind_of_text(value: Any) -> str:
-    """Decides by the keys, so that a mistake is reported against the kind that was meant."""
+    """The class of a text by its keys, so that mistakes are reported for the class that the user meant."""
     keys = value if isinstance(value, dict) else vars(value) if isinstance(value, Settings) else {}
     return "files" if "source" in keys or "target" in keys else "registry"
 
@@ -53,11 +53,11 @@ ParallelText = Annotated[
 
 
 class Splits(Settings):
-    """Ready-made splits. Several texts for one split are read one after the other."""
+    """Splits that exist already. The texts of a split are read one after the other."""
 
     train: list[ParallelText] = Field(min_length=1, description="training texts")
-    dev: list[ParallelText] = Field(min_length=1, description="development set: early stopping")
-    test: dict[Name, list[ParallelText]] = Field(min_length=1, description="test sets by name")
+    dev: list[ParallelText] = Field(min_length=1, description="development texts, which select checkpoints")
+    test: dict[Name, list[ParallelText]] = Field(min_length=1, description="texts of each test set, by name")
 
     @model_validator(mode="after")
     def _names_are_free(self) -> Splits:
@@ -67,16 +67,16 @@ class Splits(Settings):
 
 
 class Partition(Settings):
-    """One corpus cut into train, dev and test so that no sentence of one side stands in two of them."""
+    """A corpus that is cut into train, dev and test. No two splits share a source or a target sentence."""
 
-    text: ParallelText = Field(description="the corpus to cut")
-    dev: int = Field(gt=0, description="pairs for dev")
-    test: int = Field(gt=0, description="pairs for test")
-    seed: Seed = Field(1, description="seed of the draw")
+    text: ParallelText = Field(description="the corpus")
+    dev: int = Field(gt=0, description="pairs of dev")
+    test: int = Field(gt=0, description="pairs of test")
+    seed: Seed = Field(1, description="seed of the random draw")
 
 
 class Generator(Settings):
-    """The corpus that phrasemt generates (phrasemt/corpus/demo/generate.py), with gold trees, chunks and contrasts."""
+    """The demonstration corpus (phrasemt/corpus/demo), with gold trees, gold chunks and contrastive pairs."""
 
     train: int = Field(gt=0, description="training pairs")
     dev: int = Field(gt=0, description="dev pairs")
@@ -85,42 +85,44 @@ class Generator(Settings):
 
 
 class CleaningFilters(Settings):
-    """Filters on training pairs. Dev and test sets are never filtered: scores are about all of their sentences."""
+    """Filters for training pairs. Dev and test sets are never filtered."""
 
     max_words: int = Field(
-        100, gt=0, description="longest side kept, in words between spaces (zh, ja, ...: two characters a word)"
+        100, gt=0, description="largest number of words of a side (zh, ja, ...: two characters count as a word)"
     )
-    max_ratio: float = Field(9.0, ge=1, description="longest side / shortest side in words, at most")
+    max_ratio: float = Field(9.0, ge=1, description="largest ratio of longer to shorter side, in words")
     min_letters: Probability = Field(
-        0.5, description="smallest share of letters of the language's script among all letters of a line"
+        0.5, description="smallest share of the script of the language among the letters of a line"
     )
     drop_duplicates: bool = Field(True, description="keep only the first of equal pairs")
-    drop_identical: bool = Field(True, description="drop pairs whose two sides are equal")
+    drop_identical: bool = Field(True, description="drop pairs with equal sides")
 
 
 class Tokenization(Settings):
-    """Moses tokens (sacremoses)."""
+    """Tokenisation by Moses (sacremoses)."""
 
-    aggressive_dash: bool = Field(False, description="Moses' -a: a hyphen between letters becomes @-@")
+    aggressive_dash: bool = Field(False, description="Moses' option -a: a hyphen between letters becomes @-@")
 
 
 class Subwords(Settings):
-    """What a model reads: joint byte-pair encoding (subword-nmt), or whole words."""
+    """The units that models read: subwords by joint byte-pair encoding (subword-nmt), or whole words."""
 
     unit: Literal["bpe", "word"] = Field(
-        "bpe", description="bpe: subwords; word: the most frequent `words` tokens of each side, the others <unk> (ZH)"
+        "bpe",
+        description="bpe: subwords; word: the `words` most frequent words of each side, other words are <unk> "
+        "(Zhou et al.)",
     )
-    words: int = Field(30_000, gt=0, description="unit word: words of each side's vocabulary")
-    merges: int = Field(32_000, gt=0, description="unit bpe: merge operations, learned on both sides together")
+    words: int = Field(30_000, gt=0, description="unit word: size of the vocabulary of each side")
+    merges: int = Field(32_000, gt=0, description="unit bpe: number of merges, learned on both sides together")
     vocabulary_threshold: int = Field(
-        8, ge=0, description="subwords seen less often in their language's training text are split further; 0: never"
+        8, ge=0, description="unit bpe: split subwords further that are rarer than this in train; 0: never"
     )
-    shared_vocabulary: bool = Field(True, description="one vocabulary for both sides (needed by tie: all)")
+    shared_vocabulary: bool = Field(True, description="one vocabulary for both sides; tie: all needs it")
 
     @model_validator(mode="before")
     @classmethod
     def _words_are_apart(cls, values: Any) -> Any:
-        """Words of two languages have little in common: their vocabularies are apart unless a study joins them."""
+        """Whole words of two languages have separate vocabularies unless the study says otherwise."""
         if isinstance(values, dict) and values.get("unit") == "word":
             return {"shared_vocabulary": False, **values}
         return values
@@ -136,36 +138,36 @@ class Subwords(Settings):
 
 
 class TargetChunks(Settings):
-    """The chunks of the target side (Zhou et al. 2017). What `origin` does not name is only compared with it."""
+    """Chunks of the target side (Zhou et al. 2017). Chunks of other origins are only compared with the chosen ones."""
 
     origin: Literal["gold", "chunker", "parser"] = Field(
-        description="gold: the generator's own; chunker: a tagger; parser: rules on English trees"
+        description="gold: chunks of the generator; chunker: a chunk tagger; parser: rules on English trees"
     )
-    chunker: Name | None = Field(None, description="a chunk tagger of the study")
-    parser: Name | None = Field(None, description="a parser of the study")
+    chunker: Name | None = Field(None, description="name of a chunker of the study")
+    parser: Name | None = Field(None, description="name of a parser of the study")
 
     @model_validator(mode="after")
     def _origin_is_named(self) -> TargetChunks:
         if self.origin != "gold" and getattr(self, self.origin) is None:
-            raise ValueError(f"origin is {self.origin!r}, but {self.origin} names none")
+            raise ValueError(f"origin is {self.origin!r}, but {self.origin} is missing")
         return self
 
 
 class Dataset(Settings):
-    """A language pair with its texts and how they are prepared. Exactly one of splits, partition, generator."""
+    """The texts of a language pair and their preparation. A data set has one of splits, partition and generator."""
 
     source_language: Language = Field(description="ISO 639 code, e.g. en")
     target_language: Language = Field(description="ISO 639 code, e.g. de")
-    splits: Splits | None = Field(None, description="ready-made splits")
-    partition: Partition | None = Field(None, description="one corpus to be cut")
-    generator: Generator | None = Field(None, description="the project's own corpus")
-    cleaning: CleaningFilters = Field(default_factory=CleaningFilters, description="filters on training pairs")
-    tokenization: Tokenization = Field(default_factory=Tokenization, description="Moses options")
-    subwords: Subwords = Field(default_factory=Subwords, description="what models read: subwords or words")
-    source_parser: Name | None = Field(None, description="parser of the study that parses the source side")
+    splits: Splits | None = Field(None, description="existing splits")
+    partition: Partition | None = Field(None, description="a corpus to cut into splits")
+    generator: Generator | None = Field(None, description="the demonstration corpus")
+    cleaning: CleaningFilters = Field(default_factory=CleaningFilters, description="filters for training pairs")
+    tokenization: Tokenization = Field(default_factory=Tokenization, description="options of the tokeniser")
+    subwords: Subwords = Field(default_factory=Subwords, description="units of the models: subwords or words")
+    source_parser: Name | None = Field(None, description="name of the parser for the source side")
     target_chunks: TargetChunks | None = Field(None, description="chunks of the target side")
     parse_jobs: int = Field(
-        1, gt=0, le=64, description="jobs that parsing or tagging the training pairs is spread over; changes no result"
+        1, gt=0, le=64, description="number of jobs that parse or tag the training pairs; changes no result"
     )
 
     @model_validator(mode="after")
@@ -173,7 +175,7 @@ class Dataset(Settings):
         if sum(origin is not None for origin in (self.splits, self.partition, self.generator)) != 1:
             raise ValueError("exactly one of splits, partition and generator must be given")
         if self.source_language == self.target_language:
-            raise ValueError("source_language and target_language must differ: their files stand side by side")
+            raise ValueError("source_language and target_language must differ, because they name files")
         return self
 
     @property
@@ -192,13 +194,13 @@ class Dataset(Settings):
         return "train", "dev", *self.test_sets
 
     def texts_of_split(self, split: str) -> list[ParallelText]:
-        """The texts of a ready-made split."""
+        """The texts of an existing split."""
         assert self.splits is not None
         return {"train": self.splits.train, "dev": self.splits.dev, **self.splits.test}[split]
 
     @property
     def texts(self) -> Iterator[tuple[str, ParallelText]]:
-        """All texts that the data set names, each with its place in the study."""
+        """All texts that the data set names, with their places in the study."""
         if self.partition:
             yield "partition.text", self.partition.text
         if self.splits:
@@ -207,7 +209,7 @@ class Dataset(Settings):
                 yield from ((f"{where}.{number}", text) for number, text in enumerate(self.texts_of_split(split)))
 
     def annotation_jobs(self, split: str) -> int:
-        """Jobs that parse or tag a split: one, but for the training pairs."""
+        """The number of jobs that parse or tag a split: one, except for train."""
         return self.parse_jobs if split == "train" else 1
 
 
@@ -218,15 +220,15 @@ class Adam(Settings):
     """Adam with the Noam schedule: factor * d^-0.5 * min(t^-0.5, t * warmup^-1.5)."""
 
     name: Literal["adam"] = Field("adam", description="Adam (Kingma and Ba 2015)")
-    beta1: Probability = Field(0.9, description="first-moment decay")
-    beta2: Probability = Field(0.98, description="second-moment decay")
+    beta1: Probability = Field(0.9, description="decay of the first moment")
+    beta2: Probability = Field(0.98, description="decay of the second moment")
     epsilon: float = Field(1e-9, gt=0, description="added to the root of the second moment")
-    factor: float = Field(1.0, gt=0, description="scales the whole schedule (NG: 2)")
-    warmup: int = Field(8000, gt=0, description="updates of linear growth")
+    factor: float = Field(1.0, gt=0, description="factor of the schedule (Nguyen et al.: 2)")
+    warmup: int = Field(8000, gt=0, description="updates in which the learning rate grows linearly")
 
 
 class Adadelta(Settings):
-    """Adadelta without a learning rate of its own (Zeiler 2012; ZH)."""
+    """Adadelta, which needs no learning rate (Zeiler 2012; used by Zhou et al.)."""
 
     name: Literal["adadelta"] = Field(description="Adadelta")
     rho: Probability = Field(0.95, description="decay of both running means")
@@ -234,13 +236,14 @@ class Adadelta(Settings):
 
 
 def known_preset(name: str) -> str:
+    """The name of a preset. Raises PydanticKnownError for an unknown name."""
     if name not in PRESETS:
         raise PydanticKnownError("literal_error", {"expected": ", ".join(map(repr, PRESETS))})
     return name
 
 
 def kind_of_optimizer(value: Any) -> str:
-    """Decides by the name, Adam when there is none, so that a mistake is reported against the kind that was meant."""
+    """The class of an optimiser by its name (default: Adam), so that mistakes are reported for the right class."""
     name = value.get("name", "adam") if isinstance(value, dict) else getattr(value, "name", "adam")
     return str(name)
 
@@ -254,45 +257,47 @@ class Training(Settings):
     """How a system is trained."""
 
     tokens_per_update: int | None = Field(
-        25_000, gt=0, description="target tokens (with </s>) of one update, about; null with sentences_per_update"
+        25_000, gt=0, description="approximate target tokens (with </s>) per update; null with sentences_per_update"
     )
     sentences_per_update: int | None = Field(
         None,
         gt=0,
-        description="sentence pairs of one update, in place of tokens_per_update; the loss is then the mean over "
-        "sentences and not over tokens (ZH)",
+        description="sentence pairs per update, instead of tokens_per_update; the loss is then a mean over sentences "
+        "and not over tokens (Zhou et al.)",
     )
-    max_updates: int = Field(100_000, gt=0, description="updates")
+    max_updates: int = Field(100_000, gt=0, description="number of updates")
     max_length: int = Field(
-        256, gt=1, le=1024, description="longest side in positions, </s> included; longer training pairs are left out"
+        256, gt=1, le=1024, description="largest number of positions of a side, with </s>; train omits longer pairs"
     )
-    label_smoothing: Probability = Field(0.1, description="probability mass spread over the other words")
+    label_smoothing: Probability = Field(0.1, description="probability mass of all wrong words together")
     optimizer: Optimizer = Field(default_factory=Adam, description="optimiser and schedule")
-    clip_norm: float | None = Field(None, gt=0, description="largest L2 norm of the whole gradient; null: any (ZH: 1)")
+    clip_norm: float | None = Field(
+        None, gt=0, description="largest L2 norm of the whole gradient; null: no limit (Zhou et al.: 1)"
+    )
     precision: Literal["float32", "bfloat16"] = Field(
-        "float32", description="matrix products and what goes into them; weights and all sums stay float32"
+        "float32", description="type of matrix products and their operands; weights and sums are always float32"
     )
     evaluate_every: int = Field(1500, gt=0, description="updates between two evaluations on dev")
     checkpoint_every: int = Field(1500, gt=0, description="updates between two checkpoints")
-    average_last: int = Field(5, gt=0, description="checkpoints averaged at the end")
+    average_last: int = Field(5, gt=0, description="average the weights of this many last checkpoints")
     average_best: int | None = Field(
         None,
         gt=0,
-        description="in place of average_last: so many checkpoints with the best dev scores are averaged; one is "
-        "written at each evaluation",
+        description="instead of average_last: average this many checkpoints with the best dev scores; every evaluation "
+        "then writes a checkpoint",
     )
     average_decay: float | None = Field(
         None,
         gt=0,
         lt=1,
-        description="evaluations and checkpoints are of the exponential average of all updates' weights with this "
-        "decay; null: of the weights themselves",
+        description="decay of an exponential average of the weights, which evaluations and checkpoints then use; "
+        "null: they use the weights themselves",
     )
     best_by: Literal["bleu", "perplexity"] = Field(
-        "bleu", description="dev score that decides about the best; of systems that do not translate always perplexity"
+        "bleu", description="dev score of the best checkpoint; always perplexity for language models"
     )
     early_stopping: int | None = Field(
-        None, gt=0, description="stop after so many evaluations without a better one (best_by); null: never"
+        None, gt=0, description="stop after this many evaluations without a new best score (best_by); null: never"
     )
 
     @model_validator(mode="before")
@@ -312,16 +317,17 @@ class Training(Settings):
 class Decoding(Settings):
     """Beam search."""
 
-    beam: int = Field(4, gt=0, description="hypotheses kept per sentence")
+    beam: int = Field(4, gt=0, description="hypotheses per sentence")
     length_penalty: float = Field(0.6, ge=0, description="alpha of the length penalty")
     length_penalty_form: Literal["wu", "length"] = Field(
-        "wu", description="wu: score / ((5+|Y|)/6)^alpha (Wu et al. 2016); length: score / |Y|^alpha (ZH: alpha 1)"
+        "wu",
+        description="wu: score / ((5+|Y|)/6)^alpha (Wu et al. 2016); length: score / |Y|^alpha (Zhou et al., alpha 1)",
     )
     max_length_factor: float = Field(
-        1.0, ge=0, description="longest output = factor * source length + max_length_extra"
+        1.0, ge=0, description="longest output = factor * source length + max_length_extra, in subwords"
     )
-    max_length_extra: int = Field(50, gt=0, description="subwords")
-    n_best: int = Field(1, gt=0, description="hypotheses written per sentence")
+    max_length_extra: int = Field(50, gt=0, description="see max_length_factor")
+    n_best: int = Field(1, gt=0, description="hypotheses per sentence in the output")
 
     @model_validator(mode="after")
     def _enough_beams(self) -> Decoding:
@@ -341,48 +347,46 @@ Preset = Annotated[str, AfterValidator(known_preset), Field(json_schema_extra={"
 
 
 class System(Settings):
-    """One row of the table."""
+    """A model with its training and decoding: one row of the table."""
 
-    title: str | None = Field(None, description="name in the table; the system's key when absent")
+    title: str | None = Field(None, description="name in the table; default: the key of the system")
     preset: Preset | None = Field(
-        None, description="a paper's system (phrasemt/study/presets.py); what stands beside it here goes before it"
+        None, description="system of a paper (phrasemt/study/presets.py); keys given here replace its values"
     )
     model: ModelSettings = Field(description="architecture")
     training: Training = Field(default_factory=Training, description="training")
-    decoding: Decoding = Field(default_factory=Decoding, description="search")
+    decoding: Decoding = Field(default_factory=Decoding, description="beam search")
 
     @model_validator(mode="before")
     @classmethod
     def _from_preset(cls, values: Any) -> Any:
         if not isinstance(values, dict) or values.get("preset") is None:
             return values
-        # One with a typo is taken for the nearest, so that nothing is complained of but the typo.
+        # A misspelt name is read as the nearest one, so that the typo is the only reported mistake.
         (preset,) = difflib.get_close_matches(str(values["preset"]), PRESETS, n=1, cutoff=0)
         return fill_in(values, PRESETS[preset], _KEYS)
 
     @model_validator(mode="after")
     def _is_searched(self) -> System:
         if not self.model.translates and "decoding" in self.model_fields_set:
-            raise ValueError("decoding has no effect: a language model translates nothing")
+            raise ValueError("decoding has no effect, because a language model does not translate")
         return self
 
 
 class Comparison(Settings):
-    """Significance of the difference to the baseline: paired bootstrap (Koehn 2004)."""
+    """Paired bootstrap tests of the difference to a baseline (Koehn 2004)."""
 
-    baseline: Name | None = Field(
-        None, description="system the others are compared with; the first one that translates when absent"
-    )
+    baseline: Name | None = Field(None, description="name of the baseline; default: the first system that translates")
     samples: int = Field(1000, gt=0, description="bootstrap samples")
     seed: Seed = Field(12345, description="seed of the resampling")
 
 
 class Study(Settings):
-    """One experiment: data sets x systems x seeds."""
+    """An experiment: data sets x systems x seeds."""
 
-    study: Name = Field(description="name; results go to results/<study>/")
+    study: Name = Field(description="name; results are in results/<study>/")
     title: str | None = Field(None, description="heading of table and report")
-    seeds: list[Seed] = Field([1], min_length=1, description="each system is trained once per seed")
+    seeds: list[Seed] = Field([1], min_length=1, description="seeds; each system is trained once per seed")
     datasets: dict[Name, Dataset] = Field(min_length=1, description="data sets by name")
     systems: dict[Name, System] = Field(min_length=1, description="systems by name, in the order of the table")
     parsers: dict[Name, Parser] = Field(default_factory=dict, description="constituency parsers by name")
@@ -390,23 +394,23 @@ class Study(Settings):
     comparison: Comparison = Field(default_factory=Comparison, description="significance tests")
     cache: Path = Field(
         Path("resources/cache"),
-        description="folder of parses and of what stages make before the training, best shared between studies and "
-        "users; the environment variable PHRASEMT_CACHE goes first. Changes no result",
+        description="folder of parses and of outputs of the stages before training, which studies and users can "
+        "share; the environment variable PHRASEMT_CACHE replaces it. Changes no result",
     )
     mirror: Path | None = Field(
         None,
-        description="folder <mirror>/<corpus>/<file> to take corpora from instead of their sources; "
-        "the environment variable PHRASEMT_MIRROR goes first. Changes no result",
+        description="folder of copies of corpora, <mirror>/<corpus>/<file>; the environment variable PHRASEMT_MIRROR "
+        "replaces it. Changes no result",
     )
 
     @model_validator(mode="after")
     def _fits_together(self) -> Study:
         problems = []
         if len(set(self.seeds)) != len(self.seeds):
-            problems.append(f"seeds holds a value twice: {self.seeds}")
+            problems.append(f"seeds contains a value twice: {self.seeds}")
         allowed = self.translating or list(self.systems)
         if self.baseline not in allowed:
-            why = " (a language model has no translations to compare)" if self.baseline in self.systems else ""
+            why = " (a language model does not translate)" if self.baseline in self.systems else ""
             problems.append(f"comparison.baseline is {self.baseline!r}, allowed: {', '.join(allowed)}{why}")
         if both := self.parsers.keys() & self.chunkers.keys():
             problems.append(f"a parser and a chunker are both called {sorted(both)[0]!r}; names must differ")
@@ -416,7 +420,7 @@ class Study(Settings):
             where = f"parsers.{name}" if name in self.parsers else f"chunkers.{name}"
             for generated in {text.generated: None for _, text in annotator.texts if text.generated}:
                 if generated not in self.datasets or self.datasets[generated].generator is None:
-                    problems.append(f"{where}.train names {generated!r}, which is no data set with a generator")
+                    problems.append(f"{where}.train names {generated!r}, which is not a data set with a generator")
         for name, system in self.systems.items():
             used = system.model.source_phrases
             if used and self.segmentations[used.folder_name] != used:

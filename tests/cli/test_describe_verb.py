@@ -126,7 +126,8 @@ def test_vocabulary_files_go_before_estimates(describe):
         (("study.yaml", "max", "--dataset", "dmo"), "dmo: no such dataset (expected one of demo, words)"),
         (
             ("studi.yaml", "max"),
-            "studi.yaml: 1 mistake in the study\n  - no such file; `ls studies` shows those that come with phrasemt",
+            "studi.yaml: 1 mistake in the study\n"
+            "  - no such file; `ls studies` lists the studies that come with phrasemt",
         ),
     ],
 )

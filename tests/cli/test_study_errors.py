@@ -172,7 +172,7 @@ def test_a_missing_file(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.stderr == (
         "phrasemt check: error: studys/x.yaml: 1 mistake in the study\n"
-        "  - no such file; `ls studies` shows those that come with phrasemt\n"
+        "  - no such file; `ls studies` lists the studies that come with phrasemt\n"
     )
     assert done.returncode == 2
 
@@ -196,7 +196,7 @@ def test_without_a_study_the_workflow_says_which_file_it_looked_for(repository: 
     done = _snakemake(repository, tmp_path)
     assert done.stderr.endswith(
         "phrasemt: error: config.yaml: 1 mistake in the study\n"
-        "  - no such file; `ls studies` shows those that come with phrasemt\n"
+        "  - no such file; `ls studies` lists the studies that come with phrasemt\n"
     )
     assert done.returncode == 2
 

@@ -77,7 +77,7 @@ def test_layout_order_and_comments_do_not_change_a_study(tmp_path: Path) -> None
             "systems.base.model: width (16) must be a multiple of heads (3)",
         ),
         (("study: small", "study: a/b"), "study: found \"a/b\", string should match pattern"),
-        (("study: small", "study: small\nseeds: [1, 1]"), "seeds holds a value twice: [1, 1]"),
+        (("study: small", "study: small\nseeds: [1, 1]"), "seeds contains a value twice: [1, 1]"),
         (("target_language: de", "target_language: en"), "source_language and target_language must differ"),
         (("generator: {train: 9, dev: 9, test: 9}", "cleaning: {}"), "exactly one of splits, partition and generator"),
         (("systems:", "comparison: {baseline: bas}\nsystems:"), "comparison.baseline is 'bas', allowed: base, max"),
@@ -104,7 +104,7 @@ def test_the_baseline_translates_where_anything_does(tmp_path: Path) -> None:
     assert load_study(path).baseline == "base"
     named = mixed.replace("systems:", "comparison: {baseline: lm}\nsystems:")
     assert _problems(tmp_path, named) == [
-        "comparison.baseline is 'lm', allowed: base, max (a language model has no translations to compare)"
+        "comparison.baseline is 'lm', allowed: base, max (a language model does not translate)"
     ]
     path.write_text(f"{RIGHT.split('systems:')[0]}systems:\n  lm: {{model: {model}}}\n")
     assert load_study(path).baseline == "lm"

@@ -54,10 +54,10 @@ MISTAKES: list[tuple[Callable[[Raw], None], list[str]]] = [
         _instead_of_training(files=FILES),
         [f"parsers.english.files.{role}: no such file: {file}" for role, file in FILES.items()],
     ),
-    (_instead_of_training(published="ptb"), ["parsers.english.published: language en: unknown package"]),
+    (_instead_of_training(published="ptb"), ["parsers.english.published: language en: Stanza has no such package"]),
     (
         _at("parsers.english.train.train", [{"generated": "demos", "split": "train"}, {"corpus": "demo", "part": "x"}]),
-        ["parsers.english.train names 'demos', which is no data set with a generator"],
+        ["parsers.english.train names 'demos', which is not a data set with a generator"],
     ),
     (
         _at("parsers.english.train.train", [{"corpus": "treebnk", "part": "train"}]),
@@ -73,7 +73,7 @@ MISTAKES: list[tuple[Callable[[Raw], None], list[str]]] = [
     ),
     (
         _at("datasets.demo.target_chunks", {"origin": "chunker"}),
-        ["datasets.demo.target_chunks: origin is 'chunker', but chunker names none"],
+        ["datasets.demo.target_chunks: origin is 'chunker', but chunker is missing"],
     ),
     (
         _at("datasets.demo.target_chunks", {"origin": "gold", "chunker": "german"}),
@@ -81,7 +81,7 @@ MISTAKES: list[tuple[Callable[[Raw], None], list[str]]] = [
     ),
     (
         _at("systems.parse.model.phrase", {"mode": "given"}),
-        ["systems.parse.model.phrase: the folder `given` belongs to mode: given, and only to it"],
+        ["systems.parse.model.phrase: the folder `given` must be set with mode: given, and only with it"],
     ),
     (
         _at("systems.parse.model.phrase", {"mode": "given", "given": "mine"}),
