@@ -59,9 +59,7 @@ rule make_table:
 rule write_report:
     input:
         table=paths.table,
-        records=flow.every(
-            paths.record
-        ),
+        records=flow.every(paths.record),
         dropped=flow.every(
             paths.dropped,
             splits="all",

@@ -26,8 +26,8 @@ rule train_model:
         processes=1,  # that train one model together; as many as GPUs
         minutes=0,  # after which training saves and leaves, to be run again; 0: never
     params:
-        state=paths.training_state,
         **flow.params("train_model"),
+        state=paths.training_state,
     message:
         "Train {wildcards.system} on {wildcards.dataset}, seed {wildcards.seed}"
     shell:
