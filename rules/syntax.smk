@@ -1,6 +1,6 @@
 # Parsers and chunkers; the sentences they see, through the parse store; phrases of the source, chunks of the target.
 #
-# What a training waits for goes before trainings that wait for nothing (priority).
+# Jobs that a training waits for begin before trainings that wait for nothing (flow.priority).
 #
 # The store is the folder $PHRASEMT_CACHE, which the study's `cache` sets unless the environment does. It is no output:
 # what a job finds there it need not parse again, and the job's own output is whole without it.
@@ -68,7 +68,7 @@ rule train_vectors:
         paths.benchmark("train_vectors")
     wildcard_constraints:
         annotator=flow.only(flow.trained_annotators),
-    priority: 1
+    priority: flow.priority
     conda:
         "../envs/syntax.yaml"
     threads: 1
@@ -95,7 +95,7 @@ rule train_tagger:
         paths.benchmark("train_tagger")
     wildcard_constraints:
         annotator=flow.only(flow.trained_parsers),
-    priority: 1
+    priority: flow.priority
     conda:
         "../envs/syntax.yaml"
     threads: 1
@@ -124,7 +124,7 @@ rule train_parser:
         paths.benchmark("train_parser")
     wildcard_constraints:
         annotator=flow.only(flow.trained_parsers),
-    priority: 1
+    priority: flow.priority
     conda:
         "../envs/syntax.yaml"
     threads: 1
@@ -151,6 +151,7 @@ rule train_chunker:
         paths.benchmark("train_chunker")
     wildcard_constraints:
         annotator=flow.only(flow.trained_chunkers),
+    priority: flow.priority
     conda:
         "../envs/syntax.yaml"
     threads: 1
@@ -171,6 +172,7 @@ rule collect_sentences:
         paths.log("collect_sentences"),
     benchmark:
         paths.benchmark("collect_sentences")
+    priority: flow.priority
     conda:
         "../envs/text.yaml"
     threads: 1
@@ -194,7 +196,7 @@ rule parse_sentences:
         paths.benchmark("parse_sentences")
     wildcard_constraints:
         annotator=flow.only(flow.study.parsers),
-    priority: 1
+    priority: flow.priority
     conda:
         "../envs/syntax.yaml"
     threads: flow.cores(4)
@@ -218,6 +220,7 @@ rule tag_sentences:
         paths.benchmark("tag_sentences")
     wildcard_constraints:
         annotator=flow.only(flow.study.chunkers),
+    priority: flow.priority
     conda:
         "../envs/syntax.yaml"
     threads: flow.cores(4)
@@ -243,6 +246,7 @@ rule extract_phrases:
         paths.log("extract_phrases"),
     benchmark:
         paths.benchmark("extract_phrases")
+    priority: flow.priority
     conda:
         "../envs/text.yaml"
     threads: flow.cores(2)
@@ -294,6 +298,7 @@ rule extract_chunks:
         paths.benchmark("extract_chunks")
     wildcard_constraints:
         dataset=flow.only(flow.chunked),
+    priority: flow.priority
     conda:
         "../envs/text.yaml"
     threads: 1

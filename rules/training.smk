@@ -18,6 +18,7 @@ rule train_model:
         paths.log("train_model"),
     benchmark:
         paths.benchmark("train_model")
+    priority: flow.priority
     conda:
         "../envs/torch.yaml"
     threads: 4

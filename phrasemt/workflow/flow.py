@@ -103,6 +103,16 @@ class Flow:
         """Cores of a job: `most`, or 1 on a generated corpus, which is small, so that its jobs run side by side."""
         return lambda wildcards: 1 if wildcards.dataset in self.generated else most
 
+    def priority(self, wildcards: Wildcards) -> int:
+        """Priority of a job on the longest way to the table, so that no other job delays it.
+
+        Parsers and chunkers, and columns of train and dev, come first, then the trainings that read such columns. Other
+        trainings fill the cores meanwhile.
+        """
+        if hasattr(wildcards, "system"):
+            return 1 if self.phrases("train")(wildcards) or self.chunks("train")(wildcards) else 0
+        return 2 if getattr(wildcards, "split", "train") in ("train", "dev") else 0
+
     # ------------------------------------------------------------------------------------------------- parts of a rule
 
     def command(self, stage: str) -> str:

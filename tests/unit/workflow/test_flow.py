@@ -10,6 +10,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
+from workplace import STUDY
 
 from phrasemt.errors import StudyError
 from phrasemt.registry.corpora import load_registry
@@ -260,3 +262,14 @@ def test_a_path_and_its_pattern() -> None:
     assert Path(path).match(pattern.glob)
     with pytest.raises(ValueError, match="is no path of the form"):
         pattern.names(Path("results/mixed/mine.en-de/chunks/a.arrow"))
+
+
+def test_what_trainings_wait_for_begins_before_trainings_that_wait_for_nothing() -> None:
+    flow = Flow(Study.model_validate(yaml.safe_load(STUDY)))
+    of_parser = flow.priority(_wildcards(annotator="english"))
+    train, test = (flow.priority(_wildcards(annotator="english", split=split)) for split in ("train", "test"))
+    with_phrases, without = (
+        flow.priority(_wildcards(dataset="demo", source="en", target="de", system=system, seed="1"))
+        for system in ("max", "base")
+    )
+    assert of_parser == train > with_phrases > without == test
