@@ -2,7 +2,7 @@
 
 In YAML 1.2 `no` and `on` are words and `010` is ten; yamlcore also refuses a key that is given twice. This module adds
 the merge key `<<`, which YAML 1.2 does not have, and limits against files that could never be read to their end.
-ruamel.yaml would add no less code, its import takes 85 ms instead of 4, and its parser takes 12 times as long.
+ruamel.yaml would need the same limits; its import takes 85 ms instead of 14, and its parser 14 times as long.
 """
 
 from __future__ import annotations

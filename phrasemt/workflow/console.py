@@ -54,6 +54,9 @@ class LogHandler(LogHandlerBase):  # type: ignore[misc]
     needs_rulegraph = False
 
     def __post_init__(self) -> None:
+        from phrasemt.workflow.start import refuse_unreadable_study  # other workflows load this package as well
+
+        refuse_unreadable_study(sys.argv[1:])
         settings = self.common_settings
         self._snakemakes = ColorizingTextHandler(
             nocolor=settings.nocolor, stream=sys.stdout if settings.stdout else sys.stderr

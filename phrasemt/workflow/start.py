@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.source_file import MIRROR
 from phrasemt.machine.slurm import jobs_here
+from phrasemt.study.reading import load_study
 from phrasemt.workflow.cache import CACHE
 from phrasemt.workflow.check import read_study
 from phrasemt.workflow.dag import Journal, rules_of
@@ -66,6 +69,21 @@ def refuse_second_writer() -> None:
                 found=", ".join(jobs),
                 next_step="`phrasemt unlock --cancel`, then run again; or wait until they have ended",
             )
+    except PhrasemtError as error:
+        _leave(error)
+
+
+def refuse_unreadable_study(arguments: Sequence[str]) -> None:
+    """End Snakemake, which has these arguments, when it was started with a study that cannot be read.
+
+    Snakemake reads the files of --configfile before the Snakefile, and shows a traceback for a file that is missing, a
+    folder, and YAML that contains itself. So the console calls this first.
+    """
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--configfile", "--configfiles", nargs="+", type=Path, default=[])
+    try:
+        for path in parser.parse_known_args(arguments)[0].configfile:
+            load_study(path)
     except PhrasemtError as error:
         _leave(error)
 

@@ -192,6 +192,31 @@ def test_the_workflow_shows_the_same_text_without_a_traceback(repository: Path, 
     assert not (tmp_path / "results").exists()
 
 
+UNREADABLE = {
+    "nope.yaml": "no such file; `ls studies` shows those that come with phrasemt",
+    "folder": "cannot be read: Is a directory",
+    "itself.yaml": "cannot be read as YAML: an alias inside the block that it stands for",
+    "nul.yaml": "cannot be read as YAML: line 1: control characters are not allowed",
+    "number.yaml": "cannot be read as YAML: a whole number of more than 4,300 digits",
+    "empty.yaml": "empty, or not a mapping of keys to values",
+}
+
+
+@pytest.mark.parametrize(("name", "problem"), UNREADABLE.items(), ids=UNREADABLE)
+def test_a_study_that_snakemake_cannot_read_shows_no_traceback(
+    repository: Path, tmp_path: Path, name: str, problem: str
+) -> None:
+    """Snakemake reads the file before the Snakefile; the console of the profiles reads it before Snakemake does."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "itself.yaml").write_text("a: &a\n  b: *a\n")
+    (tmp_path / "nul.yaml").write_text("a: \0\n")
+    (tmp_path / "number.yaml").write_text("a: " + "9" * 5000)
+    (tmp_path / "empty.yaml").write_text("")
+    done = _snakemake(repository, tmp_path, "--logger", "phrasemt", "--configfile", name)
+    assert done.stderr == f"phrasemt: error: {name}: 1 mistake in the study\n  - {problem}\n"
+    assert done.returncode == 2
+
+
 def test_without_a_study_the_workflow_says_which_file_it_looked_for(repository: Path, tmp_path: Path) -> None:
     done = _snakemake(repository, tmp_path)
     assert done.stderr.endswith(
