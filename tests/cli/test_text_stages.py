@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from processes import wait_until
 
 from phrasemt.batching.example import Examples
 from phrasemt.cli import main
@@ -198,11 +198,7 @@ def test_text_that_is_not_utf8_leaves_nothing(cores, tmp_path, capsys):
 def kill_while_writing(command: list[str], folder: Path) -> None:
     """Run a stage and kill it as soon as it has written something."""
     process = subprocess.Popen([sys.executable, "-m", "phrasemt", *command])
-    deadline = time.monotonic() + 300
-    while not any(path.stat().st_size for path in folder.glob(".*.part")):
-        assert process.poll() is None, "ended before it could be killed"
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
+    wait_until(lambda: any(path.stat().st_size for path in folder.glob(".*.part")), process)
     process.kill()
     assert process.wait() == -9
 

@@ -5,26 +5,26 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
+from processes import PATIENCE, wait_until
 from workplace import Workplace
 
-PATIENCE = 600  # seconds; only a broken workflow takes so long
+
+def _processes(stage: str, workplace: Workplace) -> list[psutil.Process]:
+    """The processes `python -m phrasemt STAGE` in the workplace, without the shells around them."""
+    return [
+        process
+        for process in psutil.process_iter(["cmdline", "cwd"])
+        if process.info["cwd"] == str(workplace.folder) and (process.info["cmdline"] or [])[2:4] == ["phrasemt", stage]
+    ]
 
 
-def _wait_for(stage: str, workplace: Workplace) -> psutil.Process:
-    """The process of a stage in the workplace, as soon as there is one."""
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        for process in psutil.process_iter(["cmdline", "cwd"]):
-            command = process.info["cmdline"] or []
-            # python -m phrasemt STAGE ..., not the shell around it
-            if process.info["cwd"] == str(workplace.folder) and command[2:4] == ["phrasemt", stage]:
-                return process
-        time.sleep(0.02)
-    raise AssertionError(f"{stage} has not begun")
+def _wait_for(stage: str, workplace: Workplace, run: subprocess.Popen[str]) -> psutil.Process:
+    """The process of a stage, as soon as the run has started it."""
+    wait_until(lambda: _processes(stage, workplace), run)
+    return _processes(stage, workplace)[0]
 
 
 def _start(workplace: Workplace) -> subprocess.Popen[str]:
@@ -58,7 +58,7 @@ def test_killed_anywhere_the_same_command_ends_with_the_same_table(finished: Wor
 
     # A stage is killed: Snakemake says so, and keeps nothing of it.
     run = _start(finished)
-    _wait_for("train_model", finished).kill()
+    _wait_for("train_model", finished, run).kill()
     output, _ = run.communicate(timeout=PATIENCE)
     assert run.returncode == 1
     assert "failed: Train max on demo, seed 1\n    gone without a word: killed, or out of memory\n" in output
@@ -66,7 +66,7 @@ def test_killed_anywhere_the_same_command_ends_with_the_same_table(finished: Wor
 
     # Snakemake is killed: its stage goes on without it, so the lock is not taken away under it.
     run = _start(finished)
-    orphan = _wait_for("train_model", finished)
+    orphan = _wait_for("train_model", finished, run)
     orphan.suspend()  # a long training
     run.kill()
     run.wait(PATIENCE)

@@ -8,11 +8,11 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 import yaml
+from processes import PATIENCE, wait_until
 from workplace import STUDY, Workplace
 
 from phrasemt.files.digests import digest_file
@@ -20,7 +20,6 @@ from phrasemt.files.sidecars import read_sidecar
 
 SCORES = "results/tiny/demo.en-de/scores/max/1.json"
 TRANSLATIONS = "results/tiny/demo.en-de/translations/max/1/test.tok"
-PATIENCE = 600  # seconds; only a broken workflow takes so long
 
 
 def _plan(workplace: Workplace, *arguments: str, code: int = 0) -> str:
@@ -356,8 +355,7 @@ def test_code_edited_during_a_run_ends_what_would_use_it(finished: Workplace) ->
     )  # fmt: skip
     note = finished.folder / "logs/tiny/translate/demo.en-de/max.1.test.json"
     begun = note.stat().st_mtime_ns
-    while note.stat().st_mtime_ns == begun and run.poll() is None:
-        time.sleep(0.02)
+    wait_until(lambda: note.stat().st_mtime_ns != begun, run)
     _edit(finished, "scoring/bleu.py")
     output, _ = run.communicate(timeout=PATIENCE)
     assert run.returncode == 1, output

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from processes import wait_until_gone
 
 from phrasemt.errors import DataError, PhrasemtError
 from phrasemt.files.parallel import batched, map_in_order
@@ -96,7 +97,6 @@ def test_a_killed_worker_is_an_error():
     )
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_workers_end_with_a_killed_parent():
     code = (
         "import os, time\n"
@@ -112,18 +112,7 @@ def test_workers_end_with_a_killed_parent():
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    deadline = time.monotonic() + 10
-    while any(_is_running(worker) for worker in workers):
-        assert time.monotonic() < deadline, "workers outlive their parent"
-        time.sleep(0.02)
-
-
-def _is_running(process: int) -> bool:
-    try:
-        with open(f"/proc/{process}/stat") as stat:  # noqa: PTH123
-            return stat.read().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+    wait_until_gone(workers)
 
 
 def test_batches():

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from processes import descendants, wait_until, wait_until_gone
 
 from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.files.lines import write_lines
@@ -287,7 +285,7 @@ def test_a_killed_job_keeps_its_finished_blocks(folder):
     folder.card()
     code = (
         "import sys, time\nfrom pathlib import Path\n"
-        f"sys.path.insert(0, {str(Path(__file__).parent)!r})\nimport test_annotate as t\n"
+        f"sys.path[:] = {sys.path!r}\nimport test_annotate as t\n"
         "class Slow(t.Fake):\n"
         "    def annotate(self, sentences):\n        time.sleep(0.05)\n        return super().annotate(sentences)\n"
         f"folder = t.Folder(Path({str(folder.path)!r}))\n"
@@ -298,13 +296,12 @@ def test_a_killed_job_keeps_its_finished_blocks(folder):
     )
     job = subprocess.Popen([sys.executable, "-c", code])
     try:
-        while len(list((folder.path / "cache").rglob("*.arrow"))) < 20:
-            assert job.poll() is None
-            time.sleep(0.01)
+        wait_until(lambda: len(list((folder.path / "cache").rglob("*.arrow"))) >= 20, job)
+        workers = descendants(job)
     finally:
-        os.kill(job.pid, signal.SIGKILL)
+        job.kill()
         job.wait()
-    time.sleep(0.3)  # its workers end with it
+    wait_until_gone(workers)  # they end with the job
     before = folder.asked()
     check([folder.parse()], numbered(800))
     after = folder.asked()

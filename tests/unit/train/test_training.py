@@ -5,14 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import os
-import signal
 import subprocess
-import time
 
 import numpy as np
 import pytest
 import torch
+from processes import wait_until
 from trainings import SMALL, assert_equal_runs, command, run, settings_of
 
 import phrasemt.train.evaluator as evaluator
@@ -130,10 +128,8 @@ def test_kill_9_and_the_same_command_again(tiny_data, tmp_path):
     folder = tmp_path / "killed"
     words = command(tiny_data, folder, settings)
     process = subprocess.Popen(words, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 120
-    while not list(folder.glob("state/*/latest.safetensors")) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    os.kill(process.pid, signal.SIGKILL)
+    wait_until(lambda: list(folder.glob("state/*/latest.safetensors")), process)
+    process.kill()
     process.wait()
     assert not (folder / "training.json").exists()
     assert subprocess.run(words, stderr=subprocess.DEVNULL, check=False).returncode == 0

@@ -12,10 +12,10 @@ import signal
 import socket
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
 import torch
+from processes import PATIENCE, descendants, is_running, wait_until, wait_until_gone
 from trainings import assert_equal_runs, command, results, run, settings_of
 
 import phrasemt.train.trainer as trainer
@@ -32,23 +32,8 @@ def start(tiny_data, folder, settings, *options):
 
 def finish(tiny_data, folder, settings, *options):
     process = start(tiny_data, folder, settings, *options)
-    assert process.wait(timeout=300) == 0, (folder / "messages").read_text()
+    assert process.wait(timeout=PATIENCE) == 0, (folder / "messages").read_text()
     return results(folder)
-
-
-def wait_for(condition):
-    deadline = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-def children(process):
-    return [int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
-
-
-def alive(pids):
-    return any(Path(f"/proc/{pid}").exists() for pid in pids)
 
 
 def assert_close_runs(one, other):
@@ -91,7 +76,7 @@ def test_processes_that_something_else_starts_train_alike(tiny_data, tmp_path):
         )
         for rank in "01"
     ]
-    assert [process.wait(timeout=300) for process in processes] == [0, 0]
+    assert [process.wait(timeout=PATIENCE) for process in processes] == [0, 0]
     assert_close_runs(launched, results(folder))
 
 
@@ -114,9 +99,9 @@ def test_two_processes_stop_at_the_same_update_and_continue(tiny_data, tmp_path)
     folder = tmp_path / "stopped"
     for signum in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT):
         process = start(tiny_data, folder, settings, "--processes", "2")
-        wait_for(lambda: state_of(folder) == "running")
+        wait_until(lambda: state_of(folder) == "running", process)
         process.send_signal(signum)
-        assert process.wait(timeout=60) == STOPPED
+        assert process.wait(timeout=PATIENCE) == STOPPED
         assert not (folder / "training.json").exists()
         assert state_of(folder) == "stopped"
         assert f"saved: asked to stop by {signum.name}" in (folder / "messages").read_text()
@@ -127,24 +112,24 @@ def test_two_processes_stop_at_the_same_update_and_continue(tiny_data, tmp_path)
 def test_a_process_that_dies_ends_the_others(tiny_data, tmp_path):
     settings = settings_of(max_updates=100_000, evaluate_every=100_000, checkpoint_every=20)
     process = start(tiny_data, tmp_path, settings, "--processes", "2")
-    wait_for(lambda: list(tmp_path.glob("state/*/latest.safetensors")))
-    pids = children(process)
+    wait_until(lambda: list(tmp_path.glob("state/*/latest.safetensors")), process)
+    pids = descendants(process)
     assert len(pids) == 2
     os.kill(pids[1], signal.SIGKILL)
-    assert process.wait(timeout=60) == 2
+    assert process.wait(timeout=PATIENCE) == 2
     assert "process 1 of 2 was ended by SIGKILL" in (tmp_path / "messages").read_text()
-    assert not alive(pids)
+    assert not [pid for pid in pids if is_running(pid)]
 
 
 def test_processes_end_with_their_launcher(tiny_data, tmp_path):
     settings = settings_of(max_updates=100_000, evaluate_every=100_000)
     process = start(tiny_data, tmp_path, settings, "--processes", "2")
-    wait_for(lambda: list(tmp_path.glob("state/*/note.json")))
-    pids = children(process)
+    wait_until(lambda: list(tmp_path.glob("state/*/note.json")), process)
+    pids = descendants(process)
     assert len(pids) == 2
     process.kill()
     process.wait()
-    wait_for(lambda: not alive(pids))
+    wait_until_gone(pids)
 
 
 def test_another_number_of_processes_than_requested_is_refused(tiny_data, tmp_path):
@@ -180,7 +165,7 @@ def test_killed_again_and_again(tiny_data, tmp_path, processes):
         if process.poll() is None:
             kills += 1
             process.send_signal(draw.choice([signal.SIGKILL, signal.SIGTERM]))
-        process.wait(timeout=60)
+        process.wait(timeout=PATIENCE)
     print(f"{kills} kills")
     assert kills >= 3
     assert_equal_runs(whole, results(folder))

@@ -8,7 +8,6 @@ import json
 import multiprocessing
 import os
 import random
-import signal
 import subprocess
 import sys
 import tarfile
@@ -21,6 +20,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from processes import wait_until
 
 from phrasemt.errors import DamagedFileError, DataError, MismatchError
 from phrasemt.syntax.sentences import BUCKETS, Keys, key_array
@@ -184,17 +184,14 @@ def test_two_writers_add_a_thousand_times(tmp_path):
 
 
 def test_a_killed_writer(tmp_path):
-    code = (
-        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import test_store; from pathlib import Path\n"
-    )
+    code = f"import sys; sys.path[:] = {sys.path!r}\nimport test_store; from pathlib import Path\n"
     code += f"test_store.write_many(Path({str(tmp_path)!r}), 0, 10**9)"
     writer = subprocess.Popen([sys.executable, "-c", code])
     store = AnnotationStore(tmp_path, CARD)
     try:
-        while len(files(store)) < 60:
-            time.sleep(0.01)
+        wait_until(lambda: len(files(store)) >= 60, writer)
     finally:
-        os.kill(writer.pid, signal.SIGKILL)
+        writer.kill()
         writer.wait()
     kept = found(store, everything := numbered(*range(250), *range(1000, 1300)))
     assert len(kept) >= 60
