@@ -193,7 +193,7 @@ def test_the_workflow_shows_the_same_text_without_a_traceback(repository: Path, 
 
 
 UNREADABLE = {
-    "nope.yaml": "no such file; `ls studies` shows those that come with phrasemt",
+    "nope.yaml": "no such file; `ls studies` lists the studies that come with phrasemt",
     "folder": "cannot be read: Is a directory",
     "itself.yaml": "cannot be read as YAML: an alias inside the block that it stands for",
     "nul.yaml": "cannot be read as YAML: line 1: control characters are not allowed",
