@@ -1,4 +1,4 @@
-"""What verbs about a study have in common: the argument STUDY, and what they choose in the study by name."""
+"""The argument STUDY, and choices of data sets and systems by name, for all verbs about a study."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FILE_OR_NAME = "study file, or name of a study in results/"
 
 
 def add_study(parser: Any, what: str = "study file") -> None:
-    """The first argument of every verb about a study."""
+    """Add STUDY, the first argument of every verb about a study."""
     parser.add_argument(
         "study",
         nargs="?",
@@ -26,23 +26,23 @@ def add_study(parser: Any, what: str = "study file") -> None:
 
 
 def add_dataset(parser: Any) -> None:
-    """The option --dataset."""
+    """Add the option --dataset."""
     parser.add_argument("--dataset", metavar="NAME", help="data set of the study (default: the first)")
 
 
 def study_name(study: Path) -> str:
-    """The name of a study that is given by its file, which has a suffix, or by its name."""
+    """Return the name of a study. study: its file, whose name has a suffix, or its name."""
     return load_study(study).study if study.suffix else str(study)
 
 
 def chosen_dataset(options: argparse.Namespace) -> tuple[Study, str]:
-    """The study and the name of a data set in it. Raises PhrasemtError when one of them does not exist."""
+    """Return the study and the name of a data set in it. Raises PhrasemtError when one of them does not exist."""
     study = load_study(options.study)
     return study, choose("dataset", options.dataset, list(study.datasets))
 
 
 def choose(kind: str, wanted: str | None, known: list[str]) -> str:
-    """The name that was asked for, or the first one. Raises PhrasemtError when it is not known."""
+    """Return `wanted`, or the first known name for None. Raises PhrasemtError for an unknown name."""
     if wanted is not None and wanted not in known:
         raise PhrasemtError(f"no such {kind}", where=wanted, expected=f"one of {', '.join(known)}")
     return wanted or known[0]

@@ -1,4 +1,4 @@
-"""`phrasemt corpora [ID]`: the corpora of the registry, or everything about one of them."""
+"""`phrasemt corpora [ID]`: list the corpora of the registry, or show the entry of one corpus."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from phrasemt.verbs._tables import size, table
 
 def add_parser(verbs: Any) -> None:
     parser = verbs.add_parser("corpora", help="list the corpora that a study can name, or show one")
-    parser.add_argument("id", nargs="?", metavar="ID", help="corpus to show with its files, checksums and citation")
+    parser.add_argument("id", nargs="?", metavar="ID", help="show the files, checksums and citation of this corpus")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Prints one line per corpus, or the whole entry of one. Raises DataError for an unknown id."""
+    """Print one line per corpus, or the entry of one corpus. Raises DataError for an unknown id."""
     lines = _list() if options.id is None else _show(corpus(options.id))
     sys.stdout.write("".join(f"{line}\n" for line in lines))
 
@@ -45,7 +45,7 @@ def _show(entry: Corpus) -> Iterator[str]:
         yield from textwrap.wrap(text, 110, initial_indent=f"  {name:<6}", subsequent_indent=" " * 8)
     yield "parts"
     for name, part in entry.parts.items():
-        lines = f"{part.lines} lines" if part.lines else "lines not known"
+        lines = f"{part.lines} lines" if part.lines else "unknown number of lines"
         yield f"  {name}: {lines}"
         for language, side in part.sides.items():
             where = f"{side.file}, {side.member}" if side.member else side.file
@@ -55,4 +55,4 @@ def _show(entry: Corpus) -> Iterator[str]:
         yield f"  {file.name}"
         yield f"    {file.url}"
         checksum = " ".join(file.checksum) if file.checksum else f"no checksum: {file.unverified}"
-        yield f"    {f'{file.bytes} bytes' if file.bytes else 'size not known'}, {checksum}"
+        yield f"    {f'{file.bytes} bytes' if file.bytes else 'unknown size'}, {checksum}"

@@ -1,4 +1,4 @@
-"""`phrasemt plan`: what the next run of a study does, why, and what it costs; `--accept`: what it need not do."""
+"""`phrasemt plan`: show which jobs the next run has, why, and their cost. `--accept`: declare outputs up to date."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from phrasemt.errors import PhrasemtError
 from phrasemt.verbs._study import add_study
 from phrasemt.verbs._tables import size, table
 
-if TYPE_CHECKING:  # it imports Snakemake, which `phrasemt --help` need not wait for
+if TYPE_CHECKING:  # at run time `phrasemt --help` would wait for the import of Snakemake
     from phrasemt.workflow.costs import Costs
     from phrasemt.workflow.plan import Job, Plan
 
@@ -21,29 +21,32 @@ MOST_CHANGES = 20
 def add_parser(verbs: Any) -> None:
     parser = verbs.add_parser(
         "plan",
-        help="what the next run of a study does, why, and what it costs",
-        description="What the next run of a study would do, and why; nothing is run. Hours and disk are what finished "
-        "jobs took: the same job, else those of its rule in this study, else those of other studies in this folder. "
-        "With --accept, outputs count as made by the settings and the code of now, so that they are not made again: "
-        "of all changed jobs, or of the rules and artefacts named. For changes that you know to be cosmetic; when an "
-        "output is damaged, or one that is named was made of other inputs, nothing is accepted.",
+        help="show which jobs the next run of a study has, why, and their cost",
+        description="Show which jobs the next run of a study has, why, and their cost; run nothing. The cost comes "
+        "from finished jobs: the same job, or else jobs of the same rule in this study, or else in other studies of "
+        "this folder. With --accept, record that the existing outputs of changed jobs are valid for the present "
+        "settings and code, so that the next run does not make them again; NAME restricts this to some rules or "
+        "artefacts. Use it for changes that you know to have no effect. It accepts nothing when an output is damaged, "
+        "or when an output that you name was made from other inputs.",
     )
     add_study(parser)
     parser.add_argument("names", nargs="*", metavar="NAME", help="with --accept: rules or artefacts (default: all)")
-    parser.add_argument("--profile", default="profiles/local", metavar="FOLDER", help="default: %(default)s")
-    parser.add_argument("--accept", action="store_true", help="let outputs count as made by what is changed")
-    parser.add_argument("--note", metavar="TEXT", help="with --accept: why, for the sidecars")
+    parser.add_argument(
+        "--profile", default="profiles/local", metavar="FOLDER", help="profile of Snakemake (default: %(default)s)"
+    )
+    parser.add_argument("--accept", action="store_true", help="declare the outputs of changed jobs valid")
+    parser.add_argument("--note", metavar="TEXT", help="with --accept: reason, recorded in the sidecars")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Prints the plan; raises PhrasemtError for mistakes of the study and for what cannot be accepted."""
+    """Print the plan. Raises PhrasemtError for mistakes in the study and for outputs that cannot be accepted."""
     from phrasemt.workflow.accept import accept
     from phrasemt.workflow.plan import plan_of
 
     if not options.accept and (options.names or options.note):
         raise PhrasemtError(
-            "only for --accept", where=" ".join(options.names) or "--note", next_step="see `phrasemt plan --help`"
+            "needs --accept", where=" ".join(options.names) or "--note", next_step="see `phrasemt plan --help`"
         )
     plan = plan_of(options.study, options.profile)
     if options.accept:
@@ -56,7 +59,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def describe(plan: Plan) -> Iterator[str]:
-    """The lines about a plan."""
+    """Yield the lines that describe a plan."""
     from phrasemt.workflow.costs import Recorded
 
     total = len(plan.jobs) + len(plan.finished)
@@ -75,24 +78,24 @@ def describe(plan: Plan) -> Iterator[str]:
         rows.append((rule, f"{len(jobs):,}", *_figures(costs), _why(jobs)))
     costs = recorded.of([job.planned for job in plan.jobs])
     rows.append(("all", f"{len(plan.jobs):,}", *_figures(costs), ""))
-    yield from (f"  {line}" for line in table(rows, to_the_right=("jobs", "core h", "GPU h", "disk")))
+    yield from (f"  {line}" for line in table(rows, right_aligned=("jobs", "core h", "GPU h", "disk")))
     yield from _basis(costs)
     yield from _unrecorded(plan)
 
 
 def _unrecorded(plan: Plan) -> Iterator[str]:
-    """What no run would make good: jobs that Snakemake has no record of, and their changes."""
+    """Yield lines about finished jobs without Snakemake's record; no run would repeat them after a change."""
     if plan.unrecorded:
         yield (
-            f"Snakemake's records of {len(plan.unrecorded):,} finished jobs are missing, so that no changed setting or "
-            "code makes them run again. Next: copy .snakemake/metadata from where they ran; or run what is changed "
-            "with `snakemake --forcerun RULE`"
+            f"Snakemake has no records of {len(plan.unrecorded):,} finished jobs, so it does not run them again after "
+            "changes of settings or code. Next: copy .snakemake/metadata from the folder in which they ran, or run the "
+            "changed jobs with `snakemake --forcerun RULE`"
         )
-        yield from _changed("changed, and not run again", plan.unrecorded, plan.datasets)
+        yield from _changed("changed, but not run again", plan.unrecorded, plan.datasets)
 
 
 def _changed(heading: str, jobs: Sequence[Job], datasets: Sequence[str]) -> Iterator[str]:
-    """The changes of jobs below a heading; nothing when there are none."""
+    """Yield a heading and the changes of jobs, or nothing for jobs without changes."""
     if changed := list(_changes(jobs, datasets)):
         yield heading
         yield from changed[:MOST_CHANGES]
@@ -101,28 +104,31 @@ def _changed(heading: str, jobs: Sequence[Job], datasets: Sequence[str]) -> Iter
 
 
 def _changes(jobs: Sequence[Job], all_datasets: Sequence[str]) -> Iterator[str]:
-    """Each change once, with what it touches; of other and newer inputs one as an example, after the other changes."""
+    """Yield each change once, with the rules, systems and data sets that it affects.
+
+    For changed and newer inputs there is one line with an example, after the other changes.
+    """
     from phrasemt.workflow.plan import CHANGES, INPUTS, NEWER
 
-    touched: dict[tuple[str, str], list[Job]] = {}
+    affected: dict[tuple[str, str], list[Job]] = {}
     texts: dict[tuple[str, str], list[str]] = {}
     for job in jobs:
         for change in job.changes:
             key = (change.why, "" if change.why in (INPUTS, NEWER) else change.what)
-            touched.setdefault(key, []).append(job)
+            affected.setdefault(key, []).append(job)
             texts.setdefault(key, []).append(str(change))
-    for key, those in sorted(touched.items(), key=lambda item: (CHANGES.index(item[0][0]), item[0][1])):
+    for key, group in sorted(affected.items(), key=lambda item: (CHANGES.index(item[0][0]), item[0][1])):
         text = texts[key][0] + (" and others" if len(set(texts[key])) > 1 else "")
-        rules = list(dict.fromkeys(job.planned.rule for job in those))
-        systems = [system for system in dict.fromkeys(job.system for job in those) if system]
-        datasets = [dataset for dataset in dict.fromkeys(job.dataset for job in those) if dataset]
+        rules = list(dict.fromkeys(job.planned.rule for job in group))
+        systems = [system for system in dict.fromkeys(job.system for job in group) if system]
+        datasets = [dataset for dataset in dict.fromkeys(job.dataset for job in group) if dataset]
         of_systems = f" of {_few(systems)}" if systems else ""
         on_datasets = f" on {_few(datasets)}" if datasets and len(all_datasets) > 1 else ""
         yield f"  {text}: {_few(rules)}{of_systems}{on_datasets}"
 
 
 def _why(jobs: Sequence[Job]) -> str:
-    """The reasons of a rule's jobs; that others go before is one for those only that have none of their own."""
+    """Return the reasons of a rule's jobs. "Other jobs run before it" counts only for jobs without another reason."""
     from phrasemt.workflow.plan import FOLLOWS
 
     reasons: Counter[str] = Counter()
@@ -145,10 +151,10 @@ def _hours(seconds: float) -> str:
 def _basis(costs: Costs) -> Iterator[str]:
     known = [f"{_count(number, basis)}" for basis, number in costs.basis.items() if basis != "nothing"]
     if known:
-        yield f"hours rest on earlier runs: {', '.join(known)}"
+        yield f"the cost comes from earlier runs: {', '.join(known)}"
     if costs.unknown:
         few = _few([_count(number, rule) for rule, number in costs.unknown.items()])
-        yield f"no such job has run here yet, so nothing is known and nothing counted of: {few}"
+        yield f"the cost does not include these jobs, because no such job has run here yet: {few}"
 
 
 def _count(number: int, name: str) -> str:

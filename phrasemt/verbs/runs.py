@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> None:
     elif trainings:
         rows = [_row(training) | ({} if options.all else {"settings": ""}) for training in trainings]
         lines = table(
-            [list(rows[0]), *(list(row.values()) for row in rows)], to_the_right=rows[0].keys() - _TO_THE_LEFT
+            [list(rows[0]), *(list(row.values()) for row in rows)], right_aligned=rows[0].keys() - _TO_THE_LEFT
         )
         print(*lines, sep="\n")
     else:

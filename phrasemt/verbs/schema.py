@@ -1,4 +1,4 @@
-"""`phrasemt schema`: the JSON schema of a study file."""
+"""`phrasemt schema`: print the JSON schema of a study file."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ def add_parser(verbs: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Prints the schema; `make schema` writes it to workflow/schemas/."""
+    """Print the schema. `make schema` writes it to workflow/schemas/."""
     sys.stdout.write(study_schema())

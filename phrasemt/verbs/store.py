@@ -1,6 +1,6 @@
-"""`phrasemt store`: what studies and users share, and how it is moved and kept in order.
+"""`phrasemt store`: list, check, export, import and clean up the folder that studies and users share.
 
-That is the annotations that parsers and chunkers have made (phrasemt/syntax/store/store.py), and the outputs of stages
+The folder has the annotations of parsers and chunkers (phrasemt/syntax/store/store.py) and outputs of stages
 (phrasemt/workflow/cache.py).
 """
 
@@ -28,7 +28,9 @@ SECONDS_OF_A_DAY = 86_400
 
 
 def add_parser(verbs: Any) -> None:
-    parser = verbs.add_parser("store", help="list, check, move and tidy what studies share: annotations and outputs")
+    parser = verbs.add_parser(
+        "store", help="list, check, move and clean up the annotations and outputs that studies share"
+    )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
     where = argparse.ArgumentParser(add_help=False)
     where.add_argument(
@@ -36,7 +38,7 @@ def add_parser(verbs: Any) -> None:
         type=Path,
         default=Path(os.environ.get(CACHE) or DEFAULT_CACHE),
         metavar="FOLDER",
-        help=f"the shared folder, `cache` in the study (default: the variable {CACHE}, or {DEFAULT_CACHE})",
+        help=f"shared folder, `cache` in the study (default: the environment variable {CACHE}, or {DEFAULT_CACHE})",
     )
 
     def action(name: str, function: Any, text: str) -> argparse.ArgumentParser:
@@ -44,22 +46,24 @@ def add_parser(verbs: Any) -> None:
         added.set_defaults(run=function)
         return added
 
-    action("ls", _list, "the annotators and stages whose work is kept, how much of it there is, and its last use")
-    action("verify", _verify, "read every file; set aside the damaged ones, whose content is made again when needed")
-    export = action("export", _export, "write all annotations of one annotator to one file")
-    export.add_argument("fingerprint", metavar="FINGERPRINT", help="of the annotator, or how it begins")
-    export.add_argument("file", type=Path, metavar="FILE", help="file to write (tar)")
-    take_in = action("import", _import, "add the annotations of such a file, or of another store")
-    take_in.add_argument("source", type=Path, metavar="SOURCE", help="file of `store export`, or a store's folder")
-    tidy = action(
-        "gc", _tidy, "merge small files; remove files set aside, files of no entry, unfinished files older than a day"
+    action("ls", _list, "list the annotators and stages with stored results, their sizes, and the date of the last use")
+    action("verify", _verify, "read every file and set damaged files aside; a run makes their content again")
+    export = action("export", _export, "write all annotations of an annotator to a file")
+    export.add_argument("fingerprint", metavar="FINGERPRINT", help="fingerprint of the annotator, or its beginning")
+    export.add_argument("file", type=Path, metavar="FILE", help="tar file to write")
+    take_in = action("import", _import, "add the annotations of an exported file or of another shared folder")
+    take_in.add_argument("source", type=Path, metavar="SOURCE", help="file of `store export`, or a shared folder")
+    clean_up = action(
+        "gc",
+        _clean_up,
+        "merge small files; remove damaged files, files that no entry needs, and unfinished files older than a day",
     )
-    tidy.add_argument(
-        "--remove", nargs="+", default=[], metavar="FINGERPRINT", help="remove all annotations of these annotators too"
+    clean_up.add_argument(
+        "--remove", nargs="+", default=[], metavar="FINGERPRINT", help="also remove all annotations of these annotators"
     )
-    tidy.add_argument(
+    clean_up.add_argument(
         "--unused", type=_days, default=math.inf, metavar="DAYS",
-        help="remove outputs of stages too that nobody has used for so many days",
+        help="also remove outputs of stages that nobody has used for this number of days",
     )  # fmt: skip
 
 
@@ -116,7 +120,8 @@ def _verify(options: argparse.Namespace) -> None:
             "damaged or unreadable files",
             where=options.cache,
             found=", ".join(map(str, damaged[:3])) + (f" and {len(damaged) - 3} more" if len(damaged) > 3 else ""),
-            next_step="run the study again, which makes what they held; `phrasemt store gc` removes what was set aside",
+            next_step="run the study again, which makes their content again; `phrasemt store gc` removes the damaged "
+            "files",
         )
 
 
@@ -131,31 +136,33 @@ def _import(options: argparse.Namespace) -> None:
         print(f"{store.fingerprint}: {files:,} files, {new:,} of them new")
 
 
-def _tidy(options: argparse.Namespace) -> None:
+def _clean_up(options: argparse.Namespace) -> None:
     _check_folder(options.cache)
     for store in [_store(options.cache, fingerprint) for fingerprint in options.remove]:
-        print(f"{store.fingerprint}: removed{_of_others(remove(store))}")
+        print(f"{store.fingerprint}: removed{_refused(remove(store))}")
     for store in AnnotationStore.all(options.cache):
         done = clean(store)
         merged = f"{done.merged:,} files merged into others, {done.leftovers:,} leftovers removed"
-        print(f"{store.fingerprint}: {merged}{_of_others(done)}")
+        print(f"{store.fingerprint}: {merged}{_refused(done)}")
     cleaned = artefacts.clean(options.cache, options.unused * SECONDS_OF_A_DAY)
     print(
         f"outputs of stages: {cleaned.entries:,} entries, {cleaned.files:,} files ({size(cleaned.bytes)}) and "
         f"{cleaned.leftovers:,} leftovers removed"
-        + (f"; {cleaned.young:,} files of no entry stay until they are a day old" if cleaned.young else "")
-        + _of_others(cleaned)
+        + (f"; {cleaned.young:,} files that no entry needs remain until they are a day old" if cleaned.young else "")
+        + _refused(cleaned)
     )
 
 
-def _of_others(removals: Removals) -> str:
-    return f"; {removals.refused:,} belong to others, who may remove them" if removals.refused else ""
+def _refused(removals: Removals) -> str:
+    return f"; {removals.refused:,} belong to other users, who can remove them" if removals.refused else ""
 
 
 def _check_folder(cache: Path) -> None:
-    """Raises PhrasemtError for a folder that is not there, which may be a slip of the keyboard."""
+    """Raise PhrasemtError for a folder that does not exist; its name may be mistyped."""
     if not cache.is_dir():
-        raise PhrasemtError("no such folder", where=cache, next_step=f"check --cache, or the variable {CACHE}")
+        raise PhrasemtError(
+            "no such folder", where=cache, next_step=f"check --cache, or the environment variable {CACHE}"
+        )
 
 
 def _store(cache: Path, beginning: str) -> AnnotationStore:
@@ -165,8 +172,8 @@ def _store(cache: Path, beginning: str) -> AnnotationStore:
             return store
         case found:
             raise PhrasemtError(
-                "several annotators begin like this" if found else "no such annotator",
+                "several annotators have fingerprints with this beginning" if found else "no such annotator",
                 where=beginning,
                 expected=f"one of {', '.join(store.fingerprint for store in stores)}" if stores else None,
-                next_step="`phrasemt store ls` lists them",
+                next_step="`phrasemt store ls` lists all annotators",
             )

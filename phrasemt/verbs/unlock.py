@@ -1,7 +1,7 @@
-"""`phrasemt unlock`: remove the lock that a killed run left behind, when nothing works in this folder any more.
+"""`phrasemt unlock`: remove the lock of a killed run, unless a process or a Slurm job of the run is still alive.
 
-Snakemake locks the files of a run. A run that is ended by `kill -9` or a power cut cannot remove its lock, and its
-stages or its Slurm jobs may go on without it; starting again beside them would make two writers of the same files.
+Snakemake locks the files of a run. A run that `kill -9` or a power cut has ended cannot remove its lock. Its stages or
+Slurm jobs may continue without it, and a second run beside them would write the same files.
 """
 
 from __future__ import annotations
@@ -22,28 +22,29 @@ LOCKS = Path(".snakemake/locks")
 
 def add_parser(verbs: Any) -> None:
     parser = verbs.add_parser(
-        "unlock", help="remove the lock of a killed run, when nothing works in this folder any more"
+        "unlock", help="remove the lock of a killed run, unless one of its processes or Slurm jobs is alive"
     )
-    parser.add_argument("--cancel", action="store_true", help="cancel Slurm jobs that the killed run has left behind")
+    parser.add_argument("--cancel", action="store_true", help="cancel the Slurm jobs that the killed run left behind")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Removes Snakemake's locks of this folder, or says who still works here.
+    """Remove Snakemake's locks of this folder, or print which processes and Slurm jobs still run here.
 
-    Raises PhrasemtError when jobs are to be cancelled for which a Snakemake of this machine waits.
+    Raises PhrasemtError for --cancel while a Snakemake process of this machine waits for the jobs.
     """
     if jobs := jobs_here():
         if not options.cancel:
             log.info(
                 "unlock: Slurm jobs of a run in this folder have not ended: %s. Nothing was done. "
-                "Next: when the Snakemake that waits for them is dead, on every login node, `phrasemt unlock --cancel`",
+                "Next: make sure that no Snakemake process waits for them on any login node, then run "
+                "`phrasemt unlock --cancel`",
                 ", ".join(jobs),
             )
             return
         if alive := [str(process) for process, name in processes_here() if name == "snakemake"]:
             raise PhrasemtError(
-                "the run of these Slurm jobs is alive, and nothing was cancelled",
+                "the run of these Slurm jobs is alive; nothing was cancelled",
                 where=Path.cwd(),
                 found=f"snakemake, process {', '.join(alive)}",
                 next_step=f"end it (Ctrl-C, or `kill -INT {' '.join(alive)}`), which cancels its jobs",
@@ -56,10 +57,11 @@ def run(options: argparse.Namespace) -> None:
     working = [f"{name} (process {process})" for process, name in processes_here()]
     if working:
         log.info(
-            "unlock: the lock stays, because %s still works here. Wait for it or end it with `kill`, then run again",
+            "unlock: the lock remains, because %s still runs here. Next: wait for it or end it with `kill`, then run "
+            "this again",
             ", ".join(working),
         )
         return
     for lock in locks:
         lock.unlink(missing_ok=True)
-    log.info("unlock: removed the lock of a run that was killed")
+    log.info("unlock: removed the lock of a killed run")

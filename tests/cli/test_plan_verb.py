@@ -1,4 +1,4 @@
-"""How `phrasemt plan` puts into words what it has found; what it finds is tested in a real study (tests/workflow)."""
+"""The wording of `phrasemt plan`. tests/workflow tests the plan itself in a real study."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def said(*jobs: Job, datasets: tuple[str, ...] = ("demo", "mine")) -> list[str]:
     return [line.strip() for line in describe(plan)]
 
 
-def test_a_change_names_systems_and_data_sets_that_it_touches() -> None:
+def test_a_change_names_the_systems_and_data_sets_that_it_affects() -> None:
     beam, merges = Reason(why=SETTINGS, what="beam: 2 -> 3"), Reason(why=SETTINGS, what="merges: 9 -> 8")
     jobs = (
         job("translate", "demo", "max", beam),
@@ -53,7 +53,7 @@ def test_a_change_names_systems_and_data_sets_that_it_touches() -> None:
     assert "settings merges: 9 -> 8: learn_subwords" in said(*jobs[2:], datasets=("mine",))
 
 
-def test_what_a_person_changed_comes_before_what_it_brings() -> None:
+def test_changes_of_settings_and_code_come_before_changes_of_inputs() -> None:
     lines = said(
         job("score_system", "demo", "max", Reason(why=INPUTS, what="+a"), Reason(why=SETTINGS, what="x: 1 -> 2")),
         job("train_model", "demo", "max", Reason(why=CODE, what="phrasemt/train/loop.py")),

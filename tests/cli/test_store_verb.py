@@ -1,4 +1,4 @@
-"""`phrasemt store` as people call it: what it prints, and the one line of each mistake."""
+"""`phrasemt store`: its output, and its one-line messages for mistakes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def filled(cache: Path) -> list[AnnotationStore]:
-    """A parser with 1,200 sentences in four times as many files as need be, a chunker with one."""
+    """A parser with 1,200 sentences in four times as many files as needed, and a chunker with one sentence."""
     parser = AnnotationStore(cache, {**CARD, "fingerprint": PARSER})
     chunker = AnnotationStore(cache, {"kind": "chunks", "language": "en", "fingerprint": CHUNKER})
     keys = [random.Random(number).randbytes(16) for number in range(1200)]
@@ -118,7 +118,7 @@ def test_verify(store, filled):
         f"warning: {relative} is damaged (its content is not what its name says). It is set aside as "
         f"{victim.name}.damaged; its sentences count as missing\n"
         f"phrasemt store: error: resources/cache: damaged or unreadable files (found {relative}). Next: run the study "
-        "again, which makes what they held; `phrasemt store gc` removes what was set aside\n"
+        "again, which makes their content again; `phrasemt store gc` removes the damaged files\n"
     )
     assert store("verify")[0] == 0
 
@@ -151,7 +151,7 @@ def test_outputs_of_stages(store, cache):
     old = time.time() - 10 * 86_400
     for path in [*cache.glob("stages/tokenize_text/*"), *cache.glob("files/*/*")]:
         os.utime(path, (old, old))
-    # The entry whose file was set aside goes too.
+    # gc also removes the entry of the damaged file.
     assert (
         store("gc", "--unused", "30")[1] == "outputs of stages: 1 entries, 0 files (0.0 kB) and 1 leftovers removed\n"
     )
@@ -160,7 +160,7 @@ def test_outputs_of_stages(store, cache):
     put()
     assert store("gc", "--unused", "0")[1] == (
         "outputs of stages: 3 entries, 0 files (0.0 kB) and 0 leftovers removed; "
-        "3 files of no entry stay until they are a day old\n"
+        "3 files that no entry needs remain until they are a day old\n"
     )
 
 
@@ -169,18 +169,25 @@ def test_outputs_of_stages(store, cache):
     [
         (
             ("export", "ffff", "out.tar"),
-            f"ffff: no such annotator (expected one of {PARSER}, {CHUNKER}). Next: `phrasemt store ls` lists them",
+            f"ffff: no such annotator (expected one of {PARSER}, {CHUNKER}). "
+            "Next: `phrasemt store ls` lists all annotators",
         ),
         (
             ("gc", "--remove", "a"),
-            f"a: several annotators begin like this (expected one of {PARSER}, {CHUNKER}). "
-            "Next: `phrasemt store ls` lists them",
+            f"a: several annotators have fingerprints with this beginning (expected one of {PARSER}, {CHUNKER}). "
+            "Next: `phrasemt store ls` lists all annotators",
         ),
         *(
-            ((action, "--cache", "no"), "no: no such folder. Next: check --cache, or the variable PHRASEMT_CACHE")
+            (
+                (action, "--cache", "no"),
+                "no: no such folder. Next: check --cache, or the environment variable PHRASEMT_CACHE",
+            )
             for action in ("verify", "gc")
         ),
-        (("export", "ab", "out.tar", "--cache", "no"), "ab: no such annotator. Next: `phrasemt store ls` lists them"),
+        (
+            ("export", "ab", "out.tar", "--cache", "no"),
+            "ab: no such annotator. Next: `phrasemt store ls` lists all annotators",
+        ),
         (("import", "no.tar"), "no.tar: no such file or folder. Next: check the path"),
         (("import", "."), ".: no store of annotations (expected a folder that holds `annotations/`)"),
         (

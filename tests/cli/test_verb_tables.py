@@ -9,7 +9,7 @@ from phrasemt.verbs._tables import size, table
 
 def test_columns_are_as_wide_as_their_widest_cell_and_empty_ones_are_left_out() -> None:
     rows = [("name", "nothing", "jobs"), ("a", "", "1,000"), ("longer", "", "")]
-    assert list(table(rows, to_the_right=["jobs"])) == ["name     jobs", "a       1,000", "longer"]
+    assert list(table(rows, right_aligned=["jobs"])) == ["name     jobs", "a       1,000", "longer"]
     assert list(table(rows)) == ["name    jobs", "a       1,000", "longer"]
     assert list(table(rows[:1])) == []
 

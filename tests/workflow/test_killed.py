@@ -71,7 +71,7 @@ def test_killed_anywhere_the_same_command_ends_with_the_same_table(finished: Wor
     run.kill()
     run.wait(PATIENCE)
     message = _unlock(finished)
-    assert f"the lock stays, because train_model (process {orphan.pid}) still works here" in message
+    assert f"the lock remains, because train_model (process {orphan.pid}) still runs here" in message
     orphan.kill()
     orphan.wait(PATIENCE)
 
@@ -79,7 +79,7 @@ def test_killed_anywhere_the_same_command_ends_with_the_same_table(finished: Wor
     locked = finished.snakemake()
     assert locked.returncode == 1
     assert "--unlock" in locked.stdout + locked.stderr
-    assert _unlock(finished) == "unlock: removed the lock of a run that was killed\n"
+    assert _unlock(finished) == "unlock: removed the lock of a killed run\n"
     assert _unlock(finished) == ""
 
     done = finished.snakemake()

@@ -97,13 +97,13 @@ def test_a_plan_names_each_change_and_counts_what_follows(finished: Workplace) -
     assert "4 never run" in why["train_model"]
     assert "1 settings" in why["train_model"]
     assert "5 x the same job" not in plan  # base of seed 2 has no record of its own
-    assert re.search(r"hours rest on earlier runs: .*\d+ x the same job.*\d+ x jobs of the rule", plan)
+    assert re.search(r"the cost comes from earlier runs: .*\d+ x the same job.*\d+ x jobs of the rule", plan)
 
 
 def test_jobs_that_snakemake_has_no_record_of_are_named_with_what_changed(finished: Workplace) -> None:
     """As after a copy of the results without .snakemake: nothing runs again for a change, and nobody would know."""
     shutil.rmtree(finished.folder / ".snakemake/metadata")
-    missing = "Snakemake's records of 71 finished jobs are missing"
+    missing = "Snakemake has no records of 71 finished jobs"
     headline, said = _plan(finished, "study.yaml").splitlines()
     assert headline == "tiny: nothing to do, all 71 jobs are done"
     assert said.startswith(missing)
@@ -117,7 +117,7 @@ def test_jobs_that_snakemake_has_no_record_of_are_named_with_what_changed(finish
     done = finished.snakemake("--forcerun", "compare_systems", "--until", "compare_systems")
     assert done.returncode == 0, done.stderr[-3000:]
     plan = _plan(finished, "study.yaml")
-    (left,) = re.findall(r"records of (\d+) finished jobs are missing", plan)
+    (left,) = re.findall(r"no records of (\d+) finished jobs", plan)
     assert int(left) < 71
     assert "samples" not in plan
 
@@ -127,7 +127,7 @@ def test_without_records_it_says_so(finished: Workplace) -> None:
     (finished.folder / "benchmarks").rename(finished.folder / "elsewhere")
     plan = _plan(finished, "study.yaml")
     assert re.search(r"^  train_model +4 +\? +\? ", plan, re.MULTILINE)
-    assert "nothing is known and nothing counted of: 4 x train_model" in plan
+    assert "no such job has run here yet: 4 x train_model" in plan
     other = finished.folder / "benchmarks/other/train_model/demo.en-de/base.1.tsv"
     other.parent.mkdir(parents=True)
     other.write_text("s\th:m:s\n1800.0\t0:30:00\n")
@@ -154,7 +154,7 @@ def test_damaged_records_are_no_records(finished: Workplace, text: str) -> None:
     finished.write_study(STUDY.replace("samples: 10", "samples: 11"))
     for path in (finished.folder / "benchmarks").rglob("*.tsv"):
         path.write_text(text)
-    assert "nothing is known and nothing counted of: 2 x compare_systems" in _plan(finished, "study.yaml")
+    assert "no such job has run here yet: 2 x compare_systems" in _plan(finished, "study.yaml")
 
 
 def test_mistakes_of_a_study_are_told_as_ever(finished: Workplace) -> None:
@@ -162,7 +162,7 @@ def test_mistakes_of_a_study_are_told_as_ever(finished: Workplace) -> None:
     assert "systems.base.training.max_updates" in _plan(finished, "study.yaml", code=2)
     assert "no such file" in _plan(finished, "missing.yaml", code=2)
     finished.write_study(STUDY)
-    assert "only for --accept" in _plan(finished, "study.yaml", "translate", code=2)
+    assert "needs --accept" in _plan(finished, "study.yaml", "translate", code=2)
     message = _plan(finished, "study.yaml", "--profile", "profiles/missing", code=2)
     assert "Snakemake cannot plan this study" in message
     assert "profiles/missing" in message
