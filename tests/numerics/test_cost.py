@@ -33,7 +33,7 @@ COUNTED: dict[tuple[str, int], int] = {}
 
 
 def counted(settings, vocabulary: int) -> int:
-    """Of the whole pair; each system is counted once."""
+    """Multiply-adds of the whole pair; each system is counted once."""
     key = settings.canonical_json(), vocabulary
     if key not in COUNTED:
         cost = cost_of(settings, source_vocabulary=vocabulary, target_vocabulary=vocabulary)
@@ -119,20 +119,20 @@ def biscale(e: int, h: int, v: int, *, updates: int, context: bool = False) -> i
     ],
     ids=["base", "base, tied", "big", "+Max", "+Max+Attn+TA", "language model"],
 )
-def test_multiply_adds_are_those_of_the_equations(settings, vocabulary, expected):
+def test_multiply_adds_equal_the_equations(settings, vocabulary, expected):
     assert counted(settings, vocabulary) == expected
 
 
 @pytest.mark.parametrize(
     ("settings", "vocabulary", "expected", "tolerance"),
     [
-        # Some keys that do not exist are multiplied, too, and masked.
+        # The code also multiplies some keys that do not exist, and masks the products.
         *((PhrasalAttentionModel(ngrams=n, tie="all"), NG, phrasal(512, 2048, NG, n), 0.015) for n in (2, 3, 4)),
-        # The weighted sum of the source's states is no product of matrices there: 0.1 %.
+        # There the weighted sum of source states is not a matrix product: 0.1 %.
         (Dl4mtModel(family="dl4mt"), ZH, dl4mt(620, 1000, ZH), 0.005),
         (Dl4mtModel(family="dl4mt", decoder_layers=2), ZH, dl4mt(620, 1000, ZH, layers=2), 0.005),
         (BiscaleModel(family="biscale"), ZH, biscale(620, 1000, ZH, updates=18), 0.005),
-        # Where attention does not wait for a boundary, the chunk's cells run at all words and their results are masked.
+        # If contexts change at every word, the code runs the chunk cells at all words and masks the results.
         (
             BiscaleModel(family="biscale", attention="word"),
             ZH,
@@ -148,7 +148,7 @@ def test_multiply_adds_are_those_of_the_equations(settings, vocabulary, expected
     ],
     ids=["1-2", "1-3", "1-4", "dl4mt", "dl4mt-2", "bi-scale", "bi-scale, word", "bi-scale, code"],
 )
-def test_multiply_adds_are_near_those_of_the_equations(settings, vocabulary, expected, tolerance):
+def test_multiply_adds_are_near_the_equations(settings, vocabulary, expected, tolerance):
     assert counted(settings, vocabulary) == pytest.approx(expected, rel=tolerance)
 
 
@@ -169,7 +169,7 @@ def test_multiply_adds_are_near_those_of_the_equations(settings, vocabulary, exp
     ids=["+Max", "+Attn", "+TA", "big", "1-2", "1-3", "1-4", "LM 1-2", "dl4mt-2", "bi-scale"],
 )
 def test_ratios_to_the_baseline(settings, baseline, vocabulary, ratio):
-    """Within 1.5 %: the lower bounds of that table are rounded and know no masked keys."""
+    """Within 1.5 %: the lower bounds in that table are rounded and do not include masked keys."""
     assert counted(settings, vocabulary) / counted(baseline, vocabulary) == pytest.approx(ratio, rel=0.015)
 
 
@@ -181,7 +181,7 @@ def test_the_other_ratios_of_the_bi_scale_decoder_by_hand():
     e, h, c, p = 620, 1000, 2000, 1000
     plain = dl4mt(e, h, ZH)
     at_boundaries = biscale(e, h, ZH, updates=18, context=True) + T * (h * c + 2 * S * c) - 18 * (p * c + 2 * S * c)
-    # 18 of 27 are boundaries here and 65 % there.
+    # Here 18 of 27 positions are boundaries, there 65 %.
     assert (at_boundaries + T * e * p) / plain == pytest.approx(1.36, rel=0.015)
     dead = S * c * c + T * (h * c + 2 * S * c) + T * e * p + 9 * 1000 * (p + 1000 + c)
     assert (biscale(e, h, ZH, updates=T, context=True) + dead) / plain == pytest.approx(1.62, rel=0.005)
@@ -206,8 +206,8 @@ def test_one_table_for_both_sides_is_one_part():
     assert names == [["words.target_table"], ["words.target_table", "words.source_table"]]
 
 
-def test_phrases_of_other_modes_are_counted_as_n_grams():
-    """Their columns belong to a data set; how many phrases there are changes little."""
+def test_phrases_of_all_modes_are_counted_as_n_grams():
+    """Other phrases need a data set, and their number changes the count little."""
     sizes = {"width": 16, "heads": 2, "ffn_width": 32}
     ngram = PhraseRepresentationModel(**sizes)
     parse = PhraseRepresentationModel(**sizes, phrase=PhraseSegmentation(mode="parse"))

@@ -147,7 +147,7 @@ def gru(inputs: int, h: int) -> int:
 
 
 def attention_energies(query: int, c: int, a: int) -> int:
-    """v . tanh(Wa u + Ua h + b) + c."""
+    """Parameters of v . tanh(Wa u + Ua h + b) + c."""
     return query * a + c * a + a + a + 1
 
 

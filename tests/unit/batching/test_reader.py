@@ -1,4 +1,4 @@
-"""Batches of a split, and phrases and chunks that stand in columns beside it."""
+"""Batches of a split, with phrases and chunks from column files."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def ngram_columns(examples: Examples) -> list[list[int]]:
     return [ngram_ends(int(length) + 1, PARSE).tolist() for length in examples.source_lengths.tolist()]
 
 
-def test_columns_that_hold_n_grams_make_the_batches_of_n_grams(examples, tmp_path):
-    """Invariant I11: equal spans give equal batches, and so bit-equal models."""
+def test_a_file_of_n_gram_phrases_gives_the_same_batches_as_n_grams(examples, tmp_path):
+    """Equal spans must give equal batches, and so bit-identical models."""
     path = write_phrases(tmp_path / "phrases.arrow", ngram_columns(examples))
     columns = BatchReader(examples, MODEL.model_inputs, [path])
     computed = BatchReader(examples, PhraseRepresentationModel().model_inputs)
@@ -67,7 +67,7 @@ def test_a_cut_sentence_has_cut_phrases(tmp_path):
 
 
 @pytest.mark.parametrize("ends", [[], [3], [2, 9], [2, 2, 4], [0, 4], [3, 2, 4]])
-def test_phrases_that_do_not_fit_are_named_by_row(tmp_path, ends):
+def test_the_error_names_the_row_of_phrases_that_do_not_fit(tmp_path, ends):
     path = write_phrases(tmp_path / "phrases.arrow", [[4], ends], first_row=100)
     collate = SourceCollator(MODEL.model_inputs, [path])
     sentence = np.array([5, 6, 7], dtype=np.int32)
@@ -76,7 +76,7 @@ def test_phrases_that_do_not_fit_are_named_by_row(tmp_path, ends):
         collate([sentence], [1])
 
 
-def test_columns_must_be_of_the_model_and_of_the_rows(examples, tmp_path):
+def test_phrases_of_another_segmentation_or_of_other_rows_are_refused(examples, tmp_path):
     columns = ngram_columns(examples)
     with pytest.raises(MismatchError, match=r"a model with phrases of mode parse needs their columns .* found none"):
         BatchReader(examples, MODEL.model_inputs)
@@ -109,8 +109,8 @@ def words(*lengths: int) -> list[np.ndarray]:
     return [np.full(length, 5, dtype=np.int32) for length in lengths]
 
 
-def test_chunks_stand_at_the_words_they_start_with(tmp_path):
-    """Rows of a split in any order; inside chunks and where a batch is padded there is no start and label NULL."""
+def test_chunks_start_at_their_first_words(tmp_path):
+    """For pairs in any order. Positions within chunks and padding have no start and the label NULL."""
     path = write_chunks(
         tmp_path / "chunks.arrow", [([0, 3], [NP, EOS_LABEL]), ([0], [EOS_LABEL]), ([0, 1, 2], [VP, PP, EOS_LABEL])]
     )
@@ -126,7 +126,7 @@ def test_chunks_stand_at_the_words_they_start_with(tmp_path):
     assert target.chunks.starts_BT.shape == target.outputs_BT.shape
 
 
-def test_chunks_are_read_only_where_there_are_some_and_a_model_asks(examples, tmp_path):
+def test_only_chunking_models_with_a_chunk_file_read_chunks(examples, tmp_path):
     path = write_chunks(
         tmp_path / "chunks.arrow", [([0, n], [NP, EOS_LABEL]) for n in examples.target_lengths.tolist()]
     )
@@ -146,7 +146,7 @@ def test_chunks_are_read_only_where_there_are_some_and_a_model_asks(examples, tm
     ],
 )
 def test_a_cut_sentence_has_cut_chunks(tmp_path, starts, labels, chunk_starts):
-    """`</s>` follows the last word that is left."""
+    """`</s>` follows the last remaining word."""
     path = write_chunks(tmp_path / "chunks.arrow", [(starts, labels)])
     chunks = TargetCollator(CHUNKED.model_inputs, [path])(words(LONGEST_SENTENCE), [0]).chunks
     assert chunks is not None
@@ -173,7 +173,7 @@ def test_a_cut_sentence_has_cut_chunks(tmp_path, starts, labels, chunk_starts):
         ([0, 3], [NP, VP], "chunk labels"),
     ],
 )
-def test_chunks_that_do_not_fit_are_named_by_row(tmp_path, starts, labels, what):
+def test_the_error_names_the_row_of_chunks_that_do_not_fit(tmp_path, starts, labels, what):
     path = write_chunks(tmp_path / "chunks.arrow", [([0, 3], [NP, EOS_LABEL]), (starts, labels)], first_row=100)
     collate = TargetCollator(CHUNKED.model_inputs, [path])
     collate(words(3), [0])
@@ -188,7 +188,7 @@ def test_chunks_of_a_cut_sentence_must_fit_too(tmp_path):
             TargetCollator(CHUNKED.model_inputs, [path])(words(LONGEST_SENTENCE), [position])
 
 
-def test_chunks_must_be_of_the_rows_and_of_our_labels(examples, tmp_path):
+def test_chunks_of_other_rows_or_other_labels_are_refused(examples, tmp_path):
     chunks = [([0, int(length)], [NP, EOS_LABEL]) for length in examples.target_lengths.tolist()]
     shifted = write_chunks(tmp_path / "shifted", chunks, first_row=1)
     with pytest.raises(MismatchError, match=r"shifted, .*: columns of other rows .* run extract_chunks"):

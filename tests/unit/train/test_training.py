@@ -1,4 +1,4 @@
-"""Training: the schedule, accumulation, and going on after a kill."""
+"""Training: learning rates, accumulation of gradients, evaluation, checkpoints, and resuming after a kill."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from phrasemt.train.optimizers import noam
 from phrasemt.train.trainer import Trainer
 
 
-def test_noam_grows_to_the_warmup_and_falls_with_the_root():
+def test_noam_rises_during_warmup_and_then_falls_with_the_square_root():
     settings = Adam(warmup=4000, factor=2.0)
     rates = [noam(update, width=512, settings=settings) for update in (1, 2000, 4000, 16000)]
     # by hand: 2/sqrt(512)/4000^1.5, half of the peak, the peak 2/sqrt(512*4000), half of the peak
@@ -39,7 +39,7 @@ def test_noam_grows_to_the_warmup_and_falls_with_the_root():
     assert rates == pytest.approx([peak / 4000, peak / 2, peak, peak / 2])
 
 
-def test_learns_and_writes_a_complete_record(tiny_data, tmp_path):
+def test_training_learns_and_writes_a_complete_record(tiny_data, tmp_path):
     record, weights, metrics = run(tiny_data, tmp_path, settings_of())
     assert record["updates"] == 12
     assert record["stopped"] == "max_updates"
@@ -54,14 +54,14 @@ def test_learns_and_writes_a_complete_record(tiny_data, tmp_path):
     assert not list(tmp_path.rglob("*.part"))
 
 
-def test_same_seed_same_weights_other_seed_other_weights(tiny_data, tmp_path):
+def test_the_seed_determines_the_weights(tiny_data, tmp_path):
     first = run(tiny_data, tmp_path / "a", settings_of())
     assert_equal_runs(first, run(tiny_data, tmp_path / "b", settings_of()))
     other = run(tiny_data, tmp_path / "c", settings_of(seed=2))
     assert any(not torch.equal(first[1][0][name], other[1][0][name]) for name in first[1][0])
 
 
-def test_accumulation_gives_the_gradient_of_the_whole_update(tiny_data):
+def test_micro_batches_accumulate_the_gradient_of_the_whole_update(tiny_data):
     """Without dropout, micro-batches differ only in the order of float32 sums: 1e-6 of the largest."""
     examples = Examples.open(tiny_data.train)
     words = Vocabulary.from_file(tiny_data.source_vocabulary)
@@ -86,7 +86,7 @@ class Killed(BaseException):
 
 
 def killed(tiny_data, folder, settings, monkeypatch, *, update):
-    """A training that ends before this update, as if the machine had lost its power."""
+    """Run a training that ends abruptly before this update, as in a power cut."""
     original = Trainer.update
 
     def dying(self, number, rows):
@@ -112,7 +112,7 @@ BY_SENTENCES = {"sentences_per_update": 12, "clip_norm": 1.0, "optimizer": Adade
     ],
     ids=["transformer", "phrase_representation", "dl4mt"],
 )
-def test_going_on_after_a_kill_gives_the_same_weights(tiny_data, tmp_path, monkeypatch, model, training):
+def test_resuming_after_a_kill_gives_the_same_weights(tiny_data, tmp_path, monkeypatch, model, training):
     settings = settings_of(model=model, evaluate_every=4, checkpoint_every=3, **training)
     whole = run(tiny_data, tmp_path / "whole", settings)
     for update in (1, 4, 5, 10):
@@ -122,7 +122,7 @@ def test_going_on_after_a_kill_gives_the_same_weights(tiny_data, tmp_path, monke
     assert_equal_runs(whole, resumed)
 
 
-def test_kill_9_and_the_same_command_again(tiny_data, tmp_path):
+def test_the_same_command_resumes_after_kill_9(tiny_data, tmp_path):
     settings = settings_of(max_updates=60, checkpoint_every=5, evaluate_every=20)
     whole = run(tiny_data, tmp_path / "whole", settings)
     folder = tmp_path / "killed"
@@ -148,7 +148,7 @@ def test_early_stopping(tiny_data, tmp_path, monkeypatch):
     assert record["checkpoints"][-1].endswith("checkpoint-000008.safetensors")
 
 
-def test_without_bleu_the_lowest_perplexity_is_best():
+def test_without_bleu_the_evaluation_with_the_lowest_perplexity_is_best():
     values = [
         {"update": update, "dev_perplexity": perplexity} for update, perplexity in enumerate([9.0, 4.0, 4.0, 5.0])
     ]
@@ -160,7 +160,7 @@ def test_without_bleu_the_lowest_perplexity_is_best():
     assert progress.evaluations_since_best == 2
 
 
-def test_a_model_that_translates_nothing_is_not_searched(tiny_data, monkeypatch):
+def test_a_language_model_is_evaluated_without_a_search(tiny_data, monkeypatch):
     monkeypatch.setattr(evaluator, "translate_split", None)
     words = Vocabulary.from_file(tiny_data.source_vocabulary)
     settings = settings_of()
@@ -169,8 +169,8 @@ def test_a_model_that_translates_nothing_is_not_searched(tiny_data, monkeypatch)
     assert list(values) == ["dev_perplexity"]
 
 
-def test_further_sums_of_a_family_are_reported_per_token(tiny_data, tmp_path, monkeypatch):
-    """A family that counts its target tokens and half of them: 1 and 0.5 per token, of every update and on dev."""
+def test_further_losses_of_a_family_are_reported_per_token(tiny_data, tmp_path, monkeypatch):
+    """The further losses are the numbers of tokens and of half tokens: 1 and 0.5 per token, in training and on dev."""
     loss = Transformer.loss
 
     def counting(self, batch, *, label_smoothing):
@@ -186,7 +186,7 @@ def test_further_sums_of_a_family_are_reported_per_token(tiny_data, tmp_path, mo
 
 
 def spoilt(monkeypatch, updates):
-    """The loss of the micro-batches of these updates is not a number."""
+    """Make the loss of the micro-batches of these updates NaN."""
     update, loss, now = Trainer.update, Transformer.loss, []
 
     def counted(self, number, rows):
@@ -214,20 +214,20 @@ def test_an_update_without_a_finite_loss_is_skipped_and_counted(tiny_data, tmp_p
     assert [math.isfinite(loss) for _, loss, _ in metrics if loss is not None] == [True]
 
 
-def test_a_training_that_skips_everything_ends(tiny_data, tmp_path, monkeypatch):
+def test_a_training_that_skips_ten_updates_in_a_row_ends(tiny_data, tmp_path, monkeypatch):
     spoilt(monkeypatch, set(range(3, 100)))
     with pytest.raises(PhrasemtError, match=r"update 12: loss or gradient was not a finite number 10 times in a row"):
         run(tiny_data, tmp_path, settings_of(max_updates=50, evaluate_every=50))
 
 
 def damage(path):
-    """One bit of the last tensor."""
+    """Flip one bit of the last tensor."""
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
     path.write_bytes(bytes(data))
 
 
-def test_a_damaged_state_falls_back_to_the_one_before(tiny_data, tmp_path, monkeypatch, caplog):
+def test_a_damaged_state_is_replaced_by_the_previous_one(tiny_data, tmp_path, monkeypatch, caplog):
     settings = settings_of(max_updates=16)
     whole = run(tiny_data, tmp_path / "whole", settings)
     folder = tmp_path / "damaged"
@@ -240,7 +240,7 @@ def test_a_damaged_state_falls_back_to_the_one_before(tiny_data, tmp_path, monke
     assert latest.with_name("damaged.safetensors").exists()
 
 
-def test_a_changed_description_is_damage(tiny_data, tmp_path, caplog):
+def test_a_file_with_a_changed_description_counts_as_damaged(tiny_data, tmp_path, caplog):
     settings = settings_of(max_updates=16)
     run(tiny_data, tmp_path, settings)
     (latest,) = tmp_path.glob("state/*/latest.safetensors")
@@ -253,7 +253,7 @@ def test_a_changed_description_is_damage(tiny_data, tmp_path, caplog):
     assert "its checksum does not fit" in caplog.text
 
 
-def test_a_state_of_another_training_is_refused_and_other_states_are_told(tiny_data, tmp_path, caplog):
+def test_a_state_of_another_training_is_refused_and_other_states_are_reported(tiny_data, tmp_path, caplog):
     caplog.set_level("INFO", "phrasemt")
     run(tiny_data, tmp_path, settings_of())
     (latest,) = tmp_path.glob("state/*/latest.safetensors")
@@ -265,7 +265,7 @@ def test_a_state_of_another_training_is_refused_and_other_states_are_told(tiny_d
         run(tiny_data, tmp_path, settings_of(seed=2))
 
 
-def test_two_damaged_states_are_named(tiny_data, tmp_path):
+def test_the_error_names_two_damaged_states(tiny_data, tmp_path):
     settings = settings_of()
     run(tiny_data, tmp_path, settings)
     for path in tmp_path.glob("state/*/[lp]*.safetensors"):
@@ -274,8 +274,8 @@ def test_two_damaged_states_are_named(tiny_data, tmp_path):
         run(tiny_data, tmp_path, settings)
 
 
-def test_memory_that_runs_out_halves_the_micro_batches(tiny_data, monkeypatch):
-    """The update is done again in smaller parts: the gradient of a run that began with them, to the last bit."""
+def test_running_out_of_memory_halves_the_micro_batches(tiny_data, monkeypatch):
+    """The update is repeated in smaller micro-batches; its gradient equals that of a run which began with these."""
     words = Vocabulary.from_file(tiny_data.source_vocabulary)
     settings = settings_of(max_length=16)
     loss = Transformer.loss
@@ -307,8 +307,8 @@ def test_memory_that_runs_out_halves_the_micro_batches(tiny_data, monkeypatch):
         trainer.update(2, np.arange(50))
 
 
-def test_the_exponential_average_is_kept_and_evaluated(tiny_data, tmp_path, monkeypatch):
-    """Against its definition, over the weights after every update, which another run of the same seed writes."""
+def test_the_exponential_average_is_saved_and_evaluated(tiny_data, tmp_path, monkeypatch):
+    """Against the definition, from the weights after each update of another run with the same seed."""
     steps = settings_of(max_updates=6, checkpoint_every=1, evaluate_every=6, average_last=6)
     words = Vocabulary.from_file(tiny_data.source_vocabulary)
     torch.manual_seed(1)
@@ -337,8 +337,8 @@ def test_the_best_checkpoints_are_kept(tiny_data, tmp_path, monkeypatch):
     assert updates == [4, 8, 10]
 
 
-def test_what_a_stop_saves_is_gone_on_with(tiny_data, tmp_path):
-    """A run with no time at all gets one update further."""
+def test_a_stopped_training_resumes_from_its_saved_state(tiny_data, tmp_path):
+    """A run without any time left still does one update."""
     settings = settings_of(max_updates=5)
     whole = run(tiny_data, tmp_path / "whole", settings)
     for update in range(1, 5):
@@ -365,8 +365,8 @@ def test_average_is_the_mean_and_checkpoints_of_other_trainings_are_refused(tiny
         )
 
 
-def test_equal_weights_are_equal_files(tmp_path):
-    """The ten files hold one sequence of bytes, wherever a hash map might put things in an order of chance."""
+def test_equal_weights_give_equal_files(tmp_path):
+    """Ten files are equal byte for byte: no order in a file depends on hashes."""
     tensors = {name: torch.full((2, 3), float(number)) for number, name in enumerate("edcba")}
     for number in range(10):
         save_tensors(tmp_path / str(number), tensors, {"format": FORMAT, "a": [0.1, "x"], "c": {"z": None, "y": True}})

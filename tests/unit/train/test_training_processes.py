@@ -37,7 +37,7 @@ def finish(tiny_data, folder, settings, *options):
 
 
 def assert_close_runs(one, other):
-    """Sums of float32 in another order: after 50 updates of Adam losses and weights differ by rounding only."""
+    """float32 sums in another order: after 50 updates of Adam, losses and weights differ by rounding only."""
     for ours, theirs in zip(one[0]["evaluations"], other[0]["evaluations"], strict=True):
         assert ours["dev_perplexity"] == pytest.approx(theirs["dev_perplexity"], rel=1e-5)
     for (update, ours, _), (same_update, theirs, _) in zip(one[2], other[2], strict=True):
@@ -60,8 +60,8 @@ def test_one_process_two_and_smaller_micro_batches_train_alike(tiny_data, tmp_pa
     assert_close_runs(alone, together)
 
 
-def test_processes_that_something_else_starts_train_alike(tiny_data, tmp_path):
-    """As torchrun or srun starts them, on machines that share nothing: gradients go through sockets."""
+def test_processes_of_another_launcher_train_alike(tiny_data, tmp_path):
+    """Started as by torchrun or srun, on machines without shared memory: gradients go through sockets."""
     settings = settings_of(dropout=0.0, max_updates=10, evaluate_every=10, checkpoint_every=10)
     launched = finish(tiny_data, tmp_path / "launched", settings, "--processes", "2")
     folder = tmp_path / "started"
@@ -81,7 +81,7 @@ def test_processes_that_something_else_starts_train_alike(tiny_data, tmp_path):
 
 
 def test_more_processes_than_pairs(tiny_data, tmp_path):
-    """Updates of one pair: the second process adds nothing, and nothing waits for it."""
+    """Updates of one pair: the second process contributes nothing, and no process waits for it."""
     settings = settings_of(dropout=0.0, sentences_per_update=1, max_updates=3, evaluate_every=3, checkpoint_every=3)
     alone = run(tiny_data, tmp_path / "alone", settings)
     assert_close_runs(alone, finish(tiny_data, tmp_path / "together", settings, "--processes", "2"))
@@ -93,8 +93,8 @@ def state_of(folder):
     return json.loads(notes[0].read_text())["state"] if notes else None
 
 
-def test_two_processes_stop_at_the_same_update_and_continue(tiny_data, tmp_path):
-    """Three times, by each signal that asks for it; the end is that of a training without a stop."""
+def test_two_processes_stop_after_the_same_update_and_resume(tiny_data, tmp_path):
+    """Stopped once by each signal, the training ends with the weights of a training without stops."""
     settings = settings_of(max_updates=300, evaluate_every=300, checkpoint_every=300)
     folder = tmp_path / "stopped"
     for signum in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT):
@@ -150,7 +150,7 @@ def test_an_invalid_number_of_processes_is_refused(tiny_data, tmp_path, capsys, 
 @pytest.mark.slow
 @pytest.mark.parametrize("processes", [1, 2])
 def test_killed_again_and_again(tiny_data, tmp_path, processes):
-    """SIGKILL or SIGTERM at random moments until it is done: the same curve and the same weights."""
+    """SIGKILL or SIGTERM at random moments until the training is done gives the same curve and weights."""
     seed = random.randrange(2**31)
     print(f"seed {seed}")
     draw = random.Random(seed)
