@@ -1,4 +1,4 @@
-"""From rows of the example store to batches with everything a model asked for."""
+"""Reading of batches: pairs of an example store, with the phrases and chunks that the model reads."""
 
 from __future__ import annotations
 
@@ -29,16 +29,17 @@ from phrasemt.syntax.phrases.ngrams import ngram_ends
 
 log = logging.getLogger("phrasemt.batching")
 
-# Subwords of a side that a model sees. Training leaves longer pairs out by the study's max_length, which is at most
-# this; in dev and test, which are never filtered, a line of a hundred thousand characters must not fill the memory.
+# The largest number of subwords of a side that a model reads. Training leaves out longer pairs by training.max_length,
+# which is not larger. Dev and test sets are never filtered, and a line of a hundred thousand characters must not fill
+# the memory.
 LONGEST_SENTENCE = 1024
 
 
 class SourceCollator:
-    """Source sentences -> `Source`, with phrases when the model reads them.
+    """Turns source sentences into a `Source`, with phrases if the model reads them.
 
-    phrases: the phrase columns of the rows, one file or none; n-gram phrases follow from the length and need none.
-    Raises MismatchError for columns of another segmentation or for none where the settings need them.
+    phrases: the file of phrase columns, or an empty sequence. N-gram phrases follow from the length and need no file.
+    Raises MismatchError when a needed file is missing or has the phrases of another segmentation.
     """
 
     def __init__(self, reads: ModelInputs, phrases: Sequence[Path] = ()) -> None:
@@ -47,11 +48,15 @@ class SourceCollator:
         self.phrases: ColumnFile | None = None
         if self._segmentation and self._segmentation.mode != "ngram":
             self.phrases = _open_phrases(phrases, self._segmentation)
-        # Few lengths occur, so n-gram phrases are made once for each.
+        # There are few different lengths, so the ends of n-gram phrases are computed once for each.
         self._ngram_ends = functools.cache(ngram_ends)
 
     def __call__(self, sentences: Sequence[NDArray[np.int32]], positions: Sequence[int]) -> Source:
-        """Sentences are subword ids without special symbols; positions are theirs in the phrase columns."""
+        """Make the source side of a batch.
+
+        sentences: subword ids without special symbols. positions: position of each sentence in the phrase columns.
+        Raises DamagedFileError for phrases that do not fit their sentence.
+        """
         phrases = None
         if self._segmentation is not None:
             lengths = [len(sentence) + 1 + self._with_bos for sentence in sentences]
@@ -71,7 +76,7 @@ class SourceCollator:
 
     def _ends_in_columns(self, columns: ColumnFile, length: int, position: int) -> NDArray[np.int64]:
         ends = columns.values("ends", position).astype(np.int64)
-        if length == LONGEST_SENTENCE + 1:  # the sentence may have been cut
+        if length == LONGEST_SENTENCE + 1:  # the reader may have cut the sentence
             ends = np.append(ends[ends < length], length)
         if not len(ends) or ends[0] < 1 or (np.diff(ends) < 1).any() or ends[-1] != length:
             raise _misfit(
@@ -91,31 +96,35 @@ def _misfit(columns: ColumnFile, position: int, what: str, *, expected: str, fou
 
 
 class TargetCollator:
-    """Target sentences -> `Target`, with chunks when the model reads them.
+    """Turns target sentences into a `Target`, with chunks if the model reads them.
 
-    chunks: the chunk columns of the rows, one file. None: no chunks, about which such a model then decides itself.
-    Raises MismatchError when such a model is to be given chunks and there is no file.
+    chunks: the file of chunk columns. None: no chunks; the model then decides about them.
+    Raises MismatchError when the model reads chunks and `chunks` is an empty sequence.
     """
 
     def __init__(self, reads: ModelInputs, chunks: Sequence[Path] | None = None) -> None:
         self.chunks = _open_chunks(chunks) if reads.chunks and chunks is not None else None
 
     def __call__(self, sentences: Sequence[NDArray[np.int32]], positions: Sequence[int]) -> Target:
-        """Sentences are subword ids without special symbols; positions are theirs in the chunk columns."""
+        """Make the target side of a batch.
+
+        sentences: subword ids without special symbols. positions: position of each sentence in the chunk columns.
+        Raises DamagedFileError for chunks that do not fit their sentence.
+        """
         if self.chunks is None:
             return collate_target(sentences)
-        of_sentences = [
+        starts_and_labels = [
             self._starts_and_labels(self.chunks, len(sentence), position)
             for sentence, position in zip(sentences, positions, strict=True)
         ]
-        starts, labels = zip(*of_sentences, strict=True)
+        starts, labels = zip(*starts_and_labels, strict=True)
         return collate_target(sentences, collate_chunks(starts, labels))
 
     def _starts_and_labels(
         self, columns: ColumnFile, length: int, position: int
     ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         starts, labels = (columns.values(column, position) for column in ("starts", "labels"))
-        if length == LONGEST_SENTENCE and len(starts) == len(labels):  # the sentence may have been cut
+        if length == LONGEST_SENTENCE and len(starts) == len(labels):  # the reader may have cut the sentence
             whole = starts < length
             starts, labels = np.append(starts[whole], np.int32(length)), np.append(labels[whole], np.int32(EOS_LABEL))
         if not len(starts) or starts[0] != 0 or (np.diff(starts) < 1).any() or starts[-1] != length:
@@ -132,7 +141,7 @@ class TargetCollator:
 def _open_chunks(paths: Sequence[Path]) -> ColumnFile:
     if len(paths) != 1:
         raise MismatchError(
-            "a chunk-based decoder needs the chunks of the target",
+            "a chunk-based decoder needs a file of target chunks",
             where="--chunks",
             expected="one file",
             found=" ".join(map(str, paths)) or "none",
@@ -147,7 +156,7 @@ def _open_chunks(paths: Sequence[Path]) -> ColumnFile:
 def _open_phrases(paths: Sequence[Path], segmentation: PhraseSegmentation) -> ColumnFile:
     if len(paths) != 1:
         raise MismatchError(
-            f"a model with phrases of mode {segmentation.mode} needs their columns",
+            f"a model with phrases of mode {segmentation.mode} needs a file of phrases",
             where="--phrases",
             expected="one file",
             found=" ".join(map(str, paths)) or "none",
@@ -166,10 +175,10 @@ def _open_phrases(paths: Sequence[Path], segmentation: PhraseSegmentation) -> Co
 
 
 class BatchReader:
-    """Rows of an example store -> `Batch`. Of a longer sentence the first `LONGEST_SENTENCE` subwords are taken.
+    """Turns pairs of an example store into a `Batch`. It cuts sentences after `LONGEST_SENTENCE` subwords.
 
-    phrases, chunks: as in `SourceCollator` and `TargetCollator`. Raises MismatchError when they are not over the
-    rows of the examples.
+    phrases, chunks: as in `SourceCollator` and `TargetCollator`. Raises MismatchError when their rows are not the rows
+    of the examples.
     """
 
     def __init__(
@@ -188,7 +197,7 @@ class BatchReader:
         ):
             if columns is not None and not columns.rows.equal(examples.rows):
                 raise MismatchError(
-                    "columns of other rows than the examples",
+                    "the columns and the examples have different rows",
                     where=f"{columns.path}, {examples.path}",
                     expected=f"the same {len(examples)} rows",
                     found=f"{len(columns)} rows",
@@ -208,7 +217,7 @@ class BatchReader:
         )
 
     def source(self, positions: Sequence[int] | NDArray[np.int64]) -> Source:
-        """The source side alone, for translation."""
+        """Return the source side alone, for translation."""
         positions = [int(position) for position in positions]
         sentences = [self.examples.source(position)[:LONGEST_SENTENCE] for position in positions]
         return self._collate_source(sentences, positions)

@@ -1,7 +1,4 @@
-"""What a system costs: its parameters, part by part, and its multiply-adds, counted while it computes.
-
-Letters: S source positions, T target positions, each with `</s>`.
-"""
+"""The cost of a system: parameters of each part, and multiply-adds, which torch counts during a forward pass."""
 
 from __future__ import annotations
 
@@ -21,9 +18,9 @@ from phrasemt.study.architectures import Architecture, ModelInputs
 from phrasemt.symbols import CHUNK_LABELS, EOS_LABEL, UNK
 from phrasemt.syntax.phrases.ngrams import ngram_ends
 
-# The pair that multiply-adds are counted for: about the mean length of WMT's subwords, `</s>` included.
+# Positions on each side of the pair whose multiply-adds are counted: about the mean of WMT in subwords, with `</s>`.
 POSITIONS = 27
-WORDS_PER_CHUNK = 1.57  # of the CoNLL-2000 chunks of English, each word outside of chunks being one
+WORDS_PER_CHUNK = 1.57  # mean in CoNLL-2000 (English), where a word outside of chunks counts as a chunk
 
 
 @dataclass(frozen=True)
@@ -46,12 +43,12 @@ class Cost:
 
 
 def cost_of(settings: Architecture, *, source_vocabulary: int, target_vocabulary: int) -> Cost:
-    """Build a model, count what it has, and let it score a pair of `POSITIONS` positions on either side."""
+    """Build a model, count its parameters, and count multiply-adds while it scores a pair of `POSITIONS` positions."""
     with torch.device("meta"):
         model = build_model(settings, source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary)
     model = model.to_empty(device="cpu").eval()
     batch = pair_of(settings.model_inputs, POSITIONS)
-    # The fused kernels of attention are not counted; its plain form multiplies the same numbers.
+    # torch does not count the fused kernels of attention; the plain form has the same multiplications.
     with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
         model.loss(batch, label_smoothing=0.1)
     return Cost(
@@ -62,14 +59,15 @@ def cost_of(settings: Architecture, *, source_vocabulary: int, target_vocabulary
 
 
 def parameters_of(module: nn.Module) -> int:
-    """Parameters of a module; tied ones count once."""
+    """Return the number of parameters of a module. Shared parameters count once."""
     return sum(parameter.numel() for parameter in module.parameters())
 
 
 def parts_of(model: nn.Module, within: str = "") -> Iterator[Part]:
-    """What a model is made of; the parts of depth 0 share no parameter and have all there are.
+    """Yield the parts of a model. The parts of depth 0 together have each parameter once.
 
-    What words have stands one by one; below a stack of layers stands what its layers hold.
+    The module `words` is divided into its own parts. Parts of depth 1 follow a stack of layers: the modules of a layer,
+    summed over the layers.
     """
     for name, parameter in model.named_parameters(recurse=False):
         yield Part(within + re.sub(r"_[A-Z0-9]+$", "", name), 0, parameter.numel())  # without its shape
@@ -85,9 +83,9 @@ def parts_of(model: nn.Module, within: str = "") -> Iterator[Part]:
 
 
 def pair_of(reads: ModelInputs, positions: int) -> Batch:
-    """A sentence pair of so many positions on either side, `</s>` included; `<s>` of a source comes in addition.
+    """Return a sentence pair with this number of positions on each side, `</s>` included, `<s>` of a source excluded.
 
-    Phrases of whatever mode are here those of n tokens, and chunks have the mean length of English ones.
+    All phrases are n-grams, whatever the mode of the segmentation. Chunks have the mean length of English chunks.
     """
     words = np.full(positions - 1, UNK, dtype=np.int32)
     phrases, chunks = None, None
