@@ -74,7 +74,7 @@ class UpdatePlan:
         return self._totals[0]
 
     @property
-    def updates_of_an_epoch(self) -> int:
+    def updates_per_epoch(self) -> int:
         """Approximate number of updates of an epoch."""
         return max(1, round(self._totals[1] / self.update_size))
 

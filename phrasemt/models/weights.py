@@ -1,6 +1,6 @@
-"""Weights on disk: safetensors with the model's settings and vocabularies inside, so that they can be refused.
+"""Weights on disk: safetensors files that also contain the model's settings and the digests of its vocabularies.
 
-Nothing here or elsewhere loads a pickle.
+So a stage can refuse weights of another model. No code loads a pickle.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from phrasemt.study.architectures import Architecture, ModelSettings
 from phrasemt.text.vocab import Vocabulary
 
 FORMAT = 3
-# One entry for everything: safetensors writes several in an order of chance, and equal weights must be equal files.
+# All metadata is one entry, because safetensors writes several in random order, and equal weights must be equal files.
 _METADATA = "phrasemt"
 
 
 def describe_weights(
     trained: Architecture, source_vocabulary: Vocabulary, target_vocabulary: Vocabulary
 ) -> dict[str, Any]:
-    """The description that a weights file carries. Weights fit a model when their descriptions agree.
+    """Return the description in a weights file. Weights fit a model when their descriptions agree.
 
     trained: the model's settings without those of its search.
     """
@@ -42,27 +42,27 @@ def describe_weights(
 
 
 def weights_of(model: torch.nn.Module) -> dict[str, Tensor]:
-    """The model's parameters by name, tied ones once, on the CPU."""
+    """Return the model's parameters by name, on the CPU. Tied parameters have one entry."""
     return {name: parameter.detach().cpu().contiguous() for name, parameter in model.named_parameters()}
 
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], description: dict[str, Any]) -> None:
-    """Write tensors and a JSON description into one safetensors file, readable by those who may read other files."""
+    """Write tensors and a JSON description into one safetensors file, with the permissions of an ordinary file."""
     described = {**description, "crc32": _checksum(description, tensors)}
     path.write_bytes(safetensors.torch.save(tensors, {_METADATA: json.dumps(described, sort_keys=True)}))
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Tensors and description of a file of `save_tensors`.
+    """Return the tensors and the description of a file that `save_tensors` wrote.
 
-    Raises DamagedFileError when the file is cut off, altered, or of another format.
+    Raises DamagedFileError for a file that is truncated, corrupt, or of another format version.
     """
     try:
         with safetensors.safe_open(path, framework="pt") as file:
             description = json.loads((file.metadata() or {})[_METADATA])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
             if description.pop("crc32") != _checksum(description, tensors):
-                raise ValueError("its checksum does not fit")
+                raise ValueError("its checksum is wrong")
     except FileNotFoundError:
         raise
     except (safetensors.SafetensorError, KeyError, ValueError, OSError) as error:
@@ -81,7 +81,7 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def _checksum(description: dict[str, Any], tensors: dict[str, Tensor]) -> str:
-    """Over the description and all tensors by name; fast, against damage and not against malice."""
+    """Return the CRC-32 of the description and of all tensors by name. It detects damage, not manipulation."""
     checksum = zlib.crc32(json.dumps(description, sort_keys=True).encode())
     for name, tensor in sorted(tensors.items()):
         checksum = zlib.crc32(name.encode(), checksum)
@@ -90,17 +90,14 @@ def _checksum(description: dict[str, Any], tensors: dict[str, Tensor]) -> str:
 
 
 def set_weights(model: torch.nn.Module, tensors: dict[str, Tensor], *, where: Path) -> None:
-    """Copy weights into a model.
-
-    Raises MismatchError when names or shapes differ.
-    """
+    """Copy weights into a model. Raises MismatchError, which names the file `where`, for other names or shapes."""
     parameters = dict(model.named_parameters())
     expected = {name: tuple(parameter.shape) for name, parameter in parameters.items()}
     found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     if expected != found:
         name = sorted(expected.items() ^ found.items())[0][0]
         raise MismatchError(
-            "weights of another model",
+            "not the weights of this model",
             where=where,
             expected=f"{name} of shape {expected.get(name)}",
             found=found.get(name),
@@ -119,10 +116,9 @@ def load_model(
     *,
     trained: Architecture | None = None,
 ) -> TranslationModel[Any, Any]:
-    """The trained model of a weights file, in evaluation mode.
+    """Build a model with the weights of a file, in evaluation mode.
 
-    trained: the settings without those of the search, when `settings` has such.
-
+    settings: of the model and its search. trained: `settings` without the search's part, if they have one.
     Raises MismatchError when the weights were trained with other settings or other vocabularies.
     """
     tensors, description = load_tensors(path)
@@ -131,11 +127,11 @@ def load_model(
     for key in ("source_vocabulary", "target_vocabulary"):
         if description[key] != wanted[key]:
             raise MismatchError(
-                f"weights were trained with another {key.replace('_', ' ')}",
+                f"the weights were trained with another {key.replace('_', ' ')}",
                 where=path,
                 expected=f"sha256 {wanted[key][:12]}",
                 found=f"sha256 {description[key][:12]}",
-                next_step="train again on this data set, or name the study the weights belong to",
+                next_step="train again on this data set, or use the study of these weights",
             )
     found: Architecture = TypeAdapter(ModelSettings).validate_python(description["model"])
     if found != trained:
@@ -145,11 +141,11 @@ def load_model(
             if wanted["model"].get(key) != description["model"].get(key)
         )
         raise MismatchError(
-            "weights of another model",
+            "the weights were trained with other settings",
             where=path,
             expected=", ".join(f"{key} {wanted['model'].get(key)}" for key in differing),
             found=", ".join(f"{key} {description['model'].get(key)}" for key in differing),
-            next_step="train again, or name the study the weights belong to",
+            next_step="train again, or use the study of these weights",
         )
     model = build_model(settings, source_vocabulary=len(source_vocabulary), target_vocabulary=len(target_vocabulary))
     set_weights(model, tensors, where=path)

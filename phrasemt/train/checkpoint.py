@@ -1,15 +1,16 @@
-"""What a training keeps on disk: weights to average, and the one state from which it goes on.
+"""The files of a training: checkpoints to average, and the state from which it resumes.
 
     state/<signature>/checkpoint-000500.safetensors     weights after update 500
     state/<signature>/latest.safetensors                weights, optimiser and place in the plan
-    state/<signature>/previous.safetensors              the one before, should the latest be damaged
+    state/<signature>/previous.safetensors              the state before, in case the latest is damaged
     state/<signature>/metrics.jsonl                     one line per report
     state/<signature>/note.json                         how it goes (phrasemt/workflow/journal.py)
 
-There is no state of random numbers: those of an update follow from its number (phrasemt/train/trainer.py).
+A state contains no state of a random generator: the random numbers of an update depend on its number
+(phrasemt/train/trainer.py).
 
-The signature is the digest of everything the result follows from, so trainings under different settings never meet in
-one folder, and returning to earlier settings finds their state again.
+The signature is the digest of everything that decides the weights. So trainings with different settings have different
+folders, and a return to earlier settings finds their state again.
 """
 
 from __future__ import annotations
@@ -32,11 +33,13 @@ log = logging.getLogger("phrasemt.train_model")
 
 @dataclass(kw_only=True)
 class Progress:
-    """How far a training has come. `epoch` and `position` name the next update of the plan.
+    """The progress of a training.
 
-    skipped: updates without a step because loss or gradient was not finite; `skipped_in_a_row` at the end. recent:
-    what the updates since the last report had. positions: the largest micro-batch of each process. micro_batches: of
-    all updates and processes. best_by: the score that decides about the best evaluation, as in the settings.
+    best_by: "bleu" or "perplexity", the dev score that ranks evaluations (setting training.best_by).
+    epoch, position: place of the next update in the plan. seconds: training time of all runs.
+    skipped: updates without a step, because loss or gradient was not finite; skipped_in_a_row: the last of them.
+    recent: results of the updates since the last report. capacities: `Trainer.capacity` of each process.
+    micro_batches: number in all updates and processes. checkpoints: names of the files to average.
     """
 
     best_by: str = "bleu"
@@ -48,19 +51,19 @@ class Progress:
     skipped: int = 0
     skipped_in_a_row: int = 0
     recent: list[dict[str, Any]] = field(default_factory=list)
-    positions: list[int] = field(default_factory=list)
+    capacities: list[int] = field(default_factory=list)
     micro_batches: int = 0
     checkpoints: list[str] = field(default_factory=list)
     evaluations: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def best(self) -> dict[str, Any] | None:
-        """The evaluation with the highest dev BLEU, or the lowest dev perplexity; the earliest of equals."""
+        """The evaluation with the best dev score; the earliest one among equals."""
         return next(iter(self.ranked), None)
 
     @property
     def ranked(self) -> list[dict[str, Any]]:
-        """The evaluations, the best first."""
+        """All evaluations, the best first: by highest dev BLEU or lowest dev perplexity."""
 
         def score(evaluation: dict[str, Any]) -> float:
             by_bleu = self.best_by == "bleu" and "dev_bleu" in evaluation
@@ -79,7 +82,7 @@ def _checkpoint(update: int) -> str:
 
 
 class StateFolder:
-    """The files of one training. Every file is written under a temporary name and renamed."""
+    """The folder with the files of one training. A file appears under its name when it is complete."""
 
     def __init__(self, folder: Path, *, signature: str, description: dict[str, Any]) -> None:
         self.folder = folder / signature[:12]
@@ -88,17 +91,17 @@ class StateFolder:
         self._description = description
         self._latest = self.folder / "latest.safetensors"
         self._previous = self.folder / "previous.safetensors"
-        self._named_before: list[str] = []  # checkpoints that the last state names
+        self._named_before: list[str] = []  # checkpoints that the previous state names
         self._damaged = False
 
     @property
     def metrics(self) -> Path:
         return self.folder / "metrics.jsonl"
 
-    def tidy(self, update: int) -> None:
-        """Before going on after that update: drop what a killed run left half-written, or reported of later updates.
+    def clean_up(self, update: int) -> None:
+        """Prepare the folder for resuming after an update.
 
-        A state found damaged is set aside.
+        Removes incomplete files of a killed run and its reports of later updates; sets a damaged state aside.
         """
         if self._damaged:
             self._latest.replace(self._latest.with_name("damaged.safetensors"))
@@ -116,7 +119,7 @@ class StateFolder:
         write_text(self.metrics, "".join(line + "\n" for line in kept))
 
     def save_checkpoint(self, trainer: Trainer, progress: Progress) -> None:
-        """Write the weights of this update, and name in `progress` the checkpoints that are to be averaged by now."""
+        """Write the weights of this update, and update the names of the checkpoints to average in `progress`."""
         name = _checkpoint(progress.update)
         self._save(self.folder / name, trainer.averaged_weights(), {"update": progress.update})
         names = [*(kept for kept in progress.checkpoints if kept != name), name]
@@ -128,10 +131,10 @@ class StateFolder:
             progress.checkpoints = [name for name in names if name in best]
 
     def save_latest(self, trainer: Trainer, progress: Progress) -> None:
-        """Write all that the next updates follow from; then remove checkpoints that no state names any more."""
+        """Write the state from which the training can resume; remove checkpoints that no state names any more."""
         tensors = {f"model.{name}": tensor for name, tensor in weights_of(trainer.model).items()}
         for name, parameter in trainer.model.named_parameters():
-            for key, value in trainer.optimizer.torch.state[parameter].items():
+            for key, value in trainer.optimizer.wrapped.state[parameter].items():
                 tensors[f"optimizer.{key}.{name}"] = value.detach().cpu().clone()
         if trainer.average:
             tensors |= {f"average.{name}": tensor for name, tensor in trainer.averaged_weights().items()}
@@ -142,10 +145,10 @@ class StateFolder:
         self._named_before = list(progress.checkpoints)
 
     def load(self, trainer: Trainer) -> Progress | None:
-        """Put model and optimiser back to the last saved place; None when there is none.
+        """Restore model and optimiser from the last saved state; return its progress, or None without a saved state.
 
-        From a damaged state it goes back to the one before, and says so. Raises DamagedFileError when that is of no use
-        either, and MismatchError for the state of another training.
+        If the last state is damaged, restores the previous state and logs a warning. Raises DamagedFileError when both
+        are damaged, and MismatchError for the state of another training.
         """
         damaged: DamagedFileError | None = None
         for path in (self._latest, self._previous):
@@ -158,14 +161,16 @@ class StateFolder:
                 log.warning("%s", error)
                 continue
             if damaged:
-                log.warning("going back to the state before, after update %d", progress.update)
+                log.warning("resuming from the previous state, after update %d", progress.update)
             self._damaged = damaged is not None
             self._named_before = list(progress.checkpoints)
             return progress
         if damaged:
             raise damaged
         if others := [path for path in self.folder.parent.iterdir() if path != self.folder and path.is_dir()]:
-            log.info("starting anew; %s keeps %d of other settings, data or code", self.folder.parent, len(others))
+            log.info(
+                "starting anew; %s contains %d states of other settings, data or code", self.folder.parent, len(others)
+            )
         return None
 
     def _load(self, path: Path, trainer: Trainer) -> Progress:
@@ -186,12 +191,12 @@ class StateFolder:
                     where=self.folder / name,
                     next_step=f"move {self.folder} away and train again",
                 )
-            load_tensors(self.folder / name)  # better found damaged now than after days
+            load_tensors(self.folder / name)  # find a damaged file now and not at the end of the training
         set_weights(trainer.model, _part(tensors, "model."), where=path)
         parameters = dict(trainer.model.named_parameters())
         for key, tensor in _part(tensors, "optimizer.").items():
             entry, _, name = key.partition(".")
-            trainer.optimizer.torch.state[parameters[name]][entry] = tensor.to(parameters[name].device)
+            trainer.optimizer.wrapped.state[parameters[name]][entry] = tensor.to(parameters[name].device)
         if trainer.average:
             for name, tensor in _part(tensors, "average.").items():
                 trainer.average.weights[name].copy_(tensor)
@@ -200,7 +205,7 @@ class StateFolder:
     def _save(
         self, path: Path, tensors: dict[str, Tensor], extra: dict[str, Any], *, before: Path | None = None
     ) -> None:
-        """Write a file; what was there gets the name `before`, if there is one."""
+        """Write a file. before: new name for the file that has this name now, if any."""
         temporary = temporary_beside(path)
         try:
             save_tensors(temporary, tensors, {**self._description, "signature": self._signature, **extra})

@@ -1,4 +1,4 @@
-"""The stage `train_model`: updates, evaluations on dev, checkpoints, and going on after a kill."""
+"""The stage `train_model`: updates, evaluations on dev, and checkpoints. A training that was killed resumes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from phrasemt.study.schema import Training
 from phrasemt.text.vocab import Vocabulary
 from phrasemt.train.checkpoint import Progress, StateFolder
 from phrasemt.train.evaluator import Evaluator
-from phrasemt.train.ranks import Ranks, joined
+from phrasemt.train.process_group import ProcessGroup, join_processes
 from phrasemt.train.reporting import Reporter
 from phrasemt.train.stopping import StopRequest
 from phrasemt.train.trainer import Trainer
@@ -37,8 +37,8 @@ from phrasemt.workflow.code import code_digest
 log = logging.getLogger("phrasemt.train_model")
 
 RECORD_FORMAT = 1
-# Updates in a row without a finite loss and gradient after which there is no hope.
-_SKIPPED_AT_MOST = 10
+# The training fails after this number of consecutive updates whose loss or gradient is not finite.
+_MAX_SKIPPED_IN_A_ROW = 10
 _UPDATES_BETWEEN_REPORTS = 20
 
 
@@ -60,13 +60,16 @@ def train_model(
     record: Path,
     state: Path,
 ) -> None:
-    """Train a system to the end of its budget and write the record of it.
+    """Train a system until its last update or early stopping, and write a record of the training.
 
-    `state` keeps checkpoints and the place to go on from between runs; the same command after a kill goes on there and
-    ends with the same weights (on the same machine). processes: how many train together, of which this is one. minutes:
-    the time there is, 0 for as much as it takes. Raises StoppedError when it is up, or a signal asked to stop.
+    state: folder of checkpoints and saved states, which remains between runs. The same command resumes from the last
+    saved state and, on the same machine, ends with the same weights as a training without interruption.
+    processes: number of processes that train together; this is one of them.
+    minutes: time until the training stops and saves its state; 0 for no limit.
+    Raises StoppedError when the time is up or after a signal; PhrasemtError when losses stay infinite or NaN, or the
+    device has too little memory; DamagedFileError and MismatchError for inputs or states that cannot be used.
     """
-    with StopRequest(minutes) as stop, joined(processes) as ranks:
+    with StopRequest(minutes) as stop, join_processes(processes) as group:
         device = choose_device(max(1, cores // processes))
         source_words, target_words = Vocabulary.from_file(source_vocabulary), Vocabulary.from_file(target_vocabulary)
         train_examples, dev_examples = Examples.open(train), Examples.open(dev)
@@ -79,14 +82,14 @@ def train_model(
         ).to(device)
         train_reader = BatchReader(train_examples, settings.reads, train_phrases, train_chunks)
         dev_reader = BatchReader(dev_examples, settings.reads, dev_phrases, dev_chunks)
-        trainer = Trainer(model, train_reader, settings, ranks)
+        trainer = Trainer(model, train_reader, settings, group)
         references = list(read_lines(dev_reference)) if settings.reads.source else None
         evaluate = Evaluator(dev_reader, references, target_words)
         by_sentences = settings.training.sentences_per_update is not None
         update_size = settings.training.sentences_per_update or settings.training.tokens_per_update
         assert update_size is not None
         plan = UpdatePlan(
-            # What a model does not read does not decide which pairs it sees.
+            # A language model reads no source, so the lengths of sources must not influence its plan.
             source_lengths=train_examples.source_lengths if settings.reads.source else train_examples.target_lengths,
             target_lengths=train_examples.target_lengths,
             update_size=update_size,
@@ -96,15 +99,15 @@ def train_model(
         )
         parameters = sum(parameter.numel() for parameter in model.parameters())
         log.info(
-            "train_model: %s, %s parameters, %s pairs (%d too long), about %d updates an epoch, %s on %s%s",
+            "train_model: %s, %s parameters, %s pairs (%d too long), about %d updates per epoch, %s on %s%s",
             settings.model.family,
             f"{parameters:,}",
             f"{plan.pairs:,}",
             len(train_examples) - plan.pairs,
-            plan.updates_of_an_epoch,
+            plan.updates_per_epoch,
             settings.training.precision,
             device,
-            f", {ranks.size} processes" if ranks.size > 1 else "",
+            f", {group.size} processes" if group.size > 1 else "",
         )
         folder = StateFolder(
             state,
@@ -115,8 +118,8 @@ def train_model(
             ),
             description=describe_weights(settings.model, source_words, target_words),
         )
-        progress, stopped = _run(trainer, evaluate, plan, folder, ranks, stop)
-        if not ranks.first:
+        progress, stopped = _train(trainer, evaluate, plan, folder, group, stop)
+        if not group.is_first:
             return
         write_text(
             record,
@@ -128,8 +131,8 @@ def train_model(
                     "updates": progress.update,
                     "stopped": stopped,
                     "skipped": progress.skipped,
-                    "processes": ranks.size,
-                    "micro_batch_positions": progress.positions,
+                    "processes": group.size,
+                    "micro_batch_positions": progress.capacities,
                     "micro_batches_per_update": round(progress.micro_batches / progress.update, 2),
                     "checkpoints": [f"{state.name}/{folder.folder.name}/{name}" for name in progress.checkpoints],
                     "best_update": progress.best["update"] if progress.best else None,
@@ -137,41 +140,41 @@ def train_model(
                     "metrics": f"{state.name}/{folder.folder.name}/{folder.metrics.name}",
                 },
                 indent=1,
-                sort_keys=True,  # what comes back from a saved state has another order
+                sort_keys=True,  # keys that were read from a saved state have another order
             )
             + "\n",
         )
 
 
 def _signature(settings: TrainModel, *inputs: Path) -> str:
-    """Digest of all that a training's result follows from, apart from the machine: settings, data and code."""
+    """Return the digest of everything that decides the weights, except the machine: settings, data and code."""
     code = code_digest(*settings.code_modules())
     return digest_bytes("\n".join([settings.canonical_json(), code, *map(digest_file, inputs)]).encode())
 
 
-def _run(
-    trainer: Trainer, evaluate: Evaluator, plan: UpdatePlan, folder: StateFolder, ranks: Ranks, stop: StopRequest
+def _train(
+    trainer: Trainer, evaluate: Evaluator, plan: UpdatePlan, folder: StateFolder, group: ProcessGroup, stop: StopRequest
 ) -> tuple[Progress, str]:
-    """All updates that are still to do; returns the final progress and why training ended."""
+    """Do the remaining updates; return the final progress, and the reason for the end of the training."""
     settings = trainer.settings
     progress = folder.load(trainer) or Progress(best_by=settings.best_by)
-    if ranks.of_first([folder.folder.name, progress.update]) != [folder.folder.name, progress.update]:
+    if group.broadcast([folder.folder.name, progress.update]) != [folder.folder.name, progress.update]:
         raise MismatchError(
             "the processes of this training do not see the same state",
             where=folder.folder,
-            found=f"process {ranks.rank} at update {progress.update}",
-            next_step="the folder must be one that all nodes share; run again",
+            found=f"process {group.rank} at update {progress.update}",
+            next_step="use a folder that all nodes share, and run again",
         )
     if progress.update:
-        log.info("going on after update %d", progress.update)
-    if len(progress.positions) == ranks.size:
-        trainer.positions = progress.positions[ranks.rank]
+        log.info("resuming after update %d", progress.update)
+    if len(progress.capacities) == group.size:
+        trainer.capacity = progress.capacities[group.rank]
     else:
-        trainer.fit(plan)
+        trainer.find_capacity(plan)
     with ExitStack() as stack:
         reporter = None
-        if ranks.first:
-            folder.tidy(progress.update)
+        if group.is_first:
+            folder.clean_up(progress.update)
             reporter = stack.enter_context(
                 Reporter(
                     folder.metrics,
@@ -179,11 +182,11 @@ def _run(
                     max_updates=settings.max_updates,
                     seconds=progress.seconds,
                     device=trainer.device,
-                    processes=ranks.size,
+                    processes=group.size,
                 )
             )
         for epoch, position, rows in plan.updates(first_epoch=progress.epoch, first_update=progress.position):
-            if _ended(progress, settings):
+            if _reason_to_end(progress, settings):
                 break
             started = time.monotonic()
             result = trainer.update(progress.update + 1, rows)
@@ -194,62 +197,62 @@ def _run(
             _count_skipped(progress, skipped=result.skipped)
             last = progress.update == settings.max_updates
             if progress.update % _UPDATES_BETWEEN_REPORTS == 0 or last:
-                if reporter and (values := _averages(progress.recent, epoch)):
+                if reporter and (values := _report_values(progress.recent, epoch)):
                     reporter.update(progress.update, {**values, "skipped": progress.skipped})
                 progress.recent.clear()
             evaluation_due = last or progress.update % settings.evaluate_every == 0
             state_due = evaluation_due or progress.update % settings.checkpoint_every == 0
             if evaluation_due:
                 with trainer.averaged():
-                    values = ranks.of_first(evaluate(trainer.model) if ranks.first else None)
+                    values = group.broadcast(evaluate(trainer.model) if group.is_first else None)
                 progress.evaluations.append({"update": progress.update, **values})
                 if reporter:
                     reporter.evaluation(progress.update, values, best=progress.best is progress.evaluations[-1])
-            # After an update and not before it, so that even a run with too little time gets on.
-            stopping = ranks.any(stop.reason is not None) and not _ended(progress, settings)
+            # A run stops after an update and never before the first one, so that even very short runs make progress.
+            stopping = group.any(stop.reason is not None) and not _reason_to_end(progress, settings)
             if state_due or stopping:
-                progress.positions = ranks.of_all(trainer.positions)
+                progress.capacities = group.gather(trainer.capacity)
                 if reporter:
                     if state_due and _checkpoint_due(progress, settings):
                         folder.save_checkpoint(trainer, progress)
                     progress.seconds = reporter.seconds
                     folder.save_latest(trainer, progress)
             if stopping:
-                ranks.wait()  # for the first process to have saved
+                group.barrier()  # wait until the first process has saved the state
                 raise StoppedError(
-                    f"stopped after update {progress.update} and saved: "
+                    f"stopped after update {progress.update} and saved the state: "
                     f"{stop.reason or 'another process was asked to stop'}",
-                    next_step="the same command goes on from there",
+                    next_step="the same command resumes from there",
                 )
-    ended = _ended(progress, settings)
-    assert ended is not None
-    return progress, ended
+    reason = _reason_to_end(progress, settings)
+    assert reason is not None
+    return progress, reason
 
 
 def _count_skipped(progress: Progress, *, skipped: bool) -> None:
-    """Raises PhrasemtError after too many updates in a row without a step."""
+    """Count an update in `progress`. Raises PhrasemtError after too many consecutive updates without a step."""
     if not skipped:
         progress.skipped_in_a_row = 0
         return
     progress.skipped += 1
     progress.skipped_in_a_row += 1
-    log.warning("update %d: skipped, its loss or gradient is not a finite number", progress.update)
-    if progress.skipped_in_a_row == _SKIPPED_AT_MOST:
+    log.warning("update %d: skipped, because its loss or gradient is not finite", progress.update)
+    if progress.skipped_in_a_row == _MAX_SKIPPED_IN_A_ROW:
         raise PhrasemtError(
-            f"loss or gradient was not a finite number {_SKIPPED_AT_MOST} times in a row",
+            f"loss or gradient was not finite in {_MAX_SKIPPED_IN_A_ROW} consecutive updates",
             where=f"update {progress.update}",
             next_step="lower training.optimizer.factor, lengthen its warmup, or use precision: float32",
         )
 
 
 def _checkpoint_due(progress: Progress, settings: Training) -> bool:
-    """Whether the weights of this update may belong to those that are averaged."""
+    """Whether the weights of this update may become part of the average."""
     if settings.average_best is not None:
         return progress.evaluations[-1:] != [] and progress.evaluations[-1]["update"] == progress.update
-    return progress.update % settings.checkpoint_every == 0 or _ended(progress, settings) is not None
+    return progress.update % settings.checkpoint_every == 0 or _reason_to_end(progress, settings) is not None
 
 
-def _ended(progress: Progress, settings: Training) -> str | None:
+def _reason_to_end(progress: Progress, settings: Training) -> str | None:
     if progress.update >= settings.max_updates:
         return "max_updates"
     if settings.early_stopping and progress.evaluations_since_best >= settings.early_stopping:
@@ -257,8 +260,8 @@ def _ended(progress: Progress, settings: Training) -> str | None:
     return None
 
 
-def _averages(recent: Sequence[Mapping[str, Any]], epoch: int) -> dict[str, float]:
-    """What is reported of some updates; nothing if all of them were skipped."""
+def _report_values(recent: Sequence[Mapping[str, Any]], epoch: int) -> dict[str, float]:
+    """Return the means over some updates for a report; an empty dictionary if all of them were skipped."""
     results = [result for result in recent if not result["skipped"]]
     if not results:
         return {}

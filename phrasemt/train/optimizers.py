@@ -24,22 +24,22 @@ class ScheduledOptimizer:
     """An optimiser with its schedule of learning rates. width: the model width in Adam's schedule (`noam`)."""
 
     def __init__(self, parameters: Iterable[nn.Parameter], settings: Adam | Adadelta, *, width: int) -> None:
-        self.torch: torch.optim.Optimizer
+        self.wrapped: torch.optim.Optimizer
         self._rate: Callable[[int], float] | None = None
         if isinstance(settings, Adam):
             betas = (settings.beta1, settings.beta2)
-            self.torch = torch.optim.Adam(parameters, lr=0.0, betas=betas, eps=settings.epsilon, fused=True)
+            self.wrapped = torch.optim.Adam(parameters, lr=0.0, betas=betas, eps=settings.epsilon, fused=True)
             self._rate = partial(noam, width=width, settings=settings)
         else:
-            self.torch = torch.optim.Adadelta(parameters, lr=1.0, rho=settings.rho, eps=settings.epsilon)
+            self.wrapped = torch.optim.Adadelta(parameters, lr=1.0, rho=settings.rho, eps=settings.epsilon)
 
     def step(self, update: int) -> float:
         """Take the step of an update (counted from 1) with the parameters' gradients; return its learning rate."""
         if self._rate is not None:
-            for group in self.torch.param_groups:
+            for group in self.wrapped.param_groups:
                 group["lr"] = self._rate(update)
-        self.torch.step()
-        return float(self.torch.param_groups[0]["lr"])
+        self.wrapped.step()
+        return float(self.wrapped.param_groups[0]["lr"])
 
 
 class ExponentialAverage:

@@ -1,4 +1,4 @@
-"""One update: gradients of micro-batches added up over devices, and a step of the optimiser."""
+"""One update: sum the gradients of micro-batches over all processes, then take a step of the optimiser."""
 
 from __future__ import annotations
 
@@ -21,20 +21,24 @@ from phrasemt.models.interface import TranslationModel
 from phrasemt.models.weights import weights_of
 from phrasemt.stages.training import TrainModel
 from phrasemt.train.optimizers import ExponentialAverage, ScheduledOptimizer
-from phrasemt.train.ranks import ALONE, Ranks
+from phrasemt.train.process_group import ALONE, ProcessGroup
 
 log = logging.getLogger("phrasemt.train_model")
 
-# Positions of a micro-batch on a CPU, padding included. A matter of the machine: any value gives the same sums.
+# Positions of a micro-batch on a CPU, padding included. Every value gives the same sums.
 CPU_POSITIONS = 8_192
-# On a GPU what fits is found by trying, from here on downwards.
-_LARGEST_POSITIONS = 2**18
-_SHARE_OF_MEMORY = 0.9
+# On a GPU the trainer tries micro-batches of this many positions first, then smaller ones, until they fit.
+_MAX_GPU_POSITIONS = 2**18
+_USABLE_SHARE_OF_MEMORY = 0.9
 
 
 @dataclass(frozen=True, kw_only=True)
 class UpdateResult:
-    """Sums of one update over all its micro-batches and devices. skipped: not finite, so no step was taken."""
+    """Sums of one update over all micro-batches and processes.
+
+    objective, nll, parts: as in `phrasemt.nn.words.Loss`. skipped: True if the loss or gradient was not finite, so that
+    the optimiser took no step.
+    """
 
     objective: float
     nll: float
@@ -46,9 +50,9 @@ class UpdateResult:
 
 
 class Trainer:
-    """A model with its optimiser. One call of `update` is one step of the optimiser on the rows of the plan.
+    """A model with its optimiser.
 
-    positions: the largest micro-batch, padding included. It shrinks when memory runs out.
+    capacity: the largest number of positions of a micro-batch, padding included. It shrinks when memory runs out.
     """
 
     def __init__(
@@ -56,33 +60,34 @@ class Trainer:
         model: TranslationModel[Any, Any],
         reader: BatchReader,
         settings: TrainModel,
-        ranks: Ranks = ALONE,
+        group: ProcessGroup = ALONE,
     ) -> None:
         self.model = model
         self.settings = settings.training
         self.optimizer = ScheduledOptimizer(model.parameters(), self.settings.optimizer, width=settings.rate_width)
         decay = self.settings.average_decay
         self.average = None if decay is None else ExponentialAverage(model, decay)
-        self.positions = CPU_POSITIONS
+        self.capacity = CPU_POSITIONS
         self._seed = settings.seed
         self._reader = reader
-        self._ranks = ranks
+        self._group = group
         self.device = next(model.parameters()).device
 
     def update(self, number: int, rows: NDArray[np.int64]) -> UpdateResult:
-        """Accumulate the gradient of the rows' mean loss, and step.
+        """Do one update: accumulate the gradient of the mean loss of all rows, then take a step.
 
-        The mean is over real target tokens, or over sentences where the study gives the size of an update in sentences.
-        The idea without micro-batches:  (loss(batch(rows)).objective / tokens).backward(); optimizer.step().
-        `number` counts updates from 1; with the seed and the rank it decides about dropout, so that a training that
-        goes on after a kill needs no more than that. Without a finite loss and gradient there is no step.
+        Without micro-batches this would be (loss(batch(rows)).objective / tokens).backward(); optimizer.step().
+        The mean is over real target tokens, or over sentences if the study gives the size of an update in sentences.
+        number: of the update, from 1. It determines dropout, together with the seed and the rank, so that a resumed
+        training needs no saved state of a random generator.
+        rows: positions in the example store. Without a finite loss and gradient there is no step.
         """
-        while (sums := self._tried(number, rows)) is None:
+        while (sums := self._try_gradients(number, rows)) is None:
             self._shrink()
-            log.warning("memory ran out: micro-batches of %s positions from now on", f"{self.positions:,}")
+            log.warning("memory ran out: micro-batches of %s positions from now on", f"{self.capacity:,}")
         parameters = list(self.model.parameters())
-        self._ranks.add_gradients(parameters)
-        objective, nll, *parts, micro_batches = self._ranks.add(list(sums.values()))
+        self._group.sum_gradients(parameters)
+        objective, nll, *parts, micro_batches = self._group.sum(list(sums.values()))
         norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
         skipped = not (math.isfinite(objective) and bool(norm.isfinite()))
         learning_rate = 0.0
@@ -102,20 +107,20 @@ class Trainer:
             skipped=skipped,
         )
 
-    def _tried(self, number: int, rows: NDArray[np.int64]) -> dict[str, float] | None:
-        """Gradients and sums of this process's share of an update; None when memory ran out."""
-        torch.manual_seed(_seed(self._seed, number, self._ranks.rank))
+    def _try_gradients(self, number: int, rows: NDArray[np.int64]) -> dict[str, float] | None:
+        """Compute gradients and sums of this process's share of an update; return None when memory runs out."""
+        torch.manual_seed(_seed(self._seed, number, self._group.rank))
         try:
-            return self._accumulate(self._share(rows), self._units(rows))
+            return self._accumulate(self._micro_batches(rows), self._update_size(rows))
         except torch.OutOfMemoryError:
             return None
 
     def averaged(self) -> AbstractContextManager[None]:
-        """The model with the weights that are evaluated and kept."""
+        """Give the model the weights to evaluate, within a `with` block: its own, or their exponential average."""
         return nullcontext() if self.average is None else self.average.in_place(self.model)
 
     def averaged_weights(self) -> dict[str, Tensor]:
-        """These weights, on the CPU: those of the model, or their exponential average."""
+        """Return the weights to evaluate and to save, on the CPU: the model's, or their exponential average."""
         if self.average is None:
             return weights_of(self.model)
         return {name: weight.cpu() for name, weight in self.average.weights.items()}
@@ -123,27 +128,27 @@ class Trainer:
     def _tokens(self, rows: NDArray[np.int64]) -> int:
         return int(self._reader.examples.target_lengths[rows].sum()) + len(rows)
 
-    def _units(self, rows: NDArray[np.int64]) -> int:
-        """What the loss is a mean over."""
+    def _update_size(self, rows: NDArray[np.int64]) -> int:
+        """Return the number of tokens or sentences that the loss is averaged over."""
         return self._tokens(rows) if self.settings.sentences_per_update is None else len(rows)
 
-    def _share(self, rows: NDArray[np.int64]) -> list[tuple[NDArray[np.int64], float]]:
-        """The micro-batches of this process and their weights; where there are none, one that counts for nothing."""
+    def _micro_batches(self, rows: NDArray[np.int64]) -> list[tuple[NDArray[np.int64], float]]:
+        """Return the micro-batches of this process with the weight 1; a process without any gets one of weight 0."""
         examples = self._reader.examples
         parts = micro_batches_of_rank(
             rows,
             examples.source_lengths,
             examples.target_lengths,
-            capacity=self.positions,
-            rank=self._ranks.rank,
-            ranks=self._ranks.size,
+            capacity=self.capacity,
+            rank=self._group.rank,
+            ranks=self._group.size,
         )
         return [(part, 1.0) for part in parts] or [(rows[:1], 0.0)]
 
     def _accumulate(self, parts: Sequence[tuple[NDArray[np.int64], float]], units: int) -> dict[str, float]:
-        """Gradients and sums of weighted micro-batches."""
+        """Accumulate the gradients of weighted micro-batches; return their sums of losses."""
         self.model.train()
-        self.optimizer.torch.zero_grad(set_to_none=True)
+        self.optimizer.wrapped.zero_grad(set_to_none=True)
         sums: dict[str, Tensor] = {}
         for rows, weight in parts:
             batch = self._reader(rows).to(self.device)
@@ -156,43 +161,43 @@ class Trainer:
         return {**{name: float(value) for name, value in sums.items()}, "micro_batches": micro_batches}
 
     def _shrink(self) -> None:
-        """Half as large micro-batches, after memory ran out."""
-        self.optimizer.torch.zero_grad(set_to_none=True)
+        """Halve the capacity, after memory ran out. Raises PhrasemtError when it cannot become smaller."""
+        self.optimizer.wrapped.zero_grad(set_to_none=True)
         longest = self.settings.max_length
-        if self.positions <= longest:
+        if self.capacity <= longest:
             raise PhrasemtError(
-                "the memory of the device does not hold a single pair",
-                expected=f"room for {longest} positions and the model",
-                next_step="lower training.max_length, or train on a larger device",
+                "the memory of the device is too small for a single pair",
+                expected=f"memory for the model and {longest} positions",
+                next_step="lower training.max_length, or train on a device with more memory",
             )
-        self.positions = max(self.positions // 2, longest)
+        self.capacity = max(self.capacity // 2, longest)
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
 
-    def fit(self, plan: UpdatePlan) -> None:
-        """On a GPU: find the largest micro-batch that fits, by trying with the longest of the pairs.
+    def find_capacity(self, plan: UpdatePlan) -> None:
+        """On a GPU, find the largest capacity that fits into the memory, by trials with the longest pairs.
 
-        Room is left for the optimiser's two moments. Nothing of the model changes.
+        Some memory is left for the two moments of the optimiser. The trials do not change the model.
         """
         if self.device.type != "cuda":
             return
-        longest, width = plan.longest(_LARGEST_POSITIONS)
+        longest, width = plan.longest(_MAX_GPU_POSITIONS)
         moments = 2 * sum(parameter.nbytes for parameter in self.model.parameters())
-        room = _SHARE_OF_MEMORY * torch.cuda.get_device_properties(self.device).total_memory - moments
-        self.positions = _LARGEST_POSITIONS
-        while self._needs(longest[: max(1, self.positions // width)]) > room:
+        room = _USABLE_SHARE_OF_MEMORY * torch.cuda.get_device_properties(self.device).total_memory - moments
+        self.capacity = _MAX_GPU_POSITIONS
+        while self._memory_needed(longest[: max(1, self.capacity // width)]) > room:
             self._shrink()
-        log.info("micro-batches of at most %s positions fit the memory", f"{self.positions:,}")
+        log.info("micro-batches of at most %s positions fit the memory", f"{self.capacity:,}")
 
-    def _needs(self, rows: NDArray[np.int64]) -> float:
-        """Bytes of GPU memory that a micro-batch takes; infinity when there are not so many."""
+    def _memory_needed(self, rows: NDArray[np.int64]) -> float:
+        """Return the bytes of GPU memory that a micro-batch needs; infinity when memory runs out."""
         torch.cuda.reset_peak_memory_stats(self.device)
         try:
             self._accumulate([(rows, 1.0)], 1)
         except torch.OutOfMemoryError:
             return math.inf
         finally:
-            self.optimizer.torch.zero_grad(set_to_none=True)
+            self.optimizer.wrapped.zero_grad(set_to_none=True)
         return torch.cuda.max_memory_reserved(self.device)
 
 

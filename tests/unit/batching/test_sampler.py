@@ -109,7 +109,7 @@ def test_a_corpus_of_many_pools():
     epochs = [list(plan.epoch(epoch)) for epoch in range(2)]
     for updates in epochs:
         assert sorted(np.concatenate(updates).tolist()) == short
-        assert abs(len(updates) - plan.updates_of_an_epoch) <= len(updates) // 20
+        assert abs(len(updates) - plan.updates_per_epoch) <= len(updates) // 20
         sizes = [int(plan.target_lengths[rows].sum()) + len(rows) for rows in updates]
         assert abs(np.mean(sizes) - 500) < 25
     # The first tenth of an epoch has rows from all parts of the corpus, and other rows in each epoch.
@@ -121,9 +121,9 @@ def test_a_corpus_of_many_pools():
 @pytest.mark.usefixtures("small_pools")
 def test_resuming_within_a_later_pool_gives_the_rest_of_the_plan():
     plan = plan_of(natural_lengths(3_000))
-    whole = list(itertools.islice(plan.updates(), plan.updates_of_an_epoch + 20))
+    whole = list(itertools.islice(plan.updates(), plan.updates_per_epoch + 20))
     epoch, position, _ = whole[60]
-    assert position > plan.updates_of_an_epoch / 2
+    assert position > plan.updates_per_epoch / 2
     rest = plan.updates(first_epoch=epoch, first_update=position + 1)
     for expected, found in zip(whole[61:], rest, strict=False):
         assert expected[:2] == found[:2]

@@ -127,7 +127,7 @@ def test_the_stage_writes_every_pair_in_order(model, reader, settings, words, we
 
 def test_weights_of_another_study_are_refused(weights, tiny_data, settings, tmp_path):
     other = settings.model_copy(update={"heads": 2})
-    with pytest.raises(MismatchError, match=r"weights of another model \(expected heads 2, found heads 4\)"):
+    with pytest.raises(MismatchError, match=r"trained with other settings \(expected heads 2, found heads 4\)"):
         translate(
             settings=_settings_of(other),
             cores=1,

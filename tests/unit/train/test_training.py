@@ -71,7 +71,7 @@ def test_micro_batches_accumulate_the_gradient_of_the_whole_update(tiny_data):
         torch.manual_seed(3)
         model = build_model(settings.model, source_vocabulary=len(words), target_vocabulary=len(words))
         trainer = Trainer(model, BatchReader(examples, settings.reads), settings)
-        trainer.positions = capacity
+        trainer.capacity = capacity
         result = trainer.update(1, np.arange(50))
         gradients.append({name: parameter.grad.clone() for name, parameter in model.named_parameters()})
         assert result.tokens == int(examples.target_lengths[np.arange(50)].sum()) + 50
@@ -216,7 +216,7 @@ def test_an_update_without_a_finite_loss_is_skipped_and_counted(tiny_data, tmp_p
 
 def test_a_training_that_skips_ten_updates_in_a_row_ends(tiny_data, tmp_path, monkeypatch):
     spoilt(monkeypatch, set(range(3, 100)))
-    with pytest.raises(PhrasemtError, match=r"update 12: loss or gradient was not a finite number 10 times in a row"):
+    with pytest.raises(PhrasemtError, match=r"update 12: loss or gradient was not finite in 10 consecutive updates"):
         run(tiny_data, tmp_path, settings_of(max_updates=50, evaluate_every=50))
 
 
@@ -235,8 +235,8 @@ def test_a_damaged_state_is_replaced_by_the_previous_one(tiny_data, tmp_path, mo
     (latest,) = folder.glob("state/*/latest.safetensors")
     damage(latest)
     assert_equal_runs(whole, run(tiny_data, folder, settings))
-    assert "its checksum does not fit" in caplog.text
-    assert "going back to the state before, after update 8" in caplog.text
+    assert "its checksum is wrong" in caplog.text
+    assert "resuming from the previous state, after update 8" in caplog.text
     assert latest.with_name("damaged.safetensors").exists()
 
 
@@ -250,7 +250,7 @@ def test_a_file_with_a_changed_description_counts_as_damaged(tiny_data, tmp_path
     assert changed != data
     latest.write_bytes(changed)
     run(tiny_data, tmp_path, settings)
-    assert "its checksum does not fit" in caplog.text
+    assert "its checksum is wrong" in caplog.text
 
 
 def test_a_state_of_another_training_is_refused_and_other_states_are_reported(tiny_data, tmp_path, caplog):
@@ -297,13 +297,13 @@ def test_running_out_of_memory_halves_the_micro_batches(tiny_data, monkeypatch):
         torch.manual_seed(3)
         model = build_model(settings.model, source_vocabulary=len(words), target_vocabulary=len(words))
         trainer = Trainer(model, BatchReader(Examples.open(tiny_data.train), settings.reads), settings)
-        trainer.positions = positions
+        trainer.capacity = positions
         trainer.update(1, np.arange(50))
         gradients[positions] = [parameter.grad for parameter in model.parameters()]
-        assert trainer.positions == small
+        assert trainer.capacity == small
     assert all(torch.equal(*pair) for pair in zip(*gradients.values(), strict=True))
     room = 0
-    with pytest.raises(PhrasemtError, match="the memory of the device does not hold a single pair"):
+    with pytest.raises(PhrasemtError, match="the memory of the device is too small for a single pair"):
         trainer.update(2, np.arange(50))
 
 
@@ -342,7 +342,7 @@ def test_a_stopped_training_resumes_from_its_saved_state(tiny_data, tmp_path):
     settings = settings_of(max_updates=5)
     whole = run(tiny_data, tmp_path / "whole", settings)
     for update in range(1, 5):
-        with pytest.raises(StoppedError, match=rf"stopped after update {update} and saved: its time is up"):
+        with pytest.raises(StoppedError, match=rf"stopped after update {update} and saved the state: its time is up"):
             run(tiny_data, tmp_path / "pieces", settings, minutes=1e-9)
     assert_equal_runs(whole, run(tiny_data, tmp_path / "pieces", settings, minutes=1e-9))
 
@@ -398,7 +398,9 @@ def test_weights_of_another_model_or_vocabulary_are_refused(tiny_data, tmp_path)
     path = tmp_path / record["checkpoints"][0]
     assert not load_model(path, settings.model, words, words).training
     wider = settings.model.model_copy(update={"ffn_width": 64})
-    with pytest.raises(MismatchError, match=r"weights of another model \(expected ffn_width 64, found ffn_width 32\)"):
+    with pytest.raises(
+        MismatchError, match=r"trained with other settings \(expected ffn_width 64, found ffn_width 32\)"
+    ):
         load_model(path, wider, words, words)
     shorter = tmp_path / "vocabulary.tsv"
     shorter.write_text("".join(tiny_data.source_vocabulary.read_text().splitlines(keepends=True)[:-1]))

@@ -104,7 +104,7 @@ def test_two_processes_stop_after_the_same_update_and_resume(tiny_data, tmp_path
         assert process.wait(timeout=PATIENCE) == STOPPED
         assert not (folder / "training.json").exists()
         assert state_of(folder) == "stopped"
-        assert f"saved: asked to stop by {signum.name}" in (folder / "messages").read_text()
+        assert f"saved the state: asked to stop by {signum.name}" in (folder / "messages").read_text()
     stopped = finish(tiny_data, folder, settings, "--processes", "2")
     assert_equal_runs(finish(tiny_data, tmp_path / "whole", settings, "--processes", "2"), stopped)
 

@@ -34,24 +34,24 @@ _BYTES_PER_MESSAGE = 64 * 2**20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ranks:
+class ProcessGroup:
     """One process of a training, and its communication with the others.
 
-    rank: number of this process, from 0 to size - 1. local: its number among the processes of its machine.
+    rank: number of this process, from 0 to size - 1. local_rank: its number among the processes of its machine.
     memory: memory that all processes share, if they run on one machine; else None.
     """
 
     rank: int = 0
     size: int = 1
-    local: int = 0
+    local_rank: int = 0
     memory: SharedMemory | None = None
 
     @property
-    def first(self) -> bool:
+    def is_first(self) -> bool:
         """Whether this is the first process, which evaluates and writes files."""
         return self.rank == 0
 
-    def add_gradients(self, parameters: Iterable[torch.nn.Parameter]) -> None:
+    def sum_gradients(self, parameters: Iterable[torch.nn.Parameter]) -> None:
         """Sum the gradients over all processes, in place. Raises LostProcessError."""
         if self.size == 1:
             return
@@ -61,7 +61,7 @@ class Ranks:
                 parameter.grad = torch.zeros_like(parameter)
             gradients.append(parameter.grad)
         if self.memory and all(one.device.type == "cpu" and one.dtype == torch.float32 for one in gradients):
-            self.memory.add(gradients, self.wait)
+            self.memory.add(gradients, self.barrier)
             return
         waiting: list[Tensor] = []
         size = 0
@@ -74,46 +74,46 @@ class Ranks:
         if waiting:
             _add(waiting)
 
-    def add(self, sums: Sequence[float]) -> list[float]:
+    def sum(self, numbers: Sequence[float]) -> list[float]:
         """Return the sum over all processes of each number. Raises LostProcessError."""
         if self.size == 1:
-            return list(sums)
-        total = torch.tensor(sums, dtype=torch.float64)
+            return list(numbers)
+        total = torch.tensor(numbers, dtype=torch.float64)
         with _together():
             distributed.all_reduce(total)
         return total.tolist()
 
-    def of_all(self, number: int) -> list[int]:
+    def gather(self, number: int) -> list[int]:
         """Return the numbers of all processes, in the order of their ranks. Raises LostProcessError."""
-        return [int(one) for one in self.add([number * (rank == self.rank) for rank in range(self.size)])]
+        return [int(one) for one in self.sum([number * (rank == self.rank) for rank in range(self.size)])]
 
     def any(self, here: bool) -> bool:
         """Return whether `here` is True in any process. Raises LostProcessError."""
-        return self.add([float(here)]) != [0.0]
+        return self.sum([float(here)]) != [0.0]
 
-    def of_first(self, value: Any) -> Any:
+    def broadcast(self, value: Any) -> Any:
         """Return the value of the first process in all processes. JSON must be able to represent it.
 
         Raises LostProcessError.
         """
         if self.size == 1:
             return value
-        text = json.dumps(value).encode() if self.first else b""
+        text = json.dumps(value).encode() if self.is_first else b""
         length = torch.tensor([len(text)])
         with _together():
             distributed.broadcast(length, src=0)
             message = torch.empty(int(length), dtype=torch.uint8)
-            if self.first:
+            if self.is_first:
                 message.copy_(torch.frombuffer(bytearray(text), dtype=torch.uint8))
             distributed.broadcast(message, src=0)
         return json.loads(message.numpy().tobytes())
 
-    def wait(self) -> None:
+    def barrier(self) -> None:
         """Wait until all processes have called this. Raises LostProcessError."""
         self.any(False)
 
 
-ALONE = Ranks()
+ALONE = ProcessGroup()
 
 
 class LostProcessError(PhrasemtError):
@@ -147,7 +147,7 @@ def _add(gradients: list[Tensor]) -> None:
 
 
 @contextmanager
-def joined(processes: int, *, patience: timedelta = PATIENCE) -> Iterator[Ranks]:
+def join_processes(processes: int, *, patience: timedelta = PATIENCE) -> Iterator[ProcessGroup]:
     """Connect to the other processes of this training, if there are any.
 
     processes: the number that the caller asked for. Raises PhrasemtError for another number of processes, and for a
@@ -162,29 +162,29 @@ def joined(processes: int, *, patience: timedelta = PATIENCE) -> Iterator[Ranks]
             next_step="start one process per GPU on every node, see profiles/README.md",
         )
     if size == 1:
-        yield Ranks()
+        yield ProcessGroup()
         return
     rank, shared = int(os.environ["RANK"]), os.environ.get(SHARED_MEMORY)
     memory = SharedMemory(int(shared), rank, size) if shared else None
-    ranks = Ranks(rank=rank, size=size, local=int(os.environ["LOCAL_RANK"]), memory=memory)
+    group = ProcessGroup(rank=rank, size=size, local_rank=int(os.environ["LOCAL_RANK"]), memory=memory)
     if torch.cuda.is_available():
-        if ranks.local >= torch.cuda.device_count():
+        if group.local_rank >= torch.cuda.device_count():
             raise PhrasemtError(
                 "no GPU for this training process",
-                expected=f"at least {ranks.local + 1} GPUs on this node",
+                expected=f"at least {group.local_rank + 1} GPUs on this node",
                 found=torch.cuda.device_count(),
                 next_step="request one GPU for each process of a node",
             )
-        torch.cuda.set_device(ranks.local)
+        torch.cuda.set_device(group.local_rank)
     file = os.environ.get(RENDEZVOUS)
     distributed.init_process_group(
         backend="cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo",
         init_method=f"file://{file}" if file else "env://",
-        rank=ranks.rank,
-        world_size=ranks.size,
+        rank=group.rank,
+        world_size=group.size,
         timeout=patience,
     )
-    yield ranks
+    yield group
     # A process must not end while another waits for a message of it. The group itself ends with the processes
     # (phrasemt.machine.launch.leave).
-    ranks.wait()
+    group.barrier()
