@@ -1,1 +1,1 @@
-"""The verbs for people. Each module has `add_parser(verbs)`, which adds the verb with its function as `run`."""
+"""Commands for users, such as `phrasemt status`. The function `add_parser` of each module adds one command."""

@@ -1,4 +1,4 @@
-"""What verbs about one sentence pair have in common: which pair is meant, and where it is."""
+"""The argument SPLIT:ROW, and the place of a sentence pair in the files of its split, for verbs about one pair."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from phrasemt.workflow.paths import Paths
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """A pair that was kept by cleaning. row: in the raw text; line: in the files of its split, both from 0."""
+    """A pair that cleaning kept. row: its line in the raw text; line: in the files of its split. Both count from 0."""
 
     study: Study
     dataset: str
@@ -29,14 +29,17 @@ class Pair:
 
 
 def add_arguments(parser: Any) -> None:
-    """The arguments STUDY and SPLIT:ROW, and the option --dataset."""
+    """Add the arguments STUDY and SPLIT:ROW, and the option --dataset."""
     add_study(parser)
-    parser.add_argument("pair", metavar="SPLIT:ROW", help="e.g. test:17; rows count from 0 in the raw text")
+    parser.add_argument("pair", metavar="SPLIT:ROW", help="pair, such as test:17; rows of the raw text count from 0")
     add_dataset(parser)
 
 
 def chosen_pair(options: argparse.Namespace) -> Pair:
-    """The pair of the command line. Raises PhrasemtError when there is none, or it is not prepared yet."""
+    """Return the pair that the command line names.
+
+    Raises PhrasemtError when the pair does not exist, was dropped by cleaning, or is not prepared yet.
+    """
     study, dataset = chosen_dataset(options)
     split, _, number = options.pair.partition(":")
     if not number.isdecimal():
@@ -45,7 +48,7 @@ def chosen_pair(options: argparse.Namespace) -> Pair:
     examples = Path(paths.examples.at(split=split))
     if not examples.exists():
         raise PhrasemtError(
-            "no such split, or not prepared yet",
+            "this split does not exist, or is not prepared yet",
             where=examples,
             expected=f"one of train, dev, {', '.join(study.datasets[dataset].test_sets)}",
             found=split,
@@ -56,7 +59,7 @@ def chosen_pair(options: argparse.Namespace) -> Pair:
 
 
 def nth(path: Path, line: int) -> str:
-    """A line of a file, counted from 0."""
+    """Return a line of a file. Lines count from 0."""
     return next(itertools.islice(read_lines(path), line, None))
 
 
@@ -69,5 +72,5 @@ def _line_of_row(rows: Path, row: int) -> int:
     for text in entries:
         dropped_row, name, value = text.split("\t")
         if int(dropped_row) == row:
-            raise PhrasemtError("this pair was dropped by clean_pairs", where=f"row {row}", found=f"{name} {value}")
+            raise PhrasemtError("clean_pairs dropped this pair", where=f"row {row}", found=f"{name} {value}")
     raise PhrasemtError("no such row", where=rows, expected=f"0 to {int(head.split()[2]) - 1}", found=row)

@@ -1,4 +1,4 @@
-"""`phrasemt check`: is a study right? Says all that is wrong with it, or what it is about."""
+"""`phrasemt check`: report all mistakes in a study file, or print one line about the study."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def add_parser(verbs: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Prints one line about the study; raises StudyError with all its mistakes."""
+    """Print one line about the study. Raises StudyError with all mistakes."""
     study = read_study(options.study)
     print(
         f"{options.study}: study {study.study}; data sets: {', '.join(study.datasets)}; "

@@ -1,4 +1,4 @@
-"""`phrasemt describe`: what a system of a study is made of, and what it costs beside its baseline."""
+"""`phrasemt describe`: show the parts of a system, its parameters, and its multiply-adds beside the baseline's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from phrasemt.workflow.paths import Paths
 
 
 def add_parser(verbs: Any) -> None:
-    parser = verbs.add_parser("describe", help="layers, parameters and multiply-adds of a system, beside its baseline")
+    parser = verbs.add_parser(
+        "describe", help="show layers, parameters and multiply-adds of a system, compared with the baseline"
+    )
     add_study(parser)
     parser.add_argument("system", metavar="SYSTEM", help="system of the study")
     add_dataset(parser)
@@ -23,7 +25,7 @@ def add_parser(verbs: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Prints two tables; raises PhrasemtError for a study, a system or a data set that is not there."""
+    """Print two tables. Raises PhrasemtError for a study, a system or a data set that does not exist."""
     study, dataset = chosen_dataset(options)
     system = choose("system", options.system, list(study.systems))
     for line in describe(study, system, dataset):
@@ -31,8 +33,8 @@ def run(options: argparse.Namespace) -> None:
 
 
 def describe(study: Study, system: str, dataset: str) -> Iterator[str]:
-    """The lines about a system of a study, with the vocabularies of a data set."""
-    # Torch is not loaded by `phrasemt --help`.
+    """Yield the lines about a system of a study, with the vocabularies of a data set."""
+    # Imported here, so that `phrasemt --help` does not wait for torch.
     from phrasemt.models.cost import POSITIONS, cost_of
 
     source, target, origin = vocabulary_sizes(study, dataset)
@@ -47,7 +49,7 @@ def describe(study: Study, system: str, dataset: str) -> Iterator[str]:
         yield f"{name:<36} {part.layers or '':>6} {part.parameters:>13,} {part.parameters / cost.parameters:>7.1%}"
     yield f"{'total':<36} {'':>6} {cost.parameters:>13,} {1:>7.1%}"
 
-    yield f"\nmultiply-adds per target token, forward, for a pair of {POSITIONS} positions on either side"
+    yield f"\nmultiply-adds per target token, forward pass, for a pair of {POSITIONS} positions on each side"
     yield f"{system:<36} {'':>6} {cost.multiply_adds:>13,.0f}"
     baseline = study.systems[study.baseline].model
     plain = model.plain_counterpart
@@ -59,7 +61,7 @@ def describe(study: Study, system: str, dataset: str) -> Iterator[str]:
 
 
 def vocabulary_sizes(study: Study, dataset: str) -> tuple[int, int, str]:
-    """Symbols of source and target with the special ones, and what they were taken from."""
+    """Return the numbers of source and target symbols, special symbols included, and where they come from."""
     settings = study.datasets[dataset]
     vocabulary = Paths.of(study, dataset).vocabulary
     paths = [Path(vocabulary.at(language=language)) for language in settings.languages]
@@ -68,4 +70,4 @@ def vocabulary_sizes(study: Study, dataset: str) -> tuple[int, int, str]:
         return source, target, vocabulary.glob
     key = "words" if settings.subwords.unit == "word" else "merges"
     size = getattr(settings.subwords, key) + len(SPECIAL_TOKENS)
-    return size, size, f"an estimate from subwords.{key}: there are no vocabulary files yet"
+    return size, size, f"an estimate from subwords.{key}, because there are no vocabulary files yet"

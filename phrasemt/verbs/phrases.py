@@ -1,4 +1,4 @@
-"""`phrasemt phrases`: how the segmentations of a study cut its source sentences."""
+"""`phrasemt phrases`: show statistics of the phrases that each segmentation of a study makes."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _BAR = 40  # characters of the longest bar of a histogram
 
 def add_parser(verbs: Any) -> None:
     parser = verbs.add_parser(
-        "phrases", help="lengths of phrases, how many are constituents, sentences without a parse"
+        "phrases", help="show lengths of phrases, shares of constituents, and numbers of sentences without a parse"
     )
     add_study(parser)
     add_dataset(parser)
     parser.add_argument("--split", default="train", help="split (default: train)")
-    parser.add_argument("--stats", action="store_true", help="histograms of lengths too")
+    parser.add_argument("--stats", action="store_true", help="also show histograms of lengths")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Prints a line for each segmentation that was measured; raises PhrasemtError when none was."""
+    """Print a line for each segmentation with statistics. Raises PhrasemtError when there are no statistics."""
     study, dataset = chosen_dataset(options)
     statistics_of = Paths.of(study, dataset).phrase_statistics.at(split=options.split)
     paths = [Path(statistics_of.at(segmenter=segmenter)) for segmenter in study.segmentations]
@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> None:
     if not measured:
         wanted = " ".join(map(str, paths)) or "nothing: no system of the study has phrases"
         raise PhrasemtError(
-            "no statistics of phrases yet",
+            "there are no statistics of phrases yet",
             where=statistics_of,
             expected=wanted,
             next_step=f"snakemake --profile profiles/local {' '.join(map(str, paths))} --configfile {options.study}",

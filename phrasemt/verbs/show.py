@@ -1,4 +1,4 @@
-"""`phrasemt show`: the results table of a study, and where its report is."""
+"""`phrasemt show`: print the results table of a study, and the path of its report."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def add_parser(verbs: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Prints the table; raises PhrasemtError with the command that makes it when it is not there."""
+    """Print the table. Raises PhrasemtError, with the command that makes the table, when there is none."""
     study: Path = options.study
     paths = Paths(study_name(study))
     table, report = Path(paths.table_markdown), Path(paths.report)
     if not table.exists():
         raise PhrasemtError(
-            "no results yet",
+            "there are no results yet",
             where=table,
             next_step=f"snakemake --profile profiles/local --configfile {study if study.suffix else 'STUDY.yaml'}",
         )

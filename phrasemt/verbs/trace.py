@@ -1,4 +1,4 @@
-"""`phrasemt trace`: one sentence pair through every hop, from the raw line to the cells of the table."""
+"""`phrasemt trace`: show one sentence pair after each stage, from the raw line to the cells of the table."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from phrasemt.verbs._study import choose
 
 
 def add_parser(verbs: Any) -> None:
-    parser = verbs.add_parser("trace", help="show one sentence pair after every hop")
+    parser = verbs.add_parser("trace", help="show one sentence pair after each stage")
     _pair.add_arguments(parser)
-    parser.add_argument("--system", help="system whose translation is shown; default: show the preparation alone")
-    parser.add_argument("--seed", type=int, help="seed of the system (default: the study's first)")
+    parser.add_argument("--system", help="also show the translation of this system (default: the preparation only)")
+    parser.add_argument("--seed", type=int, help="seed of the system's training (default: the first of the study)")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print the hops of a pair. Raises PhrasemtError when the pair or the translation does not exist."""
+    """Print a pair after each stage. Raises PhrasemtError when the pair or the translation does not exist."""
     from phrasemt.verbs._hops import hops_to, views
 
     pair = _pair.chosen_pair(options)

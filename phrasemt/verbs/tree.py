@@ -1,4 +1,4 @@
-"""`phrasemt tree`: the parse of a source sentence, its phrases by every segmentation, and the chunks of its target."""
+"""`phrasemt tree`: draw the parse of a source sentence, its phrases by each segmentation, and its target's chunks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from phrasemt.workflow.flow import source_parses
 
 
 def add_parser(verbs: Any) -> None:
-    parser = verbs.add_parser("tree", help="draw the parse, the phrases and the chunks of a sentence")
+    parser = verbs.add_parser("tree", help="draw the parse, the phrases and the chunks of a sentence pair")
     _pair.add_arguments(parser)
     parser.set_defaults(run=run)
 

@@ -57,7 +57,7 @@ def test_a_plain_system(describe):
     first, _, head, *lines = out.splitlines()
     assert first == (
         "base: transformer, on demo with 100 source and 100 target symbols "
-        "(an estimate from subwords.merges: there are no vocabulary files yet)"
+        "(an estimate from subwords.merges, because there are no vocabulary files yet)"
     )
     assert head.split() == ["part", "layers", "parameters", "share"]
     found = parameters(out)
@@ -78,7 +78,7 @@ def test_a_plain_system(describe):
     }
     # 27 positions each: the layers' products, the scores and weighted sums of attention, the logits.
     products = 2 * (attention + 2 * 16 * 32) + 3 * (2 * attention + 2 * 16 * 32) + (2 + 3 + 3) * 2 * 27 * 16 + table
-    assert lines[-2] == "multiply-adds per target token, forward, for a pair of 27 positions on either side"
+    assert lines[-2] == "multiply-adds per target token, forward pass, for a pair of 27 positions on each side"
     assert lines[-1].split() == ["base", f"{products:,}"]
 
 
@@ -100,7 +100,7 @@ def test_a_language_model_has_one_vocabulary(describe):
     assert (code, err) == (0, "")
     assert out.startswith(
         "lm: language_model, on words with 50 symbols "
-        "(an estimate from subwords.words: there are no vocabulary files yet)\n"
+        "(an estimate from subwords.words, because there are no vocabulary files yet)\n"
     )
     assert out.splitlines()[-1].startswith("plain language_model of its size")
 

@@ -184,7 +184,7 @@ def test_show_without_results_says_what_to_run(study: InventedStudy, capsys: pyt
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err == (
-        "phrasemt show: error: results/invented/table.md: no results yet. "
+        "phrasemt show: error: results/invented/table.md: there are no results yet. "
         "Next: snakemake --profile profiles/local --configfile config.yaml\n"
     )
 
