@@ -199,8 +199,8 @@ class BatchReader:
                 raise MismatchError(
                     "the columns and the examples have different rows",
                     where=f"{columns.path}, {examples.path}",
-                    expected=f"the same {len(examples)} rows",
-                    found=f"{len(columns)} rows",
+                    expected=f"the {len(examples)} row numbers of the examples",
+                    found=f"{len(columns)} other row numbers",
                     next_step=f"run {stage} and pack_examples on the same split",
                 )
         longer = sum(int((lengths > LONGEST_SENTENCE).sum()) for lengths in examples.source_lengths.parts())

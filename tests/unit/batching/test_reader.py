@@ -78,13 +78,15 @@ def test_the_error_names_the_row_of_phrases_that_do_not_fit(tmp_path, ends):
 
 def test_phrases_of_another_segmentation_or_of_other_rows_are_refused(examples, tmp_path):
     columns = ngram_columns(examples)
-    with pytest.raises(MismatchError, match=r"a model with phrases of mode parse needs their columns .* found none"):
+    with pytest.raises(
+        MismatchError, match=r"a model with phrases of mode parse needs a file of phrases .* found none"
+    ):
         BatchReader(examples, MODEL.model_inputs)
     other = write_phrases(tmp_path / "other", columns, PhraseSegmentation(mode="random", seed=2))
     with pytest.raises(MismatchError, match=r"other: phrases of another segmentation .* found .*'mode': 'random'"):
         BatchReader(examples, MODEL.model_inputs, [other])
     shifted = write_phrases(tmp_path / "shifted", columns, first_row=1)
-    with pytest.raises(MismatchError, match=r"shifted, .*: columns of other rows than the examples"):
+    with pytest.raises(MismatchError, match=r"shifted, .*: the columns and the examples have different rows"):
         BatchReader(examples, MODEL.model_inputs, [shifted])
 
 
@@ -191,7 +193,9 @@ def test_chunks_of_a_cut_sentence_must_fit_too(tmp_path):
 def test_chunks_of_other_rows_or_other_labels_are_refused(examples, tmp_path):
     chunks = [([0, int(length)], [NP, EOS_LABEL]) for length in examples.target_lengths.tolist()]
     shifted = write_chunks(tmp_path / "shifted", chunks, first_row=1)
-    with pytest.raises(MismatchError, match=r"shifted, .*: columns of other rows .* run extract_chunks"):
+    with pytest.raises(
+        MismatchError, match=r"shifted, .*: the columns and the examples have different rows .* run extract_chunks"
+    ):
         BatchReader(examples, CHUNKED.model_inputs, (), [shifted])
     other = write_chunks(tmp_path / "other", chunks, labels=CHUNK_LABELS[::-1])
     with pytest.raises(DamagedFileError, match=r"other.*expected labels eos NULL NP .* found .*'O', 'UCP'"):
