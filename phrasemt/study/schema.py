@@ -294,10 +294,15 @@ class Training(Settings):
         "null: they use the weights themselves",
     )
     best_by: Literal["bleu", "perplexity"] = Field(
-        "bleu", description="dev score of the best checkpoint; always perplexity for language models"
+        "bleu",
+        description="dev score of the best checkpoint; always perplexity for language models. Perplexity decides "
+        "between equal BLEU scores",
     )
     early_stopping: int | None = Field(
-        None, gt=0, description="stop after this many evaluations without a new best score (best_by); null: never"
+        None,
+        gt=0,
+        description="stop after this many evaluations without a new best score (best_by); null: never. With bleu, "
+        "evaluations count from the first dev BLEU above 0",
     )
 
     @model_validator(mode="before")

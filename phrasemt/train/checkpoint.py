@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -58,23 +59,35 @@ class Progress:
 
     @property
     def best(self) -> dict[str, Any] | None:
-        """The evaluation with the best dev score; the earliest one among equals."""
+        """The first of `ranked`; None before the first evaluation."""
         return next(iter(self.ranked), None)
 
     @property
     def ranked(self) -> list[dict[str, Any]]:
-        """All evaluations, the best first: by highest dev BLEU or lowest dev perplexity."""
+        """The evaluations, the best first: by dev BLEU, then by dev perplexity, then the earlier one.
 
-        def score(evaluation: dict[str, Any]) -> float:
-            by_bleu = self.best_by == "bleu" and "dev_bleu" in evaluation
-            return float(-evaluation["dev_bleu"] if by_bleu else evaluation["dev_perplexity"])
-
-        return sorted(self.evaluations, key=score)
+        dev BLEU is 0 at first, and often for long. Perplexity tells these evaluations apart. `best_by: perplexity` and
+        language models go by perplexity alone.
+        """
+        return sorted(self.evaluations, key=lambda evaluation: (-self._bleu(evaluation), evaluation["dev_perplexity"]))
 
     @property
     def evaluations_since_best(self) -> int:
+        """The number of evaluations after the best one, for early stopping.
+
+        It is 0 while the score is dev BLEU and dev BLEU has never been above 0.
+        """
         best = self.best
-        return len(self.evaluations) - 1 - self.evaluations.index(best) if best else 0
+        if best is None or (self._by_bleu(best) and not self._bleu(best)):
+            return 0
+        return len(self.evaluations) - 1 - self.evaluations.index(best)
+
+    def _by_bleu(self, evaluation: Mapping[str, Any]) -> bool:
+        return self.best_by == "bleu" and "dev_bleu" in evaluation
+
+    def _bleu(self, evaluation: Mapping[str, Any]) -> float:
+        """dev BLEU where it decides, else 0."""
+        return float(evaluation["dev_bleu"]) if self._by_bleu(evaluation) else 0.0
 
 
 def _checkpoint(update: int) -> str:

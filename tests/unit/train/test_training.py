@@ -160,6 +160,40 @@ def test_without_bleu_the_evaluation_with_the_lowest_perplexity_is_best():
     assert progress.evaluations_since_best == 2
 
 
+def evaluations_of(*scores):
+    """Evaluations with these dev BLEU and dev perplexities."""
+    return [
+        {"update": update, "dev_bleu": bleu, "dev_perplexity": perplexity}
+        for update, (bleu, perplexity) in enumerate(scores)
+    ]
+
+
+def test_perplexity_decides_between_equal_bleu():
+    values = evaluations_of((0.0, 90.0), (0.0, 20.0), (0.0, 30.0))
+    assert Progress(evaluations=values).ranked == [values[1], values[2], values[0]]
+    values = evaluations_of((3.0, 9.0), (4.0, 8.0), (4.0, 7.0), (2.0, 1.0))
+    assert Progress(evaluations=values).ranked == [values[2], values[1], values[0], values[3]]
+
+
+def test_early_stopping_counts_from_the_first_bleu_above_zero():
+    values = evaluations_of((0.0, 20.0), (0.0, 30.0), (0.0, 40.0), (1.5, 50.0), (0.0, 60.0), (1.0, 70.0))
+    counts = [Progress(evaluations=values[:seen]).evaluations_since_best for seen in range(len(values) + 1)]
+    assert counts == [0, 0, 0, 0, 0, 1, 2]
+    counts = [Progress(evaluations=values[:seen], best_by="perplexity").evaluations_since_best for seen in range(1, 5)]
+    assert counts == [0, 1, 2, 3]
+
+
+def test_a_training_without_bleu_keeps_its_best_weights_and_goes_to_its_end(tiny_data, tmp_path, monkeypatch):
+    perplexities = iter([90.0, 50.0, 20.0, 10.0, 15.0])
+    monkeypatch.setattr(
+        Evaluator, "__call__", lambda self, model: {"dev_bleu": 0.0, "dev_perplexity": next(perplexities)}
+    )
+    settings = settings_of(evaluate_every=2, max_updates=10, average_best=2, early_stopping=1)
+    record, _, _ = run(tiny_data, tmp_path, settings)
+    assert (record["stopped"], record["updates"], record["best_update"]) == ("max_updates", 10, 8)
+    assert [name.split("-")[-1] for name in record["checkpoints"]] == ["000008.safetensors", "000010.safetensors"]
+
+
 def test_a_language_model_is_evaluated_without_a_search(tiny_data, monkeypatch):
     monkeypatch.setattr(evaluator, "translate_split", None)
     words = Vocabulary.from_file(tiny_data.source_vocabulary)

@@ -47,7 +47,7 @@ def measure(tmp_path: Path):
         keys = [sentence_key(sentence.split(" ")) for sentence in trees]
         write_annotations(tmp_path / "parses", keys, list(trees.values()), {"fingerprint": "0" * 32})
         measure_phrases(
-            settings=MeasurePhrases(segmentation=segmentation.folder_name, needs_parses=segmentation.needs_parses),
+            settings=MeasurePhrases(segmentation=segmentation.folder_name, needs_parses=segmentation.reads_parses),
             cores=1,
             phrases=tmp_path / "phrases",
             tokens=tmp_path / "tokens",

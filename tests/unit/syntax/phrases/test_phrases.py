@@ -161,7 +161,7 @@ class Split:
             settings["given"] = self.folder
         segmentation = PhraseSegmentation.model_validate(settings)
         extract_phrases(
-            settings=ExtractPhrases(segmentation=segmentation, needs_parses=segmentation.needs_parses),
+            settings=ExtractPhrases(segmentation=segmentation, needs_parses=segmentation.reads_parses),
             cores=cores,
             rows=self.folder / "rows",
             tokens=self.folder / "tokens",
