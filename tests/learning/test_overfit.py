@@ -7,31 +7,24 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from learned_pairs import LearnedPairs
 
 from phrasemt.batching.example import Examples
-from phrasemt.batching.pack import pack_examples
 from phrasemt.batching.reader import BatchReader
-from phrasemt.corpus.demo.generate import conll, demo_pairs
-from phrasemt.files.lines import read_lines, write_lines, write_text
+from phrasemt.files.lines import read_lines
 from phrasemt.models.interface import build_model
-from phrasemt.stages.subwords import BuildVocabulary, PackExamples
-from phrasemt.stages.syntax import ExtractChunks
 from phrasemt.stages.training import TrainModel
 from phrasemt.study.architectures import Architecture, RecurrentModel
 from phrasemt.study.presets import PRESETS
 from phrasemt.study.schema import Adam, System, Training
-from phrasemt.syntax.chunks.extract import extract_chunks
-from phrasemt.text.vocab import Vocabulary, build_vocabulary
 from phrasemt.train.evaluator import Evaluator
 from phrasemt.train.trainer import Trainer
 
-PAIRS, UPDATES = 32, 300
+UPDATES = 300
 WARMUP, HIGHEST_RATE = 30, 0.004
 # One system of each paper; the others take as long.
 QUICK = ("xu-paper", "ng", "zh-paper")
@@ -41,45 +34,6 @@ SMALLER = {
     **dict.fromkeys(("encoder_layers", "decoder_layers", "layers"), 3),
     "heads": 2,
 }
-
-
-@dataclass(frozen=True)
-class Pairs:
-    examples: Path
-    chunks: Path
-    reference: Path
-    words: Vocabulary
-
-
-@pytest.fixture(scope="module")
-def pairs(tmp_path_factory: pytest.TempPathFactory) -> Pairs:
-    """The pairs of the demo's corpus with the fewest words, as whole words, and the chunks of their targets."""
-    folder = tmp_path_factory.mktemp("pairs")
-    drawn = sorted(demo_pairs(split="train", pairs=10 * PAIRS, seed=3), key=lambda pair: len(pair.target_tokens))
-    drawn = drawn[:PAIRS]
-    paths = {name: folder / name for name in ("rows", "source", "target")}
-    write_lines(paths["rows"], map(str, range(PAIRS)))
-    write_lines(paths["source"], (" ".join(pair.source_tokens) for pair in drawn))
-    write_lines(paths["target"], (" ".join(pair.target_tokens) for pair in drawn))
-    write_text(folder / "gold", "".join(conll(pair.target_tokens, pair.target_chunks) for pair in drawn))
-    vocabularies = {name: folder / name for name in ("source_vocabulary", "target_vocabulary")}
-    sides = {side: paths[side] for side in ("source", "target")}
-    build_vocabulary(settings=BuildVocabulary(shared=True), cores=1, **sides, **vocabularies)
-    pack_examples(settings=PackExamples(), cores=1, **paths, **vocabularies, examples=folder / "examples.arrow")
-    extract_chunks(
-        settings=ExtractChunks(origin="gold"),
-        cores=1,
-        rows=paths["rows"],
-        tokens=paths["target"],
-        subwords=paths["target"],
-        gold=[folder / "gold"],
-        tags=[],
-        parses=[],
-        chunks=folder / "chunks.arrow",
-        statistics=folder / "statistics.json",
-    )
-    words = Vocabulary.from_file(vocabularies["target_vocabulary"])
-    return Pairs(folder / "examples.arrow", folder / "chunks.arrow", paths["target"], words)
 
 
 def small(preset: str) -> Architecture:
@@ -102,13 +56,13 @@ def presets() -> list[object]:
 
 
 @pytest.mark.parametrize("preset", presets())
-def test_a_preset_learns_pairs_by_heart(preset: str, pairs: Pairs) -> None:
+def test_a_preset_learns_pairs_by_heart(preset: str, pairs: LearnedPairs) -> None:
     seed = random.randrange(2**31)
     print(f"seed {seed}")
     torch.manual_seed(seed)
     model = small(preset)
     training = Training(
-        sentences_per_update=PAIRS,
+        sentences_per_update=len(pairs),
         optimizer=Adam(warmup=WARMUP, factor=HIGHEST_RATE * (model.learning_rate_width * WARMUP) ** 0.5),
         label_smoothing=0.0,
         clip_norm=1.0,
@@ -126,7 +80,7 @@ def test_a_preset_learns_pairs_by_heart(preset: str, pairs: Pairs) -> None:
     evaluate = Evaluator(reader, list(read_lines(pairs.reference)) if model.translates else None, pairs.words)
     values = {}
     for update in range(1, UPDATES):
-        trainer.update(update, np.arange(PAIRS))
+        trainer.update(update, np.arange(len(pairs)))
         if update % 20 == 0:
             values = evaluate(system)
             if learned(values, reader.examples):
@@ -139,5 +93,5 @@ def learned(values: dict[str, float], examples: Examples) -> bool:
     """BLEU 100; a language model cannot know which of the sentences comes, and nothing else is unsure to it."""
     if "dev_bleu" in values:
         return values["dev_bleu"] == 100.0
-    tokens = sum(examples.target_lengths.tolist()) + PAIRS
-    return values["dev_perplexity"] < 1.02 * math.exp(PAIRS * math.log(PAIRS) / tokens)
+    tokens = sum(examples.target_lengths.tolist()) + len(examples)
+    return values["dev_perplexity"] < 1.02 * math.exp(len(examples) * math.log(len(examples)) / tokens)
