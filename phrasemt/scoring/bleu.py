@@ -1,6 +1,6 @@
-"""BLEU in the conventions of the papers and in the one that can be reproduced elsewhere (sacreBLEU).
+"""The stage `score_system`: BLEU in the conventions of the papers, and by sacreBLEU.
 
-Three numbers called "BLEU" circulate for English-German; each column here is one of them and says which:
+Three numbers called "BLEU" are in use for English-German. Each column of the table is one of them:
 
 | column | text | as in |
 |---|---|---|
@@ -8,9 +8,9 @@ Three numbers called "BLEU" circulate for English-German; each column here is on
 | `bleu_tok_compound_split` | the same, split at hyphens | Tensor2Tensor's `get_ende_bleu.sh` (Vaswani et al. 2017) |
 | `bleu_detok` | detokenised output against the untouched reference | `sacrebleu` |
 
-`chrf2` (Popović 2015, 2016) comes with `bleu_detok`. `multi-bleu.perl` does not smooth: without a common 4-gram its
-score is 0. It equals sacreBLEU with `tokenize=none` and `smooth_method=none`. The Moses tokens are those of sacremoses,
-which are not byte for byte those of the Perl original, so the signature names the version.
+`chrf2` (Popović 2015, 2016) is computed with `bleu_detok`. `multi-bleu.perl` does not smooth: without a common 4-gram
+its score is 0. It equals sacreBLEU with `tokenize=none` and `smooth_method=none`. sacremoses and the Perl original of
+Moses differ in some tokens, so the signature contains the version of sacremoses.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ log = logging.getLogger("phrasemt.scoring.bleu")
 
 TOKENISED, COMPOUND_SPLIT, DETOKENISED, CHRF2 = "bleu_tok", "bleu_tok_compound_split", "bleu_detok", "chrf2"
 
-# A subword mark at the end of a token: the byte-pair encoding was not undone.
+# A subword mark at the end of a token shows that subwords were not joined.
 _SUBWORD_MARK = re.compile(r"@@(?: |$)")
 _MOSES_ESCAPE = re.compile(r"&(?:apos|quot|#91|#93|#124);")
-# sacreBLEU warns when so many lines look tokenised (mjpost/sacrebleu#162).
+# The number of lines that look tokenised at which sacreBLEU warns (mjpost/sacrebleu#162).
 _TOKENISED_LINES = 100
 
 
@@ -51,10 +51,10 @@ def score_system(
     reference: list[Path],
     scores: Path,
 ) -> None:
-    """Score the translations of one system on each test set in every convention; the format is `ScoreFile`.
+    """Score the translations of a system on each test set in all conventions, and write a `ScoreFile`.
 
-    tokens, text, reference_tokens, reference: a file for each test set. Raises DataError when the four texts of one
-    have unequal numbers of lines, when subwords were not joined, or when the text for `bleu_detok` is still tokenised.
+    tokens, text, reference_tokens, reference: one file for each test set. Raises DataError if the four texts of a test
+    set have unequal numbers of lines, if subwords were not joined, or if the text for `bleu_detok` is tokenised.
     """
     test_sets = {}
     for test_set, files in of_test_sets(settings.test_sets, tokens, text, reference_tokens, reference):
@@ -68,10 +68,10 @@ def score_system(
 
 
 def _scores(settings: ScoreSystem, tokens: Path, text: Path, reference_tokens: Path, reference: Path) -> Scores:
-    """Of one test set."""
+    """The scores of one test set."""
     lines = list(read_parallel(tokens, text, reference_tokens, reference))
     if not lines:
-        raise DataError("no sentences to score", where=tokens, next_step="give a test set with at least one sentence")
+        raise DataError("the test set is empty", where=tokens, next_step="give a test set with at least one sentence")
     token_lines, text_lines, reference_token_lines, reference_lines = (list(side) for side in zip(*lines, strict=True))
     for path, hypotheses in ((tokens, token_lines), (text, text_lines)):
         _refuse_subwords(path, hypotheses)
@@ -86,7 +86,7 @@ def _scores(settings: ScoreSystem, tokens: Path, text: Path, reference_tokens: P
     metrics[TOKENISED], statistics[TOKENISED] = _bleu(
         multi_bleu(), token_lines, reference_token_lines, signature=tokenizer
     )
-    # Moses' -a has already split at hyphens: splitting again would be a convention that nobody uses.
+    # Moses' option -a has already split at hyphens. Nobody uses the combination of both splits.
     if settings.target_language == "de" and not settings.aggressive_dash:
         metrics[COMPOUND_SPLIT], statistics[COMPOUND_SPLIT] = _bleu(
             multi_bleu(),
@@ -94,7 +94,7 @@ def _scores(settings: ScoreSystem, tokens: Path, text: Path, reference_tokens: P
             [split_compounds(line) for line in reference_token_lines],
             signature=f"{tokenizer}|compounds:t2t",
         )
-    # 13a treats Chinese as one long word; sacreBLEU's own choice for it is `zh`.
+    # 13a takes a Chinese sentence for one word. sacreBLEU's tokeniser for Chinese is `zh`.
     standard = BLEU(tokenize="zh" if settings.target_language == "zh" else "13a")
     metrics[DETOKENISED], statistics[DETOKENISED] = _bleu(standard, text_lines, reference_lines)
     chrf = CHRF()
@@ -112,8 +112,8 @@ def _scores(settings: ScoreSystem, tokens: Path, text: Path, reference_tokens: P
 def split_compounds(line: str) -> str:
     """Tensor2Tensor's `s{(\\S)-(\\S)}{$1 ##AT##-##AT## $2}g` (get_ende_bleu.sh).
 
-    On bytes, as Perl reads them there: a match takes one byte to each side of the hyphen, so of two hyphens around a
-    single ASCII letter only the first is split, while around "é" (two bytes) both are.
+    Works on bytes, like Perl in that script. A match takes one byte on each side of the hyphen. Of two hyphens around
+    one ASCII letter only the first is therefore split; around "é", which has two bytes, both are split.
     """
     return re.sub(rb"(\S)-(\S)", rb"\1 ##AT##-##AT## \2", line.encode()).decode()
 
@@ -121,8 +121,8 @@ def split_compounds(line: str) -> str:
 def _bleu(
     metric: BLEU, hypotheses: Sequence[str], references: Sequence[str], *, signature: str = ""
 ) -> tuple[BleuScore, list[list[int]]]:
-    """The score with its signature (extended), and the statistics of each sentence in the columns of `scores`."""
-    # What sacreBLEU's own paired tests call: the statistics are counted once, for the score and for the bootstrap.
+    """The score with its extended signature, and the statistics of each sentence (columns as in `scores`)."""
+    # sacreBLEU's paired tests call the same functions. The statistics serve the score and the bootstrap.
     rows = metric._extract_corpus_statistics(hypotheses, [references])
     score = metric._aggregate_and_compute(rows)
     bleu = BleuScore(
@@ -139,7 +139,7 @@ def _bleu(
 
 
 def _tokenizer_version(reference_tokens: Path) -> str:
-    """sacremoses' version when the reference was tokenised, from its sidecar; not the version installed now."""
+    """The version of sacremoses that tokenised the reference, from its sidecar; it may not be the installed one."""
     if not sidecar_path(reference_tokens).exists():
         return "unrecorded"
     return f"sacremoses-{read_sidecar(reference_tokens)['versions'].get('sacremoses', 'unrecorded')}"
@@ -149,11 +149,11 @@ def _refuse_subwords(path: Path, hypotheses: Sequence[str]) -> None:
     for number, line in enumerate(hypotheses, start=1):
         if mark := _SUBWORD_MARK.search(line):
             raise DataError(
-                "subwords that were not joined, which would inflate BLEU",
+                "the translations contain subwords, which would inflate BLEU",
                 where=f"{path}, line {number}",
                 expected="whole words",
                 found=repr(line[max(0, mark.start() - 20) : mark.end() + 20]),
-                next_step="undo the byte-pair encoding (remove '@@ ') before scoring",
+                next_step="join the subwords (remove '@@ ') before scoring",
             )
 
 
@@ -170,6 +170,6 @@ def _refuse_tokenised(path: Path, hypotheses: Sequence[str]) -> None:
 
 def _warn_of_leftovers(path: Path, hypotheses: Sequence[str]) -> None:
     if escaped := sum(bool(_MOSES_ESCAPE.search(line)) for line in hypotheses):
-        log.warning("score_system: %s: %d lines hold Moses escapes such as &apos; which lower BLEU", path, escaped)
+        log.warning("score_system: %s: %d lines contain Moses escapes such as &apos;, which lower BLEU", path, escaped)
     if unknown := sum("<unk>" in line for line in hypotheses):
-        log.warning("score_system: %s: %d lines hold <unk>, which 13a cuts into three words", path, unknown)
+        log.warning("score_system: %s: %d lines contain <unk>, which 13a splits into three words", path, unknown)

@@ -1,6 +1,7 @@
-"""BLEU on tokenised lines as multi-bleu.perl computes it.
+"""BLEU of tokenised lines as in multi-bleu.perl.
 
-Apart from the stage that scores systems, because training uses it too: a change of that stage must not retrain models.
+Training uses this module, too. It is separate from the stage `score_system`, so that edits of the stage do not retrain
+models.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from sacrebleu.metrics import BLEU
 
 
 def multi_bleu() -> BLEU:
-    """sacreBLEU set to multi-bleu.perl's definition: the tokens as they are, no smoothing."""
+    """sacreBLEU with the definition of multi-bleu.perl: unchanged tokens, no smoothing."""
     return BLEU(tokenize="none", smooth_method="none", force=True)
 
 
 def tokenised_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    """Corpus BLEU of tokenised lines, 0 to 100: the dev BLEU of training."""
+    """Corpus BLEU of tokenised lines, from 0 to 100. Training uses it as dev BLEU."""
     assert len(hypotheses) == len(references), (len(hypotheses), len(references))
     return float(multi_bleu().corpus_score(hypotheses, [references]).score)

@@ -1,8 +1,8 @@
-"""Score files: what one system, trained with one seed, reached on each test set of a data set.
+"""Score files: the scores of a system, trained with one seed, on the test sets of a data set.
 
-A score is typed by its convention: the metric's name and its signature. At least three numbers called BLEU circulate
-for the same translations of the same test set, about one point apart. So scores are put side by side, subtracted or
-tested only when `check_comparable` finds them to be of one convention and about the same sentences.
+A score has a convention: the name of its metric and its signature. At least three numbers called BLEU are in use, which
+differ by about one point for the same translations. Scores are therefore compared, subtracted or tested only after
+`check_comparable` has found equal conventions and equal sentences.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from phrasemt.stages.scoring import SystemOnTestSets
 Artefact = TypeVar("Artefact", bound=BaseModel)
 Part = TypeVar("Part", bound=BaseModel)
 
-# Columns of the statistics of a sentence: matching n-grams (clipped), n-grams of the hypothesis, lengths in tokens.
+# Columns of the statistics of a sentence: clipped n-gram matches, n-grams of the hypothesis, lengths in tokens.
 ORDERS = 4
 CORRECT, TOTALS = slice(0, ORDERS), slice(ORDERS, 2 * ORDERS)
 SYSTEM_LENGTH, REFERENCE_LENGTH = 2 * ORDERS, 2 * ORDERS + 1
@@ -30,19 +30,19 @@ COLUMNS = 2 * ORDERS + 2
 
 
 class MetricScore(Settings):
-    """A score and the signature of the metric that gave it."""
+    """A score with the signature of its metric."""
 
     score: float
     signature: str
 
     @property
     def smoothing(self) -> str:
-        """Smoothing of BLEU's precisions as the signature states it: `none` or `exp`."""
+        """The smoothing of BLEU according to the signature: `none` or `exp`."""
         return dict(part.split(":", 1) for part in self.signature.split("|"))["smooth"]
 
 
 class BleuScore(MetricScore):
-    """BLEU with what it is made of: n-gram counts of orders 1-4, precisions in percent, lengths in tokens."""
+    """BLEU with n-gram counts of orders 1 to 4, precisions in percent, and lengths in tokens."""
 
     counts: list[int]
     totals: list[int]
@@ -53,16 +53,16 @@ class BleuScore(MetricScore):
 
 
 def _kind_of_metric(value: Any) -> str:
-    """Decides by the keys, so that a missing field is reported against the kind that was meant."""
+    """The class of a score by its keys, so that a missing field is reported for the right class."""
     keys = value if isinstance(value, dict) else vars(value)
     return "BLEU" if set(keys) - {"score", "signature"} else "other"
 
 
 class Scores(Settings):
-    """Of one test set.
+    """The scores of one test set.
 
-    references: sha256 of the reference as tokens and as text: scores are about one test set when these agree.
-    statistics: for each BLEU convention one row of COLUMNS integers per sentence, in the order of the test set.
+    references: sha256 of the reference as tokens and as text; equal values mean equal test sets. statistics: for each
+    BLEU convention one row of COLUMNS integers per sentence, in the order of the test set.
     """
 
     sentences: int
@@ -86,7 +86,7 @@ class Scores(Settings):
 
 
 class OfTestSets(Settings, Generic[Part]):
-    """A file about one system, trained with one seed, with a part for each test set of a data set, by name."""
+    """A file about a system, trained with one seed. test_sets: a part for each test set of the data set, by name."""
 
     format: Literal[2]
     dataset: str
@@ -96,7 +96,7 @@ class OfTestSets(Settings, Generic[Part]):
 
     @property
     def by_place(self) -> dict[tuple[str | int, ...], Part]:
-        """The parts by data set, test set, system and seed."""
+        """The parts by (data set, test set, system, seed)."""
         return {(self.dataset, name, self.system, self.seed): part for name, part in self.test_sets.items()}
 
 
@@ -105,20 +105,17 @@ class ScoreFile(OfTestSets[Scores]):
 
 
 def write_of_test_sets(path: Path, settings: SystemOnTestSets, parts: Mapping[str, Any]) -> None:
-    """Write such a file: a part for each test set, of what JSON knows."""
+    """Write a file with a part for each test set. parts: JSON values by test set."""
     place = {"dataset": settings.dataset, "system": settings.system, "seed": settings.seed}
     write_text(path, json.dumps({"format": 2, **place, "test_sets": parts}, indent=1) + "\n")
 
 
 def of_test_sets(names: Sequence[str], *files: Sequence[Path]) -> Iterator[tuple[str, tuple[Path, ...]]]:
-    """Each test set with its file of each kind.
-
-    Raises MismatchError where there are not as many files of a kind as test sets.
-    """
+    """Each test set with its files, one of each kind. Raises MismatchError if a kind has another number of files."""
     for paths in files:
         if len(paths) != len(names):
             raise MismatchError(
-                "one file for each test set is needed",
+                "each test set needs one file",
                 where=", ".join(map(str, paths)) or None,
                 expected=f"{len(names)}: {', '.join(names)}",
                 found=len(paths),
@@ -128,10 +125,7 @@ def of_test_sets(names: Sequence[str], *files: Sequence[Path]) -> Iterator[tuple
 
 
 def read_artefact(path: Path, model: type[Artefact]) -> Artefact:
-    """A JSON artefact, checked.
-
-    Raises DamagedFileError naming the file and the first field that is missing or wrong.
-    """
+    """Read and check a JSON artefact. Raises DamagedFileError, with file and field, for a missing or wrong field."""
     again = "delete it and run again"
     try:
         return model.model_validate_json(path.read_bytes())
@@ -144,9 +138,9 @@ def read_artefact(path: Path, model: type[Artefact]) -> Artefact:
 
 
 def check_comparable(test_set: str, files: Mapping[str, Scores]) -> None:
-    """Checks that the scores of some files on a test set are about the same sentences and of the same conventions.
+    """Check that scores on a test set have equal sentences and equal conventions. files: scores by path.
 
-    Raises MismatchError naming the first file that differs from the first one, and in what.
+    Raises MismatchError, with file and difference, for the first file that differs from the first one.
     """
     (first_path, first), *others = files.items()
     for path, file in others:
@@ -163,9 +157,9 @@ def check_comparable(test_set: str, files: Mapping[str, Scores]) -> None:
         ):
             if expected != found:
                 raise MismatchError(
-                    f"{test_set} cannot be compared with {first_path}: another {what}",
+                    f"{test_set} cannot be compared with {first_path}: the {what} differs",
                     where=path,
                     expected=expected,
                     found=found,
-                    next_step="score both on the same test set in the same convention",
+                    next_step="score both systems on the same test set with the same convention",
                 )

@@ -1,20 +1,20 @@
-"""Is one system better than another on a test set? Paired bootstrap resampling.
+"""The stage `compare_systems`: paired bootstrap tests of a system against the baseline.
 
-Each sample draws as many sentences as the test set has, with replacement, the same ones for both systems, and computes
-the corpus BLEU of each from the statistics that the score files hold. With several seeds a system's score is the mean
-over its seeds, so one lucky training does not decide. The test covers the sampling of test sentences only. How much a
-system varies from training to training is a different question, which the standard deviation over seeds answers.
+Each sample draws as many sentences as the test set has, with replacement and the same ones for both systems. The corpus
+BLEU of a sample is computed from the statistics in the score files. With several seeds, the score of a system is the
+mean over its seeds, so one lucky training does not decide. The test covers only the sampling of test sentences; the
+standard deviation over seeds shows how much a system varies between trainings.
 
-Two definitions of p circulate and are named after their source:
+Two definitions of p are in use:
 
 * `koehn2004` (Koehn 2004, "Statistical Significance Tests for Machine Translation Evaluation"; the papers' daggers):
-  share of the samples in which the system is not better than the baseline. One-sided.
-* `sacrebleu` (`sacrebleu --paired-bs`, after MultEval): with d_i the absolute difference in sample i and d the one on
-  the whole test set, (1 + number of samples with d_i - mean(d_i) > d) / (1 + samples). Two-sided. By this definition
-  two identical systems have p = 1/(1 + samples), as no sample exceeds a difference of 0: read it beside the difference.
+  share of samples in which the system is not better than the baseline. One-sided.
+* `sacrebleu` (`sacrebleu --paired-bs`, after MultEval): (1 + number of samples with d_i - mean(d_i) > d) /
+  (1 + samples), where d_i is the absolute difference in sample i and d on the whole test set. Two-sided. Two identical
+  systems have p = 1/(1 + samples), because no sample exceeds a difference of 0, so read p together with the difference.
 
-Samples are drawn as sacreBLEU draws them: for one seed per system p and interval are its own. sacreBLEU's code is not
-called, because it compares single texts, not means over seeds, and has only the second p.
+Samples equal those of sacreBLEU: with one seed per system, p and intervals are the same as sacreBLEU's. Its code is not
+called, because it compares single texts and not means over seeds, and computes only the second p.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from phrasemt.stages.scoring import CompareSystems
 
 log = logging.getLogger("phrasemt.scoring.significance")
 
-# Samples resampled at once: bounds the memory to this many numbers per sentence.
+# Samples drawn together; the memory is this many numbers per sentence.
 _SAMPLES_AT_ONCE = 100
 
 
 class Estimate(Settings):
-    """A value on the whole test set, and its mean and 95 % interval over the bootstrap samples."""
+    """A value on the whole test set, with its mean and 95 % interval over the bootstrap samples."""
 
     value: float
     mean: float
@@ -58,14 +58,14 @@ class Estimate(Settings):
 
 
 class PValues(Settings):
-    """The two definitions of the module's docstring."""
+    """The p values by both definitions (see the docstring of the module)."""
 
     koehn2004: float
     sacrebleu: float
 
 
 class MetricComparison(Settings):
-    """One convention: both systems (mean over seeds), and system minus baseline."""
+    """The comparison in one convention: both systems (mean over seeds) and their difference, system minus baseline."""
 
     signature: str
     baseline: Estimate
@@ -75,14 +75,14 @@ class MetricComparison(Settings):
 
 
 class ComparisonOnTestSet(Settings):
-    """On one test set; `metrics` by convention, as in the score files."""
+    """The comparison on one test set. metrics: by convention, as in the score files."""
 
     sentences: int
     metrics: dict[str, MetricComparison]
 
 
 class ComparisonFile(Settings):
-    """The file that `compare_systems` writes; `test_sets` by name. samples, seed: of the resampling."""
+    """The file that `compare_systems` writes. samples, seed: of the bootstrap; test_sets: by name."""
 
     format: Literal[2]
     dataset: str
@@ -98,10 +98,9 @@ class ComparisonFile(Settings):
 def compare_systems(
     *, settings: CompareSystems, cores: int, baseline: list[Path], system: list[Path], comparison: Path
 ) -> None:
-    """Compare the score files of all seeds of a system with those of the baseline; the format is `ComparisonFile`.
+    """Compare a system with the baseline, and write a `ComparisonFile`. baseline, system: score files of all seeds.
 
-    Raises MismatchError when the files are not about the same test sets in the same conventions, or not about the
-    systems that the settings name.
+    Raises MismatchError if test sets, conventions or systems of the files do not agree with each other or the settings.
     """
     baseline_files = _read_side(baseline, settings.baseline, settings)
     system_files = _read_side(system, settings.system, settings)
@@ -130,7 +129,7 @@ def compare_systems(
 def _compare(
     settings: CompareSystems, test_set: str, baseline: Sequence[Scores], system: Sequence[Scores]
 ) -> ComparisonOnTestSet:
-    """On one test set, by the scores of all seeds."""
+    """The comparison on one test set, given the scores of all seeds."""
     first, both = system[0], [*baseline, *system]
     metrics = {}
     for name in first.statistics:
@@ -165,7 +164,7 @@ def _compare(
 def corpus_bleu(statistics: NDArray[np.float64], smoothing: str) -> NDArray[np.float64]:
     """BLEU, 0 to 100, of summed statistics [..., COLUMNS] (Papineni et al. 2002).
 
-    smoothing: `none`, or `exp` as in NIST's mteval-v13a.pl: the k-th order without a match counts 2^-k matches.
+    smoothing: `none`, or `exp` as in NIST's mteval-v13a.pl, where the k-th order without a match counts 2^-k matches.
     """
     assert smoothing in ("none", "exp"), smoothing
     correct, totals = statistics[..., CORRECT], statistics[..., TOTALS]
@@ -183,10 +182,10 @@ def corpus_bleu(statistics: NDArray[np.float64], smoothing: str) -> NDArray[np.f
 def bootstrap_scores(
     statistics: NDArray[np.float64], smoothing: str, *, samples: int, seed: int
 ) -> NDArray[np.float64]:
-    """BLEU [files, samples] of samples of the test set, the same for all files.
+    """BLEU of bootstrap samples, [files, samples]. The samples are the same for all files and equal sacreBLEU's.
 
-    statistics: [files, sentences, COLUMNS]. The samples are those of sacreBLEU, which draws them all at once. A sample
-    is how many times it holds each sentence, so the sums of all samples are a matrix product (exact: far below 2^53).
+    statistics: [files, sentences, COLUMNS]. A sample is represented by the number of times that it contains each
+    sentence, so the sums of samples are a matrix product, which is exact because all numbers are far below 2^53.
     """
     sentences = statistics.shape[1]
     generator = np.random.default_rng(seed)
@@ -204,17 +203,17 @@ def _read_side(paths: list[Path], system: str, settings: CompareSystems) -> dict
     files = {path: read_artefact(path, ScoreFile) for path in paths}
     if len({file.seed for file in files.values()}) != len(paths) or not files:
         raise MismatchError(
-            f"one score file per seed is needed for {system}",
+            f"{system} needs one score file for each seed",
             where=", ".join(str(path) for path in paths) or None,
             found=f"seeds {[file.seed for file in files.values()]}",
-            next_step="give each seed's file once",
+            next_step="give the file of each seed once",
         )
     expected = (settings.dataset, system)
     for path, file in files.items():
         found = (file.dataset, file.system)
         if found != expected:
             raise MismatchError(
-                "scores of something else",
+                "the scores belong to another system or data set",
                 where=path,
                 expected=" ".join(expected),
                 found=" ".join(found),
@@ -224,22 +223,22 @@ def _read_side(paths: list[Path], system: str, settings: CompareSystems) -> dict
 
 
 def _test_sets(files: Mapping[Path, ScoreFile]) -> list[str]:
-    """The test sets that all files are about. Raises MismatchError naming the first file that has others."""
+    """The test sets of all files. Raises MismatchError, with the file, if a file has other test sets."""
     (first_path, first), *others = files.items()
     for path, file in others:
         if file.test_sets.keys() != first.test_sets.keys():
             raise MismatchError(
-                f"scores of other test sets than {first_path}",
+                f"the test sets differ from those in {first_path}",
                 where=path,
                 expected=", ".join(first.test_sets),
                 found=", ".join(file.test_sets),
-                next_step="score both on the same test sets",
+                next_step="score both systems on the same test sets",
             )
     return list(first.test_sets)
 
 
 def _estimate(value: float, samples: NDArray[np.float64]) -> Estimate:
-    """sacreBLEU's interval: without the lowest and the highest fortieth of the samples."""
+    """Mean and interval as in sacreBLEU; the interval omits the lowest and the highest fortieth of the samples."""
     ordered = np.sort(samples)
     tail = len(ordered) // 40
     return Estimate(value=value, mean=float(ordered.mean()), low=float(ordered[tail]), high=float(ordered[-tail - 1]))

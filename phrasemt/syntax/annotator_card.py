@@ -1,8 +1,8 @@
-"""The card of an annotator, a parser or chunker: its model files with their checksums, and what makes it unique.
+"""The card of an annotator (a parser or a chunker): its model files with checksums, and its fingerprint.
 
-The stage `describe_annotator` writes a card for model files that were not trained here; training writes its own. The
-fingerprint is a digest of what decides an annotator's results. It names the part of the parse store that holds them,
-so paths, scores and origin do not go into it.
+The stage `describe_annotator` writes the cards of published models and of models of the user. The trainings write their
+own cards. The fingerprint is a digest of everything that decides the results of an annotator. It names the folder of
+these results in the store of annotations, so paths, scores and origin are not part of it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from phrasemt.files.lines import final_name, write_text
 from phrasemt.stages.syntax import DescribeAnnotator
 
 FORMAT = 1
-# Part of every fingerprint. To be raised when a change of our code changes what the same model files make of a
-# sentence: which tokens they see, which decisions count as close, how trees and tags are written down.
+# Part of every fingerprint. Raise it when an edit of this package changes the annotations by the same model files: the
+# tokens that a model sees, the decisions that count as close, the text of trees and tags.
 ANNOTATION_VERSION = 1
-# Tokens of the longest sentence that is annotated; what is longer is recorded as a failure. No sentence is as long: it
-# is a list or a lost line break, and the parser's time and memory are kept in bounds. Part of every fingerprint.
+# Largest number of tokens of an annotated sentence; longer ones get a failure. A longer line is a list or has lost a
+# line break, and the limit bounds time and memory of the parser. Part of every fingerprint.
 LONGEST = 1000
 
 Kind = Literal["constituency", "chunks"]
@@ -42,10 +42,7 @@ _OPTIONAL = {"tagger", "forward_charlm", "backward_charlm"}
 @with_config(ConfigDict(extra="forbid"))
 @dataclass(frozen=True, slots=True)
 class ModelFile:
-    """A model file. In the card its path is relative to the card's folder if the file is in it or below, else absolute.
-
-    In memory `path` is absolute.
-    """
+    """A model file. path: absolute; in the card file, relative to the folder of the card for files below it."""
 
     path: Path
     sha256: str
@@ -54,7 +51,7 @@ class ModelFile:
 @with_config(ConfigDict(extra="forbid"))
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """An annotator. files: by role; options: what else changes results; scores: how good it is, as far as known."""
+    """An annotator. files: by role; options: other facts that change results; scores: known measures of its quality."""
 
     kind: Kind
     origin: Origin
@@ -74,7 +71,7 @@ class Card:
         files: Mapping[str, Path],
         scores: Mapping[str, Any] | None = None,
     ) -> Card:
-        """The card of model files, under the installed Stanza. Unfinished files are called by their final names."""
+        """The card of model files for the installed Stanza. Temporary paths of outputs are replaced by final paths."""
         return cls(
             kind=kind,
             origin=origin,
@@ -87,7 +84,7 @@ class Card:
 
     @property
     def fingerprint(self) -> str:
-        """32 hexadecimal digits, equal for annotators that give equal results."""
+        """32 hexadecimal digits. Annotators with equal fingerprints give equal results."""
         deciding = {
             "kind": self.kind,
             "stanza": self.stanza,
@@ -99,12 +96,12 @@ class Card:
 
     @property
     def description(self) -> dict[str, Any]:
-        """The card without its model files: the same wherever they lie."""
+        """The card without its model files, so without paths."""
         fields = {name: getattr(self, name) for name in ("kind", "origin", "language", "stanza", "options", "scores")}
         return {"format": FORMAT, **fields, "fingerprint": self.fingerprint}
 
     def write(self, path: Path) -> None:
-        """Write the card, atomically."""
+        """Write the card atomically."""
         folder = path.parent.absolute()
         files = {
             role: {
@@ -117,7 +114,7 @@ class Card:
 
     @classmethod
     def read(cls, path: Path) -> Card:
-        """Raises DamagedFileError when the file is no card, of another format, or was altered."""
+        """Read a card. Raises DamagedFileError if the file is not a card, has another format, or was altered."""
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
             version = content.pop("format", None)
@@ -140,12 +137,12 @@ class Card:
         return card
 
     def verify(self) -> None:
-        """Raises DamagedFileError when a model file is missing or not the one that the card describes."""
+        """Compare the model files with the card. Raises DamagedFileError for a missing or altered file."""
         for role, file in self.files.items():
             found = digest_file(file.path) if file.path.is_file() else "no such file"
             if found != file.sha256:
                 raise DamagedFileError(
-                    f"the model file ({role}) is not the one that the annotator was made of",
+                    f"the model file ({role}) is not the one that the card describes",
                     where=file.path,
                     expected=f"sha256 {file.sha256}",
                     found=found,
@@ -165,9 +162,9 @@ def describe_annotator(
     backward_charlm: list[Path],
     annotator: Path,
 ) -> None:
-    """Write the card of model files. A list is empty where a file of that role is not given.
+    """Write the card of model files. Each list holds the file of a role, or is empty.
 
-    Raises DataError when a file that the kind of annotator needs is missing, or is there twice.
+    Raises DataError if a file that the annotator needs is missing, or if a role has a file too many.
     """
     given = {
         "constituency": constituency,

@@ -1,9 +1,9 @@
-"""Labelled bracket F1 of parses, by the rules of Collins as `evalb` with COLLINS.prm applies them.
+"""Labelled bracket F1 of parses by the rules of Collins, as in `evalb` with COLLINS.prm.
 
-Punctuation is taken out before constituents are compared, PRT counts as ADVP, and the root is no constituent. Which
-tokens are punctuation is decided by the tags of the reference, so that a wrong tag moves no other bracket.
+Punctuation is removed before constituents are compared, PRT counts as ADVP, and the root is not a constituent. The tags
+of the reference decide which tokens are punctuation, so a wrong predicted tag does not shift other brackets.
 
-Stanza leaves these scores to CoreNLP, in Java, and NLTK has none.
+Stanza computes these scores with CoreNLP, in Java; NLTK does not have them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ Bracket = tuple[str, int, int]  # label, first token, token after the last; punc
 
 @dataclass
 class BracketScores:
-    """Constituents and sentences counted: of the reference, of the parses, and those that agree."""
+    """Numbers of constituents in the references, in the parses and in both, and numbers of sentences.
+
+    exact: number of sentences whose parse equals the reference.
+    """
 
     gold: int = 0
     predicted: int = 0
@@ -32,7 +35,7 @@ class BracketScores:
     exact: int = 0
 
     def add(self, gold: Tree, predicted: Tree | None) -> None:
-        """Count a sentence; None is a parse that failed. Raises ValueError for trees over unequal numbers of tokens."""
+        """Add a sentence. predicted: None if parsing failed. Raises ValueError if the numbers of tokens differ."""
         kept = [leaf.label not in PUNCTUATION for leaf in leaves(gold)]
         reference = brackets(gold, kept)
         judged = brackets(predicted, kept) if predicted else Counter[Bracket]()
@@ -47,7 +50,7 @@ class BracketScores:
         return 2 * self.correct / (self.gold + self.predicted) if self.correct else 0.0
 
     def as_dict(self) -> dict[str, float]:
-        """Shares from 0 to 1, and the number of sentences."""
+        """F1, precision, recall and exact match as shares from 0 to 1, and the number of sentences."""
         return {
             "f1": self.f1,
             "precision": self.correct / self.predicted if self.predicted else 0.0,
@@ -58,13 +61,13 @@ class BracketScores:
 
 
 def brackets(tree: Tree, kept: Sequence[bool]) -> Counter[Bracket]:
-    """The constituents over the tokens that are kept; one that is left without tokens vanishes.
+    """The constituents of a tree after the removal of tokens. kept: False for each removed token.
 
-    Raises ValueError when `kept` is not about as many tokens as the tree has.
+    A constituent without kept tokens is left out. Raises ValueError if `kept` and the tree have different lengths.
     """
     found: Counter[Bracket] = Counter()
     leaf = position = 0
-    waiting: list[tuple[Tree, int | None]] = [(tree, None)]  # with its first token: all below it has been seen
+    waiting: list[tuple[Tree, int | None]] = [(tree, None)]  # (node, start); start is set once all children are read
     while waiting:
         node, start = waiting.pop()
         if node.word is not None:
@@ -77,5 +80,5 @@ def brackets(tree: Tree, kept: Sequence[bool]) -> Counter[Bracket]:
         elif start < position and node.label not in _ROOTS:
             found[_EQUAL.get(node.label, node.label), start, position] += 1
     if leaf != len(kept):
-        raise ValueError(f"a tree over {leaf} tokens to be compared over {len(kept)}")
+        raise ValueError(f"the trees have {leaf} and {len(kept)} tokens")
     return found

@@ -1,11 +1,11 @@
-"""The stage `collect_sentences`: the distinct sentences of a language by key, and how a sentence is named everywhere.
+"""The stage `collect_sentences`: the distinct sentences of a text, and the keys and buckets of sentences.
 
-A sentence is a list of parser tokens: Moses tokens whose escapes are undone, since parsers and chunkers have learned
-from text without them. Its key is a digest of its tokens, so the same sentence has the same key in every corpus. The
-first bits of the key say its bucket: a fixed number of parts of about the same size, known before there is a corpus.
+A sentence is a list of parser tokens: Moses tokens without Moses' escapes, because parsers and chunkers learn from text
+without escapes. The key of a sentence is a digest of its tokens, so a sentence has the same key in every corpus. The
+first bits of the key give one of 64 buckets of about equal sizes.
 
-The file of sentences is an Arrow IPC file with the columns key (16 bytes) and tokens (list<string>), one record batch
-for each bucket in order, keys increasing.
+The file of sentences is an Arrow IPC file with the columns `key` (16 bytes) and `tokens` (list<string>). It has one
+record batch for each bucket, in order, and keys increase within a batch.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ log = logging.getLogger("phrasemt.collect_sentences")
 
 BUCKETS = 64
 KEY_BYTES = 16
-# Keys [n] as numpy strings of 16 bytes: compared and sorted as bytes are. Their items lose zero bytes at the end.
+# Keys [n] as numpy strings of 16 bytes, which compare and sort like bytes. Single items lose zero bytes at their end.
 Keys = NDArray[np.bytes_]
 
 FORMAT = 1
@@ -56,9 +56,9 @@ _ESCAPE = re.compile("|".join(_ESCAPES))
 
 
 def parser_tokens(line: str) -> list[str]:
-    """The tokens of a line of Moses tokens with Moses' escapes undone, and no others; [] for an empty line.
+    """The tokens of a line of Moses tokens without Moses' escapes; [] for an empty line.
 
-    There are as many as the line has words for `apply_subwords`: both pass over a second space.
+    Like `apply_subwords`, the function skips repeated spaces, so both see the same number of words.
     """
     if "&" in line:
         line = _ESCAPE.sub(lambda match: _ESCAPES[match[0]], line)
@@ -66,7 +66,7 @@ def parser_tokens(line: str) -> list[str]:
 
 
 def sentence_key(tokens: Sequence[str]) -> bytes:
-    """The 16 bytes that name a sentence. Tokens come from lines, so none holds a line break."""
+    """The key of a sentence, 16 bytes. Tokens come from lines, so no token contains a line break."""
     return blake2b("\n".join(tokens).encode("utf-8"), digest_size=KEY_BYTES).digest()
 
 
@@ -76,29 +76,29 @@ def bucket_of(key: bytes) -> int:
 
 
 def key_array(keys: Sequence[bytes]) -> Keys:
-    """Keys as an array."""
+    """Keys as an array, [n]."""
     return np.frombuffer(b"".join(keys), dtype=f"S{KEY_BYTES}")
 
 
 def key_bytes(keys: Keys) -> list[bytes]:
-    """Keys of an array, all of their bytes."""
+    """The keys of an array with all 16 bytes."""
     listed: list[bytes] = np.ascontiguousarray(keys).view(f"V{KEY_BYTES}").tolist()
     return listed
 
 
 def buckets_of(keys: Keys) -> NDArray[np.uint8]:
-    """The bucket of each key."""
+    """The bucket of each key, uint8 [n]."""
     first: NDArray[np.uint8] = np.ascontiguousarray(keys).view(np.uint8)[::KEY_BYTES]
     return first >> np.uint8(2)
 
 
 def arrow_keys(keys: Keys) -> pa.FixedSizeBinaryArray:
-    """Keys as a column."""
+    """Keys as an Arrow column."""
     return pa.Array.from_buffers(pa.binary(KEY_BYTES), len(keys), [None, pa.py_buffer(keys.tobytes())])
 
 
 def numpy_keys(column: pa.FixedSizeBinaryArray) -> Keys:
-    """A column of keys as an array, a view of its memory. The column must have no missing values."""
+    """An Arrow column of keys as an array, a view of its memory. The column must not have missing values."""
     keys = np.frombuffer(column.buffers()[1] or b"", dtype=f"S{KEY_BYTES}")
     return keys[column.offset : column.offset + len(column)]
 
@@ -107,11 +107,11 @@ def numpy_keys(column: pa.FixedSizeBinaryArray) -> Keys:
 
 
 def collect_sentences(*, settings: CollectSentences, cores: int, tokens: Path, sentences: Path) -> None:
-    """Write the distinct sentences of a text by key; empty ones are left out. Memory: one bucket of sentences."""
+    """Write the distinct sentences of a text, without the empty one, by key. Memory: the sentences of one bucket."""
     lines = empty = distinct = 0
     metadata = {METADATA_KEY: json.dumps({"format": FORMAT, "buckets": BUCKETS}, sort_keys=True).encode()}
     with contextlib.ExitStack() as stack:
-        # Without names, so that a killed run leaves nothing.
+        # Files without names, so that a killed run leaves nothing.
         spills = [stack.enter_context(tempfile.TemporaryFile(dir=sentences.parent)) for _ in range(BUCKETS)]
         for parts, lines_of_block, empty_of_block in map_in_order(
             _with_keys, read_blocks(tokens), jobs=cores, prepare=_nothing
@@ -124,7 +124,7 @@ def collect_sentences(*, settings: CollectSentences, cores: int, tokens: Path, s
             for spill in spills:
                 spill.seek(0)
                 batch = _distinct(spill.read())
-                spill.close()  # gives its place on the disk back
+                spill.close()  # frees its disk space
                 writer.write_batch(batch)
                 distinct += batch.num_rows
     log.info(
@@ -133,7 +133,7 @@ def collect_sentences(*, settings: CollectSentences, cores: int, tokens: Path, s
 
 
 def _with_keys(prepared: None, block: LineBlock) -> tuple[list[bytes], int, int]:
-    """For each bucket the block's sentences as lines, key in hexadecimal before the tokens; lines; empty lines."""
+    """The sentences of a block by bucket, as lines of hexadecimal key and tokens; numbers of all and of empty lines."""
     parts: list[list[str]] = [[] for _ in range(BUCKETS)]
     lines = block.lines()
     empty = 0
@@ -151,7 +151,7 @@ def _nothing() -> None:
 
 
 def _distinct(spilled: bytes) -> pa.RecordBatch:
-    lines = sorted(set(spilled.split(b"\n")[:-1]))  # hexadecimal digits have the order of the bytes they stand for
+    lines = sorted(set(spilled.split(b"\n")[:-1]))  # hexadecimal digits sort like the bytes
     digits = 2 * KEY_BYTES
     keys = bytes.fromhex(b"".join(line[:digits] for line in lines).decode("ascii"))
     texts = pa.array([line[digits:] for line in lines], pa.string())
@@ -165,19 +165,19 @@ def _distinct(spilled: bytes) -> pa.RecordBatch:
 
 @dataclass(frozen=True)
 class Bucket:
-    """The sentences of a bucket. keys [n], increasing; tokens: the column of their tokens."""
+    """The sentences of a bucket. keys: [n], increasing; tokens: Arrow column of token lists."""
 
     keys: Keys
     tokens: pa.ListArray
 
     def sentences(self, positions: NDArray[np.integer[Any]]) -> list[list[str]]:
-        """The tokens of the sentences at some positions."""
+        """The tokens of the sentences at these positions."""
         listed: list[list[str]] = self.tokens.take(pa.array(positions)).to_pylist()
         return listed
 
 
 class Sentences:
-    """A file of `collect_sentences`; made by `open`. lengths [64]: sentences of each bucket."""
+    """A file of `collect_sentences`; use `open` to make one. lengths: numbers of sentences of the 64 buckets."""
 
     def __init__(self, path: Path, lengths: list[int]) -> None:
         self.path = path
@@ -185,9 +185,9 @@ class Sentences:
 
     @classmethod
     def open(cls, path: Path) -> Sentences:
-        """Open a file; sentences are read when they are asked for.
+        """Open a file; `bucket` reads the sentences.
 
-        Raises DamagedFileError when it is cut off or of another schema or format version.
+        Raises DamagedFileError if the file is cut off or of another schema or format version.
         """
         try:
             reader = pa.ipc.open_file(pa.memory_map(str(path)))
@@ -206,9 +206,9 @@ class Sentences:
         return sum(self.lengths)
 
     def bucket(self, number: int) -> Bucket:
-        """The sentences of one bucket. Raises DamagedFileError when they cannot be what `collect_sentences` wrote."""
+        """The sentences of a bucket. Raises DamagedFileError if keys or tokens are damaged."""
         try:
-            # Mapped for this bucket only: what was read of the others leaves the process with them.
+            # A mapping for this bucket only, so that the process does not keep pages of other buckets.
             batch = pa.ipc.open_file(pa.memory_map(str(self.path))).get_batch(number)
             batch.validate(full=True)
         except pa.ArrowException as error:
@@ -223,7 +223,7 @@ class Sentences:
 
 def _damaged(path: Path, *, expected: object = None, found: object) -> DamagedFileError:
     return DamagedFileError(
-        "not a whole file of sentences",
+        "not a complete file of sentences",
         where=path,
         expected=expected,
         found=found,

@@ -1,7 +1,7 @@
-"""Constituency trees: as files of a treebank have them, and as the short text in which parses are stored.
+"""Constituency trees in treebank files, and in the short text in which parses are stored.
 
-In the short text the leaves are the numbers of the tokens, so that no character of a token can harm it:
-`(S (NP (DT 0) (NN 1)) (VP (VBZ 2)))`. The tokens themselves stay beside it.
+In the short text a leaf is the number of its token, so that no character of a token can break the text:
+`(S (NP (DT 0) (NN 1)) (VP (VBZ 2)))`. The tokens are stored separately.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from phrasemt.files.lines import read_lines
 
 _TOP = ("", "ROOT", "TOP")
 _EMPTY = "-NONE-"
-# Brackets and what else a treebank may not write as it is; a Unicode space is a character like any other.
+# Brackets, and runs of other characters. Only ASCII white space separates; Unicode spaces belong to words.
 _PIECES = re.compile(r"[()]|[^() \t\r]+")
 _FUNCTION = re.compile(r"(?<=.)[-=].*")
 _BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
@@ -24,7 +24,7 @@ _BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A node: a constituent with children, or the part of speech of one token (`word`) without."""
+    """A node: a constituent with children, or the part of speech of a token (`word`) without children."""
 
     label: str
     children: tuple[Tree, ...] = ()
@@ -32,9 +32,9 @@ class Tree:
 
 
 def parse_tree(text: str, where: object = None) -> Tree:
-    """The tree of a short text; the words of its leaves are "0", "1", ...
+    """Read a short text. The words of the leaves are "0", "1", ...
 
-    Raises DamagedFileError, which says `where` the text is from, when it is not what `tree_text` writes.
+    Raises DamagedFileError, which names the place `where`, for a text that `tree_text` cannot have written.
     """
     open_nodes: list[tuple[str, list[Tree]]] = [("", [])]  # the last one is the innermost
     try:
@@ -59,13 +59,13 @@ def parse_tree(text: str, where: object = None) -> Tree:
 
 
 def tree_text(tree: Tree) -> str:
-    """The short text of a tree, its leaves numbered from left to right whatever their words are.
+    """The short text of a tree. Leaves are numbered from left to right; their words are ignored.
 
-    Raises ValueError for a label that is empty or holds a bracket or a space, and for a constituent without children.
+    Raises ValueError for a label that is empty or contains a bracket or a space, and for constituents without children.
     """
     pieces: list[str] = []
     leaf = 0
-    waiting: list[Tree | None] = [tree]  # None: close a bracket. A stack, since trees of long sentences are deep.
+    waiting: list[Tree | None] = [tree]  # None closes a bracket. No recursion, as trees may be deep.
     while waiting:
         node = waiting.pop()
         if node is None:
@@ -83,7 +83,7 @@ def tree_text(tree: Tree) -> str:
 
 
 def leaves(tree: Tree) -> Iterator[Tree]:
-    """The nodes right above the tokens, from left to right."""
+    """The parts of speech of a tree, from left to right."""
     waiting = [tree]
     while waiting:
         node = waiting.pop()
@@ -98,16 +98,16 @@ def words(tree: Tree) -> list[str]:
 
 
 def read_treebank(path: Path) -> Iterator[Tree]:
-    """The trees of a file in the brackets of the Penn Treebank, each on one line or over several.
+    """The trees of a file in Penn Treebank brackets. A tree may extend over several lines.
 
-    The outermost bracket, if it has no label or ROOT or TOP, goes, except above a single part of speech, where it
-    becomes ROOT. Empty elements (-NONE-) go, functions are cut off labels (NP-SBJ=1 is NP), and words that the treebank
-    has to escape (-LRB-, 1\\/2) are written as they are.
+    An outermost bracket with no label, ROOT or TOP is removed; above a single part of speech it becomes ROOT. Empty
+    elements (-NONE-) are removed, function tags are cut off (NP-SBJ=1 becomes NP), and escaped words (-LRB-, 1\\/2) are
+    unescaped.
 
-    Raises DataError naming the file and the line at which a tree begins that has a bracket too few or too many, a
-    bracket without label, a word that is no leaf, or no words at all.
+    Raises DataError, with the file and the first line of the tree, for a missing or an extra bracket, a bracket without
+    label, a word outside of a leaf, and a tree without words.
     """
-    first = 1  # line on which the last tree begins
+    first = 1  # first line of the current tree
     open_nodes: list[list[Tree | str]] = []
     for number, line in enumerate(read_lines(path), start=1):
         try:
@@ -139,7 +139,7 @@ _NOTHING = Tree(_EMPTY)
 
 
 def _node(content: Sequence[Tree | str], *, outermost: bool) -> Tree:
-    """The tree of a bracket; _NOTHING if only empty elements are in it."""
+    """The tree of a bracket; _NOTHING if the bracket contains only empty elements."""
     label = content[0] if content and isinstance(content[0], str) else ""
     rest = content[1:] if label else content
     children = tuple(child for child in rest if isinstance(child, Tree) and child is not _NOTHING)
@@ -155,7 +155,7 @@ def _node(content: Sequence[Tree | str], *, outermost: bool) -> Tree:
     elif label not in _TOP:
         return Tree(_plain(label), children)
     elif not outermost:
-        # Also what a bracket missing earlier looks like: the next tree then seems to be part of this one.
+        # A missing bracket in an earlier tree has the same effect: the next tree then seems to be a part of it.
         raise _BrokenTreeError(f"a bracket {f'with label {label}' if label else 'without label'} within a tree")
     elif len(children) > 1:
         raise _BrokenTreeError("several trees in one outermost bracket")
@@ -167,7 +167,7 @@ def _node(content: Sequence[Tree | str], *, outermost: bool) -> Tree:
 
 
 def _plain(label: str) -> str:
-    """Without functions and numbers; -LRB- and the like, which begin with their hyphen, stay whole."""
+    """The label without function tags and indices. Labels that begin with a hyphen, like -LRB-, are kept."""
     return label if label.startswith("-") else _FUNCTION.sub("", label)
 
 
@@ -177,7 +177,7 @@ def _unescaped(word: str) -> str:
 
 def _broken(path: Path, line: int, problem: str) -> DataError:
     return DataError(
-        "the tree that begins here is broken",
+        "the tree that begins here is malformed",
         where=f"{path}, line {line}",
         expected="a tree in Penn Treebank brackets",
         found=problem,

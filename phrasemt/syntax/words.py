@@ -1,4 +1,4 @@
-"""Words and their subwords: where the words of a line begin in the positions of encoder and decoder."""
+"""Positions of words among the subwords that encoder and decoder read."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from phrasemt.symbols import SEPARATOR
 
 
 def word_offsets(tokens: str, subwords: str) -> list[int] | None:
-    """Position of the first subword of each word of a line, and at the end the position of `</s>`.
+    """The position of the first subword of each word of a line, then the position of `</s>`.
 
-    tokens: a line of words, subwords: the same line of `apply_subwords`, or once more the words where they are not cut.
-    None when they do not belong together.
+    tokens: a line of words; subwords: its line of `apply_subwords`, or the words again if models read whole words.
+    Returns None if the two lines are different sentences.
     """
     parts = [*filter(None, subwords.split(" "))]
     if subwords.replace(f"{SEPARATOR} ", "") == tokens and not subwords.endswith(SEPARATOR):
@@ -23,23 +23,23 @@ def word_offsets(tokens: str, subwords: str) -> list[int] | None:
 
 
 def _offsets_by_characters(tokens: str, subwords: str) -> list[int] | None:
-    """The same for lines in which a word itself ends in @@, or has two spaces after it."""
+    """`word_offsets` of lines in which a word ends in @@ or two spaces follow a word."""
     words = [f"({f'(?:{SEPARATOR} )?'.join(map(re.escape, word))})" for word in tokens.split(" ") if word]
     match = re.fullmatch(" ".join(words), subwords)
     return list(itertools.accumulate((cut.count(" ") + 1 for cut in match.groups()), initial=0)) if match else None
 
 
 def offsets_of_block(tokens: LineBlock, subwords: LineBlock) -> tuple[list[str], list[list[int]]]:
-    """The lines of tokens and the offsets of their words.
+    """The lines of tokens and the offsets of their words (`word_offsets`).
 
-    Raises DataError naming file and line where words and subwords do not belong together.
+    Raises DataError, with file and line, if words and subwords are different sentences.
     """
     lines = tokens.lines()
     found = []
     for number, (line, cut) in enumerate(zip(lines, subwords.lines(), strict=True)):
         if (offsets := word_offsets(line, cut)) is None:
             raise DataError(
-                "words and subwords are not those of the same sentence",
+                "words and subwords belong to different sentences",
                 where=f"{tokens.path} and {subwords.path}, line {tokens.first + number}",
                 expected=repr(line[:80]),
                 found=repr(cut[:80]),
@@ -50,7 +50,7 @@ def offsets_of_block(tokens: LineBlock, subwords: LineBlock) -> tuple[list[str],
 
 
 def row_numbers(rows: LineBlock, *, after: int) -> list[int]:
-    """The rows of a block of a `.rows` file, increasing from `after` on. Raises DataError naming file and line."""
+    """The rows of a block of a `.rows` file. Raises DataError, with file and line, if they do not increase."""
     numbers = [int(line) if line.isascii() and line.isdigit() else -1 for line in rows.lines()]
     for number, (last, row) in enumerate(itertools.pairwise([after, *numbers]), start=rows.first):
         if row <= last:

@@ -101,8 +101,8 @@ def test_unjoined_subwords_leave_nothing(toy: Path, capsys: pytest.CaptureFixtur
     before = names()
     assert main(score("base")) == 2
     assert capsys.readouterr().err == (
-        "phrasemt score_system: error: base.tok, line 1: subwords that were not joined, which would inflate BLEU "
-        "(expected whole words, found 'Der Hu@@ nd sieht .'). Next: undo the byte-pair encoding (remove '@@ ') before "
+        "phrasemt score_system: error: base.tok, line 1: the translations contain subwords, which would inflate BLEU "
+        "(expected whole words, found 'Der Hu@@ nd sieht .'). Next: join the subwords (remove '@@ ') before "
         "scoring\n"
     )
     assert names() == before
@@ -127,9 +127,9 @@ def test_another_convention_leaves_nothing(toy: Path, capsys: pytest.CaptureFixt
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(
         "phrasemt compare_systems: error: new.json: test cannot be compared with base.json: "
-        "another convention of bleu_tok "
+        "the convention of bleu_tok differs "
     )
-    assert line.endswith("Next: score both on the same test set in the same convention")
+    assert line.endswith("Next: score both systems on the same test set with the same convention")
     assert names() == before
 
 

@@ -1,4 +1,4 @@
-"""Chunks in the columns of CoNLL-2000, and their scores as the shared task's `conlleval` computes them.
+"""Chunks in the column format of CoNLL-2000, and their scores as in the shared task's `conlleval`.
 
 seqeval finds the same chunks (compared on 200,000 random sentences), but needs scikit-learn and cannot add up counts.
 """
@@ -21,11 +21,11 @@ Span = tuple[int, int, str]  # first token, token after the last, type
 
 
 def read_conll(path: Path) -> Iterator[tuple[list[str], list[str]]]:
-    """Tokens and tags (B-NP, I-NP, O) of each sentence; a blank line ends a sentence, also an empty one.
+    """Tokens and tags (B-NP, I-NP, O) of each sentence. A blank line ends a sentence, which may be empty.
 
-    Columns are a token and its tag with a tab between them, or word, part of speech and tag with spaces between them.
-    Raises DataError naming file and line for another number of columns, an unknown tag, and a last sentence without
-    its blank line: then the file was cut off, or two sentences have run into one.
+    Columns are token and tag, separated by a tab, or word, part of speech and tag, separated by spaces.
+    Raises DataError, with file and line, for another number of columns, an unknown tag, and a last sentence without a
+    blank line, which shows that the file was cut off.
     """
     tokens: list[str] = []
     tags: list[str] = []
@@ -37,7 +37,7 @@ def read_conll(path: Path) -> Iterator[tuple[list[str], list[str]]]:
             continue
         columns = line.rstrip("\r").split("\t" if "\t" in line else " ")
         if len(columns) != (2 if "\t" in line else 3) or not columns[0]:
-            raise _unreadable(path, number, "token TAB tag, or word, part of speech and tag with spaces", line)
+            raise _unreadable(path, number, "token TAB tag, or word, part of speech and tag between spaces", line)
         if columns[-1] not in TAGS:
             raise _unreadable(path, number, f"a tag: O, or B- or I- and one of {' '.join(CHUNK_TYPES)}", columns[-1])
         tokens.append(columns[0])
@@ -47,10 +47,7 @@ def read_conll(path: Path) -> Iterator[tuple[list[str], list[str]]]:
 
 
 def chunk_spans(tags: Iterable[str]) -> list[Span]:
-    """The chunks of a sentence, O left out.
-
-    As conlleval has it, a chunk begins at every B- and at an I- after O or after another type.
-    """
+    """The chunks of a sentence, without O. As in conlleval, a chunk begins at B-, and at I- after O or another type."""
     spans: list[Span] = []
     start, open_type = 0, ""
     position = -1
@@ -67,32 +64,32 @@ def chunk_spans(tags: Iterable[str]) -> list[Span]:
 
 @dataclass
 class ChunkScores:
-    """Chunks counted by type: those of the reference, those to be judged, and those that are in both."""
+    """Numbers of chunks by type in the reference, in the prediction, and in both."""
 
     gold: Counter[str] = field(default_factory=Counter)
     predicted: Counter[str] = field(default_factory=Counter)
     correct: Counter[str] = field(default_factory=Counter)
 
     def add(self, gold: Sequence[str], predicted: Sequence[str]) -> None:
-        """Count a sentence by its tags. Raises ValueError when they are not as many."""
+        """Add a sentence, given by its tags. Raises ValueError if the numbers of tags differ."""
         if len(gold) != len(predicted):
-            raise ValueError(f"{len(predicted)} tags to be judged by {len(gold)}")
+            raise ValueError(f"{len(predicted)} predicted tags for {len(gold)} gold tags")
         reference, judged = set(chunk_spans(gold)), set(chunk_spans(predicted))
         for counts, spans in ((self.gold, reference), (self.predicted, judged), (self.correct, reference & judged)):
             counts.update(type_ for *_, type_ in spans)
 
     def merge(self, other: ChunkScores) -> None:
-        """Add the chunks that another one has counted."""
+        """Add the counts of another object."""
         for own, others in ((self.gold, other.gold), (self.predicted, other.predicted), (self.correct, other.correct)):
             own.update(others)
 
     @property
     def f1(self) -> float:
-        """F1 of all types together."""
+        """F1 of all chunk types together, from 0 to 1."""
         return float(self.as_dict()["f1"])
 
     def as_dict(self) -> dict[str, Any]:
-        """Shares from 0 to 1: precision, recall, f1 of all types together and of each one, and numbers of chunks."""
+        """Precision, recall and F1 (from 0 to 1) and numbers of chunks, of all types together and of each type."""
         overall = _measures(self.gold.total(), self.predicted.total(), self.correct.total())
         types = {
             type_: _measures(self.gold[type_], self.predicted[type_], self.correct[type_])
@@ -103,7 +100,7 @@ class ChunkScores:
 
 
 def chunk_scores(gold: Iterable[Sequence[str]], predicted: Iterable[Sequence[str]]) -> ChunkScores:
-    """Scores of the tags of many sentences. Raises ValueError when sentences or tags are not as many."""
+    """The scores of many sentences. Raises ValueError if the numbers of sentences or tags differ."""
     scores = ChunkScores()
     for reference, judged in zip(gold, predicted, strict=True):
         scores.add(reference, judged)
@@ -111,7 +108,7 @@ def chunk_scores(gold: Iterable[Sequence[str]], predicted: Iterable[Sequence[str
 
 
 def _measures(gold: int, predicted: int, correct: int) -> dict[str, float]:
-    """As conlleval: a measure whose denominator is 0 is 0."""
+    """Precision, recall, F1 and counts. As in conlleval, a measure with denominator 0 is 0."""
     return {
         "precision": correct / predicted if predicted else 0.0,
         "recall": correct / gold if gold else 0.0,
@@ -124,7 +121,7 @@ def _measures(gold: int, predicted: int, correct: int) -> dict[str, float]:
 
 def _unreadable(path: Path, line: int, expected: str, found: str) -> DataError:
     return DataError(
-        "not a file of chunks as in CoNLL-2000",
+        "not a file in the format of CoNLL-2000",
         where=f"{path}, line {line}",
         expected=expected,
         found=repr(found[:80]),

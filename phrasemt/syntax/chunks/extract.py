@@ -1,7 +1,7 @@
-"""The stage `extract_chunks`: where the chunks of each target sentence start, and what they are.
+"""The stage `extract_chunks`: starts and labels of the chunks of each target sentence.
 
-Every position of a sentence belongs to one chunk. A word outside of all chunks (O) is one of its own, and `</s>` is the
-last one. A chunk starts at the first subword of its first word.
+Each position of a sentence belongs to one chunk. A word outside of all chunks (O) is a chunk of its own, and so is
+`</s>`. A chunk starts at the first subword of its first word.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Tags = list[str]
 
 @dataclass(frozen=True)
 class _Lines:
-    """Some lines of a split. gold: tokens and tags of each, if there are any."""
+    """Some lines of a split. gold: gold tokens and tags of each line; None without a gold file."""
 
     rows: list[int]
     tokens: LineBlock
@@ -51,7 +51,10 @@ class _Lines:
 
 @dataclass
 class _Counts:
-    """labels: of chunks, `</s>` aside; fallbacks: sentences without an annotation by reason; agreement: by origin."""
+    """Counts of a part of a split.
+
+    labels: chunks by label, without `</s>`; fallbacks: sentences without annotation by reason; agreement: by origin.
+    """
 
     words: int = 0
     labels: Counter[str] = field(default_factory=Counter)
@@ -87,24 +90,22 @@ def extract_chunks(
     chunks: Path,
     statistics: Path,
 ) -> None:
-    """Write the chunks of a split as columns over its rows, and what is to be said about them.
+    """Write the chunks of a split as columns over its rows, and their statistics.
 
-    Columns: starts, the positions (subwords, and that of `</s>`, which is the last one) at which chunks start, and
-    labels, an index into CHUNK_LABELS for each. Chunks are those of `settings.origin`: gold, the file with all raw
-    sentences; chunker, tags; parser, rules on parses. In a sentence without an annotation each word is a chunk with the
-    label O.
+    Columns: `starts`, the positions in subwords at which chunks start, `</s>` last; `labels`, for each chunk an index
+    into CHUNK_LABELS. `settings.origin` selects the chunks: gold (a file with all raw sentences), chunker (tags) or
+    parser (rules on parses). In a sentence without annotation each word is a chunk with label O.
 
-    statistics: JSON with origin, sentences, words, chunks (`</s>` aside), mean_chunk_length in words, labels (number of
-    chunks of each), fallbacks (sentences without an annotation by reason), and agreement: the scores of every other
-    annotation that is given, the chosen one taken for right.
+    statistics: JSON with origin, sentences, words, chunks (without `</s>`), mean_chunk_length in words, labels (number
+    of chunks by label), fallbacks (sentences without annotation by reason), and agreement: the scores of each other
+    given annotation against the selected one.
 
-    Raises DataError naming file and line or row when rows do not increase, words and subwords do not belong together,
-    the gold tokens are not those of the sentence, or a tag is unknown; DamagedFileError for an annotation that is not
-    one of its sentence.
+    Raises DataError, with file and line, if rows do not increase, if words and subwords or gold tokens belong to
+    different sentences, or if a tag is unknown; DamagedFileError if an annotation does not fit its sentence.
     """
     given = {"gold": gold, "chunker": tags, "parser": parses}
     if not given[settings.origin]:
-        raise DataError(f"chunks of origin {settings.origin} need their file", where="extract_chunks", found="none")
+        raise DataError(f"no file for the origin {settings.origin}", where="extract_chunks", found="none")
     found = map_in_order(
         _find_chunks,
         _read_lines(rows, tokens, subwords, gold),
@@ -141,9 +142,9 @@ def extract_chunks(
 
 
 def starts_and_labels(tags: Sequence[str], offsets: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Start and label of each chunk of a sentence, `</s>` the last one.
+    """Start and label of each chunk of a sentence; the last chunk is `</s>`.
 
-    offsets: position of each word's first subword, then that of `</s>`.
+    offsets: position of the first subword of each word, then the position of `</s>`.
     """
     chunks = [(start, type_) for start, _, type_ in chunk_spans(tags)]
     chunks = sorted(chunks + [(word, tag) for word, tag in enumerate(tags) if tag == "O"])
@@ -152,15 +153,15 @@ def starts_and_labels(tags: Sequence[str], offsets: Sequence[int]) -> tuple[list
 
 
 def align_tags(gold_tokens: Sequence[str], gold_tags: Sequence[str], tokens: Sequence[str]) -> Tags | None:
-    """The tags of tokens that may be split at other places than the gold ones; None when they are other text.
+    """Gold tags for another tokenisation of the same sentence; None if the sentences differ.
 
-    Of the same characters a token belongs to the chunk of its first one. Where normalisation has changed some tokens,
-    they must be as many, and half of them the same; then they take their tags one by one.
+    With equal characters, a token belongs to the chunk of its first character. If normalisation has changed characters,
+    the numbers of tokens must be equal and at least half of the tokens the same; tags are then copied one by one.
     """
     if "".join(tokens) != "".join(gold_tokens):
         same = sum(map(str.__eq__, tokens, gold_tokens))
         return list(gold_tags) if len(tokens) == len(gold_tokens) <= 2 * same else None
-    numbers = [0] * len(gold_tags)  # of the chunk of each gold token; 0: of none
+    numbers = [0] * len(gold_tags)  # number of the chunk of each gold token; 0 outside of chunks
     for number, (start, end, _) in enumerate(chunk_spans(gold_tags), start=1):
         numbers[start:end] = [number] * (end - start)
     gold_ends = list(itertools.accumulate(map(len, gold_tokens)))
@@ -187,7 +188,7 @@ def _read_lines(rows: Path, tokens: Path, subwords: Path, gold: Sequence[Path]) 
         kept = [pair for before, row in steps for pair in itertools.islice(sentences, row - before - 1, row - before)]
         if gold and len(kept) < len(numbers):
             raise DataError(
-                "sentences are missing",
+                "the file of gold chunks has too few sentences",
                 where=", ".join(map(str, gold)),
                 expected=f"at least {numbers[-1] + 1} sentences, one for each raw pair",
                 next_step="give the chunks of every raw sentence, and a blank line after each",
@@ -202,7 +203,7 @@ class _Missing:
 
 
 class _Sources:
-    """What annotations there are, as `map_in_order` prepares them in each process."""
+    """The given annotations. `map_in_order` opens them in each process."""
 
     def __init__(self, origin: str, gold: Sequence[Path], tags: Sequence[Path], parses: Sequence[Path]) -> None:
         self.origin = origin
@@ -214,7 +215,7 @@ class _Sources:
         ]
 
     def find(self, lines: _Lines, sentences: Sequence[list[str]]) -> dict[str, list[Tags | _Missing]]:
-        """The tags of each sentence by every origin."""
+        """The tags of each sentence, by origin."""
         keys = [sentence_key(tokens) for tokens in sentences]
         found: dict[str, list[Tags | _Missing]] = {}
         if lines.gold is not None:
@@ -247,7 +248,7 @@ def _tags_of_annotation(
 def _tags_of_gold(tokens: list[str], gold_tokens: list[str], gold_tags: Tags, where: str) -> Tags:
     if (tags := align_tags(gold_tokens, gold_tags, tokens)) is None:
         raise DataError(
-            "gold chunks of another sentence",
+            "the gold chunks belong to another sentence",
             where=where,
             expected=repr(" ".join(tokens)[:80]),
             found=repr(" ".join(gold_tokens)[:80]),
@@ -260,7 +261,7 @@ def _tags_of_text(text: str, tokens: list[str], where: str) -> Tags:
     tags = text.split(" ")
     if len(tags) != len(tokens):
         raise DamagedFileError(
-            "the chunk tags are not those of this sentence",
+            "the chunk tags do not fit this sentence",
             where=where,
             expected=f"{len(tokens)} tags",
             found=len(tags),
@@ -268,11 +269,11 @@ def _tags_of_text(text: str, tokens: list[str], where: str) -> Tags:
         )
     if unknown := set(tags) - TAGS:
         raise DataError(
-            "the chunker gives tags that are none of CoNLL-2000",
+            "the chunker gives tags that CoNLL-2000 does not have",
             where=where,
             expected=f"O, or B- or I- and one of {' '.join(CHUNK_TYPES)}",
             found=min(unknown),
-            next_step="name a chunker that was trained on CoNLL-2000's types",
+            next_step="name a chunker that was trained on the chunk types of CoNLL-2000",
         )
     return tags
 

@@ -1,10 +1,10 @@
-"""Chunks in the manner of CoNLL-2000 from English constituency trees (labels of the Penn Treebank).
+"""Chunks like those of CoNLL-2000, computed by rules from English constituency trees (labels of the Penn Treebank).
 
-A chunk is a phrase from its beginning up to its head, without the phrases in it that have a head of their own: noun
-phrases end at the last noun, adjective and adverb phrases at the last word, prepositional phrases and subordinate
-clauses consist of their preposition or conjunction, and a verb group runs through nested verb phrases and through
-clauses without a subject ("wanted to go"). A possessive 's opens the chunk of what is possessed. Conjunctions and
-punctuation between chunks belong to none.
+A chunk is a phrase from its beginning to its head, without embedded phrases that have their own head. Noun phrases end
+at the last noun, adjective and adverb phrases at the last word. The chunk of a prepositional phrase or a subordinate
+clause is its preposition or conjunction. A verb group extends over nested verb phrases and over clauses without a
+subject ("wanted to go"). A possessive 's begins the chunk of the possessed noun. Conjunctions and punctuation between
+chunks are outside of all chunks.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from phrasemt.syntax.trees import Tree, leaves
 
 _PUNCTUATION = {",", ".", ":", "``", "''", "-LRB-", "-RRB-", "HYPH", "NFP"}
 _NOT = {"not", "n't"}
-# What a noun phrase takes in when it stands before the head; anything else there ends up in chunks of its own.
+# Phrases that belong to the chunk of a noun phrase when they precede its head. Other phrases become separate chunks.
 _PREMODIFIERS = {
     "ADJP",
     "ADVP",
@@ -37,7 +37,7 @@ _PREMODIFIERS = {
 _NOMINAL = {"NAC", "NML", "NX", "QP"}
 _CLAUSAL = {"PP", "S", "SBAR", "SINV", "VP"}
 _AFTER_CONJUNCTION = {"FRAG", "S", "SINV", "SQ", "WHADVP", "WHNP", "WHPP"}
-# Chunk type of a word that has no phrase of its own, by the start of its tag.
+# Chunk type of a word without a phrase of its own, by the beginning of its tag.
 _LONE_WORDS = {
     **dict.fromkeys(["NN", "CD", "PRP"], "NP"),
     **dict.fromkeys(["VB", "MD"], "VP"),
@@ -46,7 +46,7 @@ _LONE_WORDS = {
 
 
 def chunk_tags(tree: Tree, words: Sequence[str]) -> list[str]:
-    """The tags (B-NP, I-NP, O) of a tree's tokens. words: the tokens, which the leaves of a stored tree only number."""
+    """The chunk tags (B-NP, I-NP, O) of the tokens of a tree. words: the tokens; stored trees only number them."""
     rules = _Rules([leaf.label for leaf in leaves(tree)], [word.lower() for word in words])
     rules.visit(_with_spans(tree, 0))
     return rules.tags()
@@ -54,7 +54,7 @@ def chunk_tags(tree: Tree, words: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A tree with the tokens it spans; a part of speech has no children."""
+    """A tree with the span of its tokens. A part of speech has no children."""
 
     label: str
     start: int
@@ -79,7 +79,7 @@ class _Node:
 
 
 def _with_spans(tree: Tree, start: int) -> _Node:
-    label = tree.label.split("|")[0]  # ADVP|PRT: undecided, the first is the likelier one
+    label = tree.label.split("|")[0]  # an ambiguous label like ADVP|PRT has the more likely one first
     if tree.word is not None:
         return _Node(label, start, start + 1, ())
     children = []
@@ -91,12 +91,12 @@ def _with_spans(tree: Tree, start: int) -> _Node:
 
 
 class _Rules:
-    """Walks a tree from the top and marks chunks; what is marked later goes first. labels, words: of the tokens."""
+    """Walks a tree from the top and marks chunks. Later marks replace earlier ones. labels, words: of the tokens."""
 
     def __init__(self, labels: Sequence[str], words: Sequence[str]) -> None:
         self._labels, self._words = labels, words
         self._types = ["O"] * len(labels)
-        self._numbers = [0] * len(labels)  # of the chunk a token is in
+        self._numbers = [0] * len(labels)  # number of the chunk of each token
         self._count = itertools.count(1)
         self._rules: Mapping[str, Callable[[_Node], None]] = {
             **dict.fromkeys(["NP", "WHNP", "NX", "NAC", "NML", "QP"], self._noun_phrase),
@@ -127,7 +127,7 @@ class _Rules:
             self.visit(node)
 
     def _mark(self, type_: str, start: int, end: int) -> None:
-        """A chunk without the punctuation at its edges."""
+        """Mark a chunk without the punctuation at its edges."""
         while start < end and self._labels[start] in _PUNCTUATION:
             start += 1
         while start < end and self._labels[end - 1] in _PUNCTUATION:
@@ -160,7 +160,7 @@ class _Rules:
         self._visit_all(children[head + 1 :])
 
     def _mark_nouns(self, start: int, end: int) -> None:
-        """A noun phrase, with a cut before each possessive but one that opens it."""
+        """Mark a noun phrase; each possessive begins a new chunk."""
         for token in range(start + 1, end):
             if self._labels[token] == "POS":
                 self._mark("NP", start, token)
@@ -188,7 +188,7 @@ class _Rules:
         self._mark_function_word(node, "SBAR", head)
 
     def _mark_function_word(self, node: _Node, type_: str, head: int | None) -> None:
-        """The head with the words and adverbs right before it; the rest of the phrase is visited."""
+        """Mark the head with the words and adverbs directly before it, and visit the rest of the phrase."""
         children = node.children
         if head is None:
             self._visit_all(children)
@@ -222,7 +222,7 @@ class _Rules:
         self._end_group(self._extend_group(node, []))
 
     def _extend_group(self, node: _Node, group: list[_Node]) -> list[_Node]:
-        """Go through a verb phrase with the verb group open so far; returns the group that is open at its end."""
+        """Visit a verb phrase with the open verb group; returns the group that is open at the end of the phrase."""
         children = node.children
         coordinated = sum(child.label == "VP" for child in children) > 1
         for number, child in enumerate(children):
@@ -241,7 +241,7 @@ class _Rules:
         return group
 
     def _end_group(self, group: list[_Node]) -> list[_Node]:
-        """Mark a verb group; adverbs after its last verb stand for themselves, a last "not" outside of all chunks."""
+        """Mark a verb group. Adverbs after its last verb are separate chunks; "not" is then outside of all chunks."""
         last = _last(group, lambda node: node.is_verb)
         verbs = 0 if last is None else last + 1
         if verbs:
@@ -265,7 +265,7 @@ def _can_end_a_chunk(node: _Node) -> bool:
 
 
 def _first_preposition(children: Sequence[_Node]) -> int | None:
-    """The last word of the first run of words of which a preposition may consist ("because of", "according to")."""
+    """The last word of the first run of words that may form a preposition ("because of", "according to")."""
     head = None
     for number, child in enumerate(children):
         if child.is_word and child.label in ("IN", "TO", "VBG", "VBN", "RP", "JJ", "RB", "VBD", "FW", "NN", "CC"):
@@ -288,6 +288,6 @@ def _goes_with_verbs(node: _Node) -> bool:
 
 
 def _has_no_subject(clause: _Node) -> bool:
-    """Whether a clause begins with its verb phrase, adverbs and punctuation aside."""
+    """Whether a clause begins with its verb phrase, not counting adverbs and punctuation."""
     labels = [child.label for child in clause.children if not child.is_punctuation]
     return labels[:1] == ["VP"] or labels[:2] == ["ADVP", "VP"]

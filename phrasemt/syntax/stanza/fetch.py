@@ -1,8 +1,7 @@
-"""The stage `fetch_stanza_file`: one of Stanza's published model files.
+"""The stage `fetch_stanza_file`: a model file published by Stanza and listed in phrasemt/registry/stanza_models.yaml.
 
-Only files that phrasemt/registry/stanza_models.yaml lists are fetched, and each is compared with its checksum. The
-environment variable PHRASEMT_STANZA_URL names another place with the same layout, `<URL>/stanza-<language>/resolve/
-<revision>/models/<processor>/<package>.pt`: a mirror, for machines without network. It changes no result.
+The environment variable PHRASEMT_STANZA_URL names a mirror with Stanza's layout, `<URL>/stanza-<language>/resolve/
+<revision>/models/<processor>/<package>.pt`, for machines without network. It changes no result.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ URL_VARIABLE = "PHRASEMT_STANZA_URL"
 def fetch_stanza_file(*, settings: FetchStanzaFile, cores: int, file: Path) -> None:
     """Download a model file and compare it with its checksum.
 
-    Raises DownloadError when the file cannot be fetched or differs from the published file.
+    Raises DownloadError if the file cannot be fetched or differs from the published file.
     """
     base = os.environ.get(URL_VARIABLE, URL).rstrip("/")
     source = settings.source.model_copy(update={"url": settings.source.url.replace(URL, base, 1)})
     other_ways = (
-        f"name a place with the same layout in {URL_VARIABLE}, or give the parser's files in the study (parsers, files)"
+        f"name a mirror with the same layout in {URL_VARIABLE}, or give the files of a parser in the study (files)"
     )
     download(DownloadRequest(source, "fetch_stanza_file", other_ways), file)

@@ -32,16 +32,14 @@ def train_vectors(
     chunks: list[Path],
     vectors: Path,
 ) -> None:
-    """Learn vectors from texts (one sentence a line), from the words of trees and of CoNLL columns.
+    """Learn vectors from texts (one sentence per line), and from the words of trees and of CoNLL columns.
 
-    With width 0 only the file that Stanza wants is written: two words, vectors of one zero. One core is used, whatever
-    `cores` says, so that the same text gives the same bytes.
-
-    Raises DataError when no word occurs twice.
+    With width 0 the stage writes only the file that Stanza requires: two words with vectors of a single zero. It uses
+    one core, so that equal texts give equal bytes. Raises DataError if no word occurs twice.
     """
     if settings.vectors == 0:
         _save(["the", "of"], None, vectors)
-        log.info("train_vectors: no vectors are asked for")
+        log.info("train_vectors: the study sets vectors: 0")
         return
     with work_folder(vectors) as folder:
         sentences = itertools.chain(
@@ -49,7 +47,7 @@ def train_vectors(
             (words(tree) for path in trees for tree in read_treebank(path)),
             (tokens for path in chunks for tokens, _ in read_conll(path) if tokens),
         )
-        # Read several times, so cut into tokens once. A token with a space in it would be two; none has a line feed.
+        # Tokenise once, because the text is read several times. No token contains a line feed; spaces are replaced.
         count = write_lines(folder / "text", (" ".join(token.replace(" ", "_") for token in s) for s in sentences))
         known, matrix = _learn(_Sentences(folder / "text"), settings)
     if not known:
@@ -64,7 +62,7 @@ def train_vectors(
 
 
 def _tokenised(texts: list[Path], language: str) -> Iterator[list[str]]:
-    """Raw text as parsers see it: Moses tokens without escapes."""
+    """The tokens of raw texts as parsers see them: Moses tokens without escapes."""
     from sacremoses import MosesTokenizer
 
     moses = MosesTokenizer(language)
@@ -74,7 +72,7 @@ def _tokenised(texts: list[Path], language: str) -> Iterator[list[str]]:
 
 
 class _Sentences:
-    """The sentences of a file of tokens, as often as they are asked for."""
+    """The sentences of a token file; each iteration reads the file again."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -84,7 +82,7 @@ class _Sentences:
 
 
 def _learn(sentences: Iterable[list[str]], settings: TrainVectors) -> tuple[list[str], Any]:
-    """The known words, frequent ones first, and their vectors [words, width] float32."""
+    """The words by decreasing frequency, and their vectors, float32 [words, width]."""
     from gensim.models import Word2Vec
     from gensim.models.callbacks import CallbackAny2Vec
 
@@ -104,9 +102,9 @@ def _learn(sentences: Iterable[list[str]], settings: TrainVectors) -> tuple[list
         negative=NEGATIVE,
         min_count=LEAST_COUNT,
         max_final_vocab=MOST_WORDS,
-        workers=1,  # several would learn in an order that chance decides
+        workers=1,  # with several workers, chance would decide the order of updates
         seed=settings.seed,
-        hashfxn=lambda text: zlib.crc32(text.encode()),  # Python's own differs from process to process
+        hashfxn=lambda text: zlib.crc32(text.encode()),  # Python's own hash differs between processes
     )
     model.build_vocab(sentences)
     if not len(model.wv):
@@ -116,7 +114,7 @@ def _learn(sentences: Iterable[list[str]], settings: TrainVectors) -> tuple[list
 
 
 def _save(known: list[str], matrix: Any, path: Path) -> None:
-    """Write vectors as Stanza's Pretrain keeps them: its special words first, with vectors of zeros."""
+    """Write vectors in the format of Stanza's Pretrain: special words first, with zero vectors."""
     import torch
     from stanza.models.common.pretrain import PretrainedWordVocab
     from stanza.models.common.vocab import VOCAB_PREFIX_SIZE

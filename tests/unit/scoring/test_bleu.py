@@ -152,7 +152,7 @@ def test_each_test_set_is_scored_by_itself(tmp_path: Path) -> None:
     assert read_artefact(tmp_path / "scores.json", ScoreFile).test_sets == test_sets
     assert test_sets["two"].metrics["bleu_tok"].score == pytest.approx(100)
     paths["text"].pop()
-    with pytest.raises(MismatchError, match=r"one file for each test set is needed \(expected 2: one, two, found 1\)"):
+    with pytest.raises(MismatchError, match=r"each test set needs one file \(expected 2: one, two, found 1\)"):
         score_system(settings=both, cores=1, scores=tmp_path / "scores.json", **paths)
 
 
@@ -236,7 +236,7 @@ def test_refuses_unequal_line_counts(tmp_path: Path, side: str, change: int) -> 
 
 
 def test_refuses_no_sentences(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no sentences to score"):
+    with pytest.raises(DataError, match="the test set is empty"):
         score(tmp_path, tokens=[], text=[], reference_tokens=[], reference=[])
 
 
@@ -248,8 +248,8 @@ def test_refuses_unjoined_subwords(tmp_path: Path, side: str, broken: str) -> No
     with pytest.raises(DataError) as error:
         score(tmp_path, **lines)
     assert str(error.value) == (
-        f"{tmp_path / side}, line 2: subwords that were not joined, which would inflate BLEU (expected whole words, "
-        f"found {f'die {broken}'!r}). Next: undo the byte-pair encoding (remove '@@ ') before scoring"
+        f"{tmp_path / side}, line 2: the translations contain subwords, which would inflate BLEU "
+        f"(expected whole words, found {f'die {broken}'!r}). Next: join the subwords (remove '@@ ') before scoring"
     )
 
 
@@ -306,9 +306,9 @@ def test_a_missing_field_is_named(tmp_path: Path, metric: str, field: str) -> No
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"reference": ["Ganz", "etwas", "anderes"]}, "another reference"),
-        ({"aggressive_dash": True}, "another set of metrics"),
-        ({"target_language": "zh"}, "another set of metrics"),
+        ({"reference": ["Ganz", "etwas", "anderes"]}, "the reference differs"),
+        ({"aggressive_dash": True}, "the set of metrics differs"),
+        ({"target_language": "zh"}, "the set of metrics differs"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(tmp_path: Path, changes: dict[str, object], message: str) -> None:
@@ -323,5 +323,5 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path, changes: dict[str, o
 def test_scores_of_two_conventions_are_refused(tmp_path: Path) -> None:
     first = score(tmp_path, target_language="en")
     second = score(tmp_path, target_language="en", aggressive_dash=True)
-    with pytest.raises(MismatchError, match=r"another convention of bleu_tok .*dash:no, found .*dash:yes"):
+    with pytest.raises(MismatchError, match=r"the convention of bleu_tok differs .*dash:no, found .*dash:yes"):
         check_comparable("test", {"a": first, "b": second})

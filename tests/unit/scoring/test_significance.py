@@ -210,11 +210,11 @@ def texts() -> tuple[list[str], list[str]]:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"dataset": "other"}, "scores of something else (expected toy new, found other new)"),
-        ({"test_sets": ["dev"]}, "scores of other test sets than "),
-        ({"system": "third"}, "scores of something else (expected toy new, found toy third)"),
-        ({"aggressive_dash": True}, "another convention of bleu_tok"),
-        ({"target_language": "de"}, "another set of metrics"),
+        ({"dataset": "other"}, "the scores belong to another system or data set (expected toy new, found other new)"),
+        ({"test_sets": ["dev"]}, "the test sets differ from those in "),
+        ({"system": "third"}, "the scores belong to another system or data set (expected toy new, found toy third)"),
+        ({"aggressive_dash": True}, "the convention of bleu_tok differs"),
+        ({"target_language": "de"}, "the set of metrics differs"),
     ],
 )
 def test_refuses_scores_that_do_not_belong_together(
@@ -235,7 +235,7 @@ def test_refuses_other_sentence_counts(tmp_path: Path, texts: tuple[list[str], l
     base = score(tmp_path, *texts, system="base", seed=1)
     longer = [side[:-1] if change < 0 else [*side, "a b"] for side in texts]
     new = score(tmp_path, *longer, system="new", seed=1)
-    with pytest.raises(MismatchError, match=rf"another number of sentences \(expected 10, found {10 + change}\)"):
+    with pytest.raises(MismatchError, match=rf"the number of sentences differs \(expected 10, found {10 + change}\)"):
         compare(tmp_path, [base], [new])
 
 
@@ -243,15 +243,15 @@ def test_refuses_a_seed_given_twice_or_none(tmp_path: Path, texts: tuple[list[st
     base, new = (score(tmp_path, *texts, system=system, seed=1) for system in ("base", "new"))
     copy = tmp_path / "copy.json"
     copy.write_bytes(new.read_bytes())
-    with pytest.raises(MismatchError, match=r"one score file per seed is needed for new \(found seeds \[1, 1\]\)"):
+    with pytest.raises(MismatchError, match=r"new needs one score file for each seed \(found seeds \[1, 1\]\)"):
         compare(tmp_path, [base], [new, copy])
-    with pytest.raises(MismatchError, match=r"one score file per seed is needed for new \(found seeds \[\]\)"):
+    with pytest.raises(MismatchError, match=r"new needs one score file for each seed \(found seeds \[\]\)"):
         compare(tmp_path, [base], [])
 
 
 def test_subwords_never_reach_a_comparison(tmp_path: Path, texts: tuple[list[str], list[str]]) -> None:
     hypotheses, references = texts
-    with pytest.raises(DataError, match="subwords that were not joined"):
+    with pytest.raises(DataError, match="the translations contain subwords"):
         score(tmp_path, ["Ka@@ tze", *hypotheses[1:]], references, system="base", seed=1)
 
 

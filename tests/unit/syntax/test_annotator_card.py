@@ -113,7 +113,7 @@ def test_a_changed_model_file_is_noticed(tmp_path: Path, models: dict[str, Path]
     with pytest.raises(DamagedFileError) as raised:
         card.verify()
     assert str(raised.value) == (
-        f"{models['vectors']}: the model file (vectors) is not the one that the annotator was made of (expected sha256 "
+        f"{models['vectors']}: the model file (vectors) is not the one that the card describes (expected sha256 "
         f"{expected}, found {found}). Next: restore the file, or delete the annotator's card to describe the new one"
     )
     models["vectors"].unlink()

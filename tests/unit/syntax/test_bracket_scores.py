@@ -63,5 +63,5 @@ def test_nothing_is_no_division_by_zero() -> None:
 
 @pytest.mark.parametrize("text", ["(S (A 0))", "(S (A 0) (B 1) (C 2))"])
 def test_trees_over_other_tokens_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"a tree over \d tokens to be compared over 2"):
+    with pytest.raises(ValueError, match=r"the trees have \d and 2 tokens"):
         BracketScores().add(parse_tree("(S (A 0) (B 1))"), parse_tree(text))

@@ -129,7 +129,7 @@ def test_damaged_files(tmp_path):
     whole = path.read_bytes()
     for data in (b"", whole[:-200], whole[: len(whole) // 2], whole.replace(b'"format": 1', b'"format": 2')):
         path.write_bytes(data)
-        with pytest.raises(DamagedFileError, match=r"not a whole file of sentences.*run collect_sentences again"):
+        with pytest.raises(DamagedFileError, match=r"not a complete file of sentences.*run collect_sentences again"):
             Sentences.open(path)
     with pa.OSFile(str(path), "wb") as stream, pa.ipc.new_file(stream, pa.schema([("a", pa.int8())])):
         pass

@@ -179,7 +179,9 @@ def test_like_stanzas_reader(tmp_path):
 def test_broken_trees_are_named(read, tmp_path, text, line, problem):
     with pytest.raises(DataError) as caught:
         read(text)
-    assert str(caught.value).startswith(f"{tmp_path / 'trees.mrg'}, line {line}: the tree that begins here is broken")
+    assert str(caught.value).startswith(
+        f"{tmp_path / 'trees.mrg'}, line {line}: the tree that begins here is malformed"
+    )
     assert problem in str(caught.value)
 
 

@@ -75,7 +75,7 @@ def test_a_line_that_does_not_agree_is_named():
     with pytest.raises(DataError) as caught:
         offsets_of_block(tokens, subwords)
     assert str(caught.value) == (
-        "tokens.en and bpe.en, line 9: words and subwords are not those of the same sentence "
+        "tokens.en and bpe.en, line 9: words and subwords belong to different sentences "
         "(expected 'bc', found 'b c'). Next: run apply_subwords again"
     )
 

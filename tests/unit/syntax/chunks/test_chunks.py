@@ -245,19 +245,22 @@ def test_gold_of_another_sentence(split):
     with pytest.raises(DataError) as caught:
         split.extract(["x", "x y z"], "gold", gold=gold, rows=[2, 4])
     assert str(caught.value).startswith(
-        f"{split.folder / 'gold'}, sentence 5: gold chunks of another sentence (expected 'x y z', found 'y z')"
+        f"{split.folder / 'gold'}, sentence 5: the gold chunks belong to another sentence "
+        "(expected 'x y z', found 'y z')"
     )
 
 
 def test_too_few_gold_sentences(split):
-    with pytest.raises(DataError, match=r"gold: sentences are missing .*expected at least 5 sentences"):
+    with pytest.raises(
+        DataError, match=r"gold: the file of gold chunks has too few sentences .*expected at least 5 sentences"
+    ):
         split.extract(["x", "x"], "gold", gold=[(["x"], ["O"])] * 4, rows=[2, 4])
 
 
 def test_a_missing_blank_line_shifts_nothing(split):
     """Two sentences have run into one: the row is named."""
     gold = [(["x", "y"], ["O", "O"]), *[(["x"], ["O"])] * 3]
-    with pytest.raises(DataError, match="gold, sentence 1: gold chunks of another sentence"):
+    with pytest.raises(DataError, match="gold, sentence 1: the gold chunks belong to another sentence"):
         split.extract(["x", "y", "x", "x"], "gold", gold=gold)
 
 
@@ -279,5 +282,5 @@ def test_trees_of_another_sentence(split, tree, message):
 
 
 def test_the_origin_must_be_given(split):
-    with pytest.raises(DataError, match="chunks of origin parser need their file"):
+    with pytest.raises(DataError, match="no file for the origin parser"):
         split.extract(["a"], "parser", gold=[(["a"], ["O"])])

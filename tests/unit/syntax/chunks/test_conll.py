@@ -52,7 +52,7 @@ def test_bad_files(read, tmp_path, text, line, expected, found):
     with pytest.raises(DataError) as caught:
         read(text)
     message = str(caught.value)
-    assert message.startswith(f"{tmp_path / 'chunks'}, line {line}: not a file of chunks as in CoNLL-2000 (expected ")
+    assert message.startswith(f"{tmp_path / 'chunks'}, line {line}: not a file in the format of CoNLL-2000 (expected ")
     assert expected in message
     assert found in message
 
@@ -112,7 +112,7 @@ def test_nothing_found_and_nothing_there():
 
 
 def test_unequal_numbers_are_refused():
-    with pytest.raises(ValueError, match="2 tags to be judged by 1"):
+    with pytest.raises(ValueError, match="2 predicted tags for 1 gold tags"):
         chunk_scores([["O"]], [["O", "O"]])
     with pytest.raises(ValueError, match="shorter"):
         chunk_scores([["O"], ["O"]], [["O"]])

@@ -351,7 +351,7 @@ def test_given_phrases_of_other_sentences(split: Split, lines: int) -> None:
 
 
 def test_words_and_subwords_that_do_not_agree(split):
-    with pytest.raises(DataError, match=r"tokens and .*subwords, line 2: words and subwords are not those of the same"):
+    with pytest.raises(DataError, match=r"tokens and .*subwords, line 2: words and subwords belong to different"):
         split.extract(["a", "ab"], subwords=["a", "a b"])
 
 

@@ -168,8 +168,7 @@ def test_another_file_is_refused(server: Path, tmp_path: Path) -> None:
     message = str(raised.value)
     assert "the file has the wrong checksum (expected md5" in message
     assert message.endswith(
-        "name a place with the same layout in PHRASEMT_STANZA_URL, or give the parser's files in the study (parsers, "
-        "files)"
+        "name a mirror with the same layout in PHRASEMT_STANZA_URL, or give the files of a parser in the study (files)"
     )
     assert not (tmp_path / "model.pt").exists()
 
