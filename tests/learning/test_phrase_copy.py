@@ -1,0 +1,130 @@
+"""A task that needs phrases: copy the source, with a mark between its phrases, whose ends are drawn at random.
+
+The phrase columns are the only place where the ends stand. A system without phrases has at least ln C(5, 2) = 2.3 nats
+of loss per sentence, because each of the 10 ways to cut 6 words into 3 phrases is as likely as the others. The seed is
+drawn per run and printed, so that the bounds cannot be fitted to one curve.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from phrasemt.batching.example import Examples
+from phrasemt.batching.pack import pack_examples
+from phrasemt.batching.reader import BatchReader
+from phrasemt.files.columns import Lists, write_columns
+from phrasemt.files.lines import write_lines
+from phrasemt.models.interface import build_model
+from phrasemt.models.phrase_representation import Combination
+from phrasemt.stages.subwords import BuildVocabulary, PackExamples
+from phrasemt.stages.training import TrainModel
+from phrasemt.study.architectures import PhraseRepresentationModel, PhraseSegmentation
+from phrasemt.study.schema import Adam, Training
+from phrasemt.text.vocab import Vocabulary, build_vocabulary
+from phrasemt.train.trainer import Trainer
+
+WORDS, PHRASES = 6, 3
+TRAIN, HELD_OUT = 2000, 200  # sentences
+UPDATES, WARMUP, RATE = 400, 100, 0.002
+AMBIGUITY = math.log(math.comb(WORDS - 1, PHRASES - 1))  # nats per sentence
+RANDOM_ENDS = PhraseSegmentation(mode="random")
+SIZE = {
+    "encoder_layers": 1,
+    "decoder_layers": 1,
+    "width": 64,
+    "heads": 4,
+    "ffn_width": 128,
+    "dropout": 0.0,
+    "attn_dropout": 0.0,
+    "act_dropout": 0.0,
+    "tie": "all",
+    "norm": "pre",
+    "phrase": RANDOM_ENDS,
+}
+SYSTEMS = {
+    "+Max": PhraseRepresentationModel(**SIZE),
+    "+Max+Attn+TA": PhraseRepresentationModel(**SIZE, pool="attn", ta="on"),
+}
+
+
+class Task:
+    """The sentences of the task as packed examples, and their phrase columns."""
+
+    def __init__(self, folder: Path, draw: random.Random) -> None:
+        self._folder = folder
+        sources, targets, self._ends = zip(*(self._pair(draw) for _ in range(TRAIN + HELD_OUT)), strict=True)
+        paths = {name: folder / name for name in ("rows", "source", "target")}
+        write_lines(paths["rows"], map(str, range(len(sources))))
+        write_lines(paths["source"], sources)
+        write_lines(paths["target"], targets)
+        vocabularies = {name: folder / name for name in ("source_vocabulary", "target_vocabulary")}
+        sides = {side: paths[side] for side in ("source", "target")}
+        build_vocabulary(settings=BuildVocabulary(shared=True), cores=1, **sides, **vocabularies)
+        pack_examples(settings=PackExamples(), cores=1, **paths, **vocabularies, examples=folder / "examples")
+        self.words = Vocabulary.from_file(vocabularies["target_vocabulary"])
+
+    @staticmethod
+    def _pair(draw: random.Random) -> tuple[str, str, list[int]]:
+        words = draw.choices("abcdefgh", k=WORDS)
+        cuts = sorted(draw.sample(range(1, WORDS), PHRASES - 1))
+        marked = [word.upper() if place not in cuts else f"| {word.upper()}" for place, word in enumerate(words)]
+        return " ".join(words), " ".join(marked), [*cuts, WORDS + 1]  # </s> belongs to the last phrase
+
+    def reader(self, model: PhraseRepresentationModel, *, of_other_sentences: bool = False) -> BatchReader:
+        """Batches with the phrases of the sentences, or with the phrases of the sentence after each."""
+        ends = [*self._ends[1:], self._ends[0]] if of_other_sentences else self._ends
+        columns = self._folder / f"phrases.{of_other_sentences}"
+        batches = [(np.arange(len(ends)), {"ends": Lists.of(ends)})]
+        description = {"segmentation": RANDOM_ENDS.model_dump(mode="json")}
+        write_columns(columns, columns=["ends"], description=description, batches=batches)
+        return BatchReader(Examples.open(self._folder / "examples"), model.model_inputs, [columns])
+
+
+def _loss(system: nn.Module, reader: BatchReader) -> float:
+    """Nats per held-out sentence."""
+    system.eval()
+    with torch.no_grad():
+        return float(system.loss(reader(range(TRAIN, TRAIN + HELD_OUT)), label_smoothing=0.0).nll) / HELD_OUT
+
+
+def _mean_phrase(module: nn.Module, inputs: object, attended_BTD: Tensor) -> Tensor:
+    return attended_BTD.mean((0, 1), keepdim=True).expand_as(attended_BTD)
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_a_phrase_system_learns_what_only_phrases_tell(name: str, tmp_path: Path) -> None:
+    model, seed = SYSTEMS[name], random.randrange(2**31)
+    print(f"seed {seed}")
+    torch.manual_seed(seed)
+    task = Task(tmp_path, random.Random(seed))
+    settings = TrainModel(
+        **TrainModel.of_model(model),
+        rate_width=model.learning_rate_width,
+        training=Training(
+            sentences_per_update=64,
+            optimizer=Adam(warmup=WARMUP, factor=RATE * (model.learning_rate_width * WARMUP) ** 0.5),
+            label_smoothing=0.0,
+            clip_norm=1.0,
+        ),
+        seed=seed,
+        target_language="de",
+    )
+    reader = task.reader(model)
+    system = build_model(model, source_vocabulary=len(task.words), target_vocabulary=len(task.words))
+    trainer, rows = Trainer(system, reader, settings), np.random.default_rng(seed)
+    for number in range(1, UPDATES + 1):
+        trainer.update(number, rows.choice(TRAIN, 64, replace=False))
+    learned = _loss(system, reader)
+    assert learned < 0.25 * AMBIGUITY, "the ends of phrases were not learned"
+    assert _loss(system, task.reader(model, of_other_sentences=True)) > 2 * AMBIGUITY
+    for module in system.modules():
+        if isinstance(module, Combination):
+            module.attention.register_forward_hook(_mean_phrase)
+    assert _loss(system, reader) > AMBIGUITY, "the attended phrases make no difference"
