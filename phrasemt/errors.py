@@ -6,6 +6,7 @@ Any other exception is a bug in phrasemt and keeps its traceback.
 from __future__ import annotations
 
 import errno
+import signal
 
 
 class PhrasemtError(Exception):
@@ -83,4 +84,6 @@ def message_of(error: BaseException) -> str:
         return f"{where}the disk is full; nothing half-written was kept. Next: free space and run again"
     if isinstance(error, Exception):
         return f"a mistake in phrasemt, not of yours: {error!r}. Next: report it, with the log"
-    return repr(error)
+    code = 128 + signal.SIGINT if isinstance(error, KeyboardInterrupt) else getattr(error, "code", None)
+    names = {128 + signum: signum.name for signum in signal.Signals}
+    return f"stopped by {names[code]}. Next: the same command" if code in names else repr(error)

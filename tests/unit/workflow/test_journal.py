@@ -73,8 +73,9 @@ def test_a_stage_notes_where_it_runs_and_how_it_ends() -> None:
             "a.txt: the disk is full; nothing half-written was kept. Next: free space and run again",
         ),
         (StoppedError("stopped by SIGTERM"), "stopped", "stopped by SIGTERM"),
-        (SystemExit(143), "stopped", "SystemExit(143)"),
-        (KeyboardInterrupt(), "stopped", "KeyboardInterrupt()"),
+        (SystemExit(143), "stopped", "stopped by SIGTERM. Next: the same command"),
+        (KeyboardInterrupt(), "stopped", "stopped by SIGINT. Next: the same command"),
+        (SystemExit("why"), "stopped", "SystemExit('why')"),
     ],
 )
 def test_an_error_is_noted_and_goes_on(error: BaseException, state: str, text: str) -> None:
