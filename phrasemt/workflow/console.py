@@ -219,7 +219,7 @@ class _Progress:
         while not self._ended.wait(pause):
             began = time.monotonic()
             try:
-                line = describe_progress(status_of(self._run, datetime.now(UTC)))
+                line = describe_progress(status_of(self._run, datetime.now(UTC)), len(self._failed))
             except (PhrasemtError, OSError):  # the note cannot be read; perhaps next time
                 line = ""
             took = time.monotonic() - began
@@ -230,16 +230,20 @@ class _Progress:
                 _say(line)
 
 
-def describe_progress(status: Status) -> str:
-    """Jobs done, trainings that run, the expected end."""
-    return ", ".join(_parts_of_the_progress(status))
+def describe_progress(status: Status, failed: int) -> str:
+    """Jobs done, trainings that run, the expected end.
+
+    failed: number of jobs that Snakemake calls failed. Snakemake knows better than the notes of jobs: the queue of a
+    cluster may start a job again whose process is gone.
+    """
+    return ", ".join(_parts_of_the_progress(status, failed))
 
 
-def _parts_of_the_progress(status: Status) -> Iterator[str]:
+def _parts_of_the_progress(status: Status, failed: int) -> Iterator[str]:
     counts = Counter(job.state for job in status.jobs)
     yield f"{counts['done']:,} of {_jobs(len(status.jobs))} done"
-    if counts["failed"]:
-        yield f"{counts['failed']:,} failed"
+    if failed:
+        yield f"{failed:,} failed"
     if status.seconds_left:
         end = (status.now + timedelta(seconds=status.seconds_left)).astimezone()
         day = "" if end.date() == datetime.now().date() else f"{end:%Y-%m-%d} "

@@ -253,7 +253,7 @@ def test_the_progress_names_jobs_trainings_and_the_end():
 
     def progress(seconds_left: float, unknown: int) -> list[str]:
         status = Status(run=note, state="running", jobs=jobs, now=now, seconds_left=seconds_left, unknown=unknown)
-        return describe_progress(status).split(", training ")
+        return describe_progress(status, failed=1).split(", training ")
 
     start = "1,200 of 1,206 jobs done, 1 failed"
     first, second, third = progress(600, 0)[1:]
