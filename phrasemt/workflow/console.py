@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -141,7 +141,7 @@ class _Run:
         self._failed: dict[int, tuple[str, str]] = {}  # "failed" or "stopped", and the message
         earlier = sum(note.done.values()) if note else 0
         _say(f"{self._study}: {_jobs(self._total)} to do" + (f", {earlier:,} done before" if earlier else ""))
-        self._progress = _Progress(path) if path else None
+        self._progress = _Progress(path, self._failed) if path else None
 
     def begin(self, number: int, message: str, logs: list[str]) -> None:
         self._jobs[number] = _Job(message, [os.path.relpath(log) for log in logs])
@@ -197,10 +197,14 @@ class _Run:
 
 
 class _Progress:
-    """The line about the whole run: the last one of a terminal, drawn anew; elsewhere printed once a minute."""
+    """The line about the whole run: on a terminal the last line, drawn anew; elsewhere a line once a minute.
 
-    def __init__(self, run: Path) -> None:
+    failed: the jobs that Snakemake calls failed, kept up to date by the caller.
+    """
+
+    def __init__(self, run: Path, failed: Sized) -> None:
         self._run = run
+        self._failed = failed
         self._terminal = sys.stderr.isatty()
         self._line = tqdm(
             bar_format="{desc}", file=sys.stderr, leave=False, dynamic_ncols=True, disable=not self._terminal
