@@ -16,8 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -27,8 +26,6 @@ from phrasemt.errors import PhrasemtError, StoppedError
 Call = tuple[Sequence[str], dict[str, str]]
 # The variable with the path of a file through which the processes find each other.
 RENDEZVOUS = "PHRASEMT_RENDEZVOUS"
-# The variable with the descriptor of an open file in memory that all processes share.
-SHARED_MEMORY = "PHRASEMT_SHARED_MEMORY"
 PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 # Seconds until the other processes are killed after one has failed, or has stopped and saved its state.
 _GRACE = 10.0
@@ -67,15 +64,12 @@ def launch(arguments: Sequence[str], processes: int, spread: Callable[[Sequence[
     processes stopped on request, PhrasemtError if one of them failed.
     """
     command: Sequence[str] = [sys.executable, "-m", "phrasemt", *arguments]
-    with tempfile.TemporaryDirectory(prefix="phrasemt-") as folder, ExitStack() as resources:
+    with tempfile.TemporaryDirectory(prefix="phrasemt-") as folder:
         commands: list[Call]
-        shared: list[int] = []
         if spread:
             commands = [spread(command)]
         else:
-            shared = resources.enter_context(_shared_memory())
             environment = {**os.environ, "WORLD_SIZE": str(processes), RENDEZVOUS: str(Path(folder, "rendezvous"))}
-            environment.update((SHARED_MEMORY, str(descriptor)) for descriptor in shared)
             places = [{"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(processes)]
             commands = [(command, environment | place) for place in places]
         started: list[subprocess.Popen[bytes]] = []
@@ -94,7 +88,6 @@ def launch(arguments: Sequence[str], processes: int, spread: Callable[[Sequence[
                     subprocess.Popen(
                         command,
                         env=environment,
-                        pass_fds=shared,
                         process_group=0,
                         preexec_fn=functools.partial(_end_with, os.getpid()),
                     )
@@ -118,20 +111,6 @@ def launch(arguments: Sequence[str], processes: int, spread: Callable[[Sequence[
         + (f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"),
         next_step="see its message above; the same command continues from the last saved state",
     )
-
-
-@contextmanager
-def _shared_memory() -> Iterator[list[int]]:
-    """The descriptor of an empty file in memory, or no descriptor if the system has no such files.
-
-    The file vanishes with the last process that has it open.
-    """
-    descriptors = [os.memfd_create("phrasemt", 0)] if hasattr(os, "memfd_create") else []
-    try:
-        yield descriptors
-    finally:
-        for descriptor in descriptors:
-            os.close(descriptor)
 
 
 def _wait(processes: Sequence[subprocess.Popen[bytes]]) -> tuple[int, int] | None:

@@ -50,7 +50,6 @@ from torch import Tensor, nn
 from phrasemt.batching.batch import Batch, Chunks, Source, Target
 from phrasemt.models.interface import ChunkingModel
 from phrasemt.nn.init import recurrent_blocks, zeros
-from phrasemt.nn.linear import project
 from phrasemt.nn.precision import normalised_dtype
 from phrasemt.nn.recurrent import (
     AdditiveAttention,
@@ -179,9 +178,9 @@ class Classifier(nn.Module):
     def forward(self, *inputs: Tensor) -> Tensor:
         """Return the log-probabilities of the classes, float32: [..., I_1], [..., I_2], .. -> [..., classes]."""
         first, *others = zip(inputs, self.weights, strict=True)
-        sum_XQ = project(*first, self.bias)
+        sum_XQ = F.linear(*first, self.bias)
         for x, weight in others:
-            sum_XQ = sum_XQ + project(x, weight)
+            sum_XQ = sum_XQ + F.linear(x, weight)
         logits: Tensor = self.output(torch.tanh(sum_XQ))
         return torch.log_softmax(logits, dim=-1, dtype=normalised_dtype(logits))
 

@@ -48,6 +48,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from phrasemt.batching.batch import Phrases, Source, Target
@@ -57,7 +58,7 @@ from phrasemt.nn.beams import BeamCache
 from phrasemt.nn.dropout import Dropout
 from phrasemt.nn.init import initialise
 from phrasemt.nn.layers import FeedForward, Residual, Stack, layer_norm
-from phrasemt.nn.linear import Linear, project
+from phrasemt.nn.linear import Linear
 from phrasemt.nn.masks import causal_mask, key_mask
 from phrasemt.nn.precision import normalised_dtype
 from phrasemt.nn.words import Words
@@ -127,10 +128,10 @@ class PhrasePooling(nn.Module):
             return glances_BPD
         token_weight, glance_weight = self.hidden.weight.chunk(2, dim=1)  # W1 = [W_t | W_g]
         hidden_BPMH = (
-            tokens_of_phrases(project(x_BSD, token_weight, self.hidden.bias), phrases)
-            + project(glances_BPD, glance_weight)[:, :, None]
+            tokens_of_phrases(F.linear(x_BSD, token_weight, self.hidden.bias), phrases)
+            + F.linear(glances_BPD, glance_weight)[:, :, None]
         )
-        scores_BPM = project(torch.sigmoid(self.dropout(hidden_BPMH)), self.score.weight).squeeze(-1)
+        scores_BPM = F.linear(torch.sigmoid(self.dropout(hidden_BPMH)), self.score.weight).squeeze(-1)
         scores_BPM = scores_BPM.to(normalised_dtype(scores_BPM)) + self.score.bias  # Eq. (3)
         scores_BPM = scores_BPM.masked_fill(~token_mask_BPM, -1e9)
         if self.gated:
@@ -167,7 +168,9 @@ class Combination(nn.Module):
         """
         attended_BTD = self.attention(x_BTD, phrases, phrase_mask_B11P)  # Eq. (7)
         x_weight, attended_weight = self.hidden.weight.chunk(2, dim=1)  # W3 [x | a] without joining x and a
-        hidden_BTH = torch.sigmoid(project(x_BTD, x_weight, self.hidden.bias) + project(attended_BTD, attended_weight))
+        hidden_BTH = torch.sigmoid(
+            F.linear(x_BTD, x_weight, self.hidden.bias) + F.linear(attended_BTD, attended_weight)
+        )
         output_BTD: Tensor = self.output(self.dropout(hidden_BTH))  # Eq. (8)
         return output_BTD, attended_BTD if self.adds_attended else None
 

@@ -6,17 +6,13 @@ Letters: B sentences, T positions, D model width. Layer normalisation is in floa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Generic, TypeVar, cast
+from typing import Generic, TypeVar, cast
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
-from phrasemt.nn.dropout import Dropout, keep, keep_mask, scale_of_kept
-from phrasemt.nn.linear import Linear, beside_bias, fill_rows
-from phrasemt.nn.precision import in_bfloat16_on_cpu
-from phrasemt.nn.products import product, sum_of_rows
+from phrasemt.nn.dropout import Dropout
+from phrasemt.nn.linear import Linear
 
 NORM_EPSILON = 1e-6
 
@@ -55,7 +51,7 @@ class Residual(nn.Module):
 
     def leave(self, x_BTD: Tensor, output_BTD: Tensor, beside_BTD: Tensor | None = None) -> Tensor:
         """The new x, from the old one and the sub-layer's output."""
-        sum_BTD = self.dropout.add(x_BTD, output_BTD)
+        sum_BTD = x_BTD + self.dropout(output_BTD)
         if beside_BTD is not None:
             sum_BTD = sum_BTD + beside_BTD
         leaving_BTD: Tensor = sum_BTD if self.pre else self.norm(sum_BTD)
@@ -75,45 +71,5 @@ class FeedForward(nn.Module):
         self.outer = Linear(inner_width, width)
 
     def forward(self, x_BTD: Tensor) -> Tensor:
-        if in_bfloat16_on_cpu(x_BTD):
-            weights = self.inner.weight, self.inner.bias, self.outer.weight, self.outer.bias
-            outer_BTD: Tensor = _CpuFeedForward.apply(x_BTD, *weights, self.dropout.now)  # type: ignore[no-untyped-call]
-        else:
-            outer_BTD = self.outer(self.dropout(F.relu(self.inner(x_BTD))))
+        outer_BTD: Tensor = self.outer(self.dropout(F.relu(self.inner(x_BTD))))
         return outer_BTD
-
-
-class _CpuFeedForward(torch.autograd.Function):
-    """The network in bfloat16 on a CPU, its widest tensor passed over as rarely as possible.
-
-    That tensor stays as it comes from one product until it enters the other. Where it is 0, by max or by dropout, its
-    gradient is 0 too, so no mask is kept; the scale of dropout stands in W2. Masks multiply as 16-bit integers,
-    three times as fast.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any, x_BTD: Tensor, w1_FD: Tensor, b1_F: Tensor, w2_DF: Tensor, b2_D: Tensor, dropout: float
-    ) -> Tensor:
-        x_NW = fill_rows(x_BTD.flatten(0, -2), torch.bfloat16, with_one=True)
-        scale = scale_of_kept(dropout)
-        w1_fast_FW, w2_fast_DF = beside_bias(w1_FD, b1_F, torch.bfloat16), (w2_DF * scale).bfloat16()
-        inner_NF = x_NW @ w1_fast_FW.T
-        inner_NF.relu_()  # not as integers, among which some NaN are negative
-        if dropout > 0:
-            keep(inner_NF, keep_mask(inner_NF, dropout), out=inner_NF)
-        ctx.save_for_backward(x_NW, inner_NF, w1_fast_FW, w2_fast_DF)
-        ctx.shape, ctx.dtype, ctx.scale = x_BTD.shape, x_BTD.dtype, scale
-        return F.linear(inner_NF, w2_fast_DF, b2_D.bfloat16())[: ctx.shape[:-1].numel()].view(ctx.shape)
-
-    @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
-    def backward(ctx: Any, gradient_BTD: Tensor) -> tuple[Tensor | None, ...]:
-        x_NW, inner_NF, w1_fast_FW, w2_fast_DF = ctx.saved_tensors
-        gradient_ND = fill_rows(gradient_BTD.flatten(0, -2), torch.bfloat16)
-        d_inner_NF = gradient_ND @ w2_fast_DF
-        keep(d_inner_NF, inner_NF.view(torch.int16).clamp_max(1), out=d_inner_NF)
-        width, exact = ctx.shape[-1], torch.float32
-        d_x_BTD = (d_inner_NF @ w1_fast_FW[:, :width])[: ctx.shape[:-1].numel()].view(ctx.shape).to(ctx.dtype)
-        d_w1_FW, d_w2_DF = product(d_inner_NF, x_NW, exact), product(gradient_ND, inner_NF, exact).mul_(ctx.scale)
-        return d_x_BTD, d_w1_FW[:, :width], d_w1_FW[:, width], d_w2_DF, sum_of_rows(gradient_ND, exact), None

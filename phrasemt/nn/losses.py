@@ -1,8 +1,8 @@
 """The output layer: softmax over the target vocabulary and the losses on it.
 
-Letters: N real target tokens, D model width, V target vocabulary. Logits = y E^T + b with E the target embeddings.
-Logits are made in the precision of the surrounding computation, and normalised in float32 to probabilities of that
-precision, some tokens at a time.
+Letters: N real target tokens, n tokens of one slice, D model width, V words of the target vocabulary. Logits are
+y E^T + b with the target embeddings E. They have the type of the surrounding matrix products and are normalised in
+float32, one slice of tokens after the other, so that the logits of a whole batch are never in memory.
 """
 
 from __future__ import annotations
@@ -14,14 +14,10 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from phrasemt.nn.linear import ROWS_AT_ONCE, beside_bias, fill_rows, round_up
-from phrasemt.nn.precision import in_bfloat16_on_cpu, matmul_dtype, normalised_dtype
-from phrasemt.nn.products import add_product, sum_of_rows
+from phrasemt.nn.precision import matmul_dtype, normalised_dtype
 
-# Numbers of which about so many exist at once. On a CPU logits stay in its caches until they are normalised; the
-# probabilities of more tokens make the product that is the gradient of the table a larger one.
-LOGITS_AT_ONCE = {"cpu": 2**22, "cuda": 2**28}
-PROBABILITIES_AT_ONCE = {"cpu": 2**23, "cuda": 2**28}
+# Logits of one slice, about.
+LOGITS_AT_ONCE = {"cpu": 2**23, "cuda": 2**28}
 
 
 class SmoothedCrossEntropy(NamedTuple):
@@ -32,17 +28,17 @@ class SmoothedCrossEntropy(NamedTuple):
 
 
 def slices(length: int, size: int) -> list[slice]:
-    """0 .. length cut into pieces of at most `size`, at least 1."""
+    """Cut 0 .. length into slices of at most `size`, or of 1 if `size` is smaller."""
     return [slice(first, min(first + max(1, size), length)) for first in range(0, length, max(1, size))]
 
 
 class _SmoothedCrossEntropy(torch.autograd.Function):
-    """Loss sums; the gradients are made on the way, while the probabilities of some tokens are at hand.
+    """Loss sums. The forward pass computes the gradients, too, while it has the probabilities of a slice.
 
     With p the probabilities and q the smoothed reference distribution, d objective / d logits = p - q. Only p is
-    written out, over the logits and in their type: q is the same everywhere but at the references, so its part in
-    products and sums over the vocabulary follows from sums over words and over tokens. At a reference p is near 1 once
-    a model knows its words, and there bfloat16 has two digits; 1 - p is the sum of the others.
+    written, over the logits and in their type. q is the same for all words but the reference, so the products and sums
+    with q follow from sums over words and over tokens. p of a reference is near 1 once a model knows its words, where
+    bfloat16 has two digits; therefore 1 - p is computed as the sum of the other probabilities.
     """
 
     @staticmethod
@@ -55,67 +51,52 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         smoothing: float,
         with_gradient: bool,
     ) -> tuple[Tensor, Tensor]:
-        (rows, width), vocabulary, device = states_ND.shape, table_VD.shape[0], states_ND.device.type
+        rows, vocabulary, device = states_ND.shape[0], table_VD.shape[0], states_ND.device.type
         exact, fast = normalised_dtype(states_ND), matmul_dtype(states_ND)
         other = smoothing / (vocabulary - 1)  # q of a word that is not the reference
-        # See phrasemt/nn/linear.py: few shapes on a CPU in bfloat16.
-        filled = in_bfloat16_on_cpu(states_ND)
-        multiple = ROWS_AT_ONCE if filled else 1
-        beside = bias_V is not None and filled
-        states_fast_NW = fill_rows(states_ND, fast, multiple, with_one=beside)
-        if bias_V is not None and beside:
-            table_fast_VW, bias_fast_V = beside_bias(table_VD, bias_V, fast), None
-        else:
-            table_fast_VW, bias_fast_V = table_VD.to(fast), None if bias_V is None else bias_V.to(fast)
+        states_fast_ND, table_fast_VD = states_ND.to(fast), table_VD.to(fast)
+        bias_fast_V = None if bias_V is None else bias_V.to(fast)
         tiny = torch.finfo(fast).tiny
-        sum_of_states_W, sum_of_words_W = sum_of_rows(states_fast_NW, exact), sum_of_rows(table_fast_VW, exact)
+        sum_of_states_D, sum_of_words_D = states_fast_ND.sum(0, dtype=exact), table_fast_VD.sum(0, dtype=exact)
         nll, reference_logits = states_ND.new_zeros((2,), dtype=exact).unbind()
         if with_gradient:
-            states_gradient_NW = torch.empty_like(states_fast_NW)
-            table_gradient_VW = (-other * sum_of_states_W).expand_as(table_fast_VW).contiguous()
+            states_gradient_ND = torch.empty_like(states_fast_ND)
+            table_gradient_VD = (-other * sum_of_states_D).expand_as(table_fast_VD).contiguous()
             bias_gradient_V = None if bias_fast_V is None else torch.full_like(bias_fast_V, -other * rows, dtype=exact)
 
         with torch.autocast(device, enabled=False):
-            pieces = _slices(len(states_fast_NW), PROBABILITIES_AT_ONCE[device], vocabulary, multiple)
-            room_NV = states_fast_NW.new_empty(
-                max((piece.stop - piece.start for piece in pieces), default=0), vocabulary
-            )
+            pieces = slices(rows, LOGITS_AT_ONCE[device] // vocabulary)
+            room_NV = states_fast_ND.new_empty(pieces[0].stop if pieces else 0, vocabulary)
             for some in pieces:
-                states_nW = states_fast_NW[some]
-                probabilities_nV = room_NV[: len(states_nW)]
-                for few in _slices(len(states_nW), LOGITS_AT_ONCE[device], vocabulary, multiple):
-                    logits_mV = _logits(states_nW[few], table_fast_VW, bias_fast_V, out=probabilities_nV[few])
-                    references_m = references_N[some][few]
-                    places_m = torch.arange(len(references_m), device=references_m.device) * vocabulary + references_m
-                    reference_logits_m = logits_mV.view(-1)[places_m].to(exact)
-                    probabilities_mV = torch.softmax(logits_mV, dim=-1, out=logits_mV)
-                    reference_probabilities_m = probabilities_mV.view(-1)[places_m].to(exact)
-                    probabilities_mV.view(-1)[places_m] = 0
-                    others_m = probabilities_mV[: len(places_m)].sum(-1).to(exact)
-                    log_probs_m = reference_probabilities_m.log().where(others_m > 0.5, torch.log1p(-others_m))
-                    if (lost_m := reference_probabilities_m < tiny).any():  # too small for their type
-                        lost_XV = _logits(states_nW[few][: len(lost_m)][lost_m], table_fast_VW, bias_fast_V)
-                        log_probs_m[lost_m] = reference_logits_m[lost_m] - torch.logsumexp(lost_XV.to(exact), dim=-1)
-                    nll -= log_probs_m.sum()
-                    reference_logits += reference_logits_m.sum()
-                    # p - q, and what is taken off everywhere.
-                    probabilities_mV.view(-1)[places_m] = (smoothing - others_m + other).to(fast)
+                states_nD, references_n = states_fast_ND[some], references_N[some]
+                logits_nV = _logits(states_nD, table_fast_VD, bias_fast_V, out=room_NV[: len(states_nD)])
+                places_n = torch.arange(len(references_n), device=references_n.device) * vocabulary + references_n
+                reference_logits_n = logits_nV.view(-1)[places_n].to(exact)
+                probabilities_nV = torch.softmax(logits_nV, dim=-1, out=logits_nV)
+                reference_probabilities_n = probabilities_nV.view(-1)[places_n].to(exact)
+                probabilities_nV.view(-1)[places_n] = 0
+                others_n = probabilities_nV.sum(-1).to(exact)
+                log_probs_n = reference_probabilities_n.log().where(others_n > 0.5, torch.log1p(-others_n))
+                if (lost_n := reference_probabilities_n < tiny).any():  # too small for their type
+                    lost_XV = _logits(states_nD[lost_n], table_fast_VD, bias_fast_V)
+                    log_probs_n[lost_n] = reference_logits_n[lost_n] - torch.logsumexp(lost_XV.to(exact), dim=-1)
+                nll -= log_probs_n.sum()
+                reference_logits += reference_logits_n.sum()
+                # p - q, apart from the share of q that all words have.
+                probabilities_nV.view(-1)[places_n] = (smoothing - others_n + other).to(fast)
                 if with_gradient:
-                    torch.mm(probabilities_nV, table_fast_VW, out=states_gradient_NW[some])
-                    add_product(table_gradient_VW, probabilities_nV, states_nW)
+                    torch.mm(probabilities_nV, table_fast_VD, out=states_gradient_ND[some])
+                    table_gradient_VD += probabilities_nV.T @ states_nD
                     if bias_gradient_V is not None:
                         bias_gradient_V += probabilities_nV.sum(0, dtype=exact)
-            # The log of the normaliser is logit - log p of the reference; it stands once at every word.
-            logits = (sum_of_states_W * sum_of_words_W).sum()
+            # The logarithm of the normaliser is logit - log p of the reference; each word has it once.
+            logits = (sum_of_states_D * sum_of_words_D).sum()
             if bias_fast_V is not None:
                 logits += rows * bias_fast_V.sum(dtype=exact)
             objective = (1 - smoothing - other) * nll - other * (logits - vocabulary * (reference_logits + nll))
 
         if with_gradient:
-            states_gradient_ND = states_gradient_NW[:rows, :width] - other * sum_of_words_W[:width]
-            table_gradient_VD = table_gradient_VW[:, :width]
-            if beside:
-                bias_gradient_V = table_gradient_VW[:, width]
+            states_gradient_ND = states_gradient_ND - other * sum_of_words_D
             ctx.save_for_backward(states_gradient_ND.to(states_ND.dtype), table_gradient_VD, bias_gradient_V)
         ctx.mark_non_differentiable(nll)
         return objective, nll
@@ -123,29 +104,24 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
     @staticmethod
     @once_differentiable  # type: ignore[untyped-decorator]
     def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        # In place: nobody else has these, and a graph is used once.
+        # In place: nobody else holds these tensors, and a graph is used once.
         gradients = [None if gradient is None else gradient.mul_(scale) for gradient in ctx.saved_tensors]
         return *gradients, None, None, None
 
 
-def _logits(states_NW: Tensor, table_VW: Tensor, bias_V: Tensor | None, out: Tensor | None = None) -> Tensor:
+def _logits(states_ND: Tensor, table_VD: Tensor, bias_V: Tensor | None, out: Tensor | None = None) -> Tensor:
     if bias_V is None:
-        return torch.mm(states_NW, table_VW.T, out=out)
-    return torch.addmm(bias_V, states_NW, table_VW.T, out=out)
-
-
-def _slices(rows: int, numbers: int, vocabulary: int, multiple: int) -> list[slice]:
-    """So many rows at once that they have about so many numbers, of each a vocabulary; a multiple of some number."""
-    return slices(rows, round_up(max(1, numbers // vocabulary), multiple))
+        return torch.mm(states_ND, table_VD.T, out=out)
+    return torch.addmm(bias_V, states_ND, table_VD.T, out=out)
 
 
 def smoothed_cross_entropy(
     states_ND: Tensor, table_VD: Tensor, bias_V: Tensor | None, references_N: Tensor, smoothing: float
 ) -> SmoothedCrossEntropy:
-    """Label-smoothed cross entropy and plain negative log-likelihood, summed over tokens.
+    """Return label-smoothed cross entropy and plain negative log-likelihood, summed over tokens.
 
-    The smoothed reference distribution is 1-e on the reference and e/(V-1) on each other word (tensor2tensor, Neutron);
-    that is F.cross_entropy with label_smoothing = e*V/(V-1).
+    The smoothed reference distribution has 1-e on the reference and e/(V-1) on each other word (tensor2tensor,
+    Neutron), which is F.cross_entropy with label_smoothing = e*V/(V-1).
     """
     with_gradient = torch.is_grad_enabled()
     return SmoothedCrossEntropy(
@@ -154,7 +130,7 @@ def smoothed_cross_entropy(
 
 
 def log_probabilities(states_XD: Tensor, table_VD: Tensor, bias_V: Tensor | None) -> Tensor:
-    """Log-probabilities of all words after any number of states: [..., V], float32."""
+    """Return log-probabilities of all words after any number of states: [..., V], float32."""
     logits_XV = F.linear(states_XD, table_VD, bias_V)
     return torch.log_softmax(logits_XV, dim=-1, dtype=normalised_dtype(states_XD))
 
@@ -162,7 +138,7 @@ def log_probabilities(states_XD: Tensor, table_VD: Tensor, bias_V: Tensor | None
 def reference_log_probabilities(
     states_ND: Tensor, table_VD: Tensor, bias_V: Tensor | None, references_N: Tensor
 ) -> Tensor:
-    """Log-probability of one word after each state: [N], float32."""
+    """Return the log-probability of one word after each state: [N], float32."""
     pieces = slices(states_ND.shape[0], LOGITS_AT_ONCE[states_ND.device.type] // table_VD.shape[0])
     return torch.cat(
         [

@@ -30,10 +30,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from phrasemt.nn.attention import Projected, gradient_of_scores, heads_first, weights_for_training
+from phrasemt.nn.attention import Projected, heads_first
 from phrasemt.nn.beams import BeamCache
+from phrasemt.nn.dropout import dropout
 from phrasemt.nn.init import xavier_blocks
-from phrasemt.nn.linear import project
 from phrasemt.nn.precision import normalised_dtype
 
 Score = Literal["query_kernel", "static"]
@@ -139,47 +139,6 @@ def _scale_rows(scores_GXY: Tensor, scales: tuple[float, ...]) -> None:
         by_row_XRY[:, row].mul_(scale)
 
 
-class _CpuNgramAttention(torch.autograd.Function):
-    """`ngram_attend` for training on a CPU; see `_CpuAttention` of nn/attention.py."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        queries_BhXW: Tensor,
-        keys_BhXW: Tensor,
-        values_BhXE: Tensor,
-        mask: Tensor,
-        scales: tuple[float, ...],
-        dropout: float,
-    ) -> Tensor:
-        scores_GTX = ngram_scores(queries_BhXW, keys_BhXW, mask, scales)
-        weights_GTX, kept_GTX, dropped_GTX = weights_for_training(scores_GTX, dropout, values_BhXE.dtype)
-        ctx.scales = scales
-        ctx.save_for_backward(queries_BhXW, keys_BhXW, values_BhXE, weights_GTX, kept_GTX, dropped_GTX)
-        attended_GTE = torch.bmm(dropped_GTX, values_BhXE.flatten(0, 1))
-        return attended_GTE.view(*queries_BhXW.shape[:2], *attended_GTE.shape[1:]).transpose(1, 2).flatten(2)
-
-    @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
-    def backward(ctx: Any, gradient_BTD: Tensor) -> tuple[Tensor | None, ...]:
-        *projections, weights_GTX, kept_GTX, dropped_GTX = ctx.saved_tensors
-        heads, head_width = projections[2].shape[1], projections[2].shape[-1]
-        queries_GXW, keys_GXW, values_GXE = (projection.flatten(0, 1) for projection in projections)
-        gradients = [torch.empty_like(projection) for projection in projections]
-        d_queries_GXW, d_keys_GXW, d_values_GXE = (gradient.flatten(0, 1) for gradient in gradients)
-
-        d_attended_GTE = gradient_BTD.view(*gradient_BTD.shape[:2], heads, head_width).transpose(1, 2).flatten(0, 1)
-        torch.bmm(dropped_GTX.transpose(1, 2), d_attended_GTE, out=d_values_GXE)
-        d_dropped_GTX = torch.bmm(d_attended_GTE, values_GXE.transpose(1, 2))
-        d_scores_GTX = gradient_of_scores(d_dropped_GTX, weights_GTX, kept_GTX)
-        d_scores_GXY = d_scores_GTX.view(len(queries_GXW), queries_GXW.shape[1], keys_GXW.shape[1])
-        _scale_rows(d_scores_GXY, ctx.scales)
-        d_scores_GXY = d_scores_GXY.to(queries_GXW.dtype)
-        torch.bmm(d_scores_GXY, keys_GXW, out=d_queries_GXW)
-        torch.bmm(d_scores_GXY.transpose(1, 2), queries_GXW, out=d_keys_GXW)
-        return *gradients, None, None, None
-
-
 def ngram_attend(
     queries_BhXW: Tensor,
     keys_BhXW: Tensor,
@@ -187,26 +146,16 @@ def ngram_attend(
     *,
     mask: Tensor,
     scales: tuple[float, ...],
-    dropout: float,
+    probability: float,
 ) -> Tensor:
     """softmax(A) V, heads side by side: [B, T, D]. mask: [B, 1, 1, N*S], [B, 1, T, N*S] or [T, N*S]."""
-    if queries_BhXW.device.type == "cpu" and torch.is_grad_enabled():
-        values_BhXE = values_BhNSE.flatten(2, 3)
-        attended_BTD: Tensor = _CpuNgramAttention.apply(  # type: ignore[no-untyped-call]
-            queries_BhXW, keys_BhXW, values_BhXE, mask, scales, dropout
-        )
-        return attended_BTD
     scores_GTX = ngram_scores(queries_BhXW, keys_BhXW, mask, scales)
-    weights_GTX = F.dropout(torch.softmax(scores_GTX, dim=-1), dropout).to(values_BhNSE.dtype)
-    sentences, heads, orders = values_BhNSE.shape[:3]
-    weights_BhTNS = weights_GTX.view(sentences, heads, weights_GTX.shape[1], orders, -1)
-    # Order by order, because in a search the values of an order do not stand behind those of the last one.
-    attended_BhTE = sum(
-        (weights_BhTS @ values_BhSE)
-        for weights_BhTS, values_BhSE in zip(weights_BhTNS.unbind(3), values_BhNSE.unbind(2), strict=True)
-    )
-    assert isinstance(attended_BhTE, Tensor)
-    return attended_BhTE.transpose(1, 2).flatten(2)
+    weights_GTX = torch.softmax(scores_GTX, dim=-1)
+    if probability > 0:
+        weights_GTX = dropout(weights_GTX, probability)
+    values_GXE = values_BhNSE.flatten(2, 3).flatten(0, 1)
+    attended_GTE = torch.bmm(weights_GTX.to(values_GXE.dtype), values_GXE)
+    return attended_GTE.view(*queries_BhXW.shape[:2], *attended_GTE.shape[1:]).transpose(1, 2).flatten(2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -294,9 +243,9 @@ class _NgramAttention(nn.Module):
             values_BhNSE,
             mask=mask,
             scales=self.scales,
-            dropout=self.dropout if self.training else 0.0,
+            probability=self.dropout if self.training else 0.0,
         )
-        return project(attended_BTD, self.output)
+        return F.linear(attended_BTD, self.output)
 
     def mass(self, queries_BhXW: Tensor, keys_BhXW: Tensor, mask: Tensor) -> Tensor:
         """How much of each query's attention lies on each order, the mean of all heads: [B, T, N]."""
@@ -317,7 +266,7 @@ class NgramSelfAttention(_NgramAttention):
     def arranged(self, x_BTD: Tensor) -> tuple[Tensor, ...]:
         """Queries, keys and values."""
         layouts = (layout.after(self.query_blocks) for layout in (self.key_layout, self.value_layout))
-        return self.arrange(project(x_BTD, self.query_key_value), self.query_layout, *layouts)
+        return self.arrange(F.linear(x_BTD, self.query_key_value), self.query_layout, *layouts)
 
     def forward(self, x_BTD: Tensor, mask: Tensor | None) -> Tensor:
         """[B, T, D] -> [B, T, D]."""
@@ -343,7 +292,7 @@ class NgramSelfAttention(_NgramAttention):
     def step(self, x_BKD: Tensor, cache: NgramCache, layer: int) -> Tensor:
         """The newest position of K hypotheses, which are the queries of a sentence here: [B, K, D] -> [B, K, D]."""
         sentences, beams, _ = x_BKD.shape
-        projection_BKX = project(x_BKD, self.query_key_value)
+        projection_BKX = F.linear(x_BKD, self.query_key_value)
         queries_BKX, newest_BKX = projection_BKX.tensor_split([self.query_blocks * self.width], dim=-1)
         (queries_BhXW,) = self.arrange(queries_BKX, self.query_layout)
 
@@ -376,13 +325,13 @@ class NgramKeyValueAttention(_NgramAttention):
 
     def project_memory(self, memory_BSD: Tensor) -> Projected:
         """Keys and values of the n-grams: ([1, B, h, S or N*S, W], [1, B, h, N*S, E])."""
-        keys_BhXW, values_BhXE = self.arrange(project(memory_BSD, self.key_value), self.key_layout, self.value_layout)
+        keys_BhXW, values_BhXE = self.arrange(F.linear(memory_BSD, self.key_value), self.key_layout, self.value_layout)
         return keys_BhXW[None], values_BhXE[None]
 
     def forward(self, x_BTD: Tensor, keys_values: Projected, mask: Tensor | None) -> Tensor:
         """[B, T, D] -> [B, T, D]; T may as well be the hypotheses of a sentence."""
         (keys_BhXW,), (values_BhXE,) = keys_values
-        (queries_BhXW,) = self.arrange(project(x_BTD, self.query), self.query_layout)
+        (queries_BhXW,) = self.arrange(F.linear(x_BTD, self.query), self.query_layout)
         values_BhNSE = self.by_order(values_BhXE)
         ngrams = ngram_mask(mask, self.orders, values_BhNSE.shape[3], x_BTD.device)
         return self.attend(queries_BhXW, keys_BhXW, values_BhNSE, ngrams)
@@ -390,7 +339,7 @@ class NgramKeyValueAttention(_NgramAttention):
     def mass_of_orders(self, x_BTD: Tensor, keys_values: Projected, mask: Tensor | None) -> Tensor:
         """[B, T, N]: what `forward` gives to n-grams of each order."""
         (keys_BhXW,), (values_BhXE,) = keys_values
-        (queries_BhXW,) = self.arrange(project(x_BTD, self.query), self.query_layout)
+        (queries_BhXW,) = self.arrange(F.linear(x_BTD, self.query), self.query_layout)
         return self.mass(
             queries_BhXW, keys_BhXW, ngram_mask(mask, self.orders, values_BhXE.shape[2] // self.orders, x_BTD.device)
         )

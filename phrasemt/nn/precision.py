@@ -15,8 +15,3 @@ def matmul_dtype(x: Tensor) -> torch.dtype:
 def normalised_dtype(x: Tensor) -> torch.dtype:
     """float32, or float64 where everything is."""
     return torch.float64 if x.dtype == torch.float64 else torch.float32
-
-
-def in_bfloat16_on_cpu(x: Tensor) -> bool:
-    """Whether products of x are in bfloat16 on a CPU, where torch needs help to be fast."""
-    return x.device.type == "cpu" and matmul_dtype(x) == torch.bfloat16

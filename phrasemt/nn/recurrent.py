@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from phrasemt.nn.dropout import Dropout
 from phrasemt.nn.init import recurrent_blocks, zeros
-from phrasemt.nn.linear import Linear, project
+from phrasemt.nn.linear import Linear
 from phrasemt.nn.unrolled import AttentionSteps, GruSteps
 from phrasemt.nn.words import OutputLayer
 from phrasemt.study.architectures import RecurrentModel
@@ -102,9 +102,9 @@ class Readout(nn.Module):
     def forward(self, *inputs: Tensor) -> Tensor:
         """[..., I_1], [..., I_2], .. -> [..., E]."""
         first, *others = zip(inputs, self.weights, strict=True)
-        sum_XR = project(*first, self.bias)
+        sum_XR = F.linear(*first, self.bias)
         for x, weight in others:
-            sum_XR = sum_XR + project(x, weight)
+            sum_XR = sum_XR + F.linear(x, weight)
         read_XE = torch.maximum(sum_XR[..., ::2], sum_XR[..., 1::2]) if self.maxout else torch.tanh(sum_XR)
         dropped_XE: Tensor = self.dropout(read_XE)
         return dropped_XE
@@ -128,7 +128,7 @@ class GruCell(nn.Module):
 
     def project(self, x_XI: Tensor) -> Tensor:
         """Compute W x, the input's share of the gates, for all positions at once: [..., I] -> [..., 3H]."""
-        return project(x_XI, self.input_3HI, self.input_bias_3H)
+        return F.linear(x_XI, self.input_3HI, self.input_bias_3H)
 
     def unroll(self) -> GruSteps:
         """Return the cell's step function for one loop over positions. Call this once before the loop."""

@@ -21,7 +21,6 @@ from phrasemt.nn.attention import SelfAttention
 from phrasemt.nn.beams import BeamCache
 from phrasemt.nn.dropout import dropout
 from phrasemt.nn.init import xavier_blocks
-from phrasemt.nn.linear import project
 from phrasemt.nn.precision import normalised_dtype
 
 
@@ -104,4 +103,4 @@ class RelativeSelfAttention(SelfAttention):
             weights_BhTS = dropout(weights_BhTS, self.dropout)
         weights_BhTS = weights_BhTS.to(values_BhSE.dtype)
         attended_BhTE = weights_BhTS @ values_BhSE + to_distances(weights_BhTS) @ distance_values_RE
-        return project(attended_BhTE.transpose(1, 2).flatten(2), self.output)
+        return F.linear(attended_BhTE.transpose(1, 2).flatten(2), self.output)

@@ -23,13 +23,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from phrasemt.nn.linear import fill_rows
 from phrasemt.nn.losses import slices
-from phrasemt.nn.precision import in_bfloat16_on_cpu, matmul_dtype, normalised_dtype
-from phrasemt.nn.products import product, sum_of_rows
+from phrasemt.nn.precision import matmul_dtype, normalised_dtype
 
-# A step's product has few rows; in bfloat16 on a CPU they are filled up to a multiple of this (phrasemt/nn/linear.py).
-STEP_ROWS = 16
 # Numbers of tanh(keys + query) made at once.
 ENERGIES_AT_ONCE = {"cpu": 2**18, "cuda": 2**28}
 
@@ -74,30 +70,26 @@ class _Product:
 
     def __init__(self, weight_OI: Tensor, bias_O: Tensor | None) -> None:
         self.dtype, self.exact = matmul_dtype(weight_OI), weight_OI.dtype
-        self.filled = in_bfloat16_on_cpu(weight_OI)
         self.weight_OI = weight_OI.detach().to(self.dtype)
         self.bias_O = None if bias_O is None else bias_O.detach().to(self.dtype)
         self.notes = Notes()
 
-    def _rows(self, x_NI: Tensor) -> Tensor:
-        return fill_rows(x_NI, self.dtype, STEP_ROWS) if self.filled else x_NI.to(self.dtype)
-
     def forward(self, x_NI: Tensor) -> tuple[Tensor, Tensor]:
-        """The product, and the rows that `backward` is to be given."""
-        rows_NI = self._rows(x_NI)
-        return F.linear(rows_NI, self.weight_OI, self.bias_O)[: x_NI.shape[0]], rows_NI
+        """Return the product, and the rows in its type, for `backward`."""
+        rows_NI = x_NI.to(self.dtype)
+        return F.linear(rows_NI, self.weight_OI, self.bias_O), rows_NI
 
     def backward(self, place: int, rows_NI: Tensor, gradient_NO: Tensor) -> Tensor:
-        """The gradient of x in the exact type."""
-        gradient_rows_NO = self._rows(gradient_NO)
-        self.notes.note(place, gradient_rows_NO, rows_NI)
-        return (gradient_rows_NO @ self.weight_OI)[: gradient_NO.shape[0]].to(self.exact)
+        """Return the gradient of x in the exact type."""
+        gradient_fast_NO = gradient_NO.to(self.dtype)
+        self.notes.note(place, gradient_fast_NO, rows_NI)
+        return (gradient_fast_NO @ self.weight_OI).to(self.exact)
 
     def gradients(self) -> tuple[Tensor, Tensor | None]:
         """Those of weight and bias."""
         gradients_NO, rows_NI = self.notes.joined(0)
-        bias_O = None if self.bias_O is None else sum_of_rows(gradients_NO, self.exact)
-        return product(gradients_NO, rows_NI, self.exact), bias_O
+        bias_O = None if self.bias_O is None else gradients_NO.sum(0, dtype=self.exact)
+        return (gradients_NO.T @ rows_NI).to(self.exact), bias_O
 
 
 class _LinearStep(torch.autograd.Function):

@@ -6,8 +6,6 @@ import os
 
 import torch
 
-from phrasemt.nn.memory import keep_freed_memory
-
 # Number of matrix products whose machine code oneDNN keeps. Sentences have many lengths, and so have the products of
 # attention: with oneDNN's default of 1024 a training grows to several GB of code, most of which it never uses again.
 _ONEDNN_CACHE_CAPACITY = "256"
@@ -19,5 +17,4 @@ def choose_device(cores: int) -> torch.device:
         return torch.device("cuda")
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", _ONEDNN_CACHE_CAPACITY)  # oneDNN reads it at first use
     torch.set_num_threads(cores)
-    keep_freed_memory()
     return torch.device("cpu")

@@ -24,8 +24,7 @@ import torch.distributed as distributed
 from torch import Tensor
 
 from phrasemt.errors import PhrasemtError
-from phrasemt.machine.launch import RENDEZVOUS, SHARED_MEMORY
-from phrasemt.train.shared_memory import SharedMemory
+from phrasemt.machine.launch import RENDEZVOUS
 
 # A process gives up after waiting this long for another one. The others may wait minutes while the first evaluates.
 PATIENCE = timedelta(minutes=30)
@@ -38,13 +37,11 @@ class ProcessGroup:
     """One process of a training, and its communication with the others.
 
     rank: number of this process, from 0 to size - 1. local_rank: its number among the processes of its machine.
-    memory: memory that all processes share, if they run on one machine; else None.
     """
 
     rank: int = 0
     size: int = 1
     local_rank: int = 0
-    memory: SharedMemory | None = None
 
     @property
     def is_first(self) -> bool:
@@ -60,9 +57,6 @@ class ProcessGroup:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
             gradients.append(parameter.grad)
-        if self.memory and all(one.device.type == "cpu" and one.dtype == torch.float32 for one in gradients):
-            self.memory.add(gradients, self.barrier)
-            return
         waiting: list[Tensor] = []
         size = 0
         for gradient in gradients:
@@ -164,9 +158,7 @@ def join_processes(processes: int, *, patience: timedelta = PATIENCE) -> Iterato
     if size == 1:
         yield ProcessGroup()
         return
-    rank, shared = int(os.environ["RANK"]), os.environ.get(SHARED_MEMORY)
-    memory = SharedMemory(int(shared), rank, size) if shared else None
-    group = ProcessGroup(rank=rank, size=size, local_rank=int(os.environ["LOCAL_RANK"]), memory=memory)
+    group = ProcessGroup(rank=int(os.environ["RANK"]), size=size, local_rank=int(os.environ["LOCAL_RANK"]))
     if torch.cuda.is_available():
         if group.local_rank >= torch.cuda.device_count():
             raise PhrasemtError(

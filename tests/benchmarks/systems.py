@@ -19,7 +19,6 @@ import torch
 from phrasemt.batching.batch import Batch, collate_chunks, collate_phrases, collate_source, collate_target
 from phrasemt.models.cost import cost_of
 from phrasemt.models.interface import build_model
-from phrasemt.nn.memory import keep_freed_memory
 from phrasemt.study.architectures import (
     Architecture,
     BiscaleModel,
@@ -101,7 +100,6 @@ def main() -> None:
     parser.add_argument("--precision", nargs="*", default=["float32", "bfloat16"], choices=["float32", "bfloat16"])
     parser.add_argument("--length", type=int, default=27, help="positions of the longest sentence (default 27)")
     arguments = parser.parse_args()
-    keep_freed_memory()
     torch.manual_seed(1)
     names = list(dict.fromkeys(name for chosen in arguments.systems for name in (SYSTEMS[chosen].baseline, chosen)))
     sizes = {"source_vocabulary": VOCABULARY, "target_vocabulary": VOCABULARY}

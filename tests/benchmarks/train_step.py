@@ -2,12 +2,14 @@
 
 Target tokens per second of a small model (3+3 layers, width 256, vocabulary 8,000, about 1,900 target tokens per batch,
 dropout 0.3, Adam), in batches of changing lengths, against torch.nn.Transformer and F.cross_entropy on the same ones.
-Both take turns batch by batch, so that a busy machine slows both. CPU time counts, not the clock.
+Each form of phrasemt/nn/cpu/ has a row with the time of a step without it, divided by the time with all forms (median
+over batches). All rows take turns batch by batch, so that a busy machine slows all. CPU time counts, not the clock.
 """
 
 from __future__ import annotations
 
 import argparse
+import statistics
 import time
 from collections.abc import Callable
 
@@ -18,7 +20,7 @@ from torch import Tensor, nn
 
 from phrasemt.batching.batch import Batch, collate_phrases, collate_source, collate_target
 from phrasemt.models.interface import build_model
-from phrasemt.nn.memory import keep_freed_memory
+from phrasemt.nn import cpu
 from phrasemt.study.architectures import PhraseRepresentationModel, TransformerModel
 from phrasemt.symbols import PAD
 from phrasemt.syntax.phrases.ngrams import ngram_ends
@@ -77,27 +79,40 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(1)
-    keep_freed_memory()
     for precision in arguments.precision:
-        models: dict[str, nn.Module] = {"torch.nn": PlainTorch()}
-        models |= {
-            name: build_model(settings, source_vocabulary=VOCABULARY, target_vocabulary=VOCABULARY)
-            for name, settings in SYSTEMS.items()
-        }
-        steps = {name: stepper(model, precision) for name, model in models.items()}
-        rng, tokens, seconds = np.random.default_rng(1), 0, dict.fromkeys(steps, 0.0)
+        steps = {("torch.nn", ""): stepper(PlainTorch(), precision)}
+        for name, settings in SYSTEMS.items():
+            model = build_model(settings, source_vocabulary=VOCABULARY, target_vocabulary=VOCABULARY)
+            step = stepper(model, precision)
+            steps |= {(name, ""): step} | {(name, form): without(form, step) for form in cpu.FORMS}
+        rng, tokens = np.random.default_rng(1), 0
+        seconds: dict[tuple[str, str], list[float]] = {row: [] for row in steps}
         for number in range(2 * arguments.batches):
             batch = random_batch(rng)
             measured = number >= arguments.batches
             tokens += measured * int(batch.target.mask_BT.sum())
-            for name, step in steps.items():
+            for row, step in steps.items():
                 start = time.process_time()
                 step(batch)
-                seconds[name] += measured * (time.process_time() - start)
-        for name, spent in seconds.items():
-            print(
-                f"{precision:9} {name:13} {tokens / spent:7,.0f} target tokens/s, {seconds['torch.nn'] / spent:.2f} x"
-            )
+                if measured:
+                    seconds[row].append(time.process_time() - start)
+        for (name, form), spent in seconds.items():
+            if form:
+                ratio = statistics.median(one / other for one, other in zip(spent, seconds[name, ""], strict=True))
+                print(f"{precision:9} {name:13} without the form {form:9} {ratio:.2f} x the time of a step")
+            else:
+                speed, times = tokens / sum(spent), sum(seconds["torch.nn", ""]) / sum(spent)
+                print(f"{precision:9} {name:13} {speed:7,.0f} target tokens/s, {times:.2f} x torch.nn")
+
+
+def without(form: cpu.Form, step: Callable[[Batch], None]) -> Callable[[Batch], None]:
+    """Return the same step with one form for CPUs turned off."""
+
+    def plain(batch: Batch) -> None:
+        with cpu.without(form):
+            step(batch)
+
+    return plain
 
 
 def stepper(model: nn.Module, precision: str) -> Callable[[Batch], None]:

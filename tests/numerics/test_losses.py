@@ -20,7 +20,6 @@ def pieces(request, monkeypatch):
     """Tokens are worked off in pieces; no piece size may matter."""
     if request.param == "some at a time":
         monkeypatch.setitem(losses.LOGITS_AT_ONCE, "cpu", 2 * VOCABULARY)
-        monkeypatch.setitem(losses.PROBABILITIES_AT_ONCE, "cpu", 3 * VOCABULARY)
 
 
 @pytest.fixture
@@ -92,12 +91,11 @@ MANY, WIDE, WORDS = 1300, 16, 300
 # What the model knows of the references: nothing, most of them, all of them.
 @pytest.mark.parametrize("certainty", [0.0, 8.0, 14.0])
 def test_in_bfloat16_surroundings(monkeypatch, certainty, smoothing, with_bias):
-    """In pieces, of which the last is filled up. Witness: float64 on the logits that have been rounded to 8 bits.
+    """In pieces of which the last is smaller. Witness: float64 on the logits that have been rounded to 8 bits.
 
     Each probability is rounded to 2^-9 of itself; so are, as a vector, the gradients.
     """
-    monkeypatch.setitem(losses.LOGITS_AT_ONCE, "cpu", 200 * WORDS)
-    monkeypatch.setitem(losses.PROBABILITIES_AT_ONCE, "cpu", 500 * WORDS)
+    monkeypatch.setitem(losses.LOGITS_AT_ONCE, "cpu", 500 * WORDS)
     torch.manual_seed(1)
     references = torch.randint(WORDS, (MANY,))
     table, bias = torch.randn(WORDS, WIDE).bfloat16(), (torch.randn(WORDS) - 10 * with_bias).bfloat16()

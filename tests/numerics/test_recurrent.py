@@ -223,6 +223,33 @@ def test_initial_state_depends_on_the_mean_of_real_positions():
     torch.testing.assert_close(initial(states_BSC, mask_BS), torch.stack(expected), **EXACT)
 
 
+def test_gradients_in_bfloat16_surroundings():
+    """Witness: the same module in float64, whose gradients are torch's (above).
+
+    Products round to 8 bits, three times in a row over two steps: 2^-5 of a gradient's norm. The rest is float32.
+    """
+    gradients = []
+    for dtype in (torch.float32, torch.float64):
+        torch.manual_seed(7)
+        cell = with_random_biases(GruCell(5, 7, deviation=0.01, bias="hidden"))
+        attention = with_random_biases(AdditiveAttention(7, 10, 9, deviation=0.01))
+        h_BH, x_BI, states_BSC = (
+            torch.randn(shape).to(dtype).requires_grad_() for shape in ((3, 7), (3, 5), (3, 6, 10))
+        )
+        cell, attention = cell.to(dtype), attention.to(dtype)
+        with torch.autocast("cpu", torch.bfloat16, enabled=dtype == torch.float32):
+            memory = attention.project_memory(states_BSC, torch.arange(6) < torch.tensor([[6], [2], [4]]))
+            step, attend = cell.unroll(), attention.unroll(memory)
+            first_BH = step(step.project(x_BI), h_BH)
+            second_BH = step(step.project(x_BI), first_BH)
+            total = attend(first_BH).square().sum() + 2 * attend(second_BH).square().sum()
+        variables = [h_BH, x_BI, states_BSC, *cell.parameters(), attention.query_AI, *attention.key.parameters()]
+        gradients.append(torch.autograd.grad(total, [*variables, attention.score.weight]))
+    for ours, theirs in zip(*gradients, strict=True):
+        assert ours.dtype == torch.float32
+        assert float((ours - theirs).norm()) < 2**-5 * float(theirs.norm())
+
+
 def assert_orthogonal(block):
     torch.testing.assert_close(block @ block.T, torch.eye(len(block)), rtol=0, atol=1e-5)
 

@@ -61,7 +61,7 @@ def test_one_process_two_and_smaller_micro_batches_train_alike(tiny_data, tmp_pa
 
 
 def test_processes_of_another_launcher_train_alike(tiny_data, tmp_path):
-    """Started as by torchrun or srun, on machines without shared memory: gradients go through sockets."""
+    """Started as by torchrun or srun."""
     settings = settings_of(dropout=0.0, max_updates=10, evaluate_every=10, checkpoint_every=10)
     launched = finish(tiny_data, tmp_path / "launched", settings, "--processes", "2")
     folder = tmp_path / "started"
