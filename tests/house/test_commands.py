@@ -39,9 +39,8 @@ def test_the_commands_of_the_readme_are_targets(repository: Path) -> None:
 
 
 def test_make_refuses_a_misspelt_variable(repository: Path) -> None:
-    done = subprocess.run(
-        ["make", "plan", "study=studies/multi30k.yaml"], cwd=repository, check=False, capture_output=True, text=True
-    )
+    command = ["make", "--no-print-directory", "plan", "study=studies/multi30k.yaml"]
+    done = subprocess.run(command, cwd=repository, check=False, capture_output=True, text=True)
     assert done.returncode == 2
     assert "no such variable: study. Next: use one of PYTHON STUDY PROFILE OPTIONS" in done.stderr
     assert done.stdout == ""
