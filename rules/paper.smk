@@ -27,6 +27,7 @@ rule make_table:
             datasets=flow.generated,
             systems=flow.translating,
         ),
+        averages=flow.every(paths.average_scores),
     output:
         table=paths.table,
         markdown=report(

@@ -1,4 +1,4 @@
-# One system on one data set with one seed; then the average of its last checkpoints.
+# One system on one data set with one seed; then the average of its checkpoints.
 
 
 rule train_model:
@@ -38,18 +38,25 @@ rule train_model:
 rule average_checkpoints:
     input:
         record=paths.record,
+        dev=paths.examples.at(split="dev"),
+        dev_reference=paths.tokens.at(split="dev", language="{target}"),
+        source_vocabulary=paths.vocabulary.at(language="{source}"),
+        target_vocabulary=paths.vocabulary.at(language="{target}"),
+        dev_phrases=flow.phrases("dev"),
+        dev_chunks=flow.chunks("dev"),
     output:
         weights=paths.weights,
+        scores=paths.average_scores,
     log:
         paths.log("average_checkpoints"),
     benchmark:
         paths.benchmark("average_checkpoints")
     conda:
         "../envs/torch.yaml"
-    threads: 1
+    threads: flow.cores(4)
     params:
         **flow.params("average_checkpoints"),
     message:
-        "Average the last checkpoints of {wildcards.system} on {wildcards.dataset}, seed {wildcards.seed}"
+        "Average the checkpoints of {wildcards.system} on {wildcards.dataset}, seed {wildcards.seed}"
     shell:
         flow.command("average_checkpoints")

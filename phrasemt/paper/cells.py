@@ -74,12 +74,12 @@ class Row(Settings):
 
 
 class Block(Settings):
-    """Rows about a test set, or about the contrastive pairs of a data set.
+    """Rows about a test set, about the contrastive pairs of a data set, or about averaged weights on dev.
 
     test_set: None for contrastive pairs. size: number of sentences or pairs.
     """
 
-    kind: Literal["scores", "perplexity", "chunks", "contrasts"]
+    kind: Literal["scores", "perplexity", "chunks", "contrasts", "averages"]
     dataset: str
     test_set: str | None = None
     size: int

@@ -1,9 +1,9 @@
 """The stage `make_table`: results as JSON with the origin of each number, as Markdown for a terminal, and as LaTeX.
 
-The table has one block for each test set and kind of score, and for each set of contrastive pairs. A block has one row
-for each system, in the order of the study. A number is the mean over the seeds of the study, computed from unrounded
-scores and rounded once, half to even. A missing or superfluous file, a score of another convention, or a comparison
-that was made from other scores is an error.
+The table has one block for each test set and kind of score, for each set of contrastive pairs, and for the averaged
+weights of each data set on dev. A block has one row for each system, in the order of the study. A number is the mean
+over the seeds of the study, computed from unrounded scores and rounded once, half to even. A missing or superfluous
+file, a score of another convention, or a comparison that was made from other scores is an error.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from phrasemt.files.lines import write_lines, write_text
+from phrasemt.paper.blocks.averages import average_blocks
 from phrasemt.paper.blocks.chunks import chunk_blocks
 from phrasemt.paper.blocks.contrasts import contrast_blocks
 from phrasemt.paper.blocks.perplexity import perplexity_blocks
@@ -33,6 +34,7 @@ def make_table(
     perplexities: list[Path],
     chunks: list[Path],
     contrasts: list[Path],
+    averages: list[Path],
     table: Path,
     markdown: Path,
     latex: Path,
@@ -47,6 +49,7 @@ def make_table(
         *perplexity_blocks(settings, perplexities),
         *chunk_blocks(settings, chunks),
         *contrast_blocks(settings, contrasts),
+        *average_blocks(settings, averages),
     ]
     result = Table(
         format=1,
@@ -62,7 +65,7 @@ def make_table(
     write_text(table, result.model_dump_json(indent=1, exclude_none=True) + "\n")
     write_lines(markdown, to_markdown(result))
     write_lines(latex, to_latex(result))
-    files = len(scores) + len(perplexities) + len(chunks) + len(contrasts)
+    files = len(scores) + len(perplexities) + len(chunks) + len(contrasts) + len(averages)
     log.info("make_table: %d systems, %d blocks, %d files of scores", len(settings.systems), len(blocks), files)
 
 
@@ -73,7 +76,9 @@ def _signatures(blocks: Sequence[Block]) -> Iterator[str]:
         for column in block.columns:
             if column.meaning:
                 signatures = headings_of.setdefault(f"{column.heading} ({column.meaning})", {})
-                signatures.setdefault(block.rows[0].cells[column.key].signature, []).append(block.heading)
+                # A row may lack the cell: a language model has no BLEU.
+                cell = next(row.cells[column.key] for row in block.rows if column.key in row.cells)
+                signatures.setdefault(cell.signature, []).append(block.heading)
     for metric, signatures in headings_of.items():
         for signature, headings in signatures.items():
             where = f" [{'; '.join(headings)}]" if len(signatures) > 1 else ""

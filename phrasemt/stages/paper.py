@@ -12,7 +12,7 @@ class MakeTable(Stage):
     """Make the table of results as JSON, Markdown and LaTeX."""
 
     module = "phrasemt.paper.tables"
-    inputs = ("scores*", "comparisons*", "perplexities*", "chunks*", "contrasts*")
+    inputs = ("scores*", "comparisons*", "perplexities*", "chunks*", "contrasts*", "averages*")
     outputs = ("table", "markdown", "latex")
 
     study: str
@@ -22,6 +22,7 @@ class MakeTable(Stage):
     systems: list[tuple[str, str]]  # name and title of each row
     translating: list[tuple[str, str]]  # the same for the systems that translate
     test_sets: list[tuple[str, str]]  # data set and test set of each block
+    datasets: list[str]
     contrasts: list[str]  # data sets with contrastive pairs
     language_models: list[str]  # systems with perplexities in place of translations
     chunking: list[str]  # systems that decide about chunks
@@ -37,6 +38,7 @@ class MakeTable(Stage):
             systems=systems,
             translating=[(name, title) for name, title in systems if name in study.translating],
             test_sets=[(name, test_set) for name, dataset in study.datasets.items() for test_set in dataset.test_sets],
+            datasets=list(study.datasets),
             contrasts=[name for name, dataset in study.datasets.items() if dataset.generator],
             language_models=study.language_models,
             chunking=study.chunking,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Literal, Self
 
-from phrasemt.stages.stage import ModelStage, Stage, Wildcards
+from phrasemt.stages.stage import ModelStage, Wildcards
 from phrasemt.study.schema import Study, Training
 
 
@@ -47,18 +47,40 @@ class TrainModel(ModelStage):
         )
 
 
-class AverageCheckpoints(Stage):
-    """Average the last or the best checkpoints."""
+class AverageCheckpoints(ModelStage):
+    """Average the last or the best checkpoints; score the average on dev."""
 
     module = "phrasemt.train.average"
     job_name = "{dataset}.{source}-{target}/{system}.{seed}"
-    inputs = ("record",)
-    outputs = ("weights",)
-    libraries = ("torch",)
+    inputs = (
+        "record",
+        "dev",
+        "dev_reference",
+        "source_vocabulary",
+        "target_vocabulary",
+        "dev_phrases*",
+        "dev_chunks*",
+    )
+    outputs = ("weights", "scores")
+    libraries = ("torch", "numpy")
 
-    last: int
+    dataset: str
+    system: str
+    seed: int
+    last: int  # number of the last checkpoints in the record that are averaged
+    average: Literal["all", "auto"]
+    best_by: Literal["bleu", "perplexity"]
 
     @classmethod
     def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        training = study.systems[wildcards["system"]].training
-        return cls(last=training.average_best or training.average_last)
+        system = study.systems[wildcards["system"]]
+        training = system.training
+        return cls(
+            **cls.of_model(system.model),
+            dataset=wildcards["dataset"],
+            system=wildcards["system"],
+            seed=int(wildcards["seed"]),
+            last=training.average_best or training.average_last,
+            average=training.average,
+            best_by=training.best_by,
+        )

@@ -286,6 +286,11 @@ class Training(Settings):
         description="instead of average_last: average this many checkpoints with the best dev scores; every evaluation "
         "then writes a checkpoint",
     )
+    average: Literal["all", "auto"] = Field(
+        "all",
+        description="all: the mean of all these checkpoints, as in the papers; auto: of the last n of them, with the n "
+        "from 1 to average_last that has the best dev score (best_by)",
+    )
     average_decay: float | None = Field(
         None,
         gt=0,
@@ -316,6 +321,12 @@ class Training(Settings):
     def _one_size(self) -> Training:
         if (self.tokens_per_update is None) == (self.sentences_per_update is None):
             raise ValueError("give either tokens_per_update or sentences_per_update")
+        return self
+
+    @model_validator(mode="after")
+    def _last_ones_to_choose_from(self) -> Training:
+        if self.average == "auto" and self.average_best is not None:
+            raise ValueError("average: auto chooses among the last checkpoints; give average_last, not average_best")
         return self
 
 

@@ -86,6 +86,7 @@ class Paths:
         self.record = Pattern(f"{self.model}/training.json")
         self.training_state = Pattern(f"{self.model}/state")
         self.weights = Pattern(f"{self.model}/averaged.safetensors")
+        self.average_scores = Pattern(f"{self.model}/averaged.json")
         self.translations = self._of_dataset("translations/{system}/{seed}/{split}.jsonl")
         self.translated_tokens = self._of_dataset("translations/{system}/{seed}/{split}.tok")
         self.translated_text = self._of_dataset("translations/{system}/{seed}/{split}.txt")

@@ -9,9 +9,10 @@ import torch
 
 import phrasemt.train.loop as loop
 from phrasemt.models.weights import load_tensors
-from phrasemt.stages.training import TrainModel
+from phrasemt.stages.training import AverageCheckpoints, TrainModel
 from phrasemt.study.architectures import TransformerModel
 from phrasemt.study.schema import Adam, Training
+from phrasemt.train.average import average_checkpoints
 
 SMALL = {"encoder_layers": 1, "decoder_layers": 1, "width": 16, "heads": 2, "ffn_width": 32, "tie": "all"}
 
@@ -35,6 +36,24 @@ def run(tiny_data, folder, settings, **machine):
     paths = {**tiny_data.inputs, "record": folder / "training.json", "state": folder / "state"}
     loop.train_model(settings=settings, cores=1, **machine, **paths)
     return results(folder)
+
+
+def average(tiny_data, folder, settings):
+    """Average the checkpoints of a training as its settings say; its scores, and the path of the weights."""
+    training = settings.training
+    averaging = AverageCheckpoints(
+        **AverageCheckpoints.of_model(settings.model),
+        **{"dataset": "tiny", "system": "base", "seed": settings.seed},
+        last=training.average_best or training.average_last,
+        average=training.average,
+        best_by=training.best_by,
+    )
+    inputs = {name: path for name, path in tiny_data.inputs.items() if not name.startswith("train")}
+    weights, scores = folder / "averaged.safetensors", folder / "averaged.json"
+    average_checkpoints(
+        settings=averaging, cores=1, **inputs, record=folder / "training.json", weights=weights, scores=scores
+    )
+    return json.loads(scores.read_text()), weights
 
 
 def command(tiny_data, folder, settings, *options):

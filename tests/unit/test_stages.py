@@ -73,9 +73,10 @@ CHANGES = {
     "systems.max.title": ("+ Max", {"make_table"}),
     "systems.max.model": (
         {"family": "phrase_representation", "dropout": 0.2},
-        {"train_model", "translate", "score_contrasts", "score_perplexity", "score_chunks"},
+        {"train_model", "average_checkpoints", "translate", "score_contrasts", "score_perplexity", "score_chunks"},
     ),
     "systems.max.training": ({"max_updates": 9}, {"train_model"}),
+    "systems.max.training.average": ("auto", {"train_model", "average_checkpoints"}),
     "systems.max.decoding": ({"beam": 7}, {"translate"}),
     "systems.base.model": ({"family": "transformer", "dropout": 0.2}, set()),
     "comparison": ({"samples": 9}, {"compare_systems"}),

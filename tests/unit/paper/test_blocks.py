@@ -29,8 +29,10 @@ def test_language_models_have_their_own_block(tmp_path: Path, monkeypatch: pytes
     monkeypatch.chdir(tmp_path)
     assert study.study.baseline == "base"
     table, page = table_and_page(study)
-    assert [block.kind for block in table.blocks] == ["scores", "perplexity", "contrasts"]
-    assert [[row.system for row in block.rows] for block in table.blocks] == [["base"], ["lm", "lm2"], ["base"]]
+    assert [block.kind for block in table.blocks] == ["scores", "perplexity", "contrasts", "averages"]
+    systems = [[row.system for row in block.rows] for block in table.blocks]
+    assert systems == [["base"], ["lm", "lm2"], ["base"], ["lm", "base", "lm2"]]
+    assert "dev_bleu" not in table.blocks[3].rows[0].cells, "a language model has no BLEU"
     block = table.blocks[1]
     assert block.heading == "demo, test, perplexity (60 sentences)"
     cell = block.rows[0].cells["per_word"]
@@ -48,7 +50,8 @@ def test_a_study_of_language_models_alone(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     table, page = table_and_page(study)
     assert study.table_inputs["scores"] == study.table_inputs["comparisons"] == study.table_inputs["contrasts"] == []
-    assert [block.kind for block in table.blocks] == ["perplexity"]
+    assert [block.kind for block in table.blocks] == ["perplexity", "averages"]
+    assert [column.key for column in table.blocks[1].columns] == ["dev_perplexity", "last_perplexity", "updates"]
     assert table.baseline == "lm"
     assert "decoding.beam" not in page
     assert page.count("<svg") == page.count('role="img"') == 3  # loss, perplexity, lengths of phrases
@@ -60,7 +63,7 @@ def test_the_block_of_chunk_decisions_has_a_row_for_the_majority(
     study = built(tmp_path, "base", "bi")
     monkeypatch.chdir(tmp_path)
     table, page = table_and_page(study)
-    assert [block.kind for block in table.blocks] == ["scores", "chunks", "contrasts"]
+    assert [block.kind for block in table.blocks] == ["scores", "chunks", "contrasts", "averages"]
     block = table.blocks[1]
     assert block.heading == "demo, test, chunks (60 sentences)"
     assert [column.heading for column in block.columns] == ["boundary", "P", "R", "F1", "label/all", "label"]

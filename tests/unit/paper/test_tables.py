@@ -126,6 +126,31 @@ def test_contrasts_by_distance(study: InventedStudy) -> None:
     assert cell.signature == "contrastive_accuracy|distance:11+|pairs:30"
 
 
+def test_averages_on_dev_stand_beside_the_last_update(study: InventedStudy) -> None:
+    study.average("captions", "mean", 2, updates=[5500, 6000])
+    demo, captions = table_of(study).blocks[4:]
+    assert (demo.kind, demo.heading) == ("averages", "demo, dev, averages (900 sentences)")
+    base, phrases, mean = (row.cells for row in captions.rows)
+    # 45 * (1 - 0.3) + seed, and one less after the last update
+    assert (base["dev_bleu"].text, base["last_bleu"].text) == ("33.00 ± 0.71", "32.00 ± 0.71")
+    assert (base["dev_perplexity"].text, base["last_perplexity"].text) == ("5.30 ± 0.00", "5.50 ± 0.00")
+    assert base["updates"].text == "5000 to 6000 (3)"
+    assert mean["updates"].text == "5000 to 6000 (3); 5500 to 6000 (2)"
+    assert phrases["last_bleu"].value == phrases["dev_bleu"].value + 2
+    markdown = " ".join((study.results / "table.md").read_text().split())
+    title = "+ phrases (max) & <b>"
+    assert (
+        f"Averages of captions that are worse on dev than the last update: {title} (seed 1), {title} (seed 2)."
+        in markdown
+    )
+
+
+def test_averages_on_another_dev_set_are_refused(study: InventedStudy) -> None:
+    study.average("demo", "max", 1, sentences=899)
+    path, first = study.average_path("demo", "max", 1), study.average_path("demo", "base", 1)
+    assert fails(study).startswith(f"{path}: dev of demo cannot be compared with {first}")
+
+
 def test_one_seed_and_one_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     table = table_of(invented_study.build(tmp_path, seeds=(7,), systems=("base",)))
@@ -149,7 +174,7 @@ def test_markdown_columns_are_aligned(study: InventedStudy) -> None:
     study.make_table()
     lines = (study.results / "table.md").read_text().split("\n")
     blocks = [list(group) for is_row, group in itertools.groupby(lines, lambda line: line.startswith("|")) if is_row]
-    assert len(blocks) == 4
+    assert len(blocks) == 6
     for rows in blocks:
         assert len({len(row) for row in rows}) == 1
         bars = [i for i, character in enumerate(rows[0]) if character == "|"]
@@ -158,8 +183,8 @@ def test_markdown_columns_are_aligned(study: InventedStudy) -> None:
     assert lines[0] == "# Phrases on <invented> data"
     assert lines[2] == "## demo, test (60 sentences)"
     signatures = [line for line in lines if line.startswith("- ")]
-    assert len(signatures) == 4
-    assert all("|version:" in line for line in signatures)
+    assert len(signatures) == 6
+    assert all("|version:" in line for line in signatures if " dev " not in line)
     assert lines[-2].endswith("--configfile STUDY.yaml results/invented/table.md")
     assert max(len(line) for line in lines if not line.startswith(("|", "- ", "    "))) <= 100
 
@@ -182,14 +207,14 @@ def test_latex_is_balanced_and_escaped(study: InventedStudy) -> None:
     study.make_table()
     latex = (study.results / "table.tex").read_text()
     for environment in ("table", "tabular"):
-        assert latex.count(rf"\begin{{{environment}}}") == latex.count(rf"\end{{{environment}}}") == 4
+        assert latex.count(rf"\begin{{{environment}}}") == latex.count(rf"\end{{{environment}}}") == 6
     body = "\n".join(line for line in latex.split("\n") if not line.startswith("%"))
     assert body.count("{") - body.count(r"\{") == body.count("}") - body.count(r"\}")
     assert r"+ phrases (max) \& $<$b$>$" in body
     assert r"captions, flickr\_2016" in body
     assert not set(body) & set("±†‡Δ")
     rows = [line for line in body.split("\n") if line.endswith(r"\\")]
-    columns = [6 + 1] * 4 + [5 + 1] * 8 + [4 + 1] * 4
+    columns = [6 + 1] * 4 + [5 + 1] * 8 + [4 + 1] * 4 + [5 + 1] * 8
     assert [row.replace(r"\&", "").count("&") + 1 for row in rows] == columns
 
 
@@ -223,6 +248,7 @@ def fails(study: InventedStudy, **inputs: list[Path]) -> str:
         ("scores", "no scores for captions flickr_2016 mean 2 (expected 18, found 16)"),
         ("comparisons", "no comparison for captions flickr_2016 mean (expected 6, found 4)"),
         ("contrasts", "no contrastive accuracy for demo mean 2 (expected 6, found 5)"),
+        ("averages", "no scores of averaged weights for captions mean 2 (expected 12, found 11)"),
     ],
 )
 def test_the_error_names_a_missing_score_file(study: InventedStudy, what: str, message: str) -> None:

@@ -20,11 +20,9 @@ from phrasemt.errors import DamagedFileError, MismatchError, PhrasemtError, Stop
 from phrasemt.models.interface import build_model
 from phrasemt.models.transformer import Transformer
 from phrasemt.models.weights import FORMAT, load_model, load_tensors, save_tensors
-from phrasemt.stages.training import AverageCheckpoints
 from phrasemt.study.architectures import Dl4mtModel, PhraseRepresentationModel, TransformerModel
 from phrasemt.study.schema import Adadelta, Adam
 from phrasemt.text.vocab import Vocabulary
-from phrasemt.train.average import average_checkpoints
 from phrasemt.train.checkpoint import Progress
 from phrasemt.train.evaluator import Evaluator
 from phrasemt.train.optimizers import noam
@@ -381,24 +379,6 @@ def test_a_stopped_training_resumes_from_its_saved_state(tiny_data, tmp_path):
     assert_equal_runs(whole, run(tiny_data, tmp_path / "pieces", settings, minutes=1e-9))
 
 
-def test_average_is_the_mean_and_checkpoints_of_other_trainings_are_refused(tiny_data, tmp_path):
-    record, weights, _ = run(tiny_data, tmp_path / "a", settings_of())
-    averaged = tmp_path / "averaged.safetensors"
-    average_checkpoints(
-        settings=AverageCheckpoints(last=2), cores=1, record=tmp_path / "a" / "training.json", weights=averaged
-    )
-    for name, tensor in load_tensors(averaged)[0].items():
-        expected = np.mean([weight[name].double().numpy() for weight in weights], axis=0)
-        np.testing.assert_allclose(tensor.numpy(), expected, rtol=0, atol=1e-7)
-
-    other, _, _ = run(tiny_data, tmp_path / "b", settings_of(seed=2))
-    (tmp_path / "a" / record["checkpoints"][0]).write_bytes((tmp_path / "b" / other["checkpoints"][0]).read_bytes())
-    with pytest.raises(MismatchError, match="checkpoints of different trainings"):
-        average_checkpoints(
-            settings=AverageCheckpoints(last=2), cores=1, record=tmp_path / "a" / "training.json", weights=averaged
-        )
-
-
 def test_equal_weights_give_equal_files(tmp_path):
     """Ten files are equal byte for byte: no order in a file depends on hashes."""
     tensors = {name: torch.full((2, 3), float(number)) for number, name in enumerate("edcba")}
@@ -410,19 +390,6 @@ def test_equal_weights_give_equal_files(tmp_path):
     assert {name: tensor.tolist() for name, tensor in found.items()} == {
         name: tensor.tolist() for name, tensor in tensors.items()
     }
-
-
-@pytest.mark.parametrize("tie", ["all", "decoder"])
-def test_averaged_weights_are_tied_like_the_model(tiny_data, tmp_path, tie):
-    settings = settings_of(model=TransformerModel(**{**SMALL, "tie": tie}))
-    record, _, _ = run(tiny_data, tmp_path, settings)
-    averaged, record_file = tmp_path / "averaged.safetensors", tmp_path / "training.json"
-    average_checkpoints(settings=AverageCheckpoints(last=2), cores=1, record=record_file, weights=averaged)
-    vocabularies = (Vocabulary.from_file(tiny_data.inputs[f"{side}_vocabulary"]) for side in ("source", "target"))
-    model = load_model(averaged, settings.model, *vocabularies)
-    assert (model.words.source_table_VD is None) == (tie == "all")
-    assert model.words.output_weights[0] is model.words.target_table_VD
-    assert sum(parameter.numel() for parameter in model.parameters()) == record["parameters"]
 
 
 def test_weights_of_another_model_or_vocabulary_are_refused(tiny_data, tmp_path):
