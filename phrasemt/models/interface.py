@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from torch import Tensor, nn
@@ -49,8 +50,15 @@ class TranslationModel(nn.Module, ABC, Generic[Memory, State]):
         """Return the teacher-forced log-probability of each reference token [B, T], float32, 0 at padding."""
         return self.words.log_probs(self.decode(self.encode(batch.source), batch.target), batch.target)
 
-    def diagnostics(self, batch: Batch) -> dict[str, float]:
-        """Return further measurements on a batch of dev, by name; training reports them after each evaluation."""
+    def rate_factors(self) -> Mapping[nn.Parameter, float]:
+        """Return the parameters that learn at a multiple of the schedule's learning rate, and the multiples."""
+        return {}
+
+    def diagnostics(self, batches: Sequence[Batch]) -> dict[str, float]:
+        """Return further measurements on dev, by name; training reports them after each evaluation.
+
+        batches: all of dev. The caller has set the model to evaluation without gradients.
+        """
         return {}
 
     @abstractmethod

@@ -30,6 +30,7 @@ Deviations and choices (docs/decisions.md, N1-N9)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -74,7 +75,7 @@ class PhrasalTransformer(Transformer):
         self.places: tuple[Place, ...] = tuple(settings.ngram_where)
 
     @torch.no_grad()
-    def diagnostics(self, batch: Batch) -> dict[str, float]:
+    def diagnostics(self, batches: Sequence[Batch]) -> dict[str, float]:
         """Return phrase_mass_<place>: the share of attention on n-grams of two or more tokens, 0 to 1.
 
         It is the mean over layers, heads and real queries under teacher forcing. The paper reports 50 to 60 %.
@@ -84,12 +85,14 @@ class PhrasalTransformer(Transformer):
             "dec_self": [layer.attention for layer in self.decoder],
             "cross": [layer.source_attention for layer in self.decoder],
         }
-        shares: dict[Place, list[Tensor]] = {place: [] for place in self.places}
+        masses: dict[Place, list[Tensor]] = {place: [] for place in self.places}  # of each module, batch and query
+
+        batch: Batch
 
         def watch(place: Place, module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
             assert isinstance(module, NgramSelfAttention | NgramKeyValueAttention)
             real = batch.source.mask_BS if place == "enc_self" else batch.target.mask_BT
-            shares[place].append(module.mass_of_orders(*inputs, **named)[real][:, 1:].sum(-1).mean())
+            masses[place].append(module.mass_of_orders(*inputs, **named)[real][:, 1:].sum(-1))
 
         handles = [
             module.register_forward_pre_hook(partial(watch, place), with_kwargs=True)
@@ -97,11 +100,12 @@ class PhrasalTransformer(Transformer):
             for module in modules[place]
         ]
         try:
-            self.decode(self.encode(batch.source), batch.target)
+            for batch in batches:
+                self.decode(self.encode(batch.source), batch.target)
         finally:
             for handle in handles:
                 handle.remove()
-        return {f"phrase_mass_{place}": float(torch.stack(share).mean()) for place, share in shares.items()}
+        return {f"phrase_mass_{place}": float(torch.cat(mass).mean()) for place, mass in masses.items()}
 
 
 def build(settings: PhrasalAttentionModel, *, source_vocabulary: int, target_vocabulary: int) -> PhrasalTransformer:

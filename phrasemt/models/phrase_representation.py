@@ -25,7 +25,9 @@ Equations
     Eq. (7)  attention of tokens to phrases
     Eq. (8)  combination of tokens and attended phrases
 
-Deviations and choices (docs/decisions.md, X1-X20)
+Deviations and choices (docs/decisions.md, X1-X22)
+    Eqs. (3), (8)   hidden units are sigma(z) - 1/2 (`HiddenUnits`), and W1 and W3 learn at a lower rate
+                    (`rate_factors`). The functions are the same; with sigma(z), Adam saturates the units
     Eq. (7)  the text calls x the keys; as in the paper's Figure 2 and the authors' code, x gives the queries
     combine_hidden, score_hidden   the paper does not state these widths: 3D follows from its numbers of parameters,
                                    D is the authors' code's
@@ -34,9 +36,12 @@ Deviations and choices (docs/decisions.md, X1-X20)
     norm: pre is not in the paper; with it, combination and pooling read the normalised x.
 
 Settings for differences of the authors' code (Neutron); the preset xu-code has all of them
+    sigmoid: plain            hidden units sigma(z), and one learning rate for all weights
     score_norm: sigmoid_mix   replaces Eqs. (4) and (5): with gates g_i = sigmoid(s_i) / tokens of the phrase, the
                               phrase is sum_i g_i x_i + (1 - sum_i g_i) R_glance
     score_dropout             dropout on the argument of the sigmoid of Eq. (3)
+    combine_dropout           dropout of the hidden units of Eq. (8)
+    ta_dropout                dropout of the weights of Eq. (6), before the softmax
     combine_residual: x+a     LN(x + a + drop(o)) around Eq. (8), where a is the result of Eq. (7)
     ta_tokens                 a second matrix as in Eq. (6) mixes the tokens of all levels for attention to the source
 """
@@ -51,8 +56,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from phrasemt.batching.batch import Phrases, Source, Target
+from phrasemt.batching.batch import Batch, Phrases, Source, Target
 from phrasemt.models.interface import TranslationModel
+from phrasemt.models.phrase_diagnostics import Network, diagnose
 from phrasemt.nn.attention import KeyValueAttention, Projected, SelfAttention, held, kept
 from phrasemt.nn.beams import BeamCache
 from phrasemt.nn.dropout import Dropout
@@ -105,6 +111,23 @@ def token_counts(token_mask_BPM: Tensor) -> Tensor:
     return token_mask_BPM.sum(-1, keepdim=True).clamp(min=1)
 
 
+class HiddenUnits(nn.Module):
+    """Hidden units of Eqs. (3) and (8): sigma(z) - 1/2, or sigma(z) with `sigmoid: plain`; any shape.
+
+    W (sigma(z) - 1/2) + b is the same function as W sigma(z) + (b - W 1/2), so only the training differs. While z is
+    small, all units sigma(z) are near 1/2. Then the weights of a row of W get nearly the same gradient, and the steps
+    of Adam, which are of equal size for all weights, add up to a constant output that is many times larger than the
+    part of the output that depends on the input. Eq. (4) cancels the constant of Eq. (3).
+    """
+
+    def __init__(self, settings: PhraseRepresentationModel) -> None:
+        super().__init__()
+        self.offset = 0.5 if settings.sigmoid == "centred" else 0.0
+
+    def forward(self, z: Tensor) -> Tensor:
+        return torch.sigmoid(z) - self.offset
+
+
 class PhrasePooling(nn.Module):
     """Phrase representations from the tokens of one level (Eqs. 2 to 5)."""
 
@@ -117,6 +140,7 @@ class PhrasePooling(nn.Module):
             hidden_width = round(settings.score_hidden * settings.width)
             self.hidden = Linear(2 * settings.width, hidden_width)
             self.dropout = Dropout(settings.score_dropout)
+            self.units = HiddenUnits(settings)
             self.score = Linear(hidden_width, 1)
 
     def forward(self, x_BSD: Tensor, phrases: Phrases) -> Tensor:
@@ -131,7 +155,7 @@ class PhrasePooling(nn.Module):
             tokens_of_phrases(F.linear(x_BSD, token_weight, self.hidden.bias), phrases)
             + F.linear(glances_BPD, glance_weight)[:, :, None]
         )
-        scores_BPM = F.linear(torch.sigmoid(self.dropout(hidden_BPMH)), self.score.weight).squeeze(-1)
+        scores_BPM = F.linear(self.units(self.dropout(hidden_BPMH)), self.score.weight).squeeze(-1)
         scores_BPM = scores_BPM.to(normalised_dtype(scores_BPM)) + self.score.bias  # Eq. (3)
         scores_BPM = scores_BPM.masked_fill(~token_mask_BPM, -1e9)
         if self.gated:
@@ -157,7 +181,8 @@ class Combination(nn.Module):
         hidden_width = round(settings.combine_hidden * settings.width)
         self.attention = KeyValueAttention(settings.width, settings.heads, settings.attn_dropout)
         self.hidden = Linear(2 * settings.width, hidden_width)
-        self.dropout = Dropout(settings.act_dropout)
+        self.units = HiddenUnits(settings)
+        self.dropout = Dropout(settings.combine_dropout)
         self.output = Linear(hidden_width, settings.width)
         self.adds_attended = settings.combine_residual == "x+a"
 
@@ -168,11 +193,13 @@ class Combination(nn.Module):
         """
         attended_BTD = self.attention(x_BTD, phrases, phrase_mask_B11P)  # Eq. (7)
         x_weight, attended_weight = self.hidden.weight.chunk(2, dim=1)  # W3 [x | a] without joining x and a
-        hidden_BTH = torch.sigmoid(
-            F.linear(x_BTD, x_weight, self.hidden.bias) + F.linear(attended_BTD, attended_weight)
-        )
-        output_BTD: Tensor = self.output(self.dropout(hidden_BTH))  # Eq. (8)
+        hidden_BTH = F.linear(x_BTD, x_weight, self.hidden.bias) + F.linear(attended_BTD, attended_weight)
+        output_BTD: Tensor = self.output(self.dropout(self.units(hidden_BTH)))  # Eq. (8)
         return output_BTD, attended_BTD if self.adds_attended else None
+
+    def network(self, mask: Callable[[Batch], Tensor]) -> Network:
+        """For `diagnose`. mask: returns the mask of the positions [B, T], True at real positions."""
+        return Network(units=self.units, mask=mask, attention=self.attention, output=self.output)
 
 
 class TransparentAttention(nn.Module):
@@ -185,7 +212,7 @@ class TransparentAttention(nn.Module):
         levels = settings.encoder_layers + 1
         bound = levels**-0.5
         self.weights = nn.Parameter(torch.empty(levels, settings.decoder_layers).uniform_(-bound, bound))
-        self.dropout = Dropout(settings.dropout if settings.ta_dropout is None else settings.ta_dropout)
+        self.dropout = Dropout(settings.ta_dropout)
 
     def forward(self, levels: Sequence[Tensor]) -> Tensor:
         """Phrases of all levels, each [B, P, D] -> phrases for each decoder layer [J, B, P, D]; likewise tokens."""
@@ -262,6 +289,10 @@ def _for_decoder(levels: Sequence[Tensor], mixture: TransparentAttention | None)
     return mixed_JBPD
 
 
+# W1 and W3 learn as fast as a network of this many inputs would at the full learning rate.
+RATE_FAN_IN = 25.6
+
+
 class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
     """Transformer in which tokens attend to source phrases in every encoder and decoder layer."""
 
@@ -269,6 +300,7 @@ class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
 
     def __init__(self, settings: PhraseRepresentationModel, *, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
+        self.slow_sigmoids = settings.sigmoid == "centred"
         width = settings.width
         self.words = Words.for_transformer(
             settings,
@@ -359,6 +391,52 @@ class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
             phrases=tuple(kept(projected, sentences) for projected in state.phrases),
         )
         return memory, state
+
+    def rate_factors(self) -> dict[nn.Parameter, float]:
+        """W1 and W3 learn at min(1, RATE_FAN_IN / fan_in) of the learning rate, unless `sigmoid: plain`.
+
+        A step of Adam changes each weight by up to the learning rate, and so z of Eq. (8) by up to rate * fan_in times
+        the size of an input. At the full rate, sigma saturates before the other weights have learned anything.
+        """
+        if not self.slow_sigmoids:
+            return {}
+        poolings = (pooling for pooling in self._poolings() if pooling.attentive)
+        networks = (*poolings, *(layer.combination for layer in (*self.encoder, *self.decoder)))
+        weights = [network.hidden.weight for network in networks]
+        return {weight: min(1.0, RATE_FAN_IN / weight.shape[1]) for weight in weights}
+
+    def diagnostics(self, batches: Sequence[Batch]) -> dict[str, float]:
+        """Measure the networks of Eqs. (3) and (8) and the use of phrases; see `diagnose` for the values.
+
+        The networks are scores_<level>, encoder_<layer> and decoder_<layer>; levels count from 0, layers from 1.
+        """
+        networks = {
+            f"scores_{level}": Network(units=pooling.units, mask=_tokens_of_phrases)
+            for level, pooling in enumerate(self._poolings())
+            if pooling.attentive
+        }
+        for number, layer in enumerate(self.encoder, 1):
+            networks[f"encoder_{number}"] = layer.combination.network(_source)
+        for number, target_layer in enumerate(self.decoder, 1):
+            networks[f"decoder_{number}"] = target_layer.combination.network(_target)
+        return diagnose(networks, partial(self.loss, label_smoothing=0.0), batches)
+
+    def _poolings(self) -> list[PhrasePooling]:
+        """The poolings of levels 0..N."""
+        return [*(layer.pooling for layer in self.encoder), self.last_pooling]
+
+
+def _tokens_of_phrases(batch: Batch) -> Tensor:
+    assert batch.source.phrases is not None
+    return batch.source.phrases.token_mask_BPM
+
+
+def _source(batch: Batch) -> Tensor:
+    return batch.source.mask_BS
+
+
+def _target(batch: Batch) -> Tensor:
+    return batch.target.mask_BT
 
 
 def build(

@@ -228,6 +228,11 @@ class PhraseRepresentationModel(TransformerModel):
         "glance",
         description="phrase representation: the summary (+Max, +Mean), or attention over the tokens (+Attn, eq. 3-5)",
     )
+    sigmoid: Literal["centred", "plain"] = Field(
+        "centred",
+        description="hidden units of eq. 3 and 8: sigma(z) - 1/2, where W1 and W3 learn at a lower rate, "
+        "or sigma(z) as in Neutron (X21)",
+    )
     score_norm: Literal["softmax", "sigmoid_mix"] = Field(
         "softmax",
         description="pool attn: softmax over a phrase (paper), or gated tokens mixed with the summary (Neutron; X10)",
@@ -235,6 +240,7 @@ class PhraseRepresentationModel(TransformerModel):
     score_hidden: float = Field(1.0, gt=0, description="pool attn: width of the token scorer, in multiples of d (X9)")
     score_dropout: Probability = Field(0.0, description="pool attn: dropout before the sigmoid of eq. 3 (Neutron)")
     combine_hidden: float = Field(3.0, gt=0, description="width of the attentive combination, in multiples of d (X8)")
+    combine_dropout: Probability = Field(0.0, description="dropout of the hidden units of eq. 8 (Neutron; X22)")
     combine_residual: Literal["x", "x+a"] = Field(
         "x", description="residual of the combination: input x (paper), or x plus attended phrases (Neutron; X7)"
     )
@@ -244,9 +250,7 @@ class PhraseRepresentationModel(TransformerModel):
     ta_tokens: bool = Field(
         False, description="each decoder layer also mixes the tokens of all encoder levels (Neutron; X6)"
     )
-    ta_dropout: Probability | None = Field(
-        None, description="dropout of the mixture weights; null: the value of dropout"
-    )
+    ta_dropout: Probability = Field(0.0, description="dropout of the mixture weights of eq. 6 (Neutron; X22)")
 
     @model_validator(mode="after")
     def _switches_go_together(self) -> PhraseRepresentationModel:
@@ -254,7 +258,7 @@ class PhraseRepresentationModel(TransformerModel):
         if self.pool != "attn":
             without_effect = [key for key in ("score_norm", "score_hidden", "score_dropout") if self.differs(key)]
             problems += [f"{key} has no effect with pool: {self.pool}, only with pool: attn" for key in without_effect]
-        if self.ta == "off" and self.ta_dropout is not None and not self.ta_tokens:
+        if self.ta == "off" and not self.ta_tokens and self.differs("ta_dropout"):
             problems.append("ta_dropout has no effect with ta: off and ta_tokens: false")
         if self.src_bos and self.phrase.mode != "ngram":
             problems.append(

@@ -45,18 +45,21 @@ class Evaluator:
         examples = self._reader.examples
         nll, tokens = 0.0, 0
         parts: dict[str, float] = defaultdict(float)
-        for rows in micro_batches(
-            np.arange(len(examples)), examples.source_lengths, examples.target_lengths, capacity=_POSITIONS
-        ):
-            loss = model.loss(self._reader(rows).to(device), label_smoothing=0.0)
+        batches = [
+            self._reader(rows).to(device)
+            for rows in micro_batches(
+                np.arange(len(examples)), examples.source_lengths, examples.target_lengths, capacity=_POSITIONS
+            )
+        ]
+        for batch in batches:
+            loss = model.loss(batch, label_smoothing=0.0)
             nll += float(loss.nll)
             for name, value in loss.parts.items():
                 parts[name] += float(value)
             tokens += loss.tokens
         values = {"dev_perplexity": round(math.exp(min(nll / tokens, 100.0)), 6)}
         values |= {f"dev_{name}": round(value / tokens, 6) for name, value in parts.items()}
-        diagnostics = model.diagnostics(self._reader(rows).to(device))  # on the last batch, the longest sentences
-        values |= {f"dev_{name}": round(value, 6) for name, value in diagnostics.items()}
+        values |= {f"dev_{name}": round(value, 6) for name, value in model.diagnostics(batches).items()}
         if self._references is None:
             return values
         results = translate_split(model, self._reader, self._SEARCH, device=device)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 
@@ -21,25 +22,40 @@ def noam(update: int, *, width: int, settings: Adam) -> float:
 
 
 class ScheduledOptimizer:
-    """An optimiser with its schedule of learning rates. width: the model width in Adam's schedule (`noam`)."""
+    """An optimiser with its schedule of learning rates.
 
-    def __init__(self, parameters: Iterable[nn.Parameter], settings: Adam | Adadelta, *, width: int) -> None:
+    width: the model width in Adam's schedule (`noam`). Some parameters learn at `rate_factors` times the rate.
+    """
+
+    def __init__(
+        self,
+        parameters: Iterable[nn.Parameter],
+        settings: Adam | Adadelta,
+        *,
+        width: int,
+        rate_factors: Mapping[nn.Parameter, float],
+    ) -> None:
         self.wrapped: torch.optim.Optimizer
-        self._rate: Callable[[int], float] | None = None
+        self._rate: Callable[[int], float]
+        by_factor: dict[float, list[nn.Parameter]] = defaultdict(list)
+        for parameter in parameters:
+            by_factor[rate_factors.get(parameter, 1.0)].append(parameter)
+        groups = [{"params": parameters, "factor": factor} for factor, parameters in by_factor.items()]
         if isinstance(settings, Adam):
             betas = (settings.beta1, settings.beta2)
-            self.wrapped = torch.optim.Adam(parameters, lr=0.0, betas=betas, eps=settings.epsilon, fused=True)
+            self.wrapped = torch.optim.Adam(groups, lr=0.0, betas=betas, eps=settings.epsilon, fused=True)
             self._rate = partial(noam, width=width, settings=settings)
         else:
-            self.wrapped = torch.optim.Adadelta(parameters, lr=1.0, rho=settings.rho, eps=settings.epsilon)
+            self.wrapped = torch.optim.Adadelta(groups, lr=1.0, rho=settings.rho, eps=settings.epsilon)
+            self._rate = lambda update: 1.0
 
     def step(self, update: int) -> float:
         """Take the step of an update (counted from 1) with the parameters' gradients; return its learning rate."""
-        if self._rate is not None:
-            for group in self.wrapped.param_groups:
-                group["lr"] = self._rate(update)
+        rate = self._rate(update)
+        for group in self.wrapped.param_groups:
+            group["lr"] = rate * group["factor"]
         self.wrapped.step()
-        return float(self.wrapped.param_groups[0]["lr"])
+        return rate
 
 
 class ExponentialAverage:

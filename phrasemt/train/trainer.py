@@ -64,7 +64,12 @@ class Trainer:
     ) -> None:
         self.model = model
         self.settings = settings.training
-        self.optimizer = ScheduledOptimizer(model.parameters(), self.settings.optimizer, width=settings.rate_width)
+        self.optimizer = ScheduledOptimizer(
+            model.parameters(),
+            self.settings.optimizer,
+            width=settings.rate_width,
+            rate_factors=model.rate_factors(),
+        )
         decay = self.settings.average_decay
         self.average = None if decay is None else ExponentialAverage(model, decay)
         self.capacity = CPU_POSITIONS

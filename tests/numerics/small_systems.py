@@ -25,6 +25,7 @@ NEUTRON = {
     "init": "neutron",
     "embed_ln": True,
     "src_bos": True,
+    "sigmoid": "plain",
     "score_norm": "sigmoid_mix",
     "combine_hidden": 4.0,
     "combine_residual": "x+a",

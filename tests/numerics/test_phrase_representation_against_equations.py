@@ -87,6 +87,10 @@ class Reference:
         n_tok = max(min(rule.ntok_max, math.ceil(len(x) / rule.ntok_div)), rule.ntok_min)
         return [x[first : first + n_tok] for first in range(0, len(x), n_tok)]
 
+    def bias(self, w, b):
+        """The bias of the printed equation, which the centred units take up in part (X21)."""
+        return b if self.settings.sigmoid == "plain" else b - w @ np.full(w.shape[-1], 0.5)
+
     def pool(self, x, name):
         represented = []
         for phrase in self.phrases(x):
@@ -99,7 +103,8 @@ class Reference:
                 continue
             w1, b1 = self[f"{name}.hidden.weight"], self[f"{name}.hidden.bias"]
             w2, b2 = self[f"{name}.score.weight"][0], self[f"{name}.score.bias"][0]
-            scores = [w2 @ sigmoid(w1 @ np.concatenate((token, glance)) + b1) + b2 for token in phrase]  # (3)
+            hidden = [sigmoid(w1 @ np.concatenate((token, glance)) + b1) for token in phrase]
+            scores = [w2 @ h + self.bias(w2, b2) for h in hidden]  # (3)
             if self.settings.score_norm == "sigmoid_mix":
                 gates = [sigmoid(score) / len(phrase) for score in scores]
                 gated = sum(gate * token for gate, token in zip(gates, phrase, strict=True))
@@ -116,7 +121,7 @@ class Reference:
         w4, b4 = self[f"{layer}.combination.output.weight"], self[f"{layer}.combination.output.bias"]
         outputs = []
         for x_i, a_i in zip(entering, attended, strict=True):
-            o_i = w4 @ sigmoid(w3 @ np.concatenate((x_i, a_i)) + b3) + b4  # (8)
+            o_i = w4 @ sigmoid(w3 @ np.concatenate((x_i, a_i)) + b3) + self.bias(w4, b4)  # (8)
             outputs.append(a_i + o_i if self.settings.combine_residual == "x+a" else o_i)
         return self.leave(x, outputs, f"{layer}.around_combination")
 
@@ -322,18 +327,65 @@ def test_places_of_dropout_on_scores_and_mixtures(make_model, make_batch):
 
 
 @pytest.mark.parametrize(
-    ("switches", "of_scores", "of_mixtures"),
+    ("switches", "of_scores", "of_mixtures", "of_combinations"),
     [
-        ({"dropout": 0.3}, 0.0, 0.3),
-        ({"dropout": 0.3, "ta_dropout": 0.0}, 0.0, 0.0),
-        ({"dropout": 0.3, "ta_dropout": 0.2, "score_dropout": 0.1}, 0.1, 0.2),
+        ({"dropout": 0.3, "act_dropout": 0.3}, 0.0, 0.0, 0.0),  # the paper names none of these places
+        ({"ta_dropout": 0.2, "score_dropout": 0.1, "combine_dropout": 0.3}, 0.1, 0.2, 0.3),
     ],
 )
-def test_rates_of_dropout(switches, of_scores, of_mixtures, make_model):
+def test_rates_of_dropout(switches, of_scores, of_mixtures, of_combinations, make_model):
     model = make_model(PhraseRepresentationModel(**SMALL, **ATTENTIVE, ta_tokens=True, **switches))
     assert getattr(model.last_pooling.dropout, "probability", 0.0) == of_scores
     for mixture in (model.transparent_attention, model.transparent_token_attention):
         assert getattr(mixture.dropout, "probability", 0.0) == of_mixtures
+    for layer in (*model.encoder, *model.decoder):
+        assert layer.combination.dropout.probability == of_combinations
+
+
+def test_centred_units_learn_slower_by_the_number_of_their_inputs(make_model):
+    """W1 and W3 have 2d inputs; a plain sigmoid has one rate for all."""
+    wide = {**SMALL, **NO_DROPOUT, "width": 48}
+    model = make_model(PhraseRepresentationModel(**wide, **ATTENTIVE))
+    factors = {name: model.rate_factors().get(weight) for name, weight in model.named_parameters()}
+    slow = {name for name, factor in factors.items() if factor}
+    assert slow == {name for name in factors if name.endswith(("combination.hidden.weight", "pooling.hidden.weight"))}
+    assert {factors[name] for name in slow} == {25.6 / 96}
+    assert not make_model(PhraseRepresentationModel(**wide, **ATTENTIVE, sigmoid="plain")).rate_factors()
+
+
+def test_diagnostics_are_statistics_over_the_real_positions_of_all_batches(make_model, make_batch):
+    """Witness: the sentences of two padded batches, one by one, with hooks that keep every vector."""
+    settings = PhraseRepresentationModel(**SMALL, **NO_DROPOUT, **ATTENTIVE)
+    model = make_model(settings).double()
+    with torch.no_grad():
+        model.encoder[0].combination.hidden.bias.fill_(9)  # saturates its units
+    pairs = [([3, 9], [6, 2], 0), ([1, 5], [5, 3], 1)]
+    values = model.diagnostics([make_batch(settings, *pair) for pair in pairs])
+
+    alone = [make_batch(settings, *pair, only=row) for pair in pairs for row in (0, 1)]
+    block = model.decoder[0].combination
+    seen = {module: [] for module in (block.units, block.output)}
+    blocks = [layer.combination for layer in (*model.encoder, *model.decoder)]
+    seen |= {block.attention: [] for block in blocks}
+    for module, vectors in seen.items():
+        module.register_forward_hook(lambda m, inputs, output, vectors=vectors: vectors.extend(output[0]))
+    for batch in alone:
+        model.log_probs(batch)
+    units, outputs = torch.stack(seen[block.units]) + 0.5, torch.stack(seen[block.output])
+    assert len(outputs) == sum(target + 1 for _, targets, _ in pairs for target in targets)
+    assert values["decoder_1_unit"] == pytest.approx(float(units.mean()), abs=1e-12)
+    assert values["decoder_1_saturated"] == float(((units < 0.02) | (units > 0.98)).double().mean())
+    assert values["encoder_1_saturated"] > 0.99
+    assert values["decoder_1_constant"] == pytest.approx(float(outputs.mean(0).square().mean().sqrt()), abs=1e-12)
+    signal = (outputs - outputs.mean(0)).square().mean().sqrt()
+    assert values["decoder_1_signal"] == pytest.approx(float(signal), abs=1e-12)
+    assert {f"scores_{level}_saturated" for level in range(settings.encoder_layers + 1)} < values.keys()
+
+    for block in blocks:
+        mean = torch.stack(seen[block.attention]).mean(0)
+        block.attention.register_forward_hook(lambda m, inputs, output, mean=mean: mean.expand_as(output))
+    nll = -sum(float(model.log_probs(batch).sum()) for batch in alone)
+    assert values["perplexity_without_phrases"] == pytest.approx(math.exp(nll / len(outputs)), rel=1e-6)
 
 
 @pytest.fixture

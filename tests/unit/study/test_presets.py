@@ -59,14 +59,16 @@ PHRASES: Values = {
     "src_bos": False,
     "glance": "max",
     "pool": "attn",
+    "sigmoid": "centred",
     "score_norm": "softmax",
     "score_hidden": 1.0,
     "score_dropout": 0.0,
     "combine_hidden": 3.0,
+    "combine_dropout": 0.0,
     "combine_residual": "x",
     "ta": "on",
     "ta_tokens": False,
-    "ta_dropout": None,
+    "ta_dropout": 0.0,
 }
 NEUTRON: Values = {
     "embed_ln": True,
@@ -74,10 +76,13 @@ NEUTRON: Values = {
     "src_bos": True,
     "phrase": {**NTOK, "ntok_scope": "batch"},
     "score_norm": "sigmoid_mix",
+    "sigmoid": "plain",
     "score_dropout": 0.1,
     "combine_hidden": 4.0,
+    "combine_dropout": 0.1,
     "combine_residual": "x+a",
     "ta_tokens": True,
+    "ta_dropout": 0.1,
 }
 
 # The ICLR 2020 submission, Table 1 (8 GPUs) and Table 3 (language models: 4 x 4,096 tokens).

@@ -25,7 +25,7 @@ from phrasemt.study.schema import Adadelta, Adam
 from phrasemt.text.vocab import Vocabulary
 from phrasemt.train.checkpoint import Progress
 from phrasemt.train.evaluator import Evaluator
-from phrasemt.train.optimizers import noam
+from phrasemt.train.optimizers import ScheduledOptimizer, noam
 from phrasemt.train.trainer import Trainer
 
 
@@ -35,6 +35,18 @@ def test_noam_rises_during_warmup_and_then_falls_with_the_square_root():
     # by hand: 2/sqrt(512)/4000^1.5, half of the peak, the peak 2/sqrt(512*4000), half of the peak
     peak = 2 / math.sqrt(512 * 4000)
     assert rates == pytest.approx([peak / 4000, peak / 2, peak, peak / 2])
+
+
+@pytest.mark.parametrize("settings", [Adam(), Adadelta(name="adadelta")], ids=lambda settings: settings.name)
+def test_a_parameter_with_a_rate_factor_takes_that_share_of_each_step(settings):
+    whole, third = torch.nn.Parameter(torch.zeros(3)), torch.nn.Parameter(torch.zeros(3))
+    optimizer = ScheduledOptimizer([whole, third], settings, width=512, rate_factors={third: 1 / 3})
+    for update in (1, 2):
+        for parameter in (whole, third):
+            parameter.grad = torch.tensor([0.1, -2.0, 30.0])
+        optimizer.step(update)
+    assert whole.abs().min() > 0
+    torch.testing.assert_close(third, whole / 3)
 
 
 def test_training_learns_and_writes_a_complete_record(tiny_data, tmp_path):
