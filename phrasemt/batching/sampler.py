@@ -48,7 +48,7 @@ class UpdatePlan:
 
     source_lengths, target_lengths: subwords of each row, without special symbols.
     update_size: target tokens of an update with `</s>`; with `by_sentences`, rows of an update. Both approximately.
-    max_length: rows with a longer side, in positions with `</s>`, are left out. Each epoch has every other row once.
+    max_length: rows with a side of more subwords are left out. Each epoch has every other row once.
     """
 
     source_lengths: Lengths
@@ -63,7 +63,7 @@ class UpdatePlan:
         if not self.pairs:
             raise DataError(
                 "no training pair is short enough",
-                expected=f"a pair of at most {self.max_length - 1} subwords a side",
+                expected=f"a pair of at most {self.max_length} subwords a side",
                 found=f"{len(self.source_lengths)} longer pairs",
                 next_step="raise training.max_length",
             )
@@ -98,7 +98,7 @@ class UpdatePlan:
         return np.maximum(self.source_lengths[rows], self.target_lengths[rows]) + 1
 
     def _short_enough(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        return rows[self._positions(rows) <= self.max_length]
+        return rows[np.maximum(self.source_lengths[rows], self.target_lengths[rows]) <= self.max_length]
 
     def _sizes(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Size of each row in the unit of `update_size`."""

@@ -267,7 +267,7 @@ class Training(Settings):
     )
     max_updates: int = Field(100_000, gt=0, description="number of updates")
     max_length: int = Field(
-        256, gt=1, le=1024, description="largest number of positions of a side, with </s>; train omits longer pairs"
+        256, gt=0, le=1024, description="largest number of subwords of a side; training omits longer pairs"
     )
     label_smoothing: Probability = Field(0.1, description="probability mass of all wrong words together")
     optimizer: Optimizer = Field(default_factory=Adam, description="optimiser and schedule")

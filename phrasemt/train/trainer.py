@@ -168,7 +168,7 @@ class Trainer:
     def _shrink(self) -> None:
         """Halve the capacity, after memory ran out. Raises PhrasemtError when it cannot become smaller."""
         self.optimizer.wrapped.zero_grad(set_to_none=True)
-        longest = self.settings.max_length
+        longest = self.settings.max_length + 2  # `<s>` and `</s>`
         if self.capacity <= longest:
             raise PhrasemtError(
                 "the memory of the device is too small for a single pair",

@@ -84,14 +84,14 @@ def test_resuming_within_an_epoch_gives_the_rest_of_the_plan():
 
 
 def test_long_pairs_are_left_out_and_an_empty_plan_is_an_error():
-    plan = plan_of([(3, 3), (9, 3), (3, 9)], max_length=10)
+    plan = plan_of([(3, 3), (10, 3), (3, 10)], max_length=10)
     assert plan.pairs == 3
     assert sorted(np.concatenate(list(plan.epoch(0)))) == [0, 1, 2]
-    shorter = plan_of([(3, 3), (10, 3), (3, 10)], max_length=10)
+    shorter = plan_of([(3, 3), (11, 3), (3, 11)], max_length=10)
     assert shorter.pairs == 1
     assert [rows.tolist() for rows in shorter.epoch(0)] == [[0]]
     with pytest.raises(DataError, match="no training pair is short enough"):
-        plan_of([(12, 3)], max_length=10)
+        plan_of([(11, 3)], max_length=10)
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def small_pools(monkeypatch):
 def test_a_corpus_of_many_pools():
     lengths = natural_lengths(10_003)
     plan = plan_of(lengths, max_length=60)
-    short = [row for row, pair in enumerate(lengths) if max(pair) < 60]
+    short = [row for row, pair in enumerate(lengths) if max(pair) <= 60]
     assert plan.pairs == len(short) < len(lengths)
     epochs = [list(plan.epoch(epoch)) for epoch in range(2)]
     for updates in epochs:
@@ -134,7 +134,7 @@ def test_resuming_within_a_later_pool_gives_the_rest_of_the_plan():
 def test_the_longest_rows_of_all_pools():
     lengths = natural_lengths(3_000)
     rows, positions = plan_of(lengths, max_length=50).longest(100)
-    expected = sorted((max(pair) + 1 for pair in lengths if max(pair) < 50), reverse=True)[:100]
+    expected = sorted((max(pair) + 1 for pair in lengths if max(pair) <= 50), reverse=True)[:100]
     assert [max(lengths[row]) + 1 for row in rows] == expected
     assert positions == expected[0]
 

@@ -109,7 +109,7 @@ LM_TRAINING: Values = {**NG_TRAINING, "tokens_per_update": 16_384}
 ZH_TRAINING: Values = {
     "sentences_per_update": 80,
     "tokens_per_update": None,
-    "max_length": 51,
+    "max_length": 50,
     "label_smoothing": 0.0,
     "optimizer": {"name": "adadelta", "rho": 0.95, "epsilon": 1e-6},
     "clip_norm": 1.0,
