@@ -8,6 +8,7 @@ Letters: B sentences, T positions, R real positions of many batches, H hidden un
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -21,6 +22,10 @@ from phrasemt.nn.words import Loss
 
 # A unit sigma(z) is saturated below SATURATED or above 1 - SATURATED, where its gradient is below 8 % of the largest.
 SATURATED = 0.02
+# A network learns no more when a larger share of its units is saturated.
+DEAD = 0.95
+
+log = logging.getLogger("phrasemt.train_model")
 
 
 class UnitStatistics:
@@ -128,6 +133,9 @@ def diagnose(
             sums = loss(batch)
             nll, tokens = nll + float(sums.nll), tokens + sums.tokens
 
+    for name, statistics in units.items():
+        if (share := statistics.values()["saturated"]) > DEAD:
+            log.warning("%s: %.0f %% of the hidden units are saturated; this network learns no more", name, 100 * share)
     values = {f"{name}_{key}": value for name, one in units.items() for key, value in one.values().items()}
     values |= {f"{name}_{key}": value for name, one in outputs.items() for key, value in one.values().items()}
     return {**values, "perplexity_without_phrases": math.exp(min(nll / tokens, 100.0))}

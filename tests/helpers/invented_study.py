@@ -300,6 +300,7 @@ class InventedStudy:
                 "update": update,
                 "dev_bleu": best * (1 - math.exp(-update / 1500)) + draw.random(),
                 "dev_perplexity": 5 + 50 * math.exp(-update / 900),
+                **({"dev_encoder_1_saturated": update / 10_000} if system == "max" else {}),
             }
             for update in updates
         ]

@@ -20,8 +20,10 @@ from phrasemt.scoring.scores import read_artefact
 from phrasemt.workflow.paths import ANY_STUDY
 
 
-class Evaluation(BaseModel):
-    """Dev scores after an update. dev_bleu: None for a language model."""
+class Evaluation(BaseModel, extra="allow"):
+    """Dev scores after an update, and further measurements by name. dev_bleu: None for a language model."""
+
+    __pydantic_extra__: dict[str, float]
 
     update: int
     dev_bleu: float | None = None
@@ -57,6 +59,11 @@ class TrainingCurve:
     @property
     def best(self) -> Evaluation | None:
         return next((one for one in self.record.evaluations if one.update == self.record.best_update), None)
+
+    @property
+    def measurements(self) -> Mapping[str, float]:
+        """Further measurements of the last evaluation, by name (docs/measurements.md)."""
+        return self.record.evaluations[-1].__pydantic_extra__ if self.record.evaluations else {}
 
 
 def read_training(path: Path) -> TrainingCurve:

@@ -196,6 +196,16 @@ def test_the_page_names_trainings_without_a_curve(study: InventedStudy) -> None:
     assert "No loss curve of + phrases (max) & <b>, demo, seed 2: its training state was deleted." in text
 
 
+def test_the_page_shows_the_measurements_of_the_last_evaluation(study: InventedStudy) -> None:
+    study.write_report()
+    text = " ".join(" ".join(Page(source_of(study)).text).split())
+    for seed in study.study.seeds:
+        assert re.search(
+            rf"phrases \(max\) & <b>, demo, seed {seed} dev_perplexity [\d.]+ dev_encoder_1_saturated 0.600", text
+        )
+    assert "Transformer, demo, seed 1 dev_perplexity" not in text, "a system without further measurements"
+
+
 def test_a_changed_template_is_changed_code(monkeypatch: pytest.MonkeyPatch) -> None:
     """A changed template changes the digest of the code, so that the report is made again."""
     read = Path.read_bytes
