@@ -58,9 +58,9 @@ from torch import Tensor, nn
 
 from phrasemt.batching.batch import Batch, Phrases, Source, Target
 from phrasemt.models.interface import TranslationModel
-from phrasemt.models.phrase_diagnostics import Network, diagnose
 from phrasemt.nn.attention import KeyValueAttention, Projected, SelfAttention, held, kept
 from phrasemt.nn.beams import BeamCache
+from phrasemt.nn.diagnostics import Network, diagnose
 from phrasemt.nn.dropout import Dropout
 from phrasemt.nn.init import initialise
 from phrasemt.nn.layers import FeedForward, Residual, Stack, layer_norm

@@ -133,8 +133,8 @@ def diagnose(
             sums = loss(batch)
             nll, tokens = nll + float(sums.nll), tokens + sums.tokens
 
-    for name, statistics in units.items():
-        if (share := statistics.values()["saturated"]) > DEAD:
+    for name, one in units.items():
+        if (share := one.values()["saturated"]) > DEAD:
             log.warning("%s: %.0f %% of the hidden units are saturated; this network learns no more", name, 100 * share)
     values = {f"{name}_{key}": value for name, one in units.items() for key, value in one.values().items()}
     values |= {f"{name}_{key}": value for name, one in outputs.items() for key, value in one.values().items()}
