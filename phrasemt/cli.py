@@ -23,7 +23,7 @@ from pydantic import ValidationError
 
 import phrasemt.verbs
 from phrasemt.errors import PhrasemtError, StoppedError, message_of
-from phrasemt.files.sidecars import origin, produce
+from phrasemt.files.sidecars import check_file, origin, produce
 from phrasemt.machine.gpus import lease
 from phrasemt.machine.launch import helper, launch, launched
 from phrasemt.machine.slurm import on_nodes, requeue_this_job
@@ -181,9 +181,10 @@ def _start_stage(arguments: list[str], options: argparse.Namespace) -> bool:
 
 
 def run_stage(name: str, options: argparse.Namespace) -> bool:
-    """Checks the settings, runs the stage on temporary outputs, and names them with their sidecars.
+    """Checks settings and inputs, runs the stage on temporary outputs, and names them with their sidecars.
 
-    Returns whether they came from the cache, without a run.
+    Returns whether they came from the cache, without a run. Raises DamagedFileError for an input that is not the file
+    that its sidecar describes.
     """
     stage = STAGES[name]
     try:
@@ -220,6 +221,8 @@ def run_stage(name: str, options: argparse.Namespace) -> bool:
         return False
     read = _places_and_times(inputs)
     made_of = origin(name, inputs=inputs, settings=settings, code=code_digest(*modules), libraries=stage.libraries)
+    for file in (file for files in made_of["inputs"].values() for file in files):
+        check_file(Path(file["path"]), file["sha256"])
     in_cache = entry_of(made_of, settings, outputs)
     with produce(made_of, outputs) as unfinished:
         if in_cache and (taken := in_cache.take(unfinished.paths)):

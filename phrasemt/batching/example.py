@@ -28,11 +28,11 @@ class Examples:
 
     source_lengths, target_lengths: subwords of each sentence without `</s>` (int32).
     rows: row of each pair in the concatenated raw texts (int64).
-    All three read from the memory-mapped file on access.
+    All three read from the memory-mapped file on access. columns: the file.
     """
 
     def __init__(self, columns: ColumnFile) -> None:
-        self._columns = columns
+        self.columns = columns
         self.path = columns.path
         self.rows = columns.rows
         self.source_lengths, self.target_lengths = (columns.lengths(side) for side in COLUMNS)
@@ -49,15 +49,15 @@ class Examples:
         return cls(columns)
 
     def __len__(self) -> int:
-        return len(self._columns)
+        return len(self.columns)
 
     def source(self, position: int) -> NDArray[np.int32]:
         """Return the source ids of a pair, as a view of the memory-mapped file."""
-        return self._columns.values("source", position)
+        return self.columns.values("source", position)
 
     def target(self, position: int) -> NDArray[np.int32]:
         """Return the target ids of a pair, as a view of the memory-mapped file."""
-        return self._columns.values("target", position)
+        return self.columns.values("target", position)
 
     def check_vocabularies(self, source: Vocabulary, target: Vocabulary) -> None:
         """Check that the pairs were packed with these vocabularies.
@@ -65,7 +65,7 @@ class Examples:
         Raises MismatchError for other vocabularies and DamagedFileError for an id outside of a vocabulary.
         """
         for side, vocabulary in zip(COLUMNS, (source, target), strict=True):
-            packed = self._columns.description[f"{side}_vocabulary"]
+            packed = self.columns.description[f"{side}_vocabulary"]
             if packed != vocabulary.digest:
                 raise MismatchError(
                     f"the examples were packed with another {side} vocabulary",
@@ -82,4 +82,4 @@ class Examples:
         Raises DamagedFileError for a special symbol and for an id that is not smaller than the vocabulary's size.
         """
         for side, size in zip(COLUMNS, (source_size, target_size), strict=True):
-            self._columns.check_values(side, smallest=UNK, size=size)
+            self.columns.check_values(side, smallest=UNK, size=size)

@@ -78,7 +78,13 @@ def pack_examples(
             sides = Lists.joined([block.source for block in blocks]), Lists.joined([block.target for block in blocks])
             yield np.concatenate([block.rows for block in blocks]), dict(zip(COLUMNS, sides, strict=True))
 
-    pairs = write_columns(examples, columns=COLUMNS, description=describe(*vocabularies), batches=record_batches())
+    pairs = write_columns(
+        examples,
+        columns=COLUMNS,
+        texts={"source": source, "target": target},
+        description=describe(*vocabularies),
+        batches=record_batches(),
+    )
     shares = unknown / np.maximum(subwords, 1)
     for share, side, vocabulary in zip(shares, (source, target), (source_vocabulary, target_vocabulary), strict=True):
         if share > _MAX_UNKNOWN_SHARE:

@@ -178,7 +178,7 @@ class BatchReader:
     """Turns pairs of an example store into a `Batch`. It cuts sentences after `LONGEST_SENTENCE` subwords.
 
     phrases, chunks: as in `SourceCollator` and `TargetCollator`. Raises MismatchError when their rows are not the rows
-    of the examples.
+    of the examples, or belong to the text of another split.
     """
 
     def __init__(
@@ -195,14 +195,8 @@ class BatchReader:
             (self._collate_source.phrases, "extract_phrases"),
             (self._collate_target.chunks, "extract_chunks"),
         ):
-            if columns is not None and not columns.rows.equal(examples.rows):
-                raise MismatchError(
-                    "the columns and the examples have different rows",
-                    where=f"{columns.path}, {examples.path}",
-                    expected=f"the {len(examples)} row numbers of the examples",
-                    found=f"{len(columns)} other row numbers",
-                    next_step=f"run {stage} and pack_examples on the same split",
-                )
+            if columns is not None:
+                columns.check_texts(examples.columns, next_step=f"run {stage} and pack_examples on the same split")
         longer = sum(int((lengths > LONGEST_SENTENCE).sum()) for lengths in examples.source_lengths.parts())
         if longer:
             log.warning("%d source sentences are cut after %d subwords", longer, LONGEST_SENTENCE)

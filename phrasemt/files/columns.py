@@ -4,12 +4,16 @@ A file is an uncompressed Arrow IPC file with the column `row` (int64) and colum
 batches, and a JSON description in its metadata. Packed examples, phrases and chunks of a split are separate files over
 the same rows, so a new segmentation rewrites no other file. Files are memory-mapped: their bytes lie in the page cache,
 which the system shares between processes and frees when it needs memory.
+
+Each record batch carries the CRC-32 of each of its columns, and `ColumnFile.open` compares all of them. The description
+carries the sha256 of the texts that the rows belong to, because the splits of a study often have the same row numbers.
 """
 
 from __future__ import annotations
 
 import bisect
 import json
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +23,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from phrasemt.errors import DamagedFileError
+from phrasemt.errors import DamagedFileError, MismatchError
+from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import write_atomic
 
-FORMAT = 1
+FORMAT = 2
 _METADATA_KEY = b"phrasemt"
 
 
@@ -52,19 +57,27 @@ RowBatch = tuple[NDArray[np.int64], Mapping[str, Lists]]  # rows, and the lists 
 
 
 def write_columns(
-    path: Path, *, columns: Sequence[str], description: Mapping[str, Any], batches: Iterable[RowBatch]
+    path: Path,
+    *,
+    columns: Sequence[str],
+    texts: Mapping[str, Path],
+    description: Mapping[str, Any],
+    batches: Iterable[RowBatch],
 ) -> int:
     """Write a column file atomically, one record batch for each batch; returns the number of rows.
 
-    description: JSON values that `ColumnFile.description` returns.
+    texts: the texts, by side, whose lines are the rows. description: JSON values that `ColumnFile.description` returns.
     """
-    metadata = {_METADATA_KEY: json.dumps({"format": FORMAT, **description}, sort_keys=True).encode()}
+    digests = {side: digest_file(text) for side, text in texts.items()}
+    content = {"format": FORMAT, "texts": digests, **description}
+    metadata = {_METADATA_KEY: json.dumps(content, sort_keys=True).encode()}
     schema = _schema(columns).with_metadata(metadata)
     count = 0
     with write_atomic(path) as stream, pa.ipc.new_file(stream, schema) as writer:
         for rows, lists in batches:
             arrays = [pa.array(rows, pa.int64()), *(lists[column].array() for column in columns)]
-            writer.write_batch(pa.record_batch(arrays, schema=schema))
+            batch = pa.record_batch(arrays, schema=schema)
+            writer.write_batch(batch, custom_metadata={name: str(crc) for name, crc in _checksums(batch).items()})
             count += len(rows)
     return count
 
@@ -123,8 +136,8 @@ class _Lengths(MappedIntegers):
 class ColumnFile:
     """A column file, made by `open`. Lists are read on demand, by position 0 <= position < len.
 
-    description: the description given to `write_columns`. rows: for each position its row in the concatenation of the
-    raw texts.
+    description: the description given to `write_columns`. texts: sha256 of each text that was given to it, by side.
+    rows: for each position its row in the concatenation of the raw texts.
     """
 
     def __init__(
@@ -137,6 +150,7 @@ class ColumnFile:
     ) -> None:
         self.path = path
         self.description = description
+        self.texts: dict[str, str] = description.pop("texts")
         self.rows = MappedIntegers(file, [batch.column("row") for batch in batches], np.int64)
         self._starts = np.cumsum([0, *map(len, batches)]).tolist()
         self._lengths = {column: _Lengths(file, [batch.column(column) for batch in batches]) for column in columns}
@@ -146,17 +160,15 @@ class ColumnFile:
     def open(cls, path: Path, columns: Sequence[str]) -> ColumnFile:
         """Open a file that has these columns.
 
-        Raises DamagedFileError if it is cut off, altered in its structure, or has other columns or another format.
+        Reads the whole file once. Raises DamagedFileError if the file is cut off or altered, or has other columns or
+        another format.
         """
         try:
             file = pa.memory_map(str(path)).read_buffer()  # copies nothing
             reader = pa.ipc.open_file(file)
             description = _read_description(path, reader.schema, columns)
+            _check_batches(path)
             batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
-            for batch in batches:
-                batch.validate(full=True)  # offsets increase and stay within the values
-                if any(column.null_count for column in batch.columns):
-                    raise damaged(path, found="missing values")
             return cls(path, columns, file, batches, description)
         except FileNotFoundError:
             raise
@@ -176,6 +188,29 @@ class ColumnFile:
             raise IndexError(f"position {position} of {len(self)} rows")
         batch = bisect.bisect_right(self._starts, position) - 1
         return self._lists[column][batch][position - self._starts[batch]]
+
+    def check_texts(self, others: ColumnFile, *, next_step: str) -> None:
+        """Check that the rows of both files are the same lines of the same texts.
+
+        Raises MismatchError if row numbers differ, or the text of a side of this file.
+        """
+        if not self.rows.equal(others.rows):
+            raise MismatchError(
+                "the columns and the examples have different rows",
+                where=f"{self.path}, {others.path}",
+                expected=f"the {len(others)} row numbers of the examples",
+                found=f"{len(self)} other row numbers",
+                next_step=next_step,
+            )
+        for side, digest in self.texts.items():
+            if digest != (expected := others.texts.get(side)):
+                raise MismatchError(
+                    f"the columns belong to another {side} text than the examples",
+                    where=f"{self.path}, {others.path}",
+                    expected=f"sha256 {expected and expected[:12]}",
+                    found=f"sha256 {digest[:12]}",
+                    next_step=next_step,
+                )
 
     def check_values(self, column: str, *, smallest: int, size: int) -> None:
         """Check that smallest <= value < size for all values of a column.
@@ -207,6 +242,35 @@ class _Views:
         return self.values[self.offsets[number] : self.offsets[number + 1]]
 
 
+def _checksums(batch: pa.RecordBatch) -> dict[str, int]:
+    """CRC-32 of each column: of the row numbers, and of offsets and values of lists."""
+    checksums = {"row": zlib.crc32(batch.column("row").to_numpy())}
+    for name in batch.schema.names[1:]:
+        lists = _Views(batch.column(name))
+        checksums[name] = zlib.crc32(lists.values, zlib.crc32(lists.offsets))
+    return checksums
+
+
+def _check_batches(path: Path) -> None:
+    """Raise DamagedFileError for a record batch that is not the batch that was written.
+
+    Reads batch by batch without the memory map, so that no pages stay in memory.
+    """
+    with pa.ipc.open_file(pa.OSFile(str(path))) as reader:
+        for number in range(reader.num_record_batches):
+            batch, recorded = reader.get_batch_with_custom_metadata(number)
+            batch.validate(full=True)  # offsets increase and stay within the values
+            if any(column.null_count for column in batch.columns):
+                raise damaged(path, found="missing values")
+            for name, checksum in _checksums(batch).items():
+                if (expected := (recorded or {}).get(name.encode())) != str(checksum).encode():
+                    raise damaged(
+                        path,
+                        expected=f"checksum {expected and expected.decode()} of column {name}, record batch {number}",
+                        found=checksum,
+                    )
+
+
 def _schema(columns: Sequence[str]) -> pa.Schema:
     return pa.schema([("row", pa.int64()), *((column, pa.list_(pa.int32())) for column in columns)])
 
@@ -227,5 +291,9 @@ def _one_line(schema: pa.Schema) -> str:
 def damaged(path: Path, *, expected: object = None, found: object) -> DamagedFileError:
     """The error for a column file that cannot be used."""
     return DamagedFileError(
-        "not a complete column file", where=path, expected=expected, found=found, next_step="delete it and run again"
+        "incomplete or damaged column file",
+        where=path,
+        expected=expected,
+        found=found,
+        next_step="delete it and run again",
     )

@@ -46,6 +46,27 @@ def read_sidecar(artefact: Path | str) -> dict[str, Any]:
     return sidecar
 
 
+def check_file(path: Path, digest: str) -> None:
+    """Check that an artefact with this sha256 is the file that its stage wrote. A file without a sidecar passes.
+
+    Files without a sidecar are the user's. Raises DamagedFileError for other contents, for the sidecar of a file of
+    another name, and for an unreadable sidecar.
+    """
+    if not sidecar_path(path).is_file():
+        return
+    sidecar = read_sidecar(path)
+    # Folders may be moved together with their sidecars, so only the name counts.
+    recorded = [file["sha256"] for file in sidecar["outputs"].values() if Path(file["path"]).name == path.name]
+    if digest not in recorded:
+        raise DamagedFileError(
+            f"not the file that {sidecar['stage']} wrote: edited, damaged, or copied from elsewhere",
+            where=path,
+            expected=f"sha256 {recorded[0][:12]}" if recorded else f"a sidecar of {path.name}",
+            found=f"sha256 {digest[:12]}" if recorded else "a sidecar of another file",
+            next_step="delete it and run the study again, which makes it again",
+        )
+
+
 def valid_for(sidecar: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     """The settings and the code digest for which an artefact is valid.
 

@@ -30,6 +30,13 @@ def add_dataset(parser: Any) -> None:
     parser.add_argument("--dataset", metavar="NAME", help="data set of the study (default: the first)")
 
 
+def add_profile(parser: Any) -> None:
+    """Add the option --profile, for verbs that ask Snakemake."""
+    parser.add_argument(
+        "--profile", default="profiles/local", metavar="FOLDER", help="profile of Snakemake (default: %(default)s)"
+    )
+
+
 def study_name(study: Path) -> str:
     """Return the name of a study. study: its file, whose name has a suffix, or its name."""
     return load_study(study).study if study.suffix else str(study)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from phrasemt.errors import PhrasemtError
-from phrasemt.verbs._study import add_study
+from phrasemt.verbs._study import add_profile, add_study
 from phrasemt.verbs._tables import size, table
 
 if TYPE_CHECKING:  # at run time `phrasemt --help` would wait for the import of Snakemake
@@ -26,14 +26,13 @@ def add_parser(verbs: Any) -> None:
         "from finished jobs: the same job, or else jobs of the same rule in this study, or else in other studies of "
         "this folder. With --accept, record that the existing outputs of changed jobs are valid for the present "
         "settings and code, so that the next run does not make them again; NAME restricts this to some rules or "
-        "artefacts. Use it for changes that you know to have no effect. It accepts nothing when an output is damaged, "
-        "or when an output that you name was made from other inputs.",
+        "artefacts. Use it for changes that you know to have no effect, and after a copy of the folder, which changes "
+        "the times of all files: it compares the contents with the sidecars. It accepts nothing when an output is "
+        "damaged, or when an output that you name was made from other inputs.",
     )
     add_study(parser)
     parser.add_argument("names", nargs="*", metavar="NAME", help="with --accept: rules or artefacts (default: all)")
-    parser.add_argument(
-        "--profile", default="profiles/local", metavar="FOLDER", help="profile of Snakemake (default: %(default)s)"
-    )
+    add_profile(parser)
     parser.add_argument("--accept", action="store_true", help="declare the outputs of changed jobs valid")
     parser.add_argument("--note", metavar="TEXT", help="with --accept: reason, recorded in the sidecars")
     parser.set_defaults(run=run)
@@ -80,7 +79,20 @@ def describe(plan: Plan) -> Iterator[str]:
     rows.append(("all", f"{len(plan.jobs):,}", *_figures(costs), ""))
     yield from (f"  {line}" for line in table(rows, right_aligned=("jobs", "core h", "GPU h", "disk")))
     yield from _basis(costs)
+    yield from _offer(plan)
     yield from _unrecorded(plan)
+
+
+def _offer(plan: Plan) -> Iterator[str]:
+    """Yield a line about jobs that need not run, because sidecars prove that only times of files differ."""
+    from phrasemt.workflow.plan import TIMES
+
+    same = [job for job in plan.jobs if {reason.why for reason in job.reasons} == {TIMES}]
+    if same:
+        yield (
+            f"{len(same):,} of these jobs need not run: inputs and outputs have the contents that the sidecars record. "
+            "Next: `phrasemt plan STUDY --accept` sets the times of their outputs"
+        )
 
 
 def _unrecorded(plan: Plan) -> Iterator[str]:

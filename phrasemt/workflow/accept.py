@@ -2,6 +2,7 @@
 
 The sidecars keep how the outputs were made, and note beside it what they were accepted for, when and why. Snakemake's
 record is written by Snakemake itself, as after a run. Sidecars come first, so a kill in between accepts nothing unsaid.
+Outputs of which only the times differ, as after a copy of the folder, get later times and no note.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from phrasemt.errors import DamagedFileError, MismatchError, PhrasemtError
-from phrasemt.files.digests import digest_file
+from phrasemt.errors import MismatchError, PhrasemtError
 from phrasemt.files.lines import write_text
-from phrasemt.files.sidecars import read_sidecar, sidecar_path, valid_for
+from phrasemt.files.sidecars import sidecar_path, valid_for
+from phrasemt.workflow.evidence import Evidence
 from phrasemt.workflow.journal import now
-from phrasemt.workflow.plan import COSMETIC, INPUTS, Job, Plan
+from phrasemt.workflow.plan import COSMETIC, INPUTS, TIMES, Job, Plan
 
 
 def accept(plan: Plan, names: Sequence[str], note: str | None) -> list[Job]:
@@ -35,9 +36,12 @@ def accept(plan: Plan, names: Sequence[str], note: str | None) -> list[Job]:
             where=plan.study,
             next_step="wait until it has ended (`phrasemt status`), or run `phrasemt unlock`; then again",
         )
-    sidecars = [_checked(job) for job in chosen]
+    evidence = Evidence()
+    sidecars = [_checked(job, evidence) for job in chosen]
     for job, sidecar in zip(chosen, sidecars, strict=True):
         _note(job, sidecar, note)
+        if any(reason.why == TIMES for reason in job.reasons):
+            _set_times(job)
         asyncio.run(persistence.finished(job.snakemakes))
     return chosen
 
@@ -47,7 +51,7 @@ def _chosen(plan: Plan, names: Sequence[str]) -> list[Job]:
     purely = [job for job in changed if all(change.why in COSMETIC for change in job.changes)]
     if not (changed if names else purely):
         raise PhrasemtError(
-            "nothing to accept: no output was made by other settings or other code",
+            "nothing to accept: no output differs only by settings, code or times of files",
             where=plan.study,
             found="outputs that only a run can make" if plan.jobs else None,
         )
@@ -68,28 +72,26 @@ def _chosen(plan: Plan, names: Sequence[str]) -> list[Job]:
     return [job for job in changed if any(job in jobs for jobs in found.values())]
 
 
-def _checked(job: Job) -> dict[str, Any]:
+def _checked(job: Job, evidence: Evidence) -> dict[str, Any]:
     """The sidecar of a job's outputs, after comparing all outputs and inputs with it."""
-    for path in job.planned.outputs:
-        sidecar = read_sidecar(path)
-        recorded = {file["path"]: file["sha256"] for file in sidecar["outputs"].values()}
-        if recorded.keys() != set(job.planned.outputs):
-            raise MismatchError("made together with other files than now", where=path, next_step="run the study")
-        if digest_file(path) != recorded[path]:
-            raise DamagedFileError(
-                "not the file that was made", where=path, expected="the sha256 of its sidecar",
-                next_step="delete it and run the study",
-            )  # fmt: skip
+    sidecar = evidence.check_outputs(job.planned.outputs)
+    path = job.planned.outputs[0]
     if other := next((reason for reason in job.reasons if reason.why == INPUTS), None):
         raise MismatchError("made of other inputs", where=path, found=other.what, next_step="run the study")
-    for file in (file for files in sidecar["inputs"].values() for file in files):
-        # What was deleted meanwhile is not needed, since the outputs stay.
-        if Path(file["path"]).is_file() and digest_file(file["path"]) != file["sha256"]:
-            raise MismatchError(
-                "made of an input that has other contents now", where=path, found=file["path"],
-                next_step="run the study; a changed input is no cosmetic change",
-            )  # fmt: skip
+    if changed := evidence.changed_inputs(sidecar):
+        raise MismatchError(
+            "made of an input that has other contents now", where=path, found=changed[0],
+            next_step="run the study; a changed input is no cosmetic change",
+        )  # fmt: skip
     return sidecar
+
+
+def _set_times(job: Job) -> None:
+    """Make no output older than an input, so that Snakemake takes none of the inputs for newer."""
+    newest = max(Path(path).stat().st_mtime_ns for path in job.snakemakes.input)
+    for path in job.planned.outputs:
+        if (status := Path(path).stat()).st_mtime_ns < newest:
+            os.utime(path, ns=(status.st_atime_ns, newest))
 
 
 def _note(job: Job, sidecar: dict[str, Any], note: str | None) -> None:

@@ -22,6 +22,7 @@ from phrasemt.stages import STAGES
 from phrasemt.workflow.check import read_study
 from phrasemt.workflow.code import module_digests, module_file
 from phrasemt.workflow.dag import Journal, planned, stages_of
+from phrasemt.workflow.evidence import Evidence
 from phrasemt.workflow.journal import PlannedJob, RunNote, runs_folder
 
 PROFILE = "profiles/local"
@@ -29,7 +30,8 @@ PROFILE = "profiles/local"
 # Why a job runs. CHANGES are differences to how its outputs were made, of which a person may accept the COSMETIC ones.
 NEVER, MISSING, UNFINISHED, FOLLOWS = "never run", "output missing", "unfinished", "what it reads is made again"
 NEWER, INPUTS, SETTINGS, CODE, PARAMETERS = "input newer", "other inputs", "settings", "code", "registry entry"
-COSMETIC = (SETTINGS, CODE, PARAMETERS)
+TIMES = "only times of files"  # in place of NEWER: sidecars prove that the contents are the same
+COSMETIC = (SETTINGS, CODE, PARAMETERS, TIMES)
 CHANGES = (*COSMETIC, NEWER, INPUTS)
 
 
@@ -84,6 +86,8 @@ def plan_of(path: Path, profile: str = PROFILE) -> Plan:
     workflow, executor = _dry_run(path, profile)
     dag = workflow.dag
     needed = set(dag.needrun_jobs())
+    evidence = Evidence()
+    untouched: set[Any] = set()  # jobs to run of which only times of files differ
     jobs = stages_of(dag)
     records = planned(dag, jobs)
     if executor == "local" and not visible_gpus():
@@ -91,7 +95,12 @@ def plan_of(path: Path, profile: str = PROFILE) -> Plan:
     to_run, finished, unrecorded = [], [], []
     for job, record in zip(jobs, records, strict=True):
         if job in needed:
-            to_run.append(_job(job, record, _reasons(job, dag.reason(job), workflow.persistence)))
+            reasons = list(_reasons(job, dag.reason(job), workflow.persistence))
+            after_changes = needed.intersection(dag.dependencies[job]) - untouched
+            reasons = _without_times(job, reasons, workflow.persistence, evidence, after_changes=bool(after_changes))
+            if {reason.why for reason in reasons} == {TIMES}:
+                untouched.add(job)
+            to_run.append(_job(job, record, reasons))
             continue
         finished.append(record)
         if not workflow.persistence.has_metadata(job):
@@ -164,6 +173,27 @@ def changes(job: Any, reason: Any, persistence: Any) -> Iterator[Reason]:
     if difference := persistence.params_changed(job):
         found = list(_differences_to_the_sidecar(job))
         yield from found or [Reason(why=PARAMETERS, what=_short(", ".join(sorted(map(str, difference.only_new)))))]
+
+
+def _without_times(
+    job: Any, reasons: list[Reason], persistence: Any, evidence: Evidence, *, after_changes: bool
+) -> list[Reason]:
+    """The reasons, with TIMES for NEWER and FOLLOWS where the sidecars prove that no content differs.
+
+    after_changes: whether a job before this one has to run, so that FOLLOWS stays.
+    """
+    kinds = {reason.why for reason in reasons}
+    of_times = {NEWER} if after_changes else {NEWER, FOLLOWS}
+    if not kinds & of_times or kinds & {NEVER, MISSING, UNFINISHED, INPUTS}:
+        return reasons
+    try:
+        sidecar = evidence.check_outputs([str(path) for path in job.output])
+    except PhrasemtError:
+        return reasons
+    same = evidence.made_of(sidecar, map(str, job.input))
+    if not same or (not persistence.has_metadata(job) and any(_differences_to_the_sidecar(job))):
+        return reasons
+    return [*(reason for reason in reasons if reason.why not in of_times), Reason(why=TIMES)]
 
 
 def _differences_to_the_sidecar(job: Any) -> Iterator[Reason]:

@@ -58,7 +58,7 @@ def write_store(path: Path, pairs: int) -> None:
         for start, count in zip(starts, counts, strict=True)
     )
     description = {f"{side}_vocabulary": "drawn" for side in COLUMNS}
-    write_columns(path, columns=COLUMNS, description=description, batches=batches)
+    write_columns(path, columns=COLUMNS, texts={}, description=description, batches=batches)
 
 
 def read(store: Path) -> None:

@@ -136,6 +136,7 @@ def test_another_convention_leaves_nothing(toy: Path, capsys: pytest.CaptureFixt
 def test_a_score_file_cut_off_is_named(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(score("base")) == main(score("new")) == 0
     Path("new.json").write_text(Path("new.json").read_text()[:500])
+    Path("new.json.meta.json").unlink()
     capsys.readouterr()
     compare = stage("compare_systems", COMPARE, baseline=[Path("base.json")], system=[Path("new.json")])
     assert main([*compare, "--comparison", "comparison.json"]) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from processes import wait_until
 from phrasemt.batching.example import Examples
 from phrasemt.cli import main
 from phrasemt.errors import MismatchError
+from phrasemt.files.sidecars import sidecar_path
 from phrasemt.stages.training import TrainModel
 from phrasemt.study.architectures import TransformerModel
 from phrasemt.study.schema import Training
@@ -98,6 +100,7 @@ def test_same_bytes_again_and_for_every_number_of_cores(prepared):
 def test_a_missing_line_leaves_nothing(prepared, capsys):
     target = prepared / "subwords.de"
     target.write_text(target.read_text().split("\n", 1)[1])
+    sidecar_path(target).unlink()
     before = names(prepared)
     assert main(pack(prepared)) == 2
     paths = ", ".join(str(prepared / name) for name in ("rows", "subwords.en", "subwords.de"))
@@ -107,6 +110,35 @@ def test_a_missing_line_leaves_nothing(prepared, capsys):
         "Next: restore the missing line; phrasemt never cuts the longer side\n"
     )
     assert names(prepared) == before
+
+
+def test_an_edited_input_is_refused_before_the_stage_runs(prepared, capsys):
+    tokens = prepared / "tokens.en"
+    text = tokens.read_text()
+    command = stage("learn_subwords", {"merges": 20}, source=tokens, target=prepared / "tokens.de")
+    command += [f"--{name}={prepared / name}" for name in ("codes", "source-counts", "target-counts")]
+    for edited in (text.replace("dog", "cat"), text.replace("A", "B", 1), ""):
+        tokens.write_text(edited)
+        before = names(prepared)
+        assert main(command) == 2
+        (line,) = capsys.readouterr().err.splitlines()[-1:]
+        assert line.startswith(
+            f"phrasemt learn_subwords: error: {tokens}: not the file that tokenize_text wrote: edited"
+        )
+        assert line.endswith(". Next: delete it and run the study again, which makes it again")
+        assert names(prepared) == before
+    tokens.write_text(text)
+    assert main(command) == 0
+
+
+def test_a_file_of_another_split_is_refused_with_its_own_sidecar(prepared, capsys):
+    """A copy of an artefact with its sidecar under another name."""
+    for path in (prepared / "tokens.en", sidecar_path(prepared / "tokens.en")):
+        shutil.copy(path, path.with_name(path.name.replace("tokens.en", "tokens.de")))
+    outputs = {name: prepared / name for name in ("codes", "source_counts", "target_counts")}
+    sides = {"source": prepared / "tokens.en", "target": prepared / "tokens.de"}
+    assert main(stage("learn_subwords", {"merges": 20}, **sides, **outputs)) == 2
+    assert "expected a sidecar of tokens.de, found a sidecar of another file" in capsys.readouterr().err
 
 
 def test_a_vocabulary_of_another_data_set_leaves_nothing(prepared, capsys):
@@ -130,6 +162,7 @@ def test_damaged_examples_are_named(prepared, capsys):
     assert main(pack(prepared)) == 0
     examples = prepared / "examples.arrow"
     examples.write_bytes(examples.read_bytes()[:-20])
+    sidecar_path(examples).unlink()  # as if another program had written it
     before = names(prepared)
     model = TransformerModel()
     settings = TrainModel(
@@ -145,7 +178,7 @@ def test_damaged_examples_are_named(prepared, capsys):
     capsys.readouterr()
     assert main(stage("train_model", settings, **inputs, **vocabularies, **outputs)) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"phrasemt train_model: error: {examples}: not a complete column file (found ")
+    assert line.startswith(f"phrasemt train_model: error: {examples}: incomplete or damaged column file (found ")
     assert line.endswith("). Next: delete it and run again")
     assert names(prepared) == before
 
@@ -155,6 +188,7 @@ def test_a_damaged_vocabulary_leaves_the_old_examples(prepared, capsys):
     old = (prepared / "examples.arrow").read_bytes()
     vocabulary = prepared / "vocabulary.de.tsv"
     vocabulary.write_text(vocabulary.read_text().replace("<s>\t0\n", ""))
+    sidecar_path(vocabulary).unlink()
     capsys.readouterr()
     assert main(pack(prepared)) == 2
     assert capsys.readouterr().err == (
@@ -220,6 +254,7 @@ def test_a_killed_packer_runs_again(prepared):
     for language in ("en", "de"):
         subwords = prepared / f"subwords.{language}"
         subwords.write_text(subwords.read_text() * (pairs // 4))
+        sidecar_path(subwords).unlink()
     assert main(pack(prepared, examples=prepared / "undisturbed")) == 0
     before = names(prepared)
     kill_while_writing(pack(prepared), prepared)

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from phrasemt.cli import run_stage
+from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import write_lines, write_text
-from phrasemt.files.sidecars import origin, produce
+from phrasemt.files.sidecars import origin, produce, sidecar_path
 from phrasemt.stages import STAGES
 from phrasemt.stages.stage import Stage
 from phrasemt.stages.syntax import MeasurePhrases
@@ -72,6 +73,14 @@ def study_of(
             "systems": {name: {"title": titles.get(name), "model": models[name]} for name in systems},
         }
     )
+
+
+def rewrite(path: Path, text: str) -> None:
+    """Replace the content of an artefact as its stage would: the sidecar, if there is one, names the new content."""
+    old = digest_file(path)
+    path.write_text(text)
+    if (sidecar := sidecar_path(path)).is_file():
+        sidecar.write_text(sidecar.read_text().replace(old, digest_file(path)))
 
 
 class InventedStudy:

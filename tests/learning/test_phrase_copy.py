@@ -83,7 +83,7 @@ class Task:
         columns = self._folder / f"phrases.{of_other_sentences}"
         batches = [(np.arange(len(ends)), {"ends": Lists.of(ends)})]
         description = {"segmentation": RANDOM_ENDS.model_dump(mode="json")}
-        write_columns(columns, columns=["ends"], description=description, batches=batches)
+        write_columns(columns, columns=["ends"], texts={}, description=description, batches=batches)
         return BatchReader(Examples.open(self._folder / "examples"), model.model_inputs, [columns])
 
 

@@ -225,7 +225,7 @@ def _refused(workplace: Workplace, *names: str) -> str:
 
 
 def test_an_unchanged_study_is_refused(finished: Workplace) -> None:
-    assert "nothing to accept: no output was made by other settings or other code" in _refused(finished)
+    assert "nothing to accept: no output differs only by settings, code or times of files" in _refused(finished)
     assert "nothing to accept" in _refused(finished, "translate")
 
 
@@ -234,7 +234,7 @@ def test_damaged_outputs_are_refused_with_all_others(finished: Workplace) -> Non
     path = finished.folder / SCORES
     path.write_text(path.read_text() + "\n")
     message = _refused(finished)
-    assert f"{SCORES}: not the file that was made" in message
+    assert f"{SCORES}: not the file that score_system wrote" in message
     path.with_name(path.name + ".meta.json").unlink()
     assert "no readable sidecar" in _refused(finished, "score_system")
 
@@ -274,15 +274,55 @@ def test_nothing_is_accepted_while_a_run_is_going(finished: Workplace) -> None:
     assert "a run is going in this folder" in _refused(finished)
 
 
-def test_newer_inputs_are_told_and_left_to_the_next_run(finished: Workplace) -> None:
-    """As after a copy without times, for files that are too large for Snakemake to compare."""
-    profile = finished.folder / "profiles/local/profile.yaml"
+def _compare_no_contents(workplace: Workplace) -> None:
+    """Makes Snakemake treat all files as files that are too large to compare."""
+    profile = workplace.folder / "profiles/local/profile.yaml"
     profile.write_text(profile.read_text() + "max-checksum-file-size: 0\n")
-    (finished.results / "demo.en-de/subwords/train.en").touch()
+
+
+def test_newer_inputs_with_other_contents_are_left_to_the_next_run(finished: Workplace) -> None:
+    _compare_no_contents(finished)
+    path = finished.results / "demo.en-de/subwords/train.en"
+    path.write_text(path.read_text() + "x\n")
     plan = _plan(finished, "study.yaml")
     assert "input newer results/tiny/demo.en-de/subwords/train.en" in plan
+    assert "need not run" not in plan
     assert _rules(plan) == _snakemakes(finished)
     assert "nothing to accept" in _refused(finished)
+
+
+@pytest.mark.parametrize("with_records", [True, False])
+def test_a_copy_without_times_is_accepted(finished: Workplace, tmp_path: Path, *, with_records: bool) -> None:
+    """As after `cp -r`, with and without the folder .snakemake."""
+    _compare_no_contents(finished)
+    left_out = None if with_records else shutil.ignore_patterns("metadata")
+    shutil.copytree(finished.folder, tmp_path / "cp", copy_function=shutil.copyfile, ignore=left_out)
+    copied = Workplace(tmp_path / "cp")
+    for number, path in enumerate(sorted(copied.folder.rglob("*"), reverse=True)):
+        os.utime(path, (1e9 + number, 1e9 + number))  # in an order that is far from the order of the work
+    contents = {path: path.read_bytes() for path in copied.results.rglob("*") if path.is_file()}
+    jobs = sum(_snakemakes(copied).values())
+    assert jobs > 40
+    plan = _plan(copied, "study.yaml")
+    assert f"tiny: {jobs} of 71 jobs to run" in plan
+    assert f"{jobs} of these jobs need not run: inputs and outputs have the contents" in plan
+    assert _plan(copied, "--accept", "study.yaml").splitlines()[1] == "tiny: nothing to do, all 71 jobs are done"
+    assert _snakemakes(copied) == {}
+    assert contents == {path: path.read_bytes() for path in copied.results.rglob("*") if path.is_file()}
+
+
+def test_what_differs_is_not_accepted_with_a_copy(finished: Workplace) -> None:
+    _compare_no_contents(finished)
+    (finished.results / "demo.en-de/subwords/train.en").touch()
+    finished.write_study(STUDY.replace("merges: 100", "merges: 90"))
+    scores = finished.folder / SCORES
+    scores.write_text(scores.read_text() + "\n")
+    plan = _plan(finished, "study.yaml")
+    assert "need not run" not in plan, "every job follows learn_subwords"
+    finished.write_study(STUDY)
+    plan = _plan(finished, "study.yaml")
+    assert re.search(r"^  score_system +\d .* what it reads is made again$", plan, re.MULTILINE)
+    assert re.search(r"^  train_model +\d .* only times of files$", plan, re.MULTILINE)
 
 
 _DIES_BEFORE_THE_RECORD = """

@@ -121,7 +121,13 @@ def extract_chunks(
             yield part.rows, {"starts": part.starts, "labels": part.labels}
 
     description = {"origin": settings.origin, "labels": CHUNK_LABELS}
-    sentences = write_columns(chunks, columns=["starts", "labels"], description=description, batches=batches())
+    sentences = write_columns(
+        chunks,
+        columns=["starts", "labels"],
+        texts={"target": subwords},
+        description=description,
+        batches=batches(),
+    )
     count = counts.labels.total()
     result = {
         "origin": settings.origin,

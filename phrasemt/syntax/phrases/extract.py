@@ -102,7 +102,9 @@ def extract_phrases(
             yield cut.rows, {"ends": cut.ends}
 
     description = {"segmentation": segmentation.model_dump(mode="json")}
-    sentences = write_columns(phrases, columns=["ends"], description=description, batches=batches())
+    sentences = write_columns(
+        phrases, columns=["ends"], texts={"source": subwords}, description=description, batches=batches()
+    )
     log.info("extract_phrases: %s: %s sentences, %s phrases", segmentation.mode, f"{sentences:,}", f"{phrase_count:,}")
     for reason, count in fallbacks.most_common():
         log.info("extract_phrases: %s sentences cut into n-grams: %s", f"{count:,}", reason)

@@ -17,6 +17,8 @@ from phrasemt.batching import pack
 from phrasemt.batching.example import Examples
 from phrasemt.batching.pack import pack_examples
 from phrasemt.errors import DamagedFileError, DataError, MismatchError
+from phrasemt.files.columns import Lists, write_columns
+from phrasemt.files.digests import digest_file
 from phrasemt.stages.subwords import PackExamples
 from phrasemt.text.vocab import Vocabulary
 
@@ -119,7 +121,8 @@ def test_the_file_is_plain_arrow_in_record_batches(folder):
     assert table.column("row").to_pylist() == [2, 5, 7, 8, 9, 10, 12]
     assert table.column("source").to_pylist() == [[4, 6], [], *[[5, 6]] * 5]
     source, target = folder.vocabularies()
-    description = {"format": 1, "source_vocabulary": source.digest, "target_vocabulary": target.digest}
+    texts = {side: digest_file(folder.path / side) for side in IDS}
+    description = {"format": 2, "texts": texts, "source_vocabulary": source.digest, "target_vocabulary": target.digest}
     assert json.loads(table.schema.metadata[b"phrasemt"]) == description
 
 
@@ -202,9 +205,10 @@ def test_examples_of_other_vocabularies_are_refused(folder):
     )
 
 
-def write_store(path: Path, *, source: pa.Array, schema_format: object = 1) -> None:
+def write_store(path: Path, *, source: pa.Array, schema_format: object = 2) -> None:
     columns = {"row": pa.array([0, 1]), "source": source, "target": pa.array([[4], [5]], pa.list_(pa.int32()))}
-    description = {"format": schema_format, "source_vocabulary": "s", "target_vocabulary": "t"}
+    """A file that another program wrote: it has no checksums."""
+    description = {"format": schema_format, "texts": {}, "source_vocabulary": "s", "target_vocabulary": "t"}
     table = pa.table(columns).replace_schema_metadata({"phrasemt": json.dumps(description)})
     with pa.ipc.new_file(str(path), table.schema) as writer:
         writer.write(table)
@@ -223,21 +227,34 @@ def test_offsets_are_checked(offsets, tmp_path):
     path.write_bytes(path.read_bytes().replace(good, np.array(offsets, np.int32).tobytes(), 1))
     with pytest.raises(DamagedFileError) as error:
         Examples.open(path)
-    assert str(error.value).startswith(f"{path}: not a complete column file (found In column 1: Invalid: ")
+    assert str(error.value).startswith(f"{path}: incomplete or damaged column file (found In column 1: Invalid: ")
     assert str(error.value).endswith("). Next: delete it and run again")
+
+
+def write_ids(path: Path, source: list[list[int]]) -> None:
+    batch = {"source": Lists.of(source), "target": Lists.of([[4], [5]])}
+    description = {"source_vocabulary": "s", "target_vocabulary": "t"}
+    write_columns(path, columns=batch.keys(), texts={}, description=description, batches=[(np.arange(2), batch)])
+
+
+def test_files_without_checksums_are_refused(tmp_path):
+    path = tmp_path / "examples.arrow"
+    write_store(path, source=lists([4], [5]))
+    with pytest.raises(DamagedFileError, match="expected checksum None of column row, record batch 0"):
+        Examples.open(path)
 
 
 def test_ids_are_checked(tmp_path):
     path = tmp_path / "examples.arrow"
-    write_store(path, source=lists([4], [70_000]))
+    write_ids(path, [[4], [70_000]])
     Examples.open(path).check_ids(70_001, 6)
     with pytest.raises(DamagedFileError) as error:
         Examples.open(path).check_ids(70_000, 6)
     assert str(error.value) == (
-        f"{path}: not a complete column file (expected source ids from 3 to 69999, "
+        f"{path}: incomplete or damaged column file (expected source ids from 3 to 69999, "
         "found 4 to 70000 in record batch 0). Next: delete it and run again"
     )
-    write_store(path, source=lists([4], [2]))
+    write_ids(path, [[4], [2]])
     with pytest.raises(DamagedFileError):
         Examples.open(path).check_ids(10, 6)
 
@@ -251,8 +268,8 @@ def test_missing_values_are_refused(tmp_path):
 
 def test_other_formats_and_schemas_are_refused(tmp_path):
     path = tmp_path / "examples.arrow"
-    write_store(path, source=lists([4], [5]), schema_format=2)
-    with pytest.raises(DamagedFileError, match=r"\(expected format version 1, found 2\). Next: delete it and run"):
+    write_store(path, source=lists([4], [5]), schema_format=1)
+    with pytest.raises(DamagedFileError, match=r"\(expected format version 2, found 1\). Next: delete it and run"):
         Examples.open(path)
     write_store(path, source=pa.array([[4], [5]], pa.list_(pa.int64())))
     with pytest.raises(DamagedFileError) as error:
@@ -262,15 +279,16 @@ def test_other_formats_and_schemas_are_refused(tmp_path):
 
 @pytest.mark.usefixtures("small_batches")
 def test_a_truncated_or_corrupt_file_is_refused_or_whole(folder):
-    """No cut and no flipped bit of the structure may crash the reader: what opens has the shape of a store."""
+    """No cut and no flipped byte may crash the reader or change what it reads."""
     folder.pack_lines([(["a", "b@@", "c"], ["x"]), (["c"], []), ([], ["y"]), (["a"], ["x", "y"])] * 2)
-    data = folder.examples.read_bytes()
+    data, whole = folder.examples.read_bytes(), content(Examples.open(folder.examples))
+    rows = Examples.open(folder.examples).rows.tolist()
     damaged = folder.path / "damaged.arrow"
     for size in range(0, len(data), 31):
         damaged.write_bytes(data[:size])
         with pytest.raises(DamagedFileError) as error:
             Examples.open(damaged)
-        assert str(error.value).startswith(f"{damaged}: not a complete column file (")
+        assert str(error.value).startswith(f"{damaged}: incomplete or damaged column file (")
         assert str(error.value).endswith("). Next: delete it and run again")
     refused = 0
     for position in range(0, len(data), 3):
@@ -280,9 +298,10 @@ def test_a_truncated_or_corrupt_file_is_refused_or_whole(folder):
         except DamagedFileError:
             refused += 1
         else:
-            lengths = [(len(source), len(target)) for source, target in content(examples)]
-            columns = examples.source_lengths.tolist(), examples.target_lengths.tolist()
-            assert lengths == list(zip(*columns, strict=True))
+            assert content(examples) == whole
+            assert examples.rows.tolist() == rows
+            lengths = examples.source_lengths.tolist(), examples.target_lengths.tolist()
+            assert list(zip(*lengths, strict=True)) == [(len(source), len(target)) for source, target in whole]
     assert refused > 200
 
 

@@ -23,11 +23,17 @@ NP, VP, PP = (CHUNK_LABELS.index(label) for label in ("NP", "VP", "PP"))
 
 
 def write_phrases(
-    path: Path, ends: Sequence[Sequence[int]], segmentation: PhraseSegmentation = PARSE, first_row: int = 0
+    path: Path,
+    ends: Sequence[Sequence[int]],
+    segmentation: PhraseSegmentation = PARSE,
+    first_row: int = 0,
+    text: Path | None = None,
 ) -> Path:
     rows = np.arange(first_row, first_row + len(ends))
     description = {"segmentation": segmentation.model_dump(mode="json")}
-    write_columns(path, columns=["ends"], description=description, batches=[(rows, {"ends": Lists.of(ends)})])
+    texts = {"source": text} if text else {}
+    batches = [(rows, {"ends": Lists.of(ends)})]
+    write_columns(path, columns=["ends"], texts=texts, description=description, batches=batches)
     return path
 
 
@@ -90,6 +96,17 @@ def test_phrases_of_another_segmentation_or_of_other_rows_are_refused(examples, 
         BatchReader(examples, MODEL.model_inputs, [shifted])
 
 
+def test_phrases_of_another_split_with_the_same_rows_are_refused(tiny_data, examples, tmp_path):
+    """Row numbers of each split begin at 0, so splits of the same size differ by their texts only."""
+    columns, text = ngram_columns(examples), tiny_data.folder / "dev.source"
+    BatchReader(examples, MODEL.model_inputs, [write_phrases(tmp_path / "dev", columns, text=text)])
+    test_text = tmp_path / "test.source"
+    test_text.write_text(text.read_text().replace("a", "b"))
+    other = write_phrases(tmp_path / "test", columns, text=test_text)
+    with pytest.raises(MismatchError, match=r"test, .*: the columns belong to another source text .* run extract_phra"):
+        BatchReader(examples, MODEL.model_inputs, [other])
+
+
 def write_chunks(
     path: Path,
     chunks: Sequence[tuple[Sequence[int], Sequence[int]]],
@@ -101,6 +118,7 @@ def write_chunks(
     write_columns(
         path,
         columns=["starts", "labels"],
+        texts={},
         description={"labels": list(labels)},
         batches=[(rows, {"starts": starts, "labels": numbers})],
     )

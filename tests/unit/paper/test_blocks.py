@@ -7,7 +7,7 @@ from pathlib import Path
 
 import invented_study
 import pytest
-from invented_study import InventedStudy
+from invented_study import InventedStudy, rewrite
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.paper.cells import Block, Table
@@ -91,7 +91,7 @@ def test_perplexities_of_other_sentences_are_refused(tmp_path: Path, monkeypatch
     study = built(tmp_path, "lm", "lm2")
     monkeypatch.chdir(tmp_path)
     path = study.perplexity_path("demo", "lm2", 1)
-    path.write_text(path.read_text().replace('"words": 600', '"words": 599'))
+    rewrite(path, path.read_text().replace('"words": 600', '"words": 599'))
     with pytest.raises(PhrasemtError) as error:
         study.make_table()
     first = study.perplexity_path("demo", "lm", 1)

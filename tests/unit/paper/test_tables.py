@@ -15,7 +15,7 @@ from typing import Any
 
 import invented_study
 import pytest
-from invented_study import InventedStudy
+from invented_study import InventedStudy, rewrite
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.digests import digest_file
@@ -46,7 +46,7 @@ def table_of(study: InventedStudy) -> Table:
 
 
 def change(path: Path, **fields: object) -> None:
-    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+    rewrite(path, json.dumps({**json.loads(path.read_text()), **fields}))
 
 
 # --------------------------------------------------------------------------------------------------------- the numbers
@@ -281,7 +281,7 @@ def test_the_error_names_a_missing_field(study: InventedStudy, field: str) -> No
     content = json.loads(path.read_text())
     *sections, key = field.split(".")
     del functools.reduce(lambda part, name: part[name], sections, content)[key]
-    path.write_text(json.dumps(content))
+    rewrite(path, json.dumps(content))
     assert fails(study).startswith(f"{path}: {field}: Field required")
 
 
@@ -289,7 +289,7 @@ def test_a_file_without_a_test_set_is_incomplete(study: InventedStudy) -> None:
     path = study.score_path("captions", "max", 2)
     content = json.loads(path.read_text())
     del content["test_sets"]["coco"]
-    path.write_text(json.dumps(content))
+    rewrite(path, json.dumps(content))
     assert "no scores for captions coco max 2 (expected 18, found 17)" in fails(study)
 
 
@@ -302,7 +302,7 @@ def edited(path: Path, *keys: str, value: object) -> None:
     for key in keys[:-1]:
         inner = inner[key]
     inner[keys[-1]] = value
-    path.write_text(json.dumps(content))
+    rewrite(path, json.dumps(content))
 
 
 def test_scores_of_another_convention_are_refused(study: InventedStudy) -> None:

@@ -57,6 +57,7 @@ def files(tmp_path: Path) -> dict[str, Any]:
     write_columns(
         chunks,
         columns=["starts", "labels"],
+        texts={},
         description={"origin": "gold", "labels": CHUNK_LABELS},
         batches=[(np.arange(2), {name: Lists.of(column) for name, column in GOLD.items()})],
     )

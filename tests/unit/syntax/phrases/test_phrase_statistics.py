@@ -41,7 +41,7 @@ def measure(tmp_path: Path):
         segmentation = PhraseSegmentation(mode=mode, **options)
         batches = [(list(range(len(ends))), {"ends": Lists.of(ends)})]
         description = {"segmentation": segmentation.model_dump(mode="json")}
-        write_columns(tmp_path / "phrases", columns=["ends"], description=description, batches=batches)
+        write_columns(tmp_path / "phrases", columns=["ends"], texts={}, description=description, batches=batches)
         write_lines(tmp_path / "tokens", sentences)
         write_lines(tmp_path / "subwords", subwords)
         keys = [sentence_key(sentence.split(" ")) for sentence in trees]
