@@ -244,10 +244,10 @@ class _Views:
 
 def _checksums(batch: pa.RecordBatch) -> dict[str, int]:
     """CRC-32 of each column: of the row numbers, and of offsets and values of lists."""
-    checksums = {"row": zlib.crc32(batch.column("row").to_numpy())}
+    checksums = {"row": zlib.crc32(batch.column("row").to_numpy().data)}
     for name in batch.schema.names[1:]:
         lists = _Views(batch.column(name))
-        checksums[name] = zlib.crc32(lists.values, zlib.crc32(lists.offsets))
+        checksums[name] = zlib.crc32(lists.values.data, zlib.crc32(lists.offsets.data))
     return checksums
 
 
