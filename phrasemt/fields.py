@@ -1,25 +1,73 @@
-"""The base class of all settings, and the types of names, languages, seeds and probabilities."""
+"""The base class of all settings, and the types of names, languages and numbers."""
 
 from __future__ import annotations
 
 import json
+import math
 import typing
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    StringConstraints,
+    ValidatorFunctionWrapHandler,
+)
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+
+@dataclass(frozen=True)
+class Number:
+    """In a type annotation, behind all other constraints: a finite number with a largest value and the reason for it.
+
+    Text and booleans are refused; pydantic would convert "3" to 3 and true to 1.
+    """
+
+    at_most: float = math.inf
+    because: str = ""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_wrap_validator_function(self._check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return handler(schema) | ({} if math.isinf(self.at_most) else {"maximum": self.at_most})
+
+    def _check(self, value: Any, convert: ValidatorFunctionWrapHandler) -> Any:
+        if isinstance(value, bool | str):
+            raise PydanticCustomError("not_a_number", "expected a number")
+        number = convert(value)
+        if number > self.at_most:
+            values = {"largest": f"{self.at_most:,}", "why": self.because}
+            raise PydanticCustomError("too_large", "allowed: at most {largest}, because {why}", values)
+        return number
+
 
 # Names become folder names and Snakemake wildcards, so they hold no separators and no special characters of a shell.
-Name = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9_+-]*$")]
+# The name of a folder joins a name and two languages; file systems allow 255 bytes.
+Name = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9_+-]*$", max_length=100)]
+Title = Annotated[str, StringConstraints(pattern=r"^\S([^\r\n]*\S)?$")]
 Language = Annotated[str, StringConstraints(pattern=r"^[a-z]{2,3}$")]
-Seed = Annotated[int, Field(ge=0, lt=2**31)]
-Probability = Annotated[float, Field(ge=0, lt=1)]
+Seed = Annotated[int, Field(ge=0, lt=2**31), Number()]
+Probability = Annotated[float, Field(ge=0, lt=1), Number()]
+Width = Annotated[int, Field(gt=0), Number(at_most=65_536, because="a square matrix of this width takes 16 GiB")]
+Depth = Annotated[int, Field(gt=0), Number(at_most=1_000, because="all layers are in memory at once")]
+Updates = Annotated[
+    int, Field(gt=0), Number(at_most=100_000_000, because="at ten updates a second these take four months")
+]
+Pairs = Annotated[int, Field(gt=0), Number(at_most=1_000_000_000, because="no parallel corpus has more pairs")]
+LONGEST = "models read at most 1,024 subwords of a sentence"
+Positions = Annotated[int, Field(gt=0), Number(at_most=1_024, because=LONGEST)]
 
 
 class Settings(BaseModel):
-    """Base of every section of a study and of the settings of every stage: immutable, no unknown keys."""
+    """Base of every section of a study and of the settings of every stage: immutable, no unknown keys, finite."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     def canonical_json(self) -> str:
         """The settings as JSON with sorted keys: equal text for equal settings. Digests are made of this text."""

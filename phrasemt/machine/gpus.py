@@ -11,6 +11,7 @@ filelock is not used: where the kernel has no locks it falls back to files, whic
 from __future__ import annotations
 
 import fcntl
+import itertools
 import logging
 import os
 import subprocess
@@ -28,6 +29,8 @@ LEASES = Path("/tmp")
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 _SECONDS_BETWEEN_TRIES = 1.0
 _SECONDS_TO_ANSWER = 60
+# Entries of CUDA_VISIBLE_DEVICES that name no GPU; CUDA ignores the entries behind them. Slurm writes the second one.
+_NO_GPU = ("-1", "NoDevFiles")
 
 
 @contextmanager
@@ -102,8 +105,36 @@ def visible_gpus() -> list[str]:
     except (OSError, subprocess.SubprocessError):
         return []
     by_number = dict(line.split(", ") for line in shown.splitlines() if ", " in line)
-    allowed = os.environ.get(VISIBLE)
-    if allowed is None:
-        return list(by_number.values())
-    # An entry is a number, or the identifier of a GPU or of a part of a GPU.
-    return [by_number.get(entry.strip(), entry.strip()) for entry in allowed.split(",") if entry.strip()]
+    named = _named_gpus()
+    return list(by_number.values()) if named is None else [by_number.get(entry, entry) for entry in named]
+
+
+def _named_gpus() -> list[str] | None:
+    """The entries of CUDA_VISIBLE_DEVICES: numbers, or identifiers of GPUs or of parts of a GPU. None without it."""
+    named = os.environ.get(VISIBLE)
+    if named is None:
+        return None
+    entries = filter(None, map(str.strip, named.split(",")))
+    return list(itertools.takewhile(lambda entry: entry not in _NO_GPU, entries))
+
+
+def torch_has_gpu() -> bool:
+    """Whether torch computes on a GPU.
+
+    Raises PhrasemtError when CUDA_VISIBLE_DEVICES names a GPU and torch can use none. Schedulers and users name the
+    GPUs that they want there, and `lease` the GPUs that it found. On a CPU the work could take a hundred times as long.
+    """
+    import torch  # not in the processes that only lend GPUs
+
+    if torch.cuda.is_available():
+        return True
+    if named := _named_gpus():
+        raise PhrasemtError(
+            "torch cannot use the GPU that it was given",
+            where=f"{VISIBLE}={','.join(named)}",
+            expected="a GPU that this installation of torch supports",
+            found=f"torch {torch.__version__}" + ("" if torch.version.cuda else ", which was built without CUDA"),
+            next_step=f"compare `nvidia-smi` with `python -m torch.utils.collect_env`; to compute on the CPU, set "
+            f"{VISIBLE} to nothing",
+        )
+    return False

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import psutil
 import torch
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from phrasemt.batching.batch import Batch, collate_chunks, collate_phrases, collate_source, collate_target
+from phrasemt.errors import PhrasemtError
 from phrasemt.models.interface import build_model
 from phrasemt.study.architectures import Architecture, ModelInputs
 from phrasemt.symbols import CHUNK_LABELS, EOS_LABEL, UNK
@@ -20,6 +22,7 @@ from phrasemt.syntax.phrases.ngrams import ngram_ends
 
 # Positions on each side of the pair whose multiply-adds are counted: about the mean of WMT in subwords, with `</s>`.
 POSITIONS = 27
+_BYTES_PER_PARAMETER = 4  # float32
 WORDS_PER_CHUNK = 1.57  # mean in CoNLL-2000 (English), where a word outside of chunks counts as a chunk
 
 
@@ -43,9 +46,20 @@ class Cost:
 
 
 def cost_of(settings: Architecture, *, source_vocabulary: int, target_vocabulary: int) -> Cost:
-    """Build a model, count its parameters, and count multiply-adds while it scores a pair of `POSITIONS` positions."""
+    """Build a model, count its parameters, and count multiply-adds while it scores a pair of `POSITIONS` positions.
+
+    Raises PhrasemtError for a model that needs more memory than there is.
+    """
     with torch.device("meta"):
         model = build_model(settings, source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary)
+    needed, available = _BYTES_PER_PARAMETER * parameters_of(model), psutil.virtual_memory().available
+    if needed > available:
+        raise PhrasemtError(
+            "the model does not fit into the memory of this machine",
+            expected=f"at most {available / 1e9:,.1f} GB",
+            found=f"{needed / 1e9:,.1f} GB for {parameters_of(model):,} parameters",
+            next_step="lower the widths or the number of layers, or use a machine with more memory",
+        )
     model = model.to_empty(device="cpu").eval()
     batch = pair_of(settings.model_inputs, POSITIONS)
     # torch does not count the fused kernels of attention; the plain form has the same multiplications.

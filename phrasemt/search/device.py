@@ -6,14 +6,19 @@ import os
 
 import torch
 
+from phrasemt.machine.gpus import torch_has_gpu
+
 # Number of matrix products whose machine code oneDNN keeps. Sentences have many lengths, and so have the products of
 # attention: with oneDNN's default of 1024 a training grows to several GB of code, most of which it never uses again.
 _ONEDNN_CACHE_CAPACITY = "256"
 
 
 def choose_device(cores: int) -> torch.device:
-    """Return the GPU that this process can see, or else the CPU, on which torch then uses `cores` threads."""
-    if torch.cuda.is_available():
+    """Return the GPU that this process can see, or else the CPU, on which torch then uses `cores` threads.
+
+    Raises PhrasemtError when the process was given a GPU that torch cannot use.
+    """
+    if torch_has_gpu():
         return torch.device("cuda")
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", _ONEDNN_CACHE_CAPACITY)  # oneDNN reads it at first use
     torch.set_num_threads(cores)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from phrasemt.fields import Language, Name, Seed, Settings
+from phrasemt.fields import Language, Name, Number, Pairs, Seed, Settings, Updates, Width
 
 
 class AnnotatedText(Settings):
@@ -35,24 +35,28 @@ class AnnotatorTraining(Settings):
         [], description="sentences that select the best epoch; empty: every twelfth sentence of train is held out"
     )
     test: list[AnnotatedText] = Field(min_length=1, description="sentences for the reported F1")
-    sentences: int | None = Field(None, gt=0, description="largest number of training sentences; null: no limit")
-    vectors: int = Field(100, ge=0, description="width of word vectors, learned from train and text; 0: no vectors")
+    sentences: Pairs | None = Field(None, description="largest number of training sentences; null: no limit")
+    vectors: Annotated[int, Field(ge=0), Number(at_most=10_000, because="the vectors of all words are in memory")] = (
+        Field(100, description="width of word vectors, learned from train and text; 0: no vectors")
+    )
     text: list[AnnotatedText] = Field([], description="further sentences for the word vectors")
-    hidden: int = Field(128, gt=0, description="width of the LSTM states")
+    hidden: Width = Field(128, description="width of the LSTM states")
     seed: Seed = Field(1234, description="seed of the initial weights")
 
 
 class ParserTraining(AnnotatorTraining):
     """A parser that the workflow trains on bracketed trees: an XPOS tagger and a constituency parser."""
 
-    tagger_updates: int = Field(2400, gt=0, description="updates of the tagger, of 32 sentences each")
-    epochs: int = Field(20, gt=0, description="epochs of the parser")
+    tagger_updates: Updates = Field(2400, description="updates of the tagger, of 32 sentences each")
+    epochs: Annotated[
+        int, Field(gt=0), Number(at_most=10_000, because="the smallest treebank takes days for so many")
+    ] = Field(20, description="epochs of the parser")
 
 
 class ChunkerTraining(AnnotatorTraining):
     """A chunker that the workflow trains on CoNLL-2000 columns."""
 
-    updates: int = Field(2400, gt=0, description="updates, of 32 sentences each")
+    updates: Updates = Field(2400, description="updates, of 32 sentences each")
 
 
 class ParserFiles(Settings):

@@ -14,7 +14,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from phrasemt.fields import Probability, Seed, Settings, refuse
+from phrasemt.fields import Depth, Number, Positions, Probability, Seed, Settings, Width, refuse
+
+Multiple = Annotated[
+    float, Field(gt=0), Number(at_most=64, because="the layer is this many times as wide as the model")
+]
+LossWeight = Annotated[
+    float, Field(ge=0), Number(at_most=1_000, because="the loss of the words would not count any more")
+]
 
 
 class PhraseSegmentation(Settings):
@@ -30,9 +37,9 @@ class PhraseSegmentation(Settings):
         "binary trees or on right-branching trees; shuffled: the phrase lengths of parse in random order; given: the "
         "user's phrases",
     )
-    ntok_div: int = Field(6, gt=0, description="divisor of L")
-    ntok_min: int = Field(3, gt=0, description="smallest n")
-    ntok_max: int = Field(8, gt=0, description="largest n")
+    ntok_div: Positions = Field(6, description="divisor of L")
+    ntok_min: Positions = Field(3, description="smallest n")
+    ntok_max: Positions = Field(8, description="largest n")
     ntok_round: Literal["ceil", "floor"] = Field("ceil", description="rounding of L/ntok_div")
     ntok_scope: Literal["sentence", "batch"] = Field(
         "sentence",
@@ -158,9 +165,9 @@ class Architecture(Settings, ABC):
 class Layers(Architecture):
     """Base of the families with Transformer layers."""
 
-    width: int = Field(512, gt=0, description="model width d")
-    heads: int = Field(8, gt=0, description="attention heads h; d/h is the head width")
-    ffn_width: int = Field(2048, gt=0, description="inner width f of the feed-forward networks")
+    width: Width = Field(512, description="model width d")
+    heads: Width = Field(8, description="attention heads h; d/h is the head width")
+    ffn_width: Width = Field(2048, description="inner width f of the feed-forward networks")
     dropout: Probability = Field(0.1, description="dropout of embeddings and of outputs of sub-layers")
     attn_dropout: Probability = Field(0.1, description="dropout of attention weights")
     act_dropout: Probability = Field(0.1, description="dropout of feed-forward activations")
@@ -188,8 +195,8 @@ class TransformerModel(Layers):
     """Transformer (Vaswani et al. 2017). The defaults are the base model."""
 
     family: Literal["transformer"] = Field("transformer", description="model family, phrasemt/models/<family>.py")
-    encoder_layers: int = Field(6, gt=0, description="encoder layers N")
-    decoder_layers: int = Field(6, gt=0, description="decoder layers N")
+    encoder_layers: Depth = Field(6, description="encoder layers N")
+    decoder_layers: Depth = Field(6, description="decoder layers N")
     tie: Literal["decoder", "all"] = Field(
         "decoder",
         description="decoder: target embeddings and output layer share a table; all: source embeddings, too (needs a "
@@ -212,7 +219,7 @@ class RelativePositionsModel(TransformerModel):
     family: Literal["relative_positions"] = Field(  # type: ignore[assignment]
         "relative_positions", description="model family, phrasemt/models/<family>.py"
     )
-    rel_k: int = Field(16, gt=0, description="largest distance k with its own embedding (base model: 16)")
+    rel_k: Positions = Field(16, description="largest distance k with its own embedding (base model: 16)")
 
 
 class PhraseRepresentationModel(TransformerModel):
@@ -237,9 +244,9 @@ class PhraseRepresentationModel(TransformerModel):
         "softmax",
         description="pool attn: softmax over a phrase (paper), or gated tokens mixed with the summary (Neutron; X10)",
     )
-    score_hidden: float = Field(1.0, gt=0, description="pool attn: width of the token scorer, in multiples of d (X9)")
+    score_hidden: Multiple = Field(1.0, description="pool attn: width of the token scorer, in multiples of d (X9)")
     score_dropout: Probability = Field(0.0, description="pool attn: dropout before the sigmoid of eq. 3 (Neutron)")
-    combine_hidden: float = Field(3.0, gt=0, description="width of the attentive combination, in multiples of d (X8)")
+    combine_hidden: Multiple = Field(3.0, description="width of the attentive combination, in multiples of d (X8)")
     combine_dropout: Probability = Field(0.0, description="dropout of the hidden units of eq. 8 (Neutron; X22)")
     combine_residual: Literal["x", "x+a"] = Field(
         "x", description="residual of the combination: input x (paper), or x plus attended phrases (Neutron; X7)"
@@ -285,7 +292,7 @@ class PhrasalAttentionModel(TransformerModel):
     family: Literal["phrasal_attention"] = Field(  # type: ignore[assignment]
         "phrasal_attention", description="model family, phrasemt/models/<family>.py"
     )
-    ngrams: Literal[1, 2, 3, 4] = Field(2, description="longest n-gram N_g; 1 is plain attention")
+    ngrams: Annotated[Literal[1, 2, 3, 4], Number()] = Field(2, description="longest n-gram N_g; 1 is plain attention")
     ngram_where: list[Place] = Field(
         ["enc_self", "dec_self", "cross"], min_length=1, description="attentions with n-grams (paper: all)"
     )
@@ -304,13 +311,13 @@ class LanguageModel(Layers):
     """Language model of the target side, a decoder without source (Nguyen et al., Table 3)."""
 
     family: Literal["language_model"] = Field(description="model family, phrasemt/models/<family>.py")
-    layers: int = Field(6, gt=0, description="layers N")
+    layers: Depth = Field(6, description="layers N")
     softmax_bias: bool = Field(False, description="bias of the output layer")
     attention: Literal["plain", "relative", "phrasal"] = Field(
         "plain", description="plain (Vaswani et al.), with relative positions (Shaw et al.), or phrasal attention"
     )
-    rel_k: int = Field(16, gt=0, description="attention relative: largest distance k with its own embedding")
-    ngrams: Literal[1, 2, 3, 4] = Field(2, description="attention phrasal: longest n-gram")
+    rel_k: Positions = Field(16, description="attention relative: largest distance k with its own embedding")
+    ngrams: Annotated[Literal[1, 2, 3, 4], Number()] = Field(2, description="attention phrasal: longest n-gram")
 
     @model_validator(mode="after")
     def _switches_go_together(self) -> LanguageModel:
@@ -333,16 +340,17 @@ class LanguageModel(Layers):
 class RecurrentModel(Architecture):
     """Base of the recurrent families (C13)."""
 
-    embedding: int = Field(620, gt=0, description="width E of the word embeddings and of the readout")
-    hidden: int = Field(1000, gt=0, description="width H of a GRU state; the two directions of the encoder make 2H")
-    attention_width: int | None = Field(
-        None, gt=0, description="width of the hidden layer of the attention; null: 2H (dl4mt)"
+    embedding: Width = Field(620, description="width E of the word embeddings and of the readout")
+    hidden: Width = Field(1000, description="width H of a GRU state; the two directions of the encoder make 2H")
+    attention_width: Width | None = Field(
+        None, description="width of the hidden layer of the attention; null: 2H (dl4mt)"
     )
     readout: Literal["tanh", "maxout"] = Field("tanh", description="tanh (dl4mt) or maxout of pairs (Bahdanau et al.)")
     dropout: Probability = Field(0.0, description="dropout of embeddings and readout; the papers use none")
-    initial_deviation: float = Field(
+    initial_deviation: Annotated[
+        float, Field(gt=0), Number(at_most=10, because="larger weights saturate every gate")
+    ] = Field(
         0.01,
-        gt=0,
         description="standard deviation of initial weights that are not orthogonal; 0.01 (dl4mt) suits a width of "
         "1000, models of width 100 or 200 need about 0.1",
     )
@@ -361,7 +369,7 @@ class Dl4mtModel(RecurrentModel):
     """Conditional GRU with attention (dl4mt; Bahdanau et al. 2015)."""
 
     family: Literal["dl4mt"] = Field(description="model family, phrasemt/models/<family>.py")
-    decoder_layers: Literal[1, 2] = Field(1, description="1: dl4mt; 2: dl4mt-2, with a second GRU")
+    decoder_layers: Annotated[Literal[1, 2], Number()] = Field(1, description="1: dl4mt; 2: dl4mt-2, with a second GRU")
 
 
 class BiscaleSearch(Settings):
@@ -379,9 +387,9 @@ class BiscaleModel(RecurrentModel):
     """Chunk-based bi-scale decoder (Zhou et al. 2017), presets zh-paper and zh-code."""
 
     family: Literal["biscale"] = Field(description="model family, phrasemt/models/<family>.py")
-    chunk_hidden: int = Field(1000, gt=0, description="width D_p of the chunk state")
-    chunk_embedding: int = Field(
-        1000, gt=0, description="width D_e of chunk representations and of the classifiers of boundaries and labels"
+    chunk_hidden: Width = Field(1000, description="width D_p of the chunk state")
+    chunk_embedding: Width = Field(
+        1000, description="width D_e of chunk representations and of the classifiers of boundaries and labels"
     )
     attention: Literal["chunk", "word"] = Field(
         "chunk", description="chunk: the chunk state attends, at boundaries; word: every word attends (Table 2)"
@@ -396,8 +404,8 @@ class BiscaleModel(RecurrentModel):
     chunk_query: Literal["v", "p_prev"] = Field(
         "v", description="query of attention chunk: first chunk GRU (authors' code) or last chunk state (paper; C3)"
     )
-    w_boundary: float = Field(1.0, ge=0, description="weight of the boundary loss")
-    w_label: float = Field(1.0, ge=0, description="weight of the label loss")
+    w_boundary: LossWeight = Field(1.0, description="weight of the boundary loss")
+    w_label: LossWeight = Field(1.0, description="weight of the label loss")
     search: BiscaleSearch = Field(default_factory=BiscaleSearch, description="search with boundaries")
 
     @model_validator(mode="after")

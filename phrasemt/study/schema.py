@@ -16,13 +16,37 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticKnownError
 
-from phrasemt.fields import Language, Name, Probability, Seed, Settings, refuse, sections
+from phrasemt.fields import (
+    LONGEST,
+    Language,
+    Name,
+    Number,
+    Pairs,
+    Positions,
+    Probability,
+    Seed,
+    Settings,
+    Title,
+    Updates,
+    refuse,
+    sections,
+)
 from phrasemt.study.annotators import Chunker, Parser
 from phrasemt.study.architectures import ModelSettings, PhraseSegmentation
 from phrasemt.study.presets import PRESETS, fill_in
 
 Side = Literal["source", "target"]
 SIDES: tuple[Side, Side] = ("source", "target")
+Symbols = Annotated[
+    int, Field(gt=0), Number(at_most=1_000_000, because="embeddings of a million symbols fill the memory")
+]
+Beam = Annotated[
+    int, Field(gt=0), Number(at_most=1_000, because="the memory and the time of a search grow with the beam")
+]
+Checkpoints = Annotated[int, Field(gt=0), Number(at_most=1_000, because="all these files of weights stay on the disk")]
+Epsilon = Annotated[float, Field(gt=0), Number(at_most=1, because="a larger number would decide the steps alone")]
+_LARGE_UPDATE = "an update of so much text takes hours"
+_LONG_OUTPUT = "the memory of a search grows with the longest output"
 
 # ---------------------------------------------------------------------------------------------------------------- data
 
@@ -70,27 +94,29 @@ class Partition(Settings):
     """A corpus that is cut into train, dev and test. No two splits share a source or a target sentence."""
 
     text: ParallelText = Field(description="the corpus")
-    dev: int = Field(gt=0, description="pairs of dev")
-    test: int = Field(gt=0, description="pairs of test")
+    dev: Pairs = Field(description="pairs of dev")
+    test: Pairs = Field(description="pairs of test")
     seed: Seed = Field(1, description="seed of the random draw")
 
 
 class Generator(Settings):
     """The demonstration corpus (phrasemt/corpus/demo), with gold trees, gold chunks and contrastive pairs."""
 
-    train: int = Field(gt=0, description="training pairs")
-    dev: int = Field(gt=0, description="dev pairs")
-    test: int = Field(gt=0, description="test pairs")
+    train: Pairs = Field(description="training pairs")
+    dev: Pairs = Field(description="dev pairs")
+    test: Pairs = Field(description="test pairs")
     seed: Seed = Field(1, description="seed of the generator")
 
 
 class CleaningFilters(Settings):
     """Filters for training pairs. Dev and test sets are never filtered."""
 
-    max_words: int = Field(
-        100, gt=0, description="largest number of words of a side (zh, ja, ...: two characters count as a word)"
+    max_words: Annotated[int, Field(gt=0), Number(at_most=10_000, because=LONGEST)] = Field(
+        100, description="largest number of words of a side (zh, ja, ...: two characters count as a word)"
     )
-    max_ratio: float = Field(9.0, ge=1, description="largest ratio of longer to shorter side, in words")
+    max_ratio: Annotated[float, Field(ge=1), Number(at_most=10_000, because="no side may have more words")] = Field(
+        9.0, description="largest ratio of longer to shorter side, in words"
+    )
     min_letters: Probability = Field(
         0.5, description="smallest share of the script of the language among the letters of a line"
     )
@@ -112,11 +138,11 @@ class Subwords(Settings):
         description="bpe: subwords; word: the `words` most frequent words of each side, other words are <unk> "
         "(Zhou et al.)",
     )
-    words: int = Field(30_000, gt=0, description="unit word: size of the vocabulary of each side")
-    merges: int = Field(32_000, gt=0, description="unit bpe: number of merges, learned on both sides together")
-    vocabulary_threshold: int = Field(
-        8, ge=0, description="unit bpe: split subwords further that are rarer than this in train; 0: never"
-    )
+    words: Symbols = Field(30_000, description="unit word: size of the vocabulary of each side")
+    merges: Symbols = Field(32_000, description="unit bpe: number of merges, learned on both sides together")
+    vocabulary_threshold: Annotated[
+        int, Field(ge=0), Number(at_most=1_000_000, because="hardly a subword is so frequent")
+    ] = Field(8, description="unit bpe: split subwords further that are rarer than this in train; 0: never")
     shared_vocabulary: bool = Field(True, description="one vocabulary for both sides; tie: all needs it")
 
     @model_validator(mode="before")
@@ -166,8 +192,8 @@ class Dataset(Settings):
     subwords: Subwords = Field(default_factory=Subwords, description="units of the models: subwords or words")
     source_parser: Name | None = Field(None, description="name of the parser for the source side")
     target_chunks: TargetChunks | None = Field(None, description="chunks of the target side")
-    parse_jobs: int = Field(
-        1, gt=0, le=64, description="number of jobs that parse or tag the training pairs; changes no result"
+    parse_jobs: Annotated[int, Field(gt=0), Number(at_most=64, because="each job loads the parser")] = Field(
+        1, description="number of jobs that parse or tag the training pairs; changes no result"
     )
 
     @model_validator(mode="after")
@@ -222,9 +248,11 @@ class Adam(Settings):
     name: Literal["adam"] = Field("adam", description="Adam (Kingma and Ba 2015)")
     beta1: Probability = Field(0.9, description="decay of the first moment")
     beta2: Probability = Field(0.98, description="decay of the second moment")
-    epsilon: float = Field(1e-9, gt=0, description="added to the root of the second moment")
-    factor: float = Field(1.0, gt=0, description="factor of the schedule (Nguyen et al.: 2)")
-    warmup: int = Field(8000, gt=0, description="updates in which the learning rate grows linearly")
+    epsilon: Epsilon = Field(1e-9, description="added to the root of the second moment")
+    factor: Annotated[float, Field(gt=0), Number(at_most=1_000, because="no training survives such steps")] = Field(
+        1.0, description="factor of the schedule (Nguyen et al.: 2)"
+    )
+    warmup: Updates = Field(8000, description="updates in which the learning rate grows linearly")
 
 
 class Adadelta(Settings):
@@ -232,7 +260,7 @@ class Adadelta(Settings):
 
     name: Literal["adadelta"] = Field(description="Adadelta")
     rho: Probability = Field(0.95, description="decay of both running means")
-    epsilon: float = Field(1e-6, gt=0, description="added under both roots")
+    epsilon: Epsilon = Field(1e-6, description="added under both roots")
 
 
 def known_preset(name: str) -> str:
@@ -256,33 +284,31 @@ Optimizer = Annotated[
 class Training(Settings):
     """How a system is trained."""
 
-    tokens_per_update: int | None = Field(
-        25_000, gt=0, description="approximate target tokens (with </s>) per update; null with sentences_per_update"
+    tokens_per_update: Annotated[int, Field(gt=0), Number(at_most=10_000_000, because=_LARGE_UPDATE)] | None = Field(
+        25_000, description="approximate target tokens (with </s>) per update; null with sentences_per_update"
     )
-    sentences_per_update: int | None = Field(
+    sentences_per_update: Annotated[int, Field(gt=0), Number(at_most=1_000_000, because=_LARGE_UPDATE)] | None = Field(
         None,
-        gt=0,
         description="sentence pairs per update, instead of tokens_per_update; the loss is then a mean over sentences "
         "and not over tokens (Zhou et al.)",
     )
-    max_updates: int = Field(100_000, gt=0, description="number of updates")
-    max_length: int = Field(
-        256, gt=0, le=1024, description="largest number of subwords of a side; training omits longer pairs"
+    max_updates: Updates = Field(100_000, description="number of updates")
+    max_length: Positions = Field(
+        256, description="largest number of subwords of a side; training omits longer pairs"
     )
     label_smoothing: Probability = Field(0.1, description="probability mass of all wrong words together")
     optimizer: Optimizer = Field(default_factory=Adam, description="optimiser and schedule")
-    clip_norm: float | None = Field(
-        None, gt=0, description="largest L2 norm of the whole gradient; null: no limit (Zhou et al.: 1)"
+    clip_norm: Annotated[float, Field(gt=0), Number()] | None = Field(
+        None, description="largest L2 norm of the whole gradient; null: no limit (Zhou et al.: 1)"
     )
     precision: Literal["float32", "bfloat16"] = Field(
         "float32", description="type of matrix products and their operands; weights and sums are always float32"
     )
-    evaluate_every: int = Field(1500, gt=0, description="updates between two evaluations on dev")
-    checkpoint_every: int = Field(1500, gt=0, description="updates between two checkpoints")
-    average_last: int = Field(5, gt=0, description="average the weights of this many last checkpoints")
-    average_best: int | None = Field(
+    evaluate_every: Updates = Field(1500, description="updates between two evaluations on dev")
+    checkpoint_every: Updates = Field(1500, description="updates between two checkpoints")
+    average_last: Checkpoints = Field(5, description="average the weights of this many last checkpoints")
+    average_best: Checkpoints | None = Field(
         None,
-        gt=0,
         description="instead of average_last: average this many checkpoints with the best dev scores; every evaluation "
         "then writes a checkpoint",
     )
@@ -291,10 +317,8 @@ class Training(Settings):
         description="all: the mean of all these checkpoints, as in the papers; auto: of the last n of them, with the n "
         "from 1 to average_last that has the best dev score (best_by)",
     )
-    average_decay: float | None = Field(
+    average_decay: Annotated[float, Field(gt=0, lt=1), Number()] | None = Field(
         None,
-        gt=0,
-        lt=1,
         description="decay of an exponential average of the weights, which evaluations and checkpoints then use; "
         "null: they use the weights themselves",
     )
@@ -303,9 +327,8 @@ class Training(Settings):
         description="dev score of the best checkpoint; always perplexity for language models. Perplexity decides "
         "between equal BLEU scores",
     )
-    early_stopping: int | None = Field(
+    early_stopping: Updates | None = Field(
         None,
-        gt=0,
         description="stop after this many evaluations without a new best score (best_by); null: never. With bleu, "
         "evaluations count from the first dev BLEU above 0",
     )
@@ -333,17 +356,21 @@ class Training(Settings):
 class Decoding(Settings):
     """Beam search."""
 
-    beam: int = Field(4, gt=0, description="hypotheses per sentence")
-    length_penalty: float = Field(0.6, ge=0, description="alpha of the length penalty")
+    beam: Beam = Field(4, description="hypotheses per sentence")
+    length_penalty: Annotated[float, Field(ge=0), Number(at_most=10, because="the length would decide alone")] = Field(
+        0.6, description="alpha of the length penalty"
+    )
     length_penalty_form: Literal["wu", "length"] = Field(
         "wu",
         description="wu: score / ((5+|Y|)/6)^alpha (Wu et al. 2016); length: score / |Y|^alpha (Zhou et al., alpha 1)",
     )
-    max_length_factor: float = Field(
-        1.0, ge=0, description="longest output = factor * source length + max_length_extra, in subwords"
+    max_length_factor: Annotated[float, Field(ge=0), Number(at_most=100, because=_LONG_OUTPUT)] = Field(
+        1.0, description="longest output = factor * source length + max_length_extra, in subwords"
     )
-    max_length_extra: int = Field(50, gt=0, description="see max_length_factor")
-    n_best: int = Field(1, gt=0, description="hypotheses per sentence in the output")
+    max_length_extra: Annotated[int, Field(gt=0), Number(at_most=10_000, because=_LONG_OUTPUT)] = Field(
+        50, description="see max_length_factor"
+    )
+    n_best: Beam = Field(1, description="hypotheses per sentence in the output")
 
     @model_validator(mode="after")
     def _enough_beams(self) -> Decoding:
@@ -365,7 +392,7 @@ Preset = Annotated[str, AfterValidator(known_preset), Field(json_schema_extra={"
 class System(Settings):
     """A model with its training and decoding: one row of the table."""
 
-    title: str | None = Field(None, description="name in the table; default: the key of the system")
+    title: Title | None = Field(None, description="name in the table; default: the key of the system")
     preset: Preset | None = Field(
         None, description="system of a paper (phrasemt/study/presets.py); keys given here replace its values"
     )
@@ -393,7 +420,9 @@ class Comparison(Settings):
     """Paired bootstrap tests of the difference to a baseline (Koehn 2004)."""
 
     baseline: Name | None = Field(None, description="name of the baseline; default: the first system that translates")
-    samples: int = Field(1000, gt=0, description="bootstrap samples")
+    samples: Annotated[int, Field(gt=0), Number(at_most=1_000_000, because="p-values need no more than thousands")] = (
+        Field(1000, description="bootstrap samples")
+    )
     seed: Seed = Field(12345, description="seed of the resampling")
 
 
@@ -401,8 +430,10 @@ class Study(Settings):
     """An experiment: data sets x systems x seeds."""
 
     study: Name = Field(description="name; results are in results/<study>/")
-    title: str | None = Field(None, description="heading of table and report")
-    seeds: list[Seed] = Field([1], min_length=1, description="seeds; each system is trained once per seed")
+    title: Title | None = Field(None, description="heading of table and report")
+    seeds: list[Seed] = Field(
+        [1], min_length=1, max_length=1000, description="seeds; each system is trained once per seed"
+    )
     datasets: dict[Name, Dataset] = Field(min_length=1, description="data sets by name")
     systems: dict[Name, System] = Field(min_length=1, description="systems by name, in the order of the table")
     parsers: dict[Name, Parser] = Field(default_factory=dict, description="constituency parsers by name")
@@ -424,6 +455,11 @@ class Study(Settings):
         problems = []
         if len(set(self.seeds)) != len(self.seeds):
             problems.append(f"seeds contains a value twice: {self.seeds}")
+        titles: dict[str, str] = {}
+        for name, system in self.systems.items():
+            first = titles.setdefault(system.title or name, name)
+            if first != name:
+                problems.append(f"systems.{name} and systems.{first} have the same title: {system.title or name!r}")
         allowed = self.translating or list(self.systems)
         if self.baseline not in allowed:
             why = " (a language model does not translate)" if self.baseline in self.systems else ""

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.files.parallel import batched, map_in_order
+from phrasemt.machine.gpus import torch_has_gpu
 from phrasemt.stages.syntax import AnnotateSentences
 from phrasemt.syntax.annotator_card import Card, Kind
 from phrasemt.syntax.sentences import BUCKETS, Keys, Sentences, key_array, key_bytes
@@ -141,9 +142,7 @@ class _Job:
 
 def _processes(cores: int) -> int:
     """The number of annotating processes: one with a GPU, which forked processes cannot share, else one per core."""
-    import torch
-
-    return 1 if torch.cuda.is_available() else cores
+    return 1 if torch_has_gpu() else cores
 
 
 def _prepare(annotator: Path, cache: Path, description: Mapping[str, Any]) -> tuple[StanzaAnnotator, AnnotationStore]:

@@ -1,7 +1,8 @@
-"""Whether everything that a study names exists: registered texts, files of the user, published models."""
+"""What a study file alone does not show: things that it names and that do not exist, and settings without effect."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from phrasemt.registry.corpora import files_of
 from phrasemt.registry.stanza_models import files_of_package
 from phrasemt.study.annotators import Parser
 from phrasemt.study.reading import load_study
-from phrasemt.study.schema import SIDES, RegistryText, Study
+from phrasemt.study.schema import SIDES, Adam, RegistryText, Study, Training
 
 
 def read_study(path: Path) -> Study:
@@ -19,6 +20,36 @@ def read_study(path: Path) -> Study:
     if problems := list(dict.fromkeys([*_problems(study), *_annotator_problems(study), *_phrase_problems(study)])):
         raise StudyError(path, problems)
     return study
+
+
+def warnings_of(study: Study) -> Iterator[str]:
+    """Settings that cannot have the effect that they name. A study with warnings runs."""
+    for name, system in study.systems.items():
+        yield from (f"systems.{name}.training: {warning}" for warning in _warnings_of_training(system.training))
+
+
+def _warnings_of_training(training: Training) -> Iterator[str]:
+    updates = training.max_updates
+    if training.evaluate_every > updates:
+        yield (
+            f"evaluate_every ({training.evaluate_every:,}) is above max_updates ({updates:,}): dev is scored after the "
+            "last update only"
+        )
+    if training.average_best:
+        key, wanted, every = "average_best", training.average_best, "evaluate_every"
+    else:
+        key, wanted, every = "average_last", training.average_last, "checkpoint_every"
+    made = math.ceil(updates / getattr(training, every))  # the last update always makes one
+    if made < wanted:
+        yield (
+            f"{key} is {wanted:,}, but {updates:,} updates with {every} {getattr(training, every):,} make "
+            f"{made:,} checkpoint{'s' if made > 1 else ''}, which are then averaged"
+        )
+    if isinstance(training.optimizer, Adam) and training.optimizer.warmup > updates:
+        yield (
+            f"optimizer.warmup ({training.optimizer.warmup:,}) is above max_updates ({updates:,}): the learning rate "
+            "never reaches its highest value"
+        )
 
 
 def _problems(study: Study) -> Iterator[str]:

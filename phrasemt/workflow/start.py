@@ -12,10 +12,11 @@ from typing import Any, NoReturn
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.source_file import MIRROR
+from phrasemt.machine.gpus import visible_gpus
 from phrasemt.machine.slurm import jobs_here
 from phrasemt.study.reading import load_study
 from phrasemt.workflow.cache import CACHE
-from phrasemt.workflow.check import read_study
+from phrasemt.workflow.check import read_study, warnings_of
 from phrasemt.workflow.dag import Journal, rules_of
 from phrasemt.workflow.flow import Flow
 from phrasemt.workflow.journal import note_of_run, refuse_edited, run_of_this_process, study_of
@@ -41,6 +42,9 @@ def open_study(workflow: Any) -> Flow:
     except PhrasemtError as error:
         # Snakemake would put the lines of the Snakefile around an exception; they are no help against a typo.
         _leave(error)
+    if workflow.is_main_process:
+        for warning in warnings_of(study):
+            print(f"phrasemt: warning: {path}: {warning}", file=sys.stderr)
     for name, folder in ((MIRROR, study.mirror), (CACHE, study.cache)):
         if folder is not None and not os.environ.get(name):  # an empty one would be the folder of the run
             os.environ[name] = str(folder)
@@ -53,9 +57,10 @@ def open_study(workflow: Any) -> Flow:
     return flow
 
 
-def begin(flow: Flow, log: list[str]) -> None:
+def begin(flow: Flow, workflow: Any, log: list[str]) -> None:
     """Prepare a run before its first job. log: paths of Snakemake's log files."""
     refuse_second_writer()
+    refuse_absent_gpus(workflow)
     flow.journal.begin(log)
 
 
@@ -71,6 +76,20 @@ def refuse_second_writer() -> None:
             )
     except PhrasemtError as error:
         _leave(error)
+
+
+def refuse_absent_gpus(workflow: Any) -> None:
+    """End this run, with exit code 2, when `--resources gpu=N` promises GPUs that this machine does not have."""
+    promised = workflow.global_resources.get("gpu", 0) if workflow.local_exec else 0
+    if promised and (found := len(visible_gpus())) < promised:
+        _leave(
+            PhrasemtError(
+                "this machine has fewer GPUs, and a training would run on the CPU",
+                where=f"--resources gpu={promised}",
+                expected=f"at most gpu={found}",
+                next_step="see `nvidia-smi`; without --resources, trainings use the GPUs that they find, or the CPU",
+            )
+        )
 
 
 def refuse_unreadable_study(arguments: Sequence[str]) -> None:

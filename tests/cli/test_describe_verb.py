@@ -51,6 +51,14 @@ def parameters(out: str) -> dict[str, int]:
     return {name: int(number.replace(",", "")) for name, number in lines}
 
 
+def test_a_model_that_fits_into_no_memory_is_refused(describe):
+    Path("study.yaml").write_text(STUDY.replace("width: 16, heads: 2, ffn_width: 32, enc", "width: 65536, enc"))
+    code, _, err = describe("study.yaml", "base")
+    assert code == 2
+    assert "the model does not fit into the memory of this machine (expected at most " in err
+    assert "Next: lower the widths" in err
+
+
 def test_a_plain_system(describe):
     code, out, err = describe("study.yaml", "base")
     assert (code, err) == (0, "")

@@ -56,8 +56,7 @@ TRANSCRIPTS = {
         "phrasemt check: error: study.yaml: 3 mistakes in the study\n"
         "  - datasets.demo.generator.tests: unknown key; did you mean 'test'?; allowed: train, dev, test, seed\n"
         "  - systems.base.model.glance: found \"maxx\", allowed: max, mean; did you mean 'max'?\n"
-        '  - systems.base.training.max_updates: found "many", input should be a valid integer, unable to parse string '
-        "as an integer\n",
+        '  - systems.base.training.max_updates: found "many", expected a number\n',
     ),
     "a family that does not exist": (
         RIGHT.replace("family: transformer", "family: transfomer"),
@@ -206,14 +205,15 @@ UNREADABLE = {
 def test_a_study_that_snakemake_cannot_read_shows_no_traceback(
     repository: Path, tmp_path: Path, name: str, problem: str
 ) -> None:
-    """Snakemake reads the file before the Snakefile; the console of the profiles reads it before Snakemake does."""
+    """Snakemake reads the file before the Snakefile; the console reads it first, with and without a profile."""
     (tmp_path / "folder").mkdir()
     (tmp_path / "itself.yaml").write_text("a: &a\n  b: *a\n")
     (tmp_path / "nul.yaml").write_text("a: \0\n")
     (tmp_path / "number.yaml").write_text("a: " + "9" * 5000)
     (tmp_path / "empty.yaml").write_text("")
-    done = _snakemake(repository, tmp_path, "--logger", "phrasemt", "--configfile", name)
-    assert done.stderr == f"phrasemt: error: {name}: 1 mistake in the study\n  - {problem}\n"
+    done = _snakemake(repository, tmp_path, "--configfile", name)
+    assert done.stderr.endswith(f"phrasemt: error: {name}: 1 mistake in the study\n  - {problem}\n")
+    assert "Traceback" not in done.stderr
     assert done.returncode == 2
 
 

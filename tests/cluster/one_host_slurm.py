@@ -69,7 +69,9 @@ PartitionName=cpu Nodes=n[1-2] Default=YES MaxTime=1-00:00:00 PriorityTier=10
 PartitionName=gpu Nodes=g[1-2] MaxTime=2-00:00:00 PriorityTier=5 GraceTime=20
 PartitionName=urgent Nodes=g[1-2] MaxTime=1-00:00:00 PriorityTier=10
 """
-_GRES = "NodeName=g[1-2] Name=gpu File={folder}/gpu[0-3]\n"
+# torch cannot use these GPUs. Without the flag Slurm would name them in CUDA_VISIBLE_DEVICES, and trainings would
+# refuse to run on the CPU.
+_GRES = "NodeName=g[1-2] Name=gpu File={folder}/gpu[0-3] Flags=no_gpu_env\n"
 # A job is over when none of its processes is left on the node. Snakemake's own, when a job is cancelled, may outlive
 # their parents and last for ever: its signal handler waits for a lock that it has interrupted (Snakemake 9.27).
 _EPILOG = """\

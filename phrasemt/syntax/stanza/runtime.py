@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from phrasemt.errors import DataError
+from phrasemt.machine.gpus import torch_has_gpu
 
 Device = Literal["cpu", "cuda"]
 # torch has no error type of its own for some failures of memory and GPU libraries; their messages hold these words.
@@ -20,7 +21,8 @@ _MACHINE_MESSAGE = re.compile(r"memory|alloc|CUDA|cuDNN|cuBLAS", re.IGNORECASE)
 def prepare_stanza(device: Device | None = None) -> Device:
     """Import Stanza without log messages and network, and set torch to one thread.
 
-    Returns the device: the given one, else `cuda` if torch sees a GPU, else `cpu`.
+    Returns the device: the given one, else `cuda` if torch can use a GPU, else `cpu`. Raises PhrasemtError when the
+    process was given a GPU that torch cannot use.
     """
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     import stanza  # noqa: F401
@@ -29,7 +31,7 @@ def prepare_stanza(device: Device | None = None) -> Device:
     logging.getLogger("stanza").setLevel(logging.CRITICAL)
     torch.set_num_threads(1)  # several threads slow these small models down
     torch.backends.cudnn.allow_tf32 = False  # ten bits of mantissa would make many more decisions close
-    return device or ("cuda" if torch.cuda.is_available() else "cpu")
+    return device or ("cuda" if torch_has_gpu() else "cpu")
 
 
 @contextlib.contextmanager

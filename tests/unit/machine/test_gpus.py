@@ -9,10 +9,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.machine import gpus
 from phrasemt.machine.gpus import VISIBLE, lease
+from phrasemt.search.device import choose_device
+from phrasemt.workflow.start import refuse_absent_gpus
 
 HOLD = """
 import sys, pathlib
@@ -72,13 +75,43 @@ def test_it_waits_until_there_are_enough(killed: bool, tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("allowed", "expected"), [("2,0", "GPU-c"), ("GPU-b", "GPU-b"), ("MIG-x", "MIG-x"), ("", None)]
+    ("allowed", "expected"),
+    [("2,0", "GPU-c"), ("GPU-b", "GPU-b"), ("MIG-x", "MIG-x"), ("", None), ("-1", None), ("NoDevFiles", None)],
 )
 def test_it_lends_what_may_be_used(allowed: str, expected: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VISIBLE, allowed)
     with lease(1):
         assert os.environ[VISIBLE] == (allowed if expected is None else expected)
     assert os.environ[VISIBLE] == allowed
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="torch can use a GPU here")
+def test_a_gpu_that_torch_cannot_use_is_an_error_and_not_a_training_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    message = r"CUDA_VISIBLE_DEVICES=(\S*): torch cannot use the GPU that it was given .*Next: compare `nvidia-smi`"
+    for named in ("0", "7", "GPU-b"):
+        monkeypatch.setenv(VISIBLE, named)
+        with pytest.raises(PhrasemtError, match=message):
+            choose_device(1)
+    for none in ("", "-1", "NoDevFiles"):
+        monkeypatch.setenv(VISIBLE, none)
+        assert choose_device(1).type == "cpu"
+    monkeypatch.delenv(VISIBLE)
+    assert choose_device(1).type == "cpu"
+    with lease(1), pytest.raises(PhrasemtError, match=message):
+        choose_device(1)
+
+
+def test_promised_gpus_that_are_not_there_end_a_run(capsys: pytest.CaptureFixture[str]) -> None:
+    def begin(*, local: bool = True, **promised: int) -> None:
+        refuse_absent_gpus(SimpleNamespace(local_exec=local, global_resources={"_cores": 2, **promised}))
+
+    begin()
+    begin(gpu=3)
+    begin(gpu=4, local=False)  # its jobs run on other machines
+    with pytest.raises(SystemExit) as left:
+        begin(gpu=4)
+    assert left.value.code == 2
+    assert "--resources gpu=4: this machine has fewer GPUs" in capsys.readouterr().err
 
 
 def test_more_than_there_are_is_an_error() -> None:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
+import typing
+from collections.abc import Iterator
 from pathlib import Path
 
 import jsonschema
 import pytest
 import yaml
+from pydantic import ValidationError
 
 from phrasemt.errors import StudyError
+from phrasemt.fields import Settings, sections
 from phrasemt.files.yaml import parse_yaml
 from phrasemt.study.reading import load_study, study_schema
-from phrasemt.workflow.check import read_study
+from phrasemt.study.schema import Study
+from phrasemt.workflow.check import read_study, warnings_of
 
 RIGHT = """\
 study: small
@@ -94,6 +101,79 @@ def test_one_table_for_both_languages_needs_one_vocabulary(tmp_path: Path) -> No
     apart = tied.replace("test: 9}", "test: 9}, subwords: {shared_vocabulary: false}")
     problem = "systems.{}.model.tie is 'all', which needs datasets.demo.subwords.shared_vocabulary: true"
     assert _problems(tmp_path, apart) == [problem.format("base"), problem.format("max")]
+
+
+# ------------------------------------------------------------------------------------------------------------- numbers
+
+
+def _numbers(section: type[Settings]) -> Iterator[tuple[type[Settings], str]]:
+    """The numbers in a section and in the sections below it: class and key."""
+    for key, described in section.model_json_schema()["properties"].items():
+        if {"integer", "number"} & {one.get("type") for one in described.get("anyOf", [described])}:
+            yield section, key
+    for field in section.model_fields.values():
+        for inner in sections(field.annotation) or itertools.chain(*map(sections, typing.get_args(field.annotation))):
+            yield from _numbers(inner)
+
+
+def _refused(section: type[Settings], key: str, value: object) -> bool:
+    try:
+        section.model_validate({key: value})
+    except ValidationError as error:
+        return any(item["loc"] == (key,) for item in error.errors())
+    return False
+
+
+def test_no_number_of_a_study_is_infinite_or_a_switch_or_text_or_without_a_limit() -> None:
+    numbers = dict.fromkeys(_numbers(Study))
+    names = {f"{section.__name__}.{key}" for section, key in numbers}
+    assert {"Decoding.beam", "TransformerModel.width", "Adam.epsilon", "ParserTraining.vectors"} <= names
+    for bad in (math.inf, -math.inf, math.nan, True, False, "3", -1, 10**12):
+        accepted = {f"{section.__name__}.{key}" for section, key in numbers if not _refused(section, key, bad)}
+        # The norm of a gradient has no natural limit, and a limit far above it has no effect.
+        assert accepted == ({"Training.clip_norm"} if bad == 10**12 else set()), bad
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (("heads: 2", "heads: 2, encoder_layers: 1000000"), "systems.base.model.encoder_layers: found 1000000, "
+         "allowed: at most 1,000, because all layers are in memory at once"),
+        (("width: 16", "width: 10000000"), "systems.base.model.width: found 10000000, allowed: at most 65,536, "),
+        (("width: 16", "width: true"), "systems.base.model.width: found true, expected a number"),
+        (("heads: 2}\n", "heads: 2}\n    decoding: {beam: 100000}\n"),
+         "systems.base.decoding.beam: found 100000, allowed: at most 1,000, because "),
+        (("heads: 2}\n", "heads: 2}\n    decoding: {length_penalty: .inf}\n"),
+         "systems.base.decoding.length_penalty: found Infinity, input should be a finite number"),
+        (("heads: 2}\n", "heads: 2}\n    title: max\n"), "systems.max and systems.base have the same title: 'max'"),
+        (("study: small", "study: small\nseeds: [1, true]"), "seeds.1: found true, expected a number"),
+        (("study: small", "study: small\ntitle: \"\""), 'title: found "", '),
+        (("test: 9}", "test: -9}"), "datasets.demo.generator.test: found -9, input should be greater than 0"),
+    ],
+)  # fmt: skip
+def test_numbers_and_titles_that_no_study_can_have(tmp_path: Path, change: tuple[str, str], problem: str) -> None:
+    found = _problems(tmp_path, RIGHT.replace(*change, 1))
+    assert any(one.startswith(problem) for one in found), found
+
+
+@pytest.mark.parametrize(
+    ("training", "warnings"),
+    [
+        ("max_updates: 60, evaluate_every: 20, checkpoint_every: 20, average_last: 3, optimizer: {warmup: 60}", []),
+        ("max_updates: 60, evaluate_every: 61, checkpoint_every: 20, average_last: 3, optimizer: {warmup: 60}",
+         ["evaluate_every (61) is above max_updates (60): dev is scored after the last update only"]),
+        ("max_updates: 60, evaluate_every: 20, checkpoint_every: 25, average_last: 50, optimizer: {warmup: 60}",
+         ["average_last is 50, but 60 updates with checkpoint_every 25 make 3 checkpoints, which are then averaged"]),
+        ("max_updates: 60, evaluate_every: 60, average_best: 2, optimizer: {warmup: 60}",
+         ["average_best is 2, but 60 updates with evaluate_every 60 make 1 checkpoint, which are then averaged"]),
+        ("max_updates: 60, evaluate_every: 20, checkpoint_every: 20, average_last: 3, optimizer: {warmup: 61}",
+         ["optimizer.warmup (61) is above max_updates (60): the learning rate never reaches its highest value"]),
+    ],
+)  # fmt: skip
+def test_settings_without_effect_are_warned_of(tmp_path: Path, training: str, warnings: list[str]) -> None:
+    path = tmp_path / "study.yaml"
+    path.write_text(RIGHT.replace("heads: 2}\n", f"heads: 2}}\n    training: {{{training}}}\n", 1))
+    assert list(warnings_of(load_study(path))) == [f"systems.base.training: {warning}" for warning in warnings]
 
 
 def test_the_baseline_translates_where_anything_does(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def test_a_segmentation_is_named_by_what_is_not_default() -> None:
 
 
 def test_systems_share_phrase_columns(raw: Raw) -> None:
-    raw["systems"]["again"] = raw["systems"]["parse"]
+    raw["systems"]["again"] = {**raw["systems"]["parse"], "title": "again"}
     raw["systems"]["other"] = {"model": {"family": "phrase_representation", "phrase": {"mode": "random", "seed": 2}}}
     study = Study.model_validate(raw)
     assert list(study.segmentations) == ["ngram", "parse", "random_seed-2"]
