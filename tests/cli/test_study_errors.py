@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import functools
+import itertools
+import json
+import math
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from phrasemt.cli import main
+from phrasemt.errors import StudyError
+from phrasemt.files.yaml import parse_yaml
+from phrasemt.study.reading import load_study
 
 RIGHT = """\
 study: small
@@ -174,6 +187,56 @@ def test_a_missing_file(tmp_path: Path) -> None:
         "  - no such file; `ls studies` lists the studies that come with phrasemt\n"
     )
     assert done.returncode == 2
+
+
+VERBS = (["check"], ["plan"], ["describe", "max"], ["show"], ["status"], ["runs"], ["phrases"], ["trace", "test:1"])
+NOT_STUDIES = {
+    "missing": None,
+    "empty": b"",
+    "binary": bytes(range(256)),
+    "a list": b"[study, datasets, systems]",
+    "deep": b"[" * 5000 + b"]" * 5000,
+    "aliases of aliases": b"a: &a [x, x]\n"
+    + b"".join(b"%c: &%c [*%c, *%c]\n" % (one, one, one - 1, one - 1) for one in range(ord("b"), ord("z"))),
+    "a key that is a list": b"? [a]\n: b\n",
+    "a system that is a list": RIGHT.replace("  base:\n    model: {family", "  base: [1]\nx: {y").encode(),
+}
+
+
+@pytest.mark.parametrize("content", NOT_STUDIES.values(), ids=NOT_STUDIES)
+def test_no_verb_shows_a_traceback_for_a_file_that_is_no_study(
+    content: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if content is not None:
+        Path("study.yaml").write_bytes(content)
+    for verb, *others in VERBS:
+        assert main([verb, "study.yaml", *others]) == 2
+        assert f"phrasemt {verb}: error: study.yaml: " in capsys.readouterr().err
+
+
+def test_a_wrong_value_anywhere_in_a_study_is_a_mistake_with_a_place(repository: Path, tmp_path: Path) -> None:
+    """Each value of the demo study in turn becomes something else. load_study raises nothing but StudyError."""
+    values = itertools.cycle([None, True, "x", -1, 10**30, math.inf, [], ["a"], {}, {"a": 1}, {1: 2}, "a/b\u2028"])
+    right = parse_yaml((repository / "config.yaml").read_text())
+    path = tmp_path / "study.yaml"
+    accepted = 0
+    for place in _places(right):
+        wrong = copy.deepcopy(right)
+        section = functools.reduce(lambda inside, key: inside[key], place[:-1], wrong)
+        section[place[-1]] = next(values)
+        path.write_text(json.dumps(wrong).replace("Infinity", ".inf"))
+        with contextlib.suppress(StudyError):
+            load_study(path)
+            accepted += 1
+    assert accepted < 50
+
+
+def _places(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, one in inside:
+        yield (*above, key)
+        yield from _places(one, (*above, key))
 
 
 # ------------------------------------------------------------------------------------------------------ in the workflow
