@@ -187,6 +187,11 @@ class Dataset(Settings):
     splits: Splits | None = Field(None, description="existing splits")
     partition: Partition | None = Field(None, description="a corpus to cut into splits")
     generator: Generator | None = Field(None, description="the demonstration corpus")
+    external_test_sets: dict[Name, list[ParallelText]] = Field(
+        default_factory=dict,
+        description="with partition or generator: texts of further test sets, by name; with splits, `splits.test` "
+        "names all of them",
+    )
     cleaning: CleaningFilters = Field(default_factory=CleaningFilters, description="filters for training pairs")
     tokenization: Tokenization = Field(default_factory=Tokenization, description="options of the tokeniser")
     subwords: Subwords = Field(default_factory=Subwords, description="units of the models: subwords or words")
@@ -200,6 +205,16 @@ class Dataset(Settings):
     def _one_origin(self) -> Dataset:
         if sum(origin is not None for origin in (self.splits, self.partition, self.generator)) != 1:
             raise ValueError("exactly one of splits, partition and generator must be given")
+        if self.splits and self.external_test_sets:
+            raise ValueError("external_test_sets has no effect with splits; name these test sets in splits.test")
+        refuse(
+            f"external_test_sets.{name}: {problem}"
+            for name, texts in self.external_test_sets.items()
+            for problem in [
+                *(["a data set has a split of this name"] if name in ("train", "dev", "test") else []),
+                *([] if texts else ["no texts"]),
+            ]
+        )
         if self.source_language == self.target_language:
             raise ValueError("source_language and target_language must differ, because they name files")
         return self
@@ -213,15 +228,16 @@ class Dataset(Settings):
 
     @property
     def test_sets(self) -> tuple[str, ...]:
-        return tuple(self.splits.test) if self.splits else ("test",)
+        return tuple(self.splits.test) if self.splits else ("test", *self.external_test_sets)
 
     @property
     def split_names(self) -> tuple[str, ...]:
         return "train", "dev", *self.test_sets
 
     def texts_of_split(self, split: str) -> list[ParallelText]:
-        """The texts of an existing split."""
-        assert self.splits is not None
+        """The texts of a split that exists already; none of a split that the partition or the generator makes."""
+        if self.splits is None:
+            return self.external_test_sets.get(split, [])
         return {"train": self.splits.train, "dev": self.splits.dev, **self.splits.test}[split]
 
     @property
@@ -229,10 +245,10 @@ class Dataset(Settings):
         """All texts that the data set names, with their places in the study."""
         if self.partition:
             yield "partition.text", self.partition.text
-        if self.splits:
-            for split in self.split_names:
-                where = f"splits.{split}" if split in ("train", "dev") else f"splits.test.{split}"
-                yield from ((f"{where}.{number}", text) for number, text in enumerate(self.texts_of_split(split)))
+        tests = "splits.test" if self.splits else "external_test_sets"
+        for split in self.split_names:
+            where = f"splits.{split}" if split in ("train", "dev") else f"{tests}.{split}"
+            yield from ((f"{where}.{number}", text) for number, text in enumerate(self.texts_of_split(split)))
 
     def annotation_jobs(self, split: str) -> int:
         """The number of jobs that parse or tag a split: one, except for train."""
@@ -534,6 +550,8 @@ class Study(Settings):
             )
         if dataset.target_chunks and chunks.origin == "gold" and dataset.generator is None:
             problems.append("target_chunks.origin is 'gold', but only a generator has gold chunks")
+        elif dataset.target_chunks and chunks.origin == "gold" and dataset.external_test_sets:
+            problems.append("target_chunks.origin is 'gold', but external_test_sets have no gold chunks")
         return problems
 
     @property

@@ -151,12 +151,12 @@ class Flow:
     # ------------------------------------------------------------------------------------------------- inputs: texts
 
     def raw_texts(self, side: Side) -> Files:
-        """One side of a split before cleaning: registered texts, files of the user, or the partition or generator."""
+        """One side of a split before cleaning: registered texts, files of the user, or what the workflow makes."""
 
         def raw_texts(wildcards: Wildcards) -> list[str]:
             dataset = self.study.datasets[wildcards.dataset]
-            if dataset.splits:
-                return [_text_path(text, dataset, side) for text in dataset.texts_of_split(wildcards.split)]
+            if texts := dataset.texts_of_split(wildcards.split):
+                return [_text_path(text, dataset, side) for text in texts]
             raw_text = Paths.of(self.study, wildcards.dataset).raw_text
             return [raw_text.at(split=wildcards.split, language=dataset.language_of(side))]
 
@@ -269,9 +269,11 @@ class Flow:
         return [_fill(self.paths.dropped, wildcards)] if self.given_phrases(wildcards) else []
 
     def gold_chunks(self, wildcards: Wildcards) -> list[str]:
-        """The generator's chunks of the target side, if the data set is generated."""
+        """The generator's chunks of the target side, if the split is generated."""
         dataset = self.study.datasets[wildcards.dataset]
-        return [_fill(self.paths.raw_chunks, wildcards, language=dataset.target_language)] if dataset.generator else []
+        if dataset.generator is None or dataset.texts_of_split(wildcards.split):
+            return []
+        return [_fill(self.paths.raw_chunks, wildcards, language=dataset.target_language)]
 
     def target_tags(self, wildcards: Wildcards) -> list[str]:
         """The chunk tags of the target side, if the data set names a chunker."""
