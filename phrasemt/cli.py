@@ -25,7 +25,7 @@ import phrasemt.verbs
 from phrasemt.errors import PhrasemtError, StoppedError, message_of
 from phrasemt.files.sidecars import check_file, origin, produce
 from phrasemt.machine.gpus import lease
-from phrasemt.machine.launch import helper, launch, launched
+from phrasemt.machine.launch import is_first, launch, launched
 from phrasemt.machine.slurm import on_nodes, requeue_this_job
 from phrasemt.stages import STAGES
 from phrasemt.stages.stage import Stage, flag
@@ -53,7 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
         if options.verb not in STAGES:
             options.run(options)
         else:
-            noting = options.log and not helper()
+            noting = options.log and is_first()
             with noted(options.verb, stage_note(options.log)) if noting else contextlib.nullcontext() as note:
                 from_cache = _start_stage(arguments, options)
                 if note:
@@ -101,7 +101,7 @@ def _set_up_logging(log_file: Path | None) -> None:
         handlers.append(logging.FileHandler(log_file, mode="a", encoding="utf-8"))  # several processes may write to it
     logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=handlers, force=True)
     logging.getLogger().setLevel(logging.WARNING)
-    log.setLevel(logging.WARNING if helper() else logging.INFO)
+    log.setLevel(logging.INFO if is_first() else logging.WARNING)
 
 
 def _parser(verb: str | None = None) -> argparse.ArgumentParser:
@@ -216,7 +216,7 @@ def run_stage(name: str, options: argparse.Namespace) -> bool:
         begun = note_of_run(run).code
         refuse_edited(module_file(module) for module, digest in digests.items() if begun.get(module) != digest)
     compute = functools.partial(_compute, name, digests.keys(), settings=settings, **machine, **arguments, **folders)
-    if helper():  # writes nothing
+    if not is_first():  # writes nothing
         compute(**outputs)
         return False
     read = _places_and_times(inputs)

@@ -58,7 +58,7 @@ rule score_perplexity:
     input:
         weights=paths.weights,
         examples=flow.of_test_sets(paths.examples),
-        tokens=flow.of_test_sets(paths.tokens.at(language="{target}")),
+        text=flow.model_texts("target"),
         source_vocabulary=paths.vocabulary.at(language="{source}"),
         target_vocabulary=paths.vocabulary.at(language="{target}"),
     output:

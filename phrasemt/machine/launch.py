@@ -41,9 +41,9 @@ def launched() -> bool:
     return "RANK" in os.environ
 
 
-def helper() -> bool:
-    """Whether this process is one of several and not the first, which evaluates and writes."""
-    return int(os.environ.get("RANK", "0")) > 0
+def is_first() -> bool:
+    """Whether this process evaluates and writes: it is the only one, or the first of several."""
+    return int(os.environ.get("RANK", "0")) == 0
 
 
 def leave(code: int) -> NoReturn:

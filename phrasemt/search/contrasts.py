@@ -142,9 +142,13 @@ def _read(path: Path) -> list[_Pair]:
     pairs = []
     for number, line in enumerate(lines, start=2):
         fields = line.split("\t")
-        if len(fields) != 6 or not (fields[0].isdecimal() and fields[4].isdecimal()):
+        if len(fields) != 6 or not (fields[0].isdecimal() and fields[4].isdecimal() and int(fields[4]) > 0):
             raise DataError(
-                "not a contrastive pair", where=f"{path}, line {number}", expected=repr(_HEADER), found=repr(line[:80])
+                "not a contrastive pair",
+                where=f"{path}, line {number}",
+                expected=f"{_HEADER!r}, with a distance of at least 1",
+                found=repr(line[:80]),
+                next_step="mend the line; words that stand side by side have the distance 1",
             )
         row, source, right, wrong, distance, _ = fields
         pairs.append(_Pair(row=int(row), source=source, right=right, wrong=wrong, distance=int(distance)))

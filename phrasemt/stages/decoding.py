@@ -88,9 +88,20 @@ class ScorePerplexity(ModelOnTestSets):
     """Measure the perplexity of a language model, per token and per word."""
 
     module = "phrasemt.search.perplexity"
-    inputs = ("weights", "examples*", "tokens*", "source_vocabulary", "target_vocabulary")
+    inputs = ("weights", "examples*", "text*", "source_vocabulary", "target_vocabulary")
     outputs = ("perplexity",)
     libraries = ("torch",)
+
+    words_are_cut: bool  # into subwords
+
+    @classmethod
+    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
+        model = study.systems[wildcards["system"]].model
+        return cls(
+            **cls.cell_of(study, wildcards),
+            **cls.of_model(model),
+            words_are_cut=study.datasets[wildcards["dataset"]].subwords.unit == "bpe",
+        )
 
 
 class ScoreChunks(ModelOnTestSets):

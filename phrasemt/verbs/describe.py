@@ -9,7 +9,6 @@ from typing import Any
 
 from phrasemt.study.schema import Study
 from phrasemt.symbols import SPECIAL_TOKENS
-from phrasemt.text.vocab import Vocabulary
 from phrasemt.verbs._study import add_dataset, add_study, choose, chosen_dataset
 from phrasemt.workflow.paths import Paths
 
@@ -66,6 +65,8 @@ def vocabulary_sizes(study: Study, dataset: str) -> tuple[int, int, str]:
     vocabulary = Paths.of(study, dataset).vocabulary
     paths = [Path(vocabulary.at(language=language)) for language in settings.languages]
     if all(path.exists() for path in paths):
+        from phrasemt.text.vocab import Vocabulary  # its import of numpy would delay `phrasemt --help`
+
         source, target = (len(Vocabulary.from_file(path)) for path in paths)
         return source, target, vocabulary.glob
     key = "words" if settings.subwords.unit == "word" else "merges"

@@ -12,16 +12,16 @@ import os
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from phrasemt.errors import DamagedFileError, PhrasemtError
 from phrasemt.files.shared import Removals
-from phrasemt.syntax.store.archive import export_annotations, import_annotations
-from phrasemt.syntax.store.store import AnnotationStore
-from phrasemt.syntax.store.upkeep import clean, remove
 from phrasemt.verbs._tables import size, table
 from phrasemt.workflow import cache as artefacts
 from phrasemt.workflow.cache import CACHE
+
+if TYPE_CHECKING:  # at run time `phrasemt --help` would wait for the imports of numpy and pyarrow
+    from phrasemt.syntax.store.store import AnnotationStore
 
 DEFAULT_CACHE = Path("resources/cache")
 SECONDS_OF_A_DAY = 86_400
@@ -75,7 +75,7 @@ def _days(text: str) -> float:
 
 
 def _list(options: argparse.Namespace) -> None:
-    stores, stages = AnnotationStore.all(options.cache), artefacts.contents(options.cache)
+    stores, stages = _stores(options.cache), artefacts.contents(options.cache)
     if not stores and not stages:
         print(f"nothing in {options.cache}")
     if stores:
@@ -107,7 +107,7 @@ def _row(store: AnnotationStore) -> list[str]:
 def _verify(options: argparse.Namespace) -> None:
     _check_folder(options.cache)
     damaged: list[Path] = []
-    for store in AnnotationStore.all(options.cache):
+    for store in _stores(options.cache):
         contents = store.contents()
         damaged += store.files.damaged
         good = f"{contents.files:,} files, {contents.sentences:,} sentences whole"
@@ -126,21 +126,27 @@ def _verify(options: argparse.Namespace) -> None:
 
 
 def _export(options: argparse.Namespace) -> None:
+    from phrasemt.syntax.store.archive import export_annotations
+
     store = _store(options.cache, options.fingerprint)
     files = export_annotations(store, options.file)
     print(f"{store.fingerprint}: {files:,} files, {size(options.file.stat().st_size)} in {options.file}")
 
 
 def _import(options: argparse.Namespace) -> None:
+    from phrasemt.syntax.store.archive import import_annotations
+
     for store, new, files in import_annotations(options.cache, options.source):
         print(f"{store.fingerprint}: {files:,} files, {new:,} of them new")
 
 
 def _clean_up(options: argparse.Namespace) -> None:
+    from phrasemt.syntax.store.upkeep import clean, remove
+
     _check_folder(options.cache)
     for store in [_store(options.cache, fingerprint) for fingerprint in options.remove]:
         print(f"{store.fingerprint}: removed{_refused(remove(store))}")
-    for store in AnnotationStore.all(options.cache):
+    for store in _stores(options.cache):
         done = clean(store)
         merged = f"{done.merged:,} files merged into others, {done.leftovers:,} leftovers removed"
         print(f"{store.fingerprint}: {merged}{_refused(done)}")
@@ -165,8 +171,14 @@ def _check_folder(cache: Path) -> None:
         )
 
 
+def _stores(cache: Path) -> list[AnnotationStore]:
+    from phrasemt.syntax.store.store import AnnotationStore
+
+    return AnnotationStore.all(cache)
+
+
 def _store(cache: Path, beginning: str) -> AnnotationStore:
-    stores = AnnotationStore.all(cache)
+    stores = _stores(cache)
     match [store for store in stores if store.fingerprint.startswith(beginning)]:
         case [store]:
             return store

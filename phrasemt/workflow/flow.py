@@ -240,6 +240,13 @@ class Flow:
 
         return model_text
 
+    def model_texts(self, side: Side) -> Files:
+        """The text that models read of one side of each test set."""
+        return lambda wildcards: [
+            model_text_of(self.study, wildcards.dataset, side).at(split=split)
+            for split in self.study.datasets[wildcards.dataset].test_sets
+        ]
+
     def of_subwords(self, pattern: Pattern) -> Files:
         """A file of `learn_subwords`; no file where words are not cut."""
         return lambda wildcards: [_fill(pattern, wildcards)] if self._cuts_words(wildcards) else []

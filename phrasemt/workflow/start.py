@@ -80,7 +80,8 @@ def refuse_second_writer() -> None:
 
 def refuse_absent_gpus(workflow: Any) -> None:
     """End this run, with exit code 2, when `--resources gpu=N` promises GPUs that this machine does not have."""
-    promised = workflow.global_resources.get("gpu", 0) if workflow.local_exec else 0
+    resources = workflow.global_resources
+    promised = int(resources["gpu"].raw) if workflow.local_exec and "gpu" in resources else 0
     if promised and (found := len(visible_gpus())) < promised:
         _leave(
             PhrasemtError(

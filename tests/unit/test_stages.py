@@ -69,7 +69,7 @@ CHANGES = {
         {"tokenize_text", "score_system", "score_contrasts"},
     ),
     "datasets.demo.subwords": ({"merges": 5}, {"learn_subwords"}),
-    "datasets.demo.subwords.unit": ("word", {"build_vocabulary"}),
+    "datasets.demo.subwords.unit": ("word", {"build_vocabulary", "score_perplexity"}),
     "systems.max.title": ("+ Max", {"make_table"}),
     "systems.max.model": (
         {"family": "phrase_representation", "dropout": 0.2},

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import json
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from phrasemt.errors import DamagedFileError, DataError
 from phrasemt.files.lines import read_lines
@@ -43,6 +42,14 @@ class TrainingRecord(BaseModel):
     best_update: int | None
     evaluations: list[Evaluation]
     metrics: str
+
+
+class _Report(BaseModel):
+    """The values of a line of metrics that the report shows."""
+
+    update: int
+    loss: float | None = None
+    tokens_per_second: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,14 +85,17 @@ def read_training(path: Path) -> TrainingCurve:
     if metrics.exists():
         for number, line in enumerate(read_lines(metrics), start=1):
             try:
-                values = json.loads(line)
-                if "loss" in values:  # the other lines are evaluations
-                    losses[values["update"]] = values["loss"]
-                    speeds.append(values["tokens_per_second"])
-            except (json.JSONDecodeError, KeyError) as error:
+                report = _Report.model_validate_json(line)
+            except ValidationError as error:
                 raise DamagedFileError(
-                    "not a line of training metrics", where=f"{metrics}, line {number}", found=repr(error)
+                    "not a line of training metrics",
+                    where=f"{metrics}, line {number}",
+                    found=f"{line[:60]!r}: {error.errors()[0]['msg']}",
+                    next_step="delete the line, or the folder of this file to train again",
                 ) from None
+            if report.loss is not None and report.tokens_per_second is not None:  # evaluations have neither
+                losses[report.update] = report.loss
+                speeds.append(report.tokens_per_second)
     return TrainingCurve(
         dataset=names["dataset"],
         system=names["system"],

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from snakemake.resources import Resources
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.machine import gpus
@@ -102,14 +103,15 @@ def test_a_gpu_that_torch_cannot_use_is_an_error_and_not_a_training_on_the_cpu(m
 
 
 def test_promised_gpus_that_are_not_there_end_a_run(capsys: pytest.CaptureFixture[str]) -> None:
-    def begin(*, local: bool = True, **promised: int) -> None:
-        refuse_absent_gpus(SimpleNamespace(local_exec=local, global_resources={"_cores": 2, **promised}))
+    def begin(*promised: str, local: bool = True) -> None:
+        resources = Resources.parse(promised, allow_expressions=False)
+        refuse_absent_gpus(SimpleNamespace(local_exec=local, global_resources=resources))
 
     begin()
-    begin(gpu=3)
-    begin(gpu=4, local=False)  # its jobs run on other machines
+    begin("gpu=3", "mem_mb=100")
+    begin("gpu=4", local=False)  # its jobs run on other machines
     with pytest.raises(SystemExit) as left:
-        begin(gpu=4)
+        begin("gpu=4")
     assert left.value.code == 2
     assert "--resources gpu=4: this machine has fewer GPUs" in capsys.readouterr().err
 

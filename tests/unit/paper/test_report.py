@@ -265,10 +265,11 @@ def test_cleaning_counts_that_do_not_add_up_are_refused(study: InventedStudy, co
     assert "dropped" in fails(study)
 
 
-def test_the_error_names_a_damaged_line_of_metrics(study: InventedStudy) -> None:
+@pytest.mark.parametrize("line", ['{"update": 60', "60", "null", "[]", '{"update": 60, "loss": "low"}'])
+def test_the_error_names_a_damaged_line_of_metrics(study: InventedStudy, line: str) -> None:
     path = study.record_path("demo", "base", 1).parent / invented_study.METRICS
     with path.open("a") as stream:
-        stream.write('{"update": 60')
+        stream.write(line)
     assert fails(study).startswith(f"{path}, line 302: not a line of training metrics")
 
 

@@ -6,12 +6,14 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
-from phrasemt.batching.example import Examples
-from phrasemt.batching.reader import BatchReader
+from phrasemt.batching.example import COLUMNS, Examples
+from phrasemt.batching.reader import LONGEST_SENTENCE, BatchReader
 from phrasemt.errors import MismatchError
+from phrasemt.files.columns import ColumnFile, Lists, write_columns
 from phrasemt.files.lines import read_lines, write_lines
 from phrasemt.models.interface import build_model
 from phrasemt.models.weights import describe_weights, load_model, save_tensors, weights_of
@@ -33,15 +35,15 @@ def weights(tiny_data, tmp_path):
     return tmp_path / "weights"
 
 
-def scored(tiny_data, weights, folder, tokens):
+def scored(tiny_data, weights, folder, text, examples=None):
     score_perplexity(
         settings=ScorePerplexity(
-            **ScorePerplexity.of_model(MODEL), dataset="d", system="lm", seed=1, test_sets=["dev"]
+            **ScorePerplexity.of_model(MODEL), dataset="d", system="lm", seed=1, test_sets=["dev"], words_are_cut=True
         ),
         cores=1,
         weights=weights,
-        examples=[tiny_data.dev],
-        tokens=[tokens],
+        examples=[examples or tiny_data.dev],
+        text=[text],
         source_vocabulary=tiny_data.source_vocabulary,
         target_vocabulary=tiny_data.target_vocabulary,
         perplexity=folder / "perplexity.json",
@@ -69,7 +71,7 @@ def test_both_perplexities_equal_those_of_single_steps(tiny_data, weights, tmp_p
     """float32 sums in another order differ by a few times 1e-7 of a value."""
     lines = list(read_lines(tiny_data.dev_reference))
     tokens = sum(len(line.split()) + 1 for line in lines)
-    write_lines(tmp_path / "words", [line.replace(" ", "") for line in lines])  # as if a sentence were one word
+    write_lines(tmp_path / "words", [line.replace(" ", "@@ ") for line in lines])  # as if a sentence were one word
     words = len(lines)
     nll = nll_by_steps(tiny_data, weights)
     result = scored(tiny_data, weights, tmp_path, tmp_path / "words")
@@ -79,7 +81,25 @@ def test_both_perplexities_equal_those_of_single_steps(tiny_data, weights, tmp_p
     assert result["per_word"] == pytest.approx(math.exp(nll / (words + len(lines))), rel=1e-5)
 
 
-def test_tokens_of_another_split_are_refused(tiny_data, weights, tmp_path: Path):
+def test_words_that_the_model_does_not_read_do_not_count(tiny_data, weights, tmp_path):
+    """Two sentences that begin alike, one of them longer than models read, have the same perplexity per word."""
+    words = ("a@@ b c " * LONGEST_SENTENCE).split()
+    ids = Vocabulary.from_file(tiny_data.source_vocabulary).ids(["<unk>"])[0]
+    results = []
+    for length in (LONGEST_SENTENCE, LONGEST_SENTENCE + 300):
+        folder = tmp_path / str(length)
+        folder.mkdir()
+        write_lines(folder / "text", [" ".join(words[:length])])
+        description = ColumnFile.open(tiny_data.dev, COLUMNS).description
+        side = Lists(np.array([length], np.int32), np.full(length, ids, np.int32))
+        batch = np.array([0]), dict.fromkeys(COLUMNS, side)
+        write_columns(folder / "examples", columns=COLUMNS, description=description, batches=[batch])
+        results.append(scored(tiny_data, weights, folder, folder / "text", folder / "examples"))
+    assert results[0] == results[1]
+    assert results[0]["words"] == sum(not word.endswith("@@") for word in words[:LONGEST_SENTENCE])
+
+
+def test_text_of_another_split_is_refused(tiny_data, weights, tmp_path: Path):
     write_lines(tmp_path / "short", list(read_lines(tiny_data.dev_reference))[:-1])
     with pytest.raises(MismatchError, match=r"different numbers of sentences \(expected 60 lines"):
         scored(tiny_data, weights, tmp_path, tmp_path / "short")

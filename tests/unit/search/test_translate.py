@@ -228,6 +228,7 @@ def test_exactly_one_side_of_a_contrast_wins(contrast_files, tmp_path, whole_wor
     [
         (["source\tright"], "contrasts: not a file of contrastive pairs"),
         ([HEADER, "0\ta\tb\tc\tfar\tsingular"], "contrasts, line 2: not a contrastive pair"),
+        ([HEADER, "0\ta\tb\tc\t0\tsingular"], "contrasts, line 2: not a contrastive pair .* at least 1"),
         ([HEADER, "0\ta\tb\tc\t1\tsingular", "0\ta\tb"], "contrasts, line 3: not a contrastive pair"),
     ],
 )
