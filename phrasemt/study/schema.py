@@ -309,9 +309,7 @@ class Training(Settings):
         "and not over tokens (Zhou et al.)",
     )
     max_updates: Updates = Field(100_000, description="number of updates")
-    max_length: Positions = Field(
-        256, description="largest number of subwords of a side; training omits longer pairs"
-    )
+    max_length: Positions = Field(256, description="largest number of subwords of a side; training omits longer pairs")
     label_smoothing: Probability = Field(0.1, description="probability mass of all wrong words together")
     optimizer: Optimizer = Field(default_factory=Adam, description="optimiser and schedule")
     clip_norm: Annotated[float, Field(gt=0), Number()] | None = Field(
