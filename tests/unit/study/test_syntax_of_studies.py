@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from phrasemt.errors import StudyError
+from phrasemt.files.yaml import parse_yaml
 from phrasemt.study.architectures import PhraseSegmentation
 from phrasemt.study.schema import Study
 from phrasemt.workflow.check import read_study
@@ -20,7 +21,7 @@ Raw = dict[str, Any]
 
 @pytest.fixture
 def raw(repository: Path) -> Raw:
-    study: Raw = yaml.safe_load((repository / "config.yaml").read_text())
+    study: Raw = parse_yaml((repository / "config.yaml").read_text())
     return study
 
 
@@ -108,7 +109,7 @@ def test_mistakes_are_named_with_their_place(
 ) -> None:
     change(raw)
     path = tmp_path / "study.yaml"
-    path.write_text(yaml.safe_dump(raw))
+    path.write_text(json.dumps(raw))
     with pytest.raises(StudyError) as raised:
         read_study(path)
     problems = raised.value.problems
@@ -133,7 +134,7 @@ def test_systems_share_phrase_columns(raw: Raw) -> None:
 
 
 def test_two_folders_of_one_name_are_refused(raw: Raw) -> None:
-    for system, folder in (("max", "mine/phrases"), ("parse", "yours/phrases")):
+    for system, folder in (("pr", "mine/phrases"), ("parse", "yours/phrases")):
         raw["systems"][system]["model"]["phrase"] = {"mode": "given", "given": folder}
     with pytest.raises(ValueError, match="another system has a folder of the same name"):
         Study.model_validate(raw)
