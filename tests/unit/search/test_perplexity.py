@@ -93,7 +93,7 @@ def test_words_that_the_model_does_not_read_do_not_count(tiny_data, weights, tmp
         description = ColumnFile.open(tiny_data.dev, COLUMNS).description
         side = Lists(np.array([length], np.int32), np.full(length, ids, np.int32))
         batch = np.array([0]), dict.fromkeys(COLUMNS, side)
-        write_columns(folder / "examples", columns=COLUMNS, description=description, batches=[batch])
+        write_columns(folder / "examples", columns=COLUMNS, texts={}, description=description, batches=[batch])
         results.append(scored(tiny_data, weights, folder, folder / "text", folder / "examples"))
     assert results[0] == results[1]
     assert results[0]["words"] == sum(not word.endswith("@@") for word in words[:LONGEST_SENTENCE])
