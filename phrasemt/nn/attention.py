@@ -1,11 +1,11 @@
 """Multi-head attention without biases (Vaswani et al. 2017, section 3.2).
 
 Letters: B sentences, T query positions, S key positions, D model width d, h heads, E = d/h head width, K hypotheses,
-G = B*h, n projections that were made by one multiplication.
-Families of the Transformer put modules of their own in the places of `SelfAttention` and `KeyValueAttention`; they have
-the same methods. What `project_memory` makes is a tuple of tensors whose second axis is the sentences.
+G = B*h, n projections that one multiplication computes.
+Some families of the Transformer replace `SelfAttention` and `KeyValueAttention` by modules of their own with the same
+methods. `project_memory` returns a tuple of tensors; the sentences are their second axis.
 
-Masks are True where a key may be used by a query; each query must have at least one.
+A mask is True where a query may use a key. Each query must have at least one key.
 """
 
 from __future__ import annotations
@@ -19,31 +19,32 @@ from phrasemt.nn.beams import BeamCache
 from phrasemt.nn.cpu.attention import attend as cpu_attend
 from phrasemt.nn.init import xavier_blocks
 
-# What attention to a memory makes of it once per sentence: tensors whose second axis is the sentences.
+# The projections of a memory, computed once per sentence. The sentences are the second axis of each tensor.
 Projected = tuple[Tensor, ...]
 
 
 def held(projected: Projected) -> Projected:
-    """Laid out for being read at every step of a search."""
+    """Return projections laid out contiguously, because each step of a search reads them."""
     return tuple(tensor.contiguous() for tensor in projected)
 
 
 def kept(projected: Projected, sentences: Tensor) -> Projected:
-    """That of some sentences only (int64 indices)."""
+    """Return the projections of some sentences only. sentences: int64 indices."""
     return tuple(tensor.index_select(1, sentences) for tensor in projected)
 
 
 def heads_first(projection_BTX: Tensor, heads: int, width: int) -> Tensor:
-    """n fused projections [B, T, n*D] as [n, B, h, T, E]."""
+    """Return n fused projections [B, T, n*D] as a view [n, B, h, T, E]."""
     sentences, positions, _ = projection_BTX.shape
     return projection_BTX.view(sentences, positions, -1, heads, width // heads).permute(2, 0, 3, 1, 4)
 
 
 def attend(*projections_nBhTE: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
-    """softmax(Q K^T / sqrt(E)) V (Vaswani et al. 2017, Eq. 1), heads side by side: [B, T, D].
+    """Return softmax(Q K^T / sqrt(E)) V (Vaswani et al. 2017, Eq. 1) with the heads side by side: [B, T, D].
 
-    projections: Q, K, V in this order, as tensors of one or more of them each: [n, B, h, T or S, E].
-    mask: [B, 1, 1, S], [B, 1, T, S] or [T, S]; None if every query may use every key.
+    projections: Q, K, V in this order; each tensor holds n of them: [n, B, h, T or S, E].
+    mask: [B, 1, 1, S], [B, 1, T, S] or [T, S], True where a query may use a key; None if each query may use each key.
+    dropout: probability of dropping an attention weight.
     """
     queries_BhTE, keys_BhSE, values_BhSE = (block for blocks in projections_nBhTE for block in blocks)
     if torch.is_grad_enabled() and cpu.applies("attention", queries_BhTE):
@@ -56,7 +57,7 @@ def attend(*projections_nBhTE: Tensor, mask: Tensor | None, dropout: float) -> T
 
 
 class SelfAttention(nn.Module):
-    """MHA(x, x): queries, keys and values from one multiplication with [Wq; Wk; Wv]."""
+    """MHA(x, x). One multiplication with [Wq; Wk; Wv] computes queries, keys and values."""
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -65,7 +66,7 @@ class SelfAttention(nn.Module):
         self.output = xavier_blocks(width, width)  # Wo [D, D]
 
     def project(self, x_BTD: Tensor) -> Tensor:
-        """Queries, keys and values of each head: [3, B, h, T, E]."""
+        """Return queries, keys and values of each head: [3, B, h, T, E]."""
         return heads_first(F.linear(x_BTD, self.query_key_value), self.heads, self.width)
 
     def forward(self, x_BTD: Tensor, mask: Tensor | None) -> Tensor:
@@ -74,11 +75,14 @@ class SelfAttention(nn.Module):
         return F.linear(attended_BTD, self.output)
 
     def cache(self, *, layers: int, beams: int, like_BXD: Tensor) -> BeamCache:
-        """What a search keeps of the past in all layers, for as many sentences and of the type of `like_BXD`."""
+        """Return an empty cache of keys and values for a search; `like_BXD` gives number of sentences and type."""
         return BeamCache.empty(layers=layers, beams=beams, heads=self.heads, like_BXD=like_BXD)
 
     def step(self, x_BKD: Tensor, cache: BeamCache, layer: int) -> Tensor:
-        """The newest position of K hypotheses, which are the queries of a sentence here: [B, K, D] -> [B, K, D]."""
+        """Compute the newest position of K hypotheses, which take the place of the queries: [B, K, D] -> [B, K, D].
+
+        Adds the keys and values of this position to the cache.
+        """
         queries_BhKE, keys_BhKE, values_BhKE = self.project(x_BKD)
         keys_values_2BhLE = cache.add(layer, keys_BhKE, values_BhKE)
         attended_BKD = attend(queries_BhKE[None], keys_values_2BhLE, mask=cache.mask_B1KL, dropout=0.0)
@@ -86,7 +90,7 @@ class SelfAttention(nn.Module):
 
 
 class KeyValueAttention(nn.Module):
-    """MHA(x, memory): keys and values are projected apart, so that a search does it once per sentence."""
+    """MHA(x, memory). Keys and values have a projection of their own, which a search computes once per sentence."""
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -96,11 +100,11 @@ class KeyValueAttention(nn.Module):
         self.output = xavier_blocks(width, width)  # Wo [D, D]
 
     def project_memory(self, memory_BSD: Tensor) -> Projected:
-        """Keys and values of each head: ([2, B, h, S, E],)."""
+        """Return keys and values of each head: ([2, B, h, S, E],)."""
         return (heads_first(F.linear(memory_BSD, self.key_value), self.heads, self.width),)
 
     def forward(self, x_BTD: Tensor, keys_values: Projected, mask: Tensor | None) -> Tensor:
-        """[B, T, D] -> [B, T, D]; T may as well be the hypotheses of a sentence."""
+        """[B, T, D] -> [B, T, D]. In a search, the hypotheses of a sentence take the place of the positions T."""
         queries_1BhTE = heads_first(F.linear(x_BTD, self.query), self.heads, self.width)
         attended_BTD = attend(queries_1BhTE, *keys_values, mask=mask, dropout=self.dropout if self.training else 0.0)
         return F.linear(attended_BTD, self.output)

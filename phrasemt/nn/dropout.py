@@ -1,4 +1,4 @@
-"""Dropout (Srivastava et al. 2014): what is kept is scaled, so that the expectation stays the same."""
+"""Dropout (Srivastava et al. 2014). The remaining elements are scaled, so that the expectation stays the same."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from phrasemt.nn.cpu.dropout import dropout as cpu_dropout
 
 
 def dropout(x: Tensor, probability: float) -> Tensor:
-    """Dropout of a tensor of any shape; the state of torch's generator determines the mask."""
+    """Return x [...] with dropout. probability: of setting an element to 0. torch's generator determines the mask."""
     if cpu.applies("dropout", x):
         return cpu_dropout(x, probability)
     return F.dropout(x, probability)
 
 
 class Dropout(nn.Module):
-    """Dropout while training."""
+    """Dropout in training mode; the identity in evaluation mode."""
 
     def __init__(self, probability: float) -> None:
         super().__init__()

@@ -1,6 +1,7 @@
-"""What surrounds attention in every Transformer layer: feed-forward networks, residual connections.
+"""Parts of every Transformer layer besides attention: feed-forward networks, residual connections, normalisation.
 
-Letters: B sentences, T positions, D model width. Layer normalisation is in float32 whatever the products are in.
+Letters: B sentences, T positions, D model width. Layer normalisation is computed in float32, also when products are
+computed in bfloat16.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Layer = TypeVar("Layer", bound=nn.Module)
 
 
 class Stack(nn.ModuleList, Generic[Layer]):
-    """Layers of one class, one after the other."""
+    """A list of layers of one class."""
 
     def __iter__(self) -> Iterator[Layer]:  # type: ignore[override]
         return cast(Iterator[Layer], super().__iter__())
@@ -34,8 +35,8 @@ def layer_norm(width: int) -> nn.LayerNorm:
 class Residual(nn.Module):
     """A residual connection with dropout and layer normalisation around a sub-layer F.
 
-    post: LN(x + drop(F(x))). pre: x + drop(F(LN(x))), where the stack ends with one more LN. What else is to be added
-    to x, without dropout, is `beside`.
+    norm "post": LN(x + drop(F(x))). norm "pre": x + drop(F(LN(x))); such a stack ends with one more LN. `beside` is
+    another summand, which has no dropout.
     """
 
     def __init__(self, width: int, dropout: float, norm: str) -> None:
@@ -45,12 +46,12 @@ class Residual(nn.Module):
         self.dropout = Dropout(dropout)
 
     def enter(self, x_BTD: Tensor) -> Tensor:
-        """What the sub-layer sees of x."""
+        """Return the input of the sub-layer."""
         entering_BTD: Tensor = self.norm(x_BTD) if self.pre else x_BTD
         return entering_BTD
 
     def leave(self, x_BTD: Tensor, output_BTD: Tensor, beside_BTD: Tensor | None = None) -> Tensor:
-        """The new x, from the old one and the sub-layer's output."""
+        """Return the new x. x_BTD: the old x; output_BTD: the output of the sub-layer."""
         sum_BTD = x_BTD + self.dropout(output_BTD)
         if beside_BTD is not None:
             sum_BTD = sum_BTD + beside_BTD

@@ -1,8 +1,8 @@
-"""The output layer: softmax over the target vocabulary and the losses on it.
+"""The output layer: softmax over the target vocabulary, and the losses.
 
 Letters: N real target tokens, n tokens of one slice, D model width, V words of the target vocabulary. Logits are
-y E^T + b with the target embeddings E. They have the type of the surrounding matrix products and are normalised in
-float32, one slice of tokens after the other, so that the logits of a whole batch are never in memory.
+y E^T + b with the target embeddings E. They have the type of the other matrix products and are normalised in float32,
+one slice of tokens after the other, so that the logits of a whole batch are never in memory.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from torch.autograd.function import once_differentiable
 
 from phrasemt.nn.precision import matmul_dtype, normalised_dtype
 
-# Logits of one slice, about.
+# Approximate number of logits of a slice, by type of device.
 LOGITS_AT_ONCE = {"cpu": 2**23, "cuda": 2**28}
 
 
 class SmoothedCrossEntropy(NamedTuple):
-    """Sums over tokens."""
+    """Sums over tokens. objective: label-smoothed cross entropy; nll: negative log-likelihood, without a gradient."""
 
     objective: Tensor
     nll: Tensor
@@ -33,12 +33,12 @@ def slices(length: int, size: int) -> list[slice]:
 
 
 class _SmoothedCrossEntropy(torch.autograd.Function):
-    """Loss sums. The forward pass computes the gradients, too, while it has the probabilities of a slice.
+    """Loss sums. The forward pass also computes the gradients, while it has the probabilities of a slice.
 
-    With p the probabilities and q the smoothed reference distribution, d objective / d logits = p - q. Only p is
-    written, over the logits and in their type. q is the same for all words but the reference, so the products and sums
-    with q follow from sums over words and over tokens. p of a reference is near 1 once a model knows its words, where
-    bfloat16 has two digits; therefore 1 - p is computed as the sum of the other probabilities.
+    With the probabilities p and the smoothed reference distribution q, d objective / d logits = p - q. Only p is
+    stored; it overwrites the logits, in their type. q is equal for all words except the reference, so the products and
+    sums with q follow from sums over words and over tokens. A trained model gives the reference a p near 1, where
+    bfloat16 has two digits. Therefore 1 - p is computed as the sum of the other probabilities.
     """
 
     @staticmethod
@@ -77,19 +77,19 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
                 probabilities_nV.view(-1)[places_n] = 0
                 others_n = probabilities_nV.sum(-1).to(exact)
                 log_probs_n = reference_probabilities_n.log().where(others_n > 0.5, torch.log1p(-others_n))
-                if (lost_n := reference_probabilities_n < tiny).any():  # too small for their type
+                if (lost_n := reference_probabilities_n < tiny).any():  # underflow in their type
                     lost_XV = _logits(states_nD[lost_n], table_fast_VD, bias_fast_V)
                     log_probs_n[lost_n] = reference_logits_n[lost_n] - torch.logsumexp(lost_XV.to(exact), dim=-1)
                 nll -= log_probs_n.sum()
                 reference_logits += reference_logits_n.sum()
-                # p - q, apart from the share of q that all words have.
+                # p - q + other: the constant `other`, which q has for all words, is subtracted from the sums.
                 probabilities_nV.view(-1)[places_n] = (smoothing - others_n + other).to(fast)
                 if with_gradient:
                     torch.mm(probabilities_nV, table_fast_VD, out=states_gradient_ND[some])
                     table_gradient_VD += probabilities_nV.T @ states_nD
                     if bias_gradient_V is not None:
                         bias_gradient_V += probabilities_nV.sum(0, dtype=exact)
-            # The logarithm of the normaliser is logit - log p of the reference; each word has it once.
+            # The logarithm of the normaliser is logit - log p of the reference. Each word of the sum contains it once.
             logits = (sum_of_states_D * sum_of_words_D).sum()
             if bias_fast_V is not None:
                 logits += rows * bias_fast_V.sum(dtype=exact)
@@ -104,7 +104,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
     @staticmethod
     @once_differentiable  # type: ignore[untyped-decorator]
     def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        # In place: nobody else holds these tensors, and a graph is used once.
+        # In place, because no other code holds these tensors and each graph is used once.
         gradients = [None if gradient is None else gradient.mul_(scale) for gradient in ctx.saved_tensors]
         return *gradients, None, None, None
 

@@ -1,22 +1,23 @@
-"""Multi-head attention to n-grams of keys, of all orders at once (phrasal attention, ICLR 2020 submission).
+"""Multi-head attention to n-grams of keys of all orders at once (phrasal attention, ICLR 2020 submission).
 
-For n = 1..N, with the n-gram of the keys j-n+1..j standing at its last token j (head index left out):
+The n-gram of the keys j-n+1..j has the position of its last token j. For n = 1..N, without the index of the head:
     A_n[i, j] = sum over t < n of Q_n[i, t] . K[j-n+1+t] / sqrt(n E)      score query_kernel
-    A_n[i, j] = Q[i] . K_n[j] / sqrt(E),  K_n made as V_n is              score static
+    A_n[i, j] = Q[i] . K_n[j] / sqrt(E),  K_n computed like V_n           score static
     V_n[j] = sum over t < n of x[j-n+1+t] Wv_n[t]
     output = (softmax over all (n, j) of A) V Wo
 N = 1 is plain attention, with the same parameters.
 
 Letters: B sentences, T query positions, S key positions, D model width, h heads, E = d/h head width, N longest n-gram,
-K hypotheses, L entries of a search's past, G = B*h, R = 1 or N rows of queries per position, Q = 1 or N rows of keys,
-W their width.
+K hypotheses, L past entries of a search, G = B*h, R = 1 or N rows of queries per position, Q = 1 or N rows of keys,
+W width of a row.
 
-All scores are one product: a query has one row per order, N*E wide, and a key is the window of the N tokens that end
-with it; where an order is shorter than the window, its row begins with zeros. So scores [T*N, S] are scores [T, N*S],
-and the softmax needs no joining. With static scores keys have the rows instead: [T, E] times [N*S, E].
+One product computes all scores. A query has one row for each order, N*E wide. A key is the window of N tokens that ends
+at its position; the row of a shorter order begins with zeros. Scores [T*N, S] are therefore scores [T, N*S], and the
+softmax needs no concatenation. With static scores the keys have one row for each order: [T, E] times [N*S, E].
 
-Masks are those of plain attention, over tokens: an n-gram may be used where its last token may. Padding stands at the
-end, so the other tokens are real, too. n-grams that would begin before the sentence never may.
+Masks are the masks of plain attention, over tokens: a query may use an n-gram if it may use its last token. Padding
+follows the sentence, so the other tokens of the n-gram are real, too. No query may use an n-gram that would begin
+before the sentence.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ Score = Literal["query_kernel", "static"]
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the blocks of a fused projection [B, S, blocks*D] go: a tensor [B, h, rows, W] of slots [S, E] per head.
+    """The places of the blocks of a fused projection [B, S, blocks*D] in a tensor [B, h, rows, W] of slots [S, E].
 
-    moves: (block, slot, shift): what stands at position j of the block is added to the slot at position j + shift.
-    row: slots that stand side by side in a row. All slots of a position are then before those of the next; with one
-    slot per row, all positions of a slot are before those of the next slot.
+    moves: (block, slot, shift): position j of the block is added to position j + shift of the slot.
+    row: number of slots in a row. With several slots per row, all slots of a position come before the next position;
+    with one slot per row, all positions of a slot come before the next slot.
     """
 
     slots: int
@@ -53,16 +54,16 @@ class Layout:
     row: int = 1
 
     def after(self, blocks: int) -> Layout:
-        """The same for a projection that has other blocks in front."""
+        """Return the layout for a projection with this number of other blocks in front."""
         return replace(self, moves=tuple((block + blocks, slot, shift) for block, slot, shift in self.moves))
 
     def shape(self, blocks_XBhSE: Tensor) -> tuple[int, int, int, int]:
-        """[B, h, rows, W]."""
+        """Return the shape [B, h, rows, W] of the arranged tensor."""
         _, sentences, heads, positions, head_width = blocks_XBhSE.shape
         return sentences, heads, positions * self.slots // self.row, self.row * head_width
 
     def by_slot(self, arranged_BhXW: Tensor) -> Tensor:
-        """[slots, B, h, S, E]."""
+        """Return an arranged tensor [B, h, rows, W] as a view [slots, B, h, S, E]."""
         sentences, heads, _, width = arranged_BhXW.shape
         if self.row == 1:
             return arranged_BhXW.view(sentences, heads, self.slots, -1, width).permute(2, 0, 1, 3, 4)
@@ -70,7 +71,7 @@ class Layout:
 
 
 def shift(source_XBhSE: Tensor, target_XBhSE: Tensor, moves: Iterable[tuple[int, int, int]]) -> None:
-    """Fill the target with what the moves (from, to, shift) add up to, and with zeros elsewhere."""
+    """Fill the target with the sums of the moves (from, to, shift), and with zeros elsewhere."""
     positions = source_XBhSE.shape[3]
     filled = set()
     for origin, place, distance in sorted(moves, key=lambda move: abs(move[2])):
@@ -89,7 +90,7 @@ def shift(source_XBhSE: Tensor, target_XBhSE: Tensor, moves: Iterable[tuple[int,
 
 
 class _Arrange(torch.autograd.Function):
-    """Each block is copied once into each slot it goes to, and back; autograd's own slices would copy much more."""
+    """Copies each block once into each of its slots, and gradients back. autograd's own slices would copy much more."""
 
     @staticmethod
     def forward(ctx: Any, projection_BSX: Tensor, heads: int, width: int, *layouts: Layout) -> tuple[Tensor, ...]:
@@ -114,9 +115,9 @@ class _Arrange(torch.autograd.Function):
 
 
 def ngram_mask(mask_XS: Tensor | None, orders: int, keys: int, device: torch.device, at_once: int = 1) -> Tensor:
-    """Tokens that may be used -> n-grams that may be: [..., S] -> [..., N*S].
+    """Return the mask of n-grams [..., N*S] for a mask of tokens [..., S]; None stands for all tokens.
 
-    at_once: keys that stand at the same position, one after the other: the hypotheses in the past of a search.
+    at_once: number of neighbouring keys with the same position, such as the hypotheses in the cache of a search.
     """
     positions_S = torch.arange(keys, device=device) // at_once
     complete_NS = positions_S >= torch.arange(orders, device=device)[:, None]
@@ -124,7 +125,10 @@ def ngram_mask(mask_XS: Tensor | None, orders: int, keys: int, device: torch.dev
 
 
 def ngram_scores(queries_BhXW: Tensor, keys_BhXW: Tensor, mask: Tensor, scales: tuple[float, ...]) -> Tensor:
-    """A [G, T, N*S] in float32, -inf where the mask is False; `scales` has one for each of the R rows of a query."""
+    """Return the scores A [G, T, N*S] in float32, -inf where the mask is False.
+
+    scales: a factor for each of the R rows of a query.
+    """
     sentences, heads = queries_BhXW.shape[:2]
     products_GXY = torch.bmm(queries_BhXW.flatten(0, 1), keys_BhXW.flatten(0, 1).transpose(1, 2))
     scores_GXY = products_GXY.to(normalised_dtype(products_GXY))
@@ -148,7 +152,11 @@ def ngram_attend(
     scales: tuple[float, ...],
     probability: float,
 ) -> Tensor:
-    """softmax(A) V, heads side by side: [B, T, D]. mask: [B, 1, 1, N*S], [B, 1, T, N*S] or [T, N*S]."""
+    """Return softmax(A) V with the heads side by side: [B, T, D].
+
+    mask: [B, 1, 1, N*S], [B, 1, T, N*S] or [T, N*S], True where a query may use an n-gram.
+    scales: a factor for each row of a query. probability: of dropping an attention weight.
+    """
     scores_GTX = ngram_scores(queries_BhXW, keys_BhXW, mask, scales)
     weights_GTX = torch.softmax(scores_GTX, dim=-1)
     if probability > 0:
@@ -160,11 +168,11 @@ def ngram_attend(
 
 @dataclass(frozen=True, kw_only=True)
 class NgramCache:
-    """What a search keeps of the past: n-grams of all hypotheses, each at its last token, and their newest tokens.
+    """The past of a search: the n-grams of all hypotheses, each at its last token, and the newest tokens.
 
-    entries: keys and values of all orders side by side, each N*E wide.
-    newest_LBKPX: projections of the last P = N-1 tokens of each hypothesis in each of L layers, 0 before the first:
-    n-grams begin there. Other hypotheses share the entries of the past, but not its end.
+    entries: keys and values of all orders side by side, each N*E wide. Hypotheses share them.
+    newest_LBKPX: projections of the last P = N-1 tokens of each hypothesis in each of L layers, 0 before the first
+    token. The next n-grams begin with these tokens. Each hypothesis has its own.
     """
 
     entries: BeamCache
@@ -190,13 +198,13 @@ class NgramCache:
 
 
 class _NgramAttention(nn.Module):
-    """What both attentions to n-grams have in common: their matrices, and where the projections by them go."""
+    """Base of both attentions to n-grams: their matrices, and the layouts of the projections."""
 
     def __init__(self, width: int, heads: int, dropout: float, *, ngrams: int, score: Score) -> None:
         super().__init__()
         self.width, self.heads, self.dropout, self.orders, self.score = width, heads, dropout, ngrams, score
         head_width = width // heads
-        tokens = [(n, t) for n in range(1, ngrams + 1) for t in range(n)]  # a block for each token of each order
+        tokens = [(n, t) for n in range(1, ngrams + 1) for t in range(n)]  # one block for each token of each order
         convolution = Layout(ngrams, tuple((block, n - 1, n - 1 - t) for block, (n, t) in enumerate(tokens)))
         if score == "query_kernel":
             ends_of_rows = tuple((block, n * ngrams - n + t, 0) for block, (n, t) in enumerate(tokens))
@@ -214,17 +222,17 @@ class _NgramAttention(nn.Module):
         self.output = xavier_blocks(width, width)  # Wo [D, D]
 
     def query_matrices(self) -> Tensor:
-        """Wq, or those of all orders one below the other."""
+        """Return Wq, or the Wq_n of all orders one below the other."""
         return xavier_blocks(self.width, self.width, blocks=self.query_blocks).detach()
 
     def key_value_matrices(self) -> Tensor:
-        """Wk or those of all orders, and Wv of all orders."""
+        """Return Wk, or the Wk_n of all orders, and the Wv_n of all orders, one below the other."""
         one_key = self.score == "query_kernel"
         keys = xavier_blocks(self.width, self.width).detach() if one_key else self.convolution_matrices()
         return torch.cat((keys, self.convolution_matrices()))
 
     def convolution_matrices(self) -> Tensor:
-        """n matrices for each order n. The sum of n projections is to vary like one of them."""
+        """Return n matrices for each order n, scaled so that the sum of n projections varies like one projection."""
         orders = range(1, self.orders + 1)
         return torch.cat([xavier_blocks(self.width, self.width, blocks=n).detach() * n**-0.5 for n in orders])
 
@@ -232,11 +240,11 @@ class _NgramAttention(nn.Module):
         return _Arrange.apply(projection_BSX, self.heads, self.width, *layouts)  # type: ignore[no-untyped-call, no-any-return]
 
     def by_order(self, values_BhXE: Tensor) -> Tensor:
-        """[B, h, N*S, E] -> [B, h, N, S, E]."""
+        """Return values [B, h, N*S, E] as a view [B, h, N, S, E]."""
         return values_BhXE.view(*values_BhXE.shape[:2], self.orders, -1, values_BhXE.shape[-1])
 
     def attend(self, queries_BhXW: Tensor, keys_BhXW: Tensor, values_BhNSE: Tensor, mask: Tensor) -> Tensor:
-        """Attention and the output projection: [B, T, D]."""
+        """Return attention after the output projection: [B, T, D]."""
         attended_BTD = ngram_attend(
             queries_BhXW,
             keys_BhXW,
@@ -248,7 +256,7 @@ class _NgramAttention(nn.Module):
         return F.linear(attended_BTD, self.output)
 
     def mass(self, queries_BhXW: Tensor, keys_BhXW: Tensor, mask: Tensor) -> Tensor:
-        """How much of each query's attention lies on each order, the mean of all heads: [B, T, N]."""
+        """Return the share of the attention of each query that each order has, as mean over the heads: [B, T, N]."""
         weights_GTX = torch.softmax(ngram_scores(queries_BhXW, keys_BhXW, mask, self.scales), dim=-1)
         weights_BhTNS = weights_GTX.view(
             -1, self.heads, weights_GTX.shape[1], self.orders, mask.shape[-1] // self.orders
@@ -257,14 +265,14 @@ class _NgramAttention(nn.Module):
 
 
 class NgramSelfAttention(_NgramAttention):
-    """Attention of x to the n-grams of x: all projections from one multiplication with [Wq_n; Wk; Wv_n]."""
+    """Attention of x to the n-grams of x. One multiplication with [Wq_n; Wk; Wv_n] computes all projections."""
 
     def __init__(self, width: int, heads: int, dropout: float, *, ngrams: int, score: Score) -> None:
         super().__init__(width, heads, dropout, ngrams=ngrams, score=score)
         self.query_key_value = nn.Parameter(torch.cat((self.query_matrices(), self.key_value_matrices())))
 
     def arranged(self, x_BTD: Tensor) -> tuple[Tensor, ...]:
-        """Queries, keys and values."""
+        """Return queries, keys and values in their layouts."""
         layouts = (layout.after(self.query_blocks) for layout in (self.key_layout, self.value_layout))
         return self.arrange(F.linear(x_BTD, self.query_key_value), self.query_layout, *layouts)
 
@@ -275,12 +283,12 @@ class NgramSelfAttention(_NgramAttention):
         return self.attend(queries_BhXW, keys_BhXW, self.by_order(values_BhXE), ngrams)
 
     def mass_of_orders(self, x_BTD: Tensor, mask: Tensor | None) -> Tensor:
-        """[B, T, N]: what `forward` gives to n-grams of each order."""
+        """Return the shares of attention of the orders in `forward`: [B, T, N]."""
         queries_BhXW, keys_BhXW, _ = self.arranged(x_BTD)
         return self.mass(queries_BhXW, keys_BhXW, ngram_mask(mask, self.orders, x_BTD.shape[1], x_BTD.device))
 
     def cache(self, *, layers: int, beams: int, like_BXD: Tensor) -> NgramCache:
-        """What a search keeps of the past in all layers, for as many sentences and of the type of `like_BXD`."""
+        """Return an empty cache for a search; `like_BXD` gives the number of sentences and the type."""
         sentences = like_BXD.shape[0]
         like_BXX = like_BXD.new_empty(sentences, 0, self.orders * self.width)
         blocks = len(self.query_key_value) - self.query_blocks * self.width
@@ -290,7 +298,10 @@ class NgramSelfAttention(_NgramAttention):
         )
 
     def step(self, x_BKD: Tensor, cache: NgramCache, layer: int) -> Tensor:
-        """The newest position of K hypotheses, which are the queries of a sentence here: [B, K, D] -> [B, K, D]."""
+        """Compute the newest position of K hypotheses, which take the place of the queries: [B, K, D] -> [B, K, D].
+
+        Adds the n-grams that end at this position to the cache.
+        """
         sentences, beams, _ = x_BKD.shape
         projection_BKX = F.linear(x_BKD, self.query_key_value)
         queries_BKX, newest_BKX = projection_BKX.tensor_split([self.query_blocks * self.width], dim=-1)
@@ -316,7 +327,7 @@ class NgramSelfAttention(_NgramAttention):
 
 
 class NgramKeyValueAttention(_NgramAttention):
-    """Attention of x to the n-grams of a memory, whose keys and values a search makes once per sentence."""
+    """Attention of x to the n-grams of a memory. A search computes their keys and values once per sentence."""
 
     def __init__(self, width: int, heads: int, dropout: float, *, ngrams: int, score: Score) -> None:
         super().__init__(width, heads, dropout, ngrams=ngrams, score=score)
@@ -324,12 +335,12 @@ class NgramKeyValueAttention(_NgramAttention):
         self.key_value = nn.Parameter(self.key_value_matrices())
 
     def project_memory(self, memory_BSD: Tensor) -> Projected:
-        """Keys and values of the n-grams: ([1, B, h, S or N*S, W], [1, B, h, N*S, E])."""
+        """Return keys and values of the n-grams: ([1, B, h, S or N*S, W], [1, B, h, N*S, E])."""
         keys_BhXW, values_BhXE = self.arrange(F.linear(memory_BSD, self.key_value), self.key_layout, self.value_layout)
         return keys_BhXW[None], values_BhXE[None]
 
     def forward(self, x_BTD: Tensor, keys_values: Projected, mask: Tensor | None) -> Tensor:
-        """[B, T, D] -> [B, T, D]; T may as well be the hypotheses of a sentence."""
+        """[B, T, D] -> [B, T, D]. In a search, the hypotheses of a sentence take the place of the positions T."""
         (keys_BhXW,), (values_BhXE,) = keys_values
         (queries_BhXW,) = self.arrange(F.linear(x_BTD, self.query), self.query_layout)
         values_BhNSE = self.by_order(values_BhXE)
@@ -337,7 +348,7 @@ class NgramKeyValueAttention(_NgramAttention):
         return self.attend(queries_BhXW, keys_BhXW, values_BhNSE, ngrams)
 
     def mass_of_orders(self, x_BTD: Tensor, keys_values: Projected, mask: Tensor | None) -> Tensor:
-        """[B, T, N]: what `forward` gives to n-grams of each order."""
+        """Return the shares of attention of the orders in `forward`: [B, T, N]."""
         (keys_BhXW,), (values_BhXE,) = keys_values
         (queries_BhXW,) = self.arrange(F.linear(x_BTD, self.query), self.query_layout)
         return self.mass(

@@ -1,15 +1,16 @@
-"""What is computed with the same weights at every step of a loop over positions.
+"""Operations that use the same weights at every step of a loop over positions.
 
-A product costs least when it is large. The next state needs the last one, but the gradients of weights need no order:
-each step only notes the two factors of its share, and once the gradient has passed all steps one product makes their
-sum. Weights are converted to the type of products once. tanh(keys + query), the largest thing here, is never kept: it
-is made again for the gradient, a few sentences at a time, which fit into the caches of a CPU.
+One large product costs less than many small ones. A state depends on the state before it, but the gradients of weights
+do not depend on an order: each step notes the two factors of its share, and after the last step one product computes
+the sum of all shares. Weights are converted to the type of products once. tanh(keys + query) is the largest tensor here
+and is never kept: the backward pass computes it again, for a few sentences at a time, which fit into the caches of a
+CPU.
 
-How: the weights enter the graph through a node that returns nothing but a token. All steps have the token among their
-inputs, so the gradient reaches that node last, when all factors are noted.
+The weights enter the graph through a node that returns only a token. The token is an input of all steps, so the
+gradient reaches this node last, after all steps have noted their factors.
 
 Letters: B sentences, K hypotheses of each, N = B * K rows, S source positions, I and O widths of input and output, H
-state width, A width of attention, C width of what is attended to; X any axes in front.
+state width, A width of attention, C width of the source states; X any axes in front.
 """
 
 from __future__ import annotations
@@ -26,12 +27,15 @@ from torch.autograd.function import once_differentiable
 from phrasemt.nn.losses import slices
 from phrasemt.nn.precision import matmul_dtype, normalised_dtype
 
-# Numbers of tanh(keys + query) made at once.
+# Number of elements of tanh(keys + query) that are computed at a time, by type of device.
 ENERGIES_AT_ONCE = {"cpu": 2**18, "cuda": 2**28}
 
 
 class _Token(torch.autograd.Function):
-    """The node before all steps: when all of them have noted their factors, `gradients` has one for each parameter."""
+    """The node before all steps.
+
+    gradients: a function that returns one gradient, or None, for each parameter, after all steps have noted factors.
+    """
 
     @staticmethod
     def forward(ctx: Any, gradients: Callable[[], tuple[Tensor | None, ...]], *parameters: Tensor) -> Tensor:
@@ -45,13 +49,13 @@ class _Token(torch.autograd.Function):
 
 
 class Notes:
-    """Pairs of factors, one of each step; a step that is differentiated again replaces its own."""
+    """A pair of factors for each step. A step that is differentiated again replaces its pair."""
 
     def __init__(self) -> None:
         self._pairs: list[tuple[Tensor, Tensor] | None] = []
 
     def place(self) -> int:
-        """Where one more step will note its pair."""
+        """Return the place where the next step will note its pair."""
         self._pairs.append(None)
         return len(self._pairs) - 1
 
@@ -59,14 +63,14 @@ class Notes:
         self._pairs[place] = one.detach(), other.detach()
 
     def joined(self, dim: int) -> tuple[Tensor, Tensor]:
-        """First and second ones of all pairs along an axis. There are no notes afterwards."""
+        """Return the first factors of all pairs, concatenated along an axis, and the second ones; forget all pairs."""
         ones, others = zip(*(pair for pair in self._pairs if pair is not None), strict=True)
         self._pairs = [None] * len(self._pairs)
         return torch.cat(ones, dim), torch.cat(others, dim)
 
 
 class _Product:
-    """x W^T + b in each step."""
+    """The product x W^T + b of each step."""
 
     def __init__(self, weight_OI: Tensor, bias_O: Tensor | None) -> None:
         self.dtype, self.exact = matmul_dtype(weight_OI), weight_OI.dtype
@@ -86,7 +90,7 @@ class _Product:
         return (gradient_fast_NO @ self.weight_OI).to(self.exact)
 
     def gradients(self) -> tuple[Tensor, Tensor | None]:
-        """Those of weight and bias."""
+        """Return the gradients of weight and bias."""
         gradients_NO, rows_NI = self.notes.joined(0)
         bias_O = None if self.bias_O is None else gradients_NO.sum(0, dtype=self.exact)
         return (gradients_NO.T @ rows_NI).to(self.exact), bias_O
@@ -109,7 +113,7 @@ class _LinearStep(torch.autograd.Function):
 
 
 class LinearSteps:
-    """A linear map whose inputs become known one after the other: [..., I] -> [..., O]."""
+    """A linear map [..., I] -> [..., O] whose inputs become known step by step."""
 
     def __init__(self, weight_OI: Tensor, bias_O: Tensor | None = None) -> None:
         self._product = _Product(weight_OI, bias_O)
@@ -173,17 +177,17 @@ class GruSteps:
 
     @cached_property
     def project(self) -> LinearSteps:
-        """The input's share of a step [..., I] -> [..., 3H]; inputs known beforehand belong to `GruCell.project`."""
+        """The projection of inputs, [..., I] -> [..., 3H]. Inputs known before the loop belong to `GruCell.project`."""
         return LinearSteps(*self._input)
 
     def __call__(self, projected_X3H: Tensor, h_XH: Tensor) -> Tensor:
-        """The next state, from the projected input and the last state."""
+        """Return the next state [..., H] for a projected input [..., 3H] and the last state [..., H]."""
         next_XH: Tensor = _GruStep.apply(projected_X3H, h_XH, self._token, self._product)  # type: ignore[no-untyped-call]
         return next_XH
 
 
 class _Reading:
-    """Keys and states that the queries of all steps attend to."""
+    """The keys and states to which the queries of all steps attend."""
 
     def __init__(self, keys_BSA: Tensor, states_BSC: Tensor, mask_BS: Tensor, score_A: Tensor) -> None:
         exact = normalised_dtype(states_BSC)
@@ -193,11 +197,11 @@ class _Reading:
         self.unused_B1S = ~mask_BS[:, None]
         self.dtypes = keys_BSA.dtype, states_BSC.dtype, score_A.dtype
         self.notes = Notes()
-        self.d_keys_BSA: Tensor | None = None  # but for the factor v, which is the same in all steps
+        self.d_keys_BSA: Tensor | None = None  # without the factor v, which is equal in all steps
         self.d_score_A = torch.zeros_like(self.score_A)
 
     def energies(self, query_BKA: Tensor) -> Iterator[tuple[slice, Tensor]]:
-        """tanh(keys + query) of some sentences after the other [b, K, S, A], each time in the same place."""
+        """Yield tanh(keys + query) [b, K, S, A] for some sentences at a time, always in the same memory."""
         shape = torch.Size((*query_BKA.shape[:2], *self.keys_BSA.shape[1:]))
         parts = slices(shape[0], ENERGIES_AT_ONCE[query_BKA.device.type] // shape[1:].numel())
         place_bKSA = self.keys_BSA.new_empty(parts[0].stop, *shape[1:])
@@ -207,14 +211,14 @@ class _Reading:
             yield some, energies_bKSA.tanh_()
 
     def weights(self, query_BKA: Tensor) -> Tensor:
-        """softmax_j(v . tanh(q + k_j)) [B, K, S]."""
+        """Return softmax_j(v . tanh(q + k_j)) [B, K, S]."""
         scores_BKS = query_BKA.new_empty(*query_BKA.shape[:2], self.keys_BSA.shape[1])
         for some, energies_bKSA in self.energies(query_BKA):
             scores_BKS[some] = energies_bKSA @ self.score_A
         return torch.softmax(scores_BKS.masked_fill_(self.unused_B1S, -torch.inf), dim=-1)
 
     def backward(self, query_BKA: Tensor, d_scores_BKS: Tensor) -> Tensor:
-        """The gradient of the queries; those of keys and v grow."""
+        """Return the gradient of the queries, and add to the gradients of keys and v."""
         if self.d_keys_BSA is None:
             self.d_keys_BSA = torch.zeros_like(self.keys_BSA)
         d_query_BKA = torch.empty_like(query_BKA)
@@ -229,7 +233,7 @@ class _Reading:
         return d_query_BKA.mul_(self.score_A)
 
     def gradients(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Those of keys, states, v and c; a softmax does not see c."""
+        """Return the gradients of keys, states, v and c; the gradient of c is 0, because softmax ignores a constant."""
         weights_BNS, d_contexts_BNC = self.notes.joined(1)
         d_states_BSC = weights_BNS.transpose(1, 2) @ d_contexts_BNC
         assert self.d_keys_BSA is not None
@@ -262,7 +266,7 @@ class _AttentionStep(torch.autograd.Function):
 
 
 class AttentionSteps:
-    """sum_j alpha_j h_j with alpha = softmax_j(v . tanh(W q + k_j) + c), for queries that come one after the other.
+    """sum_j alpha_j h_j with alpha = softmax_j(v . tanh(W q + k_j) + c), for queries that become known step by step.
 
     W, v and c are query_AI, score_1A and bias_1; mask_BS is True at positions that may be attended to.
     """
@@ -281,7 +285,7 @@ class AttentionSteps:
         self._token = _Token.apply(self._reading.gradients, keys_BSA, states_BSC, score_1A, bias_1)  # type: ignore[no-untyped-call]
 
     def __call__(self, query_BXI: Tensor) -> Tensor:
-        """Contexts of one query per sentence [B, I] -> [B, C], or of K [B, K, I] -> [B, K, C]."""
+        """Return the contexts of one query per sentence, [B, I] -> [B, C], or of K queries, [B, K, I] -> [B, K, C]."""
         query_BXA = self._query(query_BXI)
         query_BKA = query_BXA if query_BXA.ndim == 3 else query_BXA[:, None]
         context_BKC: Tensor = _AttentionStep.apply(query_BKA, self._token, self._reading)  # type: ignore[no-untyped-call]

@@ -1,8 +1,8 @@
-"""The way of a sentence pair through the stages, and a view of the pair in each file on the way.
+"""The stages that a sentence pair passes, and a view of the pair in each of their files.
 
-Sidecars name the stage and the inputs of each artefact, so the hops are the stages that really made the files. The
-order of the hops is the order of the declarations (phrasemt/stages). A view belongs to the role that an output has in
-its declaration, so a new stage with a known role needs no change here.
+Sidecars name the stage and the inputs of each artefact, so the hops are the stages that really made the files. They
+have the order of the declarations (phrasemt/stages). The role of an output in its declaration selects the view, so a
+new stage with a known role needs no change here.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Hop:
 
 
 def hops_to(artefacts: Iterable[Path]) -> list[Hop]:
-    """All stages that artefacts were made by, from the first to the last. Files without a sidecar end the way back."""
+    """Return all stages that led to artefacts, the first one first. The search ends at files without a sidecar."""
     found: dict[tuple[str, ...], Hop] = {}
     waiting = [path for path in artefacts if path.exists()]
     while waiting:
@@ -58,7 +58,7 @@ def hops_to(artefacts: Iterable[Path]) -> list[Hop]:
 
 
 def views(pair: Pair, hops: Iterable[Hop]) -> Iterator[tuple[str, str, Path, str]]:
-    """Stage, role, file and text of every view of a pair. A text may have several lines."""
+    """Yield stage, role, file and text of each view of a pair. A text may have several lines."""
     cleaned = False
     for hop in hops:
         if not _is_about(pair, hop):
@@ -74,13 +74,13 @@ def views(pair: Pair, hops: Iterable[Hop]) -> Iterator[tuple[str, str, Path, str
 
 
 def _is_about(pair: Pair, hop: Hop) -> bool:
-    """Whether the files of a hop hold the split of the pair, or a score of it."""
+    """Return whether the files of a hop hold the split of the pair, or a score of the split."""
     names = {path.name.split(".")[0] for path in hop.outputs.values()}
     return pair.split in names or hop.stage == "make_table"
 
 
 def _raw_line(paths: Iterable[Path], row: int) -> tuple[Path, int]:
-    """The raw file that holds a row of the concatenated inputs, and the line in it."""
+    """Return the raw file that holds a row of the concatenated inputs, and the line in this file."""
     for path in paths:
         lines = count_lines(path)
         if row < lines:
@@ -107,7 +107,7 @@ def _ids(pair: Pair, hop: Hop) -> Iterator[str]:
 
 
 def _annotation(pair: Pair, hop: Hop) -> Iterator[str]:
-    """The parse or the tags of the sentence, if this job's part of the sentences has it."""
+    """Yield the parse or the tags of the sentence, if the sentence belongs to this job's part."""
     language = hop.inputs["sentences"][0].name.split(".")[1]
     tokens = Path(pair.paths.tokens.at(split=pair.split, language=language))
     words = parser_tokens(nth(tokens, pair.line))
@@ -163,7 +163,7 @@ _VIEWS: dict[str, Callable[[Pair, Hop], Iterator[str]]] = {
 
 
 def _subwords(pair: Pair, hop: Hop) -> list[str]:
-    """The positions of the side that a hop reads: its subwords and the end of the sentence."""
+    """Return the positions of the side that a hop reads: subwords and the end of the sentence."""
     return [*filter(None, nth(hop.inputs["subwords"][0], pair.line).split(" ")), _END]
 
 

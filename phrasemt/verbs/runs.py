@@ -1,6 +1,6 @@
-"""`phrasemt runs`: every training below the results folder, how far it is, and whether it runs.
+"""`phrasemt runs`: list all trainings below the results folder, their progress and their state.
 
-Reads small files that trainings write and nothing else, so it may be asked at any time, `watch phrasemt runs` included.
+The verb reads only small files that trainings write, so it can be called at any time, also by `watch phrasemt runs`.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ from phrasemt.workflow.units import clock, memory
 def add_parser(verbs: Any) -> None:
     parser = verbs.add_parser(
         "runs",
-        help="list all trainings: how far they are, and which of them run",
-        description="List all trainings below results/. state: running; finished; stopped by a signal or by its budget "
-        "of time; failed by an error, which its log names; dead: its process is gone without a word, or it is on "
-        "another machine and has not reported for ten minutes. The same command as before goes on where one stopped.",
+        help="list all trainings: their progress, and which of them run",
+        description="List all trainings below results/. state: running; finished; stopped (by a signal, or at the end "
+        "of its time); failed (its log names the error); dead (its process ended without a report, or runs on another "
+        "machine and has not reported for ten minutes). To continue a training that is not finished, run the same "
+        "command again.",
     )
-    parser.add_argument("study", nargs="*", type=Path, metavar="STUDY", help=f"{FILE_OR_NAME} (default: all of them)")
-    parser.add_argument("--all", action="store_true", help="trainings under earlier settings, data or code too")
+    parser.add_argument("study", nargs="*", type=Path, metavar="STUDY", help=f"{FILE_OR_NAME} (default: all studies)")
+    parser.add_argument("--all", action="store_true", help="also list trainings under earlier settings, data or code")
     parser.add_argument("--json", action="store_true", help="print a JSON list")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Prints the list; raises PhrasemtError for a study without a folder of results."""
+    """Print the list. Raises PhrasemtError for a study without a folder of results."""
     studies = list(dict.fromkeys(_results_of(study) for study in options.study)) or sorted(RESULTS.glob("*"))
     now = datetime.now(UTC)
     trainings = [
@@ -76,10 +77,10 @@ def _results_of(study: Path) -> Path:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingStatus:
-    """One training as its files tell. None: not known (yet); a training without a note tells less.
+    """The status of a training by its files. None: not known, or not known yet; a note is needed for most fields.
 
-    settings: folder of the state, named by the digest of settings, data and code; measure: dev_bleu, or dev_perplexity
-    of a system that does not translate; seconds: training time over all runs; seconds_left: at the last report.
+    settings: folder of the state, named by the digest of settings, data and code. measure: dev_bleu, or dev_perplexity
+    of a system that does not translate. seconds: training time of all runs. seconds_left: at the last report.
     """
 
     study: str
@@ -109,7 +110,7 @@ class TrainingStatus:
 
 
 def trainings_in(folder: Path, now: datetime, *, every: bool) -> list[TrainingStatus]:
-    """The training in models/<system>/<seed>/ that reported last, or all that were there under several settings."""
+    """Return the training in models/<system>/<seed>/ that reported last; with `every`, all trainings there."""
     record = _json(folder / "training.json")
     finished = (folder / str(record["metrics"])).parent if "metrics" in record else None
     states = {path.parent for name in ("note.json", "metrics.jsonl") for path in folder.glob(f"state/*/{name}")}
@@ -172,7 +173,7 @@ def _training(folder: Path, state: Path, record: Mapping[str, Any], now: datetim
 
 
 def _reports(metrics: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The last report of updates, and all evaluations. A line that is not whole (yet), or no report, is passed over."""
+    """Return the last report of updates, and all evaluations. Skips incomplete lines and lines that are no report."""
     try:
         lines = metrics.read_bytes().split(b"\n")
     except OSError:
@@ -181,7 +182,7 @@ def _reports(metrics: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     evaluations = []
     for line in reversed(lines):
         if last and b'"dev_perplexity"' not in line:
-            continue  # thousands of lines that need not be parsed
+            continue  # parses one report of updates and not thousands
         try:
             values = json.loads(line)
         except ValueError:
@@ -196,7 +197,7 @@ def _reports(metrics: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 
 def _json(path: Path) -> dict[str, Any]:
-    """A small file; empty when it is missing or damaged."""
+    """Return the mapping in a small JSON file; an empty one when the file is missing or damaged."""
     try:
         values = json.loads(path.read_bytes())
     except (OSError, ValueError):
@@ -208,7 +209,7 @@ def _json(path: Path) -> dict[str, Any]:
 
 
 def _row(training: TrainingStatus) -> dict[str, str]:
-    """Cells by their heading; empty where nothing is known."""
+    """Return the cells by heading; unknown values are empty."""
     one = training
     measure = {"dev_bleu": "{:.2f} BLEU", "dev_perplexity": "{:.2f} ppl", None: ""}[one.measure]
     return {

@@ -1,4 +1,4 @@
-"""`phrasemt status`: where the last run of a study is: stages done, running, waiting, failed, and when it will end.
+"""`phrasemt status`: show the progress of the last run of a study: its jobs by state, and its expected end.
 
 The verb reads only small files that Snakemake's main process and the stages write (phrasemt/workflow/journal.py), so
 it can be called at any time, beside a run on this machine or on a cluster.
@@ -31,15 +31,15 @@ CLEAR_SCREEN = "\033[2J\033[H"
 def add_parser(verbs: Any) -> None:
     parser = verbs.add_parser(
         "status",
-        help="where the last run of a study is, and when it will end",
-        description="Where the last run of a study is: stages done, running, waiting, and failed with the last lines "
-        "of their logs; those blocked, which wait for a failed one; trainings with their progress; the expected end, "
-        "from earlier runs of the same jobs. A stage whose process is gone without a word has failed; on another "
-        "machine, one without a sign of life for ten minutes. Only reads, so it may be asked at any time, beside a run "
-        "on this machine or on a cluster.",
+        help="show the progress of the last run of a study, and its expected end",
+        description="Show the progress of the last run of a study: jobs that are done, run, wait, or failed, with the "
+        "last lines of the logs of failed jobs; jobs that are blocked, because they wait for a failed job; trainings "
+        "with their progress; the expected end, estimated from earlier runs of the same jobs. A job has failed, too, "
+        "when its process ended without a report, or when it runs on another machine and gave no sign of life for ten "
+        "minutes. The command only reads files, so it can be called at any time during a run, here or on a cluster.",
     )
     add_study(parser, FILE_OR_NAME)
-    parser.add_argument("--watch", action="store_true", help="show it again and again until the run has ended")
+    parser.add_argument("--watch", action="store_true", help="repeat until the run has ended")
     parser.add_argument(
         "--every", type=_positive, default=5, metavar="SECONDS", help="with --watch (default: %(default)s)"
     )
@@ -47,7 +47,7 @@ def add_parser(verbs: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Prints the status; raises PhrasemtError when no run of the study has begun here, or its note cannot be read."""
+    """Print the status. Raises PhrasemtError when no run of the study has begun here, or its note cannot be read."""
     study = study_name(options.study)
     while True:
         path = latest_run(study)
@@ -76,7 +76,7 @@ def _positive(text: str) -> float:
 
 
 def describe(status: Status) -> Iterator[str]:
-    """The lines about a run."""
+    """Yield the lines about a run."""
     run, jobs = status.run, status.jobs
     counts = Counter(job.state for job in jobs)
     end = f" until {_local(datetime.fromisoformat(run.ended))}" if run.ended else ""
@@ -94,12 +94,12 @@ def describe(status: Status) -> Iterator[str]:
         if status.seconds_left:
             about = f"about {_local(status.now + timedelta(seconds=status.seconds_left))}"
             yield f"expected end: {about}, in {clock(status.seconds_left)}" + (
-                f", and what {status.unknown:,} jobs take that have no record yet" if status.unknown else ""
+                f", without {status.unknown:,} jobs that have no record yet" if status.unknown else ""
             )
         elif counts["waiting"] or counts["running"]:
-            yield "expected end: not known, no such jobs have finished here yet"
+            yield "expected end: not known, because no such jobs have finished here yet"
     elif counts["done"] < len(jobs):
-        yield f"not done: {len(jobs) - counts['done']:,} jobs; the same command goes on. Snakemake's log: {run.log}"
+        yield f"not done: {len(jobs) - counts['done']:,} jobs; run the same command again. Snakemake's log: {run.log}"
 
 
 def _table(run: RunNote, jobs: Sequence[JobStatus]) -> Iterator[str]:

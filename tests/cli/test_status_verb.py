@@ -166,7 +166,7 @@ def test_what_stopped_on_request_waits(status):
     _, out, _ = status("demo")
     assert out.startswith("demo: failed, since ")
     assert rows(out)["train_model"] == ["1"]
-    assert "not done: 1 jobs; the same command goes on. Snakemake's log: snakemake.log" in out
+    assert "not done: 1 jobs; run the same command again. Snakemake's log: snakemake.log" in out
 
 
 def test_a_run_whose_process_is_gone_was_killed(status):
@@ -249,7 +249,7 @@ def test_jobs_without_a_record_are_estimated_by_their_rule_or_named(status):
     took(known, 3600)
     begun(known, same_rule, unknown, cores=None)
     _, out, _ = status("demo")
-    assert "in 1:00:00, and what 1 jobs take that have no record yet" in out
+    assert "in 1:00:00, without 1 jobs that have no record yet" in out
     begun(unknown)
     _, out, _ = status("demo")
     assert "expected end: not known" in out
