@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import typing
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -69,9 +69,13 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    def canonical_json(self) -> str:
-        """The settings as JSON with sorted keys: equal text for equal settings. Digests are made of this text."""
-        return json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    def canonical_json(self, *, without: Mapping[str, set[str]] | None = None) -> str:
+        """The settings as JSON with sorted keys: equal text for equal settings. Digests are made of this text.
+
+        without: keys to leave out, by section.
+        """
+        values = self.model_dump(mode="json", exclude=dict(without or {}))
+        return json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
     def differs(self, key: str) -> bool:
         """Whether a value differs from its default."""

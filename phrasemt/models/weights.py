@@ -52,6 +52,16 @@ def save_tensors(path: Path, tensors: dict[str, Tensor], description: dict[str, 
     path.write_bytes(safetensors.torch.save(tensors, {_METADATA: json.dumps(described, sort_keys=True)}))
 
 
+def read_description(path: Path) -> dict[str, Any]:
+    """Return the description of a weights file without reading its tensors; an empty dictionary if it has none."""
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            found = json.loads((file.metadata() or {}).get(_METADATA, "{}"))
+    except (safetensors.SafetensorError, ValueError, OSError) as error:
+        raise DamagedFileError("not a readable weights file", where=path, found=error) from None
+    return found if isinstance(found, dict) else {}
+
+
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Return the tensors and the description of a file that `save_tensors` wrote.
 

@@ -9,15 +9,18 @@
 A state contains no state of a random generator: the random numbers of an update depend on its number
 (phrasemt/train/trainer.py).
 
-The signature is the digest of everything that decides the weights. So trainings with different settings have different
-folders, and a return to earlier settings finds their state again.
+The signature is the digest of everything that decides the result. So trainings with different settings have different
+folders, and a return to earlier settings finds their state again. A training without a state may continue a copy of the
+state of an earlier training (phrasemt/train/continuing.py).
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,10 +29,12 @@ from torch import Tensor
 
 from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.files.lines import commit_file, flush_to_disk, temporary_beside, write_text
-from phrasemt.models.weights import load_tensors, save_tensors, set_weights, weights_of
+from phrasemt.models.weights import load_tensors, read_description, save_tensors, set_weights, weights_of
 from phrasemt.train.trainer import Trainer
 
 log = logging.getLogger("phrasemt.train_model")
+
+UPDATES_BETWEEN_REPORTS = 20
 
 
 @dataclass(kw_only=True)
@@ -56,6 +61,16 @@ class Progress:
     micro_batches: int = 0
     checkpoints: list[str] = field(default_factory=list)
     evaluations: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def checkpoint(self) -> str:
+        """The name of the checkpoint of the present update."""
+        return checkpoint_name(self.update)
+
+    @property
+    def is_evaluated(self) -> bool:
+        """Whether the present update has an evaluation."""
+        return self.evaluations[-1:] != [] and bool(self.evaluations[-1]["update"] == self.update)
 
     @property
     def best(self) -> dict[str, Any] | None:
@@ -90,15 +105,42 @@ class Progress:
         return float(evaluation["dev_bleu"]) if self._by_bleu(evaluation) else 0.0
 
 
-def _checkpoint(update: int) -> str:
+@dataclass(frozen=True, kw_only=True)
+class Signature:
+    """Digests of the things that a training is made of.
+
+    training: of everything; it names the state folder. updates: of everything that decides the weights after each
+    update. dev: of the data of evaluations.
+    """
+
+    training: str
+    updates: str
+    dev: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class EarlierState:
+    """A state of a training under other settings that has the same weights after each update.
+
+    path: the file. same_dev: whether its evaluations were made on the same data. checkpoints: names of its files.
+    """
+
+    path: Path
+    progress: Progress
+    same_dev: bool
+    checkpoints: set[str]
+
+
+def checkpoint_name(update: int) -> str:
+    """The name of the file with the weights after an update."""
     return f"checkpoint-{update:06d}.safetensors"
 
 
 class StateFolder:
     """The folder with the files of one training. A file appears under its name when it is complete."""
 
-    def __init__(self, folder: Path, *, signature: str, description: dict[str, Any]) -> None:
-        self.folder = folder / signature[:12]
+    def __init__(self, folder: Path, *, signature: Signature, description: dict[str, Any]) -> None:
+        self.folder = folder / signature.training[:12]
         self.folder.mkdir(parents=True, exist_ok=True)
         self._signature = signature
         self._description = description
@@ -111,6 +153,51 @@ class StateFolder:
     def metrics(self) -> Path:
         return self.folder / "metrics.jsonl"
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether the folder has no state yet."""
+        return not (self._latest.exists() or self._previous.exists())
+
+    def earlier_states(self) -> Iterator[EarlierState]:
+        """Yield the states in the folders beside this one that have the same weights after each update."""
+        for path in sorted(self.folder.parent.glob(f"*/{self._latest.name}")):
+            try:
+                description = read_description(path)
+            except DamagedFileError as error:
+                log.warning("%s", error)
+                continue
+            if description.get("updates") == self._signature.updates:
+                yield EarlierState(
+                    path=path,
+                    progress=Progress(**description["progress"]),
+                    same_dev=description["dev"] == self._signature.dev,
+                    checkpoints={file.name for file in path.parent.glob("checkpoint-*.safetensors")},
+                )
+
+    def take_over(self, earlier: EarlierState, progress: Progress, *, end: int) -> None:
+        """Copy a state and its checkpoints into this folder, where the state has this progress.
+
+        end: the last update of this training. Reports of evaluations that the progress does not contain are left out,
+        and reports that only the end of the earlier training made. Raises DamagedFileError for a damaged file.
+        """
+        before = earlier.path.parent
+        tensors, _ = load_tensors(earlier.path)
+        for name in progress.checkpoints:
+            weights, description = load_tensors(before / name)
+            self._save(self.folder / name, weights, {"update": description["update"]})
+        evaluated = {evaluation["update"] for evaluation in progress.evaluations}
+        reported = evaluated & {end}
+        kept = [
+            line
+            for line in _json_lines(before / self.metrics.name)
+            if line["update"] in (reported if "loss" in line else evaluated)
+            or ("loss" in line and line["update"] % UPDATES_BETWEEN_REPORTS == 0)
+        ]
+        write_text(self.metrics, "".join(json.dumps(line) + "\n" for line in kept))
+        for path in before.glob("events.*"):  # of TensorBoard
+            shutil.copyfile(path, self.folder / path.name)
+        self._save_state(tensors, progress)
+
     def clean_up(self, update: int) -> None:
         """Prepare the folder for resuming after an update.
 
@@ -120,27 +207,19 @@ class StateFolder:
             self._latest.replace(self._latest.with_name("damaged.safetensors"))
         for leftover in self.folder.glob(".*.part"):
             leftover.unlink()
-        if not self.metrics.exists():
-            return
-        kept = []
-        for line in self.metrics.read_text(encoding="utf-8").split("\n"):
-            try:
-                if json.loads(line)["update"] <= update:
-                    kept.append(line)
-            except (json.JSONDecodeError, KeyError):
-                continue
-        write_text(self.metrics, "".join(line + "\n" for line in kept))
+        kept = [line for line in _json_lines(self.metrics) if line["update"] <= update]
+        write_text(self.metrics, "".join(json.dumps(line) + "\n" for line in kept))
 
     def save_checkpoint(self, trainer: Trainer, progress: Progress) -> None:
         """Write the weights of this update, and update the names of the checkpoints to average in `progress`."""
-        name = _checkpoint(progress.update)
+        name = progress.checkpoint
         self._save(self.folder / name, trainer.averaged_weights(), {"update": progress.update})
         names = [*(kept for kept in progress.checkpoints if kept != name), name]
         settings = trainer.settings
         if settings.average_best is None:
             progress.checkpoints = names[-settings.average_last :]
         else:
-            best = {_checkpoint(evaluation["update"]) for evaluation in progress.ranked[: settings.average_best]}
+            best = {checkpoint_name(evaluation["update"]) for evaluation in progress.ranked[: settings.average_best]}
             progress.checkpoints = [name for name in names if name in best]
 
     def save_latest(self, trainer: Trainer, progress: Progress) -> None:
@@ -151,7 +230,7 @@ class StateFolder:
                 tensors[f"optimizer.{key}.{name}"] = value.detach().cpu().clone()
         if trainer.average:
             tensors |= {f"average.{name}": tensor for name, tensor in trainer.averaged_weights().items()}
-        self._save(self._latest, tensors, {"progress": asdict(progress)}, before=self._previous)
+        self._save_state(tensors, progress)
         for path in self.folder.glob("checkpoint-*.safetensors"):
             if path.name not in {*progress.checkpoints, *self._named_before}:
                 path.unlink()
@@ -188,11 +267,11 @@ class StateFolder:
 
     def _load(self, path: Path, trainer: Trainer) -> Progress:
         tensors, description = load_tensors(path)
-        if description.get("signature") != self._signature:
+        if description.get("signature") != self._signature.training:
             raise MismatchError(
                 "training state of another study, data set or version of the code",
                 where=path,
-                expected=f"signature {self._signature[:12]}",
+                expected=f"signature {self._signature.training[:12]}",
                 found=f"signature {str(description.get('signature'))[:12]}",
                 next_step=f"move {self.folder} away and run again",
             )
@@ -215,19 +294,32 @@ class StateFolder:
                 trainer.average.weights[name].copy_(tensor)
         return progress
 
+    def _save_state(self, tensors: dict[str, Tensor], progress: Progress) -> None:
+        described = {"updates": self._signature.updates, "dev": self._signature.dev, "progress": asdict(progress)}
+        self._save(self._latest, tensors, described, before=self._previous)
+
     def _save(
         self, path: Path, tensors: dict[str, Tensor], extra: dict[str, Any], *, before: Path | None = None
     ) -> None:
         """Write a file. before: new name for the file that has this name now, if any."""
         temporary = temporary_beside(path)
         try:
-            save_tensors(temporary, tensors, {**self._description, "signature": self._signature, **extra})
+            save_tensors(temporary, tensors, {**self._description, "signature": self._signature.training, **extra})
             if before is not None and path.exists():
                 flush_to_disk(temporary)
                 path.replace(before)
             commit_file(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
+
+
+def _json_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the reports in a file of metrics; a line that a killed run left incomplete is omitted."""
+    for line in path.read_text(encoding="utf-8").split("\n") if path.exists() else ():
+        with suppress(json.JSONDecodeError):
+            report = json.loads(line)
+            if isinstance(report, dict) and "update" in report:
+                yield report
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

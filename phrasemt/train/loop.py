@@ -26,7 +26,8 @@ from phrasemt.search.device import choose_device
 from phrasemt.stages.training import TrainModel
 from phrasemt.study.schema import Training
 from phrasemt.text.vocab import Vocabulary
-from phrasemt.train.checkpoint import Progress, StateFolder
+from phrasemt.train.checkpoint import UPDATES_BETWEEN_REPORTS, Progress, Signature, StateFolder
+from phrasemt.train.continuing import WITHOUT_EFFECT_ON_UPDATES, continue_earlier, evaluation_due, stops_early
 from phrasemt.train.evaluator import Evaluator
 from phrasemt.train.process_group import ProcessGroup, join_processes
 from phrasemt.train.reporting import Reporter
@@ -39,7 +40,6 @@ log = logging.getLogger("phrasemt.train_model")
 RECORD_FORMAT = 1
 # The training fails after this number of consecutive updates whose loss or gradient is not finite.
 _MAX_SKIPPED_IN_A_ROW = 10
-_UPDATES_BETWEEN_REPORTS = 20
 
 
 def train_model(
@@ -113,8 +113,8 @@ def train_model(
             state,
             signature=_signature(
                 settings,
-                *(train, dev, dev_reference, source_vocabulary, target_vocabulary, *train_phrases, *dev_phrases),
-                *(*train_chunks, *dev_chunks),
+                train=[train, source_vocabulary, target_vocabulary, *train_phrases, *train_chunks],
+                dev=[dev, dev_reference, *dev_phrases, *dev_chunks],
             ),
             description=describe_weights(settings.model, source_words, target_words),
         )
@@ -146,10 +146,24 @@ def train_model(
         )
 
 
-def _signature(settings: TrainModel, *inputs: Path) -> str:
-    """Return the digest of everything that decides the weights, except the machine: settings, data and code."""
+def _signature(settings: TrainModel, *, train: Sequence[Path], dev: Sequence[Path]) -> Signature:
+    """Return the digests of everything that decides a training, except the machine: settings, data and code.
+
+    train: files that decide the weights after an update. dev: files that decide the evaluations only.
+    """
     code = code_digest(*settings.code_modules())
-    return digest_bytes("\n".join([settings.canonical_json(), code, *map(digest_file, inputs)]).encode())
+    of_training = settings.canonical_json(without={"training": {"average"}})  # the average is made afterwards
+    of_updates = settings.canonical_json(without={"training": WITHOUT_EFFECT_ON_UPDATES})
+    train_digests, dev_digests = [digest_file(path) for path in train], [digest_file(path) for path in dev]
+    return Signature(
+        training=_digest(of_training, code, *train_digests, *dev_digests),
+        updates=_digest(of_updates, code, *train_digests),
+        dev=_digest(*dev_digests),
+    )
+
+
+def _digest(*parts: str) -> str:
+    return digest_bytes("\n".join(parts).encode())
 
 
 def _train(
@@ -157,6 +171,9 @@ def _train(
 ) -> tuple[Progress, str]:
     """Do the remaining updates; return the final progress, and the reason for the end of the training."""
     settings = trainer.settings
+    if group.is_first:
+        continue_earlier(folder, settings)
+    group.barrier()
     progress = folder.load(trainer) or Progress(best_by=settings.best_by)
     if group.broadcast([folder.folder.name, progress.update]) != [folder.folder.name, progress.update]:
         raise MismatchError(
@@ -185,6 +202,34 @@ def _train(
                     processes=group.size,
                 )
             )
+
+        def report_now() -> None:
+            if reporter and (values := _report_values(progress.recent, progress.epoch)):
+                reporter.update(progress.update, {**values, "skipped": progress.skipped})
+
+        def evaluate_now() -> None:
+            with trainer.averaged():
+                values = group.broadcast(evaluate(trainer.model) if group.is_first else None)
+            progress.evaluations.append({"update": progress.update, **values})
+            if reporter:
+                reporter.evaluation(progress.update, values, best=progress.best is progress.evaluations[-1])
+
+        def save_state(*, with_checkpoint: bool) -> None:
+            progress.capacities = group.gather(trainer.capacity)
+            if reporter:
+                if with_checkpoint:
+                    folder.save_checkpoint(trainer, progress)
+                progress.seconds = reporter.seconds
+                folder.save_latest(trainer, progress)
+
+        if progress.update:  # an earlier training had no evaluation or no checkpoint here, or evaluated on another dev
+            if evaluating := evaluation_due(progress.update, settings) and not progress.is_evaluated:
+                if progress.update == settings.max_updates:
+                    report_now()
+                evaluate_now()
+            keeping = _checkpoint_due(progress, settings) and progress.checkpoint not in progress.checkpoints
+            if evaluating or keeping:
+                save_state(with_checkpoint=keeping)
         for epoch, position, rows in plan.updates(first_epoch=progress.epoch, first_update=progress.position):
             if _reason_to_end(progress, settings):
                 break
@@ -196,27 +241,18 @@ def _train(
             progress.epoch, progress.position = epoch, position + 1
             _count_skipped(progress, skipped=result.skipped)
             last = progress.update == settings.max_updates
-            if progress.update % _UPDATES_BETWEEN_REPORTS == 0 or last:
-                if reporter and (values := _report_values(progress.recent, epoch)):
-                    reporter.update(progress.update, {**values, "skipped": progress.skipped})
+            report_due = progress.update % UPDATES_BETWEEN_REPORTS == 0
+            if report_due or last:
+                report_now()
+            if report_due:
                 progress.recent.clear()
-            evaluation_due = last or progress.update % settings.evaluate_every == 0
-            state_due = evaluation_due or progress.update % settings.checkpoint_every == 0
-            if evaluation_due:
-                with trainer.averaged():
-                    values = group.broadcast(evaluate(trainer.model) if group.is_first else None)
-                progress.evaluations.append({"update": progress.update, **values})
-                if reporter:
-                    reporter.evaluation(progress.update, values, best=progress.best is progress.evaluations[-1])
+            if evaluating := evaluation_due(progress.update, settings):
+                evaluate_now()
             # A run stops after an update and never before the first one, so that even very short runs make progress.
             stopping = group.any(stop.reason is not None) and not _reason_to_end(progress, settings)
+            state_due = evaluating or progress.update % settings.checkpoint_every == 0
             if state_due or stopping:
-                progress.capacities = group.gather(trainer.capacity)
-                if reporter:
-                    if state_due and _checkpoint_due(progress, settings):
-                        folder.save_checkpoint(trainer, progress)
-                    progress.seconds = reporter.seconds
-                    folder.save_latest(trainer, progress)
+                save_state(with_checkpoint=state_due and _checkpoint_due(progress, settings))
             if stopping:
                 group.barrier()  # wait until the first process has saved the state
                 raise StoppedError(
@@ -248,16 +284,14 @@ def _count_skipped(progress: Progress, *, skipped: bool) -> None:
 def _checkpoint_due(progress: Progress, settings: Training) -> bool:
     """Whether the weights of this update may become part of the average."""
     if settings.average_best is not None:
-        return progress.evaluations[-1:] != [] and progress.evaluations[-1]["update"] == progress.update
+        return progress.is_evaluated and progress.evaluations[-1] in progress.ranked[: settings.average_best]
     return progress.update % settings.checkpoint_every == 0 or _reason_to_end(progress, settings) is not None
 
 
 def _reason_to_end(progress: Progress, settings: Training) -> str | None:
     if progress.update >= settings.max_updates:
         return "max_updates"
-    if settings.early_stopping and progress.evaluations_since_best >= settings.early_stopping:
-        return "early_stopping"
-    return None
+    return "early_stopping" if stops_early(progress, settings) else None
 
 
 def _report_values(recent: Sequence[Mapping[str, Any]], epoch: int) -> dict[str, float]:
