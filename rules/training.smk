@@ -12,6 +12,7 @@ rule train_model:
         dev_phrases=flow.phrases("dev"),
         train_chunks=flow.chunks("train"),
         dev_chunks=flow.chunks("dev"),
+        initial_weights=flow.initial_weights,
     output:
         record=paths.record,
     log:

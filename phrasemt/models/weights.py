@@ -6,7 +6,9 @@ So a stage can refuse weights of another model. No code loads a pickle.
 from __future__ import annotations
 
 import json
+import logging
 import zlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,10 @@ from phrasemt.models.interface import TranslationModel, build_model
 from phrasemt.study.architectures import Architecture, ModelSettings
 from phrasemt.text.vocab import Vocabulary
 
+log = logging.getLogger("phrasemt.weights")
+
 FORMAT = 3
+_NAMED = 3  # parameters that a message names
 # All metadata is one entry, because safetensors writes several in random order, and equal weights must be equal files.
 _METADATA = "phrasemt"
 
@@ -99,23 +104,73 @@ def _checksum(description: dict[str, Any], tensors: dict[str, Tensor]) -> str:
     return f"{checksum:08x}"
 
 
-def set_weights(model: torch.nn.Module, tensors: dict[str, Tensor], *, where: Path) -> None:
+def set_weights(
+    model: torch.nn.Module,
+    tensors: dict[str, Tensor],
+    *,
+    where: Path,
+    next_step: str = "delete the file and train again",
+) -> None:
     """Copy weights into a model. Raises MismatchError, which names the file `where`, for other names or shapes."""
     parameters = dict(model.named_parameters())
     expected = {name: tuple(parameter.shape) for name, parameter in parameters.items()}
     found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     if expected != found:
-        name = sorted(expected.items() ^ found.items())[0][0]
+        differing = sorted({name for name, _ in expected.items() ^ found.items()})
         raise MismatchError(
-            "not the weights of this model",
+            f"not the weights of this model: {len(differing)} parameters differ",
             where=where,
-            expected=f"{name} of shape {expected.get(name)}",
-            found=found.get(name),
-            next_step="delete the file and train again",
+            expected=_shapes(expected, differing),
+            found=_shapes(found, differing),
+            next_step=next_step,
         )
     with torch.no_grad():
         for name, parameter in parameters.items():
             parameter.copy_(tensors[name])
+
+
+def _shapes(shapes: Mapping[str, tuple[int, ...]], names: Sequence[str]) -> str:
+    """Names and shapes of the first parameters, for messages."""
+    few = ", ".join(f"{name} {list(shapes[name]) if name in shapes else 'absent'}" for name in names[:_NAMED])
+    return f"{few}, ..." if len(names) > _NAMED else few
+
+
+def start_from(model: torch.nn.Module, path: Path, described: Mapping[str, Any]) -> None:
+    """Copy the weights of a safetensors file into a new model that is to be trained.
+
+    described: `describe_weights` of the model. A file of phrasemt must have the same vocabularies; other settings of
+    the model, such as dropout, may differ and are named in the log. A file of another program has no description.
+    Raises DamagedFileError for other files, MismatchError for other names, shapes or vocabularies.
+    """
+    other = "give the weights of such a model in init_from, or leave init_from out"
+    try:
+        description = read_description(path)
+        tensors = load_tensors(path)[0] if description else safetensors.torch.load_file(path)
+    except (DamagedFileError, safetensors.SafetensorError) as error:
+        raise DamagedFileError(
+            "not usable as initial weights",
+            where=path,
+            expected="a safetensors file",
+            found=getattr(error, "found", None) or error,
+            next_step="give a complete .safetensors file in init_from",
+        ) from None
+    for key in ("source_vocabulary", "target_vocabulary"):
+        if description.get(key, described[key]) != described[key]:
+            raise MismatchError(
+                f"the initial weights were trained with another {key.replace('_', ' ')}",
+                where=path,
+                expected=f"sha256 {described[key][:12]}",
+                found=f"sha256 {description[key][:12]}",
+                next_step="give weights that were trained on the same subwords in init_from",
+            )
+    set_weights(model, tensors, where=path, next_step=other)
+    before = description.get("model", described["model"])
+    changes = [
+        f"{key} {before.get(key)} -> {described['model'].get(key)}"
+        for key in sorted({*before, *described["model"]})
+        if before.get(key) != described["model"].get(key)
+    ]
+    log.info("initial weights: %s%s", path, f", with other settings: {', '.join(changes)}" if changes else "")
 
 
 def load_model(

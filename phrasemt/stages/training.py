@@ -23,6 +23,7 @@ class TrainModel(ModelStage):
         "dev_phrases*",
         "train_chunks*",
         "dev_chunks*",
+        "initial_weights*",
     )
     outputs = ("record",)
     # Checkpoints are no output: Snakemake deletes the outputs of a job before it runs, and with them the saved state.

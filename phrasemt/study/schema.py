@@ -411,6 +411,12 @@ class System(Settings):
         None, description="system of a paper (phrasemt/study/presets.py); keys given here replace its values"
     )
     model: ModelSettings = Field(description="architecture")
+    init_from: Path | None = Field(
+        None,
+        description="weights that the training starts from: a .safetensors file for all seeds, or a folder that holds "
+        "<seed>/averaged.safetensors, as the folder of a system in models/; names, shapes and vocabularies must agree. "
+        "null: random weights",
+    )
     training: Training = Field(default_factory=Training, description="training")
     decoding: Decoding = Field(default_factory=Decoding, description="beam search")
 

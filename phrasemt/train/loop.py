@@ -21,7 +21,7 @@ from phrasemt.errors import MismatchError, PhrasemtError, StoppedError
 from phrasemt.files.digests import digest_bytes, digest_file
 from phrasemt.files.lines import read_lines, write_text
 from phrasemt.models.interface import build_model
-from phrasemt.models.weights import describe_weights
+from phrasemt.models.weights import describe_weights, start_from
 from phrasemt.search.device import choose_device
 from phrasemt.stages.training import TrainModel
 from phrasemt.study.schema import Training
@@ -57,6 +57,7 @@ def train_model(
     dev_phrases: list[Path],
     train_chunks: list[Path],
     dev_chunks: list[Path],
+    initial_weights: list[Path],
     record: Path,
     state: Path,
 ) -> None:
@@ -65,6 +66,7 @@ def train_model(
     state: folder of checkpoints and saved states, which remains between runs. The same command resumes from the last
     saved state and, on the same machine, ends with the same weights as a training without interruption.
     processes: number of processes that train together; this is one of them.
+    initial_weights: a safetensors file that the training starts from, or none for random weights.
     minutes: time until the training stops and saves its state; 0 for no limit.
     Raises StoppedError when the time is up or after a signal; PhrasemtError when losses stay infinite or NaN, or the
     device has too little memory; DamagedFileError and MismatchError for inputs or states that cannot be used.
@@ -80,6 +82,9 @@ def train_model(
         model = build_model(
             settings.model, source_vocabulary=len(source_words), target_vocabulary=len(target_words)
         ).to(device)
+        description = describe_weights(settings.model, source_words, target_words)
+        for path in initial_weights:
+            start_from(model, path, description)
         train_reader = BatchReader(train_examples, settings.reads, train_phrases, train_chunks)
         dev_reader = BatchReader(dev_examples, settings.reads, dev_phrases, dev_chunks)
         trainer = Trainer(model, train_reader, settings, group)
@@ -113,10 +118,10 @@ def train_model(
             state,
             signature=_signature(
                 settings,
-                train=[train, source_vocabulary, target_vocabulary, *train_phrases, *train_chunks],
+                train=[train, source_vocabulary, target_vocabulary, *train_phrases, *train_chunks, *initial_weights],
                 dev=[dev, dev_reference, *dev_phrases, *dev_chunks],
             ),
-            description=describe_weights(settings.model, source_words, target_words),
+            description=description,
         )
         progress, stopped = _train(trainer, evaluate, plan, folder, group, stop)
         if not group.is_first:

@@ -12,12 +12,14 @@ from phrasemt.registry.stanza_models import files_of_package
 from phrasemt.study.annotators import Parser
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import SIDES, Adam, RegistryText, Study, Training
+from phrasemt.workflow.paths import initial_weights
 
 
 def read_study(path: Path) -> Study:
     """A study whose texts exist: in the registry, or as files. Raises StudyError with all mistakes."""
     study = load_study(path)
-    if problems := list(dict.fromkeys([*_problems(study), *_annotator_problems(study), *_phrase_problems(study)])):
+    checks = (_problems, _annotator_problems, _phrase_problems, _weight_problems)
+    if problems := list(dict.fromkeys(problem for check in checks for problem in check(study))):
         raise StudyError(path, problems)
     return study
 
@@ -101,3 +103,11 @@ def _phrase_problems(study: Study) -> Iterator[str]:
             for split in dataset.split_names:
                 if not (file := segmentation.given / dataset_name / f"{split}.txt").is_file():
                     yield f"systems.{name}.model.phrase.given: no such file: {file}"
+
+
+def _weight_problems(study: Study) -> Iterator[str]:
+    """Weights of the user that a training starts from and that nobody has."""
+    for name, system in study.systems.items():
+        for file in (file for seed in study.seeds for file in initial_weights(system, seed)):
+            if not file.is_file():
+                yield f"systems.{name}.init_from: no such file: {file}"

@@ -18,7 +18,7 @@ from phrasemt.study.annotators import AnnotatedText, Parser
 from phrasemt.study.schema import Dataset, ParallelText, RegistryText, Side, Study
 from phrasemt.workflow.code import code_digest, module_digests
 from phrasemt.workflow.dag import Journal
-from phrasemt.workflow.paths import ORIGINAL_FILE, REGISTERED_TEXT, STANZA_FILE, Paths, Pattern
+from phrasemt.workflow.paths import ORIGINAL_FILE, REGISTERED_TEXT, STANZA_FILE, Paths, Pattern, initial_weights
 
 # Snakemake's wildcards of a job: an object with items(), which Snakemake passes to the functions made here.
 Wildcards = Any
@@ -314,6 +314,10 @@ class Flow:
             return [_fill(self.paths.chunks, wildcards, split=split)] if reads_chunks else []
 
         return chunks
+
+    def initial_weights(self, wildcards: Wildcards) -> list[str]:
+        """The file of the user that a training starts from: no file for random weights."""
+        return [str(path) for path in initial_weights(self.study.systems[wildcards.system], wildcards.seed)]
 
     @property
     def phrase_statistics(self) -> list[str]:

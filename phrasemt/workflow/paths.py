@@ -16,7 +16,7 @@ import re
 from pathlib import Path
 
 from phrasemt.stages import STAGES
-from phrasemt.study.schema import Study
+from phrasemt.study.schema import Study, System
 
 
 class Pattern(str):
@@ -49,6 +49,7 @@ class Pattern(str):
 RESULTS, LOGS, BENCHMARKS = Path("results"), Path("logs"), Path("benchmarks")
 ORIGINAL_FILE = Pattern("resources/{corpus}/original/{file}")
 REGISTERED_TEXT = Pattern("resources/{corpus}/{part}.{language}")
+_WEIGHTS = Path("averaged.safetensors")
 STANZA_FILE = Pattern("resources/stanza/{language}/{file}")
 
 
@@ -85,7 +86,7 @@ class Paths:
         self.model = self._of_dataset("models/{system}/{seed}")
         self.record = Pattern(f"{self.model}/training.json")
         self.training_state = Pattern(f"{self.model}/state")
-        self.weights = Pattern(f"{self.model}/averaged.safetensors")
+        self.weights = Pattern(f"{self.model}/{_WEIGHTS}")
         self.average_scores = Pattern(f"{self.model}/averaged.json")
         self.translations = self._of_dataset("translations/{system}/{seed}/{split}.jsonl")
         self.translated_tokens = self._of_dataset("translations/{system}/{seed}/{split}.tok")
@@ -124,6 +125,14 @@ class Paths:
     def benchmark(self, stage: str) -> Pattern:
         """Snakemake's table of the time and memory that a stage used."""
         return Pattern(f"{self.benchmarks}/{_job(stage)}.tsv")
+
+
+def initial_weights(system: System, seed: object) -> list[Path]:
+    """The file that a system's training with this seed starts from; no file for random weights."""
+    place = system.init_from
+    if place is None:
+        return []
+    return [place if place.suffix == _WEIGHTS.suffix else place / str(seed) / _WEIGHTS]
 
 
 # For files of which the study is not known; its name is a wildcard, too.

@@ -52,7 +52,7 @@ class TinyData:
         columns: dict[str, Path | list[Path]] = {
             f"{split}_{kind}": [] for split in ("train", "dev") for kind in ("phrases", "chunks")
         }
-        return {name: getattr(self, name) for name in names} | columns
+        return {name: getattr(self, name) for name in names} | columns | {"initial_weights": []}
 
     def make(self) -> None:
         """1,500 pairs for training and 60 of dev, each of 1 to 7 words."""

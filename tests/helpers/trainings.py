@@ -48,7 +48,7 @@ def average(tiny_data, folder, settings):
         average=training.average,
         best_by=training.best_by,
     )
-    inputs = {name: path for name, path in tiny_data.inputs.items() if not name.startswith("train")}
+    inputs = {name: path for name, path in tiny_data.inputs.items() if not name.startswith(("train", "initial"))}
     weights, scores = folder / "averaged.safetensors", folder / "averaged.json"
     average_checkpoints(
         settings=averaging, cores=1, **inputs, record=folder / "training.json", weights=weights, scores=scores

@@ -30,8 +30,11 @@ def settings_of_systems(table: Table, records: Sequence[Path]) -> list[Setting]:
     settings: dict[str, dict[str, str]] = {}
     for system, _ in table.systems:
         record = next(path for path in records if path.absolute().parents[1].name == system)
-        used = read_sidecar(record)["settings"]
+        sidecar = read_sidecar(record)
+        used = sidecar["settings"]
         sections = {section: used[section] for section in ("model", "training")}
+        for file in sidecar["inputs"].get("initial_weights", ()):
+            sections["init_from"] = {"file": file["path"], "sha256": file["sha256"][:12]}
         if system in scored:
             scores = next(source.path for cell in scored[system].cells.values() for source in cell.sources)
             translation = read_sidecar(scores)["inputs"]["tokens"][0]["path"]

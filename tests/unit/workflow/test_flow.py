@@ -331,3 +331,29 @@ def test_what_trainings_wait_for_begins_before_trainings_that_wait_for_nothing()
         for system in ("max", "base")
     )
     assert of_parser == train > with_phrases > without == test
+
+
+def test_initial_weights_are_inputs_of_a_training(tmp_path: Path) -> None:
+    """A file is for all seeds, and a folder has a file for each seed."""
+    raw = _study(tmp_path)
+    raw["systems"]["base"]["init_from"] = "weights/base.safetensors"
+    raw["systems"]["more"] = {**raw["systems"]["wide"], "init_from": str(tmp_path / "base")}
+    flow = Flow(Study.model_validate(raw))
+
+    def files(system: str) -> list[str]:
+        return flow.initial_weights(_wildcards(dataset="mine", system=system, seed="2"))
+
+    assert files("wide") == []
+    assert files("base") == ["weights/base.safetensors"]
+    assert files("more") == [str(tmp_path / "base" / "2" / "averaged.safetensors")]
+
+    (tmp_path / "base" / "1").mkdir(parents=True)
+    (tmp_path / "base" / "1" / "averaged.safetensors").touch()
+    path = tmp_path / "study.yaml"
+    path.write_text(yaml.safe_dump(raw))
+    with pytest.raises(StudyError) as error:
+        read_study(path)
+    assert [problem for problem in error.value.problems if "init_from" in problem] == [
+        "systems.base.init_from: no such file: weights/base.safetensors",
+        f"systems.more.init_from: no such file: {tmp_path}/base/2/averaged.safetensors",
+    ]
