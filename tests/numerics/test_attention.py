@@ -1,6 +1,6 @@
 """Witness: attention written as loops over sentences, heads, queries and keys; torch's kernel; finite differences.
 
-float64, where another order of summation changes about 1e-15 of numbers near 1: 1e-12.
+All numbers are float64. Another order of summation changes numbers near 1 by about 1e-15; the tolerance is 1e-12.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SENTENCES, HEADS, QUERIES, KEYS, HEAD_WIDTH = 2, 3, 4, 5, 2
 
 
 def loops(queries, keys, values, mask):
-    """One [T, h*E] matrix per sentence."""
+    """Return the attended values with the heads side by side: [B, T, h*E]."""
     result = torch.zeros(queries.shape[0], queries.shape[2], queries.shape[1] * queries.shape[3], dtype=torch.float64)
     for b in range(queries.shape[0]):
         for h in range(queries.shape[1]):
@@ -112,7 +112,7 @@ def test_key_value_attention_to_itself_is_self_attention():
 
 
 def test_bfloat16_stays_near_float32():
-    """bfloat16 has 8 bits: errors of 2^-8 in each product, averaged by the weights; 0.05 of values near 1."""
+    """bfloat16 has 8 bits. Products have errors of 2^-8, which the weights average: 0.05 for values near 1."""
     torch.manual_seed(3)
     blocks = torch.randn(3, 4, 3, 7, 8)
     expected = attend(blocks, mask=None, dropout=0.0)

@@ -36,20 +36,20 @@ def assert_near(found, expected, dtype):
 
 
 def fused(dtype):
-    """Queries, keys and values as a fused projection has them, no head's numbers side by side: [3, B, h, T, E]."""
+    """Return queries, keys and values [3, B, h, T, E] with the strides of a fused projection: heads not contiguous."""
     torch.manual_seed(1)
     projection_BTX = torch.randn(SENTENCES, POSITIONS, 3 * HEADS * HEAD_WIDTH).to(dtype)
     return projection_BTX.view(SENTENCES, POSITIONS, 3, HEADS, HEAD_WIDTH).permute(2, 0, 3, 1, 4)
 
 
 def apart(dtype):
-    """Each row in memory side by side, with other numbers between the rows."""
+    """Return a tensor with contiguous rows and other numbers between the rows."""
     torch.manual_seed(1)
     return torch.randn(3, SENTENCES, HEADS, POSITIONS, HEAD_WIDTH + 2).to(dtype)[..., :HEAD_WIDTH]
 
 
 def with_gradient(output, inputs):
-    """The output, and its gradients along a fixed direction."""
+    """Return the output, and the gradients of its product with a fixed direction."""
     direction = torch.randn(output.shape, generator=torch.Generator().manual_seed(2))
     return [output.detach(), *torch.autograd.grad((output * direction.to(output.dtype)).sum(), inputs)]
 
@@ -70,7 +70,7 @@ def test_attention(mask, layout, dtype):
 @DTYPES
 @pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
 def test_attention_with_dropout(mask, dtype):
-    """Witness: the equation, with the factors of dropout that the same random numbers give."""
+    """Witness: the equation, with the dropout factors of the same random numbers."""
     blocks = fused(dtype).requires_grad_()
     torch.manual_seed(3)
     found = with_gradient(attend(blocks, mask=mask, dropout=0.4), [blocks])
@@ -90,7 +90,7 @@ def test_attention_with_dropout(mask, dtype):
 @pytest.mark.parametrize("probability", [0.1, 0.5])
 @pytest.mark.parametrize("shape", [(1,), (5, 7), (3, 5, 7)])
 def test_dropout(shape, probability, dtype):
-    """Also of a tensor whose rows do not follow one another in memory. The draws do not depend on the type."""
+    """This holds for a tensor with gaps between its rows, too. The draws do not depend on the type."""
     torch.manual_seed(4)
     x = torch.randn(*shape, 2).to(dtype)[..., 0].requires_grad_()
     torch.manual_seed(5)

@@ -17,7 +17,7 @@ TOKENS, WIDTH, VOCABULARY = 7, 5, 11
 
 @pytest.fixture(params=["all at once", "some at a time"])
 def pieces(request, monkeypatch):
-    """Tokens are worked off in pieces; no piece size may matter."""
+    """The loss is computed in slices of tokens. The size of the slices must not change the result."""
     if request.param == "some at a time":
         monkeypatch.setitem(losses.LOGITS_AT_ONCE, "cpu", 2 * VOCABULARY)
 
@@ -76,7 +76,7 @@ def test_log_probabilities(example):
 
 
 def test_a_hopeless_reference_has_a_finite_loss(example):
-    """Probabilities below the smallest float32 must not become log 0."""
+    """The logarithm of a probability below the smallest float32 stays finite."""
     states, table, bias, references = (tensor.detach() for tensor in example)
     loss = smoothed_cross_entropy(states.float() * 1000, table.float(), bias.float(), references, 0.1)
     assert torch.isfinite(loss.objective)
@@ -88,12 +88,12 @@ MANY, WIDE, WORDS = 1300, 16, 300
 
 @pytest.mark.parametrize("with_bias", [True, False])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-# What the model knows of the references: nothing, most of them, all of them.
+# The share of references to which the model gives a high probability: none, most, all.
 @pytest.mark.parametrize("certainty", [0.0, 8.0, 14.0])
 def test_in_bfloat16_surroundings(monkeypatch, certainty, smoothing, with_bias):
-    """In pieces of which the last is smaller. Witness: float64 on the logits that have been rounded to 8 bits.
+    """The last slice is smaller than the others. Witness: float64 on logits that are rounded to 8 bits.
 
-    Each probability is rounded to 2^-9 of itself; so are, as a vector, the gradients.
+    The relative error of each probability is 2^-9, and so is the relative error of the gradients as vectors.
     """
     monkeypatch.setitem(losses.LOGITS_AT_ONCE, "cpu", 500 * WORDS)
     torch.manual_seed(1)
@@ -108,7 +108,7 @@ def test_in_bfloat16_surroundings(monkeypatch, certainty, smoothing, with_bias):
     assert ours.objective.dtype == ours.nll.dtype == torch.float32
     exact = [leaf.detach().double().requires_grad_() for leaf in leaves]
     logits = F.linear(*exact)
-    # The gradient is that of exact logits, their values those of rounded ones.
+    # The values of rounded logits with the gradient of exact logits.
     logits = logits + (logits.detach().bfloat16().double() - logits.detach())
     spread = smoothing * WORDS / (WORDS - 1)
     objective = F.cross_entropy(logits, references, label_smoothing=spread, reduction="sum")
@@ -122,7 +122,7 @@ def test_in_bfloat16_surroundings(monkeypatch, certainty, smoothing, with_bias):
 
 
 def test_a_hopeless_reference_in_bfloat16_surroundings():
-    """Its probability is too small for the type of the others; the logarithm is exact up to that of the logits."""
+    """The probability underflows in bfloat16. Its logarithm is as exact as the logits."""
     torch.manual_seed(1)
     states, table = torch.randn(300, 8).bfloat16().float() * 100, torch.randn(11, 8).bfloat16().float()
     references = (states @ table.T).argmin(1)

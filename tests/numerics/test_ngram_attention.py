@@ -22,7 +22,7 @@ LENGTHS = [5, 1, 2, 3]  # sources of 1, 2 and 3 positions have no n-grams of som
 
 
 def reference(x, memory, weights, orders, score, *, causal=False):
-    """Outputs [T, D] and, for each query, the attention on n-grams of two and more tokens, the mean of all heads."""
+    """Return the outputs [T, D] and, for each query, the share of n-grams of two and more tokens, mean over heads."""
     blocks = [block.detach().numpy() for block in torch.cat(weights[:-1]).split(D)]
     tokens = [(n, t) for n in range(1, orders + 1) for t in range(n)]
     if score == "query_kernel":
@@ -61,7 +61,7 @@ def reference(x, memory, weights, orders, score, *, causal=False):
 
 @pytest.fixture
 def sentences():
-    """Padded with numbers as large as real ones."""
+    """Return a batch whose padding has numbers as large as the real positions."""
     torch.manual_seed(2)
     x_BSD = torch.randn(len(LENGTHS), max(LENGTHS), D, dtype=torch.float64)
     mask_BS = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]
@@ -127,7 +127,7 @@ def test_without_a_mask_all_ngrams_are_used(score, length):
 
 @pytest.mark.parametrize("score", SCORES)
 def test_unigrams_alone_are_plain_attention(score, sentences):
-    """The same parameters, to the last bit but for another order of summation."""
+    """The parameters are equal. Results differ only by the order of summation."""
     x_BSD, mask_BS = sentences
     ours, plain = self_attention(1, score), SelfAttention(D, HEADS, 0.0).double()
     plain.load_state_dict(ours.state_dict())
@@ -207,7 +207,7 @@ def test_padding_of_all_orders_is_neither_read_nor_taught(score, sentences):
 
 @pytest.mark.parametrize("score", SCORES)
 def test_ngrams_of_all_orders_begin_with_values_of_the_same_variance(score):
-    """1 for inputs of variance 1, as 64 * 64 random weights measure it: 6 % is four standard errors of order 1."""
+    """The variance is 1 for inputs of variance 1. 64 * 64 random weights estimate it: 6 % is four standard errors."""
     torch.manual_seed(1)
     attention = NgramKeyValueAttention(64, 2, 0.0, ngrams=4, score=score)
     _, (values_BhXE,) = attention.project_memory(torch.randn(1, 2000, 64))
@@ -217,7 +217,7 @@ def test_ngrams_of_all_orders_begin_with_values_of_the_same_variance(score):
 
 
 def test_bfloat16_stays_near_float32():
-    """bfloat16 has 8 bits: errors of 2^-8 in each product, averaged by the weights; 0.05 of values near 1."""
+    """bfloat16 has 8 bits. Products have errors of 2^-8, which the weights average: 0.05 for values near 1."""
     torch.manual_seed(3)
     attention = NgramSelfAttention(24, 3, 0.0, ngrams=3, score="query_kernel")
     x = torch.randn(4, 7, 24, requires_grad=True)
