@@ -1,14 +1,46 @@
-"""Special symbols with their ids, the mark of subwords, and the labels of chunks. Every vocabulary has the same ids."""
+"""Special symbols with their ids, marks of subwords and spaces, escapes, and the labels of chunks.
+
+Every vocabulary has the same ids.
+"""
 
 from __future__ import annotations
+
+import re
 
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
 SPECIAL_TOKENS = ("<pad>", "<s>", "</s>", "<unk>")
 
 SEPARATOR = "@@"  # ends every subword of a word but the last one
 
+SPACE = "\u2581"  # stands for a space of the text where tokens are characters or Chinese words, as in SentencePiece
+
+# Moses' escapes of characters that have a meaning in its formats. All token files hold them.
+_ESCAPES = {
+    "&": "&amp;",
+    "|": "&#124;",
+    "<": "&lt;",
+    ">": "&gt;",
+    "'": "&apos;",
+    '"': "&quot;",
+    "[": "&#91;",
+    "]": "&#93;",
+}
+_CHARACTERS = {escape: character for character, escape in _ESCAPES.items()}
+_ESCAPE = re.compile("|".join(_CHARACTERS))
+_TO_ESCAPES = str.maketrans(_ESCAPES)
+
 # Chunk types of CoNLL-2000, and label classes of Zhou et al. (2017). A token outside of chunks forms a chunk with label
 # O, and `</s>` a chunk with label eos. NULL is the class of a position inside a chunk; no chunk has it as its label.
 CHUNK_TYPES = ("NP", "VP", "PP", "ADVP", "ADJP", "SBAR", "PRT", "CONJP", "INTJ", "LST", "UCP")
 CHUNK_LABELS = ("eos", "NULL", *CHUNK_TYPES, "O")
 EOS_LABEL, NULL_LABEL = 0, 1
+
+
+def escape(text: str) -> str:
+    """A text with Moses' escapes."""
+    return text.translate(_TO_ESCAPES)
+
+
+def unescape(tokens: str) -> str:
+    """Tokens without Moses' escapes."""
+    return _ESCAPE.sub(lambda match: _CHARACTERS[match[0]], tokens) if "&" in tokens else tokens

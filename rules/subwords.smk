@@ -6,6 +6,7 @@ rule tokenize_text:
         text=paths.text,
     output:
         tokens=paths.tokens,
+        round_trip=paths.round_trip,
     log:
         paths.log("tokenize_text"),
     benchmark:

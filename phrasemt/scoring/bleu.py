@@ -4,13 +4,17 @@ Three numbers called "BLEU" are in use for English-German. Each column of the ta
 
 | column | text | as in |
 |---|---|---|
-| `bleu_tok` | Moses tokens on both sides, cased | `multi-bleu.perl` (Xu et al. 2020; Nguyen et al. 2020) |
+| `bleu_tok` | tokens of the data set on both sides, cased | `multi-bleu.perl` (Xu et al. 2020; Nguyen et al. 2020) |
 | `bleu_tok_compound_split` | the same, split at hyphens | Tensor2Tensor's `get_ende_bleu.sh` (Vaswani et al. 2017) |
 | `bleu_detok` | detokenised output against the untouched reference | `sacrebleu` |
 
 `chrf2` (Popović 2015, 2016) is computed with `bleu_detok`. `multi-bleu.perl` does not smooth: without a common 4-gram
 its score is 0. It equals sacreBLEU with `tokenize=none` and `smooth_method=none`. sacremoses and the Perl original of
 Moses differ in some tokens, so the signature contains the version of sacremoses.
+
+sacreBLEU has tokenisers of its own for Chinese (`zh`) and Japanese (`ja-mecab`); Thai and others are scored by
+characters (`char`). With `normalize_punctuation`, translations and reference are normalised before `bleu_detok` and
+`chrf2`, and the signature says `punctuation:moses`.
 """
 
 from __future__ import annotations
@@ -26,9 +30,11 @@ from phrasemt.errors import DataError
 from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import read_parallel, write_text
 from phrasemt.files.sidecars import read_sidecar, sidecar_path
+from phrasemt.languages import punctuation_normalizer
 from phrasemt.scoring.multi_bleu import multi_bleu
 from phrasemt.scoring.scores import BleuScore, MetricScore, ScoreFile, Scores, of_test_sets
 from phrasemt.stages.scoring import ScoreSystem
+from phrasemt.study.tokenization import Tokenizer
 
 log = logging.getLogger("phrasemt.scoring.bleu")
 
@@ -78,28 +84,33 @@ def _scores(settings: ScoreSystem, tokens: Path, text: Path, reference_tokens: P
     _refuse_tokenised(text, text_lines)
     _warn_of_leftovers(text, text_lines)
 
-    tokenizer = (
-        f"moses:{_tokenizer_version(reference_tokens)}|aggressive_dash:{'yes' if settings.aggressive_dash else 'no'}"
-    )
+    target = settings.target_tokenizer
+    tokenizer = _signature_of_tokens(target, reference_tokens)
     metrics: dict[str, BleuScore | MetricScore] = {}
     statistics: dict[str, list[list[int]]] = {}
     metrics[TOKENISED], statistics[TOKENISED] = _bleu(
         multi_bleu(), token_lines, reference_token_lines, signature=tokenizer
     )
     # Moses' option -a has already split at hyphens. Nobody uses the combination of both splits.
-    if settings.target_language == "de" and not settings.aggressive_dash:
+    if target.language == "de" and target.unit == "moses" and not target.aggressive_dash:
         metrics[COMPOUND_SPLIT], statistics[COMPOUND_SPLIT] = _bleu(
             multi_bleu(),
             [split_compounds(line) for line in token_lines],
             [split_compounds(line) for line in reference_token_lines],
             signature=f"{tokenizer}|compounds:t2t",
         )
-    # 13a takes a Chinese sentence for one word. sacreBLEU's tokeniser for Chinese is `zh`.
-    standard = BLEU(tokenize="zh" if settings.target_language == "zh" else "13a")
-    metrics[DETOKENISED], statistics[DETOKENISED] = _bleu(standard, text_lines, reference_lines)
+    text_signature = ""
+    if target.normalize_punctuation:
+        normalize = punctuation_normalizer(target.language)
+        text_lines, reference_lines = ([normalize(line) for line in side] for side in (text_lines, reference_lines))
+        text_signature = "punctuation:moses"
+    # 13a takes a Chinese sentence for one word, so the tokeniser depends on the language.
+    metrics[DETOKENISED], statistics[DETOKENISED] = _bleu(
+        BLEU(tokenize=target.bleu), text_lines, reference_lines, signature=text_signature
+    )
     chrf = CHRF()
     chrf_score = chrf.corpus_score(text_lines, [reference_lines]).score
-    metrics[CHRF2] = MetricScore(score=chrf_score, signature=str(chrf.get_signature()))
+    metrics[CHRF2] = MetricScore(score=chrf_score, signature=_joined(str(chrf.get_signature()), text_signature))
 
     return Scores(
         sentences=len(lines),
@@ -127,7 +138,7 @@ def _bleu(
     score = metric._aggregate_and_compute(rows)
     bleu = BleuScore(
         score=score.score,
-        signature="|".join(filter(None, [str(metric.get_signature()), signature])),
+        signature=_joined(str(metric.get_signature()), signature),
         counts=score.counts,
         totals=score.totals,
         precisions=score.precisions,
@@ -138,11 +149,22 @@ def _bleu(
     return bleu, [[*counts, sys_len, ref_len] for sys_len, ref_len, *counts in rows]
 
 
-def _tokenizer_version(reference_tokens: Path) -> str:
-    """The version of sacremoses that tokenised the reference, from its sidecar; it may not be the installed one."""
-    if not sidecar_path(reference_tokens).exists():
-        return "unrecorded"
-    return f"sacremoses-{read_sidecar(reference_tokens)['versions'].get('sacremoses', 'unrecorded')}"
+def _joined(*signatures: str) -> str:
+    return "|".join(filter(None, signatures))
+
+
+def _signature_of_tokens(tokenizer: Tokenizer, reference_tokens: Path) -> str:
+    """What the tokens of `bleu_tok` are. The versions are those that tokenised the reference, from its sidecar."""
+    if tokenizer.unit == "character":
+        return "tokens:characters"
+    has_sidecar = sidecar_path(reference_tokens).exists()
+    versions = read_sidecar(reference_tokens)["versions"] if has_sidecar else {}
+    if tokenizer.unit == "jieba":
+        return f"tokens:jieba-{versions.get('jieba', 'unrecorded')}"
+    moses = f"sacremoses-{versions.get('sacremoses', 'unrecorded')}" if has_sidecar else "unrecorded"
+    dash = "yes" if tokenizer.aggressive_dash else "no"
+    punctuation = "punctuation:moses" if tokenizer.normalize_punctuation else ""
+    return _joined(f"moses:{moses}|aggressive_dash:{dash}", punctuation)
 
 
 def _refuse_subwords(path: Path, hypotheses: Sequence[str]) -> None:
@@ -172,4 +194,6 @@ def _warn_of_leftovers(path: Path, hypotheses: Sequence[str]) -> None:
     if escaped := sum(bool(_MOSES_ESCAPE.search(line)) for line in hypotheses):
         log.warning("score_system: %s: %d lines contain Moses escapes such as &apos;, which lower BLEU", path, escaped)
     if unknown := sum("<unk>" in line for line in hypotheses):
-        log.warning("score_system: %s: %d lines contain <unk>, which 13a splits into three words", path, unknown)
+        log.warning(
+            "score_system: %s: %d lines contain <unk>, which sacreBLEU splits into several words", path, unknown
+        )

@@ -1,4 +1,4 @@
-"""BLEU of tokenised lines as in multi-bleu.perl.
+"""BLEU of tokenised lines as in multi-bleu.perl, and of plain text by sacreBLEU.
 
 Training uses this module, too. It is separate from the stage `score_system`, so that edits of the stage do not retrain
 models.
@@ -20,3 +20,9 @@ def tokenised_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> floa
     """Corpus BLEU of tokenised lines, from 0 to 100. Training uses it as dev BLEU."""
     assert len(hypotheses) == len(references), (len(hypotheses), len(references))
     return float(multi_bleu().corpus_score(hypotheses, [references]).score)
+
+
+def standard_bleu(tokenizer: str, hypotheses: Sequence[str], references: Sequence[str]) -> float:
+    """Corpus BLEU of plain text by sacreBLEU, from 0 to 100. tokenizer: `13a`, `zh`, `ja-mecab` or `char`."""
+    assert len(hypotheses) == len(references), (len(hypotheses), len(references))
+    return float(BLEU(tokenize=tokenizer).corpus_score(hypotheses, [references]).score)

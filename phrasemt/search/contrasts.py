@@ -27,8 +27,9 @@ from phrasemt.models.interface import TranslationModel
 from phrasemt.models.weights import load_model
 from phrasemt.search.device import choose_device
 from phrasemt.stages.decoding import ScoreContrasts
+from phrasemt.study.tokenization import Tokenizer
 from phrasemt.text.subwords import subword_cutter
-from phrasemt.text.tokenize import tokenizer
+from phrasemt.text.tokenize import line_tokenizer
 from phrasemt.text.vocab import Vocabulary
 
 log = logging.getLogger("phrasemt.score_contrasts")
@@ -73,15 +74,17 @@ def score_contrasts(
     model = load_model(weights, settings.model, source_words, target_words).to(device)
     pairs = _read(contrasts)
 
-    def prepare(texts: Sequence[str], language: str, counts: list[Path], words: Vocabulary) -> list[NDArray[np.int32]]:
-        lines = map(tokenizer(language, settings.aggressive_dash), texts)
+    def prepare(
+        texts: Sequence[str], tokenizer: Tokenizer, counts: list[Path], words: Vocabulary
+    ) -> list[NDArray[np.int32]]:
+        lines = map(line_tokenizer(tokenizer), texts)
         if codes:
             lines = map(subword_cutter(codes[0], counts[0], settings.vocabulary_threshold), lines)
         return [words.ids([*filter(None, line.split(" "))]) for line in lines]
 
-    sources = prepare([pair.source for pair in pairs], settings.source_language, source_counts, source_words)
+    sources = prepare([pair.source for pair in pairs], settings.source_tokenizer, source_counts, source_words)
     rights, wrongs = (
-        prepare(texts, settings.target_language, target_counts, target_words)
+        prepare(texts, settings.target_tokenizer, target_counts, target_words)
         for texts in ([pair.right for pair in pairs], [pair.wrong for pair in pairs])
     )
     collate = SourceCollator(settings.reads, phrases)

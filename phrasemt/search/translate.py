@@ -18,7 +18,7 @@ from phrasemt.search.decode import translate_split
 from phrasemt.search.device import choose_device
 from phrasemt.stages.decoding import Translate
 from phrasemt.text.subwords import join_subwords
-from phrasemt.text.tokenize import detokenize
+from phrasemt.text.tokenize import line_detokenizer
 from phrasemt.text.vocab import Vocabulary
 
 log = logging.getLogger("phrasemt.translate")
@@ -40,7 +40,7 @@ def translate(
     """Translate every pair of an example store.
 
     translations: one JSON object per pair (row, score, subwords, n_best).
-    tokens: the best translations as Moses tokens, with subwords joined.
+    tokens: the best translations as tokens, with subwords joined.
     text: the best translations, detokenised.
     phrases: phrase columns of the split, or none for a model that does not read them.
     """
@@ -56,7 +56,7 @@ def translate(
     joined = [join_subwords(line) for line in best]
     write_lines(translations, _json_lines(store.rows.tolist(), results, target_words))
     write_lines(tokens, joined)
-    write_lines(text, detokenize(joined, settings.target_language))
+    write_lines(text, map(line_detokenizer(settings.target_tokenizer), joined))
     subwords = sum(len(hypotheses[0].tokens) for hypotheses in results)
     log.info("translate: %d sentences, %d subwords", len(results), subwords)
 

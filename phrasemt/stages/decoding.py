@@ -8,6 +8,7 @@ from phrasemt.stages.scoring import SystemOnTestSets
 from phrasemt.stages.stage import ModelStage, Wildcards
 from phrasemt.study.architectures import ModelSettings
 from phrasemt.study.schema import Decoding, Study
+from phrasemt.study.tokenization import Tokenizer
 
 
 class Translate(ModelStage):
@@ -21,7 +22,7 @@ class Translate(ModelStage):
 
     trained: ModelSettings  # the settings that the weights carry: the model's without those of its search
     decoding: Decoding
-    target_language: str
+    target_tokenizer: Tokenizer
 
     @classmethod
     def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
@@ -31,7 +32,7 @@ class Translate(ModelStage):
             trained=system.model.trained_part,
             reads=system.model.model_inputs,
             decoding=system.decoding,
-            target_language=study.datasets[wildcards["dataset"]].target_language,
+            target_tokenizer=study.datasets[wildcards["dataset"]].tokenizer("target"),
         )
 
 
@@ -51,14 +52,13 @@ class ScoreContrasts(ModelStage):
         "phrases*",
     )
     outputs = ("accuracy",)
-    libraries = ("torch", "sacremoses", "subword-nmt")
+    libraries = ("torch", "jieba", "sacremoses", "subword-nmt")
 
     dataset: str
     system: str
     seed: int
-    source_language: str
-    target_language: str
-    aggressive_dash: bool
+    source_tokenizer: Tokenizer
+    target_tokenizer: Tokenizer
     vocabulary_threshold: int
 
     @classmethod
@@ -69,9 +69,8 @@ class ScoreContrasts(ModelStage):
             system=wildcards["system"],
             seed=int(wildcards["seed"]),
             **cls.of_model(model),
-            source_language=dataset.source_language,
-            target_language=dataset.target_language,
-            aggressive_dash=dataset.tokenization.aggressive_dash,
+            source_tokenizer=dataset.tokenizer("source"),
+            target_tokenizer=dataset.tokenizer("target"),
             vocabulary_threshold=dataset.subwords.vocabulary_threshold,
         )
 

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 from phrasemt.stages.stage import Stage, Wildcards
 from phrasemt.study.schema import Study
+from phrasemt.study.tokenization import Tokenizer
 
 
 class SystemOnTestSets(Stage):
@@ -40,16 +41,14 @@ class ScoreSystem(SystemOnTestSets):
     outputs = ("scores",)
     libraries = ("sacrebleu",)
 
-    target_language: str
-    aggressive_dash: bool
+    target_tokenizer: Tokenizer
 
     @classmethod
     def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
         dataset = study.datasets[wildcards["dataset"]]
         return cls(
             **cls.cell_of(study, wildcards),
-            target_language=dataset.target_language,
-            aggressive_dash=dataset.tokenization.aggressive_dash,
+            target_tokenizer=dataset.tokenizer("target"),
         )
 
 

@@ -6,25 +6,25 @@ from typing import Self
 
 from phrasemt.stages.stage import Stage, Wildcards
 from phrasemt.study.schema import Study
+from phrasemt.study.tokenization import Tokenizer
 
 
 class TokenizeText(Stage):
-    """Split a text into Moses tokens."""
+    """Split a text into tokens, and measure how much of the text the tokens keep."""
 
     module = "phrasemt.text.tokenize"
     job_name = "{dataset}.{source}-{target}/{split}.{language}"
     inputs = ("text",)
-    outputs = ("tokens",)
-    libraries = ("sacremoses",)
+    outputs = ("tokens", "round_trip")
+    libraries = ("jieba", "sacrebleu", "sacremoses")
     cached = True
 
-    language: str
-    aggressive_dash: bool
+    tokenizer: Tokenizer
 
     @classmethod
     def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        tokenization = study.datasets[wildcards["dataset"]].tokenization
-        return cls(language=wildcards["language"], aggressive_dash=tokenization.aggressive_dash)
+        dataset = study.datasets[wildcards["dataset"]]
+        return cls(tokenizer=dataset.tokenizer(dataset.side_of(wildcards["language"])))
 
 
 class LearnSubwords(Stage):

@@ -6,6 +6,7 @@ from typing import Literal, Self
 
 from phrasemt.stages.stage import ModelStage, Wildcards
 from phrasemt.study.schema import Study, Training
+from phrasemt.study.tokenization import BleuTokenizer
 
 
 class TrainModel(ModelStage):
@@ -34,7 +35,7 @@ class TrainModel(ModelStage):
     rate_width: int  # width d that the learning rate of Vaswani et al. is scaled by
     training: Training
     seed: int
-    target_language: str
+    dev_bleu: BleuTokenizer  # 13a: dev BLEU counts tokens; otherwise what sacreBLEU makes of the text
 
     @classmethod
     def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
@@ -44,7 +45,7 @@ class TrainModel(ModelStage):
             rate_width=system.model.learning_rate_width,
             training=system.training,
             seed=int(wildcards["seed"]),
-            target_language=study.datasets[wildcards["dataset"]].target_language,
+            dev_bleu=study.datasets[wildcards["dataset"]].tokenizer("target").bleu,
         )
 
 
@@ -71,6 +72,7 @@ class AverageCheckpoints(ModelStage):
     last: int  # number of the last checkpoints in the record that are averaged
     average: Literal["all", "auto"]
     best_by: Literal["bleu", "perplexity"]
+    dev_bleu: BleuTokenizer  # as in TrainModel
 
     @classmethod
     def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
@@ -84,4 +86,5 @@ class AverageCheckpoints(ModelStage):
             last=training.average_best or training.average_last,
             average=training.average,
             best_by=training.best_by,
+            dev_bleu=study.datasets[wildcards["dataset"]].tokenizer("target").bleu,
         )

@@ -34,6 +34,7 @@ from phrasemt.fields import (
 from phrasemt.study.annotators import Chunker, Parser
 from phrasemt.study.architectures import ModelSettings, PhraseSegmentation
 from phrasemt.study.presets import PRESETS, fill_in
+from phrasemt.study.tokenization import Tokenization, Tokenizer, TokenUnit
 
 Side = Literal["source", "target"]
 SIDES: tuple[Side, Side] = ("source", "target")
@@ -124,12 +125,6 @@ class CleaningFilters(Settings):
     drop_identical: bool = Field(True, description="drop pairs with equal sides")
 
 
-class Tokenization(Settings):
-    """Tokenisation by Moses (sacremoses)."""
-
-    aggressive_dash: bool = Field(False, description="Moses' option -a: a hyphen between letters becomes @-@")
-
-
 class Subwords(Settings):
     """The units that models read: subwords by joint byte-pair encoding (subword-nmt), or whole words."""
 
@@ -193,7 +188,7 @@ class Dataset(Settings):
         "names all of them",
     )
     cleaning: CleaningFilters = Field(default_factory=CleaningFilters, description="filters for training pairs")
-    tokenization: Tokenization = Field(default_factory=Tokenization, description="options of the tokeniser")
+    tokenization: Tokenization = Field(default_factory=Tokenization, description="tokens of the two sides")
     subwords: Subwords = Field(default_factory=Subwords, description="units of the models: subwords or words")
     source_parser: Name | None = Field(None, description="name of the parser for the source side")
     target_chunks: TargetChunks | None = Field(None, description="chunks of the target side")
@@ -219,12 +214,42 @@ class Dataset(Settings):
             raise ValueError("source_language and target_language must differ, because they name files")
         return self
 
+    @model_validator(mode="after")
+    def _languages_have_tokenisers(self) -> Dataset:
+        problems, units = [], set()
+        for side in SIDES:
+            try:
+                units.add(self.tokenizer(side).unit)
+            except ValueError as error:
+                problems.append(f"tokenization.{side}: {error}")
+        if not problems and "moses" not in units:
+            problems += [
+                f"tokenization.{key} has no effect, because no side is tokenised by moses"
+                for key in ("aggressive_dash", "normalize_punctuation")
+                if self.tokenization.differs(key)
+            ]
+        refuse(problems)
+        return self
+
+    def tokenizer(self, side: Side) -> Tokenizer:
+        """The tokeniser of a side. Raises ValueError for a language that its unit does not suit."""
+        chosen: TokenUnit | None = getattr(self.tokenization, side)
+        return Tokenizer.for_language(
+            self.language_of(side),
+            chosen,
+            aggressive_dash=self.tokenization.aggressive_dash,
+            normalize_punctuation=self.tokenization.normalize_punctuation,
+        )
+
     @property
     def languages(self) -> tuple[str, str]:
         return self.source_language, self.target_language
 
     def language_of(self, side: Side) -> str:
         return self.source_language if side == "source" else self.target_language
+
+    def side_of(self, language: str) -> Side:
+        return "source" if language == self.source_language else "target"
 
     @property
     def test_sets(self) -> tuple[str, ...]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import re
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from phrasemt.errors import DamagedFileError
 from phrasemt.files.lines import LineBlock, read_blocks, write_atomic
 from phrasemt.files.parallel import map_in_order
 from phrasemt.stages.syntax import CollectSentences
+from phrasemt.symbols import unescape
 
 log = logging.getLogger("phrasemt.collect_sentences")
 
@@ -42,27 +42,13 @@ FORMAT = 1
 METADATA_KEY = b"phrasemt"
 SCHEMA = pa.schema([("key", pa.binary(KEY_BYTES)), ("tokens", pa.list_(pa.string()))])
 
-_ESCAPES = {
-    "&amp;": "&",
-    "&#124;": "|",
-    "&lt;": "<",
-    "&gt;": ">",
-    "&apos;": "'",
-    "&quot;": '"',
-    "&#91;": "[",
-    "&#93;": "]",
-}
-_ESCAPE = re.compile("|".join(_ESCAPES))
-
 
 def parser_tokens(line: str) -> list[str]:
     """The tokens of a line of Moses tokens without Moses' escapes; [] for an empty line.
 
     Like `apply_subwords`, the function skips repeated spaces, so both see the same number of words.
     """
-    if "&" in line:
-        line = _ESCAPE.sub(lambda match: _ESCAPES[match[0]], line)
-    return [token for token in line.split(" ") if token]
+    return [token for token in unescape(line).split(" ") if token]
 
 
 def sentence_key(tokens: Sequence[str]) -> bytes:

@@ -1,144 +1,106 @@
-"""The stage `tokenize_text`, and all calls of sacremoses: Moses tokens and their detokenisation."""
+"""The stage `tokenize_text`: a text as tokens, and the score of the text that is made of these tokens again.
+
+Tokens are Moses' (`moses`), characters or Chinese words (`unspaced`). The round trip tokenises a text, detokenises the
+tokens and scores the result against the text with sacreBLEU. It is the best score that a perfect translation can reach.
+"""
 
 from __future__ import annotations
 
+import itertools
+import json
 import logging
-import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from sacremoses import MosesDetokenizer, MosesTokenizer
-from sacremoses.corpus import NonbreakingPrefixes
+from sacrebleu.metrics import BLEU
 
-from phrasemt.errors import DataError
+from phrasemt.files.lines import read_parallel, write_text
+from phrasemt.languages import WITH_MOSES_RULES, punctuation_normalizer
 from phrasemt.stages.subwords import TokenizeText
+from phrasemt.study.tokenization import Tokenizer
+from phrasemt.text.moses import moses_detokenizer, moses_tokenizer
 from phrasemt.text.tokens import convert_lines
+from phrasemt.text.unspaced import character_tokenizer, jieba_tokenizer, join_unspaced
 
 log = logging.getLogger("phrasemt.tokenize_text")
 
-# Moses has a list of abbreviations for these languages. For other languages it silently uses the English list.
-_LANGUAGES_WITH_PREFIXES = frozenset(NonbreakingPrefixes().available_langs.values())
-# Moses takes the characters of these languages for letters of words, so it only splits off punctuation.
-_LANGUAGES_WITHOUT_CUTS = {"zh": "Chinese", "ja": "Japanese", "ko": "Korean"}
-LANGUAGES = _LANGUAGES_WITH_PREFIXES | _LANGUAGES_WITHOUT_CUTS.keys()
+# Lines of the round trip, evenly spread over the text. The stage reads a text of any size, and scores are slow.
+_ROUND_TRIP_LINES = 2_000
+_GOOD_ROUND_TRIP = 99.0
 
 
-def tokenize_text(*, settings: TokenizeText, cores: int, text: Path, tokens: Path) -> None:
-    """Write each line of a text as Moses tokens with escaped XML characters.
+def tokenize_text(*, settings: TokenizeText, cores: int, text: Path, tokens: Path, round_trip: Path) -> None:
+    """Write each line of a text as tokens with escaped XML characters.
 
-    Raises DataError for a language without Moses rules.
+    round_trip: JSON with the score of the round trip (0 to 100), its signature, and the numbers of compared and of
+    changed lines. A score below 99 is a warning in the log.
     """
-    _check_language(settings.language)
-    if settings.language in _LANGUAGES_WITHOUT_CUTS:
-        log.info(
-            "tokenize_text: Moses splits punctuation off but does not split %s into words; "
-            "give a segmented text if words matter",
-            _LANGUAGES_WITHOUT_CUTS[settings.language],
+    if settings.tokenizer.unit == "moses" and settings.tokenizer.language not in WITH_MOSES_RULES:
+        log.warning(
+            "tokenize_text: warning: Moses has no rules for %r; the rules for all languages are used, with the "
+            "abbreviations of English",
+            settings.tokenizer.language,
         )
-    lines, count = convert_lines(
-        text, tokens, cores=cores, prepare=tokenizer, arguments=(settings.language, settings.aggressive_dash)
-    )
+    lines, count = convert_lines(text, tokens, cores=cores, prepare=line_tokenizer, arguments=(settings.tokenizer,))
     log.info("tokenize_text: %s lines, %s tokens", f"{lines:,}", f"{count:,}")
+    _measure_round_trip(settings.tokenizer, text, tokens, lines, round_trip)
 
 
-def tokenizer(language: str, aggressive_dash: bool) -> Callable[[str], str]:
-    """A function from a line of text to its escaped Moses tokens, separated by single spaces.
-
-    aggressive_dash: Moses' option -a; a hyphen between letters becomes @-@. Raises DataError for a language without
-    Moses rules.
-    """
-    _check_language(language)
-    return _Tokenizer(language, aggressive_dash).cut
-
-
-def detokenize(lines: Iterable[str], language: str) -> Iterator[str]:
-    """Plain text from lines of Moses tokens, without @-@ and escapes.
-
-    Raises DataError for a language without Moses rules.
-    """
-    _check_language(language)
-    moses = MosesDetokenizer(language)
-    return (moses.detokenize(line.split(" "), unescape=True) for line in lines)
+def line_tokenizer(settings: Tokenizer) -> Callable[[str], str]:
+    """A function from a line of text to its escaped tokens, separated by single spaces."""
+    if settings.unit == "character":
+        return character_tokenizer()
+    if settings.unit == "jieba":
+        return jieba_tokenizer()
+    tokenize = moses_tokenizer(settings.language, aggressive_dash=settings.aggressive_dash)
+    if not settings.normalize_punctuation:
+        return tokenize
+    normalize = punctuation_normalizer(settings.language)
+    return lambda line: tokenize(normalize(line))
 
 
-def _check_language(language: str) -> None:
-    if language not in LANGUAGES:
-        raise DataError(
-            "Moses has no rules for this language",
-            where=f"language {language!r}",
-            expected=f"one of {', '.join(sorted(LANGUAGES))}",
-            next_step="name the nearest of these languages in the data set",
+def line_detokenizer(settings: Tokenizer) -> Callable[[str], str]:
+    """A function from a line of escaped tokens to its text."""
+    return moses_detokenizer(settings.language) if settings.unit == "moses" else join_unspaced
+
+
+def _measure_round_trip(settings: Tokenizer, text: Path, tokens: Path, lines: int, round_trip: Path) -> None:
+    # Short texts may have no 4-grams, and without the effective order their score would be 0.
+    metric = BLEU(tokenize=settings.bleu, effective_order=True, force=True)
+    before, after = [], []
+    for line, again in _sample(settings, text, tokens, lines):
+        before.append(line)
+        after.append(again)
+    changed = [number for number, pair in enumerate(zip(before, after, strict=True)) if pair[0] != pair[1]]
+    # An empty text, or one without a letter, scores 0.
+    score = max(metric.corpus_score(after or [""], [before or [""]]).score, 0.0 if changed else 100.0)
+    result = {
+        "format": 1,
+        "language": settings.language,
+        "score": round(score, 4),
+        "signature": str(metric.get_signature()),
+        "lines": len(before),
+        "changed_lines": len(changed),
+    }
+    write_text(round_trip, json.dumps(result, indent=1) + "\n")
+    log.info("tokenize_text: round trip %.2f (BLEU %s of %s lines)", score, settings.bleu, f"{len(before):,}")
+    if score < _GOOD_ROUND_TRIP:
+        # The line in which most of the text differs shows the reason best.
+        worst = min(changed, key=lambda number: metric.sentence_score(after[number], [before[number]]).score)
+        log.warning(
+            "tokenize_text: warning: a perfect translation would score %.2f, because detokenisation does not restore "
+            "this text: %r becomes %r. Next: choose another `tokenization` for this side, or compare systems by "
+            "bleu_tok",
+            score,
+            before[worst],
+            after[worst],
         )
 
 
-class _Tokenizer(MosesTokenizer):  # type: ignore[misc]
-    """The rules and patterns of sacremoses in their order, without work that cannot change a line.
-
-    A rule runs only if the line holds a character that it needs, and the sets of letters are built once and not for
-    each full stop. This makes about six times as many lines per second. Tests compare every byte with sacremoses.
-    """
-
-    _XML = frozenset("&|<>'\"[]")
-
-    def __init__(self, language: str, aggressive_dash: bool) -> None:
-        super().__init__(language)
-        self._dash = self.AGGRESSIVE_HYPHEN_SPLIT if aggressive_dash else None
-        self._commas = (self.COMMA_SEPARATE_1, self.COMMA_SEPARATE_2, self.COMMA_SEPARATE_3)
-        self._apostrophes = {
-            "en": self.ENGLISH_SPECIFIC_APOSTROPHE,
-            "fr": self.FR_IT_SPECIFIC_APOSTROPHE,
-            "it": self.FR_IT_SPECIFIC_APOSTROPHE,
-        }.get(language, [self.NON_SPECIFIC_APOSTROPHE])
-        self._letters, self._lower = frozenset(self.IsAlpha), frozenset(self.IsLower)
-        self._numbers = frozenset(self.IsN)
-        self._prefixes_before_numbers = frozenset(self.NUMERIC_ONLY_PREFIXES)
-        self._prefixes = frozenset(self.NONBREAKING_PREFIXES) - self._prefixes_before_numbers
-
-    def cut(self, text: str) -> str:
-        """The result of `" ".join(self.tokenize(text, escape=True))`."""
-        text = self.ASCII_JUNK[0].sub("", " ".join(text.split())).strip()
-        text = " ".join(self.PAD_NOT_ISALNUM[0].split(text))  # the pattern is one group, which split keeps
-        if self._dash and "-" in text:
-            text = self._dash[0].sub(self._dash[1], text)
-        if ".." in text:
-            text = self.replace_multidots(text)
-        if "," in text:
-            text = self._cut_commas(text)
-        if "'" in text:
-            for pattern, substitution in self._apostrophes:
-                text = pattern.sub(substitution, text)
-        text = self.handles_nonbreaking_prefixes(text)
-        if text.endswith(".'"):
-            text = " ".join(f"{text[:-2]} . '".split())
-        if "DOTMULTI" in text:
-            text = self.restore_multidots(text)
-        if not self._XML.isdisjoint(text):
-            text = self.escape_xml(text)
-        return text
-
-    def _cut_commas(self, text: str) -> str:
-        pieces = text.split(",")
-        # The first comma rule splits a comma off unless it follows a digit. It misses the second of two neighbouring
-        # commas; in such lines the rules themselves run.
-        if all(piece and piece[-1] not in self._numbers for piece in pieces[:-1]):
-            return " , ".join(pieces)
-        for pattern, substitution in self._commas:
-            text = pattern.sub(substitution, text)
-        return text
-
-    def handles_nonbreaking_prefixes(self, text: str) -> str:
-        """Split a full stop off a token unless the token is an abbreviation or the next token begins in lower case."""
-        tokens = text.split()
-        for position, token in enumerate(tokens):
-            if token[-1] != "." or token == ".":
-                continue
-            prefix = token[:-1]
-            next_token = tokens[position + 1] if position + 1 < len(tokens) else ""
-            if not (
-                ("." in prefix and not self._letters.isdisjoint(prefix))
-                or prefix in self._prefixes
-                or next_token[:1] in self._lower
-                or (prefix in self._prefixes_before_numbers and re.match("[0-9]", next_token))
-            ):
-                tokens[position] = prefix + " ."
-        return " ".join(tokens)
+def _sample(settings: Tokenizer, text: Path, tokens: Path, lines: int) -> Iterator[tuple[str, str]]:
+    """Lines of the text, with normalised punctuation if the tokens have it, and the same lines made of tokens again."""
+    normalize = punctuation_normalizer(settings.language) if settings.normalize_punctuation else str
+    detokenize = line_detokenizer(settings)
+    step = max(1, -(-lines // _ROUND_TRIP_LINES))
+    for line, line_of_tokens in itertools.islice(read_parallel(text, tokens), 0, None, step):
+        yield normalize(line), detokenize(line_of_tokens)

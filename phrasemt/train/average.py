@@ -61,7 +61,9 @@ def average_checkpoints(
     examples = Examples.open(dev)
     examples.check_vocabularies(source_words, target_words)
     references = list(read_lines(dev_reference)) if settings.reads.source else None
-    evaluate = Evaluator(BatchReader(examples, settings.reads, dev_phrases, dev_chunks), references, target_words)
+    evaluate = Evaluator(
+        BatchReader(examples, settings.reads, dev_phrases, dev_chunks), references, target_words, settings.dev_bleu
+    )
     model = build_model(settings.model, source_vocabulary=len(source_words), target_vocabulary=len(target_words))
     model.to(device)
 
@@ -88,6 +90,7 @@ def average_checkpoints(
         "system": settings.system,
         "seed": settings.seed,
         "sentences": len(examples),
+        "dev_bleu_tokenizer": settings.dev_bleu,
         **best,
         "last": last,
         "worse_than_last": worse,

@@ -13,10 +13,12 @@ import torch
 from phrasemt.batching.reader import BatchReader
 from phrasemt.batching.sampler import micro_batches
 from phrasemt.models.interface import TranslationModel
-from phrasemt.scoring.multi_bleu import tokenised_bleu
+from phrasemt.scoring.multi_bleu import standard_bleu, tokenised_bleu
 from phrasemt.search.decode import translate_split
 from phrasemt.study.schema import Decoding
+from phrasemt.study.tokenization import BleuTokenizer
 from phrasemt.text.subwords import join_subwords
+from phrasemt.text.unspaced import join_unspaced
 from phrasemt.text.vocab import Vocabulary
 
 # Positions of a batch, padding included. Without gradients it needs little memory.
@@ -27,16 +29,21 @@ class Evaluator:
     """Computes the scores of a model on dev.
 
     dev_perplexity: per subword, without label smoothing. dev_<part>: further losses of the model, per subword.
-    dev_<diagnostic>: diagnostics of the model. dev_bleu: tokenised BLEU of greedy search.
+    dev_<diagnostic>: diagnostics of the model. dev_bleu: BLEU of greedy search on tokens; for a language
+    for which sacreBLEU has a tokeniser of its own, sacreBLEU on text, because tokens may be characters.
     references: tokenised references, or None for a model that does not translate, which then has no dev_bleu.
+    bleu: sacreBLEU's tokeniser for the target language.
     """
 
     _SEARCH = Decoding(beam=1, length_penalty=0.0)
 
-    def __init__(self, reader: BatchReader, references: Sequence[str] | None, words: Vocabulary) -> None:
+    def __init__(
+        self, reader: BatchReader, references: Sequence[str] | None, words: Vocabulary, bleu: BleuTokenizer
+    ) -> None:
         self._reader = reader
         self._references = references
         self._words = words
+        self._bleu = bleu
 
     @torch.inference_mode()
     def __call__(self, model: TranslationModel[Any, Any]) -> dict[str, float]:
@@ -64,4 +71,9 @@ class Evaluator:
             return values
         results = translate_split(model, self._reader, self._SEARCH, device=device)
         hypotheses = [join_subwords(" ".join(self._words.tokens(best[0].tokens))) for best in results]
-        return {"dev_bleu": round(tokenised_bleu(hypotheses, self._references), 4), **values}
+        return {"dev_bleu": round(self._dev_bleu(hypotheses, self._references), 4), **values}
+
+    def _dev_bleu(self, hypotheses: Sequence[str], references: Sequence[str]) -> float:
+        if self._bleu == "13a":
+            return tokenised_bleu(hypotheses, references)
+        return standard_bleu(self._bleu, [*map(join_unspaced, hypotheses)], [*map(join_unspaced, references)])

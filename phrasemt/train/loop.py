@@ -89,7 +89,7 @@ def train_model(
         dev_reader = BatchReader(dev_examples, settings.reads, dev_phrases, dev_chunks)
         trainer = Trainer(model, train_reader, settings, group)
         references = list(read_lines(dev_reference)) if settings.reads.source else None
-        evaluate = Evaluator(dev_reader, references, target_words)
+        evaluate = Evaluator(dev_reader, references, target_words, settings.dev_bleu)
         by_sentences = settings.training.sentences_per_update is not None
         update_size = settings.training.sentences_per_update or settings.training.tokens_per_update
         assert update_size is not None

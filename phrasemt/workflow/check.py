@@ -7,18 +7,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from phrasemt.errors import DataError, StudyError
+from phrasemt.languages import WITH_MOSES_RULES
 from phrasemt.registry.corpora import files_of
 from phrasemt.registry.stanza_models import files_of_package
 from phrasemt.study.annotators import Parser
+from phrasemt.study.languages import MISTAKEN, language_name
 from phrasemt.study.reading import load_study
-from phrasemt.study.schema import SIDES, Adam, RegistryText, Study, Training
+from phrasemt.study.schema import SIDES, Adam, Dataset, RegistryText, Study, Training
 from phrasemt.workflow.paths import initial_weights
 
 
 def read_study(path: Path) -> Study:
     """A study whose texts exist: in the registry, or as files. Raises StudyError with all mistakes."""
     study = load_study(path)
-    checks = (_problems, _annotator_problems, _phrase_problems, _weight_problems)
+    checks = (_language_problems, _problems, _annotator_problems, _phrase_problems, _weight_problems)
     if problems := list(dict.fromkeys(problem for check in checks for problem in check(study))):
         raise StudyError(path, problems)
     return study
@@ -28,6 +30,8 @@ def warnings_of(study: Study) -> Iterator[str]:
     """Settings that cannot have the effect that they name. A study with warnings runs."""
     for name, system in study.systems.items():
         yield from (f"systems.{name}.training: {warning}" for warning in _warnings_of_training(system.training))
+    for name, dataset in study.datasets.items():
+        yield from (f"datasets.{name}.{warning}" for warning in _warnings_of_languages(dataset))
 
 
 def _warnings_of_training(training: Training) -> Iterator[str]:
@@ -52,6 +56,34 @@ def _warnings_of_training(training: Training) -> Iterator[str]:
             f"optimizer.warmup ({training.optimizer.warmup:,}) is above max_updates ({updates:,}): the learning rate "
             "never reaches its highest value"
         )
+
+
+def _warnings_of_languages(dataset: Dataset) -> Iterator[str]:
+    for side in SIDES:
+        tokenizer = dataset.tokenizer(side)
+        if tokenizer.unit == "moses" and tokenizer.language not in WITH_MOSES_RULES:
+            code = dataset.language_of(side)
+            yield (
+                f"{side}_language: Moses has no rules for {language_name(code)} ({code}); the rules for all languages "
+                "split punctuation off, with the abbreviations of English; an apostrophe between letters stays"
+            )
+
+
+def _language_problems(study: Study) -> Iterator[str]:
+    """Codes of languages that ISO 639 does not have."""
+    places = [
+        *(
+            (f"datasets.{name}.{side}_language", dataset.language_of(side))
+            for name, dataset in study.datasets.items()
+            for side in SIDES
+        ),
+        *((f"parsers.{name}.language", parser.language) for name, parser in study.parsers.items()),
+        *((f"chunkers.{name}.language", chunker.language) for name, chunker in study.chunkers.items()),
+    ]
+    for where, code in places:
+        if language_name(code) is None:
+            near = f"; did you mean {MISTAKEN[code]!r}?" if code in MISTAKEN else ""
+            yield f"{where}: found {code!r}, allowed: a code of ISO 639-1 or ISO 639-3, such as en or deu{near}"
 
 
 def _problems(study: Study) -> Iterator[str]:

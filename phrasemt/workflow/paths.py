@@ -70,6 +70,7 @@ class Paths:
         self.rows = self._of_dataset("corpus/{split}.rows")
         self.dropped = self._of_dataset("corpus/{split}.dropped.tsv")
         self.tokens = self._of_dataset("tokens/{split}.{language}")
+        self.round_trip = self._of_dataset("tokens/{split}.{language}.round_trip.json")
         self.codes = self._of_dataset("subwords/codes.bpe")
         self.counts = self._of_dataset("subwords/counts.{language}")
         self.subwords = self._of_dataset("subwords/{split}.{language}")

@@ -100,10 +100,12 @@ def cleaning(folder: Path) -> list[list[str]]:
 
 
 def tokenizing(folder: Path) -> list[list[str]]:
+    from phrasemt.study.tokenization import Tokenizer
+
     return [
         stage(
-            folder, "tokenize_text", {"language": language, "aggressive_dash": False},
-            text=f"text.{side}", tokens=f"tokens.{side}",
+            folder, "tokenize_text", {"tokenizer": Tokenizer.for_language(language).model_dump()},
+            text=f"text.{side}", tokens=f"tokens.{side}", round_trip=f"round_trip.{side}",
         )
         for side, language in LANGUAGES.items()
     ]  # fmt: skip

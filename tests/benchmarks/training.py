@@ -152,7 +152,7 @@ def train_command(
     from phrasemt.stages.training import TrainModel
 
     settings = TrainModel.model_validate(
-        {"model": {**model, "tie": "all"}, "training": training, "seed": SEED, "target_language": "de"}
+        {"model": {**model, "tie": "all"}, "training": training, "seed": SEED, "dev_bleu": "13a"}
     )
     files = {**inputs, "record": record, "state": record.parent / "state"}
     command = [sys.executable, "-m", "phrasemt", "train_model", "--settings", settings.canonical_json()]

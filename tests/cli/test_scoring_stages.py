@@ -18,6 +18,7 @@ from invented_study import InventedStudy
 
 from phrasemt.cli import main
 from phrasemt.stages.paper import MakeTable
+from phrasemt.study.tokenization import Tokenizer
 
 
 def stage(name: str, settings: dict[str, object], **paths: Path | list[Path]) -> list[str]:
@@ -32,9 +33,14 @@ SCORE = {
     "test_sets": ["test"],
     "system": "base",
     "seed": 1,
-    "target_language": "de",
-    "aggressive_dash": False,
+    "target_tokenizer": Tokenizer.for_language("de").model_dump(),
 }
+
+
+def _english(**options: bool) -> dict[str, object]:
+    return {"target_tokenizer": Tokenizer.for_language("en", **options).model_dump()}
+
+
 COMPARE = {"dataset": "toy", "system": "new", "baseline": "base", "samples": 50, "seed": 1}
 REFERENCE = ["Der Hund sieht die Katze an .", "Ja , die alte Katze sieht den Hund ."]
 
@@ -117,9 +123,9 @@ def test_a_missing_line_leaves_nothing(toy: Path, capsys: pytest.CaptureFixture[
 
 
 def test_another_convention_leaves_nothing(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*score("base")[:-1], json.dumps({**SCORE, "target_language": "en"})]) == 0
-    assert main([*score("new")[:-1], json.dumps({**SCORE, "system": "new", "target_language": "en",
-                                                 "aggressive_dash": True})]) == 0  # fmt: skip
+    assert main([*score("base")[:-1], json.dumps({**SCORE, **_english()})]) == 0
+    new = {**SCORE, "system": "new", **_english(aggressive_dash=True)}
+    assert main([*score("new")[:-1], json.dumps(new)]) == 0
     before = names()
     capsys.readouterr()
     compare = stage("compare_systems", COMPARE, baseline=[Path("base.json")], system=[Path("new.json")])

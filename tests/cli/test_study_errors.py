@@ -112,6 +112,28 @@ TRANSCRIPTS = {
         "phrasemt check: error: study.yaml: 1 mistake in the study\n"
         "  - datasets.demo: the generator makes nothing but source_language: en, target_language: de\n",
     ),
+    "countries in place of languages": (
+        RIGHT.replace("source_language: en", "source_language: jp").replace(
+            "target_language: de", "target_language: qxz"
+        ),
+        "phrasemt check: error: study.yaml: 3 mistakes in the study\n"
+        "  - datasets.demo.source_language: found 'jp', allowed: a code of ISO 639-1 or ISO 639-3, such as en or deu; "
+        "did you mean 'ja'?\n"
+        "  - datasets.demo.target_language: found 'qxz', allowed: a code of ISO 639-1 or ISO 639-3, such as en or "
+        "deu\n"
+        "  - datasets.demo: the generator makes nothing but source_language: en, target_language: de\n",
+    ),
+    "languages without spaces": (
+        RIGHT.replace("source_language: en", "source_language: tha").replace(
+            "target_language: de", "target_language: my"
+        )
+        + "    training: {max_updates: 9000}\n",
+        "phrasemt check: error: study.yaml: 2 mistakes in the study\n"
+        "  - datasets.demo: tokenization.source: tha has no spaces between words, and no tokeniser of phrasemt finds "
+        "its words; found null, allowed: character\n"
+        "  - datasets.demo: tokenization.target: my has no spaces between words, and no tokeniser of phrasemt finds "
+        "its words; found null, allowed: character\n",
+    ),
     "systems and test sets named like families and kinds of text": (
         RIGHT.replace("  base:", "  transformer:")
         .replace("width: 16", "widht: 16")
@@ -142,6 +164,21 @@ def test_transcript(tmp_path: Path, study: str, transcript: str) -> None:
     assert done.stderr == transcript
     assert done.stdout == ""
     assert done.returncode == 2
+
+
+def test_a_language_that_moses_has_no_rules_for_is_allowed_with_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("a\n")
+    files = "partition: {text: {source: text, target: text}, dev: 1, test: 1}"
+    study = RIGHT.replace("generator: {train: 10, dev: 10, test: 10}", files).replace("_language: de", "_language: tr")
+    done = _check(tmp_path, study)
+    warnings = [line for line in done.stderr.splitlines() if "language" in line]
+    assert warnings == [
+        "phrasemt check: warning: study.yaml: datasets.demo.target_language: Moses has no rules for Turkish (tr); the "
+        "rules for all languages split punctuation off, with the abbreviations of English; an apostrophe between "
+        "letters stays"
+    ]
+    assert done.stdout.startswith("study.yaml: study small; data sets: demo; ")
+    assert done.returncode == 0
 
 
 def test_a_corpus_part_that_does_not_exist_is_named_with_its_place(tmp_path: Path) -> None:

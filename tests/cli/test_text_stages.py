@@ -18,18 +18,24 @@ from phrasemt.files.sidecars import sidecar_path
 from phrasemt.stages.training import TrainModel
 from phrasemt.study.architectures import TransformerModel
 from phrasemt.study.schema import Training
+from phrasemt.study.tokenization import Tokenizer
 from phrasemt.text.subwords import join_subwords
 from phrasemt.text.vocab import Vocabulary
 
 SOURCE = "A man isn't here.\nTwo dogs run, fast.\n\nA dog is here.\n"
 TARGET = "Ein Mann ist nicht hier.\nZwei Hunde laufen schnell.\n\nEin Hund ist hier.\n"
 SIDES = {"source": "en", "target": "de"}
-TOKENIZE = {language: {"language": language, "aggressive_dash": False} for language in SIDES.values()}
+TOKENIZE = {language: {"tokenizer": Tokenizer.for_language(language).model_dump()} for language in SIDES.values()}
 
 
 def stage(name: str, settings: dict[str, object], **paths: Path | int) -> list[str]:
     flags = [text for flag, value in paths.items() for text in (f"--{flag.replace('_', '-')}", str(value))]
     return [name, *flags, "--settings", json.dumps(settings)]
+
+
+def tokenizing(folder: Path, settings: dict[str, object], **options: int) -> list[str]:
+    paths = {name: folder / name for name in ("text", "tokens", "round_trip")}
+    return stage("tokenize_text", settings, **paths, **options)
 
 
 def names(folder: Path) -> set[str]:
@@ -44,7 +50,8 @@ def prepared(tmp_path: Path) -> Path:
     (tmp_path / "rows").write_text("0\n2\n3\n7\n")
     at = tmp_path.joinpath
     for language, settings in TOKENIZE.items():
-        assert main(stage("tokenize_text", settings, text=at(f"text.{language}"), tokens=at(f"tokens.{language}"))) == 0
+        outputs = {"tokens": at(f"tokens.{language}"), "round_trip": at(f"round_trip.{language}")}
+        assert main(stage("tokenize_text", settings, text=at(f"text.{language}"), **outputs)) == 0
     learn = {"source": at("tokens.en"), "target": at("tokens.de"), "codes": at("codes")}
     counts = {"source_counts": at("counts.en"), "target_counts": at("counts.de")}
     assert main(stage("learn_subwords", {"merges": 20}, **learn, **counts)) == 0
@@ -170,7 +177,7 @@ def test_damaged_examples_are_named(prepared, capsys):
         rate_width=model.learning_rate_width,
         training=Training(),
         seed=1,
-        target_language="de",
+        dev_bleu="13a",
     ).model_dump(mode="json")
     inputs = {"train": examples, "dev": examples, "dev_reference": prepared / "tokens.de"}
     vocabularies = {f"{side}_vocabulary": prepared / f"vocabulary.{language}.tsv" for side, language in SIDES.items()}
@@ -202,16 +209,13 @@ def test_a_damaged_vocabulary_leaves_the_old_examples(prepared, capsys):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (
-            {"language": "tlh", "aggressive_dash": False},
-            "language 'tlh': Moses has no rules for this language (expected one of as, bn, ca, ",
-        ),
-        ({"language": "en"}, "--settings: bad settings: aggressive_dash: Field required. Next: see "),
+        ({}, "--settings: bad settings: tokenizer: Field required. Next: see "),
+        ({"tokenizer": {"unit": "word"}}, "--settings: bad settings: tokenizer.language: Field required. Next: see "),
     ],
 )
 def test_bad_settings_leave_nothing(settings, message, tmp_path, capsys):
     (tmp_path / "text").write_text("A\n")
-    assert main(stage("tokenize_text", settings, text=tmp_path / "text", tokens=tmp_path / "tokens")) == 2
+    assert main(tokenizing(tmp_path, settings)) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"phrasemt tokenize_text: error: {message}")
     assert names(tmp_path) == {"text"}
@@ -220,8 +224,7 @@ def test_bad_settings_leave_nothing(settings, message, tmp_path, capsys):
 @pytest.mark.parametrize("cores", [1, 2])
 def test_text_that_is_not_utf8_leaves_nothing(cores, tmp_path, capsys):
     (tmp_path / "text").write_bytes(b"A\n" * 200_000 + b"caf\xe9 au lait\n" + b"B\n" * 20_000)
-    command = stage("tokenize_text", TOKENIZE["en"], text=tmp_path / "text", tokens=tmp_path / "tokens", cores=cores)
-    assert main(command) == 2
+    assert main(tokenizing(tmp_path, TOKENIZE["en"], cores=cores)) == 2
     assert capsys.readouterr().err == (
         f"phrasemt tokenize_text: error: {tmp_path}/text, line 200001, byte 4: not UTF-8 (expected UTF-8 text, "
         "found bytes e9 20 61 75). Next: convert the file to UTF-8 (iconv) or remove the line on both sides\n"
@@ -239,11 +242,11 @@ def kill_while_writing(command: list[str], folder: Path) -> None:
 
 def test_a_killed_tokenizer_runs_again(tmp_path):
     (tmp_path / "text").write_text(SOURCE * 15_000)
-    command = stage("tokenize_text", TOKENIZE["en"], text=tmp_path / "text", tokens=tmp_path / "tokens")
+    command = tokenizing(tmp_path, TOKENIZE["en"])
     kill_while_writing([*command, "--cores", "2"], tmp_path)
     assert "tokens" not in names(tmp_path)
     assert main(command) == 0
-    assert names(tmp_path) == {"text", "tokens", "tokens.meta.json"}
+    assert names(tmp_path) == {"text", "tokens", "tokens.meta.json", "round_trip", "round_trip.meta.json"}
     tokens = "A man isn &apos;t here .\nTwo dogs run , fast .\n\nA dog is here .\n"
     assert (tmp_path / "tokens").read_text() == tokens * 15_000
 

@@ -349,6 +349,7 @@ class InventedStudy:
         content = {
             "format": 1,
             **{"dataset": dataset, "system": system, "seed": seed, "sentences": 900},
+            "dev_bleu_tokenizer": "13a",
             "updates": [5000, 5500, 6000],
             **dev,
             "last": {"update": 6000, **last},

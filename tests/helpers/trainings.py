@@ -26,7 +26,7 @@ def settings_of(*, dropout=0.1, model=None, seed=1, **training):
         rate_width=model.learning_rate_width,
         training=Training(**budget | {"optimizer": Adam(warmup=10, factor=0.1), "average_last": 2} | training),
         seed=seed,
-        target_language="de",
+        dev_bleu="13a",
     )
 
 
@@ -47,6 +47,7 @@ def average(tiny_data, folder, settings):
         last=training.average_best or training.average_last,
         average=training.average,
         best_by=training.best_by,
+        dev_bleu=settings.dev_bleu,
     )
     inputs = {name: path for name, path in tiny_data.inputs.items() if not name.startswith(("train", "initial"))}
     weights, scores = folder / "averaged.safetensors", folder / "averaged.json"

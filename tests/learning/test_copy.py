@@ -45,7 +45,7 @@ def test_copying_is_learned(model, tiny_data, tmp_path):
             average_decay=0.95,  # at this learning rate single updates may spike
         ),
         seed=seed,
-        target_language="de",
+        dev_bleu="13a",
     )
     train_model(
         settings=settings, cores=1, **tiny_data.inputs, record=tmp_path / "training.json", state=tmp_path / "state"

@@ -64,7 +64,7 @@ def _curve(model: Architecture, pairs: LearnedPairs) -> list[float]:
             optimizer=Adam(warmup=UPDATES, factor=RATE * (model.learning_rate_width * UPDATES) ** 0.5),
         ),
         seed=1,
-        target_language="de",
+        dev_bleu="13a",
     )
     reader = BatchReader(Examples.open(pairs.examples), model.model_inputs, chunks=[pairs.chunks])
     system = build_model(model, source_vocabulary=len(pairs.words), target_vocabulary=len(pairs.words))

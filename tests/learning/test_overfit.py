@@ -72,12 +72,12 @@ def test_a_preset_learns_pairs_by_heart(preset: str, pairs: LearnedPairs) -> Non
         rate_width=model.learning_rate_width,
         training=training,
         seed=seed,
-        target_language="de",
+        dev_bleu="13a",
     )
     reader = BatchReader(Examples.open(pairs.examples), model.model_inputs, chunks=[pairs.chunks])
     system = build_model(model, source_vocabulary=len(pairs.words), target_vocabulary=len(pairs.words))
     trainer = Trainer(system, reader, settings)
-    evaluate = Evaluator(reader, list(read_lines(pairs.reference)) if model.translates else None, pairs.words)
+    evaluate = Evaluator(reader, list(read_lines(pairs.reference)) if model.translates else None, pairs.words, "13a")
     values = {}
     for update in range(1, UPDATES):
         trainer.update(update, np.arange(len(pairs)))

@@ -66,7 +66,7 @@ CHANGES = {
     "datasets.demo.cleaning": ({"max_words": 50}, {"clean_pairs"}),
     "datasets.demo.tokenization": (
         {"aggressive_dash": True},
-        {"tokenize_text", "score_system", "score_contrasts"},
+        {"tokenize_text", "translate", "score_system", "score_contrasts"},
     ),
     "datasets.demo.subwords": ({"merges": 5}, {"learn_subwords"}),
     "datasets.demo.subwords.unit": ("word", {"build_vocabulary", "score_perplexity"}),

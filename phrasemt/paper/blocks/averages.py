@@ -21,9 +21,9 @@ from phrasemt.paper.cells import (
     read_grid,
 )
 from phrasemt.stages.paper import MakeTable
+from phrasemt.study.tokenization import BleuTokenizer
 
-_BLEU, _PERPLEXITY = "tokenised, greedy search", "per token of the vocabulary, without label smoothing"
-_BLEU_SIGNATURE = "BLEU|case:mixed|tok:none|smooth:none|beam:1"
+_BLEU, _PERPLEXITY = "greedy search", "per token of the vocabulary, without label smoothing"
 _COLUMNS = [
     Column(key="dev_bleu", heading="dev BLEU", meaning=_BLEU),
     Column(key="dev_perplexity", heading="dev perplexity", meaning=_PERPLEXITY),
@@ -57,13 +57,17 @@ class Candidate(DevScores):
 
 
 class AverageFile(Candidate):
-    """The content of a file of `average_checkpoints`. candidates: all averages that dev chose from, if it did."""
+    """The content of a file of `average_checkpoints`. candidates: all averages that dev chose from, if it did.
+
+    dev_bleu_tokenizer: sacreBLEU's tokeniser for the language; with 13a, dev BLEU is computed on tokens.
+    """
 
     format: Literal[1]
     dataset: str
     system: str
     seed: int
     sentences: int
+    dev_bleu_tokenizer: BleuTokenizer
     last: LastUpdate
     worse_than_last: bool
     candidates: list[Candidate] | None = None
@@ -112,16 +116,18 @@ def _cells(by_seed: dict[int, tuple[ScoreSource, AverageFile]]) -> Iterator[tupl
     """The cells of a system, by column. A language model has no BLEU."""
     sources = [source for source, _ in by_seed.values()]
     files = {seed: file for seed, (_, file) in by_seed.items()}
-    sentences = next(iter(files.values())).sentences
+    first = next(iter(files.values()))
+    tokenizer, smoothing = ("none", "none") if first.dev_bleu_tokenizer == "13a" else (first.dev_bleu_tokenizer, "exp")
+    bleu = f"BLEU|case:mixed|tok:{tokenizer}|smooth:{smoothing}|beam:1"
     for key, signature, values in (
-        ("dev_bleu", _BLEU_SIGNATURE, {seed: file.dev_bleu for seed, file in files.items()}),
+        ("dev_bleu", bleu, {seed: file.dev_bleu for seed, file in files.items()}),
         ("dev_perplexity", "perplexity|smooth:none", {seed: file.dev_perplexity for seed, file in files.items()}),
-        ("last_bleu", _BLEU_SIGNATURE, {seed: file.last.dev_bleu for seed, file in files.items()}),
+        ("last_bleu", bleu, {seed: file.last.dev_bleu for seed, file in files.items()}),
         ("last_perplexity", "perplexity|smooth:none", {s: file.last.dev_perplexity for s, file in files.items()}),
     ):
         scores = {seed: value for seed, value in values.items() if value is not None}
         if scores:
-            yield key, mean_cell(scores, signature=f"{signature}|sentences:{sentences}", sources=sources)
+            yield key, mean_cell(scores, signature=f"{signature}|sentences:{first.sentences}", sources=sources)
     numbers = {seed: float(len(file.updates)) for seed, file in files.items()}
     cell = mean_cell(numbers, signature="number of averaged checkpoints", sources=sources)
     text = "; ".join(dict.fromkeys(_range(file.updates) for file in files.values()))

@@ -27,7 +27,7 @@ from phrasemt.stages.paper import MakeTable
 
 # Metric -> heading, whether a column with the difference to the baseline follows, and the meaning of the heading.
 _METRICS = {
-    "bleu_tok": ("BLEU tok", True, "Moses tokens, as multi-bleu.perl"),
+    "bleu_tok": ("BLEU tok", True, "tokens, as multi-bleu.perl"),
     "bleu_tok_compound_split": ("BLEU split", False, "Moses tokens split at hyphens, as Tensor2Tensor"),
     "bleu_detok": ("BLEU detok", True, "sacreBLEU on detokenised text"),
     "chrf2": ("chrF2", False, "sacreBLEU on detokenised text"),

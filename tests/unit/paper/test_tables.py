@@ -145,6 +145,15 @@ def test_averages_on_dev_stand_beside_the_last_update(study: InventedStudy) -> N
     )
 
 
+def test_dev_bleu_of_averages_says_how_its_language_is_scored(study: InventedStudy) -> None:
+    for seed in (1, 2):
+        study.average("demo", "base", seed, dev_bleu_tokenizer="zh")
+    base, phrases = (row.cells for row in table_of(study).blocks[4].rows[:2])
+    assert base["dev_bleu"].signature == base["last_bleu"].signature
+    assert base["dev_bleu"].signature == "BLEU|case:mixed|tok:zh|smooth:exp|beam:1|sentences:900"
+    assert phrases["dev_bleu"].signature == "BLEU|case:mixed|tok:none|smooth:none|beam:1|sentences:900"
+
+
 def test_averages_on_another_dev_set_are_refused(study: InventedStudy) -> None:
     study.average("demo", "max", 1, sentences=899)
     path, first = study.average_path("demo", "max", 1), study.average_path("demo", "base", 1)

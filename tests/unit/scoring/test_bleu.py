@@ -14,6 +14,7 @@ import pytest
 import sacrebleu
 from hypothesis import given
 from hypothesis import strategies as st
+from sacremoses import MosesPunctNormalizer
 
 from phrasemt.errors import DamagedFileError, DataError, MismatchError
 from phrasemt.files.lines import write_lines, write_text
@@ -21,6 +22,7 @@ from phrasemt.scoring.bleu import score_system, split_compounds
 from phrasemt.scoring.multi_bleu import tokenised_bleu
 from phrasemt.scoring.scores import ScoreFile, Scores, check_comparable, read_artefact
 from phrasemt.stages.scoring import ScoreSystem
+from phrasemt.study.tokenization import Tokenizer
 
 words = st.lists(st.sampled_from(["die", "der", "Katze", "Hund", "sieht", ".", ","]), max_size=12).map(" ".join)
 
@@ -109,8 +111,14 @@ def test_compound_split_is_that_of_perl() -> None:
 
 
 def settings(**changes: object) -> ScoreSystem:
-    given = {"dataset": "toy", "system": "base", "seed": 1, "test_sets": ["test"], "target_language": "de"}
-    return ScoreSystem.model_validate({**given, "aggressive_dash": False, **changes})
+    given = {
+        "dataset": "toy",
+        "system": "base",
+        "seed": 1,
+        "test_sets": ["test"],
+        "target_tokenizer": Tokenizer.for_language("de"),
+    }
+    return ScoreSystem.model_validate({**given, **changes})
 
 
 TOKENS = ["Der Hund sieht die Katze an .", "Sie schreibt eine E-Mail an &apos; uns &apos; .", "Ja , gern ."]
@@ -189,10 +197,10 @@ def test_tokeniser_version_is_that_of_the_tokens(tmp_path: Path) -> None:
 
 
 def test_compounds_are_split_once_and_in_german_only(tmp_path: Path) -> None:
-    aggressive = score(tmp_path, aggressive_dash=True)
+    aggressive = score(tmp_path, target_tokenizer=Tokenizer.for_language("de", aggressive_dash=True))
     assert "bleu_tok_compound_split" not in aggressive.metrics
     assert aggressive.metrics["bleu_tok"].signature.endswith("|aggressive_dash:yes")
-    assert "bleu_tok_compound_split" not in score(tmp_path, target_language="en").metrics
+    assert "bleu_tok_compound_split" not in score(tmp_path, target_tokenizer=Tokenizer.for_language("en")).metrics
 
 
 def test_chinese_is_scored_by_characters(tmp_path: Path) -> None:
@@ -202,9 +210,43 @@ def test_chinese_is_scored_by_characters(tmp_path: Path) -> None:
         "reference_tokens": ["我 喜欢 狗"],
         "reference": ["我喜欢小狗。"],
     }
-    metric = score(tmp_path, **lines, target_language="zh").metrics["bleu_detok"]
+    metric = score(tmp_path, **lines, target_tokenizer=Tokenizer.for_language("zh")).metrics["bleu_detok"]
     assert "|tok:zh|" in metric.signature
     assert metric.score > 0
+
+
+@pytest.mark.parametrize(
+    ("chosen", "bleu", "signature"),
+    [
+        (Tokenizer.for_language("zh"), "zh", "|tokens:jieba-unrecorded"),
+        (Tokenizer.for_language("zh", "character"), "zh", "|tokens:characters"),
+        (Tokenizer.for_language("ja"), "ja-mecab", "|tokens:characters"),
+        (Tokenizer.for_language("th", "character"), "char", "|tokens:characters"),
+    ],
+)
+def test_a_text_without_spaces_is_scored_by_sacrebleu_for_its_language(
+    tmp_path: Path, chosen: Tokenizer, bleu: str, signature: str
+) -> None:
+    text, reference = ["私は毎日日本語を勉強しています。"], ["私は毎日中国語を勉強しています。"]
+    lines = {"tokens": [" ".join(text[0])], "reference_tokens": [" ".join(reference[0])]}
+    metrics = score(tmp_path, **lines, text=text, reference=reference, target_tokenizer=chosen).metrics
+    assert metrics["bleu_detok"].score == sacrebleu.corpus_bleu(text, [reference], tokenize=bleu).score
+    assert f"|tok:{bleu}" in metrics["bleu_detok"].signature
+    assert metrics["bleu_tok"].signature.endswith(signature)
+    assert "bleu_tok_compound_split" not in metrics
+
+
+def test_normalised_punctuation_is_scored_against_a_normalised_reference_and_says_so(tmp_path: Path) -> None:
+    normalize = MosesPunctNormalizer("fr").normalize
+    reference = ["C’est l’été – « enfin » !", "Il dit qu’il n’a rien vu…"]
+    text = [normalize(line) for line in reference]
+    lines = {"tokens": text, "text": text, "reference_tokens": text, "reference": reference}
+    for normalised in (False, True):
+        chosen = Tokenizer.for_language("fr", normalize_punctuation=normalised)
+        metrics = score(tmp_path, **lines, target_tokenizer=chosen).metrics
+        assert (metrics["bleu_detok"].score == pytest.approx(100)) == normalised
+        for metric in metrics.values():
+            assert metric.signature.endswith("|punctuation:moses") == normalised
 
 
 def test_statistics_add_up_to_the_score(tmp_path: Path) -> None:
@@ -307,8 +349,8 @@ def test_a_missing_field_is_named(tmp_path: Path, metric: str, field: str) -> No
     ("changes", "message"),
     [
         ({"reference": ["Ganz", "etwas", "anderes"]}, "the reference differs"),
-        ({"aggressive_dash": True}, "the set of metrics differs"),
-        ({"target_language": "zh"}, "the set of metrics differs"),
+        ({"target_tokenizer": Tokenizer.for_language("de", aggressive_dash=True)}, "the set of metrics differs"),
+        ({"target_tokenizer": Tokenizer.for_language("zh")}, "the set of metrics differs"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(tmp_path: Path, changes: dict[str, object], message: str) -> None:
@@ -321,7 +363,7 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path, changes: dict[str, o
 
 
 def test_scores_of_two_conventions_are_refused(tmp_path: Path) -> None:
-    first = score(tmp_path, target_language="en")
-    second = score(tmp_path, target_language="en", aggressive_dash=True)
+    first = score(tmp_path, target_tokenizer=Tokenizer.for_language("en"))
+    second = score(tmp_path, target_tokenizer=Tokenizer.for_language("en", aggressive_dash=True))
     with pytest.raises(MismatchError, match=r"the convention of bleu_tok differs .*dash:no, found .*dash:yes"):
         check_comparable("test", {"a": first, "b": second})

@@ -20,6 +20,7 @@ from phrasemt.scoring.bleu import score_system
 from phrasemt.scoring.scores import ScoreFile, read_artefact
 from phrasemt.scoring.significance import ComparisonFile, ComparisonOnTestSet, compare_systems, corpus_bleu
 from phrasemt.stages.scoring import CompareSystems, ScoreSystem
+from phrasemt.study.tokenization import Tokenizer
 
 WORDS = ["der", "die", "das", "Hund", "Katze", "Haus", "sieht", "kauft", "und", "rote", "alte", ",", "."]
 
@@ -41,7 +42,7 @@ def score(
     folder = folder / f"{system}-{seed}"
     for name, lines in (("hypotheses", hypotheses), ("references", references)):
         write_lines(folder / name, lines)
-    settings = {"dataset": "toy", "test_sets": ["test"], "target_language": "en", "aggressive_dash": False, **changes}
+    settings = {"dataset": "toy", "test_sets": ["test"], "target_tokenizer": Tokenizer.for_language("en"), **changes}
     score_system(
         settings=ScoreSystem.model_validate({**settings, "system": system, "seed": seed}),
         cores=1,
@@ -213,8 +214,11 @@ def texts() -> tuple[list[str], list[str]]:
         ({"dataset": "other"}, "the scores belong to another system or data set (expected toy new, found other new)"),
         ({"test_sets": ["dev"]}, "the test sets differ from those in "),
         ({"system": "third"}, "the scores belong to another system or data set (expected toy new, found toy third)"),
-        ({"aggressive_dash": True}, "the convention of bleu_tok differs"),
-        ({"target_language": "de"}, "the set of metrics differs"),
+        (
+            {"target_tokenizer": Tokenizer.for_language("en", aggressive_dash=True)},
+            "the convention of bleu_tok differs",
+        ),
+        ({"target_tokenizer": Tokenizer.for_language("de")}, "the set of metrics differs"),
     ],
 )
 def test_refuses_scores_that_do_not_belong_together(

@@ -22,6 +22,7 @@ from phrasemt.stages.decoding import ScoreContrasts, Translate
 from phrasemt.stages.subwords import BuildVocabulary, LearnSubwords
 from phrasemt.study.architectures import PhraseRepresentationModel, TransformerModel
 from phrasemt.study.schema import Decoding
+from phrasemt.study.tokenization import Tokenizer
 from phrasemt.text.subwords import learn_subwords
 from phrasemt.text.vocab import Vocabulary, build_vocabulary
 
@@ -107,7 +108,13 @@ def weights(model, settings, words, tmp_path):
 
 def _settings_of(model):
     reads = model.model_inputs
-    return Translate(model=model, trained=model.trained_part, reads=reads, decoding=DECODING, target_language="de")
+    return Translate(
+        model=model,
+        trained=model.trained_part,
+        reads=reads,
+        decoding=DECODING,
+        target_tokenizer=Tokenizer.for_language("de"),
+    )
 
 
 def test_the_stage_writes_every_pair_in_order(model, reader, settings, words, weights, tiny_data, tmp_path):
@@ -190,9 +197,8 @@ def contrasts_of(contrast_files, tmp_path, lines, *, whole_words=False):
             system="base",
             seed=1,
             **ScoreContrasts.of_model(settings),
-            source_language="en",
-            target_language="de",
-            aggressive_dash=False,
+            source_tokenizer=Tokenizer.for_language("en"),
+            target_tokenizer=Tokenizer.for_language("de"),
             vocabulary_threshold=0,
         ),
         cores=1,

@@ -18,7 +18,8 @@ from phrasemt.errors import StudyError
 from phrasemt.fields import Settings, sections
 from phrasemt.files.yaml import parse_yaml
 from phrasemt.study.reading import load_study, study_schema
-from phrasemt.study.schema import Study
+from phrasemt.study.schema import Dataset, Study
+from phrasemt.study.tokenization import Tokenizer
 from phrasemt.workflow.check import read_study, warnings_of
 
 RIGHT = """\
@@ -62,6 +63,34 @@ def test_on_off_and_no_are_words(tmp_path: Path) -> None:
     assert study.systems["max"].model.model_dump(include={"ta", "embed_ln"}) == {"ta": "on", "embed_ln": True}
 
 
+@pytest.mark.parametrize(
+    ("language", "tokenization", "unit", "rules", "bleu"),
+    [
+        ("de", {}, "moses", "de", "13a"),
+        ("deu", {}, "moses", "de", "13a"),
+        ("tlh", {}, "moses", "tlh", "13a"),
+        ("ko", {}, "moses", "ko", "13a"),
+        ("zh", {}, "jieba", "zh", "zh"),
+        ("cmn", {"target": "character"}, "character", "zh", "zh"),
+        ("zho", {"target": "moses"}, "moses", "zh", "zh"),
+        ("yue", {}, "character", "yue", "zh"),
+        ("jpn", {}, "character", "ja", "ja-mecab"),
+        ("ja", {"target": "moses"}, "moses", "ja", "ja-mecab"),
+        ("khm", {"target": "character"}, "character", "km", "char"),
+        ("de", {"target": "character"}, "character", "de", "13a"),
+    ],
+)
+def test_the_language_decides_how_a_side_is_tokenised_and_scored(
+    language: str, tokenization: dict[str, object], unit: str, rules: str, bleu: str
+) -> None:
+    given = {"source_language": "fr", "target_language": language, "generator": {"train": 9, "dev": 9, "test": 9}}
+    dataset = Dataset.model_validate({**given, "tokenization": {**tokenization, "normalize_punctuation": True}})
+    found = dataset.tokenizer("target")
+    assert (found.unit, found.language, found.bleu) == (unit, rules, bleu)
+    assert found.normalize_punctuation == (unit == "moses")
+    assert dataset.tokenizer("source") == Tokenizer.for_language("fr", normalize_punctuation=True)
+
+
 def test_a_leading_zero_makes_no_octal_number(tmp_path: Path) -> None:
     path = tmp_path / "study.yaml"
     path.write_text(RIGHT + "seeds: [010]\n")
@@ -86,6 +115,15 @@ def test_layout_order_and_comments_do_not_change_a_study(tmp_path: Path) -> None
         (("study: small", "study: a/b"), "study: found \"a/b\", string should match pattern"),
         (("study: small", "study: small\nseeds: [1, 1]"), "seeds contains a value twice: [1, 1]"),
         (("target_language: de", "target_language: en"), "source_language and target_language must differ"),
+        (("generator:", "tokenization: {target: jieba}, generator:"), 'tokenization.target: found "jieba", which cuts'),
+        (
+            ("target_language: de,", "target_language: lo, tokenization: {target: moses},"),
+            'found "moses", allowed: character',
+        ),
+        (
+            ("generator:", "tokenization: {source: character, target: character, aggressive_dash: true}, generator:"),
+            "tokenization.aggressive_dash has no effect, because no side is tokenised by moses",
+        ),
         (("generator: {train: 9, dev: 9, test: 9}", "cleaning: {}"), "exactly one of splits, partition and generator"),
         (("systems:", "comparison: {baseline: bas}\nsystems:"), "comparison.baseline is 'bas', allowed: base, max"),
     ],

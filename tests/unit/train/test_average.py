@@ -24,7 +24,7 @@ def scores_of(tiny_data, settings, weights):
     words = Vocabulary.from_file(tiny_data.source_vocabulary)
     reader = BatchReader(Examples.open(tiny_data.dev), settings.reads)
     model = load_model(weights, settings.model, words, words)
-    return Evaluator(reader, list(read_lines(tiny_data.dev_reference)), words)(model)
+    return Evaluator(reader, list(read_lines(tiny_data.dev_reference)), words, "13a")(model)
 
 
 def test_average_is_the_mean_and_checkpoints_of_other_trainings_are_refused(tiny_data, tmp_path):

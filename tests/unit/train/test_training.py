@@ -6,9 +6,11 @@ import dataclasses
 import json
 import math
 import subprocess
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import sacrebleu
 import torch
 from processes import wait_until
 from trainings import SMALL, assert_equal_runs, command, run, settings_of
@@ -17,6 +19,7 @@ import phrasemt.train.evaluator as evaluator
 from phrasemt.batching.example import Examples
 from phrasemt.batching.reader import BatchReader
 from phrasemt.errors import DamagedFileError, MismatchError, PhrasemtError, StoppedError
+from phrasemt.files.lines import read_lines
 from phrasemt.models.interface import build_model
 from phrasemt.models.transformer import Transformer
 from phrasemt.models.weights import FORMAT, load_model, load_tensors, save_tensors
@@ -209,8 +212,28 @@ def test_a_language_model_is_evaluated_without_a_search(tiny_data, monkeypatch):
     words = Vocabulary.from_file(tiny_data.source_vocabulary)
     settings = settings_of()
     model = build_model(settings.model, source_vocabulary=len(words), target_vocabulary=len(words))
-    values = Evaluator(BatchReader(Examples.open(tiny_data.dev), settings.reads), None, words)(model)
+    values = Evaluator(BatchReader(Examples.open(tiny_data.dev), settings.reads), None, words, "13a")(model)
     assert list(values) == ["dev_perplexity"]
+
+
+@pytest.mark.parametrize("bleu", ["13a", "char"])
+def test_dev_bleu_counts_what_sacrebleu_counts_in_the_language(tiny_data, monkeypatch, bleu):
+    """13a: tokens, as multi-bleu.perl. Otherwise the text that the tokens make, without spaces between them."""
+    words = Vocabulary.from_file(tiny_data.target_vocabulary)
+    references = [*read_lines(tiny_data.dev_reference)]
+    found = [line.removeprefix("A ") for line in references[:-1]] + [references[-1][::-1]]
+    hypotheses = [[SimpleNamespace(tokens=words.ids(line.split(" ")))] for line in found]
+    monkeypatch.setattr(evaluator, "translate_split", lambda *_, **__: hypotheses)
+    settings = settings_of()
+    model = build_model(settings.model, source_vocabulary=len(words), target_vocabulary=len(words))
+    values = Evaluator(BatchReader(Examples.open(tiny_data.dev), settings.reads), references, words, bleu)(model)
+    if bleu == "13a":
+        expected = sacrebleu.corpus_bleu(found, [references], tokenize="none", smooth_method="none", force=True)
+    else:
+        sides = ([line.replace(" ", "") for line in side] for side in (found, references))
+        expected = sacrebleu.corpus_bleu(next(sides), [next(sides)], tokenize=bleu)
+    assert values["dev_bleu"] == pytest.approx(expected.score, abs=1e-4)
+    assert 0 < values["dev_bleu"] < 100
 
 
 def test_further_losses_of_a_family_are_reported_per_token(tiny_data, tmp_path, monkeypatch):

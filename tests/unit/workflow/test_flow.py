@@ -16,6 +16,7 @@ from workplace import STUDY
 from phrasemt.errors import StudyError
 from phrasemt.registry.corpora import load_registry
 from phrasemt.study.schema import Study
+from phrasemt.study.tokenization import Tokenizer
 from phrasemt.workflow.check import read_study
 from phrasemt.workflow.dag import rules_of
 from phrasemt.workflow.flow import Flow
@@ -215,7 +216,7 @@ def test_an_edited_entry_of_a_registry_is_another_parameter(flow: Flow, monkeypa
 
 def test_settings_are_the_part_of_the_study_that_the_stage_uses(flow: Flow) -> None:
     tokenize = flow.params("tokenize_text")["settings"](_wildcards(dataset="mine", split="a", language="de"))
-    assert json.loads(tokenize) == {"language": "de", "aggressive_dash": False}
+    assert json.loads(tokenize) == {"tokenizer": Tokenizer.for_language("de").model_dump()}
     train = json.loads(flow.params("train_model")["settings"](_wildcards(dataset="mine", system="base", seed="2")))
     assert train["seed"] == 2
     assert "decoding" not in train

@@ -1,0 +1,30 @@
+"""Groups of languages that tokenisers and scores distinguish, and Moses' normalisation of punctuation.
+
+Languages have two-letter codes where ISO 639-1 has one, and otherwise three-letter codes of ISO 639-3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+# Languages for which sacremoses has a list of abbreviations. For other languages it takes the English list.
+_CODES = """as bn ca cs de el en es et fi fr ga gu hi hu is it kn lt lv ml mni mr nl or pa pl pt ro ru sk sl sv ta
+tdt te yue zh"""
+WITH_ABBREVIATIONS = frozenset(_CODES.split())
+# sacremoses knows the letters of these languages, but has no list of abbreviations for them.
+WITH_LETTERS = frozenset({"ja", "ko"})
+WITH_MOSES_RULES = WITH_ABBREVIATIONS | WITH_LETTERS
+
+CHINESE = frozenset({"zh", "yue"})
+JAPANESE = frozenset({"ja"})
+# Thai, Lao, Khmer, Burmese, Tibetan, Dzongkha: no spaces between words, and no tokeniser here finds the words.
+WITHOUT_TOKENISER = frozenset({"th", "lo", "km", "my", "bo", "dz"})
+WITHOUT_SPACES = CHINESE | JAPANESE | WITHOUT_TOKENISER
+
+
+def punctuation_normalizer(language: str) -> Callable[[str], str]:
+    """Moses' normalize-punctuation for a line of text in a language."""
+    from sacremoses import MosesPunctNormalizer  # takes 0.1 s, and only stages that normalise need it
+
+    normalize: Callable[[str], str] = MosesPunctNormalizer(language).normalize
+    return normalize

@@ -1,0 +1,82 @@
+"""How the sides of a data set are tokenised: the section of a study, and what stages read of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Literal
+
+from pydantic import Field
+
+from phrasemt.fields import Settings
+from phrasemt.languages import CHINESE, JAPANESE, WITHOUT_SPACES, WITHOUT_TOKENISER
+from phrasemt.study.languages import common_code
+
+TokenUnit = Literal["moses", "character", "jieba"]
+
+
+class Tokenization(Settings):
+    """Tokens of the two sides, from which subwords are made."""
+
+    source: TokenUnit | None = Field(
+        None,
+        description="tokens of the source side. moses: words and punctuation (sacremoses), for a text with spaces "
+        "between words; character: each character; jieba: Chinese words. Default: jieba for Chinese, character for "
+        "Japanese, otherwise moses",
+    )
+    target: TokenUnit | None = Field(None, description="tokens of the target side, as for source")
+    aggressive_dash: bool = Field(
+        False, description="Moses' option -a, for sides of moses: a hyphen between letters becomes @-@"
+    )
+    normalize_punctuation: bool = Field(
+        False,
+        description="Moses' normalize-punctuation, for sides of moses: typographic quotes, apostrophes and dashes "
+        "become ASCII characters before the text is tokenised, and in the reference of bleu_detok and chrf2",
+    )
+
+
+BleuTokenizer = Literal["13a", "zh", "ja-mecab", "char"]
+_BLEU: dict[str, BleuTokenizer] = {
+    **dict.fromkeys(CHINESE, "zh"),
+    **dict.fromkeys(JAPANESE, "ja-mecab"),
+    **dict.fromkeys(WITHOUT_TOKENISER, "char"),
+}
+
+
+class Tokenizer(Settings):
+    """The tokeniser of one side, and sacreBLEU's tokeniser for its language: settings of stages."""
+
+    language: str  # two-letter code where there is one; Moses chooses its rules by it
+    unit: TokenUnit
+    aggressive_dash: bool
+    normalize_punctuation: bool
+    bleu: BleuTokenizer
+
+    @classmethod
+    def for_language(
+        cls,
+        code: str,
+        chosen: TokenUnit | None = None,
+        *,
+        aggressive_dash: bool = False,
+        normalize_punctuation: bool = False,
+    ) -> Tokenizer:
+        """The tokeniser for a language; chosen: the unit in the study, or None for the default of the language.
+
+        Raises ValueError for a language that the unit does not suit.
+        """
+        language = common_code(code)
+        unit = chosen or ("jieba" if language == "zh" else "character" if language in WITHOUT_SPACES else "moses")
+        if language in WITHOUT_TOKENISER and chosen != "character":
+            raise ValueError(
+                f"{code} has no spaces between words, and no tokeniser of phrasemt finds its words; found "
+                f"{json.dumps(chosen)}, allowed: character"
+            )
+        if unit == "jieba" and language not in CHINESE:
+            raise ValueError(f'found "jieba", which cuts Chinese only and not {code}; allowed: moses, character')
+        return cls(
+            language=language,
+            unit=unit,
+            aggressive_dash=unit == "moses" and aggressive_dash,
+            normalize_punctuation=unit == "moses" and normalize_punctuation,
+            bleu=_BLEU.get(language, "13a"),
+        )
