@@ -34,9 +34,8 @@ from phrasemt.fields import (
 from phrasemt.study.annotators import Chunker, Parser
 from phrasemt.study.architectures import ModelSettings, PhraseSegmentation
 from phrasemt.study.presets import PRESETS, fill_in
-from phrasemt.study.tokenization import Tokenization, Tokenizer, TokenUnit
+from phrasemt.study.tokenization import Side, Tokenization, Tokenizer
 
-Side = Literal["source", "target"]
 SIDES: tuple[Side, Side] = ("source", "target")
 Symbols = Annotated[
     int, Field(gt=0), Number(at_most=1_000_000, because="embeddings of a million symbols fill the memory")
@@ -216,30 +215,12 @@ class Dataset(Settings):
 
     @model_validator(mode="after")
     def _languages_have_tokenisers(self) -> Dataset:
-        problems, units = [], set()
-        for side in SIDES:
-            try:
-                units.add(self.tokenizer(side).unit)
-            except ValueError as error:
-                problems.append(f"tokenization.{side}: {error}")
-        if not problems and "moses" not in units:
-            problems += [
-                f"tokenization.{key} has no effect, because no side is tokenised by moses"
-                for key in ("aggressive_dash", "normalize_punctuation")
-                if self.tokenization.differs(key)
-            ]
-        refuse(problems)
+        refuse(self.tokenization.problems(*self.languages))
         return self
 
     def tokenizer(self, side: Side) -> Tokenizer:
         """The tokeniser of a side. Raises ValueError for a language that its unit does not suit."""
-        chosen: TokenUnit | None = getattr(self.tokenization, side)
-        return Tokenizer.for_language(
-            self.language_of(side),
-            chosen,
-            aggressive_dash=self.tokenization.aggressive_dash,
-            normalize_punctuation=self.tokenization.normalize_punctuation,
-        )
+        return self.tokenization.tokenizer(side, self.language_of(side))
 
     @property
     def languages(self) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Literal
 
 from pydantic import Field
@@ -11,6 +12,7 @@ from phrasemt.fields import Settings
 from phrasemt.languages import CHINESE, JAPANESE, WITHOUT_SPACES, WITHOUT_TOKENISER
 from phrasemt.study.languages import common_code
 
+Side = Literal["source", "target"]
 TokenUnit = Literal["moses", "character", "jieba"]
 
 
@@ -32,6 +34,29 @@ class Tokenization(Settings):
         description="Moses' normalize-punctuation, for sides of moses: typographic quotes, apostrophes and dashes "
         "become ASCII characters before the text is tokenised, and in the reference of bleu_detok and chrf2",
     )
+
+    def tokenizer(self, side: Side, language: str) -> Tokenizer:
+        """The tokeniser of a side in a language. Raises ValueError for a language that the unit does not suit."""
+        return Tokenizer.for_language(
+            language,
+            getattr(self, side),
+            aggressive_dash=self.aggressive_dash,
+            normalize_punctuation=self.normalize_punctuation,
+        )
+
+    def problems(self, source_language: str, target_language: str) -> Iterator[str]:
+        """Units that do not suit the languages, and options without effect."""
+        units = set()
+        languages: dict[Side, str] = {"source": source_language, "target": target_language}
+        for side, language in languages.items():
+            try:
+                units.add(self.tokenizer(side, language).unit)
+            except ValueError as error:
+                units.add("moses")  # the only problem of this side
+                yield f"tokenization.{side}: {error}"
+        if "moses" not in units:
+            for key in filter(self.differs, ("aggressive_dash", "normalize_punctuation")):
+                yield f"tokenization.{key} has no effect, because no side is tokenised by moses"
 
 
 BleuTokenizer = Literal["13a", "zh", "ja-mecab", "char"]

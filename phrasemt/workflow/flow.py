@@ -15,7 +15,8 @@ from phrasemt.registry.stanza_models import files_of_package
 from phrasemt.stages import STAGES
 from phrasemt.stages.stage import Stage, flag
 from phrasemt.study.annotators import AnnotatedText, Parser
-from phrasemt.study.schema import Dataset, ParallelText, RegistryText, Side, Study
+from phrasemt.study.schema import Dataset, ParallelText, RegistryText, Study
+from phrasemt.study.tokenization import Side
 from phrasemt.workflow.code import code_digest, module_digests
 from phrasemt.workflow.dag import Journal
 from phrasemt.workflow.paths import ORIGINAL_FILE, REGISTERED_TEXT, STANZA_FILE, Paths, Pattern, initial_weights

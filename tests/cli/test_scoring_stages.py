@@ -225,4 +225,4 @@ def test_a_hole_in_the_table_leaves_nothing(study: InventedStudy, capsys: pytest
         *("table", "markdown", "latex"),
         *("table.meta.json", "markdown.meta.json", "latex.meta.json"),
     }
-    assert capsys.readouterr().err == "make_table: 2 systems, 4 blocks, 6 files of scores\n"
+    assert capsys.readouterr().err == "make_table: 2 systems, 6 blocks, 10 files of scores\n"
