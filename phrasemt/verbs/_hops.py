@@ -24,7 +24,7 @@ from phrasemt.syntax.sentences import parser_tokens, sentence_key
 from phrasemt.syntax.store.annotations import Annotations
 from phrasemt.syntax.trees import Tree, parse_tree
 from phrasemt.text.vocab import Vocabulary
-from phrasemt.verbs._pair import Pair, nth
+from phrasemt.verbs._pair import Pair, damaged, nth
 
 _END = "</s>"
 _ORDER = {stage: number for number, stage in enumerate(STAGES)}
@@ -58,7 +58,10 @@ def hops_to(artefacts: Iterable[Path]) -> list[Hop]:
 
 
 def views(pair: Pair, hops: Iterable[Hop]) -> Iterator[tuple[str, str, Path, str]]:
-    """Yield stage, role, file and text of each view of a pair. A text may have several lines."""
+    """Yield stage, role, file and text of each view of a pair. A text may have several lines.
+
+    Raises DamagedFileError for a file that its stage did not write in this form.
+    """
     cleaned = False
     for hop in hops:
         if not _is_about(pair, hop):
@@ -70,7 +73,11 @@ def views(pair: Pair, hops: Iterable[Hop]) -> Iterator[tuple[str, str, Path, str
                 yield "raw", side, path, nth(path, line)
         for role, path in hop.outputs.items():
             if cleaned and role in _VIEWS:
-                yield from ((hop.stage, role, path, text) for text in _VIEWS[role](pair, hop))
+                try:
+                    texts = list(_VIEWS[role](pair, hop))
+                except (ValueError, KeyError, TypeError, IndexError) as error:
+                    raise damaged(path, hop.stage, repr(error)) from None
+                yield from ((hop.stage, role, path, text) for text in texts)
 
 
 def _is_about(pair: Pair, hop: Hop) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from phrasemt.errors import PhrasemtError
+from phrasemt.errors import DamagedFileError, PhrasemtError
 from phrasemt.files.lines import read_lines
 from phrasemt.files.sidecars import read_sidecar
 from phrasemt.study.schema import Study
@@ -59,18 +59,35 @@ def chosen_pair(options: argparse.Namespace) -> Pair:
 
 
 def nth(path: Path, line: int) -> str:
-    """Return a line of a file. Lines count from 0."""
-    return next(itertools.islice(read_lines(path), line, None))
+    """Return a line of a file. Lines count from 0. Raises DamagedFileError for a file with fewer lines."""
+    found = next(itertools.islice(read_lines(path), line, None), None)
+    if found is None:
+        raise DamagedFileError(
+            "the file has too few lines", where=path, expected=f"more than {line}", next_step="`phrasemt verify STUDY`"
+        )
+    return found
+
+
+def damaged(path: Path, stage: str, found: str) -> DamagedFileError:
+    """Return the error about a file that has not the form that its stage writes."""
+    return DamagedFileError(
+        f"not a file of {stage}", where=path, found=found[:200], next_step="`phrasemt verify STUDY` names what differs"
+    )
 
 
 def _line_of_row(rows: Path, row: int) -> int:
-    for line, text in enumerate(read_lines(rows)):
-        if int(text) == row:
-            return line
-    dropped = Path(read_sidecar(rows)["outputs"]["dropped"]["path"])
-    head, _, *entries = read_lines(dropped)  # "# read N kept K dropped D", names of columns, dropped pairs
-    for text in entries:
-        dropped_row, name, value = text.split("\t")
-        if int(dropped_row) == row:
-            raise PhrasemtError("clean_pairs dropped this pair", where=f"row {row}", found=f"{name} {value}")
-    raise PhrasemtError("no such row", where=rows, expected=f"0 to {int(head.split()[2]) - 1}", found=row)
+    path = rows
+    try:
+        for line, text in enumerate(read_lines(path)):
+            if int(text) == row:
+                return line
+        path = Path(read_sidecar(rows)["outputs"]["dropped"]["path"])
+        head, _, *entries = read_lines(path)  # "# read N kept K dropped D", names of columns, dropped pairs
+        for text in entries:
+            dropped_row, name, value = text.split("\t")
+            if int(dropped_row) == row:
+                raise PhrasemtError("clean_pairs dropped this pair", where=f"row {row}", found=f"{name} {value}")
+        last = int(head.split()[2]) - 1
+    except (ValueError, IndexError) as error:
+        raise damaged(path, "clean_pairs", repr(error)) from None
+    raise PhrasemtError("no such row", where=rows, expected=f"0 to {last}", found=row)

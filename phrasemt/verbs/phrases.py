@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.verbs._study import add_dataset, add_study, chosen_dataset
 from phrasemt.workflow.paths import Paths
+
+if TYPE_CHECKING:
+    from phrasemt.paper.sections.syntax import PhraseStatistics
 
 _BAR = 40  # characters of the longest bar of a histogram
 
@@ -30,7 +32,10 @@ def run(options: argparse.Namespace) -> None:
     study, dataset = chosen_dataset(options)
     statistics_of = Paths.of(study, dataset).phrase_statistics.at(split=options.split)
     paths = [Path(statistics_of.at(segmenter=segmenter)) for segmenter in study.segmentations]
-    measured = [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.exists()]
+    from phrasemt.paper.sections.syntax import PhraseStatistics  # its import of matplotlib would delay --help
+    from phrasemt.scoring.scores import read_artefact
+
+    measured = [read_artefact(path, PhraseStatistics) for path in paths if path.exists()]
     if not measured:
         wanted = " ".join(map(str, paths)) or "nothing: no system of the study has phrases"
         raise PhrasemtError(
@@ -42,21 +47,20 @@ def run(options: argparse.Namespace) -> None:
     row = "{:<16} {:>10} {:>10} {:>7} {:>13} {:>14}"
     print(row.format("segmentation", "sentences", "phrases", "length", "constituents", "without parse"))
     for statistics in measured:
-        sentences, phrases, comparable = (statistics[key] for key in ("sentences", "phrases", "comparable"))
-        share = f"{statistics['constituents'] / comparable:.1%}" if comparable else "-"
-        length = f"{statistics['tokens'] / max(phrases, 1):.2f}"
-        fallbacks = sum(statistics["fallbacks"].values())
-        print(row.format(statistics["segmentation"], f"{sentences:,}", f"{phrases:,}", length, share, f"{fallbacks:,}"))
+        share = "-" if statistics.share_of_constituents is None else f"{statistics.share_of_constituents:.1%}"
+        counts = [f"{number:,}" for number in (statistics.sentences, statistics.phrases)]
+        fallbacks = sum(statistics.fallbacks.values())
+        print(row.format(statistics.segmentation, *counts, f"{statistics.mean_length:.2f}", share, f"{fallbacks:,}"))
     if options.stats:
         for statistics in measured:
             _print_histogram(statistics)
 
 
-def _print_histogram(statistics: dict[str, Any]) -> None:
-    print(f"\n{statistics['segmentation']}: phrases of each length in tokens")
-    most = max(statistics["lengths"].values())
-    for length, count in statistics["lengths"].items():
+def _print_histogram(statistics: PhraseStatistics) -> None:
+    print(f"\n{statistics.segmentation}: phrases of each length in tokens")
+    most = max(statistics.lengths.values(), default=0)
+    for length, count in statistics.lengths.items():
         bar = "█" * max(1, round(_BAR * count / most))
-        print(f"  {length:>3} {count:>10,} {count / statistics['phrases']:>6.1%} {bar}")
-    for reason, count in statistics["fallbacks"].items():
+        print(f"  {length:>3} {count:>10,} {count / statistics.phrases:>6.1%} {bar}")
+    for reason, count in statistics.fallbacks.items():
         print(f"  cut into n-grams, {reason}: {count:,} sentences")
