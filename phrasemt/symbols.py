@@ -1,4 +1,4 @@
-"""Special symbols with their ids, marks of subwords and spaces, escapes, and the labels of chunks.
+"""Special symbols with their ids, marks of subwords and spaces, escapes, the longest sentence, and the labels of chunks.
 
 Every vocabulary has the same ids.
 """
@@ -9,6 +9,11 @@ import re
 
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
 SPECIAL_TOKENS = ("<pad>", "<s>", "</s>", "<unk>")
+
+# The largest number of subwords of a side that a model reads. Training leaves out longer pairs by training.max_length,
+# which is not larger. Dev and test sets are never filtered, and a line of a hundred thousand characters must not fill
+# the memory.
+LONGEST_SENTENCE = 1024
 
 SEPARATOR = "@@"  # ends every subword of a word but the last one
 

@@ -28,6 +28,7 @@ rule make_table:
             systems=flow.translating,
         ),
         averages=flow.every(paths.average_scores),
+        splits=flow.every(paths.split_counts),
     output:
         table=paths.table,
         markdown=report(
@@ -65,6 +66,7 @@ rule write_report:
             paths.dropped,
             splits="all",
         ),
+        splits=flow.every(paths.split_counts),
         phrases=flow.phrase_statistics,
         chunks=flow.every(
             paths.chunk_statistics,

@@ -111,3 +111,29 @@ rule pack_examples:
         "Pack the {wildcards.split} pairs of {wildcards.dataset}"
     shell:
         flow.command("pack_examples")
+
+
+rule compare_splits:
+    input:
+        train_source=paths.text.at(split="train", language="{source}"),
+        train_target=paths.text.at(split="train", language="{target}"),
+        sources=flow.of_held_out(paths.text.at(language="{source}")),
+        targets=flow.of_held_out(paths.text.at(language="{target}")),
+        source_subwords=flow.model_texts("source"),
+        target_subwords=flow.model_texts("target"),
+    output:
+        counts=paths.split_counts,
+    log:
+        paths.log("compare_splits"),
+    benchmark:
+        paths.benchmark("compare_splits")
+    priority: flow.priority
+    conda:
+        "../envs/text.yaml"
+    threads: 1
+    params:
+        **flow.params("compare_splits"),
+    message:
+        "Count what dev and test sets of {wildcards.dataset} share with train"
+    shell:
+        flow.command("compare_splits")

@@ -3,6 +3,8 @@
 
 rule train_model:
     input:
+        # A training waits for this file, does not read it, and does not run again when it changes.
+        ancient(paths.split_counts),
         train=paths.examples.at(split="train"),
         dev=paths.examples.at(split="dev"),
         dev_reference=paths.tokens.at(split="dev", language="{target}"),

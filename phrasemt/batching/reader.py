@@ -24,15 +24,10 @@ from phrasemt.batching.example import Examples
 from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.files.columns import ColumnFile, damaged
 from phrasemt.study.architectures import ModelInputs, PhraseSegmentation
-from phrasemt.symbols import CHUNK_LABELS, EOS_LABEL, NULL_LABEL
+from phrasemt.symbols import CHUNK_LABELS, EOS_LABEL, LONGEST_SENTENCE, NULL_LABEL
 from phrasemt.syntax.phrases.ngrams import ngram_ends
 
 log = logging.getLogger("phrasemt.batching")
-
-# The largest number of subwords of a side that a model reads. Training leaves out longer pairs by training.max_length,
-# which is not larger. Dev and test sets are never filtered, and a line of a hundred thousand characters must not fill
-# the memory.
-LONGEST_SENTENCE = 1024
 
 
 class SourceCollator:

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from phrasemt.files.lines import write_text
 from phrasemt.paper.cells import Table
-from phrasemt.paper.sections.data import read_cleaning
+from phrasemt.paper.sections.data import read_cleaning, read_splits
 from phrasemt.paper.sections.origins import Origins
 from phrasemt.paper.sections.results import anchor, contrast_figures, differences, files_behind
 from phrasemt.paper.sections.settings import settings_of_systems
@@ -41,6 +41,7 @@ def write_report(
     table: Path,
     records: list[Path],
     dropped: list[Path],
+    splits: list[Path],
     phrases: list[Path],
     chunks: list[Path],
     annotators: list[Path],
@@ -62,7 +63,7 @@ def write_report(
         for block in content.blocks
         for row in block.rows
     }
-    others = [origins.of(path) for path in [table, *records, *dropped, *phrases, *chunks, *annotators]]
+    others = [origins.of(path) for path in [table, *records, *dropped, *splits, *phrases, *chunks, *annotators]]
     page = _template().render(
         title=settings.title,
         table=content,
@@ -73,6 +74,7 @@ def write_report(
         contrasts=list(contrast_figures(content)),
         trainings=trainings,
         settings=settings_of_systems(content, records),
+        splits=read_splits(splits),
         cleanings=[read_cleaning(path) for path in dropped],
         annotators=read_annotators(annotators),
         phrases=measured_phrases,

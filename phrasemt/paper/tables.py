@@ -18,6 +18,7 @@ from phrasemt.paper.blocks.chunks import chunk_blocks
 from phrasemt.paper.blocks.contrasts import contrast_blocks
 from phrasemt.paper.blocks.perplexity import perplexity_blocks
 from phrasemt.paper.blocks.scores import score_blocks
+from phrasemt.paper.blocks.splits import notes_on_splits
 from phrasemt.paper.cells import Block, Table
 from phrasemt.paper.printing import to_latex, to_markdown
 from phrasemt.stages.paper import MakeTable
@@ -35,6 +36,7 @@ def make_table(
     chunks: list[Path],
     contrasts: list[Path],
     averages: list[Path],
+    splits: list[Path],
     table: Path,
     markdown: Path,
     latex: Path,
@@ -51,6 +53,10 @@ def make_table(
         *contrast_blocks(settings, contrasts),
         *average_blocks(settings, averages),
     ]
+    notes = notes_on_splits(settings, splits)
+    for block in blocks:
+        if block.test_set is not None and (note := notes.get((block.dataset, block.test_set))):
+            block.notes.append(note)
     result = Table(
         format=1,
         study=settings.study,

@@ -1,6 +1,6 @@
 """The stages of the workflow: one table that the command line, the rules, the cache and the tests read."""
 
-from phrasemt.stages.corpus import CleanPairs, ExtractText, FetchCorpus, GenerateDemo, PartitionCorpus
+from phrasemt.stages.corpus import CleanPairs, CompareSplits, ExtractText, FetchCorpus, GenerateDemo, PartitionCorpus
 from phrasemt.stages.decoding import ScoreChunks, ScoreContrasts, ScorePerplexity, Translate
 from phrasemt.stages.paper import MakeTable, WriteReport
 from phrasemt.stages.scoring import CompareSystems, ScoreSystem
@@ -33,6 +33,7 @@ _DECLARATIONS: tuple[type[Stage], ...] = (
     ApplySubwords,
     BuildVocabulary,
     PackExamples,
+    CompareSplits,
     FetchStanzaFile,
     TrainVectors,
     TrainTagger,

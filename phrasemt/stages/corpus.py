@@ -122,3 +122,21 @@ class CleanPairs(Stage):
             target_language=dataset.target_language,
             filters=dataset.cleaning if wildcards["split"] == "train" else None,
         )
+
+
+class CompareSplits(Stage):
+    """Count what dev and test sets share with train; refuse a large overlap."""
+
+    module = "phrasemt.corpus.compare_splits"
+    job_name = "{dataset}.{source}-{target}"
+    inputs = ("train_source", "train_target", "sources*", "targets*", "source_subwords*", "target_subwords*")
+    outputs = ("counts",)
+    cached = True
+
+    splits: list[str]  # dev, then the test sets
+    overlap: Literal["refused", "allowed"]
+
+    @classmethod
+    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
+        dataset = study.datasets[wildcards["dataset"]]
+        return cls(splits=list(dataset.held_out), overlap=dataset.overlap)

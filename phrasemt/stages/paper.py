@@ -12,7 +12,7 @@ class MakeTable(Stage):
     """Make the table of results as JSON, Markdown and LaTeX."""
 
     module = "phrasemt.paper.tables"
-    inputs = ("scores*", "comparisons*", "perplexities*", "chunks*", "contrasts*", "averages*")
+    inputs = ("scores*", "comparisons*", "perplexities*", "chunks*", "contrasts*", "averages*", "splits*")
     outputs = ("table", "markdown", "latex")
 
     study: str
@@ -50,7 +50,7 @@ class WriteReport(Stage):
     """Write one self-contained HTML page about the study."""
 
     module = "phrasemt.paper.report"
-    inputs = ("table", "records*", "dropped*", "phrases*", "chunks*", "annotators*")
+    inputs = ("table", "records*", "dropped*", "splits*", "phrases*", "chunks*", "annotators*")
     outputs = ("report",)
     libraries = ("jinja2", "matplotlib")
 

@@ -189,6 +189,11 @@ class Dataset(Settings):
     cleaning: CleaningFilters = Field(default_factory=CleaningFilters, description="filters for training pairs")
     tokenization: Tokenization = Field(default_factory=Tokenization, description="tokens of the two sides")
     subwords: Subwords = Field(default_factory=Subwords, description="units of the models: subwords or words")
+    overlap: Literal["refused", "allowed"] = Field(
+        "refused",
+        description="refused: it is an error if more than 10 % of the pairs, sources or targets of dev or a test set "
+        "stand in train, or of a test set in dev; allowed: the table only tells the numbers",
+    )
     source_parser: Name | None = Field(None, description="name of the parser for the source side")
     target_chunks: TargetChunks | None = Field(None, description="chunks of the target side")
     parse_jobs: Annotated[int, Field(gt=0), Number(at_most=64, because="each job loads the parser")] = Field(
@@ -235,6 +240,11 @@ class Dataset(Settings):
     @property
     def test_sets(self) -> tuple[str, ...]:
         return tuple(self.splits.test) if self.splits else ("test", *self.external_test_sets)
+
+    @property
+    def held_out(self) -> tuple[str, ...]:
+        """The splits that systems do not learn from."""
+        return "dev", *self.test_sets
 
     @property
     def split_names(self) -> tuple[str, ...]:

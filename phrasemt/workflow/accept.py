@@ -19,7 +19,7 @@ from phrasemt.files.lines import write_text
 from phrasemt.files.sidecars import sidecar_path, valid_for
 from phrasemt.workflow.evidence import Evidence
 from phrasemt.workflow.journal import now
-from phrasemt.workflow.plan import COSMETIC, INPUTS, TIMES, Job, Plan
+from phrasemt.workflow.plan import COSMETIC, INPUTS, TIMES, Job, Plan, read_by
 
 
 def accept(plan: Plan, names: Sequence[str], note: str | None) -> list[Job]:
@@ -88,7 +88,7 @@ def _checked(job: Job, evidence: Evidence) -> dict[str, Any]:
 
 def _set_times(job: Job) -> None:
     """Make no output older than an input, so that Snakemake takes none of the inputs for newer."""
-    newest = max(Path(path).stat().st_mtime_ns for path in job.snakemakes.input)
+    newest = max(Path(path).stat().st_mtime_ns for path in read_by(job.snakemakes))
     for path in job.planned.outputs:
         if (status := Path(path).stat()).st_mtime_ns < newest:
             os.utime(path, ns=(status.st_atime_ns, newest))

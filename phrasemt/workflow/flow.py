@@ -228,6 +228,18 @@ class Flow:
             _fill(pattern, wildcards, split=split) for split in self.study.datasets[wildcards.dataset].test_sets
         ]
 
+    def of_held_out(self, pattern: Pattern) -> Files:
+        """A file of dev and of each test set of a data set."""
+        return lambda wildcards: [
+            _fill(pattern, wildcards, split=split) for split in self.study.datasets[wildcards.dataset].held_out
+        ]
+
+    def model_texts(self, side: Side) -> Files:
+        """The text that models read of one side of dev and of each test set."""
+        return lambda wildcards: [
+            self.model_text(side, split)(wildcards)[0] for split in self.study.datasets[wildcards.dataset].held_out
+        ]
+
     def of_seeds(self, pattern: Pattern) -> list[str]:
         """A file of each seed; the other wildcards stay."""
         return [pattern.at(seed=seed) for seed in self.study.seeds]

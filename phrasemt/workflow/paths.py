@@ -76,6 +76,7 @@ class Paths:
         self.subwords = self._of_dataset("subwords/{split}.{language}")
         self.vocabulary = self._of_dataset("vocabulary.{language}.tsv")
         self.examples = self._of_dataset("examples/{split}.arrow")
+        self.split_counts = self._of_dataset("splits.json")
         self.sentences = self._of_dataset("sentences/{split}.{language}.arrow")
         self.parses = self._of_dataset("parses/{annotator}/{split}.{job}.arrow")
         self.tags = self._of_dataset("tags/{annotator}/{split}.{job}.arrow")

@@ -190,10 +190,15 @@ def _without_times(
         sidecar = evidence.check_outputs([str(path) for path in job.output])
     except PhrasemtError:
         return reasons
-    same = evidence.made_of(sidecar, map(str, job.input))
+    same = evidence.made_of(sidecar, read_by(job))
     if not same or (not persistence.has_metadata(job) and any(_differences_to_the_sidecar(job))):
         return reasons
     return [*(reason for reason in reasons if reason.why not in of_times), Reason(why=TIMES)]
+
+
+def read_by(job: Any) -> list[str]:
+    """The files that a job of Snakemake reads. Snakemake calls files ancient that a job only waits for."""
+    return [str(path) for path in job.input if not path.is_ancient]
 
 
 def _differences_to_the_sidecar(job: Any) -> Iterator[Reason]:

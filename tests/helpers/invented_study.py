@@ -111,6 +111,7 @@ class InventedStudy:
                 self.score_contrasts(dataset, system, seed)
         for dataset in self.study.datasets:
             self.clean(dataset)
+            self.compare_splits(dataset)
         self.annotate()
 
     @property
@@ -142,6 +143,9 @@ class InventedStudy:
 
     def contrasts_path(self, dataset: str, system: str, seed: int) -> Path:
         return self.folder(dataset) / "contrasts" / system / f"{seed}.json"
+
+    def splits_path(self, dataset: str) -> Path:
+        return self.folder(dataset) / "splits.json"
 
     def record_path(self, dataset: str, system: str, seed: int) -> Path:
         return self.folder(dataset) / "models" / system / str(seed) / "training.json"
@@ -214,6 +218,7 @@ class InventedStudy:
             "averages": [
                 self.average_path(*run) for run in itertools.product(study.datasets, study.systems, study.seeds)
             ],
+            "splits": [self.splits_path(name) for name in study.datasets],
         }
 
     def make_table(self, **changes: list[Path]) -> None:
@@ -235,6 +240,7 @@ class InventedStudy:
             "dropped": [
                 self.folder(name) / "corpus" / f"{split}.dropped.tsv" for name in datasets for split in ("train", "dev")
             ],
+            "splits": [self.splits_path(name) for name in datasets],
             "phrases": [self.folder("demo") / "phrases" / segmenter / "train.json" for segmenter in ("ngram", "parse")],
             "chunks": [self.folder("demo") / "chunks" / "dev.json"],
             "annotators": [self.results / "annotators" / "english" / "annotator.json"],
@@ -373,6 +379,18 @@ class InventedStudy:
                 STAGES["clean_pairs"].from_study(self.study, wildcards),
                 {"dropped": (folder / f"{split}.dropped.tsv", content)},
             )
+
+    def compare_splits(self, dataset: str) -> None:
+        splits = {}
+        for number, name in enumerate(self.study.datasets[dataset].held_out):
+            nothing = {"pairs": 0, "sources": 0, "targets": 0}
+            in_train = {"pairs": number, "sources": 2 * number, "targets": 3 * number}
+            lines = {"equal_sides": 0, "blank_sources": number, "blank_targets": 0, "cut_sources": 0, "cut_targets": 0}
+            in_dev = nothing if number else None
+            splits[name] = {"pairs": SENTENCES, "in_train": in_train, "in_dev": in_dev, **lines}
+        content = {"format": 1, "overlap": "refused", "splits": splits}
+        settings = STAGES["compare_splits"].from_study(self.study, {"dataset": dataset})
+        self._made_by(settings, {"counts": (self.splits_path(dataset), json.dumps(content))})
 
     def annotate(self) -> None:
         phrases, chunks, annotators = (self.report_inputs[name] for name in ("phrases", "chunks", "annotators"))

@@ -27,7 +27,7 @@ SHORT = {
     "write_report",
 }
 # Those that take all test sets at once.
-OF_ALL_TEST_SETS = {"score_system", "score_chunks", "compare_systems", "make_table", "write_report"}
+OF_ALL_TEST_SETS = {"compare_splits", "score_system", "score_chunks", "compare_systems", "make_table", "write_report"}
 
 
 def test_the_jobs_of_each_rule(repository: Path, tmp_path: Path) -> None:
@@ -50,6 +50,7 @@ def test_the_jobs_of_each_rule(repository: Path, tmp_path: Path) -> None:
         "apply_subwords": 2 * splits,
         "build_vocabulary": CORPORA,
         "pack_examples": splits,
+        "compare_splits": CORPORA,
         "collect_sentences": 2 * splits,
         "parse_sentences": CORPORA * (PARSE_JOBS + 1 + TEST_SETS),
         "tag_sentences": CORPORA * (PARSE_JOBS + 1 + TEST_SETS),

@@ -58,7 +58,12 @@ def _annotations() -> set[str]:
 
 
 def _subwords() -> set[str]:
-    return {"learn_subwords", "apply_subwords", "build_vocabulary"} | _examples() | _chunks() | _phrases()
+    return (
+        {"learn_subwords", "apply_subwords", "compare_splits", "build_vocabulary"}
+        | _examples()
+        | _chunks()
+        | _phrases()
+    )
 
 
 def _tokens() -> set[str]:
@@ -121,6 +126,7 @@ STUDY_CHANGES: dict[str, tuple[str, set[str]]] = {
     ),
     "other phrases": (_changed(_at("systems.max.model.phrase.ntok_max", 4)), _phrases()),
     "parse_jobs": (_changed(_at("datasets.demo.parse_jobs", 2)), _annotations()),
+    "overlap": (_changed(_at("datasets.demo.overlap", "allowed")), {"compare_splits", "make_table", "write_report"}),
     "cache": (_changed(_at("cache", "somewhere")), set()),
     "subwords.merges": (_changed(_at("datasets.demo.subwords.merges", 90)), _subwords()),
     "whole words": (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from phrasemt.paper.cells import (
     read_grid,
     select_test_set,
 )
-from phrasemt.scoring.scores import ScoreFile, Scores, check_comparable
+from phrasemt.scoring.scores import REFERENCE_LENGTH, SYSTEM_LENGTH, ScoreFile, Scores, check_comparable
 from phrasemt.scoring.significance import ComparisonFile, ComparisonOnTestSet, MetricComparison
 from phrasemt.stages.paper import MakeTable
 
@@ -32,6 +32,8 @@ _METRICS = {
     "bleu_detok": ("BLEU detok", True, "sacreBLEU on detokenised text"),
     "chrf2": ("chrF2", False, "sacreBLEU on detokenised text"),
 }
+_LENGTHS_OF = "bleu_tok"  # the convention whose tokens count
+_RUNAWAY = 2
 
 
 def score_blocks(settings: MakeTable, scores: Sequence[Path], comparisons: Sequence[Path]) -> list[Block]:
@@ -91,7 +93,7 @@ def _block(
         columns.append(Column(key=name, heading=heading, meaning=meaning))
         if with_difference and comparison_grid:
             columns.append(Column(key=_difference_key(name), heading=DIFFERENCE))
-    notes = [note_on_seeds(settings)]
+    notes = [note_on_seeds(settings), *_note_on_lengths(settings, chosen)]
     if comparison_grid:
         notes.append(_note_on_differences(settings, [file for _, file in comparison_grid.values()]))
     return Block(
@@ -103,6 +105,22 @@ def _block(
         rows=list(rows.values()),
         notes=notes,
     )
+
+
+def _note_on_lengths(settings: MakeTable, chosen: Grid[Scores]) -> Iterator[str]:
+    """Yield a note that names the systems with outputs of more than twice the tokens of their reference."""
+    found = []
+    for system, title in settings.translating:
+        tables = [chosen[system, seed][1].statistics[_LENGTHS_OF] for seed in settings.seeds]
+        longer = sum(row[SYSTEM_LENGTH] > _RUNAWAY * row[REFERENCE_LENGTH] for table in tables for row in table)
+        if longer:
+            ratio = sum(row[SYSTEM_LENGTH] for table in tables for row in table) / max(
+                1, sum(row[REFERENCE_LENGTH] for table in tables for row in table)
+            )
+            outputs = sum(map(len, tables))
+            found.append(f"{title} {longer:,} of {outputs:,} (length of all outputs: {ratio:.2f} of the references)")
+    if found:
+        yield f"Outputs of more than {_RUNAWAY} times the tokens of their reference: {'; '.join(found)}."
 
 
 def _difference_key(metric: str) -> str:

@@ -1,15 +1,17 @@
-"""The section "Data": the numbers of pairs that cleaning kept and dropped."""
+"""The section "Data": the numbers of pairs that cleaning kept and dropped, and what the splits share."""
 
 from __future__ import annotations
 
 import collections
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from phrasemt.corpus.compare_splits import SplitCounts, SplitsFile
 from phrasemt.errors import DamagedFileError
 from phrasemt.files.lines import read_lines
+from phrasemt.scoring.scores import read_artefact
 from phrasemt.workflow.paths import ANY_STUDY
 
 _HEAD = re.compile(r"# read (\d+) kept (\d+) dropped (\d+)")
@@ -50,3 +52,12 @@ def read_cleaning(path: Path) -> CleaningCounts:
         kept=int(head[2]),
         dropped=dict(filters.most_common()),
     )
+
+
+def read_splits(paths: Sequence[Path]) -> list[tuple[str, str, SplitCounts]]:
+    """Return the counts of dev and the test sets, with the names of data set and split."""
+    return [
+        (ANY_STUDY.split_counts.names(path)["dataset"], name, counts)
+        for path in paths
+        for name, counts in read_artefact(path, SplitsFile).splits.items()
+    ]

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from phrasemt.batching.example import Examples
-from phrasemt.batching.reader import LONGEST_SENTENCE, BatchReader, SourceCollator, TargetCollator
+from phrasemt.batching.reader import BatchReader, SourceCollator, TargetCollator
 from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.files.columns import Lists, write_columns
 from phrasemt.study.architectures import BiscaleModel, PhraseRepresentationModel, PhraseSegmentation, TransformerModel
-from phrasemt.symbols import CHUNK_LABELS, EOS_LABEL, NULL_LABEL
+from phrasemt.symbols import CHUNK_LABELS, EOS_LABEL, LONGEST_SENTENCE, NULL_LABEL
 from phrasemt.syntax.phrases.ngrams import ngram_ends
 
 PARSE = PhraseSegmentation(mode="parse")

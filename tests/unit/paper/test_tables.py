@@ -22,7 +22,7 @@ from phrasemt.files.digests import digest_file
 from phrasemt.paper import cells, printing
 from phrasemt.paper.blocks import scores
 from phrasemt.paper.cells import Column, Row, Table
-from phrasemt.scoring.scores import read_artefact
+from phrasemt.scoring.scores import REFERENCE_LENGTH, SYSTEM_LENGTH, read_artefact
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +87,36 @@ def test_differences_come_from_unrounded_scores(study: InventedStudy) -> None:
             p = comparison["metrics"][metric]["p_values"]["koehn2004"]
             assert cell.mark == ("‡" if p < 0.01 else "†" if p < 0.05 else "")
             assert cell.sources[0].path == str(path)
+
+
+def test_notes_name_what_a_test_set_shares_with_train(study: InventedStudy) -> None:
+    blocks = {
+        (block.dataset, block.test_set): block.notes for block in table_of(study).blocks if block.kind == "scores"
+    }
+    assert blocks.keys() == set(study.test_sets)
+    note = "demo, test: 1 of 60 pairs also in train; 2 of 60 sources also in train; 3 of 60 targets also in train; 1 "
+    assert [one.startswith(note) for one in blocks["demo", "test"]].count(True) == 1
+    assert any(one.startswith("captions, coco: 2 of 60 pairs also in train") for one in blocks["captions", "coco"])
+    assert "1 of 60 pairs also in train" in (study.results / "table.md").read_text().replace("\n", " ")
+
+
+def test_a_test_set_without_counts_is_refused(study: InventedStudy) -> None:
+    found = fails(study, splits=study.table_inputs["splits"][:1])
+    assert "no counts of what captions flickr_2016 shares with train" in found
+
+
+def test_long_outputs_are_named(study: InventedStudy) -> None:
+    """Two outputs of a system, and one of another seed, have more than twice the tokens of their reference."""
+    assert not any("Outputs of more than" in note for note in table_of(study).notes)
+    for seed, longer in ((1, [0, 5]), (2, [7])):
+        path = study.score_path("demo", "max", seed)
+        content = json.loads(path.read_text())
+        for sentence in longer:
+            row = content["test_sets"]["test"]["statistics"]["bleu_tok"][sentence]
+            row[SYSTEM_LENGTH] = 2 * row[REFERENCE_LENGTH] + 1
+        rewrite(path, json.dumps(content))
+    (note,) = [note for note in table_of(study).notes if "Outputs of more than" in note]
+    assert "Outputs of more than 2 times the tokens of their reference: + phrases (max) & <b> 3 of 120 (length" in note
 
 
 def test_marks_of_a_difference() -> None:

@@ -1,0 +1,172 @@
+"""The stage `compare_splits`: what dev and test sets share with the texts that systems learn from.
+
+A score says little about new sentences when the sentences of the test set stand in train, or when dev, which selects
+checkpoints, is the test set. Real corpora share a few short sentences between splits: up to 0.1 % of a side in
+Multi30k and in news tests. A random cut of Tatoeba without `partition` shares 36 % of its sources.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Literal
+
+from phrasemt.errors import DataError, MismatchError
+from phrasemt.fields import Settings
+from phrasemt.files.lines import read_lines, read_parallel, write_text
+from phrasemt.stages.corpus import CompareSplits
+from phrasemt.symbols import LONGEST_SENTENCE
+
+log = logging.getLogger("phrasemt.corpus.compare_splits")
+
+MAX_SHARE = 0.1  # of pairs, sources or targets
+
+Pair = tuple[str, str]
+
+
+class Shared(Settings):
+    """How many pairs of a split, and how many of their sides, stand in another split. Blank lines do not count."""
+
+    pairs: int
+    sources: int
+    targets: int
+
+
+class SplitCounts(Settings):
+    """Counts about dev or a test set.
+
+    in_dev: None for dev itself. equal_sides: pairs whose source is their target. cut: lines of more than
+    LONGEST_SENTENCE subwords, of which models read the beginning.
+    """
+
+    pairs: int
+    in_train: Shared
+    in_dev: Shared | None
+    equal_sides: int
+    blank_sources: int
+    blank_targets: int
+    cut_sources: int
+    cut_targets: int
+
+
+class SplitsFile(Settings):
+    """The file that `compare_splits` writes: counts by split, dev first."""
+
+    format: Literal[1]
+    overlap: Literal["refused", "allowed"]
+    splits: dict[str, SplitCounts]
+
+
+def compare_splits(
+    *,
+    settings: CompareSplits,
+    cores: int,
+    train_source: Path,
+    train_target: Path,
+    sources: list[Path],
+    targets: list[Path],
+    source_subwords: list[Path],
+    target_subwords: list[Path],
+    counts: Path,
+) -> None:
+    """Count what dev and the test sets share with train, and the test sets with dev, and their unusual lines.
+
+    sources, targets: the cleaned texts of the splits in `settings.splits`, dev first. source_subwords, target_subwords:
+    the same texts as models read them. Sentences are equal if they have the same characters. Memory grows with the dev
+    and test sets, and not with train.
+
+    Raises DataError if more than MAX_SHARE of the pairs or of a side of a split stand in train, or in dev, unless
+    `settings.overlap` is "allowed"; MismatchError for another number of files than splits.
+    """
+    files = (sources, targets, source_subwords, target_subwords)
+    if any(len(paths) != len(settings.splits) for paths in files):
+        raise MismatchError(
+            "each split needs four files", where="compare_splits", expected=len(settings.splits),
+            found=" ".join(str(len(paths)) for paths in files), next_step="give the files in the order of the splits",
+        )  # fmt: skip
+    held_out = {
+        name: [(source, target) for source, target in read_parallel(*paths)]
+        for name, *paths in zip(settings.splits, sources, targets, strict=True)
+    }
+    in_train = _shared(held_out, ((source, target) for source, target in read_parallel(train_source, train_target)))
+    in_dev = _shared(held_out, held_out["dev"])
+    splits = {}
+    for number, (name, pairs) in enumerate(held_out.items()):
+        splits[name] = SplitCounts(
+            pairs=len(pairs),
+            in_train=in_train[name],
+            in_dev=None if name == "dev" else in_dev[name],
+            equal_sides=sum(source == target != "" for source, target in pairs),
+            blank_sources=sum(not source for source, _ in pairs),
+            blank_targets=sum(not target for _, target in pairs),
+            cut_sources=_too_long(source_subwords[number]),
+            cut_targets=_too_long(target_subwords[number]),
+        )
+        log.info("compare_splits: %s: %s", name, describe(splits[name]))
+        if settings.overlap == "refused":
+            _check_overlap(name, splits[name], sources[number])
+    file = SplitsFile(format=1, overlap=settings.overlap, splits=splits)
+    write_text(counts, file.model_dump_json(indent=1) + "\n")
+
+
+def describe(counts: SplitCounts) -> str:
+    """All counts of a split above 0, in words."""
+    found = [
+        f"{number:,} of {counts.pairs:,} {what} also in {split}"
+        for split, shared in (("train", counts.in_train), ("dev", counts.in_dev))
+        if shared is not None
+        for what, number in shared
+        if number
+    ]
+    others = {
+        "pairs with equal sides": counts.equal_sides,
+        "blank sources, whose translations are inventions": counts.blank_sources,
+        "blank references": counts.blank_targets,
+        f"sources cut after {LONGEST_SENTENCE:,} subwords": counts.cut_sources,
+        f"references cut after {LONGEST_SENTENCE:,} subwords": counts.cut_targets,
+    }
+    found += [f"{number:,} {what}" for what, number in others.items() if number]
+    return "; ".join(found) or f"{counts.pairs:,} pairs, nothing shared with other splits, no blank or cut lines"
+
+
+def _shared(held_out: Mapping[str, list[Pair]], others: Iterable[Pair]) -> dict[str, Shared]:
+    """What each split shares with other pairs, which are read once."""
+    all_pairs = {pair for pairs in held_out.values() for pair in pairs}
+    all_sources, all_targets = ({pair[side] for pair in all_pairs} for side in (0, 1))
+    pairs_found, sources_found, targets_found = set[Pair](), set[str](), set[str]()
+    for pair in others:
+        source, target = pair
+        if pair in all_pairs:
+            pairs_found.add(pair)
+        if source in all_sources:
+            sources_found.add(source)
+        if target in all_targets:
+            targets_found.add(target)
+    return {
+        name: Shared(
+            pairs=sum(pair in pairs_found for pair in pairs if all(pair)),
+            sources=sum(source in sources_found for source, _ in pairs if source),
+            targets=sum(target in targets_found for _, target in pairs if target),
+        )
+        for name, pairs in held_out.items()
+    }
+
+
+def _too_long(path: Path) -> int:
+    return sum(len(line.split()) > LONGEST_SENTENCE for line in read_lines(path))
+
+
+def _check_overlap(name: str, counts: SplitCounts, where: Path) -> None:
+    for other, shared in (("train", counts.in_train), ("dev", counts.in_dev)):
+        for what, number in shared or ():
+            if number > MAX_SHARE * counts.pairs:
+                raise DataError(
+                    f"{number / counts.pairs:.1%} of the {what} of {name} also stand in {other}, so scores on {name} "
+                    "say little about new sentences",
+                    where=where,
+                    expected=f"at most {MAX_SHARE:.0%}",
+                    found=f"{number:,} of {counts.pairs:,}",
+                    next_step=f"take other texts for {name} or {other}, or cut one corpus with `partition`; "
+                    "`overlap: allowed` in the data set lets the study run",
+                )
