@@ -22,12 +22,13 @@ from phrasemt.fields import Settings
 from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import commit_file, temporary_beside, write_text
 
+SUFFIX = ".meta.json"
 _KEYS = {"stage", "settings", "code", "versions", "inputs", "outputs"}
 
 
 def sidecar_path(artefact: Path | str) -> Path:
     artefact = Path(artefact)
-    return artefact.with_name(artefact.name + ".meta.json")
+    return artefact.with_name(artefact.name + SUFFIX)
 
 
 def read_sidecar(artefact: Path | str) -> dict[str, Any]:

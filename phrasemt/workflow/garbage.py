@@ -1,0 +1,148 @@
+"""What no study names any more below results/<study>/: files of other systems, data sets and seeds, and old states."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from phrasemt.errors import PhrasemtError
+from phrasemt.files.lines import read_lines
+from phrasemt.files.sidecars import SUFFIX
+from phrasemt.study.schema import Study, UserText
+from phrasemt.workflow.flow import Flow
+from phrasemt.workflow.journal import RunNote, StageNote
+from phrasemt.workflow.paths import LOGS, Paths, Pattern
+
+# Wildcards in the order in which a file is said to belong to nothing, with the name for people.
+_KINDS = {
+    "dataset": "data set",
+    "annotator": "parser or chunker",
+    "system": "system",
+    "seed": "seed",
+    "segmenter": "phrases",
+    "split": "split",
+}
+
+
+@dataclass
+class Garbage:
+    """Files that belong together. what: "system max", "data set demo" and the like; folder: the folder of all files."""
+
+    what: str
+    folder: Path
+    files: list[Path] = field(default_factory=list)
+
+    @property
+    def bytes(self) -> int:
+        return sum(path.stat().st_size for path in self.files)
+
+    def remove(self) -> None:
+        """Remove the files, then the folders that are empty without them."""
+        for path in self.files:
+            path.unlink(missing_ok=True)
+        for folder in sorted({parent for path in self.files for parent in path.parents}, reverse=True):
+            if folder.is_relative_to(self.folder) and folder.is_dir() and not any(folder.iterdir()):
+                folder.rmdir()
+
+
+def garbage(studies: Sequence[Study], others: Sequence[Study] = ()) -> list[Garbage]:
+    """The files below the results of some studies of one name that none of them names.
+
+    others: other studies; files that they name by their paths stay. Files that no stage writes stay, too. The state
+    of a training stays if its record names it or, without a record, if it is the last one; all states stay if several
+    studies share the folder, because each may need its own.
+    """
+    (name,) = {study.study for study in studies}
+    paths = Paths(name)
+    patterns = [*_patterns(paths), Pattern(f"{paths.training_state}/{{state}}/{{content}}")]
+    constraints = [Flow(study).wildcards | {"state": "[^/]+", "content": ".+"} for study in studies]
+    strict = [re.compile(_regex(pattern, one)) for pattern in patterns for one in constraints]
+    loose = [re.compile(_regex(pattern, {"content": ".+"})) for pattern in patterns]
+    kept_paths = [path.resolve() for study in (*studies, *others) for path in _named_paths(study)]
+    found: dict[str, Garbage] = {}
+    for path in sorted(Path(paths.results).rglob("*")):
+        artefact = str(path).removesuffix(SUFFIX)
+        matches = [match for pattern in loose if (match := pattern.fullmatch(artefact))]
+        if not path.is_file() or not matches or any(pattern.fullmatch(artefact) for pattern in strict):
+            continue
+        if any(path.resolve().is_relative_to(kept) for kept in kept_paths):
+            continue
+        what = _what(matches[-1].groupdict(), constraints)
+        found.setdefault(what, Garbage(what, Path(paths.results))).files.append(path)
+    result = list(found.values())
+    if len(studies) == 1:
+        removed = {path for one in result for path in one.files}
+        result += [one for one in _old_states(paths) if not removed.intersection(one.files)]
+    return result
+
+
+def refuse_running(study: str) -> None:
+    """Raise PhrasemtError if a run or a stage of a study is alive."""
+    now = datetime.now(UTC)
+    for path in sorted((LOGS / study).rglob("*.json")):
+        note = RunNote.read(path) or StageNote.read(path)
+        if note is not None and note.alive(path, now):
+            raise PhrasemtError(
+                "a run of this study is alive, so nothing is removed",
+                where=study,
+                found=f"process {note.pid} on {note.host}, {path}",
+                next_step="wait until it has ended (`phrasemt status`), then run this again",
+            )
+
+
+def _patterns(paths: Paths) -> list[Pattern]:
+    """The patterns of all artefacts of data sets and annotators."""
+    folders = {paths.dataset, paths.model, paths.training_state, paths.annotator_folder}
+    values = [value for value in vars(paths).values() if isinstance(value, Pattern) and value not in folders]
+    return [value for value in values if value.startswith(f"{paths.results}/") and "{" in value]
+
+
+def _regex(pattern: Pattern, constraints: dict[str, str]) -> str:
+    """A regular expression for paths of a pattern. constraints: of some wildcards; others match any name."""
+
+    def group(match: re.Match[str]) -> str:
+        name = match[1]
+        return f"(?P<{name}>{constraints.get(name, '[^/]+?')})"
+
+    return re.sub(r"\\\{(\w+)\\\}", group, re.escape(pattern))
+
+
+def _what(names: dict[str, str], constraints: Sequence[dict[str, str]]) -> str:
+    """The first name of a path that no study has."""
+    for key, kind in _KINDS.items():
+        if key in names and not any(re.fullmatch(one[key], names[key]) for one in constraints):
+            return f"{kind} {names[key]}"
+    return f"data set {names['dataset']} in other languages"
+
+
+def _named_paths(study: Study) -> Iterator[Path]:
+    """Files and folders that a study names by their paths."""
+    for dataset in study.datasets.values():
+        for _, text in dataset.texts:
+            if isinstance(text, UserText):
+                yield from (text.source, text.target)
+    for annotator in study.annotators.values():
+        yield from (text.file for _, text in annotator.texts if text.file is not None)
+        yield from (file for _, file in annotator.files or () if file is not None)
+    yield from (one.given for one in study.segmentations.values() if one.given is not None)
+
+
+def _old_states(paths: Paths) -> Iterator[Garbage]:
+    """The states of trainings under earlier settings, data or code."""
+    for folder in sorted(Path().glob(paths.training_state.glob)):
+        states = [state for state in folder.iterdir() if state.is_dir()]
+        record = folder.parent / "training.json"
+        text = "".join(read_lines(record)) if record.is_file() else ""
+        current = [state for state in states if f"{folder.name}/{state.name}/" in text]
+        current = current or sorted(states, key=_last_change)[-1:]
+        for state in sorted(set(states) - set(current)):
+            files = [path for path in sorted(state.rglob("*")) if path.is_file()]
+            if files:
+                yield Garbage(f"earlier state {state.name} of {'/'.join(folder.parts[-3:-1])}", folder, files)
+
+
+def _last_change(state: Path) -> float:
+    return max((path.stat().st_mtime for path in state.iterdir()), default=0)
