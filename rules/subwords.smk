@@ -119,8 +119,8 @@ rule compare_splits:
         train_target=paths.text.at(split="train", language="{target}"),
         sources=flow.of_held_out(paths.text.at(language="{source}")),
         targets=flow.of_held_out(paths.text.at(language="{target}")),
-        source_subwords=flow.model_texts("source"),
-        target_subwords=flow.model_texts("target"),
+        source_subwords=flow.held_out_model_texts("source"),
+        target_subwords=flow.held_out_model_texts("target"),
     output:
         counts=paths.split_counts,
     log:

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from phrasemt.batching.example import Examples
-from phrasemt.batching.reader import LONGEST_SENTENCE, BatchReader
+from phrasemt.batching.reader import BatchReader
 from phrasemt.batching.sampler import micro_batches
 from phrasemt.errors import MismatchError
 from phrasemt.files.lines import read_lines
@@ -26,7 +26,7 @@ from phrasemt.models.weights import load_model
 from phrasemt.scoring.scores import of_test_sets, write_of_test_sets
 from phrasemt.search.device import choose_device
 from phrasemt.stages.decoding import ScorePerplexity
-from phrasemt.symbols import SEPARATOR
+from phrasemt.symbols import LONGEST_SENTENCE, SEPARATOR
 from phrasemt.text.vocab import Vocabulary
 
 log = logging.getLogger("phrasemt.score_perplexity")

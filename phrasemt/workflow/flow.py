@@ -234,7 +234,7 @@ class Flow:
             _fill(pattern, wildcards, split=split) for split in self.study.datasets[wildcards.dataset].held_out
         ]
 
-    def model_texts(self, side: Side) -> Files:
+    def held_out_model_texts(self, side: Side) -> Files:
         """The text that models read of one side of dev and of each test set."""
         return lambda wildcards: [
             self.model_text(side, split)(wildcards)[0] for split in self.study.datasets[wildcards.dataset].held_out
