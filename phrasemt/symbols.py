@@ -1,4 +1,4 @@
-"""Special symbols with their ids, marks of subwords and spaces, escapes, the longest sentence, and the labels of chunks.
+"""Special symbols with their ids, marks of subwords and spaces, escapes, the longest sentence, labels of chunks.
 
 Every vocabulary has the same ids.
 """
