@@ -31,7 +31,7 @@ from phrasemt.train.trainer import Trainer
 
 WORDS, PHRASES = 6, 3
 TRAIN, HELD_OUT = 2000, 200  # sentences
-UPDATES, WARMUP, RATE = 400, 100, 0.002
+UPDATES, WARMUP, RATE = 280, 50, 0.004
 TOKENS = WORDS + PHRASES - 1 + 1  # of a target sentence: words, marks between phrases, </s>
 AMBIGUITY = math.log(math.comb(WORDS - 1, PHRASES - 1))  # nats per sentence
 RANDOM_ENDS = PhraseSegmentation(mode="random")
