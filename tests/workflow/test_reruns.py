@@ -116,6 +116,11 @@ STUDY_CHANGES: dict[str, tuple[str, set[str]]] = {
     ),
     "dropout of one system": (_changed(_at("systems.max.model.dropout", 0.2)), _training("max")),
     "training of the baseline": (_changed(_at("systems.base.training.max_updates", 3)), _training("base")),
+    "how the baseline averages": (_changed(_at("systems.base.training.average", "auto")), _training("base")),
+    "weights that the baseline starts from": (
+        _changed(_at("systems.base.init_from", "results/tiny/demo.en-de/models/max")),
+        _training("base"),
+    ),
     "training of a parser": (
         _changed(_at("parsers.english.train.epochs", 2)),
         {"train_parser", "parse_sentences"} | _phrases(),
