@@ -121,7 +121,7 @@ def describe(counts: SplitCounts) -> str:
     ]
     others = {
         "pairs with equal sides": counts.equal_sides,
-        "blank sources, whose translations are inventions": counts.blank_sources,
+        "blank sources, whose translations are left empty": counts.blank_sources,
         "blank references": counts.blank_targets,
         f"sources cut after {LONGEST_SENTENCE:,} subwords": counts.cut_sources,
         f"references cut after {LONGEST_SENTENCE:,} subwords": counts.cut_targets,

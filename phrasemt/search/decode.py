@@ -28,6 +28,7 @@ def translate_split(
 ) -> list[list[Hypothesis]]:
     """Return the hypotheses of every pair of the example store, in its order; for each pair the best first.
 
+    A source without subwords has one hypothesis, the empty one: a model would invent a translation.
     on_progress: called with the number of sentences of each batch once it is translated.
     """
     results: dict[int, list[Hypothesis]] = {}
@@ -40,8 +41,10 @@ def translate_split(
 def _in_batches(
     model: TranslationModel[Any, Any], reader: BatchReader, settings: Decoding, device: torch.device
 ) -> Iterator[tuple[list[int], list[list[Hypothesis]]]]:
-    lengths = reader.examples.source_lengths
-    rows = np.arange(len(lengths))
+    lengths = reader.examples.source_lengths[np.arange(len(reader.examples))]
+    if blank := np.flatnonzero(lengths == 0).tolist():
+        yield blank, [[Hypothesis(tokens=(), log_prob=0.0, score=0.0)] for _ in blank]
+    rows = np.flatnonzero(lengths)
     for batch_rows in micro_batches(rows, lengths, lengths, capacity=max(1, _BATCH_POSITIONS // settings.beam)):
         source = reader.source(batch_rows).to(device)
         yield batch_rows.tolist(), beam_search(model, source, settings)

@@ -353,12 +353,12 @@ def test_centred_units_learn_slower_by_the_number_of_their_inputs(make_model):
     assert not make_model(PhraseRepresentationModel(**wide, **ATTENTIVE, sigmoid="plain")).rate_factors()
 
 
+@torch.no_grad()
 def test_diagnostics_are_statistics_over_the_real_positions_of_all_batches(make_model, make_batch):
     """Witness: the sentences of two padded batches, one by one, with hooks that keep every vector."""
     settings = PhraseRepresentationModel(**SMALL, **NO_DROPOUT, **ATTENTIVE)
     model = make_model(settings).double()
-    with torch.no_grad():
-        model.encoder[0].combination.hidden.bias.fill_(9)  # saturates its units
+    model.encoder[0].combination.hidden.bias.fill_(9)  # saturates its units
     pairs = [([3, 9], [6, 2], 0), ([1, 5], [5, 3], 1)]
     values = model.diagnostics([make_batch(settings, *pair) for pair in pairs])
 

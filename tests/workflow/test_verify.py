@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
 
 from workplace import Workplace
+
+from phrasemt.files.sidecars import read_sidecar
 
 
 def _verify(workplace: Workplace, code: int) -> list[str]:
@@ -68,7 +71,7 @@ def test_an_artefact_of_other_contents_of_its_input_is_named(finished: Workplace
     tokens = finished.results / "demo.en-de/tokens/test.de"
     command = [
         *("tokenize_text", "--text", "results/tiny/demo.en-de/corpus/dev.de", "--tokens", str(tokens)),
-        *("--settings", '{"aggressive_dash": false, "language": "de"}'),
+        *("--round-trip", "dev.json", "--settings", json.dumps(read_sidecar(tokens)["settings"])),
     ]
     times = tokens.stat().st_atime_ns, tokens.stat().st_mtime_ns
     done = finished.run(sys.executable, "-m", "phrasemt", *command)

@@ -99,7 +99,7 @@ def test_the_first_filter_in_order_is_named(tmp_path: Path) -> None:
 
 def test_filters_can_be_switched_off(tmp_path: Path) -> None:
     filters = CleaningFilters(
-        max_words=10**6, max_ratio=10**6, min_letters=0, drop_duplicates=False, drop_identical=False
+        max_words=10**4, max_ratio=10**4, min_letters=0, drop_duplicates=False, drop_identical=False
     )
     pairs = [("a", "b"), ("a", "b"), ("a", "a"), ("и", "三"), ("a", "b " * 1000), (LONG, "a")]
     assert run(tmp_path, pairs, filters=filters).rows == list(range(6))

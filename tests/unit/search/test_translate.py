@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from phrasemt.batching.example import Examples
+from phrasemt.batching.pack import pack_examples
 from phrasemt.batching.reader import BatchReader, SourceCollator
 from phrasemt.errors import DataError, MismatchError
 from phrasemt.files.lines import read_lines, write_lines
@@ -19,7 +20,7 @@ from phrasemt.search.contrasts import forced_scores, score_contrasts
 from phrasemt.search.decode import translate_split
 from phrasemt.search.translate import translate
 from phrasemt.stages.decoding import ScoreContrasts, Translate
-from phrasemt.stages.subwords import BuildVocabulary, LearnSubwords
+from phrasemt.stages.subwords import BuildVocabulary, LearnSubwords, PackExamples
 from phrasemt.study.architectures import PhraseRepresentationModel, TransformerModel
 from phrasemt.study.schema import Decoding
 from phrasemt.study.tokenization import Tokenizer
@@ -84,6 +85,22 @@ def test_a_translation_does_not_depend_on_its_batch(model, reader):
     for row in range(0, len(together), 7):
         (alone,) = beam_search(model, reader.source([row]), DECODING)
         assert [hypothesis.tokens for hypothesis in alone] == [hypothesis.tokens for hypothesis in together[row]]
+
+
+def test_a_blank_source_has_an_empty_translation(model, settings, words, tiny_data, tmp_path):
+    source = [" ".join(words.tokens([7, 9, 8])), "", " ".join(words.tokens([11, 6]))]
+    files = {"rows": ["0", "1", "2"], "source": source, "target": source}
+    for name, lines in files.items():
+        write_lines(tmp_path / name, lines)
+    vocabularies = {"source_vocabulary": tiny_data.source_vocabulary, "target_vocabulary": tiny_data.target_vocabulary}
+    paths = {name: tmp_path / name for name in files}
+    pack_examples(settings=PackExamples(), cores=1, **paths, **vocabularies, examples=tmp_path / "examples")
+    reader = BatchReader(Examples.open(tmp_path / "examples"), settings.model_inputs)
+    first, blank, last = translate_split(model, reader, DECODING, device=CPU)
+    assert [hypothesis.tokens for hypothesis in blank] == [()]
+    for hypotheses, row in ((first, 0), (last, 2)):
+        (alone,) = beam_search(model, reader.source([row]), DECODING)
+        assert [hypothesis.tokens for hypothesis in hypotheses] == [hypothesis.tokens for hypothesis in alone]
 
 
 def test_beam_1_is_the_argmax_of_teacher_forcing(model, reader):
