@@ -15,7 +15,8 @@ WITH_ABBREVIATIONS = frozenset(_CODES.split())
 WITH_LETTERS = frozenset({"ja", "ko"})
 WITH_MOSES_RULES = WITH_ABBREVIATIONS | WITH_LETTERS
 
-CHINESE = frozenset({"zh", "yue"})
+# Mandarin, Cantonese, classical Chinese, and further languages that are written in Chinese characters.
+CHINESE = frozenset({"zh", "yue", "lzh", "wuu", "gan", "hak", "hsn", "cjy"})
 JAPANESE = frozenset({"ja"})
 # Thai, Lao, Khmer, Burmese, Tibetan, Dzongkha: no spaces between words, and no tokeniser here finds the words.
 WITHOUT_TOKENISER = frozenset({"th", "lo", "km", "my", "bo", "dz"})

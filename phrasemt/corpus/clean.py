@@ -25,6 +25,7 @@ from phrasemt.corpus.normalise import normalise_spaces
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_parallel, write_atomic
 from phrasemt.files.parallel import batched, map_in_order
+from phrasemt.languages import CHINESE, WITHOUT_SPACES
 from phrasemt.stages.corpus import CleanPairs
 
 log = logging.getLogger("phrasemt.corpus.clean")
@@ -186,35 +187,34 @@ def pair_digest(source: str, target: str) -> bytes:
 # Languages by script; a language may have several scripts, and one that is missing here is written in Latin letters. A
 # script is named by the first word of its letters' names in Unicode.
 _LANGUAGES = {
-    "ARABIC": "ar ara fa fas ps ug ur",
+    "ARABIC": "ar fa ps ug ur",
     "ARMENIAN": "hy",
-    "BENGALI": "as bn ben",
-    "CJK": "zh zho cmn yue ja jpn ko kor",
-    "CYRILLIC": "az be bel bg bul kk ky mk mn ru rus sr srp tg tt uk ukr uz",
-    "DEVANAGARI": "hi hin mr ne sa",
-    "ETHIOPIC": "am amh ti",
-    "GEORGIAN": "ka kat",
-    "GREEK": "el ell",
+    "BENGALI": "as bn",
+    "CJK": " ".join(sorted(CHINESE | {"ja", "ko"})),
+    "CYRILLIC": "az be bg kk ky mk mn ru sr tg tt uk uz",
+    "DEVANAGARI": "hi mr ne sa",
+    "ETHIOPIC": "am ti",
+    "GEORGIAN": "ka",
+    "GREEK": "el",
     "GUJARATI": "gu",
     "GURMUKHI": "pa",
-    "HANGUL": "ko kor",
-    "HEBREW": "he heb yi",
-    "HIRAGANA": "ja jpn",
+    "HANGUL": "ko",
+    "HEBREW": "he yi",
+    "HIRAGANA": "ja",
     "KANNADA": "kn",
-    "KATAKANA": "ja jpn",
-    "KHMER": "km khm",
-    "LAO": "lo lao",
-    "LATIN": "az kk sr srp uz",
+    "KATAKANA": "ja",
+    "KHMER": "km",
+    "LAO": "lo",
+    "LATIN": "az kk sr uz",
     "MALAYALAM": "ml",
-    "MYANMAR": "my mya",
+    "MYANMAR": "my",
     "ORIYA": "or",
     "SINHALA": "si",
-    "TAMIL": "ta tam",
+    "TAMIL": "ta",
     "TELUGU": "te",
-    "THAI": "th tha",
-    "TIBETAN": "bo",
+    "THAI": "th",
+    "TIBETAN": "bo dz",
 }
-_WITHOUT_SPACES = {"zh", "zho", "cmn", "yue", "ja", "jpn", "th", "tha", "lo", "lao", "km", "khm", "my", "mya", "bo"}
 _LONGEST_MEAN_WORD = 20  # characters; a line whose words are longer on average is a table, a URL or no text
 
 
@@ -235,11 +235,11 @@ def script_of(character: str) -> str | None:
 
 
 class WrittenLanguage:
-    """Scripts and word boundaries of a language."""
+    """Scripts and word boundaries of a language, by its code of two letters if it has one, else of three."""
 
     def __init__(self, language: str) -> None:
         self.scripts = scripts_of(language)
-        self.has_spaces = language not in _WITHOUT_SPACES
+        self.has_spaces = language not in WITHOUT_SPACES
         self._is_latin = self.scripts == {"LATIN"}
         self._harmless: set[str] = set()  # characters of lines without a letter of another script, as a cache
 

@@ -172,7 +172,7 @@ class ColumnFile:
             return cls(path, columns, file, batches, description)
         except FileNotFoundError:
             raise
-        except (pa.ArrowException, OSError, ValueError) as error:
+        except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise damaged(path, found=error) from None
 
     def __len__(self) -> int:

@@ -38,7 +38,10 @@ def read_sidecar(artefact: Path | str) -> dict[str, Any]:
     try:
         sidecar = json.loads(path.read_text(encoding="utf-8"))
         damage = None if isinstance(sidecar, dict) and sidecar.keys() >= _KEYS else "other JSON"
-    except (FileNotFoundError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        if damage is None:
+            for file in (*sidecar["outputs"].values(), *(one for files in sidecar["inputs"].values() for one in files)):
+                _ = file["path"], file["sha256"]
+    except (FileNotFoundError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
         damage = type(error).__name__
     if damage:
         raise DamagedFileError(

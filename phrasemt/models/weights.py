@@ -170,7 +170,9 @@ def start_from(model: torch.nn.Module, path: Path, described: Mapping[str, Any])
         for key in sorted({*before, *described["model"]})
         if before.get(key) != described["model"].get(key)
     ]
-    log.info("initial weights: %s%s", path, f", with other settings: {', '.join(changes)}" if changes else "")
+    # Such a model may compute another function with these weights, so people must see it.
+    level = logging.WARNING if any("dropout" not in change for change in changes) else logging.INFO
+    log.log(level, "initial weights: %s%s", path, f", with other settings: {', '.join(changes)}" if changes else "")
 
 
 def load_model(

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 from phrasemt.files.source_file import SourceFile
 from phrasemt.registry.corpora import CorpusSide, part_of, side_of, source_file
 from phrasemt.stages.stage import Stage, Wildcards
+from phrasemt.study.languages import common_code
 from phrasemt.study.schema import CleaningFilters, Study
 
 
@@ -118,8 +119,8 @@ class CleanPairs(Stage):
     def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
         dataset = study.datasets[wildcards["dataset"]]
         return cls(
-            source_language=dataset.source_language,
-            target_language=dataset.target_language,
+            source_language=common_code(dataset.source_language),
+            target_language=common_code(dataset.target_language),
             filters=dataset.cleaning if wildcards["split"] == "train" else None,
         )
 

@@ -50,7 +50,7 @@ def continue_earlier(folder: StateFolder, settings: Training) -> None:
             folder.take_over(state, progress, end=settings.max_updates)
         except _NotContinuedError as reason:
             log.info("not continuing %s, the state after update %d: %s", state.path.parent, update, reason)
-        except DamagedFileError as error:
+        except (DamagedFileError, FileNotFoundError) as error:  # somebody may remove a state meanwhile
             log.warning("not continuing %s: %s", state.path.parent, error)
         else:
             log.info("continuing %s, the state after update %d", state.path.parent, update)
@@ -62,7 +62,8 @@ def _continued(progress: Progress, settings: Training, *, same_dev: bool, checkp
 
     same_dev: whether the evaluations were made on the same dev. checkpoints: names of the files that are there.
     Raises _NotContinuedError when that training would have ended earlier, or would have kept other checkpoints.
-    What is missing of the present update can still be made: its evaluation and its checkpoint.
+    What is missing of the present update can still be made: its evaluation and its checkpoint. Evaluations of earlier
+    updates that are due now and were not due then stay missing, where dev scores decide nothing.
     """
     now, end = progress.update, settings.max_updates
     if now > end:

@@ -46,25 +46,31 @@ def run(options: argparse.Namespace) -> None:
     found = []
     for name in dict.fromkeys(study.study for study in given):
         same = [study for study in (*given, *others) if study.study == name]
-        found += [(name, one) for one in garbage(same, others)]
+        found += [(name, one) for one in garbage(same, [*given, *others])]
     if not found:
         print("nothing to remove: the studies name all artefacts below their results")
         return
     rows = [[name, one.what, f"{len(one.files):,}", size(one.bytes)] for name, one in found]
     print(*table([["study", "what", "files", "size"], *rows], right_aligned=("files", "size")), sep="\n")
-    for name in dict.fromkeys(name for name, _ in found):
+    names = dict.fromkeys(name for name, _ in found)
+    for name in names:
         refuse_running(name)
     total = f"{sum(len(one.files) for _, one in found):,} files ({size(sum(one.bytes for _, one in found))})"
     if not options.yes and not _agreed(total):
         print(f"nothing was removed. Next: `phrasemt gc {' '.join(map(str, options.study))} --yes` removes {total}")
         return
+    for name in names:  # again, because a run may have begun while the question waited
+        refuse_running(name)
     for _, one in found:
         one.remove()
     print(f"removed {total}")
 
 
 def _agreed(total: str) -> bool:
-    return sys.stdin.isatty() and input(f"Remove {total}? [y/N] ").strip().lower() in ("y", "yes")
+    try:
+        return sys.stdin.isatty() and input(f"Remove {total}? [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
 
 
 def _others(given: list[Path]) -> list[Study]:

@@ -88,7 +88,8 @@ def _checked(job: Job, evidence: Evidence) -> dict[str, Any]:
 
 def _set_times(job: Job) -> None:
     """Make no output older than an input, so that Snakemake takes none of the inputs for newer."""
-    newest = max(Path(path).stat().st_mtime_ns for path in read_by(job.snakemakes))
+    inputs = [Path(path) for path in read_by(job.snakemakes)]
+    newest = max((path.stat().st_mtime_ns for path in inputs if path.is_file()), default=0)  # intermediates are deleted
     for path in job.planned.outputs:
         if (status := Path(path).stat()).st_mtime_ns < newest:
             os.utime(path, ns=(status.st_atime_ns, newest))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines
-from phrasemt.files.sidecars import SUFFIX
+from phrasemt.files.sidecars import SUFFIX, sidecar_path
 from phrasemt.study.schema import Study, UserText
 from phrasemt.workflow.flow import Flow
 from phrasemt.workflow.journal import RunNote, StageNote
@@ -51,9 +51,9 @@ class Garbage:
 def garbage(studies: Sequence[Study], others: Sequence[Study] = ()) -> list[Garbage]:
     """The files below the results of some studies of one name that none of them names.
 
-    others: other studies; files that they name by their paths stay. Files that no stage writes stay, too. The state
-    of a training stays if its record names it or, without a record, if it is the last one; all states stay if several
-    studies share the folder, because each may need its own.
+    others: other studies; files that they name by their paths stay. Files without a sidecar stay, too, because no stage
+    wrote them. Of a system that is named, only the states that its training record does not name are garbage; all stay
+    without a record, or if several studies share the folder, because each state may be needed.
     """
     (name,) = {study.study for study in studies}
     paths = Paths(name)
@@ -61,21 +61,28 @@ def garbage(studies: Sequence[Study], others: Sequence[Study] = ()) -> list[Garb
     constraints = [Flow(study).wildcards | {"state": "[^/]+", "content": ".+"} for study in studies]
     strict = [re.compile(_regex(pattern, one)) for pattern in patterns for one in constraints]
     loose = [re.compile(_regex(pattern, {"content": ".+"})) for pattern in patterns]
+    of_states = loose[-1]
     kept_paths = [path.resolve() for study in (*studies, *others) for path in _named_paths(study)]
+
+    def kept(path: Path) -> bool:
+        return any(path.resolve().is_relative_to(named) for named in kept_paths)
+
     found: dict[str, Garbage] = {}
     for path in sorted(Path(paths.results).rglob("*")):
         artefact = str(path).removesuffix(SUFFIX)
         matches = [match for pattern in loose if (match := pattern.fullmatch(artefact))]
         if not path.is_file() or not matches or any(pattern.fullmatch(artefact) for pattern in strict):
             continue
-        if any(path.resolve().is_relative_to(kept) for kept in kept_paths):
+        if kept(Path(artefact)) or not (of_states.fullmatch(artefact) or sidecar_path(artefact).is_file()):
             continue
         what = _what(matches[-1].groupdict(), constraints)
         found.setdefault(what, Garbage(what, Path(paths.results))).files.append(path)
     result = list(found.values())
     if len(studies) == 1:
         removed = {path for one in result for path in one.files}
-        result += [one for one in _old_states(paths) if not removed.intersection(one.files)]
+        result += [
+            one for one in _old_states(paths) if not removed.intersection(one.files) and not any(map(kept, one.files))
+        ]
     return result
 
 
@@ -128,21 +135,22 @@ def _named_paths(study: Study) -> Iterator[Path]:
         yield from (text.file for _, text in annotator.texts if text.file is not None)
         yield from (file for _, file in annotator.files or () if file is not None)
     yield from (one.given for one in study.segmentations.values() if one.given is not None)
+    yield from (system.init_from for system in study.systems.values() if system.init_from is not None)
 
 
 def _old_states(paths: Paths) -> Iterator[Garbage]:
-    """The states of trainings under earlier settings, data or code."""
+    """The states of trainings under earlier settings, data or code, where a record names the present state."""
+    results = Path(paths.results).resolve()
     for folder in sorted(Path().glob(paths.training_state.glob)):
-        states = [state for state in folder.iterdir() if state.is_dir()]
+        if not folder.resolve().is_relative_to(results):  # a link to other files
+            continue
+        states = [state for state in folder.iterdir() if state.is_dir() and not state.is_symlink()]
         record = folder.parent / "training.json"
         text = "".join(read_lines(record)) if record.is_file() else ""
         current = [state for state in states if f"{folder.name}/{state.name}/" in text]
-        current = current or sorted(states, key=_last_change)[-1:]
+        if not current:
+            continue
         for state in sorted(set(states) - set(current)):
             files = [path for path in sorted(state.rglob("*")) if path.is_file()]
             if files:
                 yield Garbage(f"earlier state {state.name} of {'/'.join(folder.parts[-3:-1])}", folder, files)
-
-
-def _last_change(state: Path) -> float:
-    return max((path.stat().st_mtime for path in state.iterdir()), default=0)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from phrasemt.errors import MismatchError, PhrasemtError
+from phrasemt.errors import DamagedFileError, MismatchError, PhrasemtError
 from phrasemt.workflow.evidence import Evidence
 from phrasemt.workflow.plan import Plan
 
@@ -33,18 +34,33 @@ def verify(plan: Plan) -> Verified:
         except PhrasemtError as error:
             different.add(path)
             result.errors.append(error)
-    for job in plan.finished:
-        path = job.outputs[0]
-        if path in different:
-            continue
-        for changed in evidence.changed_inputs(evidence.check_output(path)):
-            if changed not in different:
-                result.errors.append(
-                    MismatchError(
-                        "made of an input that has other contents now",
-                        where=path,
-                        found=changed,
-                        next_step="delete it and run the study",
-                    )
+        except OSError as error:
+            different.add(path)
+            result.errors.append(
+                DamagedFileError(
+                    "cannot be read", where=path, found=error, next_step="repair it, or delete it and run the study"
                 )
+            )
+    for job in plan.finished:
+        outputs = [path for path in job.outputs if Path(path).is_file()]  # Snakemake deletes intermediates
+        if not different.intersection(outputs):
+            result.errors += _misfits(job.outputs, outputs, evidence, different)
     return result
+
+
+def _misfits(
+    declared: Sequence[str], outputs: Sequence[str], evidence: Evidence, different: Set[str]
+) -> list[PhrasemtError]:
+    """The outputs of a job that do not belong together, or not to the job's inputs; one error for each."""
+    errors: list[PhrasemtError] = []
+    for path in outputs:
+        sidecar = evidence.check_output(path)
+        changed = [one for one in evidence.changed_inputs(sidecar) if one not in different]
+        if changed:
+            what, found = "made of an input that has other contents now", ", ".join(changed)
+        elif {file["path"] for file in sidecar["outputs"].values()} != set(declared):
+            what, found = "made for another place, or together with other files", sidecar["stage"]
+        else:
+            continue
+        errors.append(MismatchError(what, where=path, found=found, next_step="delete it and run the study"))
+    return errors

@@ -6,6 +6,7 @@ import json
 import os
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -79,21 +80,24 @@ def test_it_removes_what_no_study_names(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().out.startswith("nothing to remove")
 
 
+def _with_annotator(name: str, file: str) -> dict[str, Any]:
+    """Another study, which names a file of an annotator."""
+    study = yaml.safe_load(STUDY) | {"study": name}
+    study["parsers"]["english"] = {"language": "en", "files": {"constituency": file, "tagger": "x", "vectors": "y"}}
+    return study
+
+
 def test_what_another_study_names_stays(capsys: pytest.CaptureFixture[str]) -> None:
     other = yaml.safe_load(STUDY)
     other["systems"]["mean"] = other["systems"].pop("max")
-    third = yaml.safe_load(STUDY) | {"study": "third"}
     annotator = "results/tiny/annotators/french/annotator.json"
-    third["parsers"]["english"] = {
-        "language": "en",
-        "files": {"constituency": annotator, "tagger": "x", "vectors": "y"},
-    }
+    third = _with_annotator("third", annotator)
     for name, study in (("other", other), ("third", third)):
         write(f"studies/{name}.yaml")
         Path(f"studies/{name}.yaml").write_text(yaml.safe_dump(study))
     before = files()
     assert main(["gc", "study.yaml", "--yes"]) == 0
-    kept = {path for path in unnamed() if "/mean" in path} | {annotator}
+    kept = {path for path in unnamed() if "/mean" in path} | {annotator, f"{annotator}.meta.json"}
     assert before - files() == unnamed() - kept
     assert main(["gc", "study.yaml", "--yes", "--only-given"]) == 0
     assert before - files() == unnamed()
@@ -105,7 +109,7 @@ def test_what_another_study_names_stays(capsys: pytest.CaptureFixture[str]) -> N
 
 @pytest.mark.parametrize("recorded", [True, False])
 def test_states_of_earlier_settings_are_removed(*, recorded: bool) -> None:
-    """The state that the record names stays; without a record, the state that was written last."""
+    """The state that the record names stays; without a record all stay, because each may be needed."""
     model = f"{FOLDER}/models/max/1"
     for number, state in enumerate(("old", "kept", "new")):
         write(f"{model}/state/{state}/latest.safetensors", f"{model}/state/{state}/metrics.jsonl")
@@ -115,7 +119,26 @@ def test_states_of_earlier_settings_are_removed(*, recorded: bool) -> None:
         Path(f"{model}/training.json").write_text('{"metrics": "state/kept/metrics.jsonl"}')
     assert main(["gc", "study.yaml", "--yes"]) == 0
     states = {path.name for path in Path(f"{model}/state").iterdir()}
-    assert states == ({"kept"} if recorded else {"new"})
+    assert states == ({"kept"} if recorded else {"old", "kept", "new"})
+
+
+def test_files_of_a_user_stay(tmp_path: Path) -> None:
+    """Files without a sidecar, weights that a study starts from, files behind a link, paths of a second given study."""
+    study = yaml.safe_load(STUDY)
+    weights = f"{FOLDER}/models/mean/1/averaged.safetensors"
+    study["systems"]["max"]["init_from"] = weights
+    annotator = "results/tiny/annotators/french/annotator.json"
+    second = _with_annotator("second", annotator)
+    for name, one in (("study", study), ("second", second)):
+        Path(f"{name}.yaml").write_text(yaml.safe_dump(one))
+    mine = [f"{FOLDER}/tokens/README.md", f"{FOLDER}/corpus/train.en.orig", weights, f"{weights}.meta.json"]
+    linked = [f"elsewhere/1/state/{state}/x" for state in ("aa", "bb")]
+    write(*mine, *linked)
+    Path("elsewhere/1/training.json").write_text('{"metrics": "state/bb/metrics.jsonl"}')
+    (Path(FOLDER) / "models/base").symlink_to(tmp_path / "elsewhere")
+    assert main(["gc", "study.yaml", "second.yaml", "--yes"]) == 0
+    assert all(Path(path).is_file() for path in (*mine, *linked, annotator, f"{annotator}.meta.json"))
+    assert not Path(f"{FOLDER}/comparisons/mean.json").exists()
 
 
 def test_nothing_is_removed_while_a_stage_runs(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,21 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 from workplace import Workplace
+
+from phrasemt.stages import STAGES
+from phrasemt.stages.stage import ModelStage
+
+
+@pytest.mark.parametrize("profile", ["profiles/local", "slurm", "profiles/lsf", "profiles/kubernetes"])
+def test_stages_that_run_models_ask_for_a_gpu(repository: Path, profile: str) -> None:
+    """On local machines and on clusters; otherwise they would wait for a GPU on nodes without one."""
+    resources = yaml.safe_load((repository / profile / "profile.yaml").read_text())["set-resources"]
+    running = {name for name, stage in STAGES.items() if issubclass(stage, ModelStage)}
+    assert "average_checkpoints" in running
+    for stage in running:
+        assert any("gpu" in f"{key} {value}" for key, value in resources[stage].items()), stage
 
 
 @pytest.mark.parametrize("profile", ["profiles/local", "slurm"])

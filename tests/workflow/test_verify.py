@@ -71,7 +71,7 @@ def test_an_artefact_of_other_contents_of_its_input_is_named(finished: Workplace
     tokens = finished.results / "demo.en-de/tokens/test.de"
     command = [
         *("tokenize_text", "--text", "results/tiny/demo.en-de/corpus/dev.de", "--tokens", str(tokens)),
-        *("--round-trip", "dev.json", "--settings", json.dumps(read_sidecar(tokens)["settings"])),
+        *("--round-trip", f"{tokens}.round_trip.json", "--settings", json.dumps(read_sidecar(tokens)["settings"])),
     ]
     times = tokens.stat().st_atime_ns, tokens.stat().st_mtime_ns
     done = finished.run(sys.executable, "-m", "phrasemt", *command)

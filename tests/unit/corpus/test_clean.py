@@ -97,6 +97,14 @@ def test_the_first_filter_in_order_is_named(tmp_path: Path) -> None:
     assert cleaned.head == "# read 7 kept 1 dropped 6"
 
 
+@pytest.mark.parametrize(
+    ("language", "line"), [("dz", "རྫོང་ཁ"), ("lzh", "學而時習之"), ("te", "తెలుగు"), ("bo", "བོད་སྐད")]
+)
+def test_letters_of_a_language_count_as_its_script(language: str, line: str) -> None:
+    assert WrittenLanguage(language).script_share(line) == 1
+    assert WrittenLanguage(language).has_spaces == (language == "te")
+
+
 def test_filters_can_be_switched_off(tmp_path: Path) -> None:
     filters = CleaningFilters(
         max_words=10**4, max_ratio=10**4, min_letters=0, drop_duplicates=False, drop_identical=False
