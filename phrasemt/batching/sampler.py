@@ -98,7 +98,7 @@ class UpdatePlan:
         return np.maximum(self.source_lengths[rows], self.target_lengths[rows]) + 1
 
     def _short_enough(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        return rows[np.maximum(self.source_lengths[rows], self.target_lengths[rows]) <= self.max_length]
+        return rows[self._positions(rows) <= self.max_length + 1]  # positions include `</s>`
 
     def _sizes(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Size of each row in the unit of `update_size`."""

@@ -122,10 +122,11 @@ class HiddenUnits(nn.Module):
 
     def __init__(self, settings: PhraseRepresentationModel) -> None:
         super().__init__()
-        self.offset = 0.5 if settings.sigmoid == "centred" else 0.0
+        self.centred = settings.sigmoid == "centred"
 
     def forward(self, z: Tensor) -> Tensor:
-        return torch.sigmoid(z) - self.offset
+        units = torch.sigmoid(z)
+        return units - 0.5 if self.centred else units
 
 
 class PhrasePooling(nn.Module):
@@ -300,7 +301,6 @@ class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
 
     def __init__(self, settings: PhraseRepresentationModel, *, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
-        self.slow_sigmoids = settings.sigmoid == "centred"
         width = settings.width
         self.words = Words.for_transformer(
             settings,
@@ -398,11 +398,9 @@ class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
         A step of Adam changes each weight by up to the learning rate, and so z of Eq. (8) by up to rate * fan_in times
         the size of an input. At the full rate, sigma saturates before the other weights have learned anything.
         """
-        if not self.slow_sigmoids:
-            return {}
         poolings = (pooling for pooling in self._poolings() if pooling.attentive)
         networks = (*poolings, *(layer.combination for layer in (*self.encoder, *self.decoder)))
-        weights = [network.hidden.weight for network in networks]
+        weights = [network.hidden.weight for network in networks if network.units.centred]
         return {weight: min(1.0, RATE_FAN_IN / weight.shape[1]) for weight in weights}
 
     def diagnostics(self, batches: Sequence[Batch]) -> dict[str, float]:

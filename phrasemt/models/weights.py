@@ -154,15 +154,9 @@ def start_from(model: torch.nn.Module, path: Path, described: Mapping[str, Any])
             found=getattr(error, "found", None) or error,
             next_step="give a complete .safetensors file in init_from",
         ) from None
-    for key in ("source_vocabulary", "target_vocabulary"):
-        if description.get(key, described[key]) != described[key]:
-            raise MismatchError(
-                f"the initial weights were trained with another {key.replace('_', ' ')}",
-                where=path,
-                expected=f"sha256 {described[key][:12]}",
-                found=f"sha256 {description[key][:12]}",
-                next_step="give weights that were trained on the same subwords in init_from",
-            )
+    if description:
+        same_subwords = "give weights that were trained on the same subwords in init_from"
+        _check_vocabularies("initial weights", description, described, where=path, next_step=same_subwords)
     set_weights(model, tensors, where=path, next_step=other)
     before = description.get("model", described["model"])
     changes = [
@@ -173,6 +167,21 @@ def start_from(model: torch.nn.Module, path: Path, described: Mapping[str, Any])
     # Such a model may compute another function with these weights, so people must see it.
     level = logging.WARNING if any("dropout" not in change for change in changes) else logging.INFO
     log.log(level, "initial weights: %s%s", path, f", with other settings: {', '.join(changes)}" if changes else "")
+
+
+def _check_vocabularies(
+    what: str, found: Mapping[str, Any], wanted: Mapping[str, Any], *, where: Path, next_step: str
+) -> None:
+    """Compare the vocabularies of two descriptions. Raises MismatchError, in which `what` names the weights."""
+    for key in ("source_vocabulary", "target_vocabulary"):
+        if found[key] != wanted[key]:
+            raise MismatchError(
+                f"the {what} were trained with another {key.replace('_', ' ')}",
+                where=where,
+                expected=f"sha256 {wanted[key][:12]}",
+                found=f"sha256 {found[key][:12]}",
+                next_step=next_step,
+            )
 
 
 def load_model(
@@ -191,15 +200,8 @@ def load_model(
     tensors, description = load_tensors(path)
     trained = trained or settings
     wanted = describe_weights(trained, source_vocabulary, target_vocabulary)
-    for key in ("source_vocabulary", "target_vocabulary"):
-        if description[key] != wanted[key]:
-            raise MismatchError(
-                f"the weights were trained with another {key.replace('_', ' ')}",
-                where=path,
-                expected=f"sha256 {wanted[key][:12]}",
-                found=f"sha256 {description[key][:12]}",
-                next_step="train again on this data set, or use the study of these weights",
-            )
+    again = "train again on this data set, or use the study of these weights"
+    _check_vocabularies("weights", description, wanted, where=path, next_step=again)
     found: Architecture = TypeAdapter(ModelSettings).validate_python(description["model"])
     if found != trained:
         differing = sorted(

@@ -70,9 +70,9 @@ def average_checkpoints(
     training = json.loads(record.read_text(encoding="utf-8"))
     known = {evaluation["update"]: _scores_of(evaluation) for evaluation in training["evaluations"]}
     candidates: list[dict[str, Any]] = []
-    for updates, average, description in _means(record, training["checkpoints"][-settings.last :]):
-        if settings.average == "all" and len(updates) < len(training["checkpoints"][-settings.last :]):
-            continue
+    names = training["checkpoints"][-settings.last :]
+    smallest = 1 if settings.average == "auto" else len(names)
+    for updates, average, description in _means(record, names, smallest):
         if len(updates) == 1 and updates[0] in known:  # the checkpoint itself, which the training has scored
             found = known[updates[0]]
         else:
@@ -111,8 +111,10 @@ def average_checkpoints(
         )
 
 
-def _means(record: Path, names: Sequence[str]) -> Iterator[tuple[list[int], dict[str, Tensor], dict[str, Any]]]:
-    """Yield the mean of the last checkpoint, of the last two, and so on to the mean of all.
+def _means(
+    record: Path, names: Sequence[str], smallest: int
+) -> Iterator[tuple[list[int], dict[str, Tensor], dict[str, Any]]]:
+    """Yield the mean of the last `smallest` checkpoints, of one more, and so on to the mean of all.
 
     Each with the updates of its checkpoints, in float32, and with the description of its file.
     """
@@ -139,6 +141,8 @@ def _means(record: Path, names: Sequence[str]) -> Iterator[tuple[list[int], dict
         for parameter, tensor in tensors.items():
             sums[parameter] = sums[parameter] + tensor if number > 1 else tensor.double()
         updates = [description["update"], *updates]
+        if number < smallest:
+            continue
         mean = {parameter: (total / number).to(torch.float32) for parameter, total in sums.items()}
         yield updates, mean, {**description, "averaged": list(names[-number:])}
 
