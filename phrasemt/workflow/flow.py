@@ -237,7 +237,8 @@ class Flow:
     def held_out_model_texts(self, side: Side) -> Files:
         """The text that models read of one side of dev and of each test set."""
         return lambda wildcards: [
-            self.model_text(side, split)(wildcards)[0] for split in self.study.datasets[wildcards.dataset].held_out
+            model_text_of(self.study, wildcards.dataset, side).at(split=split)
+            for split in self.study.datasets[wildcards.dataset].held_out
         ]
 
     def of_seeds(self, pattern: Pattern) -> list[str]:
