@@ -1,7 +1,7 @@
 # Translations by beam search; forced decoding of contrastive pairs and of references.
 
 
-rule translate:
+rule translate_examples:
     input:
         weights=paths.weights,
         examples=paths.examples,
@@ -13,18 +13,18 @@ rule translate:
         tokens=paths.translated_tokens,
         text=paths.translated_text,
     log:
-        paths.log("translate"),
+        paths.log("translate_examples"),
     benchmark:
-        paths.benchmark("translate")
+        paths.benchmark("translate_examples")
     conda:
         "../envs/torch.yaml"
     threads: flow.cores(4)
     params:
-        **flow.params("translate"),
+        **flow.params("translate_examples"),
     message:
         "Translate {wildcards.dataset} {wildcards.split} with {wildcards.system}, seed {wildcards.seed}"
     shell:
-        flow.command("translate")
+        flow.command("translate_examples")
 
 
 rule score_contrasts:

@@ -1,4 +1,4 @@
-"""The stage `translate`: translate a split by beam search; write n-best lists with scores, tokens, and plain text."""
+"""The stage `translate_examples`: translate a split by beam search; write n-best lists, tokens and plain text."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from phrasemt.models.weights import load_model
 from phrasemt.search.beam import Hypothesis
 from phrasemt.search.decode import translate_split
 from phrasemt.search.device import choose_device
-from phrasemt.stages.decoding import Translate
+from phrasemt.stages.decoding import TranslateExamples
 from phrasemt.text.subwords import join_subwords
 from phrasemt.text.tokenize import line_detokenizer
 from phrasemt.text.vocab import Vocabulary
 
-log = logging.getLogger("phrasemt.translate")
+log = logging.getLogger("phrasemt.translate_examples")
 
 
-def translate(
+def translate_examples(
     *,
-    settings: Translate,
+    settings: TranslateExamples,
     cores: int,
     weights: Path,
     examples: Path,
@@ -58,7 +58,7 @@ def translate(
     write_lines(tokens, joined)
     write_lines(text, map(line_detokenizer(settings.target_tokenizer), joined))
     subwords = sum(len(hypotheses[0].tokens) for hypotheses in results)
-    log.info("translate: %d sentences, %d subwords", len(results), subwords)
+    log.info("translate_examples: %d sentences, %d subwords", len(results), subwords)
 
 
 def _json_lines(rows: Sequence[int], results: Sequence[Sequence[Hypothesis]], words: Vocabulary) -> Iterator[str]:

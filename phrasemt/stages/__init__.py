@@ -1,7 +1,7 @@
 """The stages of the workflow: one table that the command line, the rules, the cache and the tests read."""
 
 from phrasemt.stages.corpus import CleanPairs, CompareSplits, ExtractText, FetchCorpus, GenerateDemo, PartitionCorpus
-from phrasemt.stages.decoding import ScoreChunks, ScoreContrasts, ScorePerplexity, Translate
+from phrasemt.stages.decoding import ScoreChunks, ScoreContrasts, ScorePerplexity, TranslateExamples
 from phrasemt.stages.paper import MakeTable, WriteReport
 from phrasemt.stages.scoring import CompareSystems, ScoreSystem
 from phrasemt.stages.stage import Stage
@@ -48,7 +48,7 @@ _DECLARATIONS: tuple[type[Stage], ...] = (
     ExtractChunks,
     TrainModel,
     AverageCheckpoints,
-    Translate,
+    TranslateExamples,
     ScoreSystem,
     CompareSystems,
     ScoreContrasts,

@@ -11,7 +11,7 @@ from phrasemt.study.schema import Decoding, Study
 from phrasemt.study.tokenization import Tokenizer
 
 
-class Translate(ModelStage):
+class TranslateExamples(ModelStage):
     """Translate a split by beam search."""
 
     module = "phrasemt.search.translate"

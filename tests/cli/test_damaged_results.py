@@ -54,7 +54,7 @@ def test_translations(paths: Paths, content: bytes) -> None:
     pair = Pair(study=study, dataset="demo", paths=paths, split="test", row=0, line=0)
     hops = [
         Hop("clean_pairs", {"raw_source": [raw], "raw_target": [raw]}, {"rows": rows}),
-        Hop("translate", {}, {"translations": translations}),
+        Hop("translate_examples", {}, {"translations": translations}),
     ]
     with pytest.raises(DamagedFileError, match=str(translations)):
         list(views(pair, hops))

@@ -41,13 +41,13 @@ def said(*jobs: Job, datasets: tuple[str, ...] = ("demo", "mine")) -> list[str]:
 def test_a_change_names_the_systems_and_data_sets_that_it_affects() -> None:
     beam, merges = Reason(why=SETTINGS, what="beam: 2 -> 3"), Reason(why=SETTINGS, what="merges: 9 -> 8")
     jobs = (
-        job("translate", "demo", "max", beam),
-        job("translate", "mine", "max", beam),
+        job("translate_examples", "demo", "max", beam),
+        job("translate_examples", "mine", "max", beam),
         job("learn_subwords", "mine", None, merges),
         job("make_table", None, None, Reason(why=SETTINGS, what="title: a -> b")),
     )
     lines = said(*jobs)
-    assert "settings beam: 2 -> 3: translate of max on demo, mine" in lines
+    assert "settings beam: 2 -> 3: translate_examples of max on demo, mine" in lines
     assert "settings merges: 9 -> 8: learn_subwords on mine" in lines
     assert "settings title: a -> b: make_table" in lines
     assert "settings merges: 9 -> 8: learn_subwords" in said(*jobs[2:], datasets=("mine",))
@@ -68,11 +68,11 @@ def test_the_reasons_of_a_rule_add_up_to_its_jobs() -> None:
         job("score_system", "demo", "a", never, follows),
         job("score_system", "demo", "b", follows),
         job("score_system", "demo", "c", follows),
-        job("translate", "demo", "a", never),
+        job("translate_examples", "demo", "a", never),
     )
     why = {line.split()[0]: line for line in lines}
     assert why["score_system"].endswith("?  1 never run, 2 what it reads is made again")
-    assert why["translate"].endswith("?  never run")
+    assert why["translate_examples"].endswith("?  never run")
 
 
 def test_pairs_in_settings_are_readable() -> None:

@@ -97,8 +97,8 @@ def gone() -> int:
 
 
 def test_each_job_is_in_one_state(status):
-    jobs = [job("translate", f"{number}") for number in range(8)]
-    begun(*jobs, done={"translate": 30, "clean_pairs": 3})
+    jobs = [job("translate_examples", f"{number}") for number in range(8)]
+    begun(*jobs, done={"translate_examples": 30, "clean_pairs": 3})
     stage(jobs[0], state="finished", ended=ago(seconds=1))
     stage(jobs[1])
     stage(jobs[2], state="failed", ended=ago(seconds=1))
@@ -112,12 +112,15 @@ def test_each_job_is_in_one_state(status):
     assert (code, err) == (0, "")
     assert out.startswith("demo: running, since 20")
     assert f"process {os.getpid()} on elsewhere" in out.splitlines()[0]
-    assert rows(out) == {"translate": ["31", "2", "2", "3"], "all": ["34", "2", "2", "3"]}  # what is all done: no row
+    assert rows(out) == {
+        "translate_examples": ["31", "2", "2", "3"],
+        "all": ["34", "2", "2", "3"],
+    }  # what is all done: no row
 
 
 def test_what_waits_for_a_failure_is_blocked_and_takes_no_time(status):
-    failed, after, last = job("train_model", "a"), job("translate", "a", 0), job("score_system", "a", 1)
-    going, free = job("train_model", "b"), job("translate", "b", 3)
+    failed, after, last = job("train_model", "a"), job("translate_examples", "a", 0), job("score_system", "a", 1)
+    going, free = job("train_model", "b"), job("translate_examples", "b", 3)
     begun(failed, after, last, going, free)
     stage(failed, state="failed", ended=ago(seconds=1))
     stage(going)
@@ -125,7 +128,7 @@ def test_what_waits_for_a_failure_is_blocked_and_takes_no_time(status):
         took(planned, seconds)
     _, out, _ = status("demo")
     assert rows(out) == {
-        "train_model": ["1", "1"], "translate": ["1", "1"], "score_system": ["1"], "all": ["1", "1", "1", "2"],
+        "train_model": ["1", "1"], "translate_examples": ["1", "1"], "score_system": ["1"], "all": ["1", "1", "1", "2"],
     }  # fmt: skip
     assert "waiting   failed  blocked" in out
     assert 50 <= status_of(RUN, datetime.now(UTC)).seconds_left <= 100 + 50
@@ -134,7 +137,7 @@ def test_what_waits_for_a_failure_is_blocked_and_takes_no_time(status):
 
 
 def test_of_many_failures_the_first_show_their_logs(status):
-    jobs = [job("translate", f"{number}") for number in range(9)]
+    jobs = [job("translate_examples", f"{number}") for number in range(9)]
     begun(*jobs)
     for one in jobs:
         stage(one, "the same mistake\n", state="failed", ended=ago(seconds=1))
@@ -144,18 +147,22 @@ def test_of_many_failures_the_first_show_their_logs(status):
 
 
 def test_a_failure_is_shown_with_the_last_lines_of_its_log(status):
-    failed, killed = job("translate", "a"), job("translate", "b")
+    failed, killed = job("translate_examples", "a"), job("translate_examples", "b")
     begun(failed, killed)
     stage(
-        failed, "".join(f"line {number}\n" for number in range(9)) + "phrasemt translate: error: \xff\n", state="failed"
+        failed,
+        "".join(f"line {number}\n" for number in range(9)) + "phrasemt translate_examples: error: \xff\n",
+        state="failed",
     )
     stage(killed, pid=gone(), queue_job="77")
     Path(killed.log or "").unlink()
     _, out, _ = status("demo")
-    assert "translate a: error (" in out
-    assert "    | line 8\n    | phrasemt translate: error: \xff\n    logs/demo/translate/a.log\n" in out
+    assert "translate_examples a: error (" in out
+    assert (
+        "    | line 8\n    | phrasemt translate_examples: error: \xff\n    logs/demo/translate_examples/a.log\n" in out
+    )
     assert "line 4" not in out
-    assert "translate b: gone without a word: killed, or out of memory" in out
+    assert "translate_examples b: gone without a word: killed, or out of memory" in out
     assert "Slurm job 77" in out
 
 
@@ -170,14 +177,14 @@ def test_what_stopped_on_request_waits(status):
 
 
 def test_a_run_whose_process_is_gone_was_killed(status):
-    begun(job("translate", "a"), host=platform.node(), started=ago(seconds=0), pid=gone())
+    begun(job("translate_examples", "a"), host=platform.node(), started=ago(seconds=0), pid=gone())
     _, out, _ = status("demo")
     assert out.startswith("demo: killed, since ")
     assert "expected end" not in out
 
 
 def test_only_the_last_run_is_shown(status):
-    note = begun(job("translate", "a"))
+    note = begun(job("translate_examples", "a"))
     replace(note, state="finished").write(RUN.with_name("20260102T000000-1.json"))
     _, out, _ = status("demo")
     assert out.startswith("demo: finished, since ")
@@ -217,7 +224,7 @@ def test_the_end_is_that_of_the_longest_chain_or_of_all_work():
     for planned in chain:
         took(planned, 100)
     assert left(*chain) == 300
-    beside = [job("translate", f"{number}", threads=2) for number in range(4)]
+    beside = [job("translate_examples", f"{number}", threads=2) for number in range(4)]
     for planned in beside:
         took(planned, 150)
     assert left(*chain, *beside) == (300 + 4 * 2 * 150) / 2  # two cores
@@ -225,7 +232,7 @@ def test_the_end_is_that_of_the_longest_chain_or_of_all_work():
 
 
 def test_what_is_done_or_has_run_for_a_while_takes_less():
-    jobs = [job("clean_pairs", "a"), job("translate", "b", 0), job("translate", "c", 1)]
+    jobs = [job("clean_pairs", "a"), job("translate_examples", "b", 0), job("translate_examples", "c", 1)]
     for planned in jobs:
         took(planned, 100)
     stage(jobs[0], state="finished")
@@ -237,7 +244,7 @@ def test_what_is_done_or_has_run_for_a_while_takes_less():
 
 def test_each_look_reads_the_records_of_then():
     """As with --watch, while jobs end."""
-    ended, waiting = job("translate", "a"), job("translate", "b")
+    ended, waiting = job("translate_examples", "a"), job("translate_examples", "b")
     assert left(ended, waiting, cores=None) == 0
     took(ended, 100)
     stage(ended, state="finished")
@@ -245,7 +252,7 @@ def test_each_look_reads_the_records_of_then():
 
 
 def test_jobs_without_a_record_are_estimated_by_their_rule_or_named(status):
-    known, same_rule, unknown = job("translate", "a"), job("translate", "b"), job("score_system", "c")
+    known, same_rule, unknown = job("translate_examples", "a"), job("translate_examples", "b"), job("score_system", "c")
     took(known, 3600)
     begun(known, same_rule, unknown, cores=None)
     _, out, _ = status("demo")
@@ -285,12 +292,12 @@ def test_a_study_that_never_ran(status):
 
 
 def test_damaged_notes_do_not_stop_it(status):
-    planned = job("translate", "a")
+    planned = job("translate_examples", "a")
     begun(planned)
     stage(planned)
     stage_note(planned.log or "").write_text('{"stage": "trans')
     _, out, _ = status("demo")
-    assert rows(out)["translate"] == ["1"]
+    assert rows(out)["translate_examples"] == ["1"]
     RUN.write_text("{")
     code, out, err = status("demo")
     assert (code, out) == (2, "")
@@ -299,14 +306,14 @@ def test_damaged_notes_do_not_stop_it(status):
 
 @pytest.mark.parametrize("seconds", ["-1", "0", "nan", "inf", "soon"])
 def test_pauses_that_are_none(seconds, capsys):
-    begun(job("translate", "a"), state="finished")
+    begun(job("translate_examples", "a"), state="finished")
     with pytest.raises(SystemExit, match="2"):
         main(["status", "demo", "--watch", "--every", seconds])
     assert f"expected a number above 0, found '{seconds}'" in capsys.readouterr().err
 
 
 def test_it_writes_nothing_and_loads_no_torch(tmp_path):
-    planned = job("translate", "a")
+    planned = job("translate_examples", "a")
     begun(planned)
     stage(planned)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
@@ -320,7 +327,7 @@ def test_it_writes_nothing_and_loads_no_torch(tmp_path):
 
 
 def test_watching_ends_with_the_run(status, monkeypatch):
-    note = begun(job("translate", "a"))
+    note = begun(job("translate_examples", "a"))
     looks = []
 
     def sleep(seconds: float) -> None:

@@ -43,7 +43,14 @@ comparison: {samples: 10}
 """
 # The sizes of the profile are for GPUs and big corpora. One thread gives the same sums as a run without Slurm.
 OPTIONS = (
-    *("--set-threads", "train_model=1", "translate=1", "tokenize_text=1", "learn_subwords=1", "apply_subwords=1"),
+    *(
+        "--set-threads",
+        "train_model=1",
+        "translate_examples=1",
+        "tokenize_text=1",
+        "learn_subwords=1",
+        "apply_subwords=1",
+    ),
     *("--latency-wait", "10", "--jobs", "4", "--slurm-init-seconds-before-status-checks", "2"),
 )
 PATIENCE = 600  # seconds; only a broken workflow takes so long

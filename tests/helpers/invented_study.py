@@ -173,7 +173,7 @@ class InventedStudy:
             "tokens": (path, "".join(f"{line}\n" for line in tokens)),
             "text": (path.with_suffix(".txt"), "".join(f"{_detokenised(line)}\n" for line in tokens)),
         }
-        self._made_by(STAGES["translate"].from_study(self.study, wildcards), outputs)
+        self._made_by(STAGES["translate_examples"].from_study(self.study, wildcards), outputs)
 
     def score(self, dataset: str, system: str, seed: int, **changes: list[Path]) -> None:
         folder, target = self.folder(dataset), self.study.datasets[dataset].target_language

@@ -66,18 +66,19 @@ CHANGES = {
     "datasets.demo.cleaning": ({"max_words": 50}, {"clean_pairs"}),
     "datasets.demo.tokenization": (
         {"aggressive_dash": True},
-        {"tokenize_text", "translate", "score_system", "score_contrasts"},
+        {"tokenize_text", "translate_examples", "score_system", "score_contrasts"},
     ),
     "datasets.demo.subwords": ({"merges": 5}, {"learn_subwords"}),
     "datasets.demo.subwords.unit": ("word", {"build_vocabulary", "score_perplexity"}),
     "systems.max.title": ("+ Max", {"make_table"}),
     "systems.max.model": (
         {"family": "phrase_representation", "dropout": 0.2},
-        {"train_model", "average_checkpoints", "translate", "score_contrasts", "score_perplexity", "score_chunks"},
+        {"train_model", "average_checkpoints", "translate_examples"}
+        | {"score_contrasts", "score_perplexity", "score_chunks"},
     ),
     "systems.max.training": ({"max_updates": 9}, {"train_model"}),
     "systems.max.training.average": ("auto", {"train_model", "average_checkpoints"}),
-    "systems.max.decoding": ({"beam": 7}, {"translate"}),
+    "systems.max.decoding": ({"beam": 7}, {"translate_examples"}),
     "systems.base.model": ({"family": "transformer", "dropout": 0.2}, set()),
     "comparison": ({"samples": 9}, {"compare_systems"}),
     "datasets.demo.parse_jobs": (2, {"parse_sentences", "tag_sentences"}),

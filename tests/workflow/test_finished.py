@@ -86,7 +86,7 @@ def test_a_pair_can_be_traced_to_its_translation(finished: Workplace) -> None:
         "tag_sentences annotations",
         "extract_phrases phrases",
         "extract_chunks chunks",
-        *("translate text", "translate tokens", "translate translations"),
+        *("translate_examples text", "translate_examples tokens", "translate_examples translations"),
     ]
     assert table == "make_table table"
     assert "─ " in done.stdout, "the parse is drawn"

@@ -60,7 +60,7 @@ def test_the_jobs_of_each_rule(repository: Path, tmp_path: Path) -> None:
         "measure_phrases": len(phrase_systems) * CORPORA * (1 + TEST_SETS),
         "train_model": trainings,
         "average_checkpoints": trainings,
-        "translate": trainings * TEST_SETS,
+        "translate_examples": trainings * TEST_SETS,
         "score_system": trainings,
         "score_chunks": CORPORA * chunkers * SEEDS,
         "compare_systems": CORPORA * (SYSTEMS - 1),
@@ -95,5 +95,10 @@ def test_a_new_test_set_trains_and_translates_nothing_old(repository: Path, tmp_
     assert _planned(workplace) == set()
     write_paper_study(tmp_path, **size, test_sets=2)
     planned = _planned(workplace)
-    assert {rule for rule, _ in planned} >= {"translate", "parse_sentences", "extract_phrases", *OF_ALL_TEST_SETS}
+    assert {rule for rule, _ in planned} >= {
+        "translate_examples",
+        "parse_sentences",
+        "extract_phrases",
+        *OF_ALL_TEST_SETS,
+    }
     assert not [entry for entry in planned & outputs if entry[0] not in OF_ALL_TEST_SETS]

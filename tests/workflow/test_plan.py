@@ -87,7 +87,7 @@ def test_a_plan_names_each_change_and_counts_what_follows(finished: Workplace) -
     lines = [line.strip() for line in plan.splitlines()]
     (changed,) = [line for line in lines if line.startswith("settings model.dropout: 0.1 -> 0.2: ")]
     rules = changed.removeprefix("settings model.dropout: 0.1 -> 0.2: ").removesuffix(" of max").split(", ")
-    assert set(rules) == {"train_model", "average_checkpoints", "score_contrasts", "translate"}
+    assert set(rules) == {"train_model", "average_checkpoints", "score_contrasts", "translate_examples"}
     assert "code phrasemt/scoring/bleu.py: score_system of base, bi, max" in lines
     assert "settings title: tiny -> Another: make_table, write_report" in lines
     assert "settings seeds: +2: make_table" in lines
@@ -164,7 +164,7 @@ def test_mistakes_of_a_study_are_told_as_ever(finished: Workplace) -> None:
     assert "systems.base.training.max_updates" in _plan(finished, "study.yaml", code=2)
     assert "no such file" in _plan(finished, "missing.yaml", code=2)
     finished.write_study(STUDY)
-    assert "needs --accept" in _plan(finished, "study.yaml", "translate", code=2)
+    assert "needs --accept" in _plan(finished, "study.yaml", "translate_examples", code=2)
     message = _plan(finished, "study.yaml", "--profile", "profiles/missing", code=2)
     assert "Snakemake cannot plan this study" in message
     assert "profiles/missing" in message
@@ -228,7 +228,7 @@ def _refused(workplace: Workplace, *names: str) -> str:
 
 def test_an_unchanged_study_is_refused(finished: Workplace) -> None:
     assert "nothing to accept: no output differs only by settings, code or times of files" in _refused(finished)
-    assert "nothing to accept" in _refused(finished, "translate")
+    assert "nothing to accept" in _refused(finished, "translate_examples")
 
 
 def test_damaged_outputs_are_refused_with_all_others(finished: Workplace) -> None:
@@ -395,7 +395,7 @@ def test_code_edited_during_a_run_ends_what_would_use_it(finished: Workplace) ->
         finished.command(), cwd=finished.folder, env=finished.environment,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
-    note = finished.folder / "logs/tiny/translate/demo.en-de/max.1.test.json"
+    note = finished.folder / "logs/tiny/translate_examples/demo.en-de/max.1.test.json"
     begun = note.stat().st_mtime_ns
     wait_until(lambda: note.stat().st_mtime_ns != begun, run)
     _edit(finished, "scoring/bleu.py")

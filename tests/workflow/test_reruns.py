@@ -24,7 +24,9 @@ def _paper(*systems: str) -> set[str]:
 
 
 def _translations(*systems: str) -> set[str]:
-    return {f"{rule} {system}" for rule in ("translate", "score_system") for system in systems} | _paper(*systems)
+    return {f"{rule} {system}" for rule in ("translate_examples", "score_system") for system in systems} | _paper(
+        *systems
+    )
 
 
 def _training(*systems: str) -> set[str]:
@@ -257,7 +259,7 @@ def test_comments_and_docstrings_rerun_nothing(finished: Workplace) -> None:
 
 def test_cores_profiles_and_messages_rerun_nothing(finished: Workplace) -> None:
     profile = finished.folder / "profiles" / "local" / "profile.yaml"
-    profile.write_text(profile.read_text().replace("train_model: 1", "train_model: 2\n  translate: 1"))
+    profile.write_text(profile.read_text().replace("train_model: 1", "train_model: 2\n  translate_examples: 1"))
     for path in (finished.folder / "rules").glob("*.smk"):
         text = path.read_text().replace('message:\n        "', 'message:\n        "Now: ')
         path.write_text(re.sub(r"threads: .*", "threads: 3", text))

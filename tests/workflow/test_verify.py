@@ -62,7 +62,7 @@ def test_a_stage_refuses_a_file_with_a_flipped_bit(finished: Workplace) -> None:
     (finished.folder / translation).unlink()
     done = finished.snakemake(translation)
     assert done.returncode == 1
-    log = (finished.folder / "logs/tiny/translate/demo.en-de/base.1.test.log").read_text()
+    log = (finished.folder / "logs/tiny/translate_examples/demo.en-de/base.1.test.log").read_text()
     assert "results/tiny/demo.en-de/examples/test.arrow: not the file that pack_examples wrote" in log
 
 

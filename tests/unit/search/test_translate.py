@@ -18,8 +18,8 @@ from phrasemt.models.weights import describe_weights, save_tensors, weights_of
 from phrasemt.search.beam import beam_search, length_penalty
 from phrasemt.search.contrasts import forced_scores, score_contrasts
 from phrasemt.search.decode import translate_split
-from phrasemt.search.translate import translate
-from phrasemt.stages.decoding import ScoreContrasts, Translate
+from phrasemt.search.translate import translate_examples
+from phrasemt.stages.decoding import ScoreContrasts, TranslateExamples
 from phrasemt.stages.subwords import BuildVocabulary, LearnSubwords, PackExamples
 from phrasemt.study.architectures import PhraseRepresentationModel, TransformerModel
 from phrasemt.study.schema import Decoding
@@ -125,7 +125,7 @@ def weights(model, settings, words, tmp_path):
 
 def _settings_of(model):
     reads = model.model_inputs
-    return Translate(
+    return TranslateExamples(
         model=model,
         trained=model.trained_part,
         reads=reads,
@@ -139,7 +139,7 @@ def test_the_stage_writes_every_pair_in_order(model, reader, settings, words, we
     stage_settings = _settings_of(settings)
     inputs = {name: getattr(tiny_data, name) for name in ("source_vocabulary", "target_vocabulary")}
     paths = {**inputs, **outputs, "phrases": []}
-    translate(settings=stage_settings, cores=1, weights=weights, examples=tiny_data.dev, **paths)
+    translate_examples(settings=stage_settings, cores=1, weights=weights, examples=tiny_data.dev, **paths)
     lines = [json.loads(line) for line in read_lines(outputs["translations"])]
     assert [line["row"] for line in lines] == list(range(len(reader.examples)))
     expected = translate_split(model, reader, DECODING, device=CPU)
@@ -152,7 +152,7 @@ def test_the_stage_writes_every_pair_in_order(model, reader, settings, words, we
 def test_weights_of_another_study_are_refused(weights, tiny_data, settings, tmp_path):
     other = settings.model_copy(update={"heads": 2})
     with pytest.raises(MismatchError, match=r"trained with other settings \(expected heads 2, found heads 4\)"):
-        translate(
+        translate_examples(
             settings=_settings_of(other),
             cores=1,
             weights=weights,

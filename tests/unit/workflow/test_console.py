@@ -33,13 +33,13 @@ def at(seconds: float = 0) -> str:
 
 def planned(name: str) -> PlannedJob:
     return PlannedJob(
-        rule="translate", name=name, outputs=[f"results/demo/{name}"], log=log_of(name), benchmark=None,
+        rule="translate_examples", name=name, outputs=[f"results/demo/{name}"], log=log_of(name), benchmark=None,
         threads=1, gpus=0, after=[],
     )  # fmt: skip
 
 
 def log_of(name: str) -> str:
-    return f"logs/demo/translate/{name}.log"
+    return f"logs/demo/translate_examples/{name}.log"
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +61,11 @@ class Console:
 
     def begin(self, number: int, name: str) -> None:
         self.event(
-            LogEvent.JOB_INFO, jobid=number, rule_name="translate", rule_msg=f"Translate {name}", log=[log_of(name)]
+            LogEvent.JOB_INFO,
+            jobid=number,
+            rule_name="translate_examples",
+            rule_msg=f"Translate {name}",
+            log=[log_of(name)],
         )
 
     def finish(self, number: int, name: str, **note: Any) -> None:
@@ -70,13 +74,15 @@ class Console:
 
     def fail(self, number: int, name: str, reason: str | None = None, logs: tuple[str, ...] = ()) -> None:
         self.event(
-            LogEvent.JOB_ERROR, level=logging.ERROR, jobid=number, rule_name="translate", rule_msg=reason,
+            LogEvent.JOB_ERROR, level=logging.ERROR, jobid=number, rule_name="translate_examples", rule_msg=reason,
             log=[log_of(name), *logs],
         )  # fmt: skip
 
 
 def keep(name: str, **values: Any) -> None:
-    StageNote(**{"stage": "translate", "started": at(), "ended": at(83)} | values).write(stage_note(log_of(name)))
+    StageNote(**{"stage": "translate_examples", "started": at(), "ended": at(83)} | values).write(
+        stage_note(log_of(name))
+    )
 
 
 @pytest.fixture
@@ -134,23 +140,23 @@ def test_failures_stand_at_the_end_with_their_messages(run, said):
     console.fail(3, "cancelled", "submission\n failed")
     console.event(text="Exiting because a job execution failed. Look above", level=logging.ERROR)
     assert said() == [
-        "failed: Translate broken, log: logs/demo/translate/broken.log",
-        "failed: Translate killed, log: logs/demo/translate/killed.log, logs/slurm/1.log",
+        "failed: Translate broken, log: logs/demo/translate_examples/broken.log",
+        "failed: Translate killed, log: logs/demo/translate_examples/killed.log, logs/slurm/1.log",
         "Translate fine (0:01:23)",
-        "failed: Translate cancelled, log: logs/demo/translate/cancelled.log",
+        "failed: Translate cancelled, log: logs/demo/translate_examples/cancelled.log",
     ]
     console.handler.close()
     assert said() == [
         "demo: failed after 0:00:00, 1 of 4 jobs done, 3 failed",
         "  failed: Translate broken",
         "    a.txt: no such file. Next: make it",
-        "    log: logs/demo/translate/broken.log",
+        "    log: logs/demo/translate_examples/broken.log",
         "  failed: Translate killed",
         "    gone without a word: killed, or out of memory; SLURM status is: 'OUT_OF_MEMORY'",
-        "    log: logs/demo/translate/killed.log, logs/slurm/1.log",
+        "    log: logs/demo/translate_examples/killed.log, logs/slurm/1.log",
         "  failed: Translate cancelled",
         "    submission failed",
-        "    log: logs/demo/translate/cancelled.log",
+        "    log: logs/demo/translate_examples/cancelled.log",
         "Next: mend the cause; the same command goes on. `phrasemt status demo` shows where the run is. "
         "Snakemake's log: .snakemake/log/a.log",
     ]
@@ -164,7 +170,7 @@ def test_a_job_that_is_tried_again_with_success_has_not_failed(run, said):
     console.finish(0, "a")
     console.handler.close()
     assert said()[1:] == [
-        "stopped: Translate a, log: logs/demo/translate/a.log",
+        "stopped: Translate a, log: logs/demo/translate_examples/a.log",
         "tried again: Translate a",
         "Translate a (0:01:23)",
         "demo: finished, 1 job in 0:00:00",

@@ -123,7 +123,7 @@ def _on_disk(note: StageNote, silent: timedelta = timedelta(0)) -> Path:
 
 def test_a_process_of_this_machine_is_asked() -> None:
     now = datetime.now(UTC)
-    mine = StageNote(stage="translate")
+    mine = StageNote(stage="translate_examples")
     assert mine.alive(_on_disk(mine, timedelta(days=1)), now)
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
@@ -134,7 +134,7 @@ def test_a_process_of_this_machine_is_asked() -> None:
 
 
 def test_a_process_of_another_machine_lives_while_it_gives_signs() -> None:
-    note, now = StageNote(stage="translate", host="elsewhere", pid=1), datetime.now(UTC)
+    note, now = StageNote(stage="translate_examples", host="elsewhere", pid=1), datetime.now(UTC)
     assert note.alive(_on_disk(note, timedelta(minutes=9)), now)
     assert not note.alive(_on_disk(note, timedelta(minutes=11)), now)
     assert not replace(note, state="finished").alive(_on_disk(note), now)
@@ -143,7 +143,7 @@ def test_a_process_of_another_machine_lives_while_it_gives_signs() -> None:
 
 def test_a_heart_beats_while_the_block_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "_HEARTBEAT", 0.01)
-    path = _on_disk(StageNote(stage="translate"), timedelta(hours=1))
+    path = _on_disk(StageNote(stage="translate_examples"), timedelta(hours=1))
     old = path.stat().st_mtime
     with beating(path):
         for _ in range(1000):
@@ -165,7 +165,7 @@ def _run(**changes: object) -> RunNote:
         "study": "demo",
         "log": None,
         "cores": 2,
-        "done": {"translate": 3},
+        "done": {"translate_examples": 3},
         "jobs": [job],
         "code": {"phrasemt": "a"},
         "rules": {},
