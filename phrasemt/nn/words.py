@@ -145,10 +145,14 @@ class Words(OutputLayer):
     def output_weights(self) -> tuple[Tensor, Tensor | None]:
         return self.target_table_VD, self.softmax_bias_V
 
+    @property
+    def source_weights(self) -> Tensor:
+        """The table of the source embeddings [V, D]."""
+        return self.target_table_VD if self.source_table_VD is None else self.source_table_VD
+
     def embed_source(self, ids_BS: Tensor) -> Tensor:
         """[B, S] -> [B, S, D]."""
-        table_VD = self.target_table_VD if self.source_table_VD is None else self.source_table_VD
-        return self.source_embedding(ids_BS, table_VD, 0, ids_BS.shape[1])  # type: ignore[no-any-return]
+        return self.source_embedding(ids_BS, self.source_weights, 0, ids_BS.shape[1])  # type: ignore[no-any-return]
 
     def embed_target(self, ids_BT: Tensor) -> Tensor:
         """[B, T] -> [B, T, D]."""

@@ -1,0 +1,140 @@
+"""Export of the plain Transformer to CTranslate2, a translation engine in C++ (https://opennmt.net/CTranslate2).
+
+The exported folder holds the weights in CTranslate2's format, its settings and both vocabularies. CTranslate2 adds
+`</s>` to a source and begins a translation with `<s>`, as phrasemt does. Its `translate_batch` gives our translations
+with `beam_size` our beam, `length_penalty` our alpha of `length_penalty_form: length`, and `min_decoding_length=0`. It
+has no penalty of Wu et al., and it cuts a translation at `max_decoding_length` where we close it with `</s>`.
+
+ctranslate2 is an optional package (`pip install -c constraints.txt -e .[ctranslate2]`).
+"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from torch import Tensor, nn
+
+from phrasemt.errors import PhrasemtError
+from phrasemt.models.interface import TranslationModel
+from phrasemt.models.transformer import DecoderLayer, EncoderLayer, Transformer
+from phrasemt.nn.attention import KeyValueAttention, SelfAttention
+from phrasemt.nn.layers import NORM_EPSILON, FeedForward
+from phrasemt.nn.positions import sinusoids
+from phrasemt.study.architectures import Architecture, TransformerModel
+from phrasemt.symbols import BOS, EOS, LONGEST_SENTENCE, UNK
+from phrasemt.text.vocab import Vocabulary
+
+# CTranslate2 computes missing position encodings with all sines before all cosines, so the folder holds ours.
+POSITIONS = 2 * LONGEST_SENTENCE
+
+
+def export_ctranslate2(
+    model: TranslationModel[Any, Any],
+    settings: Architecture,
+    source_vocabulary: Vocabulary,
+    target_vocabulary: Vocabulary,
+    folder: Path,
+) -> None:
+    """Write a model for CTranslate2 into an empty folder.
+
+    settings: of the model. Sources and translations of the exported model have at most `POSITIONS` subwords.
+    Raises PhrasemtError when ctranslate2 is not installed, or when the model is not a plain Transformer.
+    """
+    if type(settings) is not TransformerModel or type(model) is not Transformer:
+        raise PhrasemtError(
+            "CTranslate2 cannot run this model",
+            expected="family transformer",
+            found=f"family {settings.family}",
+            next_step="export it in the format of phrasemt",
+        )
+    specs = _specs()
+    norms = {"pre_norm": settings.norm == "pre", "layernorm_embedding": settings.embed_ln}
+    spec = specs.TransformerSpec(
+        specs.TransformerEncoderSpec(settings.encoder_layers, settings.heads, **norms),
+        specs.TransformerDecoderSpec(settings.decoder_layers, settings.heads, **norms),
+    )
+    words = model.words
+    _set_side(spec.encoder, spec.encoder.embeddings[0], words.source_weights, words.source_embedding.norm)
+    _set_side(spec.decoder, spec.decoder.embeddings, words.target_table_VD, words.target_embedding.norm)
+    for module, part in ((model.encoder_norm, spec.encoder), (model.decoder_norm, spec.decoder)):
+        if settings.norm == "pre":
+            _set_norm(part.layer_norm, module)
+    _set_linear(spec.decoder.projection, *words.output_weights)
+    for encoder_layer, part in zip(model.encoder, spec.encoder.layer, strict=True):
+        _set_encoder_layer(part, encoder_layer)
+    for decoder_layer, part in zip(model.decoder, spec.decoder.layer, strict=True):
+        _set_decoder_layer(part, decoder_layer)
+    vocabularies = [vocabulary.tokens(range(len(vocabulary))) for vocabulary in (source_vocabulary, target_vocabulary)]
+    spec.register_source_vocabulary(vocabularies[0])
+    spec.register_target_vocabulary(vocabularies[1])
+    bos, eos, unk = target_vocabulary.tokens([BOS, EOS, UNK])
+    config = spec.config
+    config.bos_token, config.eos_token, config.unk_token, config.decoder_start_token = bos, eos, unk, bos
+    config.add_source_eos = True
+    config.add_attribute("layer_norm_epsilon", NORM_EPSILON)
+    spec.validate()
+    spec.optimize()  # writes equal tensors once
+    spec.save(str(folder))
+
+
+def _specs() -> ModuleType:
+    try:
+        return importlib.import_module("ctranslate2.specs")
+    except ImportError as error:
+        raise PhrasemtError(
+            "the export needs the package ctranslate2",
+            found=error,
+            next_step="pip install -c constraints.txt -e .[ctranslate2]",
+        ) from None
+
+
+def _array(tensor: Tensor) -> Any:
+    return tensor.detach().float().cpu().contiguous().numpy()
+
+
+def _set_side(side: Any, embeddings: Any, table_VD: Tensor, norm: nn.Module) -> None:
+    """Embeddings of one side. norm: of the embeddings, an Identity where they have none."""
+    embeddings.weight = _array(table_VD)
+    side.position_encodings.encodings = _array(sinusoids(POSITIONS, table_VD.shape[1]))
+    if isinstance(norm, nn.LayerNorm):
+        _set_norm(side.layernorm_embedding, norm)
+
+
+def _set_norm(part: Any, norm: nn.Module) -> None:
+    assert isinstance(norm, nn.LayerNorm)
+    part.gamma, part.beta = _array(norm.weight), _array(norm.bias)
+
+
+def _set_linear(part: Any, weight: Tensor, bias: Tensor | None = None) -> None:
+    part.weight = _array(weight)
+    if bias is not None:
+        part.bias = _array(bias)
+
+
+def _set_encoder_layer(part: Any, layer: EncoderLayer) -> None:
+    _set_self_attention(part.self_attention, layer.attention, layer.around_attention.norm)
+    _set_ffn(part.ffn, layer.ffn, layer.around_ffn.norm)
+
+
+def _set_decoder_layer(part: Any, layer: DecoderLayer) -> None:
+    _set_self_attention(part.self_attention, layer.attention, layer.around_attention.norm)
+    source: KeyValueAttention = layer.source_attention
+    _set_norm(part.attention.layer_norm, layer.around_source_attention.norm)
+    for linear, weight in zip(part.attention.linear, (source.query, source.key_value, source.output), strict=True):
+        _set_linear(linear, weight)
+    _set_ffn(part.ffn, layer.ffn, layer.around_ffn.norm)
+
+
+def _set_self_attention(part: Any, attention: SelfAttention, norm: nn.Module) -> None:
+    _set_norm(part.layer_norm, norm)
+    for linear, weight in zip(part.linear, (attention.query_key_value, attention.output), strict=True):
+        _set_linear(linear, weight)
+
+
+def _set_ffn(part: Any, ffn: FeedForward, norm: nn.Module) -> None:
+    _set_norm(part.layer_norm, norm)
+    _set_linear(part.linear_0, ffn.inner.weight, ffn.inner.bias)
+    _set_linear(part.linear_1, ffn.outer.weight, ffn.outer.bias)
