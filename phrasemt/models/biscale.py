@@ -47,8 +47,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from phrasemt.batching.batch import Batch, Chunks, Source, Target
-from phrasemt.models.interface import ChunkingModel
+from phrasemt.batching.batch import Batch, Source, Target
+from phrasemt.models.interface import Attention, ChunkingModel, ChunkLogProbs, update_is_likelier
 from phrasemt.nn.init import recurrent_blocks, zeros
 from phrasemt.nn.precision import normalised_dtype
 from phrasemt.nn.recurrent import (
@@ -185,11 +185,6 @@ class Classifier(nn.Module):
         return torch.log_softmax(logits, dim=-1, dtype=normalised_dtype(logits))
 
 
-def update_is_likelier(boundary_X2: Tensor) -> Tensor:
-    """[..., 2] log-probabilities of COPY and UPDATE -> [...], True where UPDATE has the higher one."""
-    return boundary_X2[..., 1] > boundary_X2[..., 0]
-
-
 class Biscale(ChunkingModel[AttentionMemory, State]):
     """dl4mt with a chunk state, which attends to the source; the word state reads the chunk state."""
 
@@ -288,7 +283,8 @@ class Biscale(ChunkingModel[AttentionMemory, State]):
         given = target.chunks.starts_BT if target.chunks else None
         # Where no sentence begins a chunk UPDATE is not needed. A GPU would have to wait for this answer.
         any_start_T = [True] * e_BTE.shape[1]
-        if given is not None and given.device.type == "cpu" and self.context_waits:
+        # Recorded weights have one row for each position.
+        if given is not None and given.device.type == "cpu" and self.context_waits and self.attention.record is None:
             any_start_T = given.any(0).tolist()
         positions: list[tuple[Tensor, Tensor, Tensor, ChunkState]] = []
         for t, projected_B3H in enumerate(self.word_first.project(e_BTE).unbind(1)):
@@ -352,14 +348,17 @@ class Biscale(ChunkingModel[AttentionMemory, State]):
             parts={"boundary_nll": boundary_nll.detach(), "label_nll": label_nll.detach()},
         )
 
-    def chunk_decisions(self, batch: Batch) -> Chunks:
+    def chunk_log_probs(self, batch: Batch) -> ChunkLogProbs:
         unrolled = self.unroll(self.encode(batch.source), batch.target)
         shape = unrolled.starts_BT.shape
         everywhere_N = torch.arange(shape.numel(), device=unrolled.starts_BT.device)
-        return Chunks(
-            starts_BT=update_is_likelier(self.boundary_log_probs(unrolled, everywhere_N)).view(shape),
-            labels_BT=self.label_log_probs(unrolled, everywhere_N).argmax(-1).view(shape),
+        return ChunkLogProbs(
+            boundary_BT2=self.boundary_log_probs(unrolled, everywhere_N).view(*shape, 2),
+            label_BTL=self.label_log_probs(unrolled, everywhere_N).view(*shape, len(CHUNK_LABELS)),
         )
+
+    def attentions(self) -> list[Attention]:
+        return [Attention(place="cross", layer=1, module=self.attention)]
 
     def start(self, memory: AttentionMemory, beams: int) -> State:
         def for_each_hypothesis(x_BD: Tensor) -> Tensor:

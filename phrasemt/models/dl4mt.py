@@ -41,7 +41,7 @@ import torch
 from torch import Tensor, nn
 
 from phrasemt.batching.batch import Source, Target
-from phrasemt.models.interface import TranslationModel
+from phrasemt.models.interface import Attention, TranslationModel
 from phrasemt.nn.recurrent import (
     AdditiveAttention,
     AttentionMemory,
@@ -121,6 +121,9 @@ class Dl4mt(TranslationModel[AttentionMemory, State]):
             s_BTH = torch.stack(states, dim=1)
         read_BTE: Tensor = self.readout(s_BTH, e_BTE, c_BTC)  # Eq. (4)
         return read_BTE
+
+    def attentions(self) -> list[Attention]:
+        return [Attention(place="cross", layer=1, module=self.attention)]
 
     def start(self, memory: AttentionMemory, beams: int) -> State:
         def initial(module: InitialState) -> Tensor:

@@ -8,16 +8,49 @@ from __future__ import annotations
 import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from torch import Tensor, nn
 
 from phrasemt.batching.batch import Batch, Chunks, Source, Target
+from phrasemt.files.attention import AttentionPlace
+from phrasemt.nn.recording import RecordableAttention
 from phrasemt.nn.words import Loss, OutputLayer
 from phrasemt.study.architectures import Architecture
 
 Memory = TypeVar("Memory")
 State = TypeVar("State")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attention:
+    """An attention of a model. layer: counts from 1."""
+
+    place: AttentionPlace
+    layer: int
+    module: RecordableAttention
+
+
+def update_is_likelier(boundary_X2: Tensor) -> Tensor:
+    """[..., 2] log-probabilities of COPY and UPDATE -> [...], True where UPDATE has the higher one."""
+    return boundary_X2[..., 1] > boundary_X2[..., 0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChunkLogProbs:
+    """Log-probabilities of decisions about chunks, float32; values at padding are undefined.
+
+    boundary_BT2: of COPY and UPDATE. label_BTL: of all labels, also within chunks. L: CHUNK_LABELS.
+    """
+
+    boundary_BT2: Tensor
+    label_BTL: Tensor
+
+    @property
+    def likeliest(self) -> Chunks:
+        """The likeliest decision and label at each position. Equal probabilities mean COPY."""
+        return Chunks(starts_BT=update_is_likelier(self.boundary_BT2), labels_BT=self.label_BTL.argmax(-1))
 
 
 class TranslationModel(nn.Module, ABC, Generic[Memory, State]):
@@ -61,6 +94,10 @@ class TranslationModel(nn.Module, ABC, Generic[Memory, State]):
         """
         return {}
 
+    def attentions(self) -> Sequence[Attention]:
+        """Return all attentions of the model, in the order in which a sentence passes through them."""
+        return ()
+
     @abstractmethod
     def start(self, memory: Memory, beams: int) -> State:
         """Return the state before the first step of a search, for `beams` hypotheses per sentence."""
@@ -83,14 +120,19 @@ class TranslationModel(nn.Module, ABC, Generic[Memory, State]):
 
 
 class ChunkingModel(TranslationModel[Memory, State]):
-    """A model that also predicts where target chunks begin, and their labels (Zhou et al. 2017)."""
+    """A model that also predicts where target chunks begin, and their labels (Zhou et al. 2017).
+
+    context_waits: True if the context, and with it the attention, changes only where a chunk begins.
+    """
+
+    context_waits: bool
 
     @abstractmethod
-    def chunk_decisions(self, batch: Batch) -> Chunks:
-        """Return the likeliest boundary decision and label at each target position.
+    def chunk_log_probs(self, batch: Batch) -> ChunkLogProbs:
+        """Return the log-probabilities of all decisions about chunks at each target position.
 
-        The words and the gold chunks before each position are given. Every position has a label, also within chunks.
-        Values at padding are undefined.
+        The words before each position are given, and the chunks before it, too. If the target has no chunks, these are
+        the model's own decisions.
         """
 
 

@@ -32,7 +32,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from phrasemt.batching.batch import Source, Target
-from phrasemt.models.interface import TranslationModel
+from phrasemt.models.interface import Attention, TranslationModel
 from phrasemt.models.transformer import EncoderLayer
 from phrasemt.nn.attention import SelfAttention
 from phrasemt.nn.beams import Past
@@ -98,6 +98,12 @@ class LanguageModelTransformer(TranslationModel[Memory, State]):
             y_BTD = layer(y_BTD, partial(layer.attention, mask=causal_TT))  # Eqs. (1-2)
         states_BTD: Tensor = self.decoder_norm(y_BTD)
         return states_BTD
+
+    def attentions(self) -> list[Attention]:
+        return [
+            Attention(place="dec_self", layer=number, module=layer.attention)
+            for number, layer in enumerate(self.decoder, 1)
+        ]
 
     def start(self, memory: Memory, beams: int) -> State:
         first = next(iter(self.decoder)).attention

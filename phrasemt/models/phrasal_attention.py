@@ -35,11 +35,13 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from phrasemt.batching.batch import Batch
+from phrasemt.files.attention import AttentionPlace
 from phrasemt.models.transformer import Attentions, Transformer
 from phrasemt.nn.ngram_attention import NgramKeyValueAttention, NgramSelfAttention
+from phrasemt.nn.recording import recording
 from phrasemt.study.architectures import PhrasalAttentionModel, Place
 
 
@@ -80,31 +82,14 @@ class PhrasalTransformer(Transformer):
 
         It is the mean over layers, heads and real queries under teacher forcing. The paper reports 50 to 60 %.
         """
-        modules: dict[Place, list[Any]] = {
-            "enc_self": [layer.attention for layer in self.encoder],
-            "dec_self": [layer.attention for layer in self.decoder],
-            "cross": [layer.source_attention for layer in self.decoder],
-        }
-        masses: dict[Place, list[Tensor]] = {place: [] for place in self.places}  # of each module, batch and query
-
-        batch: Batch
-
-        def watch(place: Place, module: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
-            assert isinstance(module, NgramSelfAttention | NgramKeyValueAttention)
-            real = batch.source.mask_BS if place == "enc_self" else batch.target.mask_BT
-            masses[place].append(module.mass_of_orders(*inputs, **named)[real][:, 1:].sum(-1))
-
-        handles = [
-            module.register_forward_pre_hook(partial(watch, place), with_kwargs=True)
-            for place in self.places
-            for module in modules[place]
-        ]
-        try:
-            for batch in batches:
+        watched = [attention for attention in self.attentions() if attention.place in self.places]
+        masses: dict[AttentionPlace, list[Tensor]] = {place: [] for place in self.places}  # of each module and query
+        for batch in batches:
+            with recording([attention.module for attention in watched]) as recorded:
                 self.decode(self.encode(batch.source), batch.target)
-        finally:
-            for handle in handles:
-                handle.remove()
+            for attention, weights_BhTNS in zip(watched, recorded(), strict=True):
+                real = batch.source.mask_BS if attention.place == "enc_self" else batch.target.mask_BT
+                masses[attention.place].append(weights_BhTNS[:, :, :, 1:].sum((3, 4)).mean(1)[real])
         return {f"phrase_mass_{place}": float(torch.cat(mass).mean()) for place, mass in masses.items()}
 
 

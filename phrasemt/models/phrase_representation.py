@@ -57,7 +57,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from phrasemt.batching.batch import Batch, Phrases, Source, Target
-from phrasemt.models.interface import TranslationModel
+from phrasemt.models.interface import Attention, TranslationModel
 from phrasemt.nn.attention import KeyValueAttention, Projected, SelfAttention, held, kept
 from phrasemt.nn.beams import BeamCache
 from phrasemt.nn.diagnostics import Network, diagnose
@@ -357,6 +357,17 @@ class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
             y_BTD = layer(y_BTD, attend_to_past, phrases, masks[0], source, masks[1])
         states_BTD: Tensor = self.decoder_norm(y_BTD)
         return states_BTD
+
+    def attentions(self) -> list[Attention]:
+        found = []
+        for number, layer in enumerate(self.encoder, 1):
+            found.append(Attention(place="enc_phrases", layer=number, module=layer.combination.attention))
+            found.append(Attention(place="enc_self", layer=number, module=layer.attention))
+        for number, target_layer in enumerate(self.decoder, 1):
+            found.append(Attention(place="dec_self", layer=number, module=target_layer.attention))
+            found.append(Attention(place="dec_phrases", layer=number, module=target_layer.combination.attention))
+            found.append(Attention(place="cross", layer=number, module=target_layer.source_attention))
+        return found
 
     def start(self, memory: Memory, beams: int) -> State:
         projected = [(held(phrases), held(source)) for _, phrases, source in self._projected(memory)]

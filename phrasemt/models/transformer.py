@@ -36,7 +36,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from phrasemt.batching.batch import Source, Target
-from phrasemt.models.interface import TranslationModel
+from phrasemt.models.interface import Attention, TranslationModel
 from phrasemt.nn.attention import KeyValueAttention, Projected, SelfAttention, held, kept
 from phrasemt.nn.beams import Past
 from phrasemt.nn.init import initialise
@@ -188,6 +188,16 @@ class Transformer(TranslationModel[Memory, State]):
             y_BTD = layer(y_BTD, partial(layer.attention, mask=causal_TT), source, source_mask_B11S)
         states_BTD: Tensor = self.decoder_norm(y_BTD)
         return states_BTD
+
+    def attentions(self) -> list[Attention]:
+        found = [
+            Attention(place="enc_self", layer=number, module=layer.attention)
+            for number, layer in enumerate(self.encoder, 1)
+        ]
+        for number, target_layer in enumerate(self.decoder, 1):
+            found.append(Attention(place="dec_self", layer=number, module=target_layer.attention))
+            found.append(Attention(place="cross", layer=number, module=target_layer.source_attention))
+        return found
 
     def start(self, memory: Memory, beams: int) -> State:
         first = next(iter(self.decoder)).attention

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from phrasemt.nn import cpu
 from phrasemt.nn.beams import BeamCache
 from phrasemt.nn.cpu.attention import attend as cpu_attend
 from phrasemt.nn.init import xavier_blocks
+from phrasemt.nn.recording import Record, RecordableAttention
 
 # The projections of a memory, computed once per sentence. The sentences are the second axis of each tensor.
 Projected = tuple[Tensor, ...]
@@ -39,16 +40,16 @@ def heads_first(projection_BTX: Tensor, heads: int, width: int) -> Tensor:
     return projection_BTX.view(sentences, positions, -1, heads, width // heads).permute(2, 0, 3, 1, 4)
 
 
-def attend(*projections_nBhTE: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
+def attend(*projections_nBhTE: Tensor, mask: Tensor | None, dropout: float, record: Record | None = None) -> Tensor:
     """Return softmax(Q K^T / sqrt(E)) V (Vaswani et al. 2017, Eq. 1) with the heads side by side: [B, T, D].
 
     projections: Q, K, V in this order; each tensor holds n of them: [n, B, h, T or S, E].
     mask: [B, 1, 1, S], [B, 1, T, S] or [T, S], True where a query may use a key; None if each query may use each key.
-    dropout: probability of dropping an attention weight.
+    dropout: probability of dropping an attention weight. record: takes the weights [B, h, T, 1, S].
     """
     queries_BhTE, keys_BhSE, values_BhSE = (block for blocks in projections_nBhTE for block in blocks)
-    if torch.is_grad_enabled() and cpu.applies("attention", queries_BhTE):
-        attended_BhTE = cpu_attend(queries_BhTE, keys_BhSE, values_BhSE, mask=mask, probability=dropout)
+    if record is not None or (torch.is_grad_enabled() and cpu.applies("attention", queries_BhTE)):
+        attended_BhTE = cpu_attend(queries_BhTE, keys_BhSE, values_BhSE, mask=mask, probability=dropout, record=record)
     else:
         attended_BhTE = F.scaled_dot_product_attention(
             queries_BhTE, keys_BhSE, values_BhSE, attn_mask=mask, dropout_p=dropout
@@ -56,7 +57,7 @@ def attend(*projections_nBhTE: Tensor, mask: Tensor | None, dropout: float) -> T
     return attended_BhTE.transpose(1, 2).flatten(2)
 
 
-class SelfAttention(nn.Module):
+class SelfAttention(RecordableAttention):
     """MHA(x, x). One multiplication with [Wq; Wk; Wv] computes queries, keys and values."""
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
@@ -71,7 +72,8 @@ class SelfAttention(nn.Module):
 
     def forward(self, x_BTD: Tensor, mask: Tensor | None) -> Tensor:
         """[B, T, D] -> [B, T, D]."""
-        attended_BTD = attend(self.project(x_BTD), mask=mask, dropout=self.dropout if self.training else 0.0)
+        dropout = self.dropout if self.training else 0.0
+        attended_BTD = attend(self.project(x_BTD), mask=mask, dropout=dropout, record=self.record)
         return F.linear(attended_BTD, self.output)
 
     def cache(self, *, layers: int, beams: int, like_BXD: Tensor) -> BeamCache:
@@ -89,7 +91,7 @@ class SelfAttention(nn.Module):
         return F.linear(attended_BKD, self.output)
 
 
-class KeyValueAttention(nn.Module):
+class KeyValueAttention(RecordableAttention):
     """MHA(x, memory). Keys and values have a projection of their own, which a search computes once per sentence."""
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
@@ -106,5 +108,6 @@ class KeyValueAttention(nn.Module):
     def forward(self, x_BTD: Tensor, keys_values: Projected, mask: Tensor | None) -> Tensor:
         """[B, T, D] -> [B, T, D]. In a search, the hypotheses of a sentence take the place of the positions T."""
         queries_1BhTE = heads_first(F.linear(x_BTD, self.query), self.heads, self.width)
-        attended_BTD = attend(queries_1BhTE, *keys_values, mask=mask, dropout=self.dropout if self.training else 0.0)
+        dropout = self.dropout if self.training else 0.0
+        attended_BTD = attend(queries_1BhTE, *keys_values, mask=mask, dropout=dropout, record=self.record)
         return F.linear(attended_BTD, self.output)

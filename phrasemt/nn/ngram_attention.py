@@ -36,6 +36,7 @@ from phrasemt.nn.beams import BeamCache
 from phrasemt.nn.dropout import dropout
 from phrasemt.nn.init import xavier_blocks
 from phrasemt.nn.precision import normalised_dtype
+from phrasemt.nn.recording import Record, RecordableAttention
 
 Score = Literal["query_kernel", "static"]
 
@@ -151,14 +152,19 @@ def ngram_attend(
     mask: Tensor,
     scales: tuple[float, ...],
     probability: float,
+    record: Record | None = None,
 ) -> Tensor:
     """Return softmax(A) V with the heads side by side: [B, T, D].
 
     mask: [B, 1, 1, N*S], [B, 1, T, N*S] or [T, N*S], True where a query may use an n-gram.
-    scales: a factor for each row of a query. probability: of dropping an attention weight.
+    scales: a factor for each row of a query. probability: of dropping an attention weight. record: takes the weights
+    [B, h, T, N, S].
     """
     scores_GTX = ngram_scores(queries_BhXW, keys_BhXW, mask, scales)
     weights_GTX = torch.softmax(scores_GTX, dim=-1)
+    if record is not None:
+        sentences, heads, orders, keys, _ = values_BhNSE.shape
+        record(weights_GTX.view(sentences, heads, -1, orders, keys))
     if probability > 0:
         weights_GTX = dropout(weights_GTX, probability)
     values_GXE = values_BhNSE.flatten(2, 3).flatten(0, 1)
@@ -197,7 +203,7 @@ class NgramCache:
         )
 
 
-class _NgramAttention(nn.Module):
+class _NgramAttention(RecordableAttention):
     """Base of both attentions to n-grams: their matrices, and the layouts of the projections."""
 
     def __init__(self, width: int, heads: int, dropout: float, *, ngrams: int, score: Score) -> None:
@@ -252,16 +258,9 @@ class _NgramAttention(nn.Module):
             mask=mask,
             scales=self.scales,
             probability=self.dropout if self.training else 0.0,
+            record=self.record,
         )
         return F.linear(attended_BTD, self.output)
-
-    def mass(self, queries_BhXW: Tensor, keys_BhXW: Tensor, mask: Tensor) -> Tensor:
-        """Return the share of the attention of each query that each order has, as mean over the heads: [B, T, N]."""
-        weights_GTX = torch.softmax(ngram_scores(queries_BhXW, keys_BhXW, mask, self.scales), dim=-1)
-        weights_BhTNS = weights_GTX.view(
-            -1, self.heads, weights_GTX.shape[1], self.orders, mask.shape[-1] // self.orders
-        )
-        return weights_BhTNS.sum(-1).mean(1)
 
 
 class NgramSelfAttention(_NgramAttention):
@@ -281,11 +280,6 @@ class NgramSelfAttention(_NgramAttention):
         queries_BhXW, keys_BhXW, values_BhXE = self.arranged(x_BTD)
         ngrams = ngram_mask(mask, self.orders, x_BTD.shape[1], x_BTD.device)
         return self.attend(queries_BhXW, keys_BhXW, self.by_order(values_BhXE), ngrams)
-
-    def mass_of_orders(self, x_BTD: Tensor, mask: Tensor | None) -> Tensor:
-        """Return the shares of attention of the orders in `forward`: [B, T, N]."""
-        queries_BhXW, keys_BhXW, _ = self.arranged(x_BTD)
-        return self.mass(queries_BhXW, keys_BhXW, ngram_mask(mask, self.orders, x_BTD.shape[1], x_BTD.device))
 
     def cache(self, *, layers: int, beams: int, like_BXD: Tensor) -> NgramCache:
         """Return an empty cache for a search; `like_BXD` gives the number of sentences and the type."""
@@ -346,11 +340,3 @@ class NgramKeyValueAttention(_NgramAttention):
         values_BhNSE = self.by_order(values_BhXE)
         ngrams = ngram_mask(mask, self.orders, values_BhNSE.shape[3], x_BTD.device)
         return self.attend(queries_BhXW, keys_BhXW, values_BhNSE, ngrams)
-
-    def mass_of_orders(self, x_BTD: Tensor, keys_values: Projected, mask: Tensor | None) -> Tensor:
-        """Return the shares of attention of the orders in `forward`: [B, T, N]."""
-        (keys_BhXW,), (values_BhXE,) = keys_values
-        (queries_BhXW,) = self.arrange(F.linear(x_BTD, self.query), self.query_layout)
-        return self.mass(
-            queries_BhXW, keys_BhXW, ngram_mask(mask, self.orders, values_BhXE.shape[2] // self.orders, x_BTD.device)
-        )

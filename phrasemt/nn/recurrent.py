@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from phrasemt.nn.dropout import Dropout
 from phrasemt.nn.init import recurrent_blocks, zeros
 from phrasemt.nn.linear import Linear
+from phrasemt.nn.recording import RecordableAttention
 from phrasemt.nn.unrolled import AttentionSteps, GruSteps
 from phrasemt.nn.words import OutputLayer
 from phrasemt.study.architectures import RecurrentModel
@@ -190,7 +191,7 @@ class AttentionMemory:
         )
 
 
-class AdditiveAttention(nn.Module):
+class AdditiveAttention(RecordableAttention):
     """alpha = softmax_j(v . tanh(W q + U h_j + b) + c); context = sum_j alpha_j h_j (Bahdanau et al. 2015).
 
     c cancels in the softmax. It is a parameter all the same, as in the authors' code.
@@ -215,6 +216,7 @@ class AdditiveAttention(nn.Module):
             attended.mask_BS,
             self.score.weight,
             self.score.bias,
+            self.record,
         )
 
     def forward(self, query_BXI: Tensor, attended: AttentionMemory) -> Tensor:

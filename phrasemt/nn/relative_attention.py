@@ -99,6 +99,8 @@ class RelativeSelfAttention(SelfAttention):
         if mask is not None:
             scores_BhTS = scores_BhTS.masked_fill(~mask, -torch.inf)
         weights_BhTS = torch.softmax(scores_BhTS, dim=-1)
+        if self.record is not None:
+            self.record(weights_BhTS[..., None, :])
         if self.training and self.dropout > 0:
             weights_BhTS = dropout(weights_BhTS, self.dropout)
         weights_BhTS = weights_BhTS.to(values_BhSE.dtype)

@@ -26,6 +26,7 @@ from torch.autograd.function import once_differentiable
 
 from phrasemt.nn.losses import slices
 from phrasemt.nn.precision import matmul_dtype, normalised_dtype
+from phrasemt.nn.recording import Record
 
 # Number of elements of tanh(keys + query) that are computed at a time, by type of device.
 ENERGIES_AT_ONCE = {"cpu": 2**18, "cuda": 2**28}
@@ -189,13 +190,16 @@ class GruSteps:
 class _Reading:
     """The keys and states to which the queries of all steps attend."""
 
-    def __init__(self, keys_BSA: Tensor, states_BSC: Tensor, mask_BS: Tensor, score_A: Tensor) -> None:
+    def __init__(
+        self, keys_BSA: Tensor, states_BSC: Tensor, mask_BS: Tensor, score_A: Tensor, record: Record | None
+    ) -> None:
         exact = normalised_dtype(states_BSC)
         self.keys_BSA, self.states_BSC, self.score_A = (
             tensor.detach().to(exact) for tensor in (keys_BSA, states_BSC, score_A)
         )
         self.unused_B1S = ~mask_BS[:, None]
         self.dtypes = keys_BSA.dtype, states_BSC.dtype, score_A.dtype
+        self.record = record
         self.notes = Notes()
         self.d_keys_BSA: Tensor | None = None  # without the factor v, which is equal in all steps
         self.d_score_A = torch.zeros_like(self.score_A)
@@ -249,6 +253,8 @@ class _AttentionStep(torch.autograd.Function):
         exact_BKA = query_BKA.to(reading.keys_BSA.dtype)
         with torch.autocast(query_BKA.device.type, enabled=False):
             weights_BKS = reading.weights(exact_BKA)
+            if reading.record is not None:
+                reading.record(weights_BKS[:, None, :, None])
             context_BKC = weights_BKS @ reading.states_BSC
         ctx.save_for_backward(exact_BKA, weights_BKS)
         ctx.reading, ctx.place, ctx.dtype = reading, reading.notes.place(), query_BKA.dtype
@@ -268,7 +274,8 @@ class _AttentionStep(torch.autograd.Function):
 class AttentionSteps:
     """sum_j alpha_j h_j with alpha = softmax_j(v . tanh(W q + k_j) + c), for queries that become known step by step.
 
-    W, v and c are query_AI, score_1A and bias_1; mask_BS is True at positions that may be attended to.
+    W, v and c are query_AI, score_1A and bias_1; mask_BS is True at positions that may be attended to. record: takes
+    the weights of each step, [B, 1, K, 1, S].
     """
 
     def __init__(
@@ -279,9 +286,10 @@ class AttentionSteps:
         mask_BS: Tensor,
         score_1A: Tensor,
         bias_1: Tensor,
+        record: Record | None = None,
     ) -> None:
         self._query = LinearSteps(query_AI)
-        self._reading = _Reading(keys_BSA, states_BSC, mask_BS, score_1A.squeeze(0))
+        self._reading = _Reading(keys_BSA, states_BSC, mask_BS, score_1A.squeeze(0), record)
         self._token = _Token.apply(self._reading.gradients, keys_BSA, states_BSC, score_1A, bias_1)  # type: ignore[no-untyped-call]
 
     def __call__(self, query_BXI: Tensor) -> Tensor:

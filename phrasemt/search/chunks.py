@@ -83,7 +83,7 @@ def _count_decisions(
         batch = reader(rows)
         gold = batch.target.chunks
         assert gold is not None
-        decided = model.chunk_decisions(batch.to(device)).to(torch.device("cpu"))
+        decided = model.chunk_log_probs(batch.to(device)).likeliest.to(torch.device("cpu"))
         counts.add(gold, decided, batch.target.mask_BT & ~continues_V[batch.target.inputs_BT])
     return counts
 

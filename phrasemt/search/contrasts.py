@@ -12,20 +12,16 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from phrasemt.batching.batch import Batch, collate_target
 from phrasemt.batching.reader import SourceCollator
-from phrasemt.batching.sampler import micro_batches
 from phrasemt.errors import DataError, MismatchError
 from phrasemt.files.lines import read_lines, write_text
-from phrasemt.models.interface import TranslationModel
 from phrasemt.models.weights import load_model
 from phrasemt.search.device import choose_device
+from phrasemt.search.forced import forced_scores
 from phrasemt.stages.decoding import ScoreContrasts
 from phrasemt.study.tokenization import Tokenizer
 from phrasemt.text.subwords import subword_cutter
@@ -37,7 +33,6 @@ log = logging.getLogger("phrasemt.score_contrasts")
 _HEADER = "row\tsource\tright\twrong\tdistance\tnumber"
 # Groups of distances in words; Xu et al. (2020), Figure 4, print one limit only (docs/decisions.md, X18).
 _GROUPS = ((1, 2), (3, 4), (5, 6), (7, 8), (9, 10), (11, 15), (16, None))
-_BATCH_POSITIONS = 4_000
 
 
 @dataclass(frozen=True)
@@ -109,33 +104,6 @@ def score_contrasts(
     }
     write_text(accuracy, json.dumps(result, indent=1) + "\n")
     log.info("score_contrasts: %d pairs, accuracy %.3f", len(pairs), result["accuracy"] or 0.0)
-
-
-@torch.inference_mode()
-def forced_scores(
-    model: TranslationModel[Any, Any],
-    collate_source: SourceCollator,
-    sources: Sequence[NDArray[np.int32]],
-    targets: Sequence[NDArray[np.int32]],
-    positions: Sequence[int],
-    device: torch.device,
-) -> NDArray[np.float64]:
-    """Return log P(target | source) of each pair, natural logarithm, `</s>` included.
-
-    sources, targets: subword ids without special symbols.
-    positions: position of each source in the phrase columns, for a collator that reads them.
-    """
-    source_lengths = np.array([len(source) for source in sources], dtype=np.int32)
-    target_lengths = np.array([len(target) for target in targets], dtype=np.int32)
-    scores = np.zeros(len(sources))
-    for rows in micro_batches(np.arange(len(sources)), source_lengths, target_lengths, capacity=_BATCH_POSITIONS):
-        batch = Batch(
-            rows=tuple(rows.tolist()),
-            source=collate_source([sources[row] for row in rows], [positions[row] for row in rows]),
-            target=collate_target([targets[row] for row in rows]),
-        )
-        scores[rows] = model.log_probs(batch.to(device)).double().sum(-1).cpu().numpy()
-    return scores
 
 
 def _read(path: Path) -> list[_Pair]:

@@ -182,7 +182,7 @@ def test_decisions_given_words_and_chunks(variant, make_model, make_batch):
     """At all positions, the first included. The decisions do not influence later positions: gold chunks are given."""
     settings = settings_of(variant)
     model, batch = make_model(settings).double(), make_batch(settings, SOURCES, TARGETS)
-    reference, decisions = Reference(model, settings), model.chunk_decisions(batch)
+    reference, decisions = Reference(model, settings), model.chunk_log_probs(batch).likeliest
     for row in range(len(SOURCES)):
         pair = sentence(batch, row)
         positions = reference.run(pair["source"], pair["inputs"], pair["starts"])
@@ -197,7 +197,7 @@ def test_equal_probabilities_mean_no_boundary(make_model, make_batch):
     model, batch = make_model(settings), make_batch(settings, SOURCES, TARGETS)
     model.boundary.output.weight.zero_()
     model.boundary.output.bias.zero_()
-    assert not model.chunk_decisions(batch).starts_BT.any()
+    assert not model.chunk_log_probs(batch).likeliest.starts_BT.any()
     only_first = torch.zeros_like(batch.target.mask_BT)
     only_first[:, 0] = True
     expected = model.log_probs(with_starts(batch, only_first))

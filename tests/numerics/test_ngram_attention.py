@@ -15,6 +15,7 @@ import torch
 from phrasemt.nn.attention import KeyValueAttention, SelfAttention
 from phrasemt.nn.masks import causal_mask, key_mask
 from phrasemt.nn.ngram_attention import NgramKeyValueAttention, NgramSelfAttention
+from phrasemt.nn.recording import recording
 
 D, HEADS, E = 6, 3, 2
 ORDERS, SCORES = [1, 2, 3, 4], ["query_kernel", "static"]
@@ -78,6 +79,13 @@ def key_value_attention(ngrams, score):
     return NgramKeyValueAttention(D, HEADS, 0.0, ngrams=ngrams, score=score).double()
 
 
+def recorded_mass(attention, *inputs):
+    """The result of an attention, and the share of attention of each order as mean over the heads [B, T, N]."""
+    with recording([attention]) as recorded:
+        got = attention(*inputs)
+    return got, recorded()[0].sum(-1).mean(1)
+
+
 @pytest.mark.parametrize("grad", [True, False], ids=["training", "inference"])
 @pytest.mark.parametrize("score", SCORES)
 @pytest.mark.parametrize("ngrams", ORDERS)
@@ -88,7 +96,7 @@ def test_self_attention_equals_the_loops(ngrams, score, grad, sentences):
     for causal in (False, True):
         mask = causal_mask(x_BSD.shape[1], x_BSD.device) if causal else key_mask(mask_BS)
         with torch.set_grad_enabled(grad):
-            got, mass = attention(x_BSD, mask), attention.mass_of_orders(x_BSD, mask)
+            got, mass = recorded_mass(attention, x_BSD, mask)
         for row, length in enumerate(LENGTHS):
             x = x_BSD[row, :length].numpy()
             expected, phrases = reference(x, x, weights, ngrams, score, causal=causal)
@@ -106,8 +114,7 @@ def test_attention_to_a_memory_equals_the_loops(ngrams, score, grad, sentences):
     weights = attention.query, attention.key_value, attention.output
     with torch.set_grad_enabled(grad):
         projected = attention.project_memory(memory_BSD)
-        got = attention(x_BTD, projected, key_mask(mask_BS))
-        mass = attention.mass_of_orders(x_BTD, projected, key_mask(mask_BS))
+        got, mass = recorded_mass(attention, x_BTD, projected, key_mask(mask_BS))
     assert all(tensor.shape[1] == len(LENGTHS) for tensor in projected)
     for row, length in enumerate(LENGTHS):
         expected, phrases = reference(x_BTD[row].numpy(), memory_BSD[row, :length].numpy(), weights, ngrams, score)

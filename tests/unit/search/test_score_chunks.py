@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
 import phrasemt.search.chunks as chunks_stage
 from phrasemt.batching.batch import Chunks
 from phrasemt.batching.pack import pack_examples
 from phrasemt.files.columns import Lists, write_columns
 from phrasemt.files.lines import write_lines
-from phrasemt.models.interface import ChunkingModel
+from phrasemt.models.interface import ChunkingModel, ChunkLogProbs
 from phrasemt.stages.decoding import ScoreChunks
 from phrasemt.stages.subwords import BuildVocabulary, PackExamples
 from phrasemt.study.architectures import BiscaleModel
@@ -37,10 +38,12 @@ class FixedDecisions(ChunkingModel):
     for name in ("encode", "decode", "start", "step", "reorder", "select_sentences"):
         vars()[name] = None
 
-    def chunk_decisions(self, batch):
+    def chunk_log_probs(self, batch):
         decided = [list(batch.rows).index(row) for row in range(2)]
         self.shown = batch.target.chunks
-        return Chunks(starts_BT=torch.tensor(STARTS)[decided], labels_BT=torch.tensor(LABELS)[decided])
+        boundary_BT2 = F.one_hot(torch.tensor(STARTS)[decided].long(), 2)
+        label_BTL = F.one_hot(torch.tensor(LABELS)[decided], len(CHUNK_LABELS))
+        return ChunkLogProbs(boundary_BT2=boundary_BT2.float().log(), label_BTL=label_BTL.float().log())
 
 
 @pytest.fixture

@@ -16,8 +16,9 @@ from phrasemt.files.lines import read_lines, write_lines
 from phrasemt.models.interface import build_model
 from phrasemt.models.weights import describe_weights, save_tensors, weights_of
 from phrasemt.search.beam import beam_search, length_penalty
-from phrasemt.search.contrasts import forced_scores, score_contrasts
+from phrasemt.search.contrasts import score_contrasts
 from phrasemt.search.decode import translate_split
+from phrasemt.search.forced import forced_scores
 from phrasemt.search.translate import translate_examples
 from phrasemt.stages.decoding import ScoreContrasts, TranslateExamples
 from phrasemt.stages.subwords import BuildVocabulary, LearnSubwords, PackExamples

@@ -1,0 +1,41 @@
+"""Recording of attention weights.
+
+A fused kernel returns no weights, and most callers need none. A module of attention therefore has a field `record`: if
+it is not None, the attention of the module hands its weights to it and computes in separate operations.
+
+Letters: B sentences, h heads, T query positions, N orders of n-grams (1: tokens), S key positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+# Takes weights [B, h, T, N, S] as the softmax returns them, before dropout.
+Record = Callable[[Tensor], None]
+
+
+class RecordableAttention(nn.Module):
+    """Base of all modules of attention. record: takes the weights of each call; None: they are not recorded."""
+
+    record: Record | None = None
+
+
+@contextmanager
+def recording(modules: Sequence[RecordableAttention]) -> Iterator[Callable[[], list[Tensor]]]:
+    """Record the weights of some modules within a block.
+
+    Yields a function that returns the weights so far, [B, h, T, N, S] for each module; calls for single positions are
+    joined along T. The record ends with the block, also after an error.
+    """
+    parts: list[list[Tensor]] = [[] for _ in modules]
+    for module, weights in zip(modules, parts, strict=True):
+        module.record = weights.append
+    try:
+        yield lambda: [torch.cat(weights, dim=2) for weights in parts]
+    finally:
+        for module in modules:
+            module.record = None

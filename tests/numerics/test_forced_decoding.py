@@ -1,0 +1,198 @@
+"""Forced decoding of all systems: log-probabilities and recorded attention weights against slow plain references."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from small_systems import NO_DROPOUT, SHORT_PHRASES, SMALL, SMALL_BISCALE, SYSTEMS
+
+from phrasemt.errors import DamagedFileError
+from phrasemt.files.attention import AXES, read_forced, write_forced
+from phrasemt.nn.attention import KeyValueAttention, SelfAttention
+from phrasemt.nn.masks import causal_mask
+from phrasemt.nn.recording import recording
+from phrasemt.search.beam import beam_search
+from phrasemt.search.forced import axis_masks, force, forced_sentences
+from phrasemt.study.architectures import BiscaleModel, PhraseRepresentationModel, PhraseSegmentation
+from phrasemt.study.schema import Decoding
+from phrasemt.symbols import EOS
+from phrasemt.text.vocab import Vocabulary
+
+SOURCES, TARGETS = [6, 1, 4], [5, 7, 1]
+
+
+def words(size: int = 40) -> Vocabulary:
+    return Vocabulary(["<pad>", "<s>", "</s>", "<unk>", *(f"w{number}" for number in range(4, size))], digest="")
+
+
+def test_log_probs_sum_to_the_loss_and_recording_changes_nothing(settings, make_model, make_batch) -> None:
+    model, batch = make_model(settings), make_batch(settings, SOURCES, TARGETS)
+    forced = force(model, batch)
+    with torch.inference_mode():
+        loss = model.loss(batch, label_smoothing=0.0)
+        plain_BT = model.log_probs(batch)
+    # float32: the recorded attention adds in another order than the fused one.
+    assert float(forced.log_probs_BT.sum()) == pytest.approx(-float(loss.nll), rel=1e-5)
+    torch.testing.assert_close(forced.log_probs_BT, plain_BT, rtol=1e-5, atol=1e-5)
+    assert all(attention.module.record is None for attention, _ in forced.attentions)
+
+
+def test_weights_sum_to_one_over_real_keys(settings, make_model, make_batch) -> None:
+    model, batch = make_model(settings), make_batch(settings, SOURCES, TARGETS)
+    masks = axis_masks(batch)
+    forced = force(model, batch)
+    assert forced.attentions
+    for attention, weights_BhQNK in forced.attentions:
+        queries_BQ, keys_BK = (masks[axis] for axis in AXES[attention.place])
+        assert weights_BhQNK.shape[2] == queries_BQ.shape[1]
+        assert weights_BhQNK.shape[4] == keys_BK.shape[1]
+        real = weights_BhQNK.permute(0, 2, 1, 3, 4)[queries_BQ]
+        torch.testing.assert_close(real.sum((-1, -2)), torch.ones(real.shape[:2]), rtol=0, atol=1e-5)
+        for row, (queries, keys) in enumerate(zip(queries_BQ.sum(1).tolist(), keys_BK.sum(1).tolist(), strict=True)):
+            assert not weights_BhQNK[row, :, :queries, :, keys:].any()
+        orders = torch.arange(weights_BhQNK.shape[3])
+        unfinished_NK = torch.arange(weights_BhQNK.shape[4]) < orders[:, None]  # would begin before the sentence
+        assert not weights_BhQNK[..., unfinished_NK].any()
+        if attention.place == "dec_self":
+            future_TT = ~causal_mask(weights_BhQNK.shape[2], weights_BhQNK.device)
+            assert not weights_BhQNK.transpose(2, 3)[..., future_TT].any()
+
+
+def test_no_attention_is_left_out(settings, make_model) -> None:
+    model = make_model(settings)
+    named = {id(one.module) for one in model.attentions()}
+    assert named == {id(module) for module in model.modules() if hasattr(module, "record")}
+    assert len(named) == len(model.attentions())
+
+
+def test_sentences_do_not_depend_on_their_batch(settings, make_model, make_batch) -> None:
+    model = make_model(settings)
+    arguments = {"source_words": words(), "target_words": words()}
+    together = make_batch(settings, SOURCES, TARGETS)
+    all_of_them = forced_sentences(force(model, together), together, rows=[0, 1, 2], **arguments)
+    for row, whole in enumerate(all_of_them):
+        alone = make_batch(settings, SOURCES, TARGETS, only=row)
+        (one,) = forced_sentences(force(model, alone), alone, rows=[row], **arguments)
+        assert (one.source, one.target, one.phrase_ends) == (whole.source, whole.target, whole.phrase_ends)
+        assert (one.chunk_starts, one.chunk_labels) == (whole.chunk_starts, whole.chunk_labels)
+        np.testing.assert_allclose(one.log_probs, whole.log_probs, atol=1e-5)
+        for here, there in zip(one.attentions, whole.attentions, strict=True):
+            assert (here.place, here.layer) == (there.place, there.layer)
+            np.testing.assert_allclose(here.weights_hTNS, there.weights_hTNS, atol=1e-5)
+
+
+def test_weights_equal_a_softmax_in_loops() -> None:
+    torch.manual_seed(1)
+    width, heads, positions = 6, 2, 4
+    attention = SelfAttention(width, heads, 0.0).double()
+    x = torch.randn(1, positions, width, dtype=torch.float64)
+    with recording([attention]) as recorded, torch.no_grad():
+        attention(x, causal_mask(positions, x.device))
+    (weights_BhTNS,) = recorded()
+    query, key, _ = attention.query_key_value.detach().chunk(3)
+    each = width // heads
+    for head in range(heads):
+        rows = slice(head * each, (head + 1) * each)
+        for i in range(positions):
+            q = query[rows] @ x[0, i]
+            scores = [math.exp(float(q @ (key[rows] @ x[0, j])) / math.sqrt(each)) for j in range(i + 1)]
+            expected = [score / sum(scores) for score in scores] + [0.0] * (positions - i - 1)
+            np.testing.assert_allclose(weights_BhTNS[0, head, i, 0].numpy(), expected, atol=1e-12)
+
+
+def test_the_record_ends_with_an_error() -> None:
+    attention = KeyValueAttention(6, 2, 0.0)
+    with pytest.raises(ZeroDivisionError), recording([attention]):
+        raise ZeroDivisionError
+    assert attention.record is None
+
+
+@pytest.mark.parametrize("system", ["transformer", "+Max+Attn+TA", "phrasal 1-2", "dl4mt", "relative positions"])
+def test_the_score_of_a_translation_is_its_score_by_forced_decoding(system, make_model, make_batch) -> None:
+    settings = SYSTEMS[system]
+    model, batch = make_model(settings), make_batch(settings, SOURCES, TARGETS)
+    found = beam_search(model, batch.source, Decoding(beam=3, n_best=3, length_penalty=0, max_length_extra=5))
+    _compare(model, batch, found, lambda sentence: sentence.log_prob)
+
+
+@pytest.mark.parametrize("attention", ["chunk", "word"])
+def test_the_joint_score_of_a_translation_is_its_score_by_forced_decoding(attention, make_model, make_batch) -> None:
+    """The decoder decides about boundaries by itself in both."""
+    settings = BiscaleModel(**SMALL_BISCALE, attention=attention)
+    model, batch = make_model(settings), make_batch(settings, SOURCES, TARGETS)
+    found = beam_search(model, batch.source, Decoding(beam=3, n_best=3, length_penalty=0, max_length_extra=5))
+    _compare(model, batch, found, lambda sentence: sentence.joint_log_prob)
+
+
+def _compare(model, batch, found, score_of) -> None:
+    from phrasemt.batching.batch import Batch, collate_target
+
+    for number in range(3):
+        hypotheses = [hypotheses[number] for hypotheses in found]
+        target = collate_target([np.array(one.tokens, dtype=np.int32) for one in hypotheses])
+        chosen = Batch(rows=batch.rows, source=batch.source, target=target)
+        sentences = forced_sentences(
+            force(model, chosen), chosen, rows=batch.rows, source_words=words(), target_words=words()
+        )
+        for sentence, one in zip(sentences, hypotheses, strict=True):
+            assert sentence.target[-1] == "</s>"
+            assert EOS not in one.tokens
+            assert score_of(sentence) == pytest.approx(one.score, rel=1e-4)
+
+
+def test_within_a_chunk_the_attention_is_that_of_its_first_word(make_model, make_batch) -> None:
+    settings = SYSTEMS["bi-scale"]
+    model, batch = make_model(settings), make_batch(settings, SOURCES, TARGETS)
+    forced = force(model, batch)
+    ((_, weights_BhTNS),) = forced.attentions
+    starts_BT = batch.target.chunks.starts_BT
+    assert not starts_BT[batch.target.mask_BT].all()
+    for row, length in enumerate(batch.target.mask_BT.sum(1).tolist()):
+        for t in range(length):
+            first = max(u for u in range(t + 1) if starts_BT[row, u])
+            assert torch.equal(weights_BhTNS[row, :, t], weights_BhTNS[row, :, first])
+    # With the context that the model itself computes: sum_j alpha_j h_j is the context of its chunk state.
+    with torch.no_grad():
+        memory = model.encode(batch.source)
+        unrolled = model.unroll(memory, batch.target)
+    contexts_BTC = weights_BhTNS[:, 0, :, 0] @ memory.states_BSC
+    real = batch.target.mask_BT
+    torch.testing.assert_close(contexts_BTC[real], unrolled.chunks.c_XC[real], rtol=0, atol=1e-5)
+
+
+def test_a_file_returns_what_was_written(make_model, make_batch, tmp_path: Path) -> None:
+    sentences = []
+    for name in ("+Max", "bi-scale", "phrasal 1-2", "language model"):
+        batch = make_batch(SYSTEMS[name], SOURCES, TARGETS)
+        forced = force(make_model(SYSTEMS[name]), batch)
+        sentences += forced_sentences(forced, batch, rows=[3, 9, 4], source_words=words(), target_words=words())
+    path = tmp_path / "forced.arrow"
+    assert write_forced(path, sentences) == len(sentences)
+    for written, read in zip(sentences, read_forced(path), strict=True):
+        for field in ("row", "source", "target", "phrase_ends", "chunk_starts", "chunk_labels"):
+            assert getattr(read, field) == getattr(written, field)
+        np.testing.assert_array_equal(np.float32(read.log_probs), np.float32(written.log_probs))
+        for one, other in zip(written.attentions, read.attentions, strict=True):
+            assert (one.place, one.layer) == (other.place, other.layer)
+            np.testing.assert_array_equal(one.weights_hTNS, other.weights_hTNS)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(DamagedFileError, match="not a file of forced decoding"):
+        read_forced(path)
+
+
+def test_phrase_ends_are_those_of_the_segmentation(make_model, make_batch) -> None:
+    """Phrases of ceil(7/3) = 3 tokens for six words and `</s>`; a sentence of one word has one phrase."""
+    segmentation = PhraseSegmentation(ntok_div=3, ntok_min=2, ntok_max=3)
+    assert segmentation == SHORT_PHRASES
+    settings = PhraseRepresentationModel(**SMALL, **NO_DROPOUT, phrase=segmentation)
+    batch = make_batch(settings, [6, 1], [2, 2])
+    forced = force(make_model(settings), batch)
+    ends = [
+        sentence.phrase_ends
+        for sentence in forced_sentences(forced, batch, rows=[0, 1], source_words=words(), target_words=words())
+    ]
+    assert ends == [[3, 6, 7], [2]]
