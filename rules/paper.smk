@@ -67,6 +67,7 @@ rule write_report:
             splits="all",
         ),
         splits=flow.every(paths.split_counts),
+        round_trips=flow.round_trips,
         phrases=flow.phrase_statistics,
         chunks=flow.every(
             paths.chunk_statistics,

@@ -2,7 +2,8 @@
 
 Lines and text have the colours of the page: matplotlib draws with placeholder colours, which are then replaced by CSS
 variables (`--series-1` and so on) and `currentColor`. Text remains text, so a reader can search it and a screen reader
-can read it.
+can read it. The name of a line stands at its end; a legend replaces the names where they are too many or too long.
+`svg_file` makes a file of its own from a drawing.
 """
 
 from __future__ import annotations
@@ -11,20 +12,25 @@ import html
 import io
 import itertools
 import re
+import statistics
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import matplotlib
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 # Placeholder colours, which occur nowhere else in a drawing.
 _SERIES = tuple(f"#0000{number:02x}" for number in range(1, 7))
 _TEXT, _GRID = "#010000", "#020000"
 _DASHES = ("-", "--", ":", "-.")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_SHIFT = 0.06  # of the points of neighbouring systems, in categories
 _STYLE = {
     "svg.hashsalt": "phrasemt",  # without it ids in the drawing are random
     "svg.fonttype": "none",
@@ -48,15 +54,35 @@ _STYLE = {
 _SIZE = (5.2, 3.5)
 # A line with more points is drawn as means over windows of equal size.
 _MAX_POINTS = 120
+# Names at the ends of lines: at most so many, of at most so many lines of so many characters each.
+_MAX_NAMES, _NAME_LINES, _NAME_WIDTH = 7, 3, 17
+_NAME_SIZE = 8.5  # points
+_LINE_HEIGHT = 0.042  # of a line of a name, as a share of the height of the axes
+# The colours of files of their own: those of page.css for light pages.
+_COLOURS = {
+    "--text": "#1b1d20",
+    "--grid": "#d9dce0",
+    "--series-1": "#0072b2",
+    "--series-2": "#c64f00",
+    "--series-3": "#00805d",
+    "--series-4": "#b0488a",
+    "--series-5": "#7d6200",
+    "--series-6": "#555555",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
-    """A line of a figure. group: a system; all its lines have one colour and one entry in the legend."""
+    """A line of a figure. group: a system; all its lines have one colour and one name.
+
+    low, high: ends of the error bars of the points; without them the points have none.
+    """
 
     group: str
     x: Sequence[float]
     y: Sequence[float]
+    low: Sequence[float] | None = None
+    high: Sequence[float] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +99,7 @@ def draw_curves(name: str, series: Sequence[Series], *, title: str, x_label: str
     series = [_thinned(line) for line in series]
     for line, style in _styled(series):
         axes.plot(line.x, line.y, marker="o" if len(line.x) == 1 else "", markersize=4, **style)
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     last = "; ".join(f"{line.group} ends at {line.y[-1]:.2f}" for line in series)
     return _finish(figure, axes, name, title, f"{y_label} by {x_label}. {last}.")
@@ -81,16 +108,35 @@ def draw_curves(name: str, series: Sequence[Series], *, title: str, x_label: str
 def draw_categories(
     name: str, categories: Sequence[str], series: Sequence[Series], *, title: str, x_label: str, y_label: str
 ) -> Drawing:
-    """Draw values over ordered categories. series: their x are indices into `categories`."""
+    """Draw values over ordered categories, with error bars. series: their x are indices into `categories`."""
     figure, axes = _figure(x_label, y_label)
-    for line, style in _styled(series):
-        axes.plot(line.x, line.y, marker="o", markersize=4, **style)
+    for number, (line, style) in enumerate(_styled(series)):
+        shift = _SHIFT * (number - (len(series) - 1) / 2)  # so that error bars stand side by side
+        x = [place + shift for place in line.x] if line.low else line.x
+        axes.plot(x, line.y, marker=_MARKERS[number % len(_MARKERS)], markersize=4.5, **style)
+        if line.low is not None and line.high is not None:
+            axes.vlines(x, line.low, line.high, colors=style["color"], linewidth=1, alpha=0.7)
     axes.set_xticks(range(len(categories)), categories)
     descriptions = []
     for line in series:
-        points = [f"{value:.1f} at {categories[int(index)]}" for index, value in zip(line.x, line.y, strict=True)]
+        points = [
+            f"{value:.1f}{_interval(line, place)} at {categories[int(index)]}"
+            for place, (index, value) in enumerate(zip(line.x, line.y, strict=True))
+        ]
         descriptions.append(f"{line.group}: {', '.join(points)}")
     return _finish(figure, axes, name, title, f"{y_label} by {x_label}. {'; '.join(descriptions)}.")
+
+
+def svg_file(drawing: Drawing) -> str:
+    """Return a drawing as a file of its own, in colours for a white page. It needs no style sheet."""
+    svg = drawing.svg.replace("currentColor", _COLOURS["--text"])
+    for name, colour in _COLOURS.items():
+        svg = svg.replace(f"var({name})", colour)
+    return svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" ', 1) + "\n"
+
+
+def _interval(line: Series, place: int) -> str:
+    return "" if line.low is None or line.high is None else f" ({line.low[place]:.1f} to {line.high[place]:.1f})"
 
 
 def _figure(x_label: str, y_label: str) -> tuple[Figure, Axes]:
@@ -127,12 +173,56 @@ def _thinned(line: Series) -> Series:
 
 def _finish(figure: Figure, axes: Axes, name: str, title: str, description: str) -> Drawing:
     with matplotlib.rc_context(_STYLE):
-        labels = axes.get_legend_handles_labels()[1]
-        columns = 2 if len(labels) > 1 and max(map(len, labels)) <= 28 else 1
-        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, borderaxespad=0, handlelength=1.6)
+        if not _name_lines(axes):
+            labels = axes.get_legend_handles_labels()[1]
+            columns = 2 if len(labels) > 1 and max(map(len, labels)) <= 28 else 1
+            axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, borderaxespad=0, handlelength=1.6)
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     return Drawing(svg=_for_page(buffer.getvalue(), name, f"{title}. {description}"), title=title)
+
+
+def _name_lines(axes: Axes) -> bool:
+    """Write the name of each group beside the end of its lines, if there is room for all names."""
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, high)
+    ends: dict[str, list[float]] = {}  # by colour and dashes, which all lines of a group have
+    names: dict[str, tuple[str, Any]] = {}
+    for line in axes.get_lines():
+        style = f"{line.get_color()} {line.get_linestyle()}"
+        ends.setdefault(style, []).append((np.asarray(line.get_ydata())[-1].item() - low) / (high - low))
+        if not (label := str(line.get_label())).startswith("_"):
+            names[style] = "\n".join(textwrap.wrap(label, _NAME_WIDTH)), line.get_color()
+    heights = {style: _LINE_HEIGHT * (1 + name.count("\n")) + 0.015 for style, (name, _) in names.items()}
+    wide = any(
+        len(part) > _NAME_WIDTH + 5 or name.count("\n") >= _NAME_LINES
+        for name, _ in names.values()
+        for part in name.split("\n")
+    )
+    if len(names) > _MAX_NAMES or wide or sum(heights.values()) > 1:
+        return False
+    bottom = 0.0
+    places: list[tuple[str, float]] = []
+    for style in sorted(names, key=lambda style: statistics.fmean(ends[style])):
+        middle = max(statistics.fmean(ends[style]), bottom + heights[style] / 2)
+        places.append((style, middle))
+        bottom = middle + heights[style] / 2
+    top = 1.0
+    for style, middle in reversed(places):
+        middle = min(middle, top - heights[style] / 2)
+        name, colour = names[style]
+        axes.text(
+            1.02,
+            middle,
+            name,
+            transform=axes.transAxes,
+            color=colour,
+            fontsize=_NAME_SIZE,
+            va="center",
+            linespacing=1.0,
+        )
+        top = middle - heights[style] / 2
+    return True
 
 
 def _for_page(svg: str, name: str, description: str) -> str:

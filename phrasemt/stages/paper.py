@@ -50,7 +50,7 @@ class WriteReport(Stage):
     """Write one self-contained HTML page about the study."""
 
     module = "phrasemt.paper.report"
-    inputs = ("table", "records*", "dropped*", "splits*", "phrases*", "chunks*", "annotators*")
+    inputs = ("table", "records*", "dropped*", "splits*", "round_trips*", "phrases*", "chunks*", "annotators*")
     outputs = ("report",)
     libraries = ("jinja2", "matplotlib")
 

@@ -29,7 +29,8 @@ WITHOUT_EFFECT = {
 def code_digest(*modules: str) -> str:
     """Digest of modules and all phrasemt modules they import, without comments, docstrings and layout.
 
-    A page that a module fills in (`report.html` beside `report.py`) counts as its code.
+    A template, style or script that a module puts on a page (`page.html` and `page.css` beside `page.py`) counts as its
+    code.
 
     Snakemake sees only the command of a rule; with this among a rule's parameters, a changed formula reruns the stage
     and what follows, and a changed comment reruns nothing.
@@ -122,7 +123,7 @@ def _statements(node: ast.AST) -> Iterator[ast.AST]:
 
 @functools.cache
 def _code(module: str) -> bytes:
-    """The code of a module without comments, docstrings and layout, and the page that it fills in."""
+    """The code of a module without comments, docstrings and layout, and the parts of pages beside it."""
     tree = _tree(module)
     for node in (tree, *_statements(tree)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
@@ -130,5 +131,5 @@ def _code(module: str) -> bytes:
                 case [ast.Expr(value=ast.Constant(value=str())), *rest]:
                     node.body = rest or [ast.Pass()]
     path = _module_path(module)
-    page = path.with_suffix(".html") if path else None
-    return f"{ast.unparse(tree)}\0".encode() + (page.read_bytes() if page and page.is_file() else b"")
+    parts = [path.with_suffix(suffix) for suffix in (".html", ".css", ".js")] if path else []
+    return f"{ast.unparse(tree)}\0".encode() + b"".join(part.read_bytes() for part in parts if part.is_file())

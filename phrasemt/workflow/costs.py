@@ -72,10 +72,15 @@ class Recorded:
         return costs
 
     def _mean(self, study: str, rule: str) -> float | None:
-        folder = Paths(study).benchmarks
-        files = itertools.chain(Path().glob(f"{folder}/{rule}/**/*.tsv"), Path().glob(f"{folder}/{rule}.tsv"))
-        seconds = [second for second in map(self._seconds, files) if second is not None]
+        seconds = seconds_of_jobs(study, rule)
         return statistics.fmean(seconds) if seconds else None
+
+
+def seconds_of_jobs(study: str, rule: str) -> list[float]:
+    """Wall seconds of finished jobs of a rule whose outputs did not come from the cache. study: `*` for all."""
+    folder = Paths(study).benchmarks
+    files = itertools.chain(Path().glob(f"{folder}/{rule}/**/*.tsv"), Path().glob(f"{folder}/{rule}.tsv"))
+    return [seconds for seconds in map(_seconds, files) if seconds is not None]
 
 
 def size_of(job: PlannedJob) -> int:

@@ -15,7 +15,17 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from phrasemt.files.lines import write_text
-from phrasemt.workflow.journal import RUN, PlannedJob, RunNote, State, beating, new_run, now, study_of
+from phrasemt.workflow.journal import (
+    RUN,
+    PlannedJob,
+    RunNote,
+    State,
+    beating,
+    commit_of_code,
+    new_run,
+    now,
+    study_of,
+)
 
 
 def stages_of(dag: Any) -> list[Any]:
@@ -90,6 +100,7 @@ class Journal:
             jobs=planned(dag, waiting),
             code=self._code(waiting),
             rules=self._rules,
+            commit=commit_of_code(),
         )
         write_text(study_of(self._path), self._text)
         self._note.write(self._path)

@@ -334,6 +334,16 @@ class Flow:
         return [str(path) for path in initial_weights(self.study.systems[wildcards.system], wildcards.seed)]
 
     @property
+    def round_trips(self) -> list[str]:
+        """The scores of tokenisation's round trip, of all splits in both languages."""
+        return [
+            Paths.of(self.study, name).round_trip.at(split=split, language=language)
+            for name, dataset in self.study.datasets.items()
+            for split in dataset.split_names
+            for language in dataset.languages
+        ]
+
+    @property
     def phrase_statistics(self) -> list[str]:
         """The statistics of phrases that the report shows: of the training pairs and of the test sets."""
         return [

@@ -18,6 +18,7 @@ import functools
 import json
 import os
 import platform
+import subprocess
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
@@ -227,7 +228,8 @@ class PlannedJob:
 class RunNote(_Note):
     """A run. cores: None on a cluster; done: jobs of each rule that were finished before.
 
-    code: digest of each module that its stages use; rules: of the Snakefile and of each file of rules.
+    code: digest of each module that its stages use; rules: of the Snakefile and of each file of rules. commit: of
+    phrasemt, as `git describe` names it, with `-dirty` after local changes; None outside of a checkout.
     """
 
     study: str
@@ -237,6 +239,7 @@ class RunNote(_Note):
     jobs: list[PlannedJob]
     code: dict[str, str]
     rules: dict[str, str]
+    commit: str | None = None
 
 
 def runs_folder(study: str) -> Path:
@@ -293,6 +296,18 @@ def refuse_edited(files: Iterable[str]) -> None:
             where=", ".join(edited),
             next_step="when the run has ended, the same command again, which computes what the change touches",
         )
+
+
+def commit_of_code() -> str | None:
+    """The commit of this phrasemt, with `-dirty` after local changes; None outside of a checkout or without git."""
+    folder = Path(__file__).parents[2]
+    command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    if not (folder / ".git").exists():  # a checkout above is that of another program
+        return None
+    try:
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=20).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None
 
 
 def now() -> str:

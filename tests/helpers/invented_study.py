@@ -241,6 +241,12 @@ class InventedStudy:
                 self.folder(name) / "corpus" / f"{split}.dropped.tsv" for name in datasets for split in ("train", "dev")
             ],
             "splits": [self.splits_path(name) for name in datasets],
+            "round_trips": [
+                self.folder(dataset)
+                / "tokens"
+                / f"{test_set}.{self.study.datasets[dataset].target_language}.round_trip.json"
+                for dataset, test_set in self.test_sets
+            ],
             "phrases": [self.folder("demo") / "phrases" / segmenter / "train.json" for segmenter in ("ngram", "parse")],
             "chunks": [self.folder("demo") / "chunks" / "dev.json"],
             "annotators": [self.results / "annotators" / "english" / "annotator.json"],
@@ -256,9 +262,14 @@ class InventedStudy:
         folder, target = self.folder(dataset), self.study.datasets[dataset].target_language
         draw = random.Random(f"{dataset} {test_set}")
         tokens = [" ".join([*draw.choices(WORDS, k=draw.randint(5, 14)), "."]) for _ in range(SENTENCES)]
+        round_trip = {"format": 1, "language": target, "score": 98.7654, "signature": "nrefs:1"}
+        round_trip |= {"lines": SENTENCES, "changed_lines": 7}
         self._made_by(
             STAGES["tokenize_text"].from_study(self.study, {"dataset": dataset, "language": target}),
-            {"tokens": (folder / "tokens" / f"{test_set}.{target}", "".join(f"{line}\n" for line in tokens))},
+            {
+                "tokens": (folder / "tokens" / f"{test_set}.{target}", "".join(f"{line}\n" for line in tokens)),
+                "round_trip": (folder / "tokens" / f"{test_set}.{target}.round_trip.json", json.dumps(round_trip)),
+            },
         )
         write_lines(folder / "corpus" / f"{test_set}.{target}", map(_detokenised, tokens))
 

@@ -1,4 +1,4 @@
-"""The section "Data": the numbers of pairs that cleaning kept and dropped, and what the splits share."""
+"""The section "Data": what cleaning kept and dropped, what the splits share, what tokenisation changes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel
 
 from phrasemt.corpus.compare_splits import SplitCounts, SplitsFile
 from phrasemt.errors import DamagedFileError
 from phrasemt.files.lines import read_lines
+from phrasemt.paper.page import Section, fill
 from phrasemt.scoring.scores import read_artefact
 from phrasemt.workflow.paths import ANY_STUDY
 
@@ -26,6 +30,31 @@ class CleaningCounts:
     read: int
     kept: int
     dropped: Mapping[str, int]
+
+
+class RoundTrip(BaseModel):
+    """The content of a file of `tokenize_text`: how well a sample of the text comes back from its tokens.
+
+    score: BLEU of the detokenised tokens against the text, 0 to 100. lines: of the sample.
+    """
+
+    format: Literal[1]
+    language: str
+    score: float
+    signature: str
+    lines: int
+    changed_lines: int
+
+
+def data_section(dropped: Sequence[Path], splits: Sequence[Path], round_trips: Sequence[Path]) -> Section:
+    """Make the section."""
+    content = fill(
+        __file__,
+        cleanings=[read_cleaning(path) for path in dropped],
+        splits=read_splits(splits),
+        round_trips=[(ANY_STUDY.round_trip.names(path), read_artefact(path, RoundTrip)) for path in round_trips],
+    )
+    return Section(anchor="data", heading="Data", content=content)
 
 
 def read_cleaning(path: Path) -> CleaningCounts:

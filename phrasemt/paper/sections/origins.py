@@ -3,12 +3,39 @@
 from __future__ import annotations
 
 import collections
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.files.digests import digest_file
 from phrasemt.files.sidecars import read_sidecar
+from phrasemt.paper.cells import Table
+from phrasemt.paper.page import Section, fill
+from phrasemt.paper.sections.results import anchor, files_behind
+
+
+def origins_section(table: Table, others: Sequence[Path]) -> Section:
+    """Make the section. others: files that the page shows besides those that the table names.
+
+    Raises DamagedFileError for a file that has changed since its stage wrote it, and MismatchError for one that has
+    changed since the table was made.
+    """
+    origins = Origins()
+    scores = {
+        anchor(block, row): [origins.of(path, sha256) for path, sha256 in files_behind(row).items()]
+        for block in table.blocks
+        for row in block.rows
+    }
+    content = fill(
+        __file__,
+        table=table,
+        anchor=anchor,
+        scores=scores,
+        others=[origins.of(path) for path in others],
+        versions=origins.versions(),
+    )
+    return Section(anchor="origins", heading="Origins", content=content)
 
 
 @dataclass(frozen=True, kw_only=True)

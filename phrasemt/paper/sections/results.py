@@ -1,4 +1,7 @@
-"""The section "Results": links from numbers to files, differences to the baseline, accuracies on contrastive pairs."""
+"""The section "Results": links from numbers to files, differences to the baseline, accuracies on contrastive pairs.
+
+A difference whose 95 % interval does not contain 0 is marked, better and worse alike.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from dataclasses import dataclass
 
 from phrasemt.paper.cells import DIFFERENCE, Block, Cell, Row, Table
 from phrasemt.paper.figures import Drawing, Series, draw_categories
+from phrasemt.paper.page import Section, fill
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,6 +22,27 @@ class Difference:
     row: Row
     metric: str
     cell: Cell
+
+
+def results_section(table: Table) -> Section:
+    """Make the section. Each number links to the list of its files in the section "Origins"."""
+    content = fill(
+        __file__,
+        table=table,
+        titles=dict(table.systems),
+        anchor=anchor,
+        sign=sign,
+        differences=list(differences(table)),
+        contrasts=list(contrast_figures(table)),
+    )
+    return Section(anchor="results", heading="Results", content=content)
+
+
+def sign(cell: Cell) -> str:
+    """Return `better` or `worse` for a difference whose interval does not contain 0, else nothing."""
+    if cell.low is None or cell.high is None:
+        return ""
+    return "better" if cell.low > 0 else "worse" if cell.high < 0 else ""
 
 
 def anchor(block: Block, row: Row) -> str:

@@ -1,4 +1,4 @@
-"""The section "Systems": settings of model, training and search, and their differences between systems."""
+"""The section "Systems": all trainings, and the settings of model, training and search in which systems differ."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 
 from phrasemt.files.sidecars import read_sidecar
 from phrasemt.paper.cells import Table
+from phrasemt.paper.page import Section, fill
+from phrasemt.paper.sections.trainings import TrainingCurve
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +24,14 @@ class Setting:
     @property
     def differs(self) -> bool:
         return len(set(self.values)) > 1
+
+
+def systems_section(table: Table, trainings: Sequence[TrainingCurve], records: Sequence[Path]) -> Section:
+    """Make the section. records: of the trainings."""
+    content = fill(
+        __file__, titles=dict(table.systems), trainings=trainings, settings=settings_of_systems(table, records)
+    )
+    return Section(anchor="systems", heading="Systems", content=content)
 
 
 def settings_of_systems(table: Table, records: Sequence[Path]) -> list[Setting]:

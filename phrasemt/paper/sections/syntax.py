@@ -12,8 +12,9 @@ from typing import Any, Generic, TypeVar
 from pydantic import BaseModel
 
 from phrasemt.paper.figures import Drawing, Series, draw_categories
+from phrasemt.paper.page import Section, fill
 from phrasemt.scoring.scores import read_artefact
-from phrasemt.workflow.paths import Pattern
+from phrasemt.workflow.paths import ANY_STUDY, Pattern
 
 
 class PhraseStatistics(BaseModel):
@@ -72,6 +73,21 @@ class AnnotatorCard:
     language: str
     fingerprint: str
     scores: Mapping[str, float]
+
+
+def syntax_section(phrases: Sequence[Path], chunks: Sequence[Path], annotators: Sequence[Path]) -> Section | None:
+    """Make the section from statistics of phrases and chunks and cards of annotators; None if there are none."""
+    if not (phrases or chunks or annotators):
+        return None
+    measured = read_measured(phrases, ANY_STUDY.phrase_statistics, PhraseStatistics)
+    content = fill(
+        __file__,
+        annotators=read_annotators(annotators),
+        phrases=measured,
+        phrase_figures=list(length_figures(measured)),
+        chunks=read_measured(chunks, ANY_STUDY.chunk_statistics, ChunkStatistics),
+    )
+    return Section(anchor="syntax", heading="Phrases and chunks", content=content)
 
 
 def read_measured(paths: Sequence[Path], pattern: Pattern, kind: type[Counts]) -> list[Measured[Counts]]:

@@ -1,4 +1,4 @@
-"""The sections "Learning curves" and "Systems": records and metrics of all trainings."""
+"""The section "Learning curves", and the records and metrics of all trainings."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from phrasemt.errors import DamagedFileError, DataError
 from phrasemt.files.lines import read_lines
 from phrasemt.paper.cells import Table
 from phrasemt.paper.figures import Drawing, Series, draw_curves
+from phrasemt.paper.page import Section, fill
 from phrasemt.scoring.scores import read_artefact
 from phrasemt.workflow.paths import ANY_STUDY
 
@@ -118,6 +119,13 @@ def check_trainings(table: Table, trainings: Sequence[TrainingCurve]) -> None:
                 f"the report would be incomplete: no training record for {' '.join(map(str, needed))}",
                 next_step="run the workflow again, which makes the missing files",
             )
+
+
+def curves_section(datasets: Sequence[str], trainings: Sequence[TrainingCurve], titles: Mapping[str, str]) -> Section:
+    """Make the section. titles: of the systems, by name."""
+    drawings = [drawing for dataset in datasets for drawing in curves(dataset, trainings, titles)]
+    content = fill(__file__, drawings=drawings, trainings=trainings, titles=titles)
+    return Section(anchor="curves", heading="Learning curves", content=content)
 
 
 def curves(dataset: str, trainings: Sequence[TrainingCurve], titles: Mapping[str, str]) -> Iterator[Drawing]:
