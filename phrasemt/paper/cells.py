@@ -18,6 +18,7 @@ from phrasemt.scoring.significance import PValues
 from phrasemt.stages.paper import MakeTable
 
 DIFFERENCE = "Δ"
+Verdict = Literal["reproduced", "within noise", "not reproduced", "other data", "not run"]
 
 
 class ScoreSource(Settings):
@@ -38,7 +39,7 @@ class Cell(Settings):
 
     value: unrounded. text: as printed. mark: of significance. signature: the convention of the score.
     by_seed, deviation: of a mean, the values and their sample standard deviation.
-    low, high, p_values: of a difference, its 95 % interval and its p-values.
+    low, high: 95 % interval, of BLEU and of differences. p_values: of a difference.
     """
 
     value: float
@@ -100,8 +101,52 @@ class Block(Settings):
         return f"{self.dataset}, {self.test_set}{what} ({self.size:,} sentences)"
 
 
+class ScorecardEntry(Settings):
+    """A printed figure beside ours.
+
+    place: `paper/table/row`. heading: of the column in the paper. printed_difference: to the row printed_baseline, for
+    which our baseline stands. ours: our figure on the test sets, with its interval; None if the study lacks it.
+    difference: ours to our baseline. gap: ours minus printed, on the data of the paper only. finding: what is known on
+    other data, or why nothing is. footnotes: numbers of the footnotes, from 1.
+    """
+
+    system: str
+    title: str
+    place: str
+    paper: str
+    table: str
+    row: str
+    heading: str
+    convention: str
+    data: str
+    dataset: str
+    test_sets: list[str]
+    printed: float
+    printed_text: str
+    printed_difference: float | None = None
+    printed_baseline: str | None = None
+    printed_significant: float | None = None
+    ours: Cell | None = None
+    difference: Cell | None = None
+    gap: float | None = None
+    verdict: Verdict
+    finding: str
+    footnotes: list[int]
+
+
+class Scorecard(Settings):
+    """The figures of the papers beside ours (phrasemt/paper/scorecard.py). footnotes: discrepancies in the papers."""
+
+    entries: list[ScorecardEntry]
+    footnotes: list[str]
+    note: str
+
+
 class Table(Settings):
-    """The content of table.json. systems: name and title, in the order of the study."""
+    """The content of table.json. systems: name and title, in the order of the study.
+
+    scorecard: None if no system stands for a row of a paper.
+    """
 
     format: Literal[1]
     study: str
@@ -109,6 +154,7 @@ class Table(Settings):
     baseline: str
     systems: list[tuple[str, str]]
     seeds: list[int]
+    scorecard: Scorecard | None = None
     blocks: list[Block]
     signatures: list[str]
     command: str

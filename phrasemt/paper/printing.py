@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 import textwrap
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 
-from phrasemt.paper.cells import DIFFERENCE, Block, Table
+from phrasemt.paper.cells import DIFFERENCE, Block, Scorecard, Table
+from phrasemt.paper.scorecard import scorecard_rows
 
 _MARKS = ("‡", "†")
 
@@ -18,6 +19,11 @@ _MARKS = ("‡", "†")
 def to_markdown(table: Table) -> Iterator[str]:
     """Yield the lines of table.md, with columns aligned for a terminal."""
     yield f"# {table.title}"
+    if table.scorecard is not None:
+        yield from ("", "## Scorecard", "", *_aligned_rows(list(scorecard_rows(table.scorecard)), right=(4, 5, 6)))
+        for number, footnote in enumerate(table.scorecard.footnotes, start=1):
+            yield from ("", *textwrap.wrap(f"[{number}] {footnote}", 100, break_on_hyphens=False))
+        yield from ("", *textwrap.wrap(table.scorecard.note, 100, break_on_hyphens=False))
     for block in table.blocks:
         yield from ("", f"## {block.heading}", "", *_aligned(block))
     for note in table.notes:
@@ -33,20 +39,29 @@ def to_markdown(table: Table) -> Iterator[str]:
 
 
 def _aligned(block: Block) -> Iterator[str]:
-    columns = [["System", *(row.title.replace("|", r"\|") for row in block.rows)]]
+    columns = [["System", *(row.title for row in block.rows)]]
     for column in block.columns:
         texts = [row.printed(column) for row in block.rows]
         marked = any(text.endswith(_MARKS) for text in texts)  # a mark stands to the right of the aligned numbers
         columns.append(
             [column.heading, *(text if text.endswith(_MARKS) or not marked else text + " " for text in texts)]
         )
-    widths = [max(3, *map(_width, column)) for column in columns]
-    for number, (title, *texts) in enumerate(zip(*columns, strict=True)):
-        cells = [title + " " * (widths[0] - _width(title))]
-        cells += [" " * (width - _width(text)) + text for text, width in zip(texts, widths[1:], strict=True)]
+    yield from _aligned_rows(list(zip(*columns, strict=True)), right=range(1, len(columns)))
+
+
+def _aligned_rows(rows: Sequence[Sequence[str]], *, right: Collection[int]) -> Iterator[str]:
+    """Yield the lines of a Markdown table. rows: headings first. right: columns that are aligned at the right."""
+    escaped = [[text.replace("|", r"\|") for text in row] for row in rows]
+    widths = [max(3, *map(_width, column)) for column in zip(*escaped, strict=True)]
+    for number, row in enumerate(escaped):
+        padding = [" " * (width - _width(text)) for text, width in zip(row, widths, strict=True)]
+        cells = [
+            space + text if column in right else text + space
+            for column, (text, space) in enumerate(zip(row, padding, strict=True))
+        ]
         yield f"| {' | '.join(cells)} |"
         if number == 0:
-            rules = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
+            rules = ["-" * (width - 1) + (":" if column in right else "-") for column, width in enumerate(widths)]
             yield f"| {' | '.join(rules)} |"
 
 
@@ -63,6 +78,8 @@ def to_latex(table: Table) -> Iterator[str]:
     yield r"% needs \usepackage{booktabs}"
     yield from (f"% {signature}" for signature in table.signatures)
     yield f"% {table.command}"
+    if table.scorecard is not None:
+        yield from _latex_scorecard(table, table.scorecard)
     for block in table.blocks:
         label = re.sub(r"[^a-zA-Z0-9]+", "-", f"{table.study}-{block.name}")
         caption = _latex(" ".join([f"{table.title}: {block.heading}.", *block.notes]))
@@ -74,6 +91,16 @@ def to_latex(table: Table) -> Iterator[str]:
         for row in block.rows:
             yield _latex_row(row.title, *map(row.printed, block.columns))
         yield from (r"\bottomrule", r"\end{tabular}", r"\end{table}")
+
+
+def _latex_scorecard(table: Table, scorecard: Scorecard) -> Iterator[str]:
+    notes = [f"[{number}] {footnote}" for number, footnote in enumerate(scorecard.footnotes, start=1)]
+    caption = _latex(" ".join([f"{table.title}: scorecard.", scorecard.note, *notes]))
+    heading, *rows = scorecard_rows(scorecard)
+    yield from ("", r"\begin{table*}", r"\centering", r"\small", rf"\caption{{{caption}}}")
+    yield from (rf"\label{{tab:{table.study}-scorecard}}", r"\begin{tabular}{llllrrrlll}", r"\toprule")
+    yield from (_latex_row(*heading), r"\midrule", *(_latex_row(*row) for row in rows))
+    yield from (r"\bottomrule", r"\end{tabular}", r"\end{table*}")
 
 
 def _latex_row(*texts: str) -> str:

@@ -21,6 +21,7 @@ from phrasemt.paper.blocks.scores import score_blocks
 from phrasemt.paper.blocks.splits import notes_on_splits
 from phrasemt.paper.cells import Block, Table
 from phrasemt.paper.printing import to_latex, to_markdown
+from phrasemt.paper.scorecard import make_scorecard
 from phrasemt.stages.paper import MakeTable
 
 log = logging.getLogger("phrasemt.paper.tables")
@@ -64,6 +65,7 @@ def make_table(
         baseline=settings.baseline,
         systems=settings.systems,
         seeds=settings.seeds,
+        scorecard=make_scorecard(settings.claims, blocks, dict(settings.systems)),
         blocks=blocks,
         signatures=list(_signatures(blocks)),
         command=f"snakemake --profile profiles/local --configfile STUDY.yaml results/{settings.study}/table.md",

@@ -8,8 +8,9 @@ from typing import Any, Literal, Self
 from phrasemt.files.source_file import SourceFile
 from phrasemt.registry.corpora import CorpusSide, part_of, side_of, source_file
 from phrasemt.stages.stage import Stage, Wildcards
+from phrasemt.study.datasets import CleaningFilters
 from phrasemt.study.languages import common_code
-from phrasemt.study.schema import CleaningFilters, Study
+from phrasemt.study.schema import Study
 
 
 class FetchCorpus(Stage):

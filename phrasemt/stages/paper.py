@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Self
 
 from phrasemt.stages.stage import Stage, Wildcards
+from phrasemt.study.claims import Claim, claims
 from phrasemt.study.schema import Study
 
 
@@ -27,6 +28,7 @@ class MakeTable(Stage):
     language_models: list[str]  # systems with perplexities in place of translations
     chunking: list[str]  # systems that decide about chunks
     seeds: list[int]
+    claims: list[Claim]  # printed figures that systems stand for
 
     @classmethod
     def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
@@ -43,6 +45,7 @@ class MakeTable(Stage):
             language_models=study.language_models,
             chunking=study.chunking,
             seeds=study.seeds,
+            claims=list(claims(study)),
         )
 
 

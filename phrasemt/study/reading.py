@@ -15,7 +15,8 @@ from pydantic import ValidationError
 from phrasemt.errors import StudyError
 from phrasemt.fields import Settings, sections
 from phrasemt.files.yaml import parse_yaml
-from phrasemt.study.schema import Study, kind_of_text
+from phrasemt.study.datasets import kind_of_text
+from phrasemt.study.schema import Study
 
 
 def load_study(path: Path | str) -> Study:

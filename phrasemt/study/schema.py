@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import difflib
 import typing
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,29 +16,22 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticKnownError
 
 from phrasemt.fields import (
-    LONGEST,
-    Language,
     Name,
     Number,
-    Pairs,
     Positions,
     Probability,
     Seed,
     Settings,
     Title,
     Updates,
-    refuse,
     sections,
 )
 from phrasemt.study.annotators import Chunker, Parser
 from phrasemt.study.architectures import ModelSettings, PhraseSegmentation
+from phrasemt.study.datasets import Dataset, TargetChunks
+from phrasemt.study.places import PaperRowPlace
 from phrasemt.study.presets import PRESETS, fill_in
-from phrasemt.study.tokenization import Side, Tokenization, Tokenizer
 
-SIDES: tuple[Side, Side] = ("source", "target")
-Symbols = Annotated[
-    int, Field(gt=0), Number(at_most=1_000_000, because="embeddings of a million symbols fill the memory")
-]
 Beam = Annotated[
     int, Field(gt=0), Number(at_most=1_000, because="the memory and the time of a search grow with the beam")
 ]
@@ -47,229 +39,6 @@ Checkpoints = Annotated[int, Field(gt=0), Number(at_most=1_000, because="all the
 Epsilon = Annotated[float, Field(gt=0), Number(at_most=1, because="a larger number would decide the steps alone")]
 _LARGE_UPDATE = "an update of so much text takes hours"
 _LONG_OUTPUT = "the memory of a search grows with the longest output"
-
-# ---------------------------------------------------------------------------------------------------------------- data
-
-
-class RegistryText(Settings):
-    """A part of a registered corpus; `phrasemt corpora` lists them."""
-
-    corpus: Name = Field(description="id of the corpus in the registry")
-    part: Name = Field(description="part of the corpus, e.g. train")
-
-
-class UserText(Settings):
-    """Two parallel text files of the user: UTF-8, one sentence per line. `.gz` files are unpacked."""
-
-    source: Path = Field(description="file of the source side")
-    target: Path = Field(description="file of the target side")
-
-
-def kind_of_text(value: Any) -> str:
-    """The class of a text by its keys, so that mistakes are reported for the class that the user meant."""
-    keys = value if isinstance(value, dict) else vars(value) if isinstance(value, Settings) else {}
-    return "files" if "source" in keys or "target" in keys else "registry"
-
-
-ParallelText = Annotated[
-    Annotated[RegistryText, Tag("registry")] | Annotated[UserText, Tag("files")], Discriminator(kind_of_text)
-]
-
-
-class Splits(Settings):
-    """Splits that exist already. The texts of a split are read one after the other."""
-
-    train: list[ParallelText] = Field(min_length=1, description="training texts")
-    dev: list[ParallelText] = Field(min_length=1, description="development texts, which select checkpoints")
-    test: dict[Name, list[ParallelText]] = Field(min_length=1, description="texts of each test set, by name")
-
-    @model_validator(mode="after")
-    def _names_are_free(self) -> Splits:
-        if taken := {"train", "dev"} & set(self.test):
-            raise ValueError(f"a test set cannot be named {sorted(taken)[0]}")
-        return self
-
-
-class Partition(Settings):
-    """A corpus that is cut into train, dev and test. No two splits share a source or a target sentence."""
-
-    text: ParallelText = Field(description="the corpus")
-    dev: Pairs = Field(description="pairs of dev")
-    test: Pairs = Field(description="pairs of test")
-    seed: Seed = Field(1, description="seed of the random draw")
-
-
-class Generator(Settings):
-    """The demonstration corpus (phrasemt/corpus/demo), with gold trees, gold chunks and contrastive pairs."""
-
-    train: Pairs = Field(description="training pairs")
-    dev: Pairs = Field(description="dev pairs")
-    test: Pairs = Field(description="test pairs")
-    seed: Seed = Field(1, description="seed of the generator")
-
-
-class CleaningFilters(Settings):
-    """Filters for training pairs. Dev and test sets are never filtered."""
-
-    max_words: Annotated[int, Field(gt=0), Number(at_most=10_000, because=LONGEST)] = Field(
-        100, description="largest number of words of a side (zh, ja, ...: two characters count as a word)"
-    )
-    max_ratio: Annotated[float, Field(ge=1), Number(at_most=10_000, because="no side may have more words")] = Field(
-        9.0, description="largest ratio of longer to shorter side, in words"
-    )
-    min_letters: Probability = Field(
-        0.5, description="smallest share of the script of the language among the letters of a line"
-    )
-    drop_duplicates: bool = Field(True, description="keep only the first of equal pairs")
-    drop_identical: bool = Field(True, description="drop pairs with equal sides")
-
-
-class Subwords(Settings):
-    """The units that models read: subwords by joint byte-pair encoding (subword-nmt), or whole words."""
-
-    unit: Literal["bpe", "word"] = Field(
-        "bpe",
-        description="bpe: subwords; word: the `words` most frequent words of each side, other words are <unk> "
-        "(Zhou et al.)",
-    )
-    words: Symbols = Field(30_000, description="unit word: size of the vocabulary of each side")
-    merges: Symbols = Field(32_000, description="unit bpe: number of merges, learned on both sides together")
-    vocabulary_threshold: Annotated[
-        int, Field(ge=0), Number(at_most=1_000_000, because="hardly a subword is so frequent")
-    ] = Field(8, description="unit bpe: split subwords further that are rarer than this in train; 0: never")
-    shared_vocabulary: bool = Field(True, description="one vocabulary for both sides; tie: all needs it")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _words_are_apart(cls, values: Any) -> Any:
-        """Whole words of two languages have separate vocabularies unless the study says otherwise."""
-        if isinstance(values, dict) and values.get("unit") == "word":
-            return {"shared_vocabulary": False, **values}
-        return values
-
-    @model_validator(mode="after")
-    def _switches_go_together(self) -> Subwords:
-        refuse(
-            f"{key} has no effect with unit: {self.unit}, only with unit: {unit}"
-            for key, unit in (("words", "word"), ("merges", "bpe"), ("vocabulary_threshold", "bpe"))
-            if self.unit != unit and self.differs(key)
-        )
-        return self
-
-
-class TargetChunks(Settings):
-    """Chunks of the target side (Zhou et al. 2017). Chunks of other origins are only compared with the chosen ones."""
-
-    origin: Literal["gold", "chunker", "parser"] = Field(
-        description="gold: chunks of the generator; chunker: a chunk tagger; parser: rules on English trees"
-    )
-    chunker: Name | None = Field(None, description="name of a chunker of the study")
-    parser: Name | None = Field(None, description="name of a parser of the study")
-
-    @model_validator(mode="after")
-    def _origin_is_named(self) -> TargetChunks:
-        if self.origin != "gold" and getattr(self, self.origin) is None:
-            raise ValueError(f"origin is {self.origin!r}, but {self.origin} is missing")
-        return self
-
-
-class Dataset(Settings):
-    """The texts of a language pair and their preparation. A data set has one of splits, partition and generator."""
-
-    source_language: Language = Field(description="ISO 639 code, e.g. en")
-    target_language: Language = Field(description="ISO 639 code, e.g. de")
-    splits: Splits | None = Field(None, description="existing splits")
-    partition: Partition | None = Field(None, description="a corpus to cut into splits")
-    generator: Generator | None = Field(None, description="the demonstration corpus")
-    external_test_sets: dict[Name, list[ParallelText]] = Field(
-        default_factory=dict,
-        description="with partition or generator: texts of further test sets, by name; with splits, `splits.test` "
-        "names all of them",
-    )
-    cleaning: CleaningFilters = Field(default_factory=CleaningFilters, description="filters for training pairs")
-    tokenization: Tokenization = Field(default_factory=Tokenization, description="tokens of the two sides")
-    subwords: Subwords = Field(default_factory=Subwords, description="units of the models: subwords or words")
-    overlap: Literal["refused", "allowed"] = Field(
-        "refused",
-        description="refused: it is an error if more than 10 % of the pairs, sources or targets of dev or a test set "
-        "stand in train, or of a test set in dev; allowed: the table only tells the numbers",
-    )
-    source_parser: Name | None = Field(None, description="name of the parser for the source side")
-    target_chunks: TargetChunks | None = Field(None, description="chunks of the target side")
-    parse_jobs: Annotated[int, Field(gt=0), Number(at_most=64, because="each job loads the parser")] = Field(
-        1, description="number of jobs that parse or tag the training pairs; changes no result"
-    )
-
-    @model_validator(mode="after")
-    def _one_origin(self) -> Dataset:
-        if sum(origin is not None for origin in (self.splits, self.partition, self.generator)) != 1:
-            raise ValueError("exactly one of splits, partition and generator must be given")
-        if self.splits and self.external_test_sets:
-            raise ValueError("external_test_sets has no effect with splits; name these test sets in splits.test")
-        refuse(
-            f"external_test_sets.{name}: {problem}"
-            for name, texts in self.external_test_sets.items()
-            for problem in [
-                *(["a data set has a split of this name"] if name in ("train", "dev", "test") else []),
-                *([] if texts else ["no texts"]),
-            ]
-        )
-        if self.source_language == self.target_language:
-            raise ValueError("source_language and target_language must differ, because they name files")
-        return self
-
-    @model_validator(mode="after")
-    def _languages_have_tokenisers(self) -> Dataset:
-        refuse(self.tokenization.problems(*self.languages))
-        return self
-
-    def tokenizer(self, side: Side) -> Tokenizer:
-        """The tokeniser of a side. Raises ValueError for a language that its unit does not suit."""
-        return self.tokenization.tokenizer(side, self.language_of(side))
-
-    @property
-    def languages(self) -> tuple[str, str]:
-        return self.source_language, self.target_language
-
-    def language_of(self, side: Side) -> str:
-        return self.source_language if side == "source" else self.target_language
-
-    def side_of(self, language: str) -> Side:
-        return "source" if language == self.source_language else "target"
-
-    @property
-    def test_sets(self) -> tuple[str, ...]:
-        return tuple(self.splits.test) if self.splits else ("test", *self.external_test_sets)
-
-    @property
-    def held_out(self) -> tuple[str, ...]:
-        """The splits that systems do not learn from."""
-        return "dev", *self.test_sets
-
-    @property
-    def split_names(self) -> tuple[str, ...]:
-        return "train", "dev", *self.test_sets
-
-    def texts_of_split(self, split: str) -> list[ParallelText]:
-        """The texts of a split that exists already; none of a split that the partition or the generator makes."""
-        if self.splits is None:
-            return self.external_test_sets.get(split, [])
-        return {"train": self.splits.train, "dev": self.splits.dev, **self.splits.test}[split]
-
-    @property
-    def texts(self) -> Iterator[tuple[str, ParallelText]]:
-        """All texts that the data set names, with their places in the study."""
-        if self.partition:
-            yield "partition.text", self.partition.text
-        tests = "splits.test" if self.splits else "external_test_sets"
-        for split in self.split_names:
-            where = f"splits.{split}" if split in ("train", "dev") else f"{tests}.{split}"
-            yield from ((f"{where}.{number}", text) for number, text in enumerate(self.texts_of_split(split)))
-
-    def annotation_jobs(self, split: str) -> int:
-        """The number of jobs that parse or tag a split: one, except for train."""
-        return self.parse_jobs if split == "train" else 1
-
 
 # ------------------------------------------------------------------------------------------------------------- systems
 
@@ -435,6 +204,11 @@ class System(Settings):
     )
     training: Training = Field(default_factory=Training, description="training")
     decoding: Decoding = Field(default_factory=Decoding, description="beam search")
+    stands_for: list[PaperRowPlace] = Field(
+        [],
+        description="rows of papers that the system reproduces, e.g. [xu2020/table-2/max] (`phrasemt papers`); the "
+        "scorecard shows their figures beside ours",
+    )
 
     @model_validator(mode="before")
     @classmethod

@@ -11,9 +11,10 @@ from phrasemt.languages import WITH_MOSES_RULES
 from phrasemt.registry.corpora import files_of
 from phrasemt.registry.stanza_models import files_of_package
 from phrasemt.study.annotators import Parser
+from phrasemt.study.datasets import SIDES, Dataset, RegistryText
 from phrasemt.study.languages import MISTAKEN, language_name
 from phrasemt.study.reading import load_study
-from phrasemt.study.schema import SIDES, Adam, Dataset, RegistryText, Study, Training
+from phrasemt.study.schema import Adam, Study, Training
 from phrasemt.workflow.paths import initial_weights
 
 

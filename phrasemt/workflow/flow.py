@@ -15,7 +15,8 @@ from phrasemt.registry.stanza_models import files_of_package
 from phrasemt.stages import STAGES
 from phrasemt.stages.stage import Stage, flag
 from phrasemt.study.annotators import AnnotatedText, Parser
-from phrasemt.study.schema import Dataset, ParallelText, RegistryText, Study
+from phrasemt.study.datasets import Dataset, ParallelText, RegistryText
+from phrasemt.study.schema import Study
 from phrasemt.study.tokenization import Side
 from phrasemt.workflow.code import code_digest, module_digests
 from phrasemt.workflow.dag import Journal

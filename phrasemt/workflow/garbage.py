@@ -11,7 +11,8 @@ from pathlib import Path
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines
 from phrasemt.files.sidecars import SUFFIX, sidecar_path
-from phrasemt.study.schema import Study, UserText
+from phrasemt.study.datasets import UserText
+from phrasemt.study.schema import Study
 from phrasemt.workflow.flow import Flow
 from phrasemt.workflow.journal import RunNote, StageNote
 from phrasemt.workflow.paths import LOGS, Paths, Pattern

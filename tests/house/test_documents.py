@@ -25,7 +25,7 @@ DOCUMENTS = sorted(
 # Folders at the top level of the repository. A path in a document begins with one of them.
 TOP = "phrasemt|docs|tests|studies|profiles|slurm|rules|workflow|config|envs"
 SOURCES = ("*.py", "*.yaml", "*.smk", "*.html", "*.md", "*.json")
-DECISION = r"[XANC]\d{1,2}"
+DECISION = r"[XANCS]\d{1,2}"
 
 
 def _name(path: Path) -> str:

@@ -77,9 +77,11 @@ def _block(
             for name in metrics
         }
         rows[system] = Row(system=system, title=title, cells=cells)
+    compared = {}
     for system, row in rows.items():
         if system != settings.baseline:
             source, file = comparison_grid[(*test_set, system)]
+            compared[system] = file
             comparison = file.test_sets[test_set[1]]
             _check_comparison(source, file, comparison, settings, rows)
             for name in metrics:
@@ -87,6 +89,7 @@ def _block(
                     row.cells[_difference_key(name)] = _difference_cell(
                         source, comparison.metrics[name], row.cells[name]
                     )
+    _add_intervals(rows, {system: file.test_sets[test_set[1]] for system, file in compared.items()}, settings.baseline)
     columns = []
     for name in metrics:
         heading, with_difference, meaning = _METRICS[name]
@@ -105,6 +108,15 @@ def _block(
         rows=list(rows.values()),
         notes=notes,
     )
+
+
+def _add_intervals(rows: dict[str, Row], comparisons: dict[str, ComparisonOnTestSet], baseline: str) -> None:
+    """Give the scores that were compared their intervals. Every comparison draws the same samples for the baseline."""
+    for system, comparison in comparisons.items():
+        for name, metric in comparison.metrics.items():
+            for side, estimate in ((system, metric.system), (baseline, metric.baseline)):
+                interval = {"low": estimate.low, "high": estimate.high}
+                rows[side].cells[name] = rows[side].cells[name].model_copy(update=interval)
 
 
 def _note_on_lengths(settings: MakeTable, chosen: Grid[Scores]) -> Iterator[str]:

@@ -18,7 +18,7 @@ from phrasemt.corpus.normalise import normalise_spaces
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_lines
 from phrasemt.stages.corpus import CleanPairs
-from phrasemt.study.schema import CleaningFilters
+from phrasemt.study.datasets import CleaningFilters
 
 Pair = tuple[str, str]
 LONG = "x" * 100_000

@@ -17,8 +17,9 @@ from pydantic import ValidationError
 from phrasemt.errors import StudyError
 from phrasemt.fields import Settings, sections
 from phrasemt.files.yaml import parse_yaml
+from phrasemt.study.datasets import Dataset
 from phrasemt.study.reading import load_study, study_schema
-from phrasemt.study.schema import Dataset, Study
+from phrasemt.study.schema import Study
 from phrasemt.study.tokenization import Tokenizer
 from phrasemt.workflow.check import read_study, warnings_of
 

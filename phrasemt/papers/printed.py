@@ -1,0 +1,285 @@
+"""Every figure that a paper prints, with its convention (data: one YAML file for each paper, beside this module).
+
+A file has the data sets of the paper, its measures, its tables and its discrepancies (`notes`). A table has columns and
+rows; a row lists its cells by column. `phrasemt papers` lists them. A system of a study stands for rows
+(`stands_for: xu2020/table-2/max`), a data set for the data of a paper (`stands_for: xu2020/en-de`).
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
+
+from phrasemt.errors import DamagedFileError, DataError
+from phrasemt.fields import Language, Name, Number, Settings, Title, refuse
+from phrasemt.files.yaml import parse_yaml
+
+FOLDER = Path(__file__).parent
+Value = Annotated[float, Number()]
+
+
+class PaperText(Settings):
+    """A part of a registered corpus."""
+
+    corpus: Name
+    part: Name
+
+
+class PaperData(Settings):
+    """A data set of a paper. train: its training texts in the registry; None if the registry lacks some of them.
+
+    test_sets: the texts of each test set in the registry, one after the other; None for a test set that the registry
+    lacks. A study that has the texts names its test set likewise. source_language: None for a language model.
+    """
+
+    about: Title
+    source_language: Language | None = None
+    target_language: Language
+    train: list[PaperText] | None = None
+    test_sets: dict[Name, list[PaperText] | None] = Field(min_length=1)
+
+
+class Counterpart(Settings):
+    """Where our own figure stands: the kind of block and the column of the results table."""
+
+    kind: Literal["scores", "perplexity", "chunks"]
+    column: Name
+
+
+class Measure(Settings):
+    """What a figure measures. tolerance: the largest gap that counts as reproduced, whatever the interval.
+
+    ours: None if the results table has no such column.
+    """
+
+    convention: Title
+    better: Literal["higher", "lower"] = "higher"
+    decimals: Annotated[int, Field(ge=0, le=4), Number()] = 2
+    tolerance: Annotated[float, Field(gt=0), Number()] | None = None
+    ours: Counterpart | None = None
+
+    @model_validator(mode="after")
+    def _compared_with_a_tolerance(self) -> Measure:
+        if (self.ours is None) != (self.tolerance is None):
+            raise ValueError("ours and tolerance belong together")
+        return self
+
+
+class PaperColumn(Settings):
+    """A column. test_sets: the figure is the mean over them; none: the figure is about no whole test set.
+
+    difference_to: the figure is the difference to this row. note: of all cells of the column.
+    """
+
+    heading: Title
+    measure: Name
+    data: Name | None = None
+    test_sets: list[Name] = Field(default_factory=list)
+    difference_to: Name | None = None
+    note: Name | None = None
+
+
+class PrintedCell(Settings):
+    """A printed figure; null: the cell is empty in the paper.
+
+    significant: the p-value below which the paper calls the difference significant. test_sets: if they are others than
+    those of the column.
+    """
+
+    value: Value | None
+    significant: Annotated[float, Field(gt=0, lt=1), Number()] | None = None
+    note: Name | None = None
+    test_sets: list[Name] | None = None
+
+
+def _as_cell(value: Any) -> Any:
+    return value if isinstance(value, dict) else {"value": value}
+
+
+class PaperRow(Settings):
+    """A row: a system of the paper."""
+
+    title: Title
+    cells: dict[Name, Annotated[PrintedCell, BeforeValidator(_as_cell)]]
+
+
+class PaperTable(Settings):
+    """A table, or the figures that a figure or a text states."""
+
+    caption: Title
+    columns: dict[Name, PaperColumn] = Field(min_length=1)
+    rows: dict[Name, PaperRow] = Field(min_length=1)
+
+
+class Paper(Settings):
+    """A paper with all of its figures. notes: discrepancies and open points by name (X16: docs/decisions.md)."""
+
+    paper: Name
+    authors: Title
+    title: Title
+    venue: Title
+    data: dict[Name, PaperData] = Field(min_length=1)
+    measures: dict[Name, Measure] = Field(min_length=1)
+    notes: dict[Name, Title] = Field(default_factory=dict)
+    tables: dict[Name, PaperTable] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _names_exist(self) -> Paper:
+        refuse(self._problems())
+        return self
+
+    def _problems(self) -> Iterator[str]:
+        used_notes: set[str | None] = {None}
+        for table_name, table in self.tables.items():
+            for name, column in table.columns.items():
+                where = f"tables.{table_name}.columns.{name}"
+                if column.measure not in self.measures:
+                    yield f"{where}.measure: no such measure: {column.measure}"
+                if column.data is not None and column.data not in self.data:
+                    yield f"{where}.data: no such data: {column.data}"
+                if column.difference_to is not None and column.difference_to not in table.rows:
+                    yield f"{where}.difference_to: no such row: {column.difference_to}"
+                yield from self._unknown_test_sets(where, column, column.test_sets)
+                used_notes.add(column.note)
+            for name, row in table.rows.items():
+                for column_name, cell in row.cells.items():
+                    where = f"tables.{table_name}.rows.{name}.cells.{column_name}"
+                    if column_name not in table.columns:
+                        yield f"{where}: no such column"
+                        continue
+                    yield from self._unknown_test_sets(where, table.columns[column_name], cell.test_sets or [])
+                    used_notes.add(cell.note)
+        yield from (f"notes.{name}: missing" for name in sorted(filter(None, used_notes)) if name not in self.notes)
+        yield from (f"notes.{name}: no cell and no column has it" for name in sorted(self.notes.keys() - used_notes))
+
+    def _unknown_test_sets(self, where: str, column: PaperColumn, names: list[str]) -> Iterator[str]:
+        known = self.data[column.data].test_sets if column.data in self.data else {}
+        yield from (f"{where}.test_sets: no such test set: {name}" for name in names if name not in known)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """A printed figure with all that belongs to it. table, row, column: names in the file of the paper."""
+
+    paper: Paper
+    table: str
+    row: str
+    column: str
+
+    @property
+    def of_table(self) -> PaperTable:
+        return self.paper.tables[self.table]
+
+    @property
+    def of_row(self) -> PaperRow:
+        return self.of_table.rows[self.row]
+
+    @property
+    def of_column(self) -> PaperColumn:
+        return self.of_table.columns[self.column]
+
+    @property
+    def cell(self) -> PrintedCell:
+        return self.of_row.cells[self.column]
+
+    @property
+    def measure(self) -> Measure:
+        return self.paper.measures[self.of_column.measure]
+
+    @property
+    def data(self) -> PaperData | None:
+        return None if self.of_column.data is None else self.paper.data[self.of_column.data]
+
+    @property
+    def test_sets(self) -> list[str]:
+        return self.of_column.test_sets if self.cell.test_sets is None else self.cell.test_sets
+
+    @property
+    def notes(self) -> list[str]:
+        return [self.paper.notes[name] for name in (self.cell.note, self.of_column.note) if name is not None]
+
+    def difference_to(self, row: str) -> float | None:
+        """The figure minus that of another row; None if one of them is not printed or covers other test sets."""
+        other = self.of_table.rows[row].cells.get(self.column)
+        if other is None or other.value is None or self.cell.value is None or other.test_sets != self.cell.test_sets:
+            return None
+        return self.cell.value - other.value
+
+
+@functools.cache
+def load_papers(folder: Path = FOLDER) -> dict[str, Paper]:
+    """The papers by name, in the order of their names.
+
+    Raises DamagedFileError naming the file and the first mistake in it.
+    """
+    papers = {}
+    for path in sorted(folder.glob("*.yaml")):
+        try:
+            paper = Paper.model_validate(parse_yaml(path.read_text(encoding="utf-8")))
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"])) or "file"
+            message = str(first.get("ctx", {}).get("error", first["msg"])).split("\n")[0]
+            raise DamagedFileError(f"{place}: {message}", where=path, next_step="mend the file") from None
+        except ValueError as error:
+            raise DamagedFileError(f"cannot be read as YAML: {error}", where=path, next_step="mend the file") from None
+        if paper.paper != path.stem:
+            raise DamagedFileError(
+                "the name of the paper is not that of the file", where=path, expected=path.stem, found=paper.paper
+            )
+        papers[paper.paper] = paper
+    return papers
+
+
+def paper_named(name: str) -> Paper:
+    """The paper of this name. Raises DataError, which names the nearest one, for an unknown name."""
+    return load_papers()[_known("paper", name, list(load_papers()))]
+
+
+def figures(paper: Paper) -> Iterator[Figure]:
+    """All printed figures of a paper, row by row."""
+    for table_name, table in paper.tables.items():
+        for row in table.rows:
+            yield from figures_of_row(paper, table_name, row)
+
+
+def figures_of_row(paper: Paper, table: str, row: str) -> Iterator[Figure]:
+    """The printed figures of a row, in the order of the columns; empty cells are left out."""
+    cells = paper.tables[table].rows[row].cells
+    for column in paper.tables[table].columns:
+        if column in cells and cells[column].value is not None:
+            yield Figure(paper=paper, table=table, row=row, column=column)
+
+
+def row_at(place: str) -> tuple[Paper, str, str]:
+    """Paper, table and row of a place such as `xu2020/table-2/max`.
+
+    Raises DataError, which names the nearest place, for a place that no paper has.
+    """
+    known = {
+        f"{paper.paper}/{name}/{row}": (paper, name, row)
+        for paper in load_papers().values()
+        for name, table in paper.tables.items()
+        for row in table.rows
+    }
+    return known[_known("row of a paper", place, list(known))]
+
+
+def data_at(place: str) -> PaperData:
+    """The data set at a place such as `xu2020/en-de`. Raises DataError, which names the nearest place, for others."""
+    known = {f"{paper.paper}/{name}": data for paper in load_papers().values() for name, data in paper.data.items()}
+    return known[_known("data set of a paper", place, list(known))]
+
+
+def _known(kind: str, name: str, known: list[str]) -> str:
+    if name in known:
+        return name
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    found = f"{name!r}; did you mean {near[0]!r}?" if near else f"{name!r}"
+    raise DataError(f"no such {kind}", found=found, next_step="run `phrasemt papers` to list them")
