@@ -1,4 +1,4 @@
-"""The stage `translate_examples`: translate a split by beam search; write n-best lists, tokens and plain text."""
+"""The stage `translate_examples`: translate a split; write n-best lists, tokens and plain text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from phrasemt.batching.reader import BatchReader
 from phrasemt.files.lines import write_lines
 from phrasemt.models.weights import load_model
 from phrasemt.search.beam import Hypothesis
-from phrasemt.search.decode import translate_split
+from phrasemt.search.decode import prefix_ids, translate_split
 from phrasemt.search.device import choose_device
 from phrasemt.stages.decoding import TranslateExamples
 from phrasemt.text.subwords import join_subwords
@@ -51,7 +51,14 @@ def translate_examples(
     store.check_vocabularies(source_words, target_words)
     reader = BatchReader(store, settings.reads, phrases)
     with tqdm(total=len(store), unit="sentence", disable=None, leave=False) as bar:
-        results = translate_split(model, reader, settings.decoding, device=device, on_progress=bar.update)
+        results = translate_split(
+            model,
+            reader,
+            settings.decoding,
+            device=device,
+            prefix=prefix_ids(settings.decoding, target_words),
+            on_progress=bar.update,
+        )
     best = [" ".join(target_words.tokens(hypotheses[0].tokens)) for hypotheses in results]
     joined = [join_subwords(line) for line in best]
     write_lines(translations, _json_lines(store.rows.tolist(), results, target_words))

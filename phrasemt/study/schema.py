@@ -24,6 +24,7 @@ from phrasemt.fields import (
     Settings,
     Title,
     Updates,
+    refuse,
     sections,
 )
 from phrasemt.study.annotators import Chunker, Parser
@@ -152,8 +153,21 @@ class Training(Settings):
         return self
 
 
+class Sampling(Settings):
+    """Translations drawn from the model's distribution. Draws depend on seed and sentence, never on batches."""
+
+    temperature: Annotated[float, Field(gt=0), Number(at_most=100, because="draws would not depend on the model")] = (
+        Field(1.0, description="divisor of the logits: below 1 likely words become likelier")
+    )
+    top_k: Beam | None = Field(None, description="draw from this many likeliest words only; null: all words")
+    top_p: Annotated[float, Field(gt=0), Number(at_most=1, because="it is a probability")] = Field(
+        1.0, description="draw from the fewest likeliest words that have this probability together (nucleus sampling)"
+    )
+    seed: Seed = Field(1, description="seed of the draws")
+
+
 class Decoding(Settings):
-    """Beam search."""
+    """Beam search, or sampling."""
 
     beam: Beam = Field(4, description="hypotheses per sentence")
     length_penalty: Annotated[float, Field(ge=0), Number(at_most=10, because="the length would decide alone")] = Field(
@@ -169,12 +183,41 @@ class Decoding(Settings):
     max_length_extra: Annotated[int, Field(gt=0), Number(at_most=10_000, because=_LONG_OUTPUT)] = Field(
         50, description="see max_length_factor"
     )
-    n_best: Beam = Field(1, description="hypotheses per sentence in the output")
+    n_best: Beam = Field(1, description="hypotheses per sentence in the output; with sampling: draws per sentence")
+    stopping: Literal["fairseq", "admissible"] = Field(
+        "fairseq",
+        description="end of a search. fairseq: with as many finished hypotheses as the beam is wide; admissible: when "
+        "no open hypothesis can overtake the n_best finished ones",
+    )
+    min_length: Annotated[int, Field(ge=0), Number(at_most=10_000, because=_LONG_OUTPUT)] = Field(
+        0, description="shortest output, in subwords"
+    )
+    prefix: str = Field(
+        "",
+        description="subwords, separated by blanks, that every output begins with; the model continues them, and they "
+        "count in scores",
+    )
+    sampling: Sampling | None = Field(None, description="draw translations in place of beam search")
+    precision: Literal["float32", "bfloat16"] = Field(
+        "float32",
+        description="type of weights and activations; bfloat16 is faster on CPUs and GPUs with units for it, and its "
+        "rounding changes some translations. Sums of log-probabilities are always float32",
+    )
 
     @model_validator(mode="after")
-    def _enough_beams(self) -> Decoding:
-        if self.n_best > self.beam:
-            raise ValueError(f"n_best ({self.n_best}) must not exceed beam ({self.beam})")
+    def _fits_together(self) -> Decoding:
+        problems = []
+        if self.sampling is not None:
+            problems = [
+                f"{key} has no effect with sampling" for key in ("beam", "stopping") if key in self.model_fields_set
+            ]
+        elif self.n_best > self.beam:
+            problems.append(f"n_best ({self.n_best}) must not exceed beam ({self.beam})")
+        if self.max_length_factor == 0 and self.min_length > self.max_length_extra:
+            problems.append(
+                f"min_length ({self.min_length}) must not exceed the longest output ({self.max_length_extra})"
+            )
+        refuse(problems)
         return self
 
 

@@ -5,64 +5,31 @@ from __future__ import annotations
 import itertools
 import math
 
-import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-from phrasemt.batching.batch import collate_source
 from phrasemt.errors import PhrasemtError
-from phrasemt.models.interface import TranslationModel
-from phrasemt.search.beam import beam_search, length_penalty
+from phrasemt.search.beam import beam_search, best_words, length_penalty
 from phrasemt.study.schema import Decoding
 from phrasemt.symbols import BOS, EOS
-
-V = 6  # two words and the four special symbols
-
-
-class TableModel(TranslationModel):
-    """log P(word | source's first word, position, last word) from a random table."""
-
-    def __init__(self, seed: int, *, end: float = 0.0) -> None:
-        super().__init__()
-        generator = torch.Generator().manual_seed(seed)
-        scores = torch.randn(40, 16, V, V, generator=generator)
-        scores[..., EOS] += end
-        self.table = scores.log_softmax(-1)
-
-    def encode(self, source):
-        return source.ids_BS[:, 0]
-
-    def start(self, memory, beams):
-        return torch.zeros(
-            len(memory), beams, dtype=torch.long
-        )  # the position of each hypothesis, so that reordering moves something
-
-    def step(self, memory, state, last_tokens_BK):
-        return self.table[memory[:, None], state, last_tokens_BK].clone(), state + 1
-
-    def reorder(self, state, parents_BK):
-        return state.gather(1, parents_BK)
-
-    def select_sentences(self, memory, state, sentences):
-        return memory[sentences], state[sentences]
-
-    def decode(self, memory, target):
-        raise AssertionError("not used in search")
+from tests.helpers.table_model import TableModel, V, source_of
 
 
-def source_of(words, lengths=None):
-    lengths = lengths or [1] * len(words)
-    return collate_source([np.full(length, word, dtype=np.int32) for word, length in zip(words, lengths, strict=True)])
+def settings_of(beam, *, extra=6, alpha=0.6, n_best=None, **options):
+    sizes = {"max_length_factor": 0, "max_length_extra": extra, "n_best": n_best or beam}
+    return Decoding(beam=beam, length_penalty=alpha, **sizes, **options)
 
 
-def settings_of(beam, *, extra=6, alpha=0.6, n_best=None):
-    return Decoding(beam=beam, length_penalty=alpha, max_length_factor=0, max_length_extra=extra, n_best=n_best or beam)
-
-
-def plain_beam(model, word, settings):
+def plain_beam(model, word, settings, prefix=()):
     """Beam search for one sentence, one hypothesis at a time."""
     live, done = [((), 0.0)], []
-    limit = settings.max_length_extra
+    limit = max(settings.max_length_extra, len(prefix))
+
+    def score_of(hypothesis):
+        return hypothesis[1] / length_penalty(len(hypothesis[0]), settings)
+
     for position in range(limit + 1):
         candidates = []
         for tokens, score in live:
@@ -70,24 +37,48 @@ def plain_beam(model, word, settings):
             for token in range(V):
                 if token in (0, BOS) or (position == limit and token != EOS):
                     continue
+                if position < len(prefix):
+                    if token != prefix[position]:
+                        continue
+                elif position < settings.min_length and token == EOS:
+                    continue
                 candidates.append(((*tokens, token), score + float(row[token])))
         candidates.sort(key=lambda candidate: -candidate[1])
         done += [candidate for candidate in candidates[: settings.beam] if candidate[0][-1] == EOS]
         live = [candidate for candidate in candidates if candidate[0][-1] != EOS][: settings.beam]
-        if len(done) >= settings.beam or not live:
+        if not live:
             break
-    finished = [
-        (tokens[:-1], score, score / length_penalty(len(tokens), settings)) for tokens, score in done[: settings.beam]
-    ]
-    return sorted(finished, key=lambda hypothesis: -hypothesis[2])
+        if settings.stopping == "fairseq":
+            if len(done) >= settings.beam:
+                done = done[: settings.beam]
+                break
+        elif len(done) >= settings.n_best:
+            worst = sorted(map(score_of, done))[-settings.n_best]
+            if worst >= live[0][1] / length_penalty(limit + 1, settings):
+                break
+    if settings.stopping == "fairseq":
+        done = done[: settings.beam]
+    finished = [(hypothesis[0][:-1], hypothesis[1], score_of(hypothesis)) for hypothesis in done]
+    return sorted(finished, key=lambda hypothesis: -hypothesis[2])[: settings.n_best]
 
 
+OPTIONS = {
+    "": {},
+    "min_length": {"min_length": 3},
+    "admissible": {"stopping": "admissible"},
+    "admissible, one best": {"stopping": "admissible", "n_best": 1, "alpha": 1.0, "min_length": 2},
+}
+
+
+@pytest.mark.parametrize("prefix", [(), (4,), (5, 3)], ids=["no prefix", "prefix", "long prefix"])
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 @pytest.mark.parametrize("beam", [1, 2, 3, 5])
-@pytest.mark.parametrize("seed", range(5))
-def test_equals_a_plain_loop(beam, seed):
-    model, settings = TableModel(seed), settings_of(beam)
-    for word, found in zip(range(4, 24), beam_search(model, source_of(range(4, 24)), settings), strict=True):
-        expected = plain_beam(model, word, settings)
+@pytest.mark.parametrize("seed", range(3))
+def test_equals_a_plain_loop(beam, seed, options, prefix):
+    model, settings = TableModel(seed), settings_of(beam, **options)
+    results = beam_search(model, source_of(range(4, 24)), settings, [prefix] * 20)
+    for word, found in zip(range(4, 24), results, strict=True):
+        expected = plain_beam(model, word, settings, prefix)
         assert [hypothesis.tokens for hypothesis in found] == [tokens for tokens, _, _ in expected]
         # float32 sums of at most seven terms in another order
         assert [hypothesis.log_prob for hypothesis in found] == pytest.approx([e[1] for e in expected], abs=1e-5)
@@ -108,13 +99,20 @@ def test_beam_1_is_greedy_search():
         assert best.tokens == tuple(tokens)
 
 
-def test_a_beam_wide_enough_for_all_sentences_finds_the_best_one():
-    model, settings = TableModel(1), settings_of(200, extra=3, n_best=1)
+@pytest.mark.parametrize("prefix", [(), (5,)], ids=["no prefix", "prefix"])
+@pytest.mark.parametrize("stopping", ["fairseq", "admissible"])
+@pytest.mark.parametrize("min_length", [0, 2])
+def test_a_beam_wide_enough_for_all_sentences_finds_the_best_one(stopping, min_length, prefix):
+    model = TableModel(1)
+    settings = settings_of(200, extra=3, n_best=1, stopping=stopping, min_length=min_length)
     words = [token for token in range(V) if token not in (0, BOS, EOS)]
-    for word, (best,) in zip(range(4, 8), beam_search(model, source_of(range(4, 8)), settings), strict=True):
+    results = beam_search(model, source_of(range(4, 8)), settings, [prefix] * 4)
+    for word, (best,) in zip(range(4, 8), results, strict=True):
         scores = {}
-        for length in range(4):
+        for length in range(min_length, 4):
             for tokens in itertools.product(words, repeat=length):
+                if tokens[: len(prefix)] != prefix:
+                    continue
                 path = [BOS, *tokens, EOS]
                 log_prob = sum(float(model.table[word, i, a, b]) for i, (a, b) in enumerate(itertools.pairwise(path)))
                 scores[tokens] = log_prob / ((5 + length + 1) / 6) ** 0.6
@@ -126,6 +124,43 @@ def test_a_translation_does_not_depend_on_the_other_sentences():
     together = beam_search(model, source_of(range(4, 40)), settings)
     for word, found in zip(range(4, 40), together, strict=True):
         assert beam_search(model, source_of([word]), settings) == [found]
+
+
+def test_each_sentence_has_its_own_prefix():
+    model, settings = TableModel(3), settings_of(3)
+    prefixes = [(), (4, 5), (3,), (5, 5, 5)]
+    together = beam_search(model, source_of(range(4, 8)), settings, prefixes)
+    for word, prefix, found in zip(range(4, 8), prefixes, together, strict=True):
+        assert all(hypothesis.tokens[: len(prefix)] == prefix for hypothesis in found)
+        assert beam_search(model, source_of([word]), settings, [prefix]) == [found]
+
+
+def test_an_admissible_search_never_returns_a_worse_score_than_fairseq_stopping_on_the_same_beam():
+    model = TableModel(4, end=-1.0)
+    for fairseq, admissible in zip(
+        *(
+            beam_search(
+                model, source_of(range(4, 40)), settings_of(3, alpha=1.5, extra=12, n_best=1, stopping=stopping)
+            )
+            for stopping in ("fairseq", "admissible")
+        ),
+        strict=True,
+    ):
+        assert admissible[0].score >= fairseq[0].score - 1e-6
+
+
+@given(
+    st.integers(0, 2**31), st.integers(1, 5), st.integers(1, 400), st.integers(1, 12), st.sampled_from([0.0, 0.3, 0.9])
+)
+def test_best_words_are_those_of_topk(seed, rows, vocabulary, count, share_of_infinite):
+    random = torch.Generator().manual_seed(seed)
+    count = min(count, vocabulary)
+    scores = torch.randn(rows, vocabulary, generator=random)
+    scores[torch.rand(rows, vocabulary, generator=random) < share_of_infinite] = -torch.inf
+    values, places = best_words(scores, count)
+    assert torch.equal(values, scores.topk(count).values)
+    assert torch.equal(scores.gather(1, places), values)
+    assert all(len(set(row)) == count for row in places.tolist())
 
 
 def test_each_sentence_has_its_own_length_limit():
