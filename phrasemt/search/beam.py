@@ -125,7 +125,7 @@ def best_words(scores_XV: Tensor, count: int) -> tuple[Tensor, Tensor]:
     if groups < 2 * count or scores_XV.device.type != "cpu":
         values_XC, places_XC = scores_XV.topk(min(count, vocabulary))
         return values_XC, places_XC
-    grouped_XGW = scores_XV[:, : groups * _GROUP].unflatten(1, (groups, _GROUP))
+    grouped_XGW = scores_XV[:, : groups * _GROUP].view(rows, groups, _GROUP)
     groups_XC = grouped_XGW.amax(-1).topk(count, sorted=False).indices
     words_XCW = groups_XC[:, :, None] * _GROUP + torch.arange(_GROUP)
     rest_XR = torch.arange(groups * _GROUP, vocabulary).expand(rows, -1)
@@ -164,10 +164,10 @@ def beam_search(
         # Each hypothesis has one continuation that ends, so at least K of the 2K best do not end.
         candidates = min(2 * K, log_probs_BKV.shape[-1])
         values_XC, words_XC = best_words(log_probs_BKV.flatten(0, 1), candidates)
-        sums_BR = (scores_BK[:, :, None] + values_XC.unflatten(0, (-1, K))).flatten(1)
+        sums_BR = (scores_BK[:, :, None] + values_XC.view(-1, K, candidates)).flatten(1)
         scores_BC, best_BC = sums_BR.topk(min(2 * K, sums_BR.shape[1]))
         parents_BC = best_BC // candidates
-        words_BC = words_XC.unflatten(0, (-1, K)).flatten(1).gather(1, best_BC)
+        words_BC = words_XC.view(-1, K * candidates).gather(1, best_BC)
         ended_BC = (words_BC == EOS) & (scores_BC > -torch.inf)
         finished_BK = finished.admits(ended_BC[:, :K])
         rows, places = finished_BK.nonzero(as_tuple=True)
