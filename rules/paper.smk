@@ -75,6 +75,26 @@ rule write_report:
             splits="all",
         ),
         annotators=flow.annotators,
+        source=flow.test_tokens("source"),
+        references=flow.test_tokens("target"),
+        translations=flow.every(
+            paths.translated_tokens,
+            systems=flow.translating,
+            seeds="first",
+        ),
+        scores=flow.every(
+            paths.scores,
+            systems=flow.translating,
+            seeds="first",
+        ),
+        source_units=flow.test_model_texts("source"),
+        target_units=flow.test_model_texts("target"),
+        parses=flow.test_parses,
+        phrase_columns=flow.test_phrases,
+        chunk_columns=flow.every(
+            paths.chunks,
+            datasets=flow.chunked,
+        ),
     output:
         report=report(
             paths.report,

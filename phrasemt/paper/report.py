@@ -16,6 +16,7 @@ from phrasemt.paper.sections.analyses import analyses_section
 from phrasemt.paper.sections.data import data_section
 from phrasemt.paper.sections.origins import origins_section
 from phrasemt.paper.sections.results import results_section
+from phrasemt.paper.sections.sentences import SentenceFiles, sentences_section
 from phrasemt.paper.sections.settings import systems_section
 from phrasemt.paper.sections.syntax import syntax_section
 from phrasemt.paper.sections.this_run import run_section
@@ -38,6 +39,15 @@ def write_report(
     phrases: list[Path],
     chunks: list[Path],
     annotators: list[Path],
+    source: list[Path],
+    references: list[Path],
+    translations: list[Path],
+    scores: list[Path],
+    source_units: list[Path],
+    target_units: list[Path],
+    parses: list[Path],
+    phrase_columns: list[Path],
+    chunk_columns: list[Path],
     report: Path,
 ) -> None:
     """Write the page of a study.
@@ -49,11 +59,24 @@ def write_report(
     titles = dict(content.systems)
     trainings = [read_training(path) for path in records]
     check_trainings(content, trainings)
+    sentences = SentenceFiles(
+        source=source,
+        references=references,
+        translations=translations,
+        scores=scores,
+        source_units=source_units,
+        target_units=target_units,
+        parses=parses,
+        phrases=phrase_columns,
+        chunks=chunk_columns,
+    )
     others = [table, *records, *dropped, *splits, *round_trips, *phrases, *chunks, *annotators]
+    others += [*source, *references, *translations, *parses, *phrase_columns, *chunk_columns]
     sections = [
         results_section(content),
         analyses_section([]),
         curves_section(content.datasets, trainings, titles),
+        sentences_section(content, sentences),
         systems_section(content, trainings, records),
         syntax_section(phrases, chunks, annotators),
         data_section(dropped, splits, round_trips),

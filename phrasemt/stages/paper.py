@@ -53,7 +53,26 @@ class WriteReport(Stage):
     """Write one self-contained HTML page about the study."""
 
     module = "phrasemt.paper.report"
-    inputs = ("table", "records*", "dropped*", "splits*", "round_trips*", "phrases*", "chunks*", "annotators*")
+    inputs = (
+        "table",
+        "records*",
+        "dropped*",
+        "splits*",
+        "round_trips*",
+        "phrases*",
+        "chunks*",
+        "annotators*",
+        # Of the test sets, for the explorer of sentences.
+        "source*",
+        "references*",
+        "translations*",
+        "scores*",
+        "source_units*",
+        "target_units*",
+        "parses*",
+        "phrase_columns*",
+        "chunk_columns*",
+    )
     outputs = ("report",)
     libraries = ("jinja2", "matplotlib")
 

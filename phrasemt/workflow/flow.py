@@ -88,6 +88,7 @@ class Flow:
         datasets: Iterable[str] | None = None,
         systems: Iterable[str] | None = None,
         splits: Literal["test", "all"] = "test",
+        seeds: Literal["first", "all"] = "all",
     ) -> list[str]:
         """A pattern filled in with every data set, split, system and seed of the study."""
         paths = []
@@ -95,7 +96,8 @@ class Flow:
             dataset = self.study.datasets[name]
             chosen_splits = dataset.test_sets if splits == "test" else dataset.split_names
             chosen_systems = self.study.systems if systems is None else systems
-            for system, seed, split in itertools.product(chosen_systems, self.study.seeds, chosen_splits):
+            chosen_seeds = self.study.seeds[:1] if seeds == "first" else self.study.seeds
+            for system, seed, split in itertools.product(chosen_systems, chosen_seeds, chosen_splits):
                 source, target = dataset.languages
                 names = {"dataset": name, "source": source, "target": target}
                 paths.append(pattern.format(**names, system=system, seed=seed, split=split))
@@ -343,6 +345,36 @@ class Flow:
             for split in dataset.split_names
             for language in dataset.languages
         ]
+
+    def test_tokens(self, side: Side) -> list[str]:
+        """The tokens of one side of all test sets."""
+        return [
+            Paths.of(self.study, name).tokens.at(split=split, language=self.study.datasets[name].language_of(side))
+            for name, split in self._test_sets
+        ]
+
+    def test_model_texts(self, side: Side) -> list[str]:
+        """The text that models read of one side of all test sets."""
+        return [model_text_of(self.study, name, side).at(split=split) for name, split in self._test_sets]
+
+    @property
+    def test_parses(self) -> list[str]:
+        """The parses of the sources of all test sets."""
+        return [path for name, split in self._test_sets for path in source_parses(self.study, name, split)]
+
+    @property
+    def test_phrases(self) -> list[str]:
+        """The phrases of all test sets, by each segmentation of single sentences."""
+        return [
+            Paths.of(self.study, name).phrases.at(segmenter=segmenter, split=split)
+            for name, split in self._test_sets
+            for segmenter, segmentation in self.study.segmentations.items()
+            if segmentation.ntok_scope == "sentence"  # the phrases of the others depend on the batch
+        ]
+
+    @property
+    def _test_sets(self) -> list[tuple[str, str]]:
+        return [(name, split) for name, dataset in self.study.datasets.items() for split in dataset.test_sets]
 
     @property
     def phrase_statistics(self) -> list[str]:

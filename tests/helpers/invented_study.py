@@ -14,7 +14,10 @@ import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from phrasemt.cli import run_stage
+from phrasemt.files.columns import Lists, write_columns
 from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import write_lines, write_text
 from phrasemt.files.sidecars import origin, produce, sidecar_path
@@ -22,11 +25,16 @@ from phrasemt.stages import STAGES
 from phrasemt.stages.stage import Stage
 from phrasemt.stages.syntax import MeasurePhrases
 from phrasemt.study.schema import Study
+from phrasemt.symbols import CHUNK_LABELS, escape
+from phrasemt.syntax.sentences import parser_tokens, sentence_key
+from phrasemt.syntax.store.annotations import Annotation, write_annotations
 
 WORDS = ["der", "die", "das", "Hund", "Katze", "Haus", "sieht", "kauft", "und", "rote", "alte", "E-Mail", ","]
 # Share of the words of the reference that a system gets wrong.
 MISTAKES = {"base": 0.30, "max": 0.20, "mean": 0.29, "bi": 0.25, "lm": 0.4, "lm2": 0.3}
 SENTENCES = 60
+# Text that would be a script, if the report took text for HTML; the escapes are Moses'.
+HOSTILE = escape("</script><script>document.title='broken'</script><img src=x onerror=alert(1)> \\u003c & 'quoted' .")
 METRICS = "state/abc/metrics.jsonl"
 _DECISIONS = ("boundary_acc", "boundary_precision", "boundary_recall", "boundary_f1", "label_acc_paper", "label_acc")
 
@@ -250,7 +258,34 @@ class InventedStudy:
             "phrases": [self.folder("demo") / "phrases" / segmenter / "train.json" for segmenter in ("ngram", "parse")],
             "chunks": [self.folder("demo") / "chunks" / "dev.json"],
             "annotators": [self.results / "annotators" / "english" / "annotator.json"],
+            **self.shown_sentences,
         }
+
+    @property
+    def shown_sentences(self) -> dict[str, list[Path]]:
+        """The inputs of the report's explorer. The units of `demo` are tokens, and those of `captions` too."""
+        datasets, first = self.study.datasets, self.study.seeds[0]
+        translating = self.study.translating
+        source, target = (
+            [self.tokens_path(name, test_set, datasets[name].language_of(side)) for name, test_set in self.test_sets]
+            for side in ("source", "target")
+        )
+        return {
+            "source": source,
+            "references": target,
+            "translations": [
+                self.translation_path(*place, system, first) for place in self.test_sets for system in translating
+            ],
+            "scores": [self.score_path(*run, first) for run in itertools.product(datasets, translating)],
+            "source_units": source,
+            "target_units": target,
+            "parses": [self.folder("demo") / "parses" / "english" / "test.0.arrow"],
+            "phrase_columns": [self.folder("demo") / "phrases" / "ngram" / "test.arrow"],
+            "chunk_columns": [self.folder("demo") / "chunks" / "test.arrow"],
+        }
+
+    def tokens_path(self, dataset: str, test_set: str, language: str) -> Path:
+        return self.folder(dataset) / "tokens" / f"{test_set}.{language}"
 
     def write_report(self, **changes: list[Path]) -> None:
         inputs = {**self.report_inputs, **changes}
@@ -262,6 +297,13 @@ class InventedStudy:
         folder, target = self.folder(dataset), self.study.datasets[dataset].target_language
         draw = random.Random(f"{dataset} {test_set}")
         tokens = [" ".join([*draw.choices(WORDS, k=draw.randint(5, 14)), "."]) for _ in range(SENTENCES)]
+        source = self.study.datasets[dataset].source_language
+        source_tokens = [HOSTILE, *(f"number {number} {line.lower()}" for number, line in enumerate(tokens[1:], 2))]
+        path = self.tokens_path(dataset, test_set, source)
+        self._made_by(
+            STAGES["tokenize_text"].from_study(self.study, {"dataset": dataset, "language": source}),
+            {"tokens": (path, "".join(f"{line}\n" for line in source_tokens))},
+        )
         round_trip = {"format": 1, "language": target, "score": 98.7654, "signature": "nrefs:1"}
         round_trip |= {"lines": SENTENCES, "changed_lines": 7}
         self._made_by(
@@ -272,6 +314,46 @@ class InventedStudy:
             },
         )
         write_lines(folder / "corpus" / f"{test_set}.{target}", map(_detokenised, tokens))
+        if dataset == "demo":
+            self.invent_syntax(source_tokens, tokens)
+
+    def invent_syntax(self, source: list[str], target: list[str]) -> None:
+        """Parses, phrases of two tokens, and chunks of three words with the labels NP and VP, of the test set."""
+        rows = np.arange(len(source))
+        words = [parser_tokens(line) for line in source]
+        trees = [" ".join(["(S (NP", *(f"(N {place})" for place in range(len(one)))]) + "))" for one in words]
+        by_key = dict(zip(map(sentence_key, words), trees, strict=True))
+        card = {"fingerprint": "ab" * 16}
+
+        def parse(path: Path) -> None:
+            write_annotations(path, list(by_key), [Annotation(tree, None) for tree in by_key.values()], card)
+
+        def cut(path: Path) -> None:
+            lengths = [len(line.split(" ")) + 1 for line in source]
+            ends = Lists.of([[*range(2, length, 2), length] for length in lengths])
+            text = {"source": self.tokens_path("demo", "test", "en")}
+            write_columns(path, columns=["ends"], texts=text, description={}, batches=[(rows, {"ends": ends})])
+
+        def chunk(path: Path) -> None:
+            lengths = [len(line.split(" ")) + 1 for line in target]
+            starts = [list(range(0, length, 3)) for length in lengths]
+            labels = [[CHUNK_LABELS.index("NP" if place % 2 else "VP") for place in one] for one in starts]
+            columns = {"starts": Lists.of(starts), "labels": Lists.of(labels)}
+            text = {"target": self.tokens_path("demo", "test", "de")}
+            description = {"labels": CHUNK_LABELS}
+            write_columns(path, columns=list(columns), texts=text, description=description, batches=[(rows, columns)])
+
+        folder = self.folder("demo")
+        for stage, output, path, write in (
+            ("parse_sentences", "annotations", folder / "parses" / "english" / "test.0.arrow", parse),
+            ("extract_phrases", "phrases", folder / "phrases" / "ngram" / "test.arrow", cut),
+            ("extract_chunks", "chunks", folder / "chunks" / "test.arrow", chunk),
+        ):
+            made_of = origin(
+                stage, inputs={}, settings=MeasurePhrases(segmentation="", needs_parses=False), code="0" * 16
+            )
+            with produce(made_of, {output: path}) as unfinished:
+                write(unfinished.paths[output])
 
     def score_contrasts(self, dataset: str, system: str, seed: int) -> None:
         wrong = MISTAKES[system] + seed / 100

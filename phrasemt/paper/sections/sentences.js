@@ -1,0 +1,255 @@
+// The explorer of test sentences. All text of corpora reaches the page as text nodes, never as HTML.
+"use strict";
+(() => {
+  const at = (id) => document.getElementById(id);
+  const controls = at("explorer-controls").elements;
+  const list = at("explorer-list"), rows = at("explorer-rows"), detail = at("explorer-detail");
+  const ROW = 64;  // height of a row of the list in pixels, as in the style sheet
+  const sets = new Map();  // test sets that were decompressed
+  let data = null, shown = [], chosen = 0, compareWith = "reference";
+
+  const element = (name, attributes = {}, ...children) => {
+    const made = document.createElement(name);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    made.append(...children);
+    return made;
+  };
+  const drawn = (name, attributes = {}, ...children) => {
+    const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    made.append(...children);
+    return made;
+  };
+  const signed = (value) => (value > 0 ? "+" : value < 0 ? "−" : "±") + Math.abs(value).toFixed(1);
+  const words = (text) => text.split(" ").filter((word) => word);
+
+  async function read(number) {
+    if (!sets.has(number)) {
+      const bytes = Uint8Array.from(atob(at(`sentences-${number}`).textContent), (c) => c.charCodeAt(0));
+      const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+      const content = JSON.parse(await new Response(stream).text());
+      content.rows.forEach((row, place) => {
+        row.n = place;
+        row.words = words(row.s).length;
+        row.text = [row.s, row.r, ...row.o].join("\n").toLowerCase();
+      });
+      sets.set(number, content);
+    }
+    return sets.get(number);
+  }
+
+  async function openSet() {
+    data = await read(controls.set.value);
+    for (const select of [controls.system, controls.other]) {
+      select.replaceChildren(...data.systems.map((title, place) => element("option", { value: place }, title)));
+    }
+    controls.other.value = data.baseline;
+    controls.system.value = data.systems.length > 1 && data.baseline === 0 ? 1 : 0;
+    filter();
+  }
+
+  // ---------------------------------------------------------------------------------------------------------- the list
+
+  const difference = (row) => row.b[controls.system.value] - row.b[controls.other.value];
+
+  function filter() {
+    const query = words(controls.query.value.toLowerCase());
+    const shortest = Number(controls.shortest.value || 0), longest = Number(controls.longest.value || Infinity);
+    const before = shown[chosen];
+    shown = data.rows.filter((row) =>
+      row.words >= shortest && row.words <= longest && query.every((word) => row.text.includes(word)));
+    const keys = {
+      place: (row) => row.n,
+      best: (row) => -difference(row),
+      worst: (row) => difference(row),
+      low: (row) => row.b[controls.system.value],
+      length: (row) => -row.words,
+    };
+    const key = keys[controls.order.value];
+    shown.sort((one, two) => key(one) - key(two) || one.n - two.n);
+    chosen = Math.max(0, shown.indexOf(before));
+    const mean = shown.reduce((sum, row) => sum + difference(row), 0) / (shown.length || 1);
+    const title = (select) => data.systems[select.value];
+    at("explorer-count").textContent =
+      `${shown.length.toLocaleString("en")} of ${data.rows.length.toLocaleString("en")} sentences` +
+      (data.systems.length > 1 && shown.length
+        ? `; mean difference ${signed(mean)} (${title(controls.system)} − ${title(controls.other)})` : "");
+    rows.style.height = `${shown.length * ROW}px`;
+    list.scrollTop = 0;
+    if (chosen) reveal();
+    drawList();
+    drawDetail();
+  }
+
+  function drawList() {
+    const first = Math.max(0, Math.floor(list.scrollTop / ROW) - 4);
+    const last = Math.min(shown.length, Math.ceil((list.scrollTop + list.clientHeight) / ROW) + 4);
+    const one = controls.system.value, two = controls.other.value;
+    rows.replaceChildren(...shown.slice(first, last).map((row, offset) => {
+      const place = first + offset, change = difference(row);
+      const item = element("div", {
+        class: "row", role: "option", id: `explorer-row-${place}`, "aria-selected": place === chosen,
+        "aria-posinset": place + 1, "aria-setsize": shown.length,
+      },
+        element("span", { class: "text" }, row.s || "(empty)"),
+        element("span", { class: "numbers" }, `${row.n + 1} · ${row.words} words · `,
+          one === two ? `BLEU ${row.b[one].toFixed(1)}` : `BLEU ${row.b[one].toFixed(1)} against ${row.b[two].toFixed(1)} `,
+          one === two ? "" : element("b", { class: change > 0 ? "better" : change < 0 ? "worse" : "" },
+            `${change > 0 ? "▲" : change < 0 ? "▼" : ""} ${signed(change)}`)));
+      item.style.top = `${place * ROW}px`;
+      return item;
+    }));
+    list.setAttribute("aria-activedescendant", shown.length ? `explorer-row-${chosen}` : "");
+  }
+
+  function reveal() {
+    const top = chosen * ROW;
+    if (top < list.scrollTop) list.scrollTop = top;
+    else if (top + ROW > list.scrollTop + list.clientHeight) list.scrollTop = top + ROW - list.clientHeight;
+  }
+
+  function choose(place) {
+    chosen = Math.max(0, Math.min(shown.length - 1, place));
+    reveal();
+    drawList();
+    drawDetail();
+  }
+
+  // ------------------------------------------------------------------------------------------------------ one sentence
+
+  // The words of the longest common subsequence: for each word of `one`, its place in `two` or -1.
+  function aligned(one, two) {
+    const table = Array.from({ length: one.length + 1 }, () => new Uint16Array(two.length + 1));
+    for (let i = one.length - 1; i >= 0; i--)
+      for (let j = two.length - 1; j >= 0; j--)
+        table[i][j] = one[i] === two[j] ? table[i + 1][j + 1] + 1 : Math.max(table[i + 1][j], table[i][j + 1]);
+    const places = [];
+    for (let i = 0, j = 0; i < one.length;) {
+      if (j < two.length && one[i] === two[j]) { places.push(j); i++; j++; }
+      else if (j < two.length && table[i][j + 1] >= table[i + 1][j]) j++;
+      else { places.push(-1); i++; }
+    }
+    return places;
+  }
+
+  // Text with the words marked that the other text does not have there; a caret stands where words are missing.
+  function marked(text, other) {
+    const own = words(text), others = words(other), places = aligned(own, others);
+    const parts = [];
+    let next = 0;
+    const gap = (end) => {
+      if (end > next) {
+        const missing = others.slice(next, end).join(" ");
+        parts.push(element("span", { class: "gap", title: `missing here: ${missing}` }, "‸"), " ");
+      }
+    };
+    own.forEach((word, i) => {
+      if (places[i] >= 0) { gap(places[i]); next = places[i] + 1; parts.push(word, " "); }
+      else {
+        parts.push(element("mark", {}, word), " ");
+      }
+    });
+    gap(others.length);
+    return parts.length ? parts : [element("i", {}, "(empty)")];
+  }
+
+  const line = (heading, note, ...content) =>
+    element("div", { class: "line" }, element("h4", {}, heading, " ", element("span", { class: "quiet" }, note)),
+      element("div", {}, ...content));
+
+  function drawDetail() {
+    const row = shown[chosen];
+    if (!row) { detail.replaceChildren(element("p", { class: "quiet" }, "No sentence is like that.")); return; }
+    const against = element("select", { "aria-label": "mark words that differ from" },
+      element("option", { value: "reference" }, "reference"),
+      ...data.systems.map((title, place) => element("option", { value: place }, title)),
+      element("option", { value: "nothing" }, "nothing"));
+    if ([...against.options].some((option) => option.value === compareWith)) against.value = compareWith;
+    against.addEventListener("change", () => { compareWith = against.value; drawDetail(); });
+    const other = compareWith === "reference" ? row.r : compareWith === "nothing" ? null : row.o[compareWith];
+    const order = data.systems.map((_, place) => place);
+    detail.replaceChildren(
+      element("h3", {}, `Sentence ${row.n + 1}`),
+      line("Source", `${row.words} words`, element("p", { class: "sentence" }, row.s || element("i", {}, "(empty)"))),
+      ...(row.t ? [line("Parse", "", element("div", { class: "wide tree", tabindex: 0, role: "img", "aria-label": "parse of the source" }, tree(row.t, words(row.s))))] : []),
+      ...(row.p || []).map((phrases, place) => line("Phrases", data.segmentations[place], pieces(phrases.map((one) => ["", one])))),
+      line("Reference", `${words(row.r).length} words`, element("p", { class: "sentence" }, row.r || element("i", {}, "(empty)"))),
+      ...(row.c ? [line("Chunks of the reference", "", pieces(row.c))] : []),
+      element("label", { class: "against screen" }, "Mark words that differ from ", against),
+      ...order.map((place) => line(data.systems[place], `BLEU ${row.b[place].toFixed(1)}` +
+        (place === data.baseline || data.systems.length < 2 ? "" : `, ${signed(row.b[place] - row.b[data.baseline])}`),
+        element("p", { class: "sentence" }, ...(other === null || compareWith === String(place) ? [row.o[place] || element("i", {}, "(empty)")] : marked(row.o[place], other))))),
+    );
+  }
+
+  const pieces = (parts) => element("p", { class: "pieces" }, ...parts.flatMap(([label, text]) =>
+    [element("span", { class: "piece" }, ...(label ? [element("small", {}, label), " "] : []), text), " "]));
+
+  // Draw a parse: "(S (NP (DT 0) (NN 1)) (VP (VBZ 2)))", whose leaves are numbers of words.
+  function tree(text, leaves) {
+    const stack = [{ children: [] }];
+    for (const piece of text.split(" ")) {
+      if (piece.startsWith("(")) { stack.push({ label: piece.slice(1), children: [] }); continue; }
+      const closing = piece.length - piece.replace(/\)+$/, "").length;
+      stack.at(-1).word = Number(piece.slice(0, piece.length - closing));
+      for (let i = 0; i < closing; i++) { const node = stack.pop(); stack.at(-1).children.push(node); }
+    }
+    const root = stack[0].children[0], LEVEL = 30, LETTER = 7.7, GAP = 14;
+    const shapes = [];
+    let right = 4, deepest = 0;
+    const label = (x, y, text, kind) => shapes.push(drawn("text", { x, y, class: kind, "text-anchor": "middle" }, text));
+    const place = (node, depth) => {  // returns the middle of the node
+      deepest = Math.max(deepest, depth + (node.word === undefined ? 0 : 1));
+      if (node.word !== undefined) {
+        const word = leaves[node.word] ?? "?", width = LETTER * Math.max(word.length, node.label.length);
+        node.x = right + width / 2;
+        right += width + GAP;
+        return node.x;
+      }
+      const middles = node.children.map((child) => place(child, depth + 1));
+      node.x = (middles[0] + middles.at(-1)) / 2;
+      return node.x;
+    };
+    const draw = (node, depth) => {
+      const y = 14 + depth * LEVEL;
+      label(node.x, y, node.label, node.word === undefined ? "node" : "tag");
+      for (const child of node.children) {
+        shapes.push(drawn("line", { x1: node.x, y1: y + 5, x2: child.x, y2: y + LEVEL - 12 }));
+        draw(child, depth + 1);
+      }
+      if (node.word !== undefined) label(node.x, y + 19, leaves[node.word] ?? "?", "leaf");
+    };
+    place(root, 0);
+    draw(root, 0);
+    return drawn("svg", { width: right, height: 14 + deepest * LEVEL + 4, viewBox: `0 0 ${right} ${18 + deepest * LEVEL}` }, ...shapes);
+  }
+
+  // ----------------------------------------------------------------------------------------------------------- events
+
+  for (const name of ["system", "other", "order", "shortest", "longest", "query"]) controls[name].addEventListener("input", filter);
+  controls.set.addEventListener("input", openSet);
+  at("explorer-controls").addEventListener("submit", (event) => event.preventDefault());
+  list.addEventListener("scroll", drawList, { passive: true });
+  list.addEventListener("click", (event) => {
+    const item = event.target.closest(".row");
+    if (item) choose(Number(item.id.slice("explorer-row-".length)));
+  });
+  list.addEventListener("keydown", (event) => {
+    const page = Math.max(1, Math.floor(list.clientHeight / ROW) - 1);
+    const places = {
+      ArrowDown: chosen + 1, ArrowUp: chosen - 1, PageDown: chosen + page, PageUp: chosen - page, Home: 0, End: shown.length - 1,
+    };
+    if (event.key in places) { event.preventDefault(); choose(places[event.key]); }
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "/" && !event.target.closest("input, select, textarea")) { event.preventDefault(); controls.query.focus(); }
+  });
+
+  // Decompress when the section comes into view, so that the page appears at once.
+  new IntersectionObserver(async (entries, observer) => {
+    if (!entries.some((entry) => entry.isIntersecting)) return;
+    observer.disconnect();
+    at("explorer").hidden = false;
+    await openSet();
+  }, { rootMargin: "400px" }).observe(at("sentences"));
+})();
