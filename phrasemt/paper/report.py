@@ -16,6 +16,7 @@ from phrasemt.paper.sections.analyses import analyses_section
 from phrasemt.paper.sections.data import data_section
 from phrasemt.paper.sections.origins import origins_section
 from phrasemt.paper.sections.results import results_section
+from phrasemt.paper.sections.scorecard import scorecard_section
 from phrasemt.paper.sections.sentences import SentenceFiles, sentences_section
 from phrasemt.paper.sections.settings import systems_section
 from phrasemt.paper.sections.syntax import syntax_section
@@ -73,6 +74,7 @@ def write_report(
     others = [table, *records, *dropped, *splits, *round_trips, *phrases, *chunks, *annotators]
     others += [*source, *references, *translations, *parses, *phrase_columns, *chunk_columns]
     sections = [
+        scorecard_section(content),
         results_section(content),
         analyses_section([]),
         curves_section(content.datasets, trainings, titles),

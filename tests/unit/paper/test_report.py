@@ -18,7 +18,7 @@ import pytest
 from invented_study import InventedStudy
 
 from phrasemt.errors import PhrasemtError
-from phrasemt.paper.cells import Table
+from phrasemt.paper.cells import Scorecard, ScorecardEntry, Table
 from phrasemt.paper.figures import Series, draw_categories, draw_curves
 from phrasemt.scoring.scores import read_artefact
 from phrasemt.stages.stage import flag
@@ -172,6 +172,41 @@ def test_the_page_shows_trainings_settings_cleaning_and_origins(study: InventedS
             assert f"{source.path}{source.sha256}" in text
     assert all(signature in text for signature in table.signatures)
     assert all(note in text for note in table.notes)
+
+
+def test_the_scorecard_comes_first_when_a_study_has_one(study: InventedStudy) -> None:
+    assert 'id="scorecard"' not in source_of(study)
+    path = study.results / "table.json"
+    table = read_artefact(path, Table)
+    common = {"paper": "Xu <2020>", "table": "Table 2: BLEU", "row": "+Max", "convention": "bleu_tok", "data": "WMT"}
+    common |= {"place": "xu2020/table-2/max", "heading": "BLEU", "dataset": "demo", "test_sets": ["test"]}
+    cell = table.blocks[0].rows[1].cells["bleu_tok"]
+    entries = [
+        ScorecardEntry(
+            **common,
+            system=system,
+            title=dict(table.systems)[system],
+            printed=28.13,
+            printed_text="28.13",
+            ours=cell,
+            gap=gap,
+            verdict=verdict,
+            finding="",
+            footnotes=[1],
+        )
+        for system, gap, verdict in (("max", 0.1, "reproduced"), ("mean", -3.0, "not reproduced"))
+    ]
+    card = Scorecard(entries=entries, footnotes=["The paper prints two figures."], note="How to read it.")
+    invented_study.rewrite(path, table.model_copy(update={"scorecard": card}).model_dump_json())
+    study.write_report()
+    source = source_of(study)
+    assert re.search(r'<nav.*?<a href="#(\w+)">', source, re.DOTALL)[1] == "scorecard"  # type: ignore[index]
+    cells = [" ".join(cell.split()) for cell in Page(source).cells]
+    for gap, verdict in (("+0.10", "✓ reproduced"), ("−3.00", "✗ not reproduced")):
+        start = cells.index(gap)
+        assert cells[start - 5 : start - 1] == ["Xu <2020>, Table 2", "+Max", "BLEU[1]", "28.13"]
+        assert cells[start + 3] == verdict
+    assert "<li>The paper prints two figures.</li>" in source
 
 
 def test_equal_inputs_give_equal_bytes_in_another_process(study: InventedStudy) -> None:
