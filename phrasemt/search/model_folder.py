@@ -1,0 +1,144 @@
+"""Model folders: everything that a trained system needs, in one folder that works on any machine.
+
+    model.json                  settings of the system, where it comes from, and the sha256 of each other file
+    weights.safetensors         weights, with the model's settings and the digests of its vocabularies
+    source_vocabulary.tsv, target_vocabulary.tsv, codes.bpe, source_counts.txt, target_counts.txt
+    parser/                     card and model files of the parser, of systems that read parses
+    study.json, README.md       the study, and the model card for readers
+
+`phrasemt export` writes such a folder. The places of the files in it are fixed.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from phrasemt.errors import DamagedFileError, PhrasemtError
+from phrasemt.fields import Name, Seed, Settings
+from phrasemt.files.digests import digest_file
+from phrasemt.files.lines import flush_to_disk, write_text
+from phrasemt.search.trained_system import SystemSettings, TrainedSystem
+from phrasemt.syntax.annotator_card import Card
+
+FORMAT = 1
+NOTE = "model.json"
+WEIGHTS = "weights.safetensors"
+_PLACES = {
+    "weights": WEIGHTS,
+    "source_vocabulary": "source_vocabulary.tsv",
+    "target_vocabulary": "target_vocabulary.tsv",
+    "codes": "codes.bpe",
+    "source_counts": "source_counts.txt",
+    "target_counts": "target_counts.txt",
+    "parser": "parser/annotator.json",
+}
+
+
+class ModelNote(Settings):
+    """The content of `model.json`. files: sha256 of each file, by its path in the folder."""
+
+    format: int
+    phrasemt: str
+    study: Name
+    dataset: Name
+    system: Name
+    seed: Seed
+    settings: SystemSettings
+    files: dict[str, str]
+
+    @property
+    def name(self) -> str:
+        return f"system {self.system} of study {self.study}, seed {self.seed}"
+
+
+def write_model_folder(folder: Path, system: TrainedSystem, about: Mapping[str, Any], texts: Mapping[str, str]) -> None:
+    """Write a folder, which appears when it is complete.
+
+    about: version, study, dataset, system and seed of `ModelNote`. texts: further files by their name.
+    Raises PhrasemtError if the folder is there already.
+    """
+    if folder.exists():
+        raise PhrasemtError("the folder is there already", where=folder, next_step="name a new folder")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = folder.with_name(f".{folder.name}.part")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir()
+    try:
+        for role, path in system.files.items():
+            if role == "parser":
+                _copy_parser(path, temporary / _PLACES[role])
+            else:
+                shutil.copyfile(path, temporary / _PLACES[role])
+        for name, text in texts.items():
+            write_text(temporary / name, text)
+        copies = sorted(path for path in temporary.rglob("*") if path.is_file())
+        files = {path.relative_to(temporary).as_posix(): digest_file(path) for path in copies}
+        note = ModelNote(format=FORMAT, settings=system.settings, files=files, **about)
+        write_text(temporary / NOTE, note.model_dump_json(indent=1) + "\n")
+        for path in copies:
+            flush_to_disk(path)
+        temporary.rename(folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _copy_parser(card: Path, place: Path) -> None:
+    """Copy a parser with its card, which then names the copies."""
+    described = Card.read(card)
+    described.verify()
+    place.parent.mkdir()
+    files = {}
+    for role, file in described.files.items():
+        copy = place.parent.absolute() / f"{role}.pt"
+        shutil.copyfile(file.path, copy)
+        files[role] = replace(file, path=copy)
+    replace(described, files=files).write(place)
+
+
+def read_note(folder: Path) -> ModelNote:
+    """The note of a folder.
+
+    Raises PhrasemtError for a folder of something else, DamagedFileError for a damaged note.
+    """
+    path = folder / NOTE
+    if not path.is_file():
+        what = "not a model folder"
+        raise PhrasemtError(what, where=folder, expected=f"a file {NOTE}", next_step="make one with `phrasemt export`")
+    again = "copy the folder again from where it was exported"
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        if (found := values["format"]) != FORMAT:
+            what = "a model folder of another format version"
+            raise DamagedFileError(what, where=path, expected=FORMAT, found=found, next_step="export the model again")
+        return ModelNote.model_validate(values)
+    except (ValueError, KeyError, TypeError) as error:
+        problem = f"{len(error.errors())} wrong keys" if isinstance(error, ValidationError) else repr(error)
+        raise DamagedFileError("not a readable note of a model", where=path, found=problem, next_step=again) from None
+
+
+def read_model_folder(folder: Path) -> TrainedSystem:
+    """The system of a folder. Reads all files once.
+
+    Raises PhrasemtError for a folder of something else, DamagedFileError for a file that is missing or altered.
+    """
+    note = read_note(folder)
+    for name, expected in note.files.items():
+        path = folder / name
+        found = digest_file(path) if path.is_file() else None
+        if found != expected:
+            raise DamagedFileError(
+                "the model folder is incomplete" if found is None else "not the file that was exported",
+                where=path,
+                expected=f"sha256 {expected[:12]}",
+                found=f"sha256 {found[:12]}" if found else "no such file",
+                next_step="copy the folder again from where it was exported",
+            )
+    files = {role: folder / place for role, place in _PLACES.items() if place in note.files}
+    return TrainedSystem(note.name, note.settings, files)

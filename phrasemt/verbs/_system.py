@@ -1,0 +1,58 @@
+"""The options --study, --system, --seed and --dataset, for verbs about one trained system."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from phrasemt.errors import PhrasemtError
+from phrasemt.study.reading import load_study
+from phrasemt.study.schema import Study
+from phrasemt.verbs._study import choose
+
+if TYPE_CHECKING:
+    from phrasemt.search.trained_system import TrainedSystem
+
+
+@dataclass(frozen=True)
+class Training:
+    """One training of a study."""
+
+    study: Study
+    dataset: str
+    system: str
+    seed: int
+
+    def files(self) -> TrainedSystem:
+        """The settings and files of the trained system. Raises the errors of `TrainedSystem.of_study`."""
+        from phrasemt.search.trained_system import TrainedSystem
+
+        return TrainedSystem.of_study(self.study, self.dataset, self.system, self.seed)
+
+
+def add_study_option(parser: Any) -> None:
+    parser.add_argument(
+        "--study", type=Path, default=Path("config.yaml"), metavar="STUDY", help="study file (default: %(default)s)"
+    )
+
+
+def add_training(parser: Any) -> None:
+    """Add the options that choose a training of a study."""
+    parser.add_argument("--system", metavar="NAME", help="system of the study")
+    parser.add_argument("--seed", type=int, metavar="N", help="seed of its training (default: the first of the study)")
+    parser.add_argument("--dataset", metavar="NAME", help="data set of the study (default: the first)")
+
+
+def chosen_training(options: argparse.Namespace) -> Training:
+    """The training that the command line names. Raises PhrasemtError for a study, system or seed that is not there."""
+    study = load_study(options.study)
+    if options.system is None and len(study.systems) > 1:
+        raise PhrasemtError("which system?", where="--system", expected=f"one of {', '.join(study.systems)}")
+    system = choose("system", options.system, list(study.systems))
+    seed = study.seeds[0] if options.seed is None else options.seed
+    if seed not in study.seeds:
+        known = ", ".join(map(str, study.seeds))
+        raise PhrasemtError("no such seed", where=f"--seed {seed}", expected=f"one of {known}")
+    return Training(study, choose("dataset", options.dataset, list(study.datasets)), system, seed)

@@ -1,0 +1,179 @@
+"""`phrasemt translate`: translate raw text with a trained system of a study or with an exported model."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import logging
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+from tqdm import tqdm
+
+from phrasemt.errors import PhrasemtError
+from phrasemt.files.continued import continued_output, write_all
+from phrasemt.files.digests import digest_file
+from phrasemt.files.incoming import blocks_of_lines
+from phrasemt.files.lines import count_lines, decode_lines
+from phrasemt.files.yaml import parse_yaml
+from phrasemt.machine.gpus import lease
+from phrasemt.study.schema import Decoding
+from phrasemt.symbols import LONGEST_SENTENCE
+from phrasemt.verbs._system import add_study_option, add_training, chosen_training
+
+if TYPE_CHECKING:
+    from phrasemt.search.trained_system import TrainedSystem
+    from phrasemt.search.translator import Translation, Translator
+
+log = logging.getLogger("phrasemt.translate")
+
+# Lines that are sorted by length and translated together, if so many are there. More lines than a usual test set, so
+# that its batches are those of the study and its scores are the same to the last bit.
+_LINES = 4096
+_NAMED = 5  # lines that a message names
+
+
+def add_parser(verbs: Any) -> None:
+    parser = verbs.add_parser(
+        "translate",
+        help="translate raw text with a trained system",
+        description="Translate raw text, one sentence per line: one line out for each line in, in order. Lines without "
+        "text stay empty. A line is cut after 1,024 subwords, with a warning. With --output, the same command goes on "
+        "after an interruption.",
+    )
+    parser.add_argument("file", nargs="?", metavar="FILE", help="text to translate (default: standard input)")
+    where = parser.add_mutually_exclusive_group()
+    add_study_option(where)
+    where.add_argument("--model", type=Path, metavar="FOLDER", help="folder of `phrasemt export`")
+    add_training(parser)
+    parser.add_argument("--output", type=Path, metavar="FILE", help="where to write (default: standard output)")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--scores", action="store_true", help="write the score and a tab in front of each translation")
+    form.add_argument("--json", action="store_true", help="write one JSON object per line")
+    parser.add_argument(
+        "--n-best", type=int, metavar="N", help="write N translations per line, as `line ||| translation ||| score`"
+    )
+    parser.add_argument(
+        "--decoding", action="append", default=[], metavar="KEY=VALUE",
+        help="replace a setting of the search, e.g. beam=12; may be repeated",
+    )  # fmt: skip
+    parser.add_argument("--cores", type=int, default=len(os.sched_getaffinity(0)), metavar="N", help="default: all")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Translate. Raises PhrasemtError for a system that is not there, and for text that is not UTF-8."""
+    logging.getLogger("phrasemt").setLevel(logging.WARNING)  # what stages say about each part of the text
+    logging.getLogger("phrasemt.batching").setLevel(logging.ERROR)  # `_warn_of_cut` names the lines
+    with contextlib.ExitStack() as stack:
+        text = stack.enter_context(_open(options.file))
+        system = _chosen_system(options)
+        decoding = _decoding(system.settings.decoding, options)
+        blocks: Iterator[list[bytes]] = blocks_of_lines(text.fileno(), text.name, lines=_LINES)
+        add, first = _to_standard_output, 1
+        if options.output is not None:
+            output = stack.enter_context(continued_output(options.output, _made_of(system, decoding, options)))
+            blocks, add, first = output.left(blocks), output.add, output.lines + 1
+        translator = _load(system, decoding, options.cores, stack)
+        bar = stack.enter_context(_progress(text, first))
+        for block in blocks:
+            lines = list(decode_lines(block, text.name, first=first))
+            translations = translator.translate(lines, on_progress=bar.update)
+            add(block, _written(translations, lines, first, options).encode("utf-8"))
+            _warn_of_cut(translations, first)
+            first += len(block)
+
+
+def _chosen_system(options: argparse.Namespace) -> TrainedSystem:
+    if options.model is None:
+        return chosen_training(options).files()
+    from phrasemt.search.model_folder import read_model_folder
+
+    for name in ("system", "seed", "dataset"):
+        if getattr(options, name) is not None:
+            what = f"an exported folder holds one system, so --{name} has no effect"
+            raise PhrasemtError(what, where=options.model, next_step="leave it out")
+    return read_model_folder(options.model)
+
+
+def _open(file: str | None) -> Any:
+    """The text, as a binary stream with a name."""
+    if file in (None, "-"):
+        return contextlib.nullcontext(sys.stdin.buffer)
+    path = Path(str(file))
+    if path.is_dir() or not path.exists():
+        raise PhrasemtError("no such file", where=path, next_step="give a text file, or text on standard input")
+    return path.open("rb", buffering=0)
+
+
+def _decoding(trained: Decoding, options: argparse.Namespace) -> Decoding:
+    """The settings of the search with the values of the command line."""
+    values = trained.model_dump() | {"n_best": options.n_best or 1}
+    for entry in options.decoding:
+        key, _, value = entry.partition("=")
+        values[key] = parse_yaml(value)
+    try:
+        return Decoding.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise PhrasemtError(
+            f"{'.'.join(map(str, first['loc'])) or 'settings'}: {first['msg']}",
+            where="--decoding, --n-best",
+            expected=f"KEY=VALUE with a key of {', '.join(Decoding.model_fields)}",
+        ) from None
+
+
+def _made_of(system: TrainedSystem, decoding: Decoding, options: argparse.Namespace) -> dict[str, Any]:
+    """What decides the output besides the text."""
+    return {
+        "settings": system.settings.model_dump(mode="json"),
+        "files": {role: digest_file(path) for role, path in system.files.items()},
+        "decoding": decoding.model_dump(mode="json"),
+        "form": {name: getattr(options, name) for name in ("scores", "json", "n_best")},
+    }
+
+
+def _load(system: TrainedSystem, decoding: Decoding, cores: int, stack: contextlib.ExitStack) -> Translator:
+    stack.enter_context(lease(1))
+    from phrasemt.search.translator import Translator
+
+    return Translator(system, decoding=decoding, cores=cores)
+
+
+def _progress(text: Any, first: int) -> tqdm[Any]:
+    """A bar on a terminal; none while somebody types the text."""
+    path = Path(str(text.name))
+    total = count_lines(path) if path.is_file() else None
+    return tqdm(total=total, initial=first - 1, unit="line", disable=True if text.isatty() else None, leave=False)
+
+
+def _to_standard_output(lines: Sequence[bytes], output: bytes) -> None:
+    write_all(sys.stdout.fileno(), output)
+
+
+def _written(translations: Sequence[Translation], lines: Sequence[str], first: int, options: argparse.Namespace) -> str:
+    """The translations of lines, the first of which has this number, in the form that was asked for."""
+    written = []
+    for number, (line, translation) in enumerate(zip(lines, translations, strict=True), start=first):
+        best = translation.candidates[0]
+        if options.json:
+            value = {"line": number, "source": line, "translation": best.text, "score": best.score}
+            value |= {"cut": translation.cut, "n_best": [asdict(candidate) for candidate in translation.candidates]}
+            written.append(json.dumps(value, ensure_ascii=False))
+        elif options.n_best:
+            written += [f"{number} ||| {one.text} ||| {one.score:.6f}" for one in translation.candidates]
+        else:
+            written.append(f"{best.score:.6f}\t{best.text}" if options.scores else best.text)
+    return "".join(f"{line}\n" for line in written)
+
+
+def _warn_of_cut(translations: Sequence[Translation], first: int) -> None:
+    if cut := [number for number, translation in enumerate(translations, start=first) if translation.cut]:
+        named = ", ".join(map(str, cut[:_NAMED])) + (", ..." if len(cut) > _NAMED else "")
+        log.warning("translate: warning: cut after %d subwords: %d lines (%s)", LONGEST_SENTENCE, len(cut), named)

@@ -1,0 +1,111 @@
+"""`phrasemt translate` and `phrasemt export` on a finished study, as people use them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from workplace import Workplace
+
+from phrasemt.cli import main
+
+LINES = ["The dog sees the cat.", "", "A woman repairs the plane.", "  "]
+TRANSLATE = ("translate", "--study", "study.yaml", "--system")
+FOLDER = Path("results/tiny/demo.en-de")
+
+
+@pytest.fixture
+def study(finished: Workplace, monkeypatch: pytest.MonkeyPatch) -> Workplace:
+    """The finished study, in whose folder the test is."""
+    monkeypatch.chdir(finished.folder)
+    return finished
+
+
+@pytest.mark.parametrize("system", ["base", "bi", "max"])
+def test_a_test_set_is_translated_as_in_the_study(study: Workplace, system: str, capfd: Any) -> None:
+    assert main([*TRANSLATE, system, str(FOLDER / "raw/test.en")]) == 0
+    printed = capfd.readouterr()
+    assert printed.out == (FOLDER / "translations" / system / "1" / "test.txt").read_text()
+    assert printed.err == ""
+
+
+def test_an_exported_system_translates_without_the_study(study: Workplace, tmp_path: Path, capfd: Any) -> None:
+    assert main(["export", "--study", "study.yaml", "--system", "max", str(tmp_path / "model")]) == 0
+    expected = (FOLDER / "translations/max/1/test.txt").read_text()
+    raw = shutil.copyfile(FOLDER / "raw/test.en", tmp_path / "text")
+    shutil.rmtree("results")
+    (tmp_path / "model").rename(tmp_path / "copy")
+    capfd.readouterr()
+    assert main(["translate", "--model", str(tmp_path / "copy"), str(raw)]) == 0
+    assert capfd.readouterr() == (expected, "")
+    card = (tmp_path / "copy" / "README.md").read_text()
+    assert "| test (20 sentences) | bleu_tok |" in card
+    assert "60 pairs that the generator of phrasemt made" in card
+    assert main([*TRANSLATE, "max", str(raw)]) == 2
+    assert "not trained yet, or was trained elsewhere" in capfd.readouterr().err
+
+
+def test_every_form_of_output_has_a_line_for_a_line(study: Workplace, tmp_path: Path, capfd: Any) -> None:
+    (tmp_path / "text").write_text("\n".join(LINES))
+    command = [*TRANSLATE, "base", str(tmp_path / "text")]
+
+    def printed(*arguments: str) -> list[str]:
+        assert main([*command, *arguments]) == 0
+        lines: list[str] = capfd.readouterr().out.splitlines()
+        return lines
+
+    assert printed("--output", str(tmp_path / "out")) == []
+    lines = (tmp_path / "out").read_text().splitlines()
+    assert len(lines) == len(LINES)
+    assert lines[1] == lines[3] == ""
+    objects = [json.loads(line) for line in printed("--json", "--n-best", "2")]
+    assert [(one["line"], one["source"], one["translation"]) for one in objects] == [
+        (number, source, line) for number, (source, line) in enumerate(zip(LINES, lines, strict=True), start=1)
+    ]
+    assert printed("--n-best", "2") == [
+        f"{one['line']} ||| {candidate['text']} ||| {candidate['score']:.6f}"
+        for one in objects
+        for candidate in one["n_best"]
+    ]
+    assert printed("--scores") == [f"{one['score']:.6f}\t{one['translation']}" for one in objects]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text", "message"),
+    [
+        (["base"], b"fine\n\xff\xfe\x00\n", "text, line 2, byte 1: not UTF-8"),
+        (["lm"], b"", "is a language model, which does not translate"),
+        (["base", "--n-best", "3"], b"", "n_best (3) must not exceed beam (2)"),
+        (["base", "--seed", "9"], b"", "--seed 9: no such seed (expected one of 1)"),
+    ],
+)
+def test_what_cannot_be_translated_is_one_clear_line(
+    study: Workplace, arguments: list[str], text: bytes, message: str, capfd: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "text").write_bytes(text)
+    assert main([*TRANSLATE, *arguments, str(tmp_path / "text")]) == 2
+    said = capfd.readouterr().err
+    assert said.count("\n") == 1
+    assert message in said
+
+
+def test_a_full_disk_and_a_closed_pipe(study: Workplace) -> None:
+    text = "\n".join(LINES).encode()
+    command = [sys.executable, "-m", "phrasemt", *TRANSLATE, "base"]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, input=text, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 2
+    assert b"the disk is full" in done.stderr
+    assert done.stderr.count(b"\n") == 1
+    pipes = {name: subprocess.PIPE for name in ("stdin", "stdout", "stderr")}
+    with subprocess.Popen(command, **pipes) as process:  # type: ignore[call-overload]
+        process.stdout.close()
+        process.stdin.write(text)
+        process.stdin.close()
+        assert process.stderr.read() == b""
+        assert process.wait() == 0
