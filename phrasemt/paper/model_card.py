@@ -8,7 +8,8 @@ from pathlib import Path
 from phrasemt.registry.corpora import corpus
 from phrasemt.scoring.scores import ScoreFile, read_artefact
 from phrasemt.search.trained_system import SystemSettings
-from phrasemt.study.schema import Dataset, RegistryText, Study
+from phrasemt.study.datasets import Dataset, RegistryText
+from phrasemt.study.schema import Study
 from phrasemt.workflow.paths import Paths
 
 

@@ -20,7 +20,7 @@ from phrasemt.corpus.normalise import normalise_spaces
 from phrasemt.files.columns import Lists, write_columns
 from phrasemt.files.lines import write_lines
 from phrasemt.models.weights import load_model
-from phrasemt.search.decode import translate_split
+from phrasemt.search.decode import prefix_ids, translate_split
 from phrasemt.search.device import choose_device
 from phrasemt.search.trained_system import TrainedSystem
 from phrasemt.stages.syntax import ExtractPhrases
@@ -55,7 +55,8 @@ class Translation:
 class Translator:
     """A trained system in memory. It uses a GPU if torch sees one, else `cores` threads.
 
-    Raises the errors of damaged files, and of files that do not belong together.
+    Raises the errors of damaged files and of files that do not belong together, and DataError for a forced prefix that
+    the vocabulary lacks.
     """
 
     def __init__(self, system: TrainedSystem, *, decoding: Decoding, cores: int) -> None:
@@ -70,6 +71,7 @@ class Translator:
             self._cut = subword_cutter(files["codes"], files["source_counts"], settings.vocabulary_threshold)
         self._source = Vocabulary.from_file(files["source_vocabulary"])
         self._target = Vocabulary.from_file(files["target_vocabulary"])
+        self._prefix = prefix_ids(decoding, self._target)
         self._parser = _Parser(files["parser"]) if settings.reads_parses else None
         self._cores = cores
         self._device = choose_device(cores)
@@ -89,7 +91,14 @@ class Translator:
         with tempfile.TemporaryDirectory(prefix="phrasemt-") as name:
             reader = self._prepare([normalise_spaces(line) for line in lines], Path(name))
             lengths = reader.examples.source_lengths[np.arange(len(lines))]
-            found = translate_split(self._model, reader, self._decoding, device=self._device, on_progress=on_progress)
+            found = translate_split(
+                self._model,
+                reader,
+                self._decoding,
+                device=self._device,
+                prefix=self._prefix,
+                on_progress=on_progress,
+            )
         return [
             Translation(
                 [self._candidate(self._target.tokens(one.tokens), one.score) for one in hypotheses],

@@ -102,7 +102,7 @@ def test_a_full_disk_and_a_closed_pipe(study: Workplace) -> None:
     assert done.returncode == 2
     assert b"the disk is full" in done.stderr
     assert done.stderr.count(b"\n") == 1
-    pipes = {name: subprocess.PIPE for name in ("stdin", "stdout", "stderr")}
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     with subprocess.Popen(command, **pipes) as process:  # type: ignore[call-overload]
         process.stdout.close()
         process.stdin.write(text)

@@ -70,7 +70,7 @@ def test_other_input_or_settings_are_refused_and_nothing_is_lost(tmp_path, made_
 def test_a_damaged_note_is_refused(tmp_path):
     path = _interrupted(tmp_path / "out")
     (tmp_path / "out.part.json").write_text("{")
-    with pytest.raises(MismatchError, match="delete out.part and out.part.json"):
+    with pytest.raises(MismatchError, match=r"delete out\.part and out\.part\.json"):
         _work(path, BLOCKS)
 
 

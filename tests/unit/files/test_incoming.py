@@ -44,5 +44,5 @@ def test_a_pipe_gives_what_it_holds_and_is_not_waited_for():
 
 def test_a_file_without_line_breaks_is_refused(tmp_path):
     (tmp_path / "binary").write_bytes(b"fine\n" + b"x" * 3_000_000)
-    with (tmp_path / "binary").open("rb") as stream, pytest.raises(DataError, match="binary, line 2: .* too long"):
+    with (tmp_path / "binary").open("rb") as stream, pytest.raises(DataError, match=r"binary, line 2: .* too long"):
         list(blocks_of_lines(stream.fileno(), "binary", lines=10))
