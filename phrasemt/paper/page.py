@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -77,6 +78,12 @@ def write_page(title: str, introduction: str | Markup, sections: Sequence[Sectio
         scripts=[Markup(script) for script in scripts],
         script_policy=" ".join(f"'sha256-{digest}'" for digest in digests) or "'none'",
     )
+
+
+def drawings_in(page: str) -> list[Drawing]:
+    """Return the figures of a page that was written here, in their order."""
+    found = re.findall(r"<figure><figcaption>(.*?)</figcaption>(<svg .*?</svg>)</figure>", page, re.DOTALL)
+    return [Drawing(svg=svg, title=html.unescape(title)) for title, svg in found]
 
 
 def _beside(module: str, suffix: str) -> str:

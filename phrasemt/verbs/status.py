@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import math
 import time
 from collections import Counter, deque
@@ -17,11 +18,13 @@ from pathlib import Path
 from typing import Any, get_args
 
 from phrasemt.errors import PhrasemtError
+from phrasemt.files.lines import write_text
 from phrasemt.verbs._study import FILE_OR_NAME, add_study, study_name
 from phrasemt.workflow.journal import RunNote, StageNote, latest_run, runs_folder
 from phrasemt.workflow.status import GONE, JobState, JobStatus, Status, describe_training, status_of
 from phrasemt.workflow.units import clock
 
+DEFAULT_PORT = 8765
 LINES_OF_LOG = 5
 MOST_SHOWN = 20  # running and failed jobs
 MOST_LOGS = 5  # of failed jobs
@@ -43,26 +46,69 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument(
         "--every", type=_positive, default=5, metavar="SECONDS", help="with --watch (default: %(default)s)"
     )
+    pages = parser.add_mutually_exclusive_group()
+    pages.add_argument(
+        "--html",
+        type=Path,
+        metavar="FILE",
+        help="write a page that shows learning curves, too; with --watch, write it again and again for open browsers",
+    )
+    pages.add_argument(
+        "--serve",
+        type=_port,
+        nargs="?",
+        const=DEFAULT_PORT,
+        metavar="PORT",
+        help="show this page to browsers on this machine, until Ctrl-C, at http://127.0.0.1:PORT "
+        f"(default: {DEFAULT_PORT}; 0: a free port)",
+    )
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print the status. Raises PhrasemtError when no run of the study has begun here, or its note cannot be read."""
+    """Print the status, or show it as a page.
+
+    Raises PhrasemtError when no run of the study has begun here, when its note cannot be read, and when the port is in
+    use.
+    """
     study = study_name(options.study)
+    current = functools.partial(_current, study)
+    if options.serve is not None:
+        from phrasemt.verbs._live_page import live_page, serve
+
+        current()  # an error now, and not in the browser
+        serve(lambda: live_page(current(), refresh=options.every), options.serve)
+        return
     while True:
-        path = latest_run(study)
-        if path is None:
-            raise PhrasemtError(
-                "no run of this study has begun here yet",
-                where=runs_folder(study),
-                next_step="snakemake --profile profiles/local --configfile STUDY.yaml",
-            )
-        status = status_of(path, datetime.now(UTC))
-        lines = "\n".join(describe(status))
-        print(f"{CLEAR_SCREEN}{lines}" if options.watch else lines, flush=True)
-        if not options.watch or status.state != "running":
+        status = current()
+        going_on = options.watch and status.state == "running"
+        if options.html is not None:
+            from phrasemt.verbs._live_page import live_page
+
+            write_text(options.html, live_page(status, refresh=options.every if going_on else 0))
+        else:
+            lines = "\n".join(describe(status))
+            print(f"{CLEAR_SCREEN}{lines}" if options.watch else lines, flush=True)
+        if not going_on:
             return
         time.sleep(options.every)
+
+
+def _current(study: str) -> Status:
+    path = latest_run(study)
+    if path is None:
+        raise PhrasemtError(
+            "no run of this study has begun here yet",
+            where=runs_folder(study),
+            next_step="snakemake --profile profiles/local --configfile STUDY.yaml",
+        )
+    return status_of(path, datetime.now(UTC))
+
+
+def _port(text: str) -> int:
+    if text.isdecimal() and int(text) < 2**16:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"expected a port from 0 to 65535, found {text!r}")
 
 
 def _positive(text: str) -> float:
@@ -78,9 +124,8 @@ def _positive(text: str) -> float:
 def describe(status: Status) -> Iterator[str]:
     """Yield the lines about a run."""
     run, jobs = status.run, status.jobs
-    counts = Counter(job.state for job in jobs)
-    end = f" until {_local(datetime.fromisoformat(run.ended))}" if run.ended else ""
-    yield f"{run.study}: {status.state}, since {_local(run.begin)}{end}, process {run.pid} on {run.host}"
+    end = f" until {local_time(datetime.fromisoformat(run.ended))}" if run.ended else ""
+    yield f"{run.study}: {status.state}, since {local_time(run.begin)}{end}, process {run.pid} on {run.host}"
     yield from _table(run, jobs)
     if cached := sum(job.state == "done" and job.note is not None and job.note.from_cache for job in jobs):
         yield f"from the cache: {cached:,}"
@@ -90,24 +135,42 @@ def describe(status: Status) -> Iterator[str]:
     if failed := [job for job in jobs if job.state == "failed"]:
         yield "failed"
         yield from _shown(failed, status.now)
+    yield from expected_end(status)
+
+
+def expected_end(status: Status) -> Iterator[str]:
+    """Yield a line about the end of a run, if there is something to say."""
+    counts = Counter(job.state for job in status.jobs)
     if status.state == "running":
         if status.seconds_left:
-            about = f"about {_local(status.now + timedelta(seconds=status.seconds_left))}"
+            about = f"about {local_time(status.now + timedelta(seconds=status.seconds_left))}"
             yield f"expected end: {about}, in {clock(status.seconds_left)}" + (
                 f", without {status.unknown:,} jobs that have no record yet" if status.unknown else ""
             )
         elif counts["waiting"] or counts["running"]:
             yield "expected end: not known, because no such jobs have finished here yet"
-    elif counts["done"] < len(jobs):
-        yield f"not done: {len(jobs) - counts['done']:,} jobs; run the same command again. Snakemake's log: {run.log}"
+    elif counts["done"] < len(status.jobs):
+        left = len(status.jobs) - counts["done"]
+        yield f"not done: {left:,} jobs; run the same command again. Snakemake's log: {status.run.log}"
 
 
-def _table(run: RunNote, jobs: Sequence[JobStatus]) -> Iterator[str]:
+def counts_by_rule(run: RunNote, jobs: Sequence[JobStatus]) -> dict[str, Counter[str]]:
+    """Return the number of jobs in each state, for each rule."""
     states: dict[str, Counter[str]] = {rule: Counter(done=number) for rule, number in run.done.items()}
     for job in jobs:
         states.setdefault(job.planned.rule, Counter())[job.state] += 1
+    return states
+
+
+def states_shown(total: Counter[str]) -> list[str]:
+    """Return the states that are worth a column. total: numbers of all jobs by state."""
+    return [state for state in get_args(JobState) if state != "blocked" or total[state]]
+
+
+def _table(run: RunNote, jobs: Sequence[JobStatus]) -> Iterator[str]:
+    states = counts_by_rule(run, jobs)
     total: Counter[str] = sum(states.values(), Counter())
-    columns = [column for column in get_args(JobState) if column != "blocked" or total[column]]
+    columns = states_shown(total)
     width = max(map(len, states), default=0)
     yield f"  {'':<{width}}" + "".join(f"{column:>9}" for column in columns)
     for rule, counts in (*states.items(), ("all", total)):
@@ -121,23 +184,25 @@ def _shown(jobs: Sequence[JobStatus], now: datetime) -> Iterator[str]:
         note = job.note
         assert note is not None
         where = note.host + (f", Slurm job {note.queue_job}" if note.queue_job else f", process {note.pid}")
-        yield f"  {job.planned.rule} {job.planned.name}: {_what(job, note, now)} ({where})"
+        yield f"  {job.planned.rule} {job.planned.name}: {what_of(job, note, now)} ({where})"
         if job.state == "failed":
             if number < MOST_LOGS:
-                yield from (f"    | {line}" for line in _last_lines(Path(job.planned.log or "")))
+                yield from (f"    | {line}" for line in last_lines(Path(job.planned.log or "")))
             yield f"    {job.planned.log}"
     if len(jobs) > MOST_SHOWN:
         yield f"  and {len(jobs) - MOST_SHOWN:,} more"
 
 
-def _what(job: JobStatus, note: StageNote, now: datetime) -> str:
+def what_of(job: JobStatus, note: StageNote, now: datetime) -> str:
+    """Return what is known of a job that runs or has failed."""
     if job.state == "failed":
         return "error" if note.state == "failed" else GONE
     what = f"for {clock((now - note.begin).total_seconds())}"
     return f"{what}, {describe_training(job.training)}" if job.training else what
 
 
-def _last_lines(log: Path) -> list[str]:
+def last_lines(log: Path) -> list[str]:
+    """Return the last lines of a log, each cut at 200 characters; none when it cannot be read."""
     try:
         with log.open(encoding="utf-8", errors="replace") as stream:
             return [line.rstrip()[:200] for line in deque(stream, LINES_OF_LOG)]
@@ -145,5 +210,6 @@ def _last_lines(log: Path) -> list[str]:
         return []
 
 
-def _local(moment: datetime) -> str:
+def local_time(moment: datetime) -> str:
+    """Return a moment in the time zone of this machine."""
     return f"{moment.astimezone():%Y-%m-%d %H:%M}"

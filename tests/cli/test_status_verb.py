@@ -6,8 +6,12 @@ import logging
 import os
 import platform
 import re
+import signal
 import subprocess
 import sys
+import urllib.error
+import urllib.request
+import xml.etree.ElementTree
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -340,3 +344,124 @@ def test_watching_ends_with_the_run(status, monkeypatch):
     assert code == 0
     assert looks == [0.5, 0.5]
     assert re.findall(r"demo: (\w+), since", out) == ["running", "running", "finished"]
+
+
+# --------------------------------------------------------------------------------------------------------------- pages
+
+
+def training(planned: PlannedJob, *, updates: int, max_updates: int = 100) -> None:
+    """A training that has reported so many updates and writes the next report right now."""
+    stage(planned)
+    state = Path(planned.outputs[0]).parent / "state" / "abc"
+    state.mkdir(parents=True)
+    lines = [
+        f'{{"update": {update}, "loss": {9 - update / 50}, "tokens_per_second": 1000}}'
+        for update in range(1, updates + 1)
+    ]
+    evaluation = f'{{"update": {updates}, "seconds": 9, "dev_bleu": 21.5, "dev_perplexity": 8.25}}'
+    (state / "metrics.jsonl").write_text("\n".join([*lines, evaluation, '{"update": 3']))
+    report = TrainingReport(
+        device="cpu",
+        processes=1,
+        first_update=0,
+        update=updates,
+        max_updates=max_updates,
+        seconds=60,
+        seconds_left=120,
+        tokens_per_second=1000,
+        memory_mib=100,
+        reported=ago(seconds=1),
+    )
+    StageNote(stage="train_model", training=report).write(training_note(state / "metrics.jsonl"))
+
+
+def half_finished() -> None:
+    """Two trainings with curves, and a translation that failed with a log that would be HTML."""
+    trainings = [
+        replace(job("train_model", f"d/{name}"), outputs=[f"results/demo/d.en-de/models/{name}/1/training.json"])
+        for name in ("base", "max")
+    ]
+    failed = job("translate_examples", "d/<base>")
+    begun(*trainings, failed, job("make_table", "", 0, 1, 2), done={"clean_pairs": 3})
+    training(trainings[0], updates=40)
+    training(trainings[1], updates=60)
+    stage(failed, "one\n<script>alert(1)</script>\n", state="failed", ended=ago(seconds=1))
+    (RUN.with_suffix(".yaml")).write_text(
+        "study: demo\nsystems:\n  base: {title: Transformer & <b>, model: {family: transformer}}\n"
+        "datasets: {d: {source_language: en, target_language: de, generator: {train: 9, dev: 9, test: 9}}}\n"
+    )
+
+
+def test_the_page_shows_jobs_the_end_and_curves(status, tmp_path):
+    half_finished()
+    assert status("demo", "--html", "page.html")[0] == 0
+    page = (tmp_path / "page.html").read_text()
+    for shown in (
+        "3 of 7",
+        "update 40 of 100 (40 %)",
+        'value="0.6000"',
+        "Expected end: about",
+        "&lt;script&gt;alert(1)",
+    ):
+        assert shown in page
+    assert "<script>" not in page
+    curves = re.findall(r'aria-label="([^"]*)"', page)
+    assert "Transformer &amp; &lt;b&gt; ends at 8.2" in curves[-2]
+    assert "max ends at 21.50" in curves[-1]
+    assert 'http-equiv="refresh"' not in page, "nothing writes this page again"
+
+
+def test_the_page_is_served_on_this_machine_until_ctrl_c(tmp_path):
+    half_finished()
+    command = [sys.executable, "-m", "phrasemt", "status", "demo", "--serve"]
+    server = subprocess.Popen([*command, "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert server.stdout is not None
+    address = server.stdout.readline().split()[0]
+    try:
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+", address)
+        with urllib.request.urlopen(f"{address}/") as answer:
+            page = answer.read().decode()
+            assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+        assert 'http-equiv="refresh" content="5"' in page
+        assert "update 60 of 100" in page
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(f"{address}/../../etc/passwd")
+        port = address.rsplit(":", 1)[1]
+        second = subprocess.run([*command, port], capture_output=True, text=True, check=False)
+        assert second.returncode == 2
+        assert f"127.0.0.1:{port}: the port is in use. Next: another number after --serve" in second.stderr
+    finally:
+        server.send_signal(signal.SIGINT)
+        _, err = server.communicate()
+    assert (server.returncode, err) == (0, "")
+
+
+@pytest.mark.parametrize("port", ["x", "-1", "70000"])
+def test_the_port_is_checked(status, port, capsys):
+    with pytest.raises(SystemExit):
+        status("demo", f"--serve={port}")
+    assert "expected a port from 0 to 65535" in capsys.readouterr().err
+
+
+def test_a_study_without_a_run_is_served_by_nobody(status):
+    code, _, err = status("demo", "--serve", "0")
+    assert code == 2
+    assert "no run of this study has begun here yet" in err
+
+
+def test_curves_so_far_become_files(tmp_path, capsys):
+    half_finished()
+    assert main(["figures", "demo", "--output", "figures"]) == 0
+    assert capsys.readouterr().out.split() == ["figures/d-training-loss.svg", "figures/d-dev-bleu.svg"]
+    for path in (tmp_path / "figures").iterdir():
+        text = path.read_text()
+        assert xml.etree.ElementTree.fromstring(text).tag == "{http://www.w3.org/2000/svg}svg"
+        assert "var(" not in text
+        assert "currentColor" not in text
+        assert "Transformer &amp; &lt;b&gt;" in text
+
+
+def test_a_study_without_curves_has_no_figures(capsys):
+    assert main(["figures", "demo", "--output", "figures"]) == 2
+    logging.shutdown()
+    assert "results/demo: no figures of this study yet" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
@@ -54,14 +55,21 @@ class _Report(BaseModel):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingCurve:
-    """A training with its loss by update; `losses` is empty where somebody has deleted the training state."""
+class Curve:
+    """A training with its loss by update, and its evaluations; both have no entry that is not known."""
 
     dataset: str
     system: str
     seed: int
-    record: TrainingRecord
     losses: Mapping[int, float]
+    evaluations: Sequence[Evaluation]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingCurve(Curve):
+    """A finished training; `losses` is empty where somebody has deleted the training state."""
+
+    record: TrainingRecord
     tokens_per_second: float | None
 
     @property
@@ -103,7 +111,33 @@ def read_training(path: Path) -> TrainingCurve:
         seed=int(names["seed"]),
         record=record,
         losses=losses,
+        evaluations=record.evaluations,
         tokens_per_second=statistics.median(speeds) if speeds else None,
+    )
+
+
+def read_unfinished(folder: Path) -> Curve | None:
+    """Read the metrics in models/<system>/<seed>/ that were written last; None if there are none.
+
+    Lines that are no reports are skipped, because a training may write the last one right now.
+    """
+    metrics = max(folder.glob("state/*/metrics.jsonl"), key=lambda path: path.stat().st_mtime, default=None)
+    if metrics is None:
+        return None
+    losses, evaluations = {}, []
+    for line in metrics.read_bytes().split(b"\n"):
+        with contextlib.suppress(ValidationError):
+            if b'"dev_perplexity"' in line:
+                evaluations.append(Evaluation.model_validate_json(line))
+            elif (report := _Report.model_validate_json(line)).loss is not None:
+                losses[report.update] = report.loss
+    names = ANY_STUDY.model.names(folder)
+    return Curve(
+        dataset=names["dataset"],
+        system=names["system"],
+        seed=int(names["seed"]),
+        losses=losses,
+        evaluations=evaluations,
     )
 
 
@@ -121,14 +155,14 @@ def check_trainings(table: Table, trainings: Sequence[TrainingCurve]) -> None:
             )
 
 
-def curves_section(datasets: Sequence[str], trainings: Sequence[TrainingCurve], titles: Mapping[str, str]) -> Section:
+def curves_section(datasets: Sequence[str], trainings: Sequence[Curve], titles: Mapping[str, str]) -> Section:
     """Make the section. titles: of the systems, by name."""
     drawings = [drawing for dataset in datasets for drawing in curves(dataset, trainings, titles)]
     content = fill(__file__, drawings=drawings, trainings=trainings, titles=titles)
     return Section(anchor="curves", heading="Learning curves", content=content)
 
 
-def curves(dataset: str, trainings: Sequence[TrainingCurve], titles: Mapping[str, str]) -> Iterator[Drawing]:
+def curves(dataset: str, trainings: Sequence[Curve], titles: Mapping[str, str]) -> Iterator[Drawing]:
     """Draw loss, dev BLEU and dev perplexity on a data set, one line for each training. titles: by system.
 
     A training with BLEU has no line for its perplexity. A figure without lines is left out.
@@ -140,7 +174,7 @@ def curves(dataset: str, trainings: Sequence[TrainingCurve], titles: Mapping[str
         first = max(training.losses, default=0) / 10
         if late := {update: loss for update, loss in training.losses.items() if update > first}:
             losses.append(Series(group=titles[training.system], x=list(late), y=list(late.values())))
-        evaluations = training.record.evaluations
+        evaluations = training.evaluations
         updates = [evaluation.update for evaluation in evaluations]
         scores = [evaluation.dev_bleu for evaluation in evaluations if evaluation.dev_bleu is not None]
         if scores:

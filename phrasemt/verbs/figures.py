@@ -1,0 +1,57 @@
+"""`phrasemt figures`: write the figures of a study as SVG files, for papers and slides.
+
+A finished study has its figures in its report. Before, there are the learning curves of the trainings that have begun.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+from typing import Any
+
+from phrasemt.errors import PhrasemtError
+from phrasemt.files.lines import write_text
+from phrasemt.verbs._study import FILE_OR_NAME, add_study, study_name
+from phrasemt.workflow.paths import Paths
+
+
+def add_parser(verbs: Any) -> None:
+    parser = verbs.add_parser(
+        "figures",
+        help="write the figures of a study as SVG files",
+        description="Write the figures of a study's report as SVG files in colours for white paper, named by their "
+        "titles. While a study has no report yet, write the learning curves of its trainings so far.",
+    )
+    add_study(parser, FILE_OR_NAME)
+    parser.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="where the files are written")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Write the files and print their paths. Raises PhrasemtError for a study without report and trainings."""
+    from phrasemt.paper.figures import svg_file
+    from phrasemt.paper.page import drawings_in
+    from phrasemt.verbs._live_page import curves_so_far
+
+    study = study_name(options.study)
+    report = Path(Paths(study).report)
+    so_far = None if report.is_file() else curves_so_far(study)
+    page = report.read_text(encoding="utf-8") if report.is_file() else so_far.content if so_far else ""
+    drawings = drawings_in(page)
+    if not drawings:
+        raise PhrasemtError(
+            "no figures of this study yet",
+            where=report.parent,
+            expected="a report, or a training that has begun",
+            next_step="snakemake --profile profiles/local --configfile STUDY.yaml",
+        )
+    options.output.mkdir(parents=True, exist_ok=True)
+    for drawing in drawings:
+        path = options.output / f"{_file_name(drawing.title)}.svg"
+        write_text(path, svg_file(drawing))
+        print(path)
+
+
+def _file_name(title: str) -> str:
+    return re.sub(r"[^\w.]+", "-", title).strip("-").lower()
