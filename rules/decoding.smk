@@ -1,4 +1,4 @@
-# Translations by beam search; forced decoding of contrastive pairs and of references.
+# Translations by beam search; forced decoding of contrastive pairs and of references, with the attention of the model.
 
 
 rule translate_examples:
@@ -100,3 +100,29 @@ rule score_chunks:
         "Let {wildcards.system}, seed {wildcards.seed}, decide about chunks of the test sets of {wildcards.dataset}"
     shell:
         flow.command("score_chunks")
+
+
+rule analyse_attention:
+    input:
+        weights=paths.weights,
+        examples=paths.examples,
+        source_vocabulary=paths.vocabulary.at(language="{source}"),
+        target_vocabulary=paths.vocabulary.at(language="{target}"),
+        phrases=flow.phrases(),
+        chunks=flow.chunks(),
+    output:
+        attention=paths.attention,
+        analysis=paths.attention_analysis,
+    log:
+        paths.log("analyse_attention"),
+    benchmark:
+        paths.benchmark("analyse_attention")
+    conda:
+        "../envs/torch.yaml"
+    threads: flow.cores(4)
+    params:
+        **flow.params("analyse_attention"),
+    message:
+        "Attention of {wildcards.system}, seed {wildcards.seed}, on {wildcards.dataset} {wildcards.split}"
+    shell:
+        flow.command("analyse_attention")

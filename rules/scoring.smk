@@ -25,6 +25,27 @@ rule score_system:
         flow.command("score_system")
 
 
+rule score_by_length:
+    input:
+        scores=flow.of_seeds(paths.scores),
+        source_tokens=flow.of_test_sets(paths.tokens.at(language="{source}")),
+    output:
+        lengths=paths.length_scores,
+    log:
+        paths.log("score_by_length"),
+    benchmark:
+        paths.benchmark("score_by_length")
+    conda:
+        "../envs/score.yaml"
+    threads: 1
+    params:
+        **flow.params("score_by_length"),
+    message:
+        "BLEU of {wildcards.system} by the length of the source, test sets of {wildcards.dataset}"
+    shell:
+        flow.command("score_by_length")
+
+
 rule compare_systems:
     input:
         baseline=flow.of_seeds(paths.scores.at(system=flow.baseline)),

@@ -142,9 +142,9 @@ def _compare(
         difference, differences = system_value - baseline_value, system_samples - baseline_samples
         metrics[name] = MetricComparison(
             signature=metric.signature,
-            baseline=_estimate(baseline_value, baseline_samples),
-            system=_estimate(system_value, system_samples),
-            difference=_estimate(difference, differences),
+            baseline=estimate(baseline_value, baseline_samples),
+            system=estimate(system_value, system_samples),
+            difference=estimate(difference, differences),
             p_values=PValues(
                 koehn2004=float(np.mean(differences <= 0)), sacrebleu=_sacrebleu_p(difference, differences)
             ),
@@ -237,7 +237,7 @@ def _test_sets(files: Mapping[Path, ScoreFile]) -> list[str]:
     return list(first.test_sets)
 
 
-def _estimate(value: float, samples: NDArray[np.float64]) -> Estimate:
+def estimate(value: float, samples: NDArray[np.float64]) -> Estimate:
     """Mean and interval as in sacreBLEU; the interval omits the lowest and the highest fortieth of the samples."""
     ordered = np.sort(samples)
     tail = len(ordered) // 40

@@ -1,9 +1,9 @@
 """The stages of the workflow: one table that the command line, the rules, the cache and the tests read."""
 
 from phrasemt.stages.corpus import CleanPairs, CompareSplits, ExtractText, FetchCorpus, GenerateDemo, PartitionCorpus
-from phrasemt.stages.decoding import ScoreChunks, ScoreContrasts, ScorePerplexity, TranslateExamples
+from phrasemt.stages.decoding import AnalyseAttention, ScoreChunks, ScoreContrasts, ScorePerplexity, TranslateExamples
 from phrasemt.stages.paper import MakeTable, WriteReport
-from phrasemt.stages.scoring import CompareSystems, ScoreSystem
+from phrasemt.stages.scoring import CompareSystems, ScoreByLength, ScoreSystem
 from phrasemt.stages.stage import Stage
 from phrasemt.stages.subwords import ApplySubwords, BuildVocabulary, LearnSubwords, PackExamples, TokenizeText
 from phrasemt.stages.syntax import (
@@ -54,6 +54,8 @@ _DECLARATIONS: tuple[type[Stage], ...] = (
     ScoreContrasts,
     ScorePerplexity,
     ScoreChunks,
+    AnalyseAttention,
+    ScoreByLength,
     MakeTable,
     WriteReport,
 )

@@ -75,6 +75,33 @@ class ScoreContrasts(ModelStage):
         )
 
 
+class AnalyseAttention(ModelStage):
+    """Measure where a model attends on a test set; keep the weights of a few sentence pairs."""
+
+    module = "phrasemt.search.attention"
+    job_name = "{dataset}.{source}-{target}/{system}.{seed}.{split}"
+    inputs = ("weights", "examples", "source_vocabulary", "target_vocabulary", "phrases*", "chunks*")
+    outputs = ("attention", "analysis")
+    libraries = ("torch", "pyarrow")
+
+    dataset: str
+    test_set: str
+    system: str
+    seed: int
+    sentences: int
+
+    @classmethod
+    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
+        return cls(
+            dataset=wildcards["dataset"],
+            test_set=wildcards["split"],
+            system=wildcards["system"],
+            seed=int(wildcards["seed"]),
+            sentences=study.analyses.attention,
+            **cls.of_model(study.systems[wildcards["system"]].model),
+        )
+
+
 class ModelOnTestSets(ModelStage, SystemOnTestSets):
     """Base of the stages that ask a trained model about the references of the test sets."""
 

@@ -52,6 +52,36 @@ class ScoreSystem(SystemOnTestSets):
         )
 
 
+class ScoreByLength(Stage):
+    """Compute BLEU on groups of source lengths, with intervals."""
+
+    module = "phrasemt.scoring.lengths"
+    job_name = "{dataset}.{source}-{target}/{system}"
+    inputs = ("scores*", "source_tokens*")
+    outputs = ("lengths",)
+    libraries = ("numpy",)
+
+    dataset: str
+    system: str
+    seeds: list[int]
+    test_sets: list[str]
+    limits: list[int]  # the largest number of words of each group but the last
+    samples: int
+    seed: int  # of the bootstrap
+
+    @classmethod
+    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
+        return cls(
+            dataset=wildcards["dataset"],
+            system=wildcards["system"],
+            seeds=study.seeds,
+            test_sets=list(study.datasets[wildcards["dataset"]].test_sets),
+            limits=study.analyses.lengths,
+            samples=study.comparison.samples,
+            seed=study.comparison.seed,
+        )
+
+
 class CompareSystems(Stage):
     """Test the difference of a system to the baseline by paired bootstrap."""
 

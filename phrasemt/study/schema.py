@@ -279,6 +279,25 @@ class Comparison(Settings):
     seed: Seed = Field(12345, description="seed of the resampling")
 
 
+class Analyses(Settings):
+    """What the report shows beside scores."""
+
+    lengths: list[Positions] = Field(
+        [15, 30, 45],
+        description="BLEU by length of the source: largest number of words of each group but the last (Xu et al., "
+        "Figure 3)",
+    )
+    attention: Annotated[int, Field(ge=0), Number(at_most=1_000, because="the weights of a pair take a megabyte")] = (
+        Field(3, description="sentence pairs of each test set whose attention weights are kept, one by one")
+    )
+
+    @model_validator(mode="after")
+    def _lengths_increase(self) -> Analyses:
+        if self.lengths != sorted(set(self.lengths)):
+            raise ValueError(f"lengths must increase, found {self.lengths}")
+        return self
+
+
 class Study(Settings):
     """An experiment: data sets x systems x seeds."""
 
@@ -292,6 +311,7 @@ class Study(Settings):
     parsers: dict[Name, Parser] = Field(default_factory=dict, description="constituency parsers by name")
     chunkers: dict[Name, Chunker] = Field(default_factory=dict, description="chunk taggers by name")
     comparison: Comparison = Field(default_factory=Comparison, description="significance tests")
+    analyses: Analyses = Field(default_factory=Analyses, description="analyses beside scores")
     cache: Path = Field(
         Path("resources/cache"),
         description="folder of parses and of outputs of the stages before training, which studies and users can "

@@ -323,12 +323,12 @@ class Flow:
 
         return phrases
 
-    def chunks(self, split: str) -> Files:
+    def chunks(self, split: str | None = None) -> Files:
         """The chunk columns of a split that a system reads: no file for systems without chunks."""
 
         def chunks(wildcards: Wildcards) -> list[str]:
             reads_chunks = self.study.systems[wildcards.system].model.reads_chunks
-            return [_fill(self.paths.chunks, wildcards, split=split)] if reads_chunks else []
+            return [_fill(self.paths.chunks, wildcards, split=split or wildcards.split)] if reads_chunks else []
 
         return chunks
 

@@ -97,6 +97,9 @@ class Paths:
         self.comparison = self._of_dataset("comparisons/{system}.json")
         self.contrast_accuracy = self._of_dataset("contrasts/{system}/{seed}.json")
         self.perplexity = self._of_dataset("perplexities/{system}/{seed}.json")
+        self.length_scores = self._of_dataset("lengths/{system}.json")
+        self.attention = self._of_dataset("attention/{system}/{seed}/{split}.arrow")
+        self.attention_analysis = self._of_dataset("attention/{system}/{seed}/{split}.json")
         self.chunk_scores = self._of_dataset("chunk_scores/{system}/{seed}.json")
 
         self.annotator_folder = Pattern(f"{self.results}/annotators/{{annotator}}")

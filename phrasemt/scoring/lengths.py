@@ -1,0 +1,123 @@
+"""The stage `score_by_length`: BLEU on groups of sentences with similar source lengths (Xu et al. 2020, Figure 3).
+
+The length of a source is its number of words, that is of tokens before they are cut into subwords. The BLEU of a group
+is computed from the statistics in the score files, with an interval from bootstrap samples of the group's sentences
+(Koehn 2004). With several seeds it is the mean over the seeds, which share the samples. A group without sentences has
+no score.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from phrasemt.errors import MismatchError
+from phrasemt.fields import Settings
+from phrasemt.files.lines import read_lines, write_text
+from phrasemt.scoring.scores import ScoreFile, Scores, check_comparable, of_test_sets, read_artefact
+from phrasemt.scoring.significance import Estimate, bootstrap_scores, corpus_bleu, estimate
+from phrasemt.stages.scoring import ScoreByLength
+
+log = logging.getLogger("phrasemt.score_by_length")
+
+
+class LengthGroup(Settings):
+    """Sentences with low to high words in the source. high: None for no limit. bleu: None without sentences."""
+
+    low: int
+    high: int | None
+    sentences: int
+    bleu: Estimate | None
+
+    @property
+    def name(self) -> str:
+        if self.high is None:
+            return f">{self.low - 1}"
+        return f"≤{self.high}" if self.low == 0 else f"{self.low}-{self.high}"
+
+
+class LengthsOnTestSet(Settings):
+    """The groups of a test set in one convention of BLEU. signature: of its metric."""
+
+    signature: str
+    groups: list[LengthGroup]
+
+
+class LengthFile(Settings):
+    """The file that `score_by_length` writes. test_sets: by name, then by convention."""
+
+    format: Literal[1]
+    dataset: str
+    system: str
+    seeds: list[int]
+    samples: int
+    test_sets: dict[str, dict[str, LengthsOnTestSet]]
+
+
+def score_by_length(
+    *, settings: ScoreByLength, cores: int, scores: list[Path], source_tokens: list[Path], lengths: Path
+) -> None:
+    """Write a `LengthFile`. scores: score files of all seeds. source_tokens: of each test set, not cut into subwords.
+
+    Raises MismatchError if the score files are about different sentences, or sources and scores differ in number.
+    """
+    files = {str(path): read_artefact(path, ScoreFile) for path in scores}
+    test_sets = {}
+    for test_set, (tokens,) in of_test_sets(settings.test_sets, source_tokens):
+        of_seeds = {path: file.test_sets[test_set] for path, file in files.items() if test_set in file.test_sets}
+        if len(of_seeds) != len(settings.seeds):
+            raise MismatchError(
+                f"each seed needs one score file with the test set {test_set}",
+                where=", ".join(files) or None,
+                expected=len(settings.seeds),
+                found=len(of_seeds),
+                next_step="give the score file of each seed once",
+            )
+        check_comparable(test_set, of_seeds)
+        words = np.array([len(line.split()) for line in read_lines(tokens)])
+        sentences = next(iter(of_seeds.values())).sentences
+        if len(words) != sentences:
+            raise MismatchError(
+                "the source and the scores have different numbers of sentences",
+                where=tokens,
+                expected=sentences,
+                found=len(words),
+                next_step="give the sources of the same test set",
+            )
+        test_sets[test_set] = _of_test_set(settings, list(of_seeds.values()), words)
+    file = LengthFile(
+        format=1,
+        dataset=settings.dataset,
+        system=settings.system,
+        seeds=settings.seeds,
+        samples=settings.samples,
+        test_sets=test_sets,
+    )
+    write_text(lengths, file.model_dump_json(indent=1) + "\n")
+    log.info("score_by_length: %s, %d test sets", settings.system, len(test_sets))
+
+
+def _of_test_set(settings: ScoreByLength, of_seeds: Sequence[Scores], words: np.ndarray) -> dict[str, LengthsOnTestSet]:
+    first, conventions = of_seeds[0], {}
+    bounds = [-1, *settings.limits, None]
+    for name in first.statistics:
+        metric = first.metrics[name]
+        statistics = np.array([scores.statistics[name] for scores in of_seeds], dtype=np.float64)
+        groups = []
+        for before, high in itertools.pairwise(bounds):
+            assert before is not None
+            chosen = (words > before) & (words <= (np.inf if high is None else high))
+            bleu = None
+            if chosen.any():
+                group = statistics[:, chosen]
+                samples = bootstrap_scores(group, metric.smoothing, samples=settings.samples, seed=settings.seed)
+                value = float(corpus_bleu(group.sum(1), metric.smoothing).mean())
+                bleu = estimate(value, samples.mean(0))
+            groups.append(LengthGroup(low=before + 1, high=high, sentences=int(chosen.sum()), bleu=bleu))
+        conventions[name] = LengthsOnTestSet(signature=metric.signature, groups=groups)
+    return conventions
