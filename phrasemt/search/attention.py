@@ -3,8 +3,8 @@
 For each attention: the share of the weights that n-grams of each order have, for each head (phrasal attention,
 Figures 2 and 3: 50 to 60 % on n-grams of two or more tokens), and the entropy of the weights, which tells whether
 attention to few phrases is more decided than attention to many tokens. Perplexity with the diagnostics of the
-model, such as `perplexity_without_phrases`, shows whether the model uses its phrases. The weights themselves are kept for a few
-sentence pairs, which are spread evenly over the test set.
+model, such as `perplexity_without_phrases`, shows whether the model uses its phrases. The weights themselves are kept
+for a few sentence pairs, which are spread evenly over the test set.
 
 Letters: B sentences, h heads, Q query positions, N orders of n-grams (1: tokens), K key positions.
 """
