@@ -75,6 +75,12 @@ rule write_report:
             splits="all",
         ),
         annotators=flow.annotators,
+        lengths=flow.every(
+            paths.length_scores,
+            systems=flow.translating,
+        ),
+        analyses=flow.every(paths.attention_analysis),
+        attention=flow.every(paths.attention),
         source=flow.test_tokens("source"),
         references=flow.test_tokens("target"),
         translations=flow.every(

@@ -13,7 +13,9 @@ from phrasemt.files.lines import write_text
 from phrasemt.paper.cells import Table
 from phrasemt.paper.page import fill, write_page
 from phrasemt.paper.sections.analyses import analyses_section
+from phrasemt.paper.sections.attention import attention_analyses
 from phrasemt.paper.sections.data import data_section
+from phrasemt.paper.sections.lengths import length_analysis
 from phrasemt.paper.sections.origins import origins_section
 from phrasemt.paper.sections.results import results_section
 from phrasemt.paper.sections.scorecard import scorecard_section
@@ -40,6 +42,9 @@ def write_report(
     phrases: list[Path],
     chunks: list[Path],
     annotators: list[Path],
+    lengths: list[Path],
+    analyses: list[Path],
+    attention: list[Path],
     source: list[Path],
     references: list[Path],
     translations: list[Path],
@@ -60,6 +65,8 @@ def write_report(
     titles = dict(content.systems)
     trainings = [read_training(path) for path in records]
     check_trainings(content, trainings)
+    by_length = length_analysis(lengths, titles)
+    parts = [*([by_length] if by_length else []), *attention_analyses(analyses, attention, titles)]
     sentences = SentenceFiles(
         source=source,
         references=references,
@@ -72,11 +79,11 @@ def write_report(
         chunks=chunk_columns,
     )
     others = [table, *records, *dropped, *splits, *round_trips, *phrases, *chunks, *annotators]
-    others += [*source, *references, *translations, *parses, *phrase_columns, *chunk_columns]
+    others += [*lengths, *analyses, *attention, *source, *references, *translations, *parses, *phrase_columns, *chunk_columns]
     sections = [
         scorecard_section(content),
         results_section(content),
-        analyses_section([]),
+        analyses_section(parts),
         curves_section(content.datasets, trainings, titles),
         sentences_section(content, sentences),
         systems_section(content, trainings, records),

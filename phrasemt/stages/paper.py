@@ -62,6 +62,9 @@ class WriteReport(Stage):
         "phrases*",
         "chunks*",
         "annotators*",
+        "lengths*",
+        "analyses*",
+        "attention*",
         # Of the test sets, for the explorer of sentences.
         "source*",
         "references*",
