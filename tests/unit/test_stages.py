@@ -61,7 +61,7 @@ def _study(changes: dict[str, Any] | None = None) -> Study:
 # A change of the study, and the stages that must see it. `system` is max, so a change of base is seen by none.
 CHANGES = {
     "title": ("A title", {"make_table", "write_report"}),
-    "seeds": ([1, 2], {"make_table"}),
+    "seeds": ([1, 2], {"make_table", "score_by_length"}),
     "datasets.demo.generator": ({"train": 10, "dev": 8, "test": 7}, {"generate_demo"}),
     "datasets.demo.cleaning": ({"max_words": 50}, {"clean_pairs"}),
     "datasets.demo.tokenization": (
@@ -75,13 +75,15 @@ CHANGES = {
     "systems.max.model": (
         {"family": "phrase_representation", "dropout": 0.2},
         {"train_model", "average_checkpoints", "translate_examples"}
-        | {"score_contrasts", "score_perplexity", "score_chunks"},
+        | {"score_contrasts", "score_perplexity", "score_chunks", "analyse_attention"},
     ),
     "systems.max.training": ({"max_updates": 9}, {"train_model"}),
     "systems.max.training.average": ("auto", {"train_model", "average_checkpoints"}),
     "systems.max.decoding": ({"beam": 7}, {"translate_examples"}),
     "systems.base.model": ({"family": "transformer", "dropout": 0.2}, set()),
-    "comparison": ({"samples": 9}, {"compare_systems"}),
+    "comparison": ({"samples": 9}, {"compare_systems", "score_by_length"}),
+    "analyses": ({"lengths": [9]}, {"score_by_length"}),
+    "analyses.attention": (7, {"analyse_attention"}),
     "datasets.demo.parse_jobs": (2, {"parse_sentences", "tag_sentences"}),
     "datasets.demo.target_chunks": ({"origin": "gold"}, {"extract_chunks"}),
     "parsers.english.train.epochs": (3, {"train_parser"}),

@@ -23,11 +23,20 @@ SHORT = {
     "score_system",
     "score_chunks",
     "compare_systems",
+    "score_by_length",
     "make_table",
     "write_report",
 }
 # Those that take all test sets at once.
-OF_ALL_TEST_SETS = {"compare_splits", "score_system", "score_chunks", "compare_systems", "make_table", "write_report"}
+OF_ALL_TEST_SETS = {
+    "compare_splits",
+    "score_system",
+    "score_chunks",
+    "compare_systems",
+    "score_by_length",
+    "make_table",
+    "write_report",
+}
 
 
 def test_the_jobs_of_each_rule(repository: Path, tmp_path: Path) -> None:
@@ -63,7 +72,9 @@ def test_the_jobs_of_each_rule(repository: Path, tmp_path: Path) -> None:
         "translate_examples": trainings * TEST_SETS,
         "score_system": trainings,
         "score_chunks": CORPORA * chunkers * SEEDS,
+        "analyse_attention": trainings * TEST_SETS,
         "compare_systems": CORPORA * (SYSTEMS - 1),
+        "score_by_length": CORPORA * SYSTEMS,
         "make_table": 1,
         "write_report": 1,
     }

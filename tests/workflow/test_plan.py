@@ -69,7 +69,7 @@ def _all_bytes(workplace: Workplace) -> dict[Path, bytes]:
 
 def test_nothing_to_do(finished: Workplace) -> None:
     before = _all_bytes(finished)
-    assert _plan(finished, "study.yaml") == "tiny: nothing to do, all 72 jobs are done\n"
+    assert _plan(finished, "study.yaml") == "tiny: nothing to do, all 79 jobs are done\n"
     assert _all_bytes(finished) == before
     assert not list((finished.folder / ".snakemake/locks").glob("*"))
 
@@ -87,10 +87,16 @@ def test_a_plan_names_each_change_and_counts_what_follows(finished: Workplace) -
     lines = [line.strip() for line in plan.splitlines()]
     (changed,) = [line for line in lines if line.startswith("settings model.dropout: 0.1 -> 0.2: ")]
     rules = changed.removeprefix("settings model.dropout: 0.1 -> 0.2: ").removesuffix(" of max").split(", ")
-    assert set(rules) == {"train_model", "average_checkpoints", "score_contrasts", "translate_examples"}
+    assert set(rules) == {
+        "train_model",
+        "average_checkpoints",
+        "score_contrasts",
+        "translate_examples",
+        "analyse_attention",
+    }
     assert "code phrasemt/scoring/bleu.py: score_system of base, bi, max" in lines
     assert "settings title: tiny -> Another: make_table, write_report" in lines
-    assert "settings seeds: +2: make_table" in lines
+    assert "settings seeds: +2: score_by_length of base, bi, make_table" in lines
     (inputs,) = [line for line in lines if line.startswith("other inputs")]
     assert "+results/tiny/demo.en-de/scores/base/2.json" in inputs
     assert inputs.endswith(" and others: compare_systems, make_table, write_report of bi, max")
@@ -105,22 +111,22 @@ def test_a_plan_names_each_change_and_counts_what_follows(finished: Workplace) -
 def test_jobs_that_snakemake_has_no_record_of_are_named_with_what_changed(finished: Workplace) -> None:
     """As after a copy of the results without .snakemake: nothing runs again for a change, and nobody would know."""
     shutil.rmtree(finished.folder / ".snakemake/metadata")
-    missing = "Snakemake has no records of 72 finished jobs"
+    missing = "Snakemake has no records of 79 finished jobs"
     headline, said = _plan(finished, "study.yaml").splitlines()
-    assert headline == "tiny: nothing to do, all 72 jobs are done"
+    assert headline == "tiny: nothing to do, all 79 jobs are done"
     assert said.startswith(missing)
     finished.write_study(STUDY.replace("samples: 10", "samples: 11"))
     _edit(finished, "scoring/bleu.py")
     assert _snakemakes(finished) == {}
     plan = _plan(finished, "study.yaml")
     assert missing in plan
-    assert "  settings samples: 10 -> 11: compare_systems of bi, max\n" in plan
+    assert "  settings samples: 10 -> 11: score_by_length of base, bi, max, compare_systems of bi, max\n" in plan
     assert "  code phrasemt/scoring/bleu.py: score_system of base, bi, max\n" in plan
     done = finished.snakemake("--forcerun", "compare_systems", "--until", "compare_systems")
     assert done.returncode == 0, done.stderr[-3000:]
     plan = _plan(finished, "study.yaml")
     (left,) = re.findall(r"no records of (\d+) finished jobs", plan)
-    assert int(left) < 72
+    assert int(left) < 79
     assert "samples" not in plan
 
 
@@ -180,7 +186,16 @@ def test_what_is_accepted_does_not_run(finished: Workplace) -> None:
     made = read_sidecar(finished.folder / SCORES)
     said = _accept(finished, "score_system")
     assert said.startswith("accepted: 3 x score_system\n")
-    assert _snakemakes(finished) == _rules(said) == {"compare_systems": 2, "make_table": 1, "write_report": 1}
+    assert (
+        _snakemakes(finished)
+        == _rules(said)
+        == {
+            "compare_systems": 2,
+            "score_by_length": 3,
+            "make_table": 1,
+            "write_report": 1,
+        }
+    )
     sidecar = read_sidecar(finished.folder / SCORES)
     (accepted,) = sidecar.pop("accepted")
     assert sidecar == made
@@ -192,7 +207,7 @@ def test_what_is_accepted_does_not_run(finished: Workplace) -> None:
 
     assert "nothing to accept of this rule" in _accept(finished, "score_system", code=2)
     said = _accept(finished)
-    assert said == "accepted: 2 x compare_systems\ntiny: nothing to do, all 72 jobs are done\n"
+    assert said == "accepted: 2 x compare_systems, 3 x score_by_length\ntiny: nothing to do, all 79 jobs are done\n"
     assert "nothing to accept" in _accept(finished, code=2)
 
     # The next change is a change against what was accepted.
@@ -216,7 +231,7 @@ def test_an_accepted_study_can_go_on(finished: Workplace) -> None:
     done = finished.snakemake()
     assert done.returncode == 0, done.stderr[-3000:]
     assert kept == digest_file(finished.folder / "results/tiny/demo.en-de/models/bi/1/training.json")
-    assert _plan(finished, "study.yaml") == "tiny: nothing to do, all 72 jobs are done\n"
+    assert _plan(finished, "study.yaml") == "tiny: nothing to do, all 79 jobs are done\n"
 
 
 def _refused(workplace: Workplace, *names: str) -> str:
@@ -306,9 +321,9 @@ def test_a_copy_without_times_is_accepted(finished: Workplace, tmp_path: Path, *
     jobs = sum(_snakemakes(copied).values())
     assert jobs > 40
     plan = _plan(copied, "study.yaml")
-    assert f"tiny: {jobs} of 72 jobs to run" in plan
+    assert f"tiny: {jobs} of 79 jobs to run" in plan
     assert f"{jobs} of these jobs need not run: inputs and outputs have the contents" in plan
-    assert _plan(copied, "--accept", "study.yaml").splitlines()[1] == "tiny: nothing to do, all 72 jobs are done"
+    assert _plan(copied, "--accept", "study.yaml").splitlines()[1] == "tiny: nothing to do, all 79 jobs are done"
     assert _snakemakes(copied) == {}
     assert contents == {path: path.read_bytes() for path in copied.results.rglob("*") if path.is_file()}
 

@@ -20,7 +20,8 @@ TRANSLATING = ("base", "max", "bi")
 def _paper(*systems: str) -> set[str]:
     """What follows from new scores of these systems. The baseline is in every comparison."""
     compared = {"max", "bi"} if "base" in systems else set(systems)
-    return {f"compare_systems {system}" for system in compared} | {"make_table", "write_report"}
+    by_length = {f"score_by_length {system}" for system in systems}
+    return {f"compare_systems {system}" for system in compared} | by_length | {"make_table", "write_report"}
 
 
 def _translations(*systems: str) -> set[str]:
@@ -30,7 +31,7 @@ def _translations(*systems: str) -> set[str]:
 
 
 def _training(*systems: str) -> set[str]:
-    rules = ("train_model", "average_checkpoints", "score_contrasts")
+    rules = ("train_model", "average_checkpoints", "score_contrasts", "analyse_attention")
     return {f"{rule} {system}" for rule in rules for system in systems} | _translations(*systems)
 
 
@@ -39,7 +40,7 @@ def _training_of_chunks() -> set[str]:
 
 
 def _training_of_the_language_model() -> set[str]:
-    rules = ("train_model", "average_checkpoints", "score_perplexity")
+    rules = ("train_model", "average_checkpoints", "score_perplexity", "analyse_attention")
     return {f"{rule} lm" for rule in rules} | {"make_table", "write_report"}
 
 
@@ -190,8 +191,10 @@ CODE_CHANGES: dict[str, set[str]] = {
     "search/contrasts.py": {f"score_contrasts {name}" for name in TRANSLATING} | {"make_table", "write_report"},
     "search/perplexity.py": {"score_perplexity lm", "make_table", "write_report"},
     "search/chunks.py": {"score_chunks bi", "make_table", "write_report"},
-    "scoring/bleu.py": {f"score_system {name}" for name in TRANSLATING} | _paper("base"),
-    "scoring/significance.py": _paper("base"),
+    "search/attention.py": {f"analyse_attention {name}" for name in (*TRANSLATING, "lm")} | {"write_report"},
+    "scoring/bleu.py": {f"score_system {name}" for name in TRANSLATING} | _paper(*TRANSLATING),
+    "scoring/significance.py": _paper(*TRANSLATING),
+    "scoring/lengths.py": {f"score_by_length {name}" for name in TRANSLATING} | {"write_report"},
     "paper/report.py": {"write_report"},
     "corpus/fetch.py": set(),  # no fetched corpus in this study
     "stages/training.py": set(),  # its effect is in the settings
@@ -228,7 +231,7 @@ COMPUTATIONS: dict[str, tuple[str, str, str, set[str]]] = {
         "stages/training.py",
         "last=training.average_best or training.average_last",
         "last=7",
-        {f"average_checkpoints {name}" for name in ("base", "max", "bi", "lm")}
+        {f"{rule} {name}" for rule in ("average_checkpoints", "analyse_attention") for name in (*TRANSLATING, "lm")}
         | {f"score_contrasts {name}" for name in TRANSLATING}
         | {"score_chunks bi", "score_perplexity lm"}
         | _translations(*TRANSLATING),
