@@ -1,4 +1,4 @@
-"""Heat maps of attention as SVG text for pages: darker cells are larger weights.
+"""Heat maps of attention as SVG text for pages: the darkness of a cell is the square root of its weight.
 
 Cells of a similar weight are one path, so a map of 60 x 60 cells takes a few kilobytes. Its colour is that of the text
 of the page, in light and dark.
@@ -74,7 +74,7 @@ def draw_heat_map(
 
 
 def _cells(weights_QK: NDArray[np.float32], left: float, top: float) -> list[str]:
-    shades_QK = np.rint(np.clip(weights_QK, 0, 1) * _LEVELS).astype(int)
+    shades_QK = np.rint(np.sqrt(np.clip(weights_QK, 0, 1)) * _LEVELS).astype(int)
     paths = []
     for shade in range(1, _LEVELS + 1):
         moves = "".join(

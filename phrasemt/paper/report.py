@@ -79,7 +79,8 @@ def write_report(
         chunks=chunk_columns,
     )
     others = [table, *records, *dropped, *splits, *round_trips, *phrases, *chunks, *annotators]
-    others += [*lengths, *analyses, *attention, *source, *references, *translations, *parses, *phrase_columns, *chunk_columns]
+    others += [*lengths, *analyses, *attention]
+    others += [*source, *references, *translations, *parses, *phrase_columns, *chunk_columns]
     sections = [
         scorecard_section(content),
         results_section(content),

@@ -76,6 +76,7 @@ def study_of(
             "title": "Phrases on <invented> data",
             "seeds": list(seeds),
             "comparison": {"samples": 100},
+            "analyses": {"lengths": [8, 12, 30]},
             "datasets": {name: known[name] for name in datasets},
             "parsers": {"english": {"language": "en", "train": {"train": gold, "test": gold}}},
             "systems": {name: {"title": titles.get(name), "model": models[name]} for name in systems},
@@ -108,6 +109,8 @@ class InventedStudy:
                 self.score(dataset, system, seed)
             for system in self.challengers:
                 self.compare(dataset, system)
+            for system in self.study.translating:
+                self.score_by_length(dataset, system)
             for system, seed in itertools.product(self.study.language_models, self.study.seeds):
                 self.score_perplexity(dataset, system, seed)
             for system, seed in itertools.product(self.study.chunking, self.study.seeds):
@@ -142,6 +145,9 @@ class InventedStudy:
 
     def comparison_path(self, dataset: str, system: str) -> Path:
         return self.folder(dataset) / "comparisons" / f"{system}.json"
+
+    def length_path(self, dataset: str, system: str) -> Path:
+        return self.folder(dataset) / "lengths" / f"{system}.json"
 
     def perplexity_path(self, dataset: str, system: str, seed: int) -> Path:
         return self.folder(dataset) / "perplexities" / system / f"{seed}.json"
@@ -205,6 +211,19 @@ class InventedStudy:
             comparison=self.comparison_path(dataset, system),
         )
 
+    def score_by_length(self, dataset: str, system: str) -> None:
+        """The invented sources have the lengths of the references."""
+        folder, target = self.folder(dataset), self.study.datasets[dataset].target_language
+        self.run(
+            "score_by_length",
+            {"dataset": dataset, "system": system},
+            scores=[self.score_path(dataset, system, seed) for seed in self.study.seeds],
+            source_tokens=[
+                folder / "tokens" / f"{test_set}.{target}" for test_set in self.study.datasets[dataset].test_sets
+            ],
+            lengths=self.length_path(dataset, system),
+        )
+
     @property
     def table_inputs(self) -> dict[str, list[Path]]:
         study = self.study
@@ -258,6 +277,9 @@ class InventedStudy:
             "phrases": [self.folder("demo") / "phrases" / segmenter / "train.json" for segmenter in ("ngram", "parse")],
             "chunks": [self.folder("demo") / "chunks" / "dev.json"],
             "annotators": [self.results / "annotators" / "english" / "annotator.json"],
+            "lengths": [self.length_path(*run) for run in itertools.product(datasets, self.study.translating)],
+            "analyses": [],
+            "attention": [],
             **self.shown_sentences,
         }
 

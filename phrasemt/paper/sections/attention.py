@@ -79,9 +79,10 @@ def attention_analyses(
     if maps := list(_maps(attention, titles)):
         text = (
             "The decoder's attention to the source while it predicts the reference, mean over the heads. Each row is a "
-            "token of the target. Of attention to n-grams, the right half shows n-grams of two or more tokens at their "
-            "last token. Of chunk-based decoders, lines separate the chunks of the reference, and each chunk attends "
-            "once. All heads, layers and places stand in the files of analyse_attention."
+            "token of the target; the darkness of a cell is the square root of its weight. Of attention to n-grams, "
+            "the right half shows n-grams of two or more tokens at their last token. Of chunk-based decoders, lines "
+            "separate the chunks of the reference, and each chunk attends once. All heads, layers and places stand in the files "
+            "of analyse_attention."
         )
         yield Analysis(heading="Attention on one sentence", text=text, drawings=maps)
 
@@ -150,7 +151,7 @@ def _masses(files: Sequence[AttentionAnalysis], titles: Mapping[str, str]) -> An
                 series,
                 title=f"{label}: {mean:.1f} % on n-grams",
                 x_label="layer",
-                y_label="attention on n-grams of two or more tokens, %",
+                y_label="attention on n-grams, %",
             )
         )
         orders = max(len(one.mass) for one in found)

@@ -127,7 +127,8 @@ def test_every_link_has_its_id(study: InventedStudy) -> None:
 
 def test_figures_have_descriptions_in_words(study: InventedStudy) -> None:
     figures = [attributes for tag, attributes in Page(source_of(study)).elements if tag == "svg"]
-    assert len(figures) == 6  # contrasts; loss and dev BLEU of two data sets; lengths of phrases
+    # Contrasts; BLEU by length of three test sets; loss and dev BLEU of two data sets; lengths of phrases.
+    assert len(figures) == 9
     for attributes in figures:
         assert attributes["role"] == "img"
         assert len(str(attributes["aria-label"])) > 80
