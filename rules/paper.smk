@@ -80,7 +80,10 @@ rule write_report:
             systems=flow.translating,
         ),
         analyses=flow.every(paths.attention_analysis),
-        attention=flow.every(paths.attention),
+        attention=flow.every(
+            paths.attention,
+            seeds="first",
+        ),
         source=flow.test_tokens("source"),
         references=flow.test_tokens("target"),
         translations=flow.every(
