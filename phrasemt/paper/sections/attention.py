@@ -81,8 +81,8 @@ def attention_analyses(
             "The decoder's attention to the source while it predicts the reference, mean over the heads. Each row is a "
             "token of the target; the darkness of a cell is the square root of its weight. Of attention to n-grams, "
             "the right half shows n-grams of two or more tokens at their last token. Of chunk-based decoders, lines "
-            "separate the chunks of the reference, and each chunk attends once. All heads, layers and places stand in the files "
-            "of analyse_attention."
+            "separate the chunks of the reference, and each chunk attends once. All heads, layers and places stand in "
+            "the files of analyse_attention."
         )
         yield Analysis(heading="Attention on one sentence", text=text, drawings=maps)
 
