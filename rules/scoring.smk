@@ -6,8 +6,8 @@ rule score_system:
     input:
         tokens=flow.of_test_sets(paths.translated_tokens),
         text=flow.of_test_sets(paths.translated_text),
-        reference_tokens=flow.of_test_sets(paths.tokens.at(language="{target}")),
-        reference=flow.of_test_sets(paths.text.at(language="{target}")),
+        reference_tokens=flow.of_references(paths.tokens.at(language="{target}")),
+        reference=flow.of_references(paths.text.at(language="{target}")),
     output:
         scores=paths.scores,
     log:

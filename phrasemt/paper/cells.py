@@ -39,7 +39,8 @@ class Cell(Settings):
 
     value: unrounded. text: as printed. mark: of significance. signature: the convention of the score.
     by_seed, deviation: of a mean, the values and their sample standard deviation.
-    low, high: 95 % interval, of BLEU and of differences. p_values: of a difference.
+    low, high: 95 % interval, of scores and of differences. Of a difference, p_values: of all tests; p_value: corrected
+    for the number of systems, the mark shows it; seeds_needed: trainings that would show it (`OverSeeds`).
     """
 
     value: float
@@ -52,6 +53,8 @@ class Cell(Settings):
     low: float | None = None
     high: float | None = None
     p_values: PValues | None = None
+    p_value: float | None = None
+    seeds_needed: int | None = None
 
 
 class Column(Settings):

@@ -1,32 +1,41 @@
-"""The stage `score_system`: BLEU in the conventions of the papers, and by sacreBLEU.
+"""The stage `score_system`: BLEU in the conventions of the papers and by sacreBLEU, chrF and TER.
 
-Three numbers called "BLEU" are in use for English-German. Each column of the table is one of them:
+Several numbers called "BLEU" are in use. Each column of the table is one of them:
 
 | column | text | as in |
 |---|---|---|
 | `bleu_tok` | tokens of the data set on both sides, cased | `multi-bleu.perl` (Xu et al. 2020; Nguyen et al. 2020) |
-| `bleu_tok_compound_split` | the same, split at hyphens | Tensor2Tensor's `get_ende_bleu.sh` (Vaswani et al. 2017) |
+| `bleu_tok_uncased` | the same in lower case | `multi-bleu.perl -lc` (Zhou et al. 2017, for NIST sets) |
+| `bleu_tok_compound_split` | cased, split at hyphens | Tensor2Tensor's `get_ende_bleu.sh` (Vaswani et al. 2017) |
 | `bleu_detok` | detokenised output against the untouched reference | `sacrebleu` |
 
-`chrf2` (Popović 2015, 2016) is computed with `bleu_detok`. `multi-bleu.perl` does not smooth: without a common 4-gram
-its score is 0. It equals sacreBLEU with `tokenize=none` and `smooth_method=none`. sacremoses and the Perl original of
-Moses differ in some tokens, so the signature contains the version of sacremoses.
+`chrf2`, `chrf2pp` (chrF++; Popović 2015, 2017) and `ter` (Snover et al. 2006) are sacreBLEU's on the text of
+`bleu_detok`. `multi-bleu.perl` does not smooth: without a common 4-gram its score is 0. It equals sacreBLEU with
+`tokenize=none` and `smooth_method=none`. sacremoses and the Perl original of Moses differ in some tokens, so the
+signature contains the version of sacremoses.
+
+A test set may have several references. The length of the reference is then, sentence by sentence, that of the reference
+closest to the hypothesis (`multi-bleu.perl`, mteval-v13a, sacreBLEU), or of the shortest one (NIST's mteval-v11b;
+`reference_length: shortest`, for the columns on tokens, whose signatures say `reflen:shortest`).
 
 sacreBLEU has tokenisers of its own for Chinese (`zh`) and Japanese (`ja-mecab`); Thai and others are scored by
-characters (`char`). With `normalize_punctuation`, translations and reference are normalised before `bleu_detok` and
-`chrf2`, and the signature says `punctuation:moses`.
+characters (`char`). With `normalize_punctuation`, translations and references are normalised before the scores on text,
+and the signature says `punctuation:moses`.
 """
 
 from __future__ import annotations
 
+import itertools
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
-from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.metrics import BLEU, CHRF, TER
 
-from phrasemt.errors import DataError
+from phrasemt.errors import DataError, MismatchError
 from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import read_parallel, write_text
 from phrasemt.files.sidecars import read_sidecar, sidecar_path
@@ -34,11 +43,13 @@ from phrasemt.languages import punctuation_normalizer
 from phrasemt.scoring.multi_bleu import multi_bleu
 from phrasemt.scoring.scores import BleuScore, MetricScore, ScoreFile, Scores, of_test_sets
 from phrasemt.stages.scoring import ScoreSystem
+from phrasemt.study.datasets import ReferenceLength
 from phrasemt.study.tokenization import Tokenizer
 
 log = logging.getLogger("phrasemt.scoring.bleu")
 
-TOKENISED, COMPOUND_SPLIT, DETOKENISED, CHRF2 = "bleu_tok", "bleu_tok_compound_split", "bleu_detok", "chrf2"
+TOKENISED, UNCASED, COMPOUND_SPLIT = "bleu_tok", "bleu_tok_uncased", "bleu_tok_compound_split"
+DETOKENISED, CHRF2, CHRF2PP, TER_ = "bleu_detok", "chrf2", "chrf2pp", "ter"
 
 # A subword mark at the end of a token shows that subwords were not joined.
 _SUBWORD_MARK = re.compile(r"@@(?: |$)")
@@ -59,65 +70,100 @@ def score_system(
 ) -> None:
     """Score the translations of a system on each test set in all conventions, and write a `ScoreFile`.
 
-    tokens, text, reference_tokens, reference: one file for each test set. Raises DataError if the four texts of a test
-    set have unequal numbers of lines, if subwords were not joined, or if the text for `bleu_detok` is tokenised.
+    tokens, text: one file for each test set; reference_tokens, reference: for each test set as many files as it has
+    references. Raises DataError if the texts of a test set have unequal numbers of lines, if subwords were not joined,
+    or if the text for `bleu_detok` is tokenised.
     """
+    references = [
+        _by_test_set(files, settings.references, settings.test_sets) for files in (reference_tokens, reference)
+    ]
     test_sets = {}
-    for test_set, files in of_test_sets(settings.test_sets, tokens, text, reference_tokens, reference):
-        part = test_sets[test_set] = _scores(settings, *files)
+    for place, (test_set, (of_tokens, of_text)) in enumerate(of_test_sets(settings.test_sets, tokens, text)):
+        sides = read_sides(of_tokens, of_text, *(side[place] for side in references))
+        part = test_sets[test_set] = score_texts(sides, settings.target_tokenizer, settings.reference_length)
         found = ", ".join(f"{name} {metric.score:.2f}" for name, metric in part.metrics.items())
         log.info("score_system: %s, %s sentences: %s", test_set, f"{part.sentences:,}", found)
     file = ScoreFile(
-        format=2, dataset=settings.dataset, system=settings.system, seed=settings.seed, test_sets=test_sets
+        format=3, dataset=settings.dataset, system=settings.system, seed=settings.seed, test_sets=test_sets
     )
     write_text(scores, file.model_dump_json() + "\n")
 
 
-def _scores(settings: ScoreSystem, tokens: Path, text: Path, reference_tokens: Path, reference: Path) -> Scores:
-    """The scores of one test set."""
-    lines = list(read_parallel(tokens, text, reference_tokens, reference))
+def _by_test_set(files: list[Path], numbers: list[int], test_sets: list[str]) -> list[list[Path]]:
+    """The references of each test set. Raises MismatchError if there are more or fewer files than references."""
+    if len(files) != sum(numbers):
+        raise MismatchError(
+            "each reference of each test set needs one file",
+            where=", ".join(map(str, files)) or None,
+            expected=", ".join(f"{test_set}: {number}" for test_set, number in zip(test_sets, numbers, strict=True)),
+            found=len(files),
+            next_step="give the files in the order of the test sets",
+        )
+    remaining = iter(files)
+    return [list(itertools.islice(remaining, number)) for number in numbers]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sides:
+    """The texts of a test set, line by line. The references are lists of lines, one list for each reference."""
+
+    tokens: list[str]
+    text: list[str]
+    reference_tokens: list[list[str]]
+    reference: list[list[str]]
+    digests: dict[Literal["tokens", "text"], list[str]]
+    tokens_made_by: dict[str, str]
+
+
+def read_sides(tokens: Path, text: Path, reference_tokens: Sequence[Path], reference: Sequence[Path]) -> Sides:
+    """Read the texts of a test set. Raises DataError as `score_system` does."""
+    lines = list(read_parallel(tokens, text, *reference_tokens, *reference))
     if not lines:
         raise DataError("the test set is empty", where=tokens, next_step="give a test set with at least one sentence")
-    token_lines, text_lines, reference_token_lines, reference_lines = (list(side) for side in zip(*lines, strict=True))
+    token_lines, text_lines, *references = (list(side) for side in zip(*lines, strict=True))
     for path, hypotheses in ((tokens, token_lines), (text, text_lines)):
-        _refuse_subwords(path, hypotheses)
-    _refuse_tokenised(text, text_lines)
+        refuse_subwords(path, hypotheses)
+    refuse_tokenised(text, text_lines)
     _warn_of_leftovers(text, text_lines)
-
-    target = settings.target_tokenizer
-    tokenizer = _signature_of_tokens(target, reference_tokens)
-    metrics: dict[str, BleuScore | MetricScore] = {}
-    statistics: dict[str, list[list[int]]] = {}
-    metrics[TOKENISED], statistics[TOKENISED] = _bleu(
-        multi_bleu(), token_lines, reference_token_lines, signature=tokenizer
+    return Sides(
+        tokens=token_lines,
+        text=text_lines,
+        reference_tokens=references[: len(reference_tokens)],
+        reference=references[len(reference_tokens) :],
+        digests={"tokens": list(map(digest_file, reference_tokens)), "text": list(map(digest_file, reference))},
+        tokens_made_by=_versions_of_tokens(reference_tokens[0]),
     )
+
+
+def score_texts(sides: Sides, target: Tokenizer, reference_length: ReferenceLength) -> Scores:
+    """The scores of one test set in all conventions."""
+    tokenizer = _joined(_signature_of_tokens(target, sides.tokens_made_by), _length_signature(reference_length))
+    metrics: dict[str, BleuScore | MetricScore] = {}
+    statistics: dict[str, list[list[float]]] = {}
+
+    def add(name: str, metric: BLEU | CHRF | TER, text: list[str], references: list[list[str]], more: str) -> None:
+        shortest = name.startswith(TOKENISED) and reference_length == "shortest"
+        metrics[name], statistics[name] = _scored(metric, text, references, signature=more, shortest=shortest)
+
+    add(TOKENISED, multi_bleu(), sides.tokens, sides.reference_tokens, tokenizer)
+    add(UNCASED, multi_bleu(lowercase=True), sides.tokens, sides.reference_tokens, tokenizer)
     # Moses' option -a has already split at hyphens. Nobody uses the combination of both splits.
     if target.language == "de" and target.unit == "moses" and not target.aggressive_dash:
-        metrics[COMPOUND_SPLIT], statistics[COMPOUND_SPLIT] = _bleu(
-            multi_bleu(),
-            [split_compounds(line) for line in token_lines],
-            [split_compounds(line) for line in reference_token_lines],
-            signature=f"{tokenizer}|compounds:t2t",
+        split, *split_references = (
+            [split_compounds(line) for line in side] for side in (sides.tokens, *sides.reference_tokens)
         )
-    text_signature = ""
+        add(COMPOUND_SPLIT, multi_bleu(), split, split_references, f"{tokenizer}|compounds:t2t")
+    text, references, text_signature = sides.text, sides.reference, ""
     if target.normalize_punctuation:
         normalize = punctuation_normalizer(target.language)
-        text_lines, reference_lines = ([normalize(line) for line in side] for side in (text_lines, reference_lines))
+        text, *references = ([normalize(line) for line in side] for side in (text, *references))
         text_signature = "punctuation:moses"
     # 13a takes a Chinese sentence for one word, so the tokeniser depends on the language.
-    metrics[DETOKENISED], statistics[DETOKENISED] = _bleu(
-        BLEU(tokenize=target.bleu), text_lines, reference_lines, signature=text_signature
-    )
-    chrf = CHRF()
-    chrf_score = chrf.corpus_score(text_lines, [reference_lines]).score
-    metrics[CHRF2] = MetricScore(score=chrf_score, signature=_joined(str(chrf.get_signature()), text_signature))
-
-    return Scores(
-        sentences=len(lines),
-        references={"tokens": digest_file(reference_tokens), "text": digest_file(reference)},
-        metrics=metrics,
-        statistics=statistics,
-    )
+    add(DETOKENISED, BLEU(tokenize=target.bleu), text, references, text_signature)
+    add(CHRF2, CHRF(), text, references, text_signature)
+    add(CHRF2PP, CHRF(word_order=2), text, references, text_signature)
+    add(TER_, TER(), text, references, text_signature)
+    return Scores(sentences=len(text), references=sides.digests, metrics=metrics, statistics=statistics)
 
 
 def split_compounds(line: str) -> str:
@@ -129,16 +175,30 @@ def split_compounds(line: str) -> str:
     return re.sub(rb"(\S)-(\S)", rb"\1 ##AT##-##AT## \2", line.encode()).decode()
 
 
-def _bleu(
-    metric: BLEU, hypotheses: Sequence[str], references: Sequence[str], *, signature: str = ""
-) -> tuple[BleuScore, list[list[int]]]:
-    """The score with its extended signature, and the statistics of each sentence (columns as in `scores`)."""
-    # sacreBLEU's paired tests call the same functions. The statistics serve the score and the bootstrap.
-    rows = metric._extract_corpus_statistics(hypotheses, [references])
+def _scored(
+    metric: BLEU | CHRF | TER,
+    hypotheses: Sequence[str],
+    references: Sequence[Sequence[str]],
+    *,
+    signature: str,
+    shortest: bool,
+) -> tuple[BleuScore | MetricScore, list[list[float]]]:
+    """The score with its extended signature, and the statistics of each sentence (phrasemt/scoring/statistics.py).
+
+    shortest: the shortest reference of each sentence gives the length of the reference, for tokens.
+    """
+    # sacreBLEU's paired tests call the same functions. The statistics serve the score and the tests.
+    rows = metric._extract_corpus_statistics(hypotheses, references)
+    if shortest:
+        lengths = [min(len(line.split()) for line in of_sentence) for of_sentence in zip(*references, strict=True)]
+        rows = [[row[0], length, *row[2:]] for row, length in zip(rows, lengths, strict=True)]
     score = metric._aggregate_and_compute(rows)
+    signature = _joined(str(metric.get_signature()), signature)
+    if not isinstance(metric, BLEU):
+        return MetricScore(score=score.score, signature=signature), rows
     bleu = BleuScore(
         score=score.score,
-        signature=_joined(str(metric.get_signature()), signature),
+        signature=signature,
         counts=score.counts,
         totals=score.totals,
         precisions=score.precisions,
@@ -153,21 +213,28 @@ def _joined(*signatures: str) -> str:
     return "|".join(filter(None, signatures))
 
 
-def _signature_of_tokens(tokenizer: Tokenizer, reference_tokens: Path) -> str:
-    """What the tokens of `bleu_tok` are. The versions are those that tokenised the reference, from its sidecar."""
+def _length_signature(reference_length: ReferenceLength) -> str:
+    return "reflen:shortest" if reference_length == "shortest" else ""
+
+
+def _versions_of_tokens(reference_tokens: Path) -> dict[str, str]:
+    """The versions of the libraries that tokenised a reference, from its sidecar; none without a sidecar."""
+    return dict(read_sidecar(reference_tokens)["versions"]) if sidecar_path(reference_tokens).exists() else {}
+
+
+def _signature_of_tokens(tokenizer: Tokenizer, versions: Mapping[str, str]) -> str:
+    """What the tokens of `bleu_tok` are. versions: of the libraries that tokenised the reference."""
     if tokenizer.unit == "character":
         return "tokens:characters"
-    has_sidecar = sidecar_path(reference_tokens).exists()
-    versions = read_sidecar(reference_tokens)["versions"] if has_sidecar else {}
     if tokenizer.unit == "jieba":
         return f"tokens:jieba-{versions.get('jieba', 'unrecorded')}"
-    moses = f"sacremoses-{versions.get('sacremoses', 'unrecorded')}" if has_sidecar else "unrecorded"
+    moses = f"sacremoses-{versions['sacremoses']}" if "sacremoses" in versions else "unrecorded"
     dash = "yes" if tokenizer.aggressive_dash else "no"
     punctuation = "punctuation:moses" if tokenizer.normalize_punctuation else ""
     return _joined(f"moses:{moses}|aggressive_dash:{dash}", punctuation)
 
 
-def _refuse_subwords(path: Path, hypotheses: Sequence[str]) -> None:
+def refuse_subwords(path: Path, hypotheses: Sequence[str]) -> None:
     for number, line in enumerate(hypotheses, start=1):
         if mark := _SUBWORD_MARK.search(line):
             raise DataError(
@@ -179,7 +246,7 @@ def _refuse_subwords(path: Path, hypotheses: Sequence[str]) -> None:
             )
 
 
-def _refuse_tokenised(path: Path, hypotheses: Sequence[str]) -> None:
+def refuse_tokenised(path: Path, hypotheses: Sequence[str]) -> None:
     if (count := sum(line.endswith(" .") for line in hypotheses)) >= _TOKENISED_LINES:
         raise DataError(
             "the text for detokenised BLEU is still tokenised",

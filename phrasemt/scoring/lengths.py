@@ -19,8 +19,9 @@ import numpy as np
 from phrasemt.errors import MismatchError
 from phrasemt.fields import Settings
 from phrasemt.files.lines import read_lines, write_text
-from phrasemt.scoring.scores import ScoreFile, Scores, check_comparable, of_test_sets, read_artefact
-from phrasemt.scoring.significance import Estimate, bootstrap_scores, corpus_bleu, estimate
+from phrasemt.scoring.scores import BleuScore, ScoreFile, Scores, check_comparable, of_test_sets, read_artefact
+from phrasemt.scoring.significance import Estimate, bootstrap_scores, estimate
+from phrasemt.scoring.statistics import corpus_scores
 from phrasemt.stages.scoring import ScoreByLength
 
 log = logging.getLogger("phrasemt.score_by_length")
@@ -105,8 +106,9 @@ def score_by_length(
 def _of_test_set(settings: ScoreByLength, of_seeds: Sequence[Scores], words: np.ndarray) -> dict[str, LengthsOnTestSet]:
     first, conventions = of_seeds[0], {}
     bounds = [-1, *settings.limits, None]
-    for name in first.statistics:
-        metric = first.metrics[name]
+    for name, metric in first.metrics.items():
+        if not isinstance(metric, BleuScore):
+            continue
         statistics = np.array([scores.statistics[name] for scores in of_seeds], dtype=np.float64)
         groups = []
         for before, high in itertools.pairwise(bounds):
@@ -115,9 +117,9 @@ def _of_test_set(settings: ScoreByLength, of_seeds: Sequence[Scores], words: np.
             bleu = None
             if chosen.any():
                 group = statistics[:, chosen]
-                samples = bootstrap_scores(group, metric.smoothing, samples=settings.samples, seed=settings.seed)
-                value = float(corpus_bleu(group.sum(1), metric.smoothing).mean())
-                bleu = estimate(value, samples.mean(0))
+                draws = {"samples": settings.samples, "seed": settings.seed}
+                samples = bootstrap_scores({name: metric}, {name: group}, **draws)[name]
+                bleu = estimate(float(corpus_scores(metric, group.sum(1)).mean()), samples.mean(0))
             groups.append(LengthGroup(low=before + 1, high=high, sentences=int(chosen.sum()), bleu=bleu))
         conventions[name] = LengthsOnTestSet(signature=metric.signature, groups=groups)
     return conventions

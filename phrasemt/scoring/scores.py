@@ -17,16 +17,11 @@ from pydantic import BaseModel, Discriminator, Tag, ValidationError, model_valid
 from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.fields import Settings
 from phrasemt.files.lines import write_text
+from phrasemt.scoring.statistics import columns_of
 from phrasemt.stages.scoring import SystemOnTestSets
 
 Artefact = TypeVar("Artefact", bound=BaseModel)
 Part = TypeVar("Part", bound=BaseModel)
-
-# Columns of the statistics of a sentence: clipped n-gram matches, n-grams of the hypothesis, lengths in tokens.
-ORDERS = 4
-CORRECT, TOTALS = slice(0, ORDERS), slice(ORDERS, 2 * ORDERS)
-SYSTEM_LENGTH, REFERENCE_LENGTH = 2 * ORDERS, 2 * ORDERS + 1
-COLUMNS = 2 * ORDERS + 2
 
 
 class MetricScore(Settings):
@@ -34,11 +29,6 @@ class MetricScore(Settings):
 
     score: float
     signature: str
-
-    @property
-    def smoothing(self) -> str:
-        """The smoothing of BLEU according to the signature: `none` or `exp`."""
-        return dict(part.split(":", 1) for part in self.signature.split("|"))["smooth"]
 
 
 class BleuScore(MetricScore):
@@ -61,27 +51,28 @@ def _kind_of_metric(value: Any) -> str:
 class Scores(Settings):
     """The scores of one test set.
 
-    references: sha256 of the reference as tokens and as text; equal values mean equal test sets. statistics: for each
-    BLEU convention one row of COLUMNS integers per sentence, in the order of the test set.
+    references: sha256 of each reference as tokens and as text; equal values mean equal test sets. statistics: for each
+    metric one row per sentence, in the order of the test set (columns: phrasemt/scoring/statistics.py).
     """
 
     sentences: int
-    references: dict[Literal["tokens", "text"], str]
+    references: dict[Literal["tokens", "text"], list[str]]
     metrics: dict[
         str,
         Annotated[
             Annotated[BleuScore, Tag("BLEU")] | Annotated[MetricScore, Tag("other")], Discriminator(_kind_of_metric)
         ],
     ]
-    statistics: dict[str, list[list[int]]]
+    statistics: dict[str, list[list[float]]]
 
     @model_validator(mode="after")
     def _complete(self) -> Scores:
         for name, rows in self.statistics.items():
             if name not in self.metrics:
                 raise ValueError(f"statistics.{name} has no score in metrics")
-            if len(rows) != self.sentences or any(len(row) != COLUMNS for row in rows):
-                raise ValueError(f"statistics.{name} is not a table of {self.sentences} rows of {COLUMNS} numbers")
+            columns = columns_of(self.metrics[name].signature)
+            if len(rows) != self.sentences or any(len(row) != columns for row in rows):
+                raise ValueError(f"statistics.{name} is not a table of {self.sentences} rows of {columns} numbers")
         return self
 
 
@@ -102,6 +93,8 @@ class OfTestSets(Settings, Generic[Part]):
 
 class ScoreFile(OfTestSets[Scores]):
     """The file that `score_system` writes."""
+
+    format: Literal[3]  # type: ignore[assignment]
 
 
 def write_of_test_sets(path: Path, settings: SystemOnTestSets, parts: Mapping[str, Any]) -> None:

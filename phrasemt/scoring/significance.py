@@ -1,27 +1,39 @@
-"""The stage `compare_systems`: paired bootstrap tests of a system against the baseline.
+"""The stage `compare_systems`: tests of the difference of a system to the baseline.
 
-Each sample draws as many sentences as the test set has, with replacement and the same ones for both systems. The corpus
-BLEU of a sample is computed from the statistics in the score files. With several seeds, the score of a system is the
-mean over its seeds, so one lucky training does not decide. The test covers only the sampling of test sentences; the
-standard deviation over seeds shows how much a system varies between trainings.
+All tests read the sentence statistics of the score files. With several seeds, the score of a system is the mean over
+its seeds, so one lucky training does not decide.
 
-Two definitions of p are in use:
+Paired bootstrap (Koehn 2004, "Statistical Significance Tests for Machine Translation Evaluation"): each sample draws as
+many sentences as the test set has, with replacement and the same ones for both systems. It covers the choice of test
+sentences. Three definitions of p are in use; d_i is the difference in sample i, d that on the whole test set:
 
-* `koehn2004` (Koehn 2004, "Statistical Significance Tests for Machine Translation Evaluation"; the papers' daggers):
-  share of samples in which the system is not better than the baseline. One-sided.
-* `sacrebleu` (`sacrebleu --paired-bs`, after MultEval): (1 + number of samples with d_i - mean(d_i) > d) /
-  (1 + samples), where d_i is the absolute difference in sample i and d on the whole test set. Two-sided. Two identical
-  systems have p = 1/(1 + samples), because no sample exceeds a difference of 0, so read p together with the difference.
+* `two_sided`: twice the share of samples with d_i <= 0, or with d_i >= 0 if that is less; at most 1. The marks of the
+  table use it. Two identical systems have p = 1.
+* `koehn2004` (the papers' daggers): share of samples in which the system is not better than the baseline. One-sided.
+* `sacrebleu` (`sacrebleu --paired-bs`, after MultEval): (1 + number of samples with |d_i| - mean |d_i| > |d|) /
+  (1 + samples). Two identical systems have p = 1/(1 + samples), because no sample exceeds a difference of 0.
 
-Samples equal those of sacreBLEU: with one seed per system, p and intervals are the same as sacreBLEU's. Its code is not
-called, because it compares single texts and not means over seeds, and computes only the second p.
+Approximate randomisation (`randomization`; Riezler and Maxwell 2005; `sacrebleu --paired-ar`): each trial swaps the
+outputs of both systems for every sentence with probability 1/2; p = (1 + number of trials with a larger |difference|) /
+(1 + trials). A difference of 0 is not tested: its p is 1. With several seeds, all runs of a sentence are swapped
+together, which needs equally many runs on both sides.
+
+Two levels (`over_seeds`, when a side has several seeds; Clark et al. 2011): each sample also draws the seeds of each
+side with replacement. n drawn seeds vary (n-1)/n times as much as n trainings, so the deviation of their mean is
+multiplied by sqrt(n/(n-1)). It covers the choice of sentences and the randomness of training, and the table then marks
+by its p.
+
+Samples and trials equal those of sacreBLEU: with one seed per system, p and intervals are the same as sacreBLEU's. Its
+code is not called, because it compares single texts and not means over seeds.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
@@ -30,22 +42,17 @@ from numpy.typing import NDArray
 from phrasemt.errors import MismatchError
 from phrasemt.fields import Settings
 from phrasemt.files.lines import write_text
-from phrasemt.scoring.scores import (
-    CORRECT,
-    REFERENCE_LENGTH,
-    SYSTEM_LENGTH,
-    TOTALS,
-    ScoreFile,
-    Scores,
-    check_comparable,
-    read_artefact,
-)
+from phrasemt.scoring.scores import MetricScore, ScoreFile, Scores, check_comparable, read_artefact
+from phrasemt.scoring.statistics import as_array, corpus_scores, lower_is_better
 from phrasemt.stages.scoring import CompareSystems
 
 log = logging.getLogger("phrasemt.scoring.significance")
 
-# Samples drawn together; the memory is this many numbers per sentence.
-_SAMPLES_AT_ONCE = 100
+# Samples drawn together; the memory is this many numbers per sentence. A multiple of 32, because NumPy draws 32 signs
+# of a trial at once: trials then do not depend on it.
+_SAMPLES_AT_ONCE = 96
+_LEVEL, _POWER = 0.05, 0.8
+_ROUNDING = 1e-9  # scores of equal statistics that were added in another order
 
 
 class Estimate(Settings):
@@ -58,10 +65,39 @@ class Estimate(Settings):
 
 
 class PValues(Settings):
-    """The p values by both definitions (see the docstring of the module)."""
+    """The p-values (see the docstring of the module). over_seeds: None if both sides have one run.
 
+    randomization: None if the sides have different numbers of runs.
+    """
+
+    two_sided: float
     koehn2004: float
     sacrebleu: float
+    randomization: float | None
+    over_seeds: float | None = None
+
+    @property
+    def decisive(self) -> float:
+        """The p-value that the table marks by."""
+        return self.two_sided if self.over_seeds is None else self.over_seeds
+
+
+class OverSeeds(Settings):
+    """What several seeds tell. Estimates: over samples of seeds and sentences; their value is as in the comparison.
+
+    baseline_deviation, system_deviation: of the scores of the runs; 0 for a single run. seeds_needed: trainings of each
+    system with which a difference such as this one would be significant (p < 0.05) in 80 % of all repetitions, because
+    of the deviation between trainings alone; None without a difference. detectable: the difference that the present
+    seeds show in 80 % of all repetitions.
+    """
+
+    baseline: Estimate
+    system: Estimate
+    difference: Estimate
+    baseline_deviation: float
+    system_deviation: float
+    seeds_needed: int | None
+    detectable: float
 
 
 class MetricComparison(Settings):
@@ -72,6 +108,7 @@ class MetricComparison(Settings):
     system: Estimate
     difference: Estimate
     p_values: PValues
+    over_seeds: OverSeeds | None = None
 
 
 class ComparisonOnTestSet(Settings):
@@ -84,7 +121,7 @@ class ComparisonOnTestSet(Settings):
 class ComparisonFile(Settings):
     """The file that `compare_systems` writes. samples, seed: of the bootstrap; test_sets: by name."""
 
-    format: Literal[2]
+    format: Literal[3]
     dataset: str
     system: str
     baseline: str
@@ -113,7 +150,7 @@ def compare_systems(
         check_comparable(test_set, baseline_scores | system_scores)
         test_sets[test_set] = _compare(settings, test_set, list(baseline_scores.values()), list(system_scores.values()))
     file = ComparisonFile(
-        format=2,
+        format=3,
         dataset=settings.dataset,
         system=settings.system,
         baseline=settings.baseline,
@@ -130,73 +167,191 @@ def _compare(
     settings: CompareSystems, test_set: str, baseline: Sequence[Scores], system: Sequence[Scores]
 ) -> ComparisonOnTestSet:
     """The comparison on one test set, given the scores of all seeds."""
-    first, both = system[0], [*baseline, *system]
-    metrics = {}
-    for name in first.statistics:
-        metric = first.metrics[name]
-        values = np.array([scores.metrics[name].score for scores in both])
-        statistics = np.array([scores.statistics[name] for scores in both], dtype=np.float64)
-        samples = bootstrap_scores(statistics, metric.smoothing, samples=settings.samples, seed=settings.seed)
-        baseline_value, system_value = (float(part.mean()) for part in np.split(values, [len(baseline)]))
-        baseline_samples, system_samples = (part.mean(0) for part in np.split(samples, [len(baseline)]))
-        difference, differences = system_value - baseline_value, system_samples - baseline_samples
-        metrics[name] = MetricComparison(
-            signature=metric.signature,
-            baseline=estimate(baseline_value, baseline_samples),
-            system=estimate(system_value, system_samples),
-            difference=estimate(difference, differences),
-            p_values=PValues(
-                koehn2004=float(np.mean(differences <= 0)), sacrebleu=_sacrebleu_p(difference, differences)
-            ),
-        )
+    metrics = compare_scores(baseline, system, samples=settings.samples, seed=settings.seed)
+    for name, metric in metrics.items():
         log.info(
-            "compare_systems: %s, %s: %+.2f to %s, p = %.3f (Koehn 2004, %d samples)",
+            "compare_systems: %s, %s: %+.2f to %s, p = %.3f (%d samples)",
             test_set,
             name,
-            difference,
+            metric.difference.value,
             settings.baseline,
-            metrics[name].p_values.koehn2004,
+            metric.p_values.decisive,
             settings.samples,
         )
-    return ComparisonOnTestSet(sentences=first.sentences, metrics=metrics)
+    return ComparisonOnTestSet(sentences=system[0].sentences, metrics=metrics)
 
 
-def corpus_bleu(statistics: NDArray[np.float64], smoothing: str) -> NDArray[np.float64]:
-    """BLEU, 0 to 100, of summed statistics [..., COLUMNS] (Papineni et al. 2002).
+def compare_scores(
+    baseline: Sequence[Scores], system: Sequence[Scores], *, samples: int, seed: int
+) -> dict[str, MetricComparison]:
+    """Compare two systems on one test set in every convention. baseline, system: the scores of their runs."""
+    first, both = system[0], [*baseline, *system]
+    statistics = {name: np.stack([as_array(scores.statistics[name]) for scores in both]) for name in first.statistics}
+    sampled = bootstrap_scores(first.metrics, statistics, samples=samples, seed=seed)
+    randomized = (
+        randomized_differences(first.metrics, statistics, samples=samples, seed=seed)
+        if len(baseline) == len(system)
+        else {}
+    )
+    return {
+        name: _metric_comparison(
+            first.metrics[name].signature,
+            np.array([scores.metrics[name].score for scores in both]),
+            sampled[name],
+            randomized.get(name),
+            len(baseline),
+            seed,
+        )
+        for name in statistics
+    }
 
-    smoothing: `none`, or `exp` as in NIST's mteval-v13a.pl, where the k-th order without a match counts 2^-k matches.
+
+def _metric_comparison(
+    signature: str,
+    values: NDArray[np.float64],
+    samples: NDArray[np.float64],
+    randomized: NDArray[np.float64] | None,
+    runs_of_baseline: int,
+    seed: int,
+) -> MetricComparison:
+    """The comparison in one convention. values: of the runs [runs]; samples: [runs, samples]; the baseline first."""
+    sides = np.split(values, [runs_of_baseline])
+    sampled = np.split(samples, [runs_of_baseline])
+    baseline, system = (float(side.mean()) for side in sides)
+    of_baseline, of_system = (side.mean(0) for side in sampled)
+    difference, differences = system - baseline, of_system - of_baseline
+    better = -differences if lower_is_better(signature) else differences
+    over_seeds, p_over_seeds = None, None
+    if len(values) > 2:
+        generator = np.random.default_rng([seed, 1])
+        drawn_baseline, drawn_system = (_drawn_runs(side, generator) for side in sampled)
+        p_over_seeds = two_sided(drawn_system - drawn_baseline)
+        deviations = [float(side.std(ddof=1)) if len(side) > 1 else 0.0 for side in sides]
+        over_seeds = OverSeeds(
+            baseline=estimate(baseline, drawn_baseline),
+            system=estimate(system, drawn_system),
+            difference=estimate(difference, drawn_system - drawn_baseline),
+            baseline_deviation=deviations[0],
+            system_deviation=deviations[1],
+            seeds_needed=seeds_needed(difference, *deviations),
+            detectable=detectable(list(zip(deviations, map(len, sides), strict=True))),
+        )
+    return MetricComparison(
+        signature=signature,
+        baseline=estimate(baseline, of_baseline),
+        system=estimate(system, of_system),
+        difference=estimate(difference, differences),
+        p_values=PValues(
+            two_sided=two_sided(differences),
+            koehn2004=float(np.mean(better <= 0)),
+            sacrebleu=_sacrebleu_p(difference, differences),
+            randomization=None if randomized is None else _randomization_p(difference, randomized),
+            over_seeds=p_over_seeds,
+        ),
+        over_seeds=over_seeds,
+    )
+
+
+def two_sided(differences: NDArray[np.float64]) -> float:
+    """p of a bootstrap: twice the share of samples on the other side of 0, or on 0; at most 1."""
+    return min(1.0, 2 * min(float(np.mean(differences <= 0)), float(np.mean(differences >= 0))))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """p-values corrected for testing all of them (Holm 1979): the chance of any false positive stays below the level.
+
+    The k-th smallest of n is multiplied by n - k + 1; corrected values never fall with rank and are at most 1.
     """
-    assert smoothing in ("none", "exp"), smoothing
-    correct, totals = statistics[..., CORRECT], statistics[..., TOTALS]
-    system_length, reference_length = statistics[..., SYSTEM_LENGTH], statistics[..., REFERENCE_LENGTH]
-    with np.errstate(divide="ignore", invalid="ignore"):  # log 0 and 0/0: scores of 0, set below
-        if smoothing == "exp":
-            correct = np.where(correct == 0, 0.5 ** np.cumsum(correct == 0, axis=-1), correct)
-        log_precision = np.log(correct / totals).mean(axis=-1)
-        log_brevity = np.minimum(0, 1 - reference_length / system_length)
-        scores = 100 * np.exp(log_brevity + log_precision)
-    without_score = (statistics[..., CORRECT] == 0).all(-1) | (totals == 0).any(-1)
-    return np.where(without_score, 0.0, scores)
+    corrected, largest = [0.0] * len(p_values), 0.0
+    for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
+        corrected[index] = largest
+    return corrected
+
+
+def seeds_needed(difference: float, *deviations: float) -> int | None:
+    """Trainings of each of two systems that show a difference of their means with p < 0.05 and power 0.8.
+
+    deviations: of the scores between trainings. Normal approximation of the two-sided t-test with the correction of
+    Guenther (1981) for small numbers; at least 2. None without a difference.
+    """
+    if difference == 0:
+        return None
+    level, power = _quantiles()
+    variance = sum(deviation**2 for deviation in deviations)
+    return max(2, math.ceil((level + power) ** 2 * variance / difference**2 + level**2 / 4))
+
+
+def detectable(sides: Sequence[tuple[float, int]]) -> float:
+    """The difference that a test shows with p < 0.05 and power 0.8. sides: deviation and number of trainings of each.
+
+    The same approximation as in `seeds_needed`; a side with one run has no deviation.
+    """
+    level, power = _quantiles()
+    variance = sum(deviation**2 / (runs - level**2 / 4) for deviation, runs in sides if runs > 1)
+    return (level + power) * math.sqrt(variance)
+
+
+def _quantiles() -> tuple[float, float]:
+    normal = NormalDist()
+    return normal.inv_cdf(1 - _LEVEL / 2), normal.inv_cdf(_POWER)
 
 
 def bootstrap_scores(
-    statistics: NDArray[np.float64], smoothing: str, *, samples: int, seed: int
-) -> NDArray[np.float64]:
-    """BLEU of bootstrap samples, [files, samples]. The samples are the same for all files and equal sacreBLEU's.
+    metrics: Mapping[str, MetricScore], statistics: Mapping[str, NDArray[np.float64]], *, samples: int, seed: int
+) -> dict[str, NDArray[np.float64]]:
+    """Scores of bootstrap samples, [runs, samples] for each metric. The samples are those of sacreBLEU for all of them.
 
-    statistics: [files, sentences, COLUMNS]. A sample is represented by the number of times that it contains each
-    sentence, so the sums of samples are a matrix product, which is exact because all numbers are far below 2^53.
+    statistics: [runs, sentences, columns] for each metric. A sample is represented by the number of times
+    that it contains each sentence, so the sums of samples are matrix products.
     """
-    sentences = statistics.shape[1]
+    sentences = next(iter(statistics.values())).shape[1]
     generator = np.random.default_rng(seed)
-    scores = []
-    for start in range(0, samples, _SAMPLES_AT_ONCE):
-        size = min(_SAMPLES_AT_ONCE, samples - start)
+    found: dict[str, list[NDArray[np.float64]]] = {name: [] for name in statistics}
+    for size in _sizes(samples):
         drawn = generator.choice(sentences, size=(size, sentences), replace=True)
         drawn += np.arange(size)[:, None] * sentences
-        times = np.bincount(drawn.ravel(), minlength=size * sentences).reshape(size, sentences)
-        scores.append(corpus_bleu(times.astype(np.float64) @ statistics, smoothing))
-    return np.concatenate(scores, axis=1)
+        times = np.bincount(drawn.ravel(), minlength=size * sentences).reshape(size, sentences).astype(np.float64)
+        for name, rows in statistics.items():
+            found[name].append(corpus_scores(metrics[name], times @ rows))
+    return {name: np.concatenate(parts, axis=1) for name, parts in found.items()}
+
+
+def randomized_differences(
+    metrics: Mapping[str, MetricScore], statistics: Mapping[str, NDArray[np.float64]], *, samples: int, seed: int
+) -> dict[str, NDArray[np.float64]]:
+    """Differences of the means of both halves of the runs after random swaps of sentences, [samples] for each metric.
+
+    metrics, statistics: as in `bootstrap_scores`, equally many runs of both systems. The trials are those of sacreBLEU.
+    """
+    sentences = next(iter(statistics.values())).shape[1]
+    generator = np.random.default_rng(seed)
+    found: dict[str, list[NDArray[np.float64]]] = {name: [] for name in statistics}
+    for size in _sizes(samples):
+        kept = generator.integers(2, size=(size, sentences), dtype=bool).astype(np.float64)
+        for name, rows in statistics.items():
+            first, second = np.split(rows, 2)
+            moved = kept @ (first - second)
+            halves = (second.sum(1)[:, None] + moved, first.sum(1)[:, None] - moved)
+            one, other = (corpus_scores(metrics[name], half).mean(0) for half in halves)
+            found[name].append(other - one)
+    return {name: np.concatenate(parts) for name, parts in found.items()}
+
+
+def _sizes(samples: int) -> Iterator[int]:
+    for start in range(0, samples, _SAMPLES_AT_ONCE):
+        yield min(_SAMPLES_AT_ONCE, samples - start)
+
+
+def _drawn_runs(samples: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.float64]:
+    """Means over runs that are drawn anew for each sample, [samples]. samples: [runs, samples]."""
+    runs, size = samples.shape
+    mean: NDArray[np.float64] = samples.mean(0)
+    if runs == 1:
+        return mean
+    drawn = np.take_along_axis(samples, generator.integers(runs, size=(runs, size)), axis=0).mean(0)
+    widened: NDArray[np.float64] = mean + math.sqrt(runs / (runs - 1)) * (drawn - mean)
+    return widened
 
 
 def _read_side(paths: list[Path], system: str, settings: CompareSystems) -> dict[Path, ScoreFile]:
@@ -247,4 +402,11 @@ def estimate(value: float, samples: NDArray[np.float64]) -> Estimate:
 def _sacrebleu_p(difference: float, differences: NDArray[np.float64]) -> float:
     absolute = np.abs(differences)
     beyond = int(np.sum(absolute - absolute.mean() > abs(difference)))
+    return (beyond + 1) / (len(differences) + 1)
+
+
+def _randomization_p(difference: float, differences: NDArray[np.float64]) -> float:
+    if difference == 0:
+        return 1.0
+    beyond = int(np.sum(np.abs(differences) > abs(difference) + _ROUNDING))
     return (beyond + 1) / (len(differences) + 1)

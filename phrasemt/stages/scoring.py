@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 from phrasemt.stages.stage import Stage, Wildcards
+from phrasemt.study.datasets import ReferenceLength
 from phrasemt.study.schema import Study
 from phrasemt.study.tokenization import Tokenizer
 
@@ -34,13 +35,15 @@ class SystemOnTestSets(Stage):
 
 
 class ScoreSystem(SystemOnTestSets):
-    """Compute BLEU in both conventions and chrF, with signatures."""
+    """Compute BLEU in all conventions, chrF and TER, with signatures."""
 
     module = "phrasemt.scoring.bleu"
     inputs = ("tokens*", "text*", "reference_tokens*", "reference*")
     outputs = ("scores",)
     libraries = ("sacrebleu",)
 
+    references: list[int]  # number of references of each test set
+    reference_length: ReferenceLength
     target_tokenizer: Tokenizer
 
     @classmethod
@@ -48,6 +51,8 @@ class ScoreSystem(SystemOnTestSets):
         dataset = study.datasets[wildcards["dataset"]]
         return cls(
             **cls.cell_of(study, wildcards),
+            references=[len(dataset.references(test_set)) for test_set in dataset.test_sets],
+            reference_length=dataset.reference_length,
             target_tokenizer=dataset.tokenizer("target"),
         )
 

@@ -19,6 +19,9 @@ Symbols = Annotated[
 ]
 
 
+ReferenceLength = Literal["closest", "shortest"]
+
+
 class RegistryText(Settings):
     """A part of a registered corpus; `phrasemt corpora` lists them."""
 
@@ -31,6 +34,10 @@ class UserText(Settings):
 
     source: Path = Field(description="file of the source side")
     target: Path = Field(description="file of the target side")
+    references: list[Path] = Field(
+        default_factory=list,
+        description="further references of a test set, line by line beside the target, which is the first reference",
+    )
 
 
 def kind_of_text(value: Any) -> str:
@@ -42,6 +49,10 @@ def kind_of_text(value: Any) -> str:
 ParallelText = Annotated[
     Annotated[RegistryText, Tag("registry")] | Annotated[UserText, Tag("files")], Discriminator(kind_of_text)
 ]
+
+
+def _references_of(text: ParallelText) -> list[Path]:
+    return text.references if isinstance(text, UserText) else []
 
 
 class Splits(Settings):
@@ -167,6 +178,11 @@ class Dataset(Settings):
     parse_jobs: Annotated[int, Field(gt=0), Number(at_most=64, because="each job loads the parser")] = Field(
         1, description="number of jobs that parse or tag the training pairs; changes no result"
     )
+    reference_length: ReferenceLength = Field(
+        "closest",
+        description="with several references, the length of which one the brevity penalty of tokenised BLEU takes. "
+        "closest: to the hypothesis (multi-bleu.perl, mteval-v13a); shortest: NIST's mteval-v11b",
+    )
     stands_for: PaperDataPlace | None = Field(
         None,
         description="these are the data of a paper, e.g. xu2020/en-de (`phrasemt papers`): printed figures are "
@@ -222,6 +238,22 @@ class Dataset(Settings):
         return self
 
     @model_validator(mode="after")
+    def _references_are_of_test_sets(self) -> Dataset:
+        refuse(
+            f"{where}.references: only test sets have several references"
+            for where, text in self.texts
+            if isinstance(text, UserText) and text.references and where.split(".")[1] in ("train", "dev", "text")
+        )
+        refuse(
+            f"the texts of the test set {test_set} have different numbers of references"
+            for test_set in self.test_sets
+            if len({len(_references_of(text)) for text in self.texts_of_split(test_set)}) > 1
+        )
+        if self.differs("reference_length") and all(len(self.references(name)) == 1 for name in self.test_sets):
+            raise ValueError("reference_length has no effect, because no test set has several references")
+        return self
+
+    @model_validator(mode="after")
     def _languages_have_tokenisers(self) -> Dataset:
         refuse(self.tokenization.problems(*self.languages))
         return self
@@ -253,8 +285,26 @@ class Dataset(Settings):
     def split_names(self) -> tuple[str, ...]:
         return "train", "dev", *self.test_sets
 
+    def references(self, test_set: str) -> list[str]:
+        """The splits that hold the references of a test set: itself, then one for each further reference.
+
+        Their names have a dot, which no name in a study has.
+        """
+        further = {len(_references_of(text)) for text in self.texts_of_split(test_set)} or {0}
+        return [test_set, *(f"{test_set}.{number}" for number in range(2, max(further) + 2))]
+
     def texts_of_split(self, split: str) -> list[ParallelText]:
-        """The texts of a split that exists already; none of a split that the partition or the generator makes."""
+        """The texts of a split that exists already; none of a split that the partition or the generator makes.
+
+        The texts of a further reference have that reference as their target.
+        """
+        test_set, dot, number = split.partition(".")
+        if dot:
+            return [
+                UserText(source=text.source, target=text.references[int(number) - 2])
+                for text in self.texts_of_split(test_set)
+                if isinstance(text, UserText)
+            ]
         if self.splits is None:
             return self.external_test_sets.get(split, [])
         return {"train": self.splits.train, "dev": self.splits.dev, **self.splits.test}[split]

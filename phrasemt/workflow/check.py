@@ -98,8 +98,10 @@ def _problems(study: Study) -> Iterator[str]:
                 try:
                     if isinstance(text, RegistryText):
                         files_of(text.corpus, text.part, language)
-                    elif not getattr(text, side).is_file():
-                        yield f"datasets.{name}.{where}.{side}: no such file: {getattr(text, side)}"
+                    else:
+                        files = [getattr(text, side), *(text.references if side == "target" else [])]
+                        for file in (file for file in files if not file.is_file()):
+                            yield f"datasets.{name}.{where}.{side}: no such file: {file}"
                 except DataError as error:
                     yield f"datasets.{name}.{where}: {error}"
 

@@ -65,7 +65,12 @@ class Flow:
             "source": self.only(dataset.source_language for dataset in datasets),
             "target": self.only(dataset.target_language for dataset in datasets),
             "language": self.only([*languages, *(annotator.language for annotator in annotators)]),
-            "split": self.only(split for dataset in datasets for split in dataset.split_names),
+            "split": self.only(
+                split
+                for dataset in datasets
+                for name in dataset.split_names
+                for split in (dataset.references(name) if name in dataset.test_sets else [name])
+            ),
             "system": self.only(self.study.systems),
             "seed": self.only(str(seed) for seed in self.study.seeds),
             "corpus": self.only(str(text.corpus) for text in texts),
@@ -230,6 +235,16 @@ class Flow:
         return lambda wildcards: [
             _fill(pattern, wildcards, split=split) for split in self.study.datasets[wildcards.dataset].test_sets
         ]
+
+    def of_references(self, pattern: Pattern) -> Files:
+        """A file of each reference of each test set of a data set."""
+
+        def of_references(wildcards: Wildcards) -> list[str]:
+            dataset = self.study.datasets[wildcards.dataset]
+            splits = [split for test_set in dataset.test_sets for split in dataset.references(test_set)]
+            return [_fill(pattern, wildcards, split=split) for split in splits]
+
+        return of_references
 
     def of_held_out(self, pattern: Pattern) -> Files:
         """A file of dev and of each test set of a data set."""

@@ -131,7 +131,7 @@ def _named_paths(study: Study) -> Iterator[Path]:
     for dataset in study.datasets.values():
         for _, text in dataset.texts:
             if isinstance(text, UserText):
-                yield from (text.source, text.target)
+                yield from (text.source, text.target, *text.references)
     for annotator in study.annotators.values():
         yield from (text.file for _, text in annotator.texts if text.file is not None)
         yield from (file for _, file in annotator.files or () if file is not None)

@@ -21,16 +21,20 @@ from phrasemt.paper.cells import (
     read_grid,
     select_test_set,
 )
-from phrasemt.scoring.scores import REFERENCE_LENGTH, SYSTEM_LENGTH, ScoreFile, Scores, check_comparable
-from phrasemt.scoring.significance import ComparisonFile, ComparisonOnTestSet, MetricComparison
+from phrasemt.scoring.scores import ScoreFile, Scores, check_comparable
+from phrasemt.scoring.significance import ComparisonFile, ComparisonOnTestSet, MetricComparison, holm
+from phrasemt.scoring.statistics import REFERENCE_LENGTH, SYSTEM_LENGTH
 from phrasemt.stages.paper import MakeTable
 
 # Metric -> heading, whether a column with the difference to the baseline follows, and the meaning of the heading.
 _METRICS = {
     "bleu_tok": ("BLEU tok", True, "tokens, as multi-bleu.perl"),
+    "bleu_tok_uncased": ("BLEU lc", False, "tokens in lower case, as multi-bleu.perl -lc"),
     "bleu_tok_compound_split": ("BLEU split", False, "Moses tokens split at hyphens, as Tensor2Tensor"),
     "bleu_detok": ("BLEU detok", True, "sacreBLEU on detokenised text"),
     "chrf2": ("chrF2", False, "sacreBLEU on detokenised text"),
+    "chrf2pp": ("chrF++", False, "sacreBLEU on detokenised text"),
+    "ter": ("TER", False, "sacreBLEU on detokenised text; lower is better"),
 }
 _LENGTHS_OF = "bleu_tok"  # the convention whose tokens count
 _RUNAWAY = 2
@@ -78,18 +82,18 @@ def _block(
         }
         rows[system] = Row(system=system, title=title, cells=cells)
     compared = {}
-    for system, row in rows.items():
+    for system in rows:
         if system != settings.baseline:
             source, file = comparison_grid[(*test_set, system)]
-            compared[system] = file
-            comparison = file.test_sets[test_set[1]]
-            _check_comparison(source, file, comparison, settings, rows)
-            for name in metrics:
-                if _METRICS[name][1]:
-                    row.cells[_difference_key(name)] = _difference_cell(
-                        source, comparison.metrics[name], row.cells[name]
-                    )
-    _add_intervals(rows, {system: file.test_sets[test_set[1]] for system, file in compared.items()}, settings.baseline)
+            compared[system] = source, file.test_sets[test_set[1]]
+            _check_comparison(source, file, compared[system][1], settings, rows)
+    for name in metrics:
+        if _METRICS[name][1]:
+            corrected = holm([comparison.metrics[name].p_values.decisive for _, comparison in compared.values()])
+            for (system, (source, comparison)), p_value in zip(compared.items(), corrected, strict=True):
+                cells = rows[system].cells
+                cells[_difference_key(name)] = _difference_cell(source, comparison.metrics[name], cells[name], p_value)
+    _add_intervals(rows, {system: comparison for system, (_, comparison) in compared.items()}, settings.baseline)
     columns = []
     for name in metrics:
         heading, with_difference, meaning = _METRICS[name]
@@ -99,6 +103,7 @@ def _block(
     notes = [note_on_seeds(settings), *_note_on_lengths(settings, chosen)]
     if comparison_grid:
         notes.append(_note_on_differences(settings, [file for _, file in comparison_grid.values()]))
+        notes += _note_on_power(rows, {name: comparison for name, (_, comparison) in compared.items()})
     return Block(
         kind="scores",
         dataset=test_set[0],
@@ -114,7 +119,8 @@ def _add_intervals(rows: dict[str, Row], comparisons: dict[str, ComparisonOnTest
     """Give the scores that were compared their intervals. Every comparison draws the same samples for the baseline."""
     for system, comparison in comparisons.items():
         for name, metric in comparison.metrics.items():
-            for side, estimate in ((system, metric.system), (baseline, metric.baseline)):
+            estimates = metric.over_seeds or metric
+            for side, estimate in ((system, estimates.system), (baseline, estimates.baseline)):
                 interval = {"low": estimate.low, "high": estimate.high}
                 rows[side].cells[name] = rows[side].cells[name].model_copy(update=interval)
 
@@ -139,18 +145,22 @@ def _difference_key(metric: str) -> str:
     return f"{metric}_difference"
 
 
-def _difference_cell(source: ScoreSource, comparison: MetricComparison, scores: Cell) -> Cell:
+def _difference_cell(source: ScoreSource, comparison: MetricComparison, scores: Cell, p_value: float) -> Cell:
+    """The cell of a difference. p_value: corrected for the number of systems; the mark shows it, for both signs."""
     value = comparison.difference.value
     text = f"{value:+.2f}"
+    interval = (comparison.over_seeds or comparison).difference
     return Cell(
         value=value,
         text=text if float(text) else "0.00",
-        mark=_mark(comparison.p_values.koehn2004),
+        mark=_mark(p_value),
         signature=comparison.signature,
         sources=[source, *scores.sources],
-        low=comparison.difference.low,
-        high=comparison.difference.high,
+        low=interval.low,
+        high=interval.high,
         p_values=comparison.p_values,
+        p_value=p_value,
+        seeds_needed=comparison.over_seeds and comparison.over_seeds.seeds_needed,
     )
 
 
@@ -197,8 +207,27 @@ def _note_on_differences(settings: MakeTable, comparisons: Sequence[ComparisonFi
             found=sorted(draws),
             next_step="delete the comparisons and run again",
         )
-    return (
-        f"{DIFFERENCE}: difference to {dict(settings.systems)[settings.baseline]}. † p < 0.05, ‡ p < 0.01: better by "
-        f"paired bootstrap (Koehn 2004), {comparisons[0].samples:,} samples. The test covers the choice of test "
-        "sentences, not the randomness of training."
+    systems = len({file.system for file in comparisons})
+    covered = (
+        "Samples draw trainings and sentences."
+        if len(settings.seeds) > 1
+        else "The test covers the choice of test sentences, not the randomness of training."
     )
+    return (
+        f"{DIFFERENCE}: difference to {dict(settings.systems)[settings.baseline]}. † p < 0.05, ‡ p < 0.01: better or "
+        f"worse by paired bootstrap, two-sided, {comparisons[0].samples:,} samples"
+        f"{f', corrected for {systems} systems (Holm)' if systems > 1 else ''}. {covered}"
+    )
+
+
+def _note_on_power(rows: dict[str, Row], comparisons: dict[str, ComparisonOnTestSet]) -> Iterator[str]:
+    """Yield a note on the trainings that the differences would need, if the study has several seeds."""
+    of_seeds = {system: comparison.metrics[_LENGTHS_OF].over_seeds for system, comparison in comparisons.items()}
+    needed = [
+        f"{rows[system].title} {over.seeds_needed}" for system, over in of_seeds.items() if over and over.seeds_needed
+    ]
+    if needed:
+        yield (
+            f"Trainings of each system that would show its {DIFFERENCE} of {_METRICS[_LENGTHS_OF][0]} with p < 0.05 in "
+            f"80 % of all repetitions, because of the deviation between trainings alone: {'; '.join(needed)}."
+        )

@@ -22,7 +22,9 @@ from phrasemt.files.digests import digest_file
 from phrasemt.paper import cells, printing
 from phrasemt.paper.blocks import scores
 from phrasemt.paper.cells import Column, Row, Table
-from phrasemt.scoring.scores import REFERENCE_LENGTH, SYSTEM_LENGTH, read_artefact
+from phrasemt.scoring.scores import read_artefact
+from phrasemt.scoring.significance import holm
+from phrasemt.scoring.statistics import REFERENCE_LENGTH, SYSTEM_LENGTH
 
 
 @pytest.fixture(scope="module")
@@ -83,8 +85,14 @@ def test_differences_come_from_unrounded_scores(study: InventedStudy) -> None:
             assert cell.value == pytest.approx(row.cells[metric].value - base.cells[metric].value, abs=1e-9)
             assert cell.text == f"{cell.value:+.2f}"
             path = study.comparison_path(block.dataset, row.system)
-            comparison = json.loads(path.read_text())["test_sets"][block.test_set]
-            p = comparison["metrics"][metric]["p_values"]["koehn2004"]
+            p_values = [
+                json.loads(study.comparison_path(block.dataset, other.system).read_text())["test_sets"][block.test_set][
+                    "metrics"
+                ][metric]["p_values"]["over_seeds"]
+                for other in others
+            ]
+            p = holm(p_values)[others.index(row)]
+            assert cell.p_value == p
             assert cell.mark == ("‡" if p < 0.01 else "†" if p < 0.05 else "")
             assert cell.sources[0].path == str(path)
 
@@ -126,8 +134,8 @@ def test_marks_of_a_difference() -> None:
 def test_only_german_blocks_have_the_compound_split(study: InventedStudy) -> None:
     headings = {block.dataset: [column.heading for column in block.columns] for block in table_of(study).blocks[:3]}
     assert headings == {
-        "demo": ["BLEU tok", "Δ", "BLEU split", "BLEU detok", "Δ", "chrF2"],
-        "captions": ["BLEU tok", "Δ", "BLEU detok", "Δ", "chrF2"],
+        "demo": ["BLEU tok", "Δ", "BLEU lc", "BLEU split", "BLEU detok", "Δ", "chrF2", "chrF++", "TER"],
+        "captions": ["BLEU tok", "Δ", "BLEU lc", "BLEU detok", "Δ", "chrF2", "chrF++", "TER"],
     }
 
 
@@ -193,7 +201,14 @@ def test_averages_on_another_dev_set_are_refused(study: InventedStudy) -> None:
 def test_one_seed_and_one_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     table = table_of(invented_study.build(tmp_path, seeds=(7,), systems=("base",)))
-    assert [column.heading for column in table.blocks[1].columns] == ["BLEU tok", "BLEU detok", "chrF2"]
+    assert [column.heading for column in table.blocks[1].columns] == [
+        "BLEU tok",
+        "BLEU lc",
+        "BLEU detok",
+        "chrF2",
+        "chrF++",
+        "TER",
+    ]
     assert "±" not in table.blocks[0].rows[0].cells["bleu_tok"].text
     assert table.notes[0] == ("One training per system (seed 7). The variation between trainings was not measured.")
     assert not any("bootstrap" in note for note in table.notes)
@@ -222,7 +237,7 @@ def test_markdown_columns_are_aligned(study: InventedStudy) -> None:
     assert lines[0] == "# Phrases on <invented> data"
     assert lines[2] == "## demo, test (60 sentences)"
     signatures = [line for line in lines if line.startswith("- ")]
-    assert len(signatures) == 6
+    assert len(signatures) == 9
     assert all("|version:" in line for line in signatures if " dev " not in line)
     assert lines[-2].endswith("--configfile STUDY.yaml results/invented/table.md")
     assert max(len(line) for line in lines if not line.startswith(("|", "- ", "    "))) <= 100
@@ -237,8 +252,8 @@ def test_the_caption_explains_the_marks(study: InventedStudy) -> None:
     notes = table_of(study).notes
     assert notes[0] == "Mean ± sample standard deviation over 2 trainings per system (seeds 1, 2)."
     assert notes[1] == (
-        "Δ: difference to Transformer. † p < 0.05, ‡ p < 0.01: better by paired bootstrap (Koehn 2004), 100 samples. "
-        "The test covers the choice of test sentences, not the randomness of training."
+        "Δ: difference to Transformer. † p < 0.05, ‡ p < 0.01: better or worse by paired bootstrap, two-sided, 100 "
+        "samples, corrected for 2 systems (Holm). Samples draw trainings and sentences."
     )
 
 
@@ -253,7 +268,7 @@ def test_latex_is_balanced_and_escaped(study: InventedStudy) -> None:
     assert r"captions, flickr\_2016" in body
     assert not set(body) & set("±†‡Δ")
     rows = [line for line in body.split("\n") if line.endswith(r"\\")]
-    columns = [6 + 1] * 4 + [5 + 1] * 8 + [4 + 1] * 4 + [5 + 1] * 8
+    columns = [9 + 1] * 4 + [8 + 1] * 8 + [4 + 1] * 4 + [5 + 1] * 8
     assert [row.replace(r"\&", "").count("&") + 1 for row in rows] == columns
 
 
@@ -355,7 +370,7 @@ def test_scores_of_another_convention_are_refused(study: InventedStudy) -> None:
 
 def test_another_reference_is_refused(study: InventedStudy) -> None:
     path = study.score_path("demo", "mean", 1)
-    edited(path, "test_sets", "test", "references", "text", value="0" * 64)
+    edited(path, "test_sets", "test", "references", "text", value=["0" * 64])
     assert "the reference differs" in fails(study)
 
 

@@ -10,6 +10,7 @@ import subprocess
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 import sacrebleu
 from hypothesis import given
@@ -19,28 +20,41 @@ from sacremoses import MosesPunctNormalizer
 from phrasemt.errors import DamagedFileError, DataError, MismatchError
 from phrasemt.files.lines import write_lines, write_text
 from phrasemt.scoring.bleu import score_system, split_compounds
+from phrasemt.scoring.multi_bleu import multi_bleu as multi_bleu_of_sacrebleu
 from phrasemt.scoring.multi_bleu import tokenised_bleu
-from phrasemt.scoring.scores import ScoreFile, Scores, check_comparable, read_artefact
+from phrasemt.scoring.scores import BleuScore, ScoreFile, Scores, check_comparable, read_artefact
+from phrasemt.scoring.statistics import corpus_scores
 from phrasemt.stages.scoring import ScoreSystem
 from phrasemt.study.tokenization import Tokenizer
 
 words = st.lists(st.sampled_from(["die", "der", "Katze", "Hund", "sieht", ".", ","]), max_size=12).map(" ".join)
 
 
-def multi_bleu(hypotheses: list[str], references: list[str]) -> float:
-    """BLEU as multi-bleu.perl defines it: clipped counts over the corpus, no smoothing, brevity penalty."""
+def multi_bleu(
+    hypotheses: list[str], *references: list[str], lowercase: bool = False, length: str = "closest"
+) -> float:
+    """BLEU as multi-bleu.perl defines it: clipped counts over the corpus, no smoothing, brevity penalty.
+
+    An n-gram counts as often as in the reference that has it most often. The length of the references is that of the
+    reference closest to the hypothesis, the shorter one of two equally close ones, or (mteval-v11b) the shortest one.
+    """
     correct, total = [0] * 4, [0] * 4
     hypothesis_length = reference_length = 0
-    for hypothesis, reference in zip(hypotheses, references, strict=True):
-        hypothesis_length += len(hypothesis.split())
-        reference_length += len(reference.split())
+    for hypothesis, *of_sentence in zip(hypotheses, *references, strict=True):
+        words, *references_words = (
+            (line.lower() if lowercase else line).split() for line in (hypothesis, *of_sentence)
+        )
+        lengths = sorted(map(len, references_words))
+        hypothesis_length += len(words)
+        reference_length += lengths[0] if length == "shortest" else min(lengths, key=lambda n: abs(n - len(words)))
         for order in range(1, 5):
-            grams, reference_grams = (
-                Counter(tuple(line.split()[start : start + order]) for start in range(len(line.split()) - order + 1))
-                for line in (hypothesis, reference)
+            grams, *references_grams = (
+                Counter(tuple(line[start : start + order]) for start in range(len(line) - order + 1))
+                for line in (words, *references_words)
             )
             total[order - 1] += sum(grams.values())
-            correct[order - 1] += sum(min(count, reference_grams[gram]) for gram, count in grams.items())
+            for gram, count in grams.items():
+                correct[order - 1] += min(count, max(of_reference[gram] for of_reference in references_grams))
     if not all(correct):
         return 0.0
     brevity = min(1.0, math.exp(1 - reference_length / hypothesis_length))
@@ -116,6 +130,8 @@ def settings(**changes: object) -> ScoreSystem:
         "system": "base",
         "seed": 1,
         "test_sets": ["test"],
+        "references": [1],
+        "reference_length": "closest",
         "target_tokenizer": Tokenizer.for_language("de"),
     }
     return ScoreSystem.model_validate({**given, **changes})
@@ -134,18 +150,23 @@ def score(
     text: list[str] = TEXT,
     reference_tokens: list[str] = REFERENCE_TOKENS,
     reference: list[str] = REFERENCE,
+    further: list[list[str]] | None = None,
     **changes: object,
 ) -> Scores:
-    paths = {}
-    for name, lines in {
-        "tokens": tokens,
-        "text": text,
-        "reference_tokens": reference_tokens,
-        "reference": reference,
+    """Score one test set. further: further references, whose tokens are those of their text."""
+    more = further or []
+    paths: dict[str, list[Path]] = {}
+    for name, texts in {
+        "tokens": [tokens],
+        "text": [text],
+        "reference_tokens": [reference_tokens, *more],
+        "reference": [reference, *more],
     }.items():
-        paths[name] = [folder / name]
-        write_lines(folder / name, lines)
-    score_system(settings=settings(**changes), cores=1, scores=folder / "scores.json", **paths)
+        paths[name] = [folder / f"{name}.{number}" if number else folder / name for number in range(len(texts))]
+        for path, lines in zip(paths[name], texts, strict=True):
+            write_lines(path, lines)
+    chosen = settings(references=[1 + len(more)], **changes)
+    score_system(settings=chosen, cores=1, scores=folder / "scores.json", **paths)
     return read_artefact(folder / "scores.json", ScoreFile).test_sets["test"]
 
 
@@ -155,7 +176,7 @@ def test_each_test_set_is_scored_by_itself(tmp_path: Path) -> None:
         name: [tmp_path / test_set / name for test_set in test_sets]
         for name in ("tokens", "text", "reference_tokens", "reference")
     }
-    both = settings(test_sets=list(test_sets))
+    both = settings(test_sets=list(test_sets), references=[1, 1])
     score_system(settings=both, cores=1, scores=tmp_path / "scores.json", **paths)
     assert read_artefact(tmp_path / "scores.json", ScoreFile).test_sets == test_sets
     assert test_sets["two"].metrics["bleu_tok"].score == pytest.approx(100)
@@ -166,7 +187,8 @@ def test_each_test_set_is_scored_by_itself(tmp_path: Path) -> None:
 
 def test_each_convention_beside_its_own_program(tmp_path: Path) -> None:
     scores = score(tmp_path)
-    assert list(scores.metrics) == ["bleu_tok", "bleu_tok_compound_split", "bleu_detok", "chrf2"]
+    columns = "bleu_tok bleu_tok_uncased bleu_tok_compound_split bleu_detok chrf2 chrf2pp ter"
+    assert list(scores.metrics) == columns.split()
     assert scores.metrics["bleu_tok"].score == pytest.approx(multi_bleu(TOKENS, REFERENCE_TOKENS))
     split = [[split_compounds(line) for line in side] for side in (TOKENS, REFERENCE_TOKENS)]
     assert scores.metrics["bleu_tok_compound_split"].score == pytest.approx(multi_bleu(*split))
@@ -174,6 +196,105 @@ def test_each_convention_beside_its_own_program(tmp_path: Path) -> None:
     # sacreBLEU's functions for users, which take their own defaults (13a, exp, cased; chrF2)
     assert scores.metrics["bleu_detok"].score == sacrebleu.corpus_bleu(TEXT, [REFERENCE]).score
     assert scores.metrics["chrf2"].score == sacrebleu.corpus_chrf(TEXT, [REFERENCE]).score
+    assert scores.metrics["chrf2pp"].score == sacrebleu.corpus_chrf(TEXT, [REFERENCE], word_order=2).score
+    assert scores.metrics["ter"].score == sacrebleu.corpus_ter(TEXT, [REFERENCE]).score
+
+
+def test_lower_case_is_that_of_multi_bleu(tmp_path: Path) -> None:
+    tokens = [line.upper() for line in TOKENS]
+    metrics = score(tmp_path, tokens=tokens).metrics
+    assert metrics["bleu_tok_uncased"].score == pytest.approx(multi_bleu(tokens, REFERENCE_TOKENS, lowercase=True))
+    assert metrics["bleu_tok_uncased"].score > 50 > metrics["bleu_tok"].score
+    assert "|case:lc|" in metrics["bleu_tok_uncased"].signature
+
+
+# ------------------------------------------------------------------------------------------------- several references
+
+FURTHER = [
+    ["Der Hund sieht die Katze an .", "Eine E-Mail schreibt sie uns .", "Gern ."],
+    ["Der alte Hund schaut die Katze lange an .", "Sie schickt uns eine E-Mail .", "Ja ."],
+    ["Ein Hund sieht die Katze .", "Uns schreibt sie .", "Ja , sehr gern ."],
+]
+
+
+@given(st.lists(st.tuples(words, words, words, words, words), min_size=1, max_size=6), st.booleans())
+def test_four_references_are_those_of_multi_bleu(rows: list[tuple[str, ...]], lowercase: bool) -> None:
+    hypotheses, *references = (list(side) for side in zip(*rows, strict=True))
+    found = multi_bleu_of_sacrebleu(lowercase=lowercase).corpus_score(hypotheses, references).score
+    assert found == pytest.approx(multi_bleu(hypotheses, *references, lowercase=lowercase), abs=1e-9)
+
+
+@pytest.mark.parametrize("length", ["closest", "shortest"])
+def test_columns_with_four_references(tmp_path: Path, length: str) -> None:
+    scores = score(tmp_path, further=FURTHER, reference_length=length)
+    references = [REFERENCE_TOKENS, *FURTHER]
+    for name, lowercase in (("bleu_tok", False), ("bleu_tok_uncased", True)):
+        expected = multi_bleu(TOKENS, *references, lowercase=lowercase, length=length)
+        assert scores.metrics[name].score == pytest.approx(expected)
+        assert ("|reflen:shortest" in scores.metrics[name].signature) == (length == "shortest")
+        assert scores.metrics[name].signature.startswith("nrefs:4|")
+    # sacreBLEU knows the closest length only, so the columns on text do not change
+    assert scores.metrics["bleu_detok"].score == sacrebleu.corpus_bleu(TEXT, [REFERENCE, *FURTHER]).score
+    assert scores.metrics["chrf2"].score == sacrebleu.corpus_chrf(TEXT, [REFERENCE, *FURTHER]).score
+    assert scores.metrics["ter"].score == sacrebleu.corpus_ter(TEXT, [REFERENCE, *FURTHER]).score
+    assert "reflen" not in scores.metrics["bleu_detok"].signature
+
+
+def test_lengths_of_references_by_hand(tmp_path: Path) -> None:
+    """A hypothesis of 6 words beside references of 5, 7 and 9: the closest, the shorter of two, has 5, as the shortest.
+
+    Beside 7 and 9 words only, both are 7; one of 8 words beside 7 and 9 is as close to both, and 7 counts.
+    """
+    hypothesis = "a b c d e f"
+    tokens = {"tokens": [hypothesis, f"{hypothesis} g h"], "text": [hypothesis] * 2}
+    seven, nine, five = "a b c d e f g", "a b c d e f g h i", "a b c d e"
+    lines = {"reference_tokens": [seven, seven], "reference": [seven, seven]}
+    for length, expected in (("closest", [5, 7]), ("shortest", [5, 5])):
+        further = [[nine, nine], [five, five]]
+        rows = score(tmp_path, **tokens, **lines, further=further, reference_length=length).statistics["bleu_tok"]
+        assert [row[-1] for row in rows] == expected
+
+
+def test_the_order_of_references_does_not_matter(tmp_path: Path) -> None:
+    there, back = (score(tmp_path / str(n), further=FURTHER[::n]).metrics for n in (1, -1))
+    assert {name: metric.score for name, metric in there.items()} == {name: m.score for name, m in back.items()}
+
+
+@pytest.mark.parametrize("change", [-1, 1])
+def test_another_number_of_references_than_the_settings_say_is_refused(tmp_path: Path, change: int) -> None:
+    score(tmp_path, further=FURTHER)
+    paths = {name: [tmp_path / name] for name in ("tokens", "text", "reference_tokens", "reference")}
+    with pytest.raises(MismatchError, match=r"each reference of each test set needs one file .*test: "):
+        score_system(settings=settings(references=[1 + abs(change)]), cores=1, scores=tmp_path / "x.json", **paths)
+
+
+def test_a_reference_with_fewer_lines_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="unequal numbers of lines"):
+        score(tmp_path, further=[FURTHER[0][:2]])
+
+
+# ----------------------------------------------------------------------------------------------------- degenerate input
+
+
+def test_empty_hypotheses_and_no_matches_score_0(tmp_path: Path) -> None:
+    for number, line in enumerate(("", "x y z")):
+        sides = {"tokens": [line] * 3, "text": [line] * 3}
+        metrics = score(tmp_path / str(number), **sides).metrics
+        assert {name: metric.score for name, metric in metrics.items() if name.startswith("bleu_tok")} == dict.fromkeys(
+            ("bleu_tok", "bleu_tok_uncased", "bleu_tok_compound_split"), 0
+        )
+    assert metrics["ter"].score == sacrebleu.corpus_ter(["x y z"] * 3, [REFERENCE]).score
+
+
+def test_one_sentence(tmp_path: Path) -> None:
+    scores = score(
+        tmp_path, tokens=TOKENS[:1], text=TEXT[:1], reference_tokens=REFERENCE_TOKENS[:1], reference=REFERENCE[:1]
+    )
+    assert scores.sentences == 1
+    assert scores.metrics["bleu_tok"].score == pytest.approx(multi_bleu(TOKENS[:1], REFERENCE_TOKENS[:1]))
+
+
+# ----------------------------------------------------------------------------------------------------------- signatures
 
 
 def test_signatures_say_what_was_measured(tmp_path: Path) -> None:
@@ -182,9 +303,12 @@ def test_signatures_say_what_was_measured(tmp_path: Path) -> None:
     tokenised = f"nrefs:1|case:mixed|eff:no|tok:none|smooth:none|version:{version}"
     assert signatures == {
         "bleu_tok": f"{tokenised}|moses:unrecorded|aggressive_dash:no",
+        "bleu_tok_uncased": f"{tokenised.replace('mixed', 'lc')}|moses:unrecorded|aggressive_dash:no",
         "bleu_tok_compound_split": f"{tokenised}|moses:unrecorded|aggressive_dash:no|compounds:t2t",
         "bleu_detok": f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{version}",
         "chrf2": f"nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:{version}",
+        "chrf2pp": f"nrefs:1|case:mixed|eff:yes|nc:6|nw:2|space:no|version:{version}",
+        "ter": f"nrefs:1|case:lc|tok:tercom|norm:no|punct:yes|asian:no|version:{version}",
     }
 
 
@@ -254,6 +378,9 @@ def test_statistics_add_up_to_the_score(tmp_path: Path) -> None:
     for name, rows in scores.statistics.items():
         metric = scores.metrics[name]
         sums = [sum(column) for column in zip(*rows, strict=True)]
+        if not isinstance(metric, BleuScore):
+            assert float(corpus_scores(metric, np.array(sums, dtype=float))) == pytest.approx(metric.score)
+            continue
         assert sums == [*metric.counts, *metric.totals, metric.sys_len, metric.ref_len]
     assert scores.statistics["bleu_tok"][2] == [3, 1, 0, 0, 4, 3, 2, 1, 4, 4]  # "Ja , gern ." by hand
     assert scores.sentences == 3
@@ -317,7 +444,7 @@ def test_refuses_tokenised_text_for_the_detokenised_column(tmp_path: Path, lines
     ("change", "message"),
     [
         ({"seed": None}, "seed: Input should be a valid integer"),
-        ({"format": 1}, "format: Input should be 2"),
+        ({"format": 2}, "format: Input should be 3"),
         ({"sentences": 4}, "statistics.bleu_tok is not a table of 4 rows of 10 numbers"),
         ({"extra": 1}, "extra: Extra inputs are not permitted"),
     ],

@@ -1,4 +1,4 @@
-"""Witnesses: sacreBLEU's own paired bootstrap on the same sentences, and a bootstrap as plain Python loops."""
+"""Witnesses: sacreBLEU's own paired tests on the same sentences, bootstraps as loops, SciPy's t-test, hand work."""
 
 from __future__ import annotations
 
@@ -10,15 +10,23 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sacrebleu.metrics import BLEU
+from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.significance import PairedTest
 
 from phrasemt.errors import DataError, MismatchError
 from phrasemt.files.lines import write_lines
 from phrasemt.scoring import significance
 from phrasemt.scoring.bleu import score_system
-from phrasemt.scoring.scores import ScoreFile, read_artefact
-from phrasemt.scoring.significance import ComparisonFile, ComparisonOnTestSet, compare_systems, corpus_bleu
+from phrasemt.scoring.scores import MetricScore, ScoreFile, read_artefact
+from phrasemt.scoring.significance import (
+    ComparisonFile,
+    ComparisonOnTestSet,
+    compare_systems,
+    detectable,
+    holm,
+    seeds_needed,
+)
+from phrasemt.scoring.statistics import corpus_bleu, corpus_scores
 from phrasemt.stages.scoring import CompareSystems, ScoreSystem
 from phrasemt.study.tokenization import Tokenizer
 
@@ -42,7 +50,14 @@ def score(
     folder = folder / f"{system}-{seed}"
     for name, lines in (("hypotheses", hypotheses), ("references", references)):
         write_lines(folder / name, lines)
-    settings = {"dataset": "toy", "test_sets": ["test"], "target_tokenizer": Tokenizer.for_language("en"), **changes}
+    settings = {
+        "dataset": "toy",
+        "test_sets": ["test"],
+        "references": [1],
+        "reference_length": "closest",
+        "target_tokenizer": Tokenizer.for_language("en"),
+        **changes,
+    }
     score_system(
         settings=ScoreSystem.model_validate({**settings, "system": system, "seed": seed}),
         cores=1,
@@ -90,12 +105,18 @@ def test_one_seed_equals_sacrebleu(
     theirs = {
         "bleu_tok": BLEU(tokenize="none", smooth_method="none", force=True),
         "bleu_detok": BLEU(),
+        "chrf2pp": CHRF(word_order=2),
+        "ter": TER(),
     }
     for name, metric in theirs.items():
         _, results = PairedTest(
-            [("base", baseline), ("new", system)], {"BLEU": metric}, [references], test_type="bs", n_samples=230
+            [("base", baseline), ("new", system)], {"metric": metric}, [references], test_type="bs", n_samples=230
         )()
-        base, new = results["BLEU"]
+        base, new = results["metric"]
+        _, swapped = PairedTest(
+            [("base", baseline), ("new", system)], {"metric": metric}, [references], test_type="ar", n_samples=230
+        )()
+        assert ours.metrics[name].p_values.randomization == swapped["metric"][1].p_value
         found = ours.metrics[name]
         assert found.p_values.sacrebleu == new.p_value
         assert (found.baseline.value, found.system.value) == (base.score, new.score)
@@ -150,7 +171,9 @@ def test_identical_systems_are_not_significant(tmp_path: Path) -> None:
         [score(tmp_path, lines, references, system="base", seed=seed) for seed in (1, 2)],
         [score(tmp_path, lines, references, system="new", seed=1)],
     ).metrics["bleu_tok"]
-    assert found.p_values.koehn2004 == 1.0
+    assert found.p_values.koehn2004 == found.p_values.two_sided == found.p_values.over_seeds == 1.0
+    assert found.over_seeds is not None
+    assert found.over_seeds.seeds_needed is None
     assert (found.difference.value, found.difference.low, found.difference.high) == (0, 0, 0)
 
 
@@ -170,6 +193,8 @@ def test_swapping_the_sides_turns_the_sign(tmp_path: Path) -> None:
     assert there.p_values.sacrebleu == back.p_values.sacrebleu
     assert there.p_values.koehn2004 + back.p_values.koehn2004 == pytest.approx(1)  # no sample is a tie here
     assert there.p_values.koehn2004 < 0.05
+    assert there.p_values.two_sided == back.p_values.two_sided == 2 * there.p_values.koehn2004
+    assert there.p_values.randomization == back.p_values.randomization
 
 
 def test_drawing_in_parts_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,8 +204,128 @@ def test_drawing_in_parts_changes_nothing(tmp_path: Path, monkeypatch: pytest.Mo
         for seed, system in enumerate(("base", "new"))
     ]
     whole = compare(tmp_path, *paths)
-    monkeypatch.setattr(significance, "_SAMPLES_AT_ONCE", 7)
+    monkeypatch.setattr(significance, "_SAMPLES_AT_ONCE", 32)
     assert compare(tmp_path, *paths) == whole
+
+
+# ---------------------------------------------------------------------------------------------------- seeds and systems
+
+
+def _over_seeds(folder: Path, *, runs: int = 3, sentences: int = 30) -> tuple[ComparisonFile, dict[str, list[Path]]]:
+    references = invent(sentences, seed=4)
+    shares = {"base": 0.30, "new": 0.2}
+    paths = {
+        system: [
+            score(folder, worsen(references, share=share + seed / 50, seed=seed), references, system=system, seed=seed)
+            for seed in range(runs)
+        ]
+        for system, share in shares.items()
+    }
+    return compared(folder, paths["base"], paths["new"], samples=400, seed=3), paths
+
+
+def test_two_levels_equal_plain_loops(tmp_path: Path) -> None:
+    """Seeds, then sentences, are drawn one by one; the mean of drawn seeds is stretched by sqrt(n/(n-1))."""
+    file, paths = _over_seeds(tmp_path)
+    found = file.test_sets["test"].metrics["bleu_tok"]
+    rows = {
+        system: [
+            np.array(read_artefact(path, ScoreFile).test_sets["test"].statistics["bleu_tok"]) for path in of_system
+        ]
+        for system, of_system in paths.items()
+    }
+    sentences, seeds = np.random.default_rng(3), np.random.default_rng([3, 1])
+    drawn = [sentences.choice(30, size=30) for _ in range(400)]
+    scores = {
+        system: [[float(corpus_bleu(run[chosen].sum(0), "none")) for chosen in drawn] for run in runs]
+        for system, runs in rows.items()
+    }
+    differences = [0.0] * 400
+    for system, sign in (("base", -1), ("new", 1)):
+        choices = seeds.integers(3, size=(3, 400))
+        for sample in range(400):
+            mean = sum(run[sample] for run in scores[system]) / 3
+            of_drawn = sum(scores[system][run][sample] for run in choices[:, sample]) / 3
+            differences[sample] += sign * (mean + (3 / 2) ** 0.5 * (of_drawn - mean))
+    assert found.over_seeds is not None
+    assert found.over_seeds.difference.mean == pytest.approx(sum(differences) / 400, abs=1e-9)
+    expected = 2 * min(sum(d <= 0 for d in differences), sum(d >= 0 for d in differences)) / 400
+    assert found.p_values.over_seeds == min(1, expected)
+    assert found.p_values.decisive == found.p_values.over_seeds
+
+
+def test_an_interval_over_seeds_is_wider_and_covers_the_true_mean() -> None:
+    """Runs drawn around 30 with deviation 1: about 95 % of the intervals of 8 runs contain 30, and not the 89 % and
+    less of a bootstrap whose seeds vary too little. 400 repetitions: 3 standard errors are 0.033."""
+    draw, covered = np.random.default_rng(5), 0
+    for _ in range(400):
+        samples = np.repeat(draw.normal(30, 1, size=8)[:, None], 400, axis=1)  # no noise of sentences
+        low, high = np.quantile(significance._drawn_runs(samples, draw), [0.025, 0.975])
+        covered += low <= 30 <= high
+    assert 0.88 < covered / 400 < 0.97
+
+
+def test_a_single_run_beside_several_has_no_randomisation(tmp_path: Path) -> None:
+    _, paths = _over_seeds(tmp_path)
+    found = compare(tmp_path, paths["base"], paths["new"][:1]).metrics["bleu_tok"]
+    assert found.p_values.randomization is None
+    assert found.over_seeds is not None
+    assert found.over_seeds.system_deviation == 0 < found.over_seeds.baseline_deviation
+
+
+@pytest.mark.parametrize(
+    ("p_values", "corrected"),
+    [
+        ([0.01, 0.04, 0.03, 0.005], [0.03, 0.06, 0.06, 0.02]),  # 4 * 0.005, 3 * 0.01, 2 * 0.03, and 0.04 not below 0.06
+        ([0.5, 0.6], [1.0, 1.0]),
+        ([0.03], [0.03]),
+        ([], []),
+    ],
+)
+def test_holm_by_hand(p_values: list[float], corrected: list[float]) -> None:
+    assert holm(p_values) == pytest.approx(corrected)
+
+
+@pytest.mark.parametrize(("difference", "deviations"), [(0.5, (0.3, 0.3)), (0.3, (0.3, 0.2)), (1.0, (0.3, 0.6))])
+def test_seeds_needed_have_the_power_in_a_t_test(difference: float, deviations: tuple[float, float]) -> None:
+    """Witness: the noncentral t distribution of SciPy, with the pooled variance of two equal groups."""
+    distributions = pytest.importorskip("scipy.stats")
+
+    def power(runs: int) -> float:
+        freedom = 2 * runs - 2
+        center = difference / (sum(d**2 for d in deviations) / runs) ** 0.5
+        limit = distributions.t.ppf(0.975, freedom)
+        return 1 - distributions.nct.cdf(limit, freedom, center)
+
+    runs = seeds_needed(difference, *deviations)
+    assert runs is not None
+    assert power(runs) > 0.78
+    assert power(runs - 1) < 0.82
+    assert detectable([(deviation, runs) for deviation in deviations]) <= difference
+
+
+def test_seeds_needed_at_the_edges() -> None:
+    assert seeds_needed(0.0, 0.3, 0.3) is None
+    assert seeds_needed(-0.5, 0.3, 0.3) == seeds_needed(0.5, 0.3, 0.3)
+    assert seeds_needed(9.0, 0.3, 0.3) == seeds_needed(0.1, 0.0, 0.0) == 2
+
+
+# ----------------------------------------------------------------------------------------------------------- statistics
+
+
+@pytest.mark.parametrize("metric", [CHRF(), CHRF(word_order=2), TER(), BLEU()])
+def test_scores_of_summed_statistics_are_those_of_sacrebleu(metric: BLEU | CHRF | TER) -> None:
+    """On whole texts, single sentences, empty hypotheses and empty references."""
+    references = [*invent(20, seed=2), "a b c d", ""]
+    hypotheses = [*worsen(references[:20], share=0.4, seed=3), "", "a"]
+    rows = metric._extract_corpus_statistics(hypotheses, [references])
+    # the score files have the lengths of BLEU behind its counts
+    ours = [[*row[2:], *row[:2]] if isinstance(metric, BLEU) else row for row in rows]
+    described = MetricScore(score=0, signature=str(metric.get_signature()))
+    for chosen in ([*range(22)], [0], [20], [21], [20, 21], [3, 3, 21]):
+        expected = metric._aggregate_and_compute([rows[row] for row in chosen]).score
+        found = corpus_scores(described, np.array([ours[row] for row in chosen], dtype=float).sum(0))
+        assert float(found) == pytest.approx(expected, abs=1e-9)
 
 
 counts = st.integers(0, 30)
@@ -259,19 +404,22 @@ def test_subwords_never_reach_a_comparison(tmp_path: Path, texts: tuple[list[str
         score(tmp_path, ["Ka@@ tze", *hypotheses[1:]], references, system="base", seed=1)
 
 
-def _peak_of_bootstrap(samples: int) -> int:
-    """Bytes that NumPy and Python have held at most while 1,000 sentences are resampled."""
-    statistics = np.random.default_rng(1).integers(1, 20, size=(2, 1000, 10)).astype(float)
+def _peak_of_tests(samples: int) -> int:
+    """Bytes that NumPy and Python have held at most while 1,000 sentences are drawn and swapped."""
+    statistics = {"bleu": np.random.default_rng(1).integers(1, 20, size=(2, 1000, 10)).astype(float)}
+    metric = MetricScore(score=0, signature="smooth:none")
+    metrics = {"bleu": metric}
     tracemalloc.start()
     try:
-        significance.bootstrap_scores(statistics, "none", samples=samples, seed=1)
+        significance.bootstrap_scores(metrics, statistics, samples=samples, seed=1)
+        significance.randomized_differences(metrics, statistics, samples=samples, seed=1)
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
 
 
 def test_memory_does_not_grow_with_the_samples() -> None:
-    assert _peak_of_bootstrap(2000) < 1.2 * _peak_of_bootstrap(200)
+    assert _peak_of_tests(2000) < 1.2 * _peak_of_tests(200)
 
 
 def test_score_files_are_read_back_as_written(tmp_path: Path, texts: tuple[list[str], list[str]]) -> None:
