@@ -139,7 +139,7 @@ def score_texts(sides: Sides, target: Tokenizer, reference_length: ReferenceLeng
     """The scores of one test set in all conventions."""
     tokenizer = _joined(_signature_of_tokens(target, sides.tokens_made_by), _length_signature(reference_length))
     metrics: dict[str, BleuScore | MetricScore] = {}
-    statistics: dict[str, list[list[float]]] = {}
+    statistics: dict[str, list[list[int | float]]] = {}
 
     def add(name: str, metric: BLEU | CHRF | TER, text: list[str], references: list[list[str]], more: str) -> None:
         shortest = name.startswith(TOKENISED) and reference_length == "shortest"
@@ -182,7 +182,7 @@ def _scored(
     *,
     signature: str,
     shortest: bool,
-) -> tuple[BleuScore | MetricScore, list[list[float]]]:
+) -> tuple[BleuScore | MetricScore, list[list[int | float]]]:
     """The score with its extended signature, and the statistics of each sentence (phrasemt/scoring/statistics.py).
 
     shortest: the shortest reference of each sentence gives the length of the reference, for tokens.

@@ -63,7 +63,7 @@ class Scores(Settings):
             Annotated[BleuScore, Tag("BLEU")] | Annotated[MetricScore, Tag("other")], Discriminator(_kind_of_metric)
         ],
     ]
-    statistics: dict[str, list[list[float]]]
+    statistics: dict[str, list[list[int | float]]]
 
     @model_validator(mode="after")
     def _complete(self) -> Scores:

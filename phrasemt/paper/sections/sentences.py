@@ -26,14 +26,8 @@ from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import read_lines
 from phrasemt.paper.cells import Table
 from phrasemt.paper.page import Section, fill, text_beside
-from phrasemt.scoring.scores import (
-    CORRECT,
-    REFERENCE_LENGTH,
-    SYSTEM_LENGTH,
-    TOTALS,
-    ScoreFile,
-    read_artefact,
-)
+from phrasemt.scoring.scores import ScoreFile, read_artefact
+from phrasemt.scoring.statistics import CORRECT, REFERENCE_LENGTH, SYSTEM_LENGTH, TOTALS
 from phrasemt.symbols import EOS, SEPARATOR, SPECIAL_TOKENS, unescape
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
 from phrasemt.syntax.store.annotations import Annotations
@@ -168,7 +162,7 @@ def _columns(path: Path, names: Sequence[str], side: str, text: Path) -> ColumnF
     return columns
 
 
-def sentence_bleu(row: Sequence[int]) -> float:
+def sentence_bleu(row: Sequence[float]) -> float:
     """Return the BLEU of a sentence, 0 to 100. row: its statistics in a score file."""
     score = BLEU.compute_bleu(
         list(row[CORRECT]),
