@@ -42,12 +42,12 @@ def _scores(folder: Path, seed: int) -> Path:
     ]
     part = {
         "sentences": len(REFERENCES),
-        "references": {"tokens": "0", "text": "0"},
+        "references": {"tokens": ["0"], "text": ["0"]},
         "metrics": {"bleu_tok": values | {"ref_len": score.ref_len}},
         "statistics": {"bleu_tok": statistics},
     }
     path = folder / f"{seed}.json"
-    content = {"format": 2, "dataset": "d", "system": "s", "seed": seed, "test_sets": {"test": part}}
+    content = {"format": 3, "dataset": "d", "system": "s", "seed": seed, "test_sets": {"test": part}}
     path.write_text(json.dumps(content))
     return path
 
