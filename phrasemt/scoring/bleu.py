@@ -121,10 +121,7 @@ def read_sides(tokens: Path, text: Path, reference_tokens: Sequence[Path], refer
     if not lines:
         raise DataError("the test set is empty", where=tokens, next_step="give a test set with at least one sentence")
     token_lines, text_lines, *references = (list(side) for side in zip(*lines, strict=True))
-    for path, hypotheses in ((tokens, token_lines), (text, text_lines)):
-        refuse_subwords(path, hypotheses)
-    refuse_tokenised(text, text_lines)
-    _warn_of_leftovers(text, text_lines)
+    check_translations(tokens, token_lines, text, text_lines)
     return Sides(
         tokens=token_lines,
         text=text_lines,
@@ -133,6 +130,17 @@ def read_sides(tokens: Path, text: Path, reference_tokens: Sequence[Path], refer
         digests={"tokens": list(map(digest_file, reference_tokens)), "text": list(map(digest_file, reference))},
         tokens_made_by=_versions_of_tokens(reference_tokens[0]),
     )
+
+
+def check_translations(tokens: Path, token_lines: Sequence[str], text: Path, text_lines: Sequence[str]) -> None:
+    """Refuse translations whose scores would mean nothing, and warn of doubtful lines. tokens, text: their files.
+
+    Raises DataError for subwords, and for text that is tokenised.
+    """
+    for path, hypotheses in ((tokens, token_lines), (text, text_lines)):
+        _refuse_subwords(path, hypotheses)
+    _refuse_tokenised(text, text_lines)
+    _warn_of_leftovers(text, text_lines)
 
 
 def score_texts(sides: Sides, target: Tokenizer, reference_length: ReferenceLength) -> Scores:
@@ -234,7 +242,7 @@ def _signature_of_tokens(tokenizer: Tokenizer, versions: Mapping[str, str]) -> s
     return _joined(f"moses:{moses}|aggressive_dash:{dash}", punctuation)
 
 
-def refuse_subwords(path: Path, hypotheses: Sequence[str]) -> None:
+def _refuse_subwords(path: Path, hypotheses: Sequence[str]) -> None:
     for number, line in enumerate(hypotheses, start=1):
         if mark := _SUBWORD_MARK.search(line):
             raise DataError(
@@ -246,7 +254,7 @@ def refuse_subwords(path: Path, hypotheses: Sequence[str]) -> None:
             )
 
 
-def refuse_tokenised(path: Path, hypotheses: Sequence[str]) -> None:
+def _refuse_tokenised(path: Path, hypotheses: Sequence[str]) -> None:
     if (count := sum(line.endswith(" .") for line in hypotheses)) >= _TOKENISED_LINES:
         raise DataError(
             "the text for detokenised BLEU is still tokenised",

@@ -1,0 +1,169 @@
+"""`phrasemt score`: score translations of any origin in all conventions, and test the difference of two files."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from phrasemt.errors import PhrasemtError
+from phrasemt.files.digests import digest_file
+from phrasemt.files.lines import read_parallel
+from phrasemt.study.languages import MISTAKEN, language_name
+from phrasemt.study.reading import load_study
+from phrasemt.study.tokenization import Tokenizer
+from phrasemt.verbs._study import choose
+from phrasemt.verbs._tables import table
+
+if TYPE_CHECKING:
+    from phrasemt.scoring.scores import Scores
+    from phrasemt.scoring.significance import MetricComparison
+
+_SEED = 12345  # of sacreBLEU and of the default study
+
+
+def add_parser(verbs: Any) -> None:
+    parser = verbs.add_parser(
+        "score",
+        help="score translations of any origin, and compare two files",
+        description="Score translations of any program in the conventions of the project, with signatures. With a "
+        "second file, test the difference, second minus first. Files are UTF-8, one sentence per line.",
+    )
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="translations: one file, or two to compare")
+    parser.add_argument(
+        "--references", nargs="+", required=True, type=Path, metavar="FILE", help="one or more references"
+    )
+    origin = parser.add_mutually_exclusive_group(required=True)
+    origin.add_argument("--language", metavar="CODE", help="language of the translations, e.g. de")
+    origin.add_argument("--study", type=Path, metavar="STUDY", help="study file whose tokens and lengths are used")
+    parser.add_argument("--dataset", metavar="NAME", help="data set of the study (default: the first)")
+    parser.add_argument("--tokenised", action="store_true", help="the translations are tokens and not raw text")
+    parser.add_argument("--tokenised-references", action="store_true", help="the references are tokens")
+    parser.add_argument("--aggressive-dash", action="store_true", help="with --language: Moses' option -a")
+    parser.add_argument(
+        "--shortest", action="store_true", help="length of the shortest reference, for scores on tokens (mteval-v11b)"
+    )
+    parser.add_argument("--samples", type=_positive, default=1000, metavar="N", help="samples of the tests (1000)")
+    parser.add_argument("--json", action="store_true", help="print JSON, with the counts of BLEU")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Print scores with signatures, and for two files their difference with interval and p-values.
+
+    Raises PhrasemtError for more than two files, and DataError for unequal numbers of lines and for subwords.
+    """
+    if len(options.files) > 2:
+        raise PhrasemtError("too many translations", where=options.files[2], expected="one file, or two to compare")
+    if len(options.files) > len(set(options.files)):
+        raise PhrasemtError("the same file twice", where=options.files[0], next_step="give two files to compare")
+    tokenizer, shortest = _convention(options)
+    scores = {str(path): _score(path, tokenizer, shortest, options) for path in options.files}
+    comparison: Mapping[str, MetricComparison] = {}
+    if len(scores) == 2:
+        from phrasemt.scoring.significance import compare_scores
+
+        first, second = scores.values()
+        comparison = compare_scores([first], [second], samples=options.samples, seed=_SEED)
+    lines = _json(scores, comparison) if options.json else _lines(scores, comparison, options.samples)
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+
+
+def _convention(options: argparse.Namespace) -> tuple[Tokenizer, bool]:
+    """The tokeniser, and whether the shortest reference counts. Raises PhrasemtError for options without effect."""
+    if options.study is None:
+        if options.dataset is not None:
+            raise PhrasemtError("a data set belongs to a study", where="--dataset", next_step="give --study, too")
+        if language_name(options.language) is None:
+            near = f"; did you mean {MISTAKEN[options.language]!r}?" if options.language in MISTAKEN else ""
+            raise PhrasemtError(
+                "no such language",
+                where="--language",
+                expected="a code of ISO 639, such as en or deu",
+                found=f"{options.language!r}{near}",
+            )
+        try:
+            return Tokenizer.for_language(options.language, aggressive_dash=options.aggressive_dash), options.shortest
+        except ValueError as error:
+            raise PhrasemtError(str(error), where="--language", next_step="name a study with --study") from None
+    if options.aggressive_dash:
+        raise PhrasemtError("the study says how tokens are made", where="--aggressive-dash", next_step="leave it out")
+    study = load_study(options.study)
+    dataset = study.datasets[choose("dataset", options.dataset, list(study.datasets))]
+    return dataset.tokenizer("target"), options.shortest or dataset.reference_length == "shortest"
+
+
+def _score(path: Path, tokenizer: Tokenizer, shortest: bool, options: argparse.Namespace) -> Scores:
+    from phrasemt.scoring.bleu import Sides, check_translations, score_texts
+    from phrasemt.search.outside import both_forms
+
+    same = [other for other in options.references if other.exists() and path.exists() and other.samefile(path)]
+    if same:
+        raise PhrasemtError("the translations are the reference itself", where=path, next_step="give another file")
+    rows = list(read_parallel(path, *options.references))
+    if not rows:
+        raise PhrasemtError("no lines", where=path, next_step="give a file with at least one sentence")
+    translated, *references = (list(side) for side in zip(*rows, strict=True))
+    of_translation = both_forms(tokenizer, tokenised=options.tokenised)
+    of_reference = both_forms(tokenizer, tokenised=options.tokenised_references)
+    tokens, text = (list(side) for side in zip(*map(of_translation, translated), strict=True))
+    check_translations(path, tokens, path, text)
+    reference_tokens, reference = zip(
+        *(map(list, zip(*map(of_reference, side), strict=True)) for side in references), strict=True
+    )
+    digests = list(map(digest_file, options.references))
+    sides = Sides(
+        tokens=tokens,
+        text=text,
+        reference_tokens=list(reference_tokens),
+        reference=list(reference),
+        digests={"tokens": digests, "text": digests},
+        tokens_made_by={} if options.tokenised_references else _versions(),
+    )
+    return score_texts(sides, tokenizer, "shortest" if shortest else "closest")
+
+
+def _versions() -> dict[str, str]:
+    """The versions of the libraries that tokenise here."""
+    from importlib.metadata import version
+
+    return {name: version(name) for name in ("sacremoses", "jieba")}
+
+
+def _lines(scores: Mapping[str, Scores], comparison: Mapping[str, MetricComparison], samples: int) -> Iterator[str]:
+    first, *others = scores.values()
+    names = list(scores)
+    yield f"{first.sentences:,} sentences, {len(first.references['text'])} references"
+    header = ["metric", *names, *(["difference", "95 % interval", "p (bootstrap)", "p (swaps)"] if others else [])]
+    rows = [header]
+    for name, metric in first.metrics.items():
+        row = [name, f"{metric.score:.2f}", *(f"{other.metrics[name].score:.2f}" for other in others)]
+        if others:
+            tested = comparison[name]
+            difference, p_values = tested.difference, tested.p_values
+            row += [f"{difference.value:+.2f}", f"{difference.low:+.2f} to {difference.high:+.2f}"]
+            row += [f"{p_values.two_sided:.3f}", f"{p_values.randomization:.3f}"]
+        rows.append(row)
+    yield from table(rows, right_aligned=[*names, "difference", "p (bootstrap)", "p (swaps)"])
+    yield ""
+    yield from (f"{name}: {metric.signature}" for name, metric in first.metrics.items())
+    if others:
+        yield (
+            f"two-sided paired bootstrap, and approximate randomisation: {samples:,} samples each, seed {_SEED}; "
+            "they cover the choice of sentences and not the randomness of training"
+        )
+
+
+def _json(scores: Mapping[str, Scores], comparison: Mapping[str, MetricComparison]) -> Iterator[str]:
+    files = {path: of_file.model_dump(exclude={"statistics"}) for path, of_file in scores.items()}
+    tests = {name: metric.model_dump(exclude_none=True) for name, metric in comparison.items()}
+    yield json.dumps({"files": files, **({"comparison": tests} if tests else {})}, indent=1)
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1, found {text!r}")
+    return int(text)

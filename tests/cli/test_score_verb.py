@@ -1,0 +1,126 @@
+"""`phrasemt score` as a user runs it. Witnesses: sacreBLEU's functions on the same text, its paired tests."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import sacrebleu
+from sacrebleu.metrics import BLEU
+from sacrebleu.significance import PairedTest
+
+from phrasemt.cli import main
+from phrasemt.study.tokenization import Tokenizer
+from phrasemt.text.tokenize import line_tokenizer
+
+REFERENCE = [
+    "Der Hund sieht die Katze an.",
+    "Sie sagt: „Ja, gern.“",
+    "Das ist's nicht.",
+    "Wir gehen in das alte Haus.",
+] * 5
+FURTHER = [
+    "Ein Hund schaut die Katze an.",
+    "„Ja, gern“, sagt sie.",
+    "Das ist es nicht.",
+    "Wir gehen ins alte Haus.",
+] * 5
+FIRST = [line.replace("die", "eine").replace("alte", "neue") for line in REFERENCE]
+SECOND = [line.replace("Katze", "Kuh") for line in REFERENCE]
+
+
+@pytest.fixture(autouse=True)
+def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, lines in {"ref": REFERENCE, "ref2": FURTHER, "first": FIRST, "second": SECOND}.items():
+        Path(name).write_text("".join(f"{line}\n" for line in lines))
+
+
+def scored(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, dict[str, float]]:
+    assert main(["score", *arguments, "--json"]) == 0
+    files = json.loads(capsys.readouterr().out)["files"]
+    return {path: {name: one["score"] for name, one in found["metrics"].items()} for path, found in files.items()}
+
+
+def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(["score", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert not captured.out
+    (line,) = captured.err.splitlines()
+    return line
+
+
+def test_scores_are_those_of_sacrebleu(capsys: pytest.CaptureFixture[str]) -> None:
+    found = scored(capsys, "first", "--references", "ref", "ref2", "--language", "de")["first"]
+    references = [REFERENCE, FURTHER]
+    assert found["bleu_detok"] == pytest.approx(sacrebleu.corpus_bleu(FIRST, references).score)
+    assert found["chrf2pp"] == pytest.approx(sacrebleu.corpus_chrf(FIRST, references, word_order=2).score)
+    assert found["ter"] == pytest.approx(sacrebleu.corpus_ter(FIRST, references).score)
+
+
+def test_tokens_and_text_of_one_translation_score_alike(capsys: pytest.CaptureFixture[str]) -> None:
+    """Moses tokens with and without escapes, and a file with a byte order mark and Windows line ends."""
+    lines = list(map(line_tokenizer(Tokenizer.for_language("de")), FIRST))
+    assert any("&apos;" in line for line in lines)
+    Path("tokens").write_text("".join(f"{line}\n" for line in lines))
+    Path("unescaped").write_text("".join(f"{line}\n" for line in lines).replace("&apos;", "'"))
+    Path("windows").write_bytes(b"\xef\xbb\xbf" + Path("first").read_bytes().replace(b"\n", b"\r\n"))
+    common = ["--references", "ref", "--language", "de"]
+    expected = scored(capsys, "first", *common)["first"]
+    assert scored(capsys, "windows", *common)["windows"] == expected
+    for name in ("tokens", "unescaped"):
+        found = scored(capsys, name, *common, "--tokenised")[name]
+        assert found["bleu_tok"] == pytest.approx(expected["bleu_tok"])
+
+
+def test_two_files_are_tested_as_by_sacrebleu(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["score", "first", "second", "--references", "ref", "--language", "de", "--samples", "100"]
+    assert main([*arguments, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["comparison"]["bleu_detok"]
+    for kind, p_value in (("bs", "sacrebleu"), ("ar", "randomization")):
+        named = [("first", FIRST), ("second", SECOND)]
+        _, results = PairedTest(named, {"BLEU": BLEU()}, [REFERENCE], test_type=kind, n_samples=100)()
+        assert found["p_values"][p_value] == results["BLEU"][1].p_value
+    assert main(arguments) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split()[:4] == ["metric", "first", "second", "difference"]
+    assert any(line.startswith("bleu_tok: nrefs:1|case:mixed|") for line in lines)
+
+
+def test_equal_files_do_not_differ(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("copy").write_bytes(Path("first").read_bytes())
+    assert main(["score", "first", "copy", "--references", "ref", "--language", "de", "--json"]) == 0
+    for metric in json.loads(capsys.readouterr().out)["comparison"].values():
+        assert metric["difference"]["value"] == 0
+        assert metric["p_values"]["two_sided"] == metric["p_values"]["randomization"] == 1
+
+
+def test_the_conventions_of_a_study(capsys: pytest.CaptureFixture[str], repository: Path) -> None:
+    of_study = scored(capsys, "first", "--references", "ref", "--study", str(repository / "studies" / "multi30k.yaml"))
+    assert of_study == scored(capsys, "first", "--references", "ref", "--language", "de")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("short", "--references", "ref", "--language", "de"), "unequal numbers of lines"),
+        (("ref", "--references", "ref", "--language", "de"), "the translations are the reference itself"),
+        (("subwords", "--references", "ref", "--language", "de"), "the translations contain subwords"),
+        (("empty", "--references", "empty2", "--language", "de"), "no lines"),
+        (("first", "--references", "ref", "--language", "ger"), "a code of ISO 639"),
+        (("first", "--references", "ref", "--language", "th"), "no spaces between words"),
+        (("first", "first", "--references", "ref", "--language", "de"), "the same file twice"),
+        (("first", "second", "ref2", "--references", "ref", "--language", "de"), "one file, or two to compare"),
+        (("first", "--references", "ref", "--language", "de", "--dataset", "x"), "a data set belongs to a study"),
+        (("missing", "--references", "ref", "--language", "de"), "no such file"),
+        (("latin", "--references", "ref", "--language", "de"), "not UTF-8"),
+    ],
+)
+def test_bad_input_is_one_line(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str) -> None:
+    Path("short").write_text("Ja.\n")
+    Path("subwords").write_text("Der Hu@@ nd\n" * len(REFERENCE))
+    Path("latin").write_bytes("schön\n".encode("latin-1") * len(REFERENCE))
+    for name in ("empty", "empty2"):
+        Path(name).write_text("")
+    assert message in fails(capsys, *arguments)
