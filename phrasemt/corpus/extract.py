@@ -82,19 +82,19 @@ def _counted(lines: Iterable[str], expected: int | None, where: str) -> Iterator
 def _of_format(side: CorpusSide, lines: Iterator[str], where: str) -> Iterator[str]:
     if side.format == "tsv":
         assert side.column is not None
-        return tsv_column(lines, side.column, where)
+        return tsv_column(lines, side.column, where, side.separator)
     return sgm_segments(lines) if side.format == "sgm" else lines
 
 
-def tsv_column(lines: Iterable[str], column: int, where: str) -> Iterator[str]:
-    """One column of tab-separated lines, counted from 1. Raises DataError, with the line, if a line has fewer."""
+def tsv_column(lines: Iterable[str], column: int, where: str, separator: str = "\t") -> Iterator[str]:
+    """One column of separated lines, counted from 1. Raises DataError, with the line, if a line has fewer."""
     for number, line in enumerate(lines, start=1):
-        fields = line.split("\t", column)
+        fields = line.split(separator, column)
         if len(fields) < column:
             raise DataError(
                 "a column is missing",
                 where=f"{where}, line {number}",
-                expected=f"at least {column} columns separated by tabs",
+                expected=f"at least {column} columns separated by {separator!r}",
                 found=f"{len(fields)}: {line[:60]!r}",
                 next_step="check the column in the registry entry",
             )

@@ -21,11 +21,19 @@ log = logging.getLogger("phrasemt.corpus.fetch")
 def fetch_corpus(*, settings: FetchCorpus, cores: int, file: Path) -> None:
     """Copy or download a file of a corpus to `file`. The next run continues an interrupted download.
 
-    Raises DownloadError if the file cannot be fetched or differs from the registered file.
+    Raises DownloadError if the file cannot be fetched, if only a person can fetch it, or if it differs from the
+    registered file.
     """
     source = settings.source
     wanted = DownloadRequest(source, "fetch_corpus", _other_ways(source))
     copy = _in_mirror(settings.corpus, source)
+    if copy is None and source.by_hand:
+        raise DownloadError(
+            "no program may download this file",
+            where=source.url,
+            expected=f"{settings.corpus}/{source.name} in the mirror folder ({MIRROR})",
+            next_step=f"{source.by_hand}; then {wanted.other_ways}",
+        )
     if copy is None:
         download(wanted, file)
         return
@@ -56,5 +64,5 @@ def _in_mirror(corpus: str, source: SourceFile) -> Path | None:
     copy = Path(folder) / corpus / source.name
     if copy.is_file():
         return copy
-    log.info("fetch_corpus: the mirror has no %s; downloading %s", copy, source.url)
+    log.info("fetch_corpus: the mirror has no %s", copy)
     return None

@@ -47,21 +47,36 @@ class DownloadRequest:
 def download(wanted: DownloadRequest, file: Path) -> None:
     """Download a file to `file`.
 
-    An interrupted download leaves its bytes in the same folder as `.<name>.partial`, and the next run continues it. The
-    download of a file without a checksum starts anew, because the bytes could belong to another version of the file.
-    Raises DownloadError if the download fails or the file differs from its description.
+    An interrupted download leaves its bytes in the same folder as `.<name>.partial`, and the next address or the next
+    run continues it. The download of a file without a checksum starts anew, because the bytes could belong to another
+    version of the file.
+    Raises DownloadError if the download fails at all addresses; the error is the one of the last address.
     """
     partial = file.with_name(f".{wanted.file.name}.partial")
     if wanted.file.checksum is None:
         partial.unlink(missing_ok=True)
+    *addresses, last = wanted.file.url, *wanted.file.mirrors
+    for address in addresses:
+        try:
+            _download_from(address, wanted, partial)
+            break
+        except DownloadError as error:
+            log.warning("%s: %s\n%s: trying the next address", wanted.stage, error, wanted.stage)
+    else:
+        _download_from(last, wanted, partial)
+    partial.replace(file)
+
+
+def _download_from(url: str, wanted: DownloadRequest, partial: Path) -> None:
+    """Complete `partial` from this address, or raise DownloadError."""
     try:
-        _Download(wanted, partial).run()
+        _Download(url, wanted, partial).run()
     except _InterruptedError as error:
         kept = partial.stat().st_size if partial.exists() and wanted.file.checksum else 0
         again = f"run again to continue after the first {kept} bytes" if kept else "run again"
         raise DownloadError(
             "the download failed again and again",
-            where=wanted.file.url,
+            where=url,
             expected=f"{wanted.file.bytes} bytes" if wanted.file.bytes else None,
             found=error,
             next_step=f"{again}, or {wanted.other_ways}",
@@ -69,7 +84,6 @@ def download(wanted: DownloadRequest, file: Path) -> None:
     except (DownloadError, OSError):  # another file than the described one, or a full disk
         partial.unlink(missing_ok=True)
         raise
-    partial.replace(file)
 
 
 class _InterruptedError(Exception):
@@ -118,10 +132,10 @@ class FileVerifier:
 
 
 class _Download:
-    """The attempts to download one file; each one appends to `partial`."""
+    """The attempts to download one file from one address; each one appends to `partial`."""
 
-    def __init__(self, wanted: DownloadRequest, partial: Path) -> None:
-        self.wanted, self.partial, self.source = wanted, partial, wanted.file
+    def __init__(self, url: str, wanted: DownloadRequest, partial: Path) -> None:
+        self.url, self.wanted, self.partial, self.source = url, wanted, partial, wanted.file
         self.etag: str | None = None  # the server's name for the version of the file
 
     def run(self) -> None:
@@ -139,7 +153,7 @@ class _Download:
                 if failures > len(PAUSES):
                     raise
                 pause = PAUSES[max(failures - 1, 0)]
-                log.warning("%s: %s: %s; next attempt in %g s", self.wanted.stage, self.source.url, error, pause)
+                log.warning("%s: %s: %s; next attempt in %g s", self.wanted.stage, self.url, error, pause)
                 time.sleep(pause)
 
     def _attempt(self) -> None:
@@ -172,7 +186,7 @@ class _Download:
             if complete is not None and check.size < complete:
                 raise _InterruptedError(f"the connection ended after {check.size} of {complete} bytes")
         try:
-            check.verify(where=self.source.url, next_step=self.wanted.other_ways)
+            check.verify(where=self.url, next_step=self.wanted.other_ways)
         except DownloadError as error:
             if resumed:
                 raise _StaleError(f"the bytes of an earlier attempt belong to another file ({error.what})") from None
@@ -180,7 +194,7 @@ class _Download:
 
     def _open(self, *, start: int) -> http.client.HTTPResponse:
         """The response of the server: the bytes from `start` on, or the whole file if its version has changed."""
-        request = urllib.request.Request(self.source.url, headers={"User-Agent": f"phrasemt/{__version__}"})
+        request = urllib.request.Request(self.url, headers={"User-Agent": f"phrasemt/{__version__}"})
         if start:
             request.add_header("Range", f"bytes={start}-")
             if self.etag:
@@ -213,7 +227,7 @@ class _Download:
         return response
 
     def _refusal(self, what: str, *, where: object = None, **details: object) -> DownloadError:
-        return DownloadError(what, where=where or self.source.url, next_step=self.wanted.other_ways, **details)
+        return DownloadError(what, where=where or self.url, next_step=self.wanted.other_ways, **details)
 
 
 def _blocks(response: http.client.HTTPResponse) -> Iterator[bytes]:

@@ -52,6 +52,9 @@ class CorpusSide(Settings):
     member: str | MemberRange | None = Field(None, description="path or paths inside the archive")
     format: Literal["lines", "tsv", "sgm"] = "lines"
     column: Count | None = Field(None, description="format tsv: number of the column, from 1")
+    separator: Annotated[str, StringConstraints(min_length=1)] = Field(
+        "\t", description="format tsv: what stands between two columns"
+    )
 
     @property
     def members(self) -> list[str | None]:

@@ -89,13 +89,21 @@ def test_column_of_a_table(tmp_path: Path, extract: Extract) -> None:
     with pytest.raises(DataError) as raised:
         extract(path, lines=3, member="deu.txt", format="tsv", column=3)
     assert str(raised.value) == (
-        f"{path}, member deu.txt, line 2: a column is missing (expected at least 3 columns separated by tabs, "
+        f"{path}, member deu.txt, line 2: a column is missing (expected at least 3 columns separated by '\\t', "
         "found 2: 'Run!\\tLauf!'). Next: check the column in the registry entry"
     )
 
 
 def test_tsv_column_keeps_everything_but_tabs() -> None:
     assert list(tsv_column(["a \u2028\tb\r\tc"], 2, "here")) == ["b\r"]
+
+
+def test_columns_with_another_separator(tmp_path: Path, extract: Extract) -> None:
+    """Titles of Wikipedia as WMT15 distributes them: one file, the two languages of a line separated by |||."""
+    path = as_zip(tmp_path, {"wiki.ru-en": "Москва ||| Moscow\nАльфа | Бета ||| Alpha | Beta\n".encode()})
+    titles = {"lines": 2, "member": "wiki.ru-en", "format": "tsv", "separator": " ||| "}
+    assert extract(path, **titles, column=1) == ["Москва", "Альфа | Бета"]
+    assert extract(path, **titles, column=2) == ["Moscow", "Alpha | Beta"]
 
 
 SGM = """<srcset setid="newstest2014" srclang="any">

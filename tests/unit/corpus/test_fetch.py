@@ -376,7 +376,57 @@ def test_mirror_without_the_file(
     caplog.set_level("INFO", logger="phrasemt")
     assert fetch_it() == DATA
     assert server.ranges == [None]
-    assert f"the mirror has no {mirror / 'tiny' / 'corpus.txt'}; downloading {server.url}" in caplog.text
+    assert f"the mirror has no {mirror / 'tiny' / 'corpus.txt'}" in caplog.text
+
+
+def test_the_next_address_goes_on_where_one_stopped(
+    server: Server, fetch_it: Fetch, register: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The first server breaks off after 300,000 bytes and stays away; the second one gives the remaining bytes."""
+    cut = send(DATA[:300_000], announced=len(DATA))
+    with Server() as broken:
+        broken.script = [cut, *[send(b"", status=503)] * len((0.0, *download.PAUSES))]
+        threading.Thread(target=broken.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        register(url=broken.url, mirrors=[server.url])
+        assert fetch_it() == DATA
+        broken.shutdown()
+    assert broken.ranges[0] is None
+    assert server.ranges == ["bytes=300000-"]
+    assert "trying the next address" in caplog.text
+
+
+def test_a_wrong_file_at_the_first_address(
+    server: Server, fetch_it: Fetch, register: Callable[..., None], tmp_path: Path
+) -> None:
+    """Bytes with a wrong checksum are deleted; the next address sends the whole file."""
+    register(mirrors=[server.url])
+    server.script = [send(WRONG)]
+    assert fetch_it() == DATA
+    assert server.ranges == [None, None]
+    server.script = [send(WRONG), send(b"", status=404)]
+    with pytest.raises(DownloadError, match="HTTP 404"):
+        fetch_it()
+    assert list(tmp_path.glob(".*")) == []
+
+
+def test_mirrors_need_a_checksum(register: Callable[..., None]) -> None:
+    with pytest.raises(ValueError, match="no checksum shows that they hold the same bytes"):
+        register(mirrors=["http://127.0.0.1/corpus.txt"], sha256=None, unverified="never published")
+
+
+def test_a_file_that_only_a_person_may_download(
+    server: Server, fetch_it: Fetch, register: Callable[..., None], mirror: Path
+) -> None:
+    register(by_hand="log in and accept the terms")
+    with pytest.raises(DownloadError) as raised:
+        fetch_it()
+    assert str(raised.value) == (
+        f"{server.url}: no program may download this file (expected tiny/corpus.txt in the mirror folder "
+        f"(PHRASEMT_MIRROR)). Next: log in and accept the terms; then {OTHER_WAYS}"
+    )
+    (mirror / "tiny" / "corpus.txt").write_bytes(DATA)
+    assert fetch_it() == DATA
+    assert server.ranges == []
 
 
 def test_mirror_with_a_wrong_file(server: Server, fetch_it: Fetch, mirror: Path, tmp_path: Path) -> None:
