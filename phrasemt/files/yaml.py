@@ -79,3 +79,15 @@ def _expanded(value: Any, above: tuple[Any, ...], values: Iterator[int]) -> Any:
     for block in reversed(blocks):  # where several blocks have a key, the first of them counts
         result |= block
     return result | expanded
+
+
+def format_yaml(content: Any) -> str:
+    """Return the YAML text of mappings, lists, words and numbers, which `parse_yaml` reads back as they are."""
+    import yaml
+
+    class Plain(yaml.SafeDumper):
+        def ignore_aliases(self, data: Any) -> bool:
+            return True
+
+    text: str = yaml.dump(content, Dumper=Plain, sort_keys=False, allow_unicode=True, width=120)
+    return text

@@ -1,0 +1,216 @@
+"""A study at a smaller size: the same systems, with fewer and narrower layers, on texts that everybody has.
+
+Two sizes. `micro` runs on the generated corpus within minutes and shows that every stage of a study works. `small` trains
+for about an hour a system on one core with bfloat16 matrix units, on captions or short sentences of the language pair.
+Scores of neither size can be compared with a paper.
+
+A larger model of a study stays the larger one: widths and heads are divided, they are not replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from phrasemt.errors import PhrasemtError
+from phrasemt.study.schema import Dataset, Study, System
+
+Values = dict[str, Any]
+
+_WIDTHS = ("width", "ffn_width", "embedding", "hidden", "attention_width", "chunk_hidden", "chunk_embedding")
+_DEPTHS = ("encoder_layers", "decoder_layers", "layers")
+_MULTIPLE = 8  # widths stay multiples of it, so that heads and pairs divide them
+
+
+@dataclass(frozen=True)
+class Size:
+    """What changes in the models and trainings of a study.
+
+    narrower, shallower, fewer_heads: divisors. Stacks of one or two layers keep them, because two decoder layers are a
+    system of their own (dl4mt-2).
+    regularisation: values of models whose training text is small.
+    training, by_tokens, by_sentences: values of all trainings, and of trainings with updates of so many tokens or
+    sentences. warmup, factor: of Adam, which replaces other optimisers, because Adadelta needs many more updates.
+    """
+
+    narrower: int
+    shallower: int
+    fewer_heads: int
+    regularisation: Values
+    training: Values
+    tokens: int
+    sentences: int
+    warmup: int
+    factor: float
+
+
+SIZES = {
+    "micro": Size(
+        narrower=16,
+        shallower=6,
+        fewer_heads=4,
+        regularisation={},
+        training={"max_updates": 20, "evaluate_every": 10, "checkpoint_every": 4, "precision": "float32"},
+        tokens=400,
+        sentences=32,
+        warmup=10,
+        factor=0.1,
+    ),
+    "small": Size(
+        narrower=2,
+        shallower=2,
+        fewer_heads=2,
+        regularisation={"dropout": 0.3, "initial_deviation": 0.05},
+        training={"max_updates": 5400, "evaluate_every": 300, "checkpoint_every": 200, "precision": "bfloat16"},
+        tokens=1900,
+        sentences=80,
+        warmup=1000,
+        factor=0.5,
+    ),
+}
+
+# Data sets of the size `small`, by language pair.
+_CAPTIONS_TRAIN: Values = {"corpus": "multi30k", "part": "train"}
+_CAPTIONS: Values = {
+    "splits": {
+        "train": [_CAPTIONS_TRAIN],
+        "dev": [{"corpus": "multi30k", "part": "val"}],
+        "test": {"test_2016_flickr": [{"corpus": "multi30k", "part": "test_2016_flickr"}]},
+    }
+}
+_SMALL_TEXTS: dict[frozenset[str], Values] = {
+    frozenset({"en", "de"}): _CAPTIONS,
+    frozenset({"en", "fr"}): _CAPTIONS,
+    frozenset({"en", "zh"}): {
+        "partition": {"text": {"corpus": "tatoeba-zh-en", "part": "all"}, "dev": 500, "test": 1000}
+    },
+}
+# Parsers and chunkers of the size `small`, all of English, with word vectors of the English captions.
+_SMALL_PARSER: Values = {
+    **{part: [{"corpus": "treebank", "part": part}] for part in ("train", "dev", "test")},
+    "text": [_CAPTIONS_TRAIN],
+    "tagger_updates": 800,
+}
+_SMALL_CHUNKER: Values = {
+    **{part: [{"corpus": "conll2000", "part": part}] for part in ("train", "test")},
+    "text": [_CAPTIONS_TRAIN],
+}
+
+
+def scaled(raw: Mapping[str, Any], study: Study, size: str) -> Values:
+    """Return the values of a study at another size.
+
+    raw: the values of the study file, with merge keys resolved. study: the study that they make.
+    Raises PhrasemtError if the size has no texts for a language pair, or no parser for a language.
+    """
+    values: Values = {**raw, "study": f"{study.study}-{size}", "title": f"{study.title or study.study} ({size})"}
+    for key in ("datasets", "systems", "parsers", "chunkers"):
+        values.pop(key, None)
+    prepare = _micro_datasets if size == "micro" else _small_datasets
+    values |= prepare(study)
+    values["systems"] = {
+        name: _system(raw["systems"][name], system, SIZES[size]) for name, system in study.systems.items()
+    }
+    return values
+
+
+def _system(raw: Mapping[str, Any], system: System, size: Size) -> Values:
+    model = {**raw.get("model", {}), **_model(system, size)}
+    training: Values = {**raw.get("training", {}), **size.training}
+    if system.training.average_best is None:
+        training["average_last"] = min(system.training.average_last, 5)
+    unit, number = (
+        ("sentences_per_update", size.sentences)
+        if system.training.sentences_per_update
+        else ("tokens_per_update", size.tokens)
+    )
+    training |= {unit: number, "optimizer": {"name": "adam", "warmup": size.warmup, "factor": size.factor}}
+    return {**raw, "model": model, "training": training}
+
+
+def _model(system: System, size: Size) -> Values:
+    """Return the sizes of a model that the size changes, for the settings that its family has."""
+    present = {name: getattr(system.model, name) for name in type(system.model).model_fields}
+    new: Values = {}
+    for name in _WIDTHS:
+        if present.get(name) is not None:
+            new[name] = max(1, round(present[name] / size.narrower / _MULTIPLE)) * _MULTIPLE
+    for name in _DEPTHS:
+        if present.get(name, 0) > 2:
+            new[name] = max(1, present[name] // size.shallower)
+    if "heads" in present:
+        new["heads"] = max(1, present["heads"] // size.fewer_heads)
+    return new | {name: value for name, value in size.regularisation.items() if name in present}
+
+
+def _micro_datasets(study: Study) -> Values:
+    """Return the generated corpus for each data set, with a parser of its trees where the study has a parser."""
+    parser = "english"
+    datasets = {
+        name: _kept(dataset, merges=300)
+        | {
+            "source_language": "en",
+            "target_language": "de",
+            "generator": {"train": 600, "dev": 20, "test": 40},
+            **({"source_parser": parser} if dataset.source_parser else {}),
+            **({"target_chunks": {"origin": "gold"}} if dataset.target_chunks else {}),
+        }
+        for name, dataset in study.datasets.items()
+    }
+    first = next(iter(datasets))
+    trees = {part: [{"generated": first, "split": part}] for part in ("train", "dev", "test")}
+    training = {**trees, "sentences": 200, "vectors": 0, "hidden": 16, "tagger_updates": 40, "epochs": 1}
+    parses = any(dataset.source_parser for dataset in study.datasets.values())
+    return {"datasets": datasets, **({"parsers": {parser: {"language": "en", "train": training}}} if parses else {})}
+
+
+def _small_datasets(study: Study) -> Values:
+    """Return a small corpus of the same language pair for each data set, and annotators that learn from small data."""
+    datasets: Values = {}
+    for name, dataset in study.datasets.items():
+        if dataset.generator:
+            raise PhrasemtError(
+                "the generated corpus has no other size than the study gives it",
+                where=f"datasets.{name}",
+                next_step="use the size micro, or change the numbers of the generator",
+            )
+        texts = _SMALL_TEXTS.get(frozenset(dataset.languages))
+        if texts is None:
+            pairs = ", ".join("-".join(sorted(pair)) for pair in _SMALL_TEXTS)
+            raise PhrasemtError(
+                "no small corpus of this language pair is registered",
+                where=f"datasets.{name}",
+                expected=f"one of {pairs}, in either direction",
+                found="-".join(dataset.languages),
+                next_step="use the size micro, or write a study with texts of your own",
+            )
+        datasets[name] = {
+            **_kept(dataset, merges=10_000, vocabulary_threshold=2),
+            "source_language": dataset.source_language,
+            "target_language": dataset.target_language,
+            **texts,
+            **({"source_parser": dataset.source_parser} if dataset.source_parser else {}),
+            **({"target_chunks": dataset.target_chunks.model_dump(exclude_none=True)} if dataset.target_chunks else {}),
+        }
+    values: Values = {"datasets": datasets}
+    for section, training in (("parsers", _SMALL_PARSER), ("chunkers", _SMALL_CHUNKER)):
+        for name, annotator in getattr(study, section).items():
+            if annotator.language != "en":
+                raise PhrasemtError(
+                    "no small corpus of annotated sentences of this language is registered",
+                    where=f"{section}.{name}",
+                    expected="en",
+                    found=annotator.language,
+                    next_step="use the size micro",
+                )
+            values.setdefault(section, {})[name] = {"language": "en", "train": training}
+    return values
+
+
+def _kept(dataset: Dataset, **subwords: int) -> Values:
+    """Return the units of a data set, with other numbers where the unit is the subword."""
+    units = dataset.subwords.model_dump(exclude_defaults=True)
+    if dataset.subwords.unit == "bpe":
+        units |= {"vocabulary_threshold": 0, **subwords}
+    return {"subwords": units}
