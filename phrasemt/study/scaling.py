@@ -1,8 +1,8 @@
 """A study at a smaller size: the same systems, with fewer and narrower layers, on texts that everybody has.
 
-Two sizes. `micro` runs on the generated corpus within minutes and shows that every stage of a study works. `small` trains
-for about an hour a system on one core with bfloat16 matrix units, on captions or short sentences of the language pair.
-Scores of neither size can be compared with a paper.
+Two sizes. `micro` runs on the generated corpus within minutes and shows that every stage of a study works. `small`
+trains for about an hour a system on one core with bfloat16 matrix units, on captions or short sentences of the language
+pair. Scores of neither size can be compared with a paper.
 
 A larger model of a study stays the larger one: widths and heads are divided, they are not replaced.
 """
@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from phrasemt.errors import PhrasemtError
-from phrasemt.study.schema import Dataset, Study, System
+from phrasemt.study.datasets import Dataset
+from phrasemt.study.schema import Study, System
 
 Values = dict[str, Any]
 

@@ -21,19 +21,18 @@ log = logging.getLogger("phrasemt.scale")
 def add_parser(verbs: Any) -> None:
     parser = verbs.add_parser("scale", help="write a study at a smaller size: micro or small")
     add_study(parser)
-    parser.add_argument("size", choices=list(SIZES), help="micro: generated corpus, minutes; small: about an hour a system")
+    parser.add_argument(
+        "size", choices=list(SIZES), help="micro: generated corpus, minutes; small: about an hour a system"
+    )
     parser.add_argument("--output", type=Path, metavar="FILE", help="the new study (default: standard output)")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Write the study at the size. Raises StudyError for mistakes in the study, and PhrasemtError for an existing file."""
+    """Write the study at the size. Raises StudyError for mistakes in it, and PhrasemtError for an existing file."""
     study = load_study(options.study)
-    raw = parse_yaml(options.study.read_text(encoding="utf-8"))
-    text = (
-        f"# {options.study} at the size {options.size}, written by `phrasemt scale`. Its scores are not those of a paper.\n\n"
-        + format_yaml(scaled(raw, study, options.size))
-    )
+    values = scaled(parse_yaml(options.study.read_text(encoding="utf-8")), study, options.size)
+    text = f"# {options.study.name} at the size {options.size}, written by `phrasemt scale`.\n\n{format_yaml(values)}"
     if options.output is None:
         sys.stdout.write(text)
         return
@@ -42,5 +41,4 @@ def run(options: argparse.Namespace) -> None:
             "the file exists", where=options.output, next_step="name another file with --output, or remove this one"
         )
     write_text(options.output, text)
-    load_study(options.output)
     log.info("phrasemt scale: %s; next: make study STUDY=%s", options.output, options.output)

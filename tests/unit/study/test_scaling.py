@@ -1,0 +1,92 @@
+"""Studies at smaller sizes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from phrasemt.errors import PhrasemtError
+from phrasemt.files.yaml import format_yaml, parse_yaml
+from phrasemt.study.reading import load_study
+from phrasemt.study.scaling import scaled
+from phrasemt.study.schema import Study
+from phrasemt.workflow.check import warnings_of
+
+REPOSITORY = Path(__file__).parents[3]
+STUDIES = {path.stem: path for path in sorted((REPOSITORY / "studies").glob("*.yaml"))}
+XU = STUDIES["xu2020-en-de"]
+
+
+def at_size(path: Path, size: str) -> Study:
+    text = format_yaml(scaled(parse_yaml(path.read_text()), load_study(path), size))
+    return Study.model_validate(parse_yaml(text))
+
+
+@pytest.mark.parametrize("path", STUDIES.values(), ids=lambda path: path.stem)
+def test_every_study_has_a_micro_size(path: Path) -> None:
+    study, micro = load_study(path), at_size(path, "micro")
+    assert list(micro.systems) == list(study.systems)
+    assert micro.study == f"{study.study}-micro"
+    assert list(warnings_of(micro)) == []
+    assert all(dataset.generator for dataset in micro.datasets.values())
+    for name, system in micro.systems.items():
+        assert system.training.max_updates == 20
+        assert system.model.family == study.systems[name].model.family
+        assert system.stands_for == study.systems[name].stands_for
+    # The generated corpus stands for the data of no paper, so no score is compared with a printed one.
+    assert all(dataset.stands_for is None for dataset in micro.datasets.values())
+
+
+def test_only_sizes_change() -> None:
+    paper, micro = (study.systems for study in (load_study(XU), at_size(XU, "micro")))
+    sizes = {"width", "ffn_width", "heads", "encoder_layers", "decoder_layers"}
+    for name, system in paper.items():
+        before, after = (system.model.model_dump(), micro[name].model.model_dump())
+        assert {key for key, value in before.items() if after[key] != value} == sizes
+    assert paper["base"].model.width < paper["big"].model.width
+    assert micro["base"].model.width < micro["big"].model.width
+    assert micro["parsing"].decoding == paper["parsing"].decoding
+
+
+def test_two_decoder_layers_stay_two() -> None:
+    micro = at_size(STUDIES["demo-systems"], "micro")
+    assert micro.systems["zh-dl4mt-2"].model.decoder_layers == 2
+
+
+def test_small_keeps_the_language_pair_and_the_annotators() -> None:
+    chunks, phrases = at_size(STUDIES["zhou2017-de-en"], "small"), at_size(XU, "small")
+    assert chunks.datasets["wmt15"].languages == ("de", "en")
+    assert chunks.datasets["wmt15"].subwords.unit == "word"
+    assert chunks.systems["biscale"].model.hidden == 496  # 1000 / 2, as a multiple of 8
+    assert phrases.parsers["english"].train is not None
+    assert phrases.datasets["wmt14"].source_parser == "english"
+    assert list(warnings_of(phrases)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("phrasal2020-en-ru", "no small corpus of this language pair is registered"),
+        ("demo-lm", "the generated corpus has no other size than the study gives it"),
+    ],
+)
+def test_studies_without_a_small_size(name: str, message: str) -> None:
+    with pytest.raises(PhrasemtError, match=message):
+        at_size(STUDIES[name], "small")
+
+
+def test_the_verb_writes_a_study_and_overwrites_none(tmp_path: Path) -> None:
+    def scale(*options: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "phrasemt", "scale", str(XU), "micro", *options]
+        return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+
+    output = tmp_path / "micro.yaml"
+    assert scale("--output", str(output)).returncode == 0
+    assert load_study(output).study == "xu2020-en-de-micro"
+    assert scale().stdout == output.read_text()
+    again = scale("--output", str(output))
+    assert again.returncode == 2
+    assert f"{output}: the file exists" in again.stderr
