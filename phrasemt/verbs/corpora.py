@@ -1,26 +1,41 @@
-"""`phrasemt corpora [ID]`: list the corpora of the registry, or show the entry of one corpus."""
+"""`phrasemt corpora [ID | --study STUDY]`: the corpora of the registry, the entry of one, or the needs of a study."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import textwrap
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from phrasemt.registry.corpora import Corpus, corpus, load_registry
+from phrasemt.files.source_file import MIRROR, SourceFile
+from phrasemt.registry.corpora import Corpus, corpus, files_of, load_registry, source_file
+from phrasemt.study.datasets import RegistryText
+from phrasemt.study.reading import load_study
+from phrasemt.study.schema import Study
 from phrasemt.verbs._tables import size, table
+from phrasemt.workflow.paths import ORIGINAL_FILE
 
 
 def add_parser(verbs: Any) -> None:
     parser = verbs.add_parser("corpora", help="list the corpora that a study can name, or show one")
-    parser.add_argument("id", nargs="?", metavar="ID", help="show the files, checksums and citation of this corpus")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("id", nargs="?", metavar="ID", help="show the files, checksums and citation of this corpus")
+    what.add_argument("--study", type=Path, metavar="STUDY", help="list what this study fetches, and what you bring")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print one line per corpus, or the entry of one corpus. Raises DataError for an unknown id."""
-    lines = _list() if options.id is None else _show(corpus(options.id))
+    """Print one line per corpus, the entry of one corpus, or one line per file of a study.
+
+    Raises DataError for an unknown id, and StudyError for mistakes in the study.
+    """
+    if options.study is not None:
+        lines = _needed(load_study(options.study))
+    else:
+        lines = _list() if options.id is None else _show(corpus(options.id))
     sys.stdout.write("".join(f"{line}\n" for line in lines))
 
 
@@ -37,6 +52,56 @@ def _list() -> Iterator[str]:
         for entry in load_registry().values()
     ]
     yield from table(rows)
+
+
+def _needed(study: Study) -> Iterator[str]:
+    """Yield the files that a study fetches with their terms, and the texts of the user."""
+    fetched, own = _files_of(study)
+    mirror = study.mirror or os.environ.get(MIRROR)
+    rows = [("corpus", "file", "size", "from")]
+    for (corpus_id, name), file in fetched.items():
+        if Path(here := ORIGINAL_FILE.at(corpus=corpus_id, file=name)).is_file():
+            origin = f"fetched: {here}"
+        elif mirror and Path(mirror, corpus_id, name).is_file():
+            origin = "the mirror"
+        else:
+            origin = f"by hand: {file.by_hand} ({file.url})" if file.by_hand else file.url
+        rows.append((corpus_id, name, "?" if file.bytes is None else size(file.bytes), origin))
+    if not fetched:
+        yield "the study fetches no corpus"
+    else:
+        yield from table(rows, right_aligned={"size"})
+        sizes = [file.bytes for file in fetched.values() if file.bytes is not None]
+        unknown = f", without {len(fetched) - len(sizes)} files of unknown size" if len(sizes) < len(fetched) else ""
+        yield f"{len(fetched)} files, {size(sum(sizes))}{unknown}"
+        yield "terms"
+        for corpus_id in dict.fromkeys(corpus_id for corpus_id, _ in fetched):
+            yield f"  {corpus_id}: {corpus(corpus_id).terms}"
+    for path in own:
+        yield f"your file: {path}{'' if path.is_file() else ' (missing)'}"
+    for name, parser in study.parsers.items():
+        if parser.published:
+            yield f"parser {name}: Stanza's package {parser.published}"
+
+
+def _files_of(study: Study) -> tuple[dict[tuple[str, str], SourceFile], list[Path]]:
+    """Return the registered files that a study reads, by corpus and name, and the texts of the user."""
+    sides: list[tuple[str, str, str]] = []  # corpus, part, language
+    own: list[Path] = []
+    for dataset in study.datasets.values():
+        for _, text in dataset.texts:
+            if isinstance(text, RegistryText):
+                sides += [(text.corpus, text.part, language) for language in dataset.languages]
+            else:
+                own += [text.source, text.target]
+    for annotator in study.annotators.values():
+        for _, annotated in annotator.texts:
+            if annotated.corpus and annotated.part:
+                sides.append((annotated.corpus, annotated.part, annotator.language))
+            elif annotated.file:
+                own.append(annotated.file)
+    files = {(side[0], name): source_file(side[0], name) for side in sides for name in files_of(*side)}
+    return files, list(dict.fromkeys(own))
 
 
 def _show(entry: Corpus) -> Iterator[str]:
