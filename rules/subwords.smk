@@ -26,6 +26,7 @@ rule learn_subwords:
     input:
         source=paths.tokens.at(split="train", language="{source}"),
         target=paths.tokens.at(split="train", language="{target}"),
+        given=flow.reused("codes", "source_counts", "target_counts"),
     output:
         codes=paths.codes,
         source_counts=paths.counts.at(language="{source}"),
@@ -71,6 +72,7 @@ rule build_vocabulary:
     input:
         source=flow.model_text("source", "train"),
         target=flow.model_text("target", "train"),
+        given=flow.reused("source_vocabulary", "target_vocabulary"),
     output:
         source_vocabulary=paths.vocabulary.at(language="{source}"),
         target_vocabulary=paths.vocabulary.at(language="{target}"),

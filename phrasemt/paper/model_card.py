@@ -7,10 +7,10 @@ from pathlib import Path
 
 from phrasemt.registry.corpora import corpus
 from phrasemt.scoring.scores import ScoreFile, read_artefact
-from phrasemt.search.trained_system import SystemSettings
 from phrasemt.study.datasets import Dataset, RegistryText
 from phrasemt.study.schema import Study
 from phrasemt.workflow.paths import Paths
+from phrasemt.workflow.trained_system import SystemSettings
 
 
 def model_card(study: Study, dataset: str, system: str, seed: int) -> str:

@@ -84,6 +84,7 @@ class Corpus(Settings):
     id: Name
     description: str
     terms: str = Field(description="licence or terms of use, as the publisher states them")
+    may_be_copied: bool = Field(False, description="whether the terms allow everybody to pass on copies of the texts")
     citation: str
     files: tuple[SourceFile, ...] = Field(min_length=1)
     parts: dict[Name, CorpusPart] = Field(min_length=1)

@@ -22,7 +22,6 @@ from phrasemt.files.lines import write_lines
 from phrasemt.models.weights import load_model
 from phrasemt.search.decode import prefix_ids, translate_split
 from phrasemt.search.device import choose_device
-from phrasemt.search.trained_system import TrainedSystem
 from phrasemt.stages.syntax import ExtractPhrases
 from phrasemt.study.schema import Decoding
 from phrasemt.symbols import LONGEST_SENTENCE
@@ -33,6 +32,7 @@ from phrasemt.syntax.store.annotations import write_annotations
 from phrasemt.text.subwords import join_subwords, subword_cutter
 from phrasemt.text.tokenize import line_detokenizer, line_tokenizer
 from phrasemt.text.vocab import Vocabulary
+from phrasemt.workflow.trained_system import TrainedSystem
 
 
 @dataclass(frozen=True, slots=True)

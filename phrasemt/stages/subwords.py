@@ -28,11 +28,11 @@ class TokenizeText(Stage):
 
 
 class LearnSubwords(Stage):
-    """Learn byte-pair merges on both languages together."""
+    """Learn byte-pair merges on both languages together, or take over those of an exported model."""
 
     module = "phrasemt.text.subwords"
     job_name = "{dataset}.{source}-{target}"
-    inputs = ("source", "target")
+    inputs = ("source", "target", "given*")
     outputs = ("codes", "source_counts", "target_counts")
     libraries = ("subword-nmt",)
     cached = True
@@ -62,11 +62,11 @@ class ApplySubwords(Stage):
 
 
 class BuildVocabulary(Stage):
-    """Number the subwords, or the most frequent words."""
+    """Number the subwords, or the most frequent words, or take over the numbers of an exported model."""
 
     module = "phrasemt.text.vocab"
     job_name = "{dataset}.{source}-{target}"
-    inputs = ("source", "target")
+    inputs = ("source", "target", "given*")
     outputs = ("source_vocabulary", "target_vocabulary")
     cached = True
 

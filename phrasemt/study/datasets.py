@@ -117,6 +117,11 @@ class Subwords(Settings):
         int, Field(ge=0), Number(at_most=1_000_000, because="hardly a subword is so frequent")
     ] = Field(8, description="unit bpe: split subwords further that are rarer than this in train; 0: never")
     shared_vocabulary: bool = Field(True, description="one vocabulary for both sides; tie: all needs it")
+    reuse: Path | None = Field(
+        None,
+        description="folder of `phrasemt export` or `phrasemt import` whose merges and vocabularies the data set takes "
+        "over, for trainings that start from its weights; null: the data set learns its own",
+    )
 
     @model_validator(mode="before")
     @classmethod

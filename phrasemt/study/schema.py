@@ -208,9 +208,7 @@ class Decoding(Settings):
     def _fits_together(self) -> Decoding:
         problems = []
         if self.sampling is not None:
-            problems = [
-                f"{key} has no effect with sampling" for key in ("beam", "stopping") if key in self.model_fields_set
-            ]
+            problems = [f"{key} has no effect with sampling" for key in ("beam", "stopping") if self.differs(key)]
         elif self.n_best > self.beam:
             problems.append(f"n_best ({self.n_best}) must not exceed beam ({self.beam})")
         if self.max_length_factor == 0 and self.min_length > self.max_length_extra:
@@ -241,8 +239,9 @@ class System(Settings):
     model: ModelSettings = Field(description="architecture")
     init_from: Path | None = Field(
         None,
-        description="weights that the training starts from: a .safetensors file for all seeds, or a folder that holds "
-        "<seed>/averaged.safetensors, as the folder of a system in models/; names, shapes and vocabularies must agree. "
+        description="weights that the training starts from: a .safetensors file or a folder of `phrasemt export` for "
+        "all seeds, or a folder that holds <seed>/averaged.safetensors, as the folder of a system in models/; names, "
+        "shapes and vocabularies must agree (`subwords.reuse` takes over the vocabularies of an exported model). "
         "null: random weights",
     )
     training: Training = Field(default_factory=Training, description="training")

@@ -38,11 +38,20 @@ def learn_subwords(
     codes: Path,
     source_counts: Path,
     target_counts: Path,
+    given: Sequence[Path] = (),
 ) -> None:
     """Learn merges on the words of both sides together, and count the resulting subwords of each side.
 
-    Raises DataError if there are no words.
+    given: codes and counts of both sides, which are taken over in place of that; or nothing.
+    Raises DataError if there are no words, DamagedFileError for given files of another kind.
     """
+    if given:
+        given_codes, *given_counts = given
+        _read_merges(given_codes)
+        for path, output in zip((given_codes, *given_counts), (codes, source_counts, target_counts), strict=True):
+            write_lines(output, read_lines(path))
+        log.info("learn_subwords: took the subwords of %s", given_codes.parent)
+        return
     words = [count_tokens(side, cores=cores) for side in (source, target)]
     together = words[0] + words[1]
     if not together:

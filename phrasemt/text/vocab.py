@@ -33,12 +33,20 @@ def build_vocabulary(
     target: Path,
     source_vocabulary: Path,
     target_vocabulary: Path,
+    given: Sequence[Path] = (),
 ) -> None:
     """Give ids to the subwords of each side of the training text, or of both sides together (`settings.shared`).
 
     settings.words: largest number of whole words in a vocabulary; None for subwords, which all get ids.
-    Raises DataError if a side is empty.
+    given: vocabularies of both sides, which are taken over in place of that; or nothing.
+    Raises DataError if a side is empty, DamagedFileError for given files of another kind.
     """
+    if given:
+        for path, output in zip(given, (source_vocabulary, target_vocabulary), strict=True):
+            Vocabulary.from_file(path)
+            write_lines(output, read_lines(path))
+        log.info("build_vocabulary: took the vocabularies of %s", given[0].parent)
+        return
     counts = [count_tokens(side, cores=cores) for side in (source, target)]
     for side, counts_of_side in zip((source, target), counts, strict=True):
         if not counts_of_side:

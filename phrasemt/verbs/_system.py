@@ -13,7 +13,7 @@ from phrasemt.study.schema import Study
 from phrasemt.verbs._study import choose
 
 if TYPE_CHECKING:
-    from phrasemt.search.trained_system import TrainedSystem
+    from phrasemt.workflow.trained_system import TrainedSystem
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Training:
 
     def files(self) -> TrainedSystem:
         """The settings and files of the trained system. Raises the errors of `TrainedSystem.of_study`."""
-        from phrasemt.search.trained_system import TrainedSystem
+        from phrasemt.workflow.trained_system import TrainedSystem
 
         return TrainedSystem.of_study(self.study, self.dataset, self.system, self.seed)
 

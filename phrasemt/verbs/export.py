@@ -20,23 +20,28 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="new folder")
     add_study_option(parser)
     add_training(parser)
+    parser.add_argument(
+        "--format",
+        choices=("phrasemt", "ctranslate2"),
+        default="phrasemt",
+        help="ctranslate2: for the engine CTranslate2, plain Transformers only (default: %(default)s)",
+    )
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Export. Raises PhrasemtError for a folder that exists and for a system that is not trained."""
+    """Export. Raises PhrasemtError if the folder exists, or the system is not trained or not for CTranslate2."""
     from phrasemt.paper.model_card import model_card
-    from phrasemt.search.model_folder import write_model_folder
+    from phrasemt.search.ctranslate2_folder import write_ctranslate2_folder
+    from phrasemt.workflow.model_folder import write_model_folder
 
     chosen = chosen_training(options)
-    place = (chosen.study, chosen.dataset, chosen.system, chosen.seed)
-    about = {
-        "phrasemt": __version__,
-        "study": chosen.study.study,
-        "dataset": chosen.dataset,
-        "system": chosen.system,
-        "seed": chosen.seed,
-    }
-    texts = {"README.md": model_card(*place), "study.json": chosen.study.model_dump_json(indent=1) + "\n"}
-    write_model_folder(options.folder, chosen.files(), about, texts)
-    print(f"{options.folder}: try it with `echo TEXT | phrasemt translate --model {options.folder}`")
+    system = chosen.files()
+    card = {"README.md": model_card(chosen.study, chosen.dataset, chosen.system, chosen.seed)}
+    if options.format == "ctranslate2":
+        write_ctranslate2_folder(options.folder, system, card)
+        return
+    study = chosen.study
+    about = {"study": study.study, "dataset": chosen.dataset, "system": chosen.system, "seed": chosen.seed}
+    texts = {**card, "study.json": study.model_dump_json(indent=1) + "\n"}
+    write_model_folder(options.folder, system, {"phrasemt": __version__, **about}, texts)

@@ -28,8 +28,8 @@ from phrasemt.symbols import LONGEST_SENTENCE
 from phrasemt.verbs._system import add_study_option, add_training, chosen_training
 
 if TYPE_CHECKING:
-    from phrasemt.search.trained_system import TrainedSystem
     from phrasemt.search.translator import Translation, Translator
+    from phrasemt.workflow.trained_system import TrainedSystem
 
 log = logging.getLogger("phrasemt.translate")
 
@@ -93,7 +93,7 @@ def run(options: argparse.Namespace) -> None:
 def _chosen_system(options: argparse.Namespace) -> TrainedSystem:
     if options.model is None:
         return chosen_training(options).files()
-    from phrasemt.search.model_folder import read_model_folder
+    from phrasemt.workflow.model_folder import read_model_folder
 
     for name in ("system", "seed", "dataset"):
         if getattr(options, name) is not None:

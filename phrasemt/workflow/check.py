@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 
-from phrasemt.errors import DataError, StudyError
+from phrasemt.errors import DataError, PhrasemtError, StudyError
 from phrasemt.languages import WITH_MOSES_RULES
 from phrasemt.registry.corpora import files_of
 from phrasemt.registry.stanza_models import files_of_package
@@ -15,13 +15,14 @@ from phrasemt.study.datasets import SIDES, Dataset, RegistryText
 from phrasemt.study.languages import MISTAKEN, language_name
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Adam, Study, Training
+from phrasemt.workflow.model_folder import read_note
 from phrasemt.workflow.paths import initial_weights
 
 
 def read_study(path: Path) -> Study:
     """A study whose texts exist: in the registry, or as files. Raises StudyError with all mistakes."""
     study = load_study(path)
-    checks = (_language_problems, _problems, _annotator_problems, _phrase_problems, _weight_problems)
+    checks = (_language_problems, _problems, _annotator_problems, _phrase_problems, _weight_problems, _subword_problems)
     if problems := list(dict.fromkeys(problem for check in checks for problem in check(study))):
         raise StudyError(path, problems)
     return study
@@ -146,3 +147,31 @@ def _weight_problems(study: Study) -> Iterator[str]:
         for file in (file for seed in study.seeds for file in initial_weights(system, seed)):
             if not file.is_file():
                 yield f"systems.{name}.init_from: no such file: {file}"
+
+
+def _subword_problems(study: Study) -> Iterator[str]:
+    """Data sets that take over the subwords of a model that reads other text."""
+    for name, dataset in study.datasets.items():
+        if (folder := dataset.subwords.reuse) is None:
+            continue
+        where = f"datasets.{name}"
+        try:
+            known = read_note(folder).settings
+        except PhrasemtError as error:
+            yield f"{where}.subwords.reuse: {error}"
+            continue
+        cut = dataset.subwords.unit == "bpe"
+        for key, wanted, found in (
+            ("source_language", known.source_language, dataset.source_language),
+            ("target_language", known.target_language, dataset.target_language),
+            ("subwords.unit", "word" if known.vocabulary_threshold is None else "bpe", dataset.subwords.unit),
+            (
+                "subwords.vocabulary_threshold",
+                known.vocabulary_threshold,
+                dataset.subwords.vocabulary_threshold if cut else None,
+            ),
+            ("tokenization, source", known.source_tokenizer, dataset.tokenizer("source")),
+            ("tokenization, target", known.target_tokenizer, dataset.tokenizer("target")),
+        ):
+            if wanted != found:
+                yield f"{where}.{key} is {found}, but the model in {folder} reads {wanted}"

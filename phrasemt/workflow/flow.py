@@ -20,6 +20,7 @@ from phrasemt.study.schema import Study
 from phrasemt.study.tokenization import Side
 from phrasemt.workflow.code import code_digest, module_digests
 from phrasemt.workflow.dag import Journal
+from phrasemt.workflow.model_folder import PLACES
 from phrasemt.workflow.paths import ORIGINAL_FILE, REGISTERED_TEXT, STANZA_FILE, Paths, Pattern, initial_weights
 
 # Snakemake's wildcards of a job: an object with items(), which Snakemake passes to the functions made here.
@@ -282,6 +283,15 @@ class Flow:
     def of_subwords(self, pattern: Pattern) -> Files:
         """A file of `learn_subwords`; no file where words are not cut."""
         return lambda wildcards: [_fill(pattern, wildcards)] if self._cuts_words(wildcards) else []
+
+    def reused(self, *roles: str) -> Files:
+        """Files of the exported model whose subwords a data set takes over; no files where it learns its own."""
+
+        def reused(wildcards: Wildcards) -> list[str]:
+            folder = self.study.datasets[wildcards.dataset].subwords.reuse
+            return [str(folder / PLACES[role]) for role in roles] if folder else []
+
+        return reused
 
     def _cuts_words(self, wildcards: Wildcards) -> bool:
         return self.study.datasets[wildcards.dataset].subwords.unit != "word"

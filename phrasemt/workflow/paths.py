@@ -50,6 +50,7 @@ RESULTS, LOGS, BENCHMARKS = Path("results"), Path("logs"), Path("benchmarks")
 ORIGINAL_FILE = Pattern("resources/{corpus}/original/{file}")
 REGISTERED_TEXT = Pattern("resources/{corpus}/{part}.{language}")
 _WEIGHTS = Path("averaged.safetensors")
+EXPORTED_NOTE, EXPORTED_WEIGHTS = "model.json", "weights.safetensors"  # of a folder of `phrasemt export`
 STANZA_FILE = Pattern("resources/stanza/{language}/{file}")
 
 
@@ -137,7 +138,9 @@ def initial_weights(system: System, seed: object) -> list[Path]:
     place = system.init_from
     if place is None:
         return []
-    return [place if place.suffix == _WEIGHTS.suffix else place / str(seed) / _WEIGHTS]
+    if place.suffix == _WEIGHTS.suffix:
+        return [place]
+    return [place / EXPORTED_WEIGHTS if (place / EXPORTED_NOTE).is_file() else place / str(seed) / _WEIGHTS]
 
 
 # For files of which the study is not known; its name is a wildcard, too.

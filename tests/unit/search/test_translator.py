@@ -16,8 +16,6 @@ from phrasemt.errors import DamagedFileError, MismatchError, PhrasemtError
 from phrasemt.files.lines import read_lines, write_lines
 from phrasemt.models.interface import build_model
 from phrasemt.models.weights import describe_weights, save_tensors, weights_of
-from phrasemt.search.model_folder import read_model_folder, write_model_folder
-from phrasemt.search.trained_system import SystemSettings, TrainedSystem
 from phrasemt.search.translate import translate_examples
 from phrasemt.search.translator import Translator
 from phrasemt.stages.corpus import CleanPairs
@@ -42,6 +40,8 @@ from phrasemt.syntax.sentences import collect_sentences
 from phrasemt.text.subwords import apply_subwords, learn_subwords
 from phrasemt.text.tokenize import tokenize_text
 from phrasemt.text.vocab import Vocabulary, build_vocabulary
+from phrasemt.workflow.model_folder import read_model_folder, write_model_folder
+from phrasemt.workflow.trained_system import SystemSettings, TrainedSystem
 
 SIZE = {"encoder_layers": 1, "decoder_layers": 1, "width": 16, "heads": 2, "ffn_width": 24}
 RECURRENT = {"embedding": 8, "hidden": 8}

@@ -1,7 +1,7 @@
 """A trained system outside of the workflow: its settings and the files that it needs to translate raw text.
 
 The files are those of a finished study (`TrainedSystem.of_study`) or of an exported model folder
-(`phrasemt.search.model_folder`).
+(`phrasemt.workflow.model_folder`).
 """
 
 from __future__ import annotations

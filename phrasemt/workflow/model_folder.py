@@ -11,9 +11,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,14 +26,14 @@ from phrasemt.errors import DamagedFileError, PhrasemtError
 from phrasemt.fields import Name, Seed, Settings
 from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import flush_to_disk, write_text
-from phrasemt.search.trained_system import SystemSettings, TrainedSystem
 from phrasemt.syntax.annotator_card import Card
+from phrasemt.workflow.paths import EXPORTED_NOTE, EXPORTED_WEIGHTS
+from phrasemt.workflow.trained_system import SystemSettings, TrainedSystem
 
 FORMAT = 1
-NOTE = "model.json"
-WEIGHTS = "weights.safetensors"
-_PLACES = {
-    "weights": WEIGHTS,
+NOTE = EXPORTED_NOTE
+PLACES = {
+    "weights": EXPORTED_WEIGHTS,
     "source_vocabulary": "source_vocabulary.tsv",
     "target_vocabulary": "target_vocabulary.tsv",
     "codes": "codes.bpe",
@@ -64,26 +66,36 @@ def write_model_folder(folder: Path, system: TrainedSystem, about: Mapping[str, 
     about: version, study, dataset, system and seed of `ModelNote`. texts: further files by their name.
     Raises PhrasemtError if the folder is there already.
     """
-    if folder.exists():
-        raise PhrasemtError("the folder is there already", where=folder, next_step="name a new folder")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    temporary = folder.with_name(f".{folder.name}.part")
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir()
-    try:
+    with new_folder(folder) as temporary:
         for role, path in system.files.items():
             if role == "parser":
-                _copy_parser(path, temporary / _PLACES[role])
+                _copy_parser(path, temporary / PLACES[role])
             else:
-                shutil.copyfile(path, temporary / _PLACES[role])
+                shutil.copyfile(path, temporary / PLACES[role])
         for name, text in texts.items():
             write_text(temporary / name, text)
         copies = sorted(path for path in temporary.rglob("*") if path.is_file())
         files = {path.relative_to(temporary).as_posix(): digest_file(path) for path in copies}
         note = ModelNote(format=FORMAT, settings=system.settings, files=files, **about)
         write_text(temporary / NOTE, note.model_dump_json(indent=1) + "\n")
-        for path in copies:
-            flush_to_disk(path)
+
+
+@contextlib.contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """Give a temporary folder, which gets its name when the block ends without an error.
+
+    Raises PhrasemtError if the folder is there already.
+    """
+    if folder.exists():
+        raise PhrasemtError("the folder is there already", where=folder, next_step="name a new folder")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.part")
+    temporary.mkdir()
+    try:
+        yield temporary
+        for path in temporary.rglob("*"):
+            if path.is_file():
+                flush_to_disk(path)
         temporary.rename(folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -140,5 +152,5 @@ def read_model_folder(folder: Path) -> TrainedSystem:
                 found=f"sha256 {found[:12]}" if found else "no such file",
                 next_step="copy the folder again from where it was exported",
             )
-    files = {role: folder / place for role, place in _PLACES.items() if place in note.files}
+    files = {role: folder / place for role, place in PLACES.items() if place in note.files}
     return TrainedSystem(note.name, note.settings, files)
