@@ -32,7 +32,7 @@ log = logging.getLogger("phrasemt.score_contrasts")
 
 _HEADER = "row\tsource\tright\twrong\tdistance\tnumber"
 # Groups of distances in words; Xu et al. (2020), Figure 4, print one limit only (docs/decisions.md, X18).
-_GROUPS = ((1, 2), (3, 4), (5, 6), (7, 8), (9, 10), (11, 15), (16, None))
+GROUPS = ((1, 2), (3, 4), (5, 6), (7, 8), (9, 10), (11, 15), (16, None))
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def score_contrasts(
         "accuracy": _share(preferred),
         "by_distance": [
             {"low": low, "high": high, "pairs": int(group.sum()), "accuracy": _share(preferred[group])}
-            for low, high in _GROUPS
+            for low, high in GROUPS
             for group in [(distances >= low) & (distances <= (high or np.inf))]
         ],
     }

@@ -7,21 +7,25 @@ So the translation of a test set is the same, byte for byte, as the study's.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from phrasemt.batching.example import COLUMNS, Examples, describe
 from phrasemt.batching.reader import BatchReader
+from phrasemt.batching.sampler import micro_batches
 from phrasemt.corpus.normalise import normalise_spaces
+from phrasemt.files.attention import ForcedSentence
 from phrasemt.files.columns import Lists, write_columns
 from phrasemt.files.lines import write_lines
 from phrasemt.models.weights import load_model
 from phrasemt.search.decode import prefix_ids, translate_split
 from phrasemt.search.device import choose_device
+from phrasemt.search.forced import BATCH_POSITIONS, force, forced_sentences
 from phrasemt.stages.syntax import ExtractPhrases
 from phrasemt.study.schema import Decoding
 from phrasemt.symbols import LONGEST_SENTENCE
@@ -66,9 +70,12 @@ class Translator:
         self._reads = settings.model.model_inputs
         self._tokenize = line_tokenizer(settings.source_tokenizer)
         self._detokenize = line_detokenizer(settings.target_tokenizer)
+        self._tokenize_target = line_tokenizer(settings.target_tokenizer)
         self._cut: Callable[[str], str] = str
+        self._cut_target: Callable[[str], str] = str
         if settings.vocabulary_threshold is not None:
             self._cut = subword_cutter(files["codes"], files["source_counts"], settings.vocabulary_threshold)
+            self._cut_target = subword_cutter(files["codes"], files["target_counts"], settings.vocabulary_threshold)
         self._source = Vocabulary.from_file(files["source_vocabulary"])
         self._target = Vocabulary.from_file(files["target_vocabulary"])
         self._prefix = prefix_ids(decoding, self._target)
@@ -89,7 +96,7 @@ class Translator:
         if not lines:
             return []
         with tempfile.TemporaryDirectory(prefix="phrasemt-") as name:
-            reader = self._prepare([normalise_spaces(line) for line in lines], Path(name))
+            reader = self._prepare(lines, Path(name))
             lengths = reader.examples.source_lengths[np.arange(len(lines))]
             found = translate_split(
                 self._model,
@@ -111,8 +118,32 @@ class Translator:
         line = " ".join(subwords)
         return Candidate(self._detokenize(join_subwords(line)), line, score)
 
-    def _prepare(self, lines: Sequence[str], folder: Path) -> BatchReader:
-        """The lines as a split: examples without targets, with the phrases that the model reads."""
+    def force(
+        self, sources: Sequence[str], targets: Sequence[str], *, attention: bool = False
+    ) -> Iterator[ForcedSentence]:
+        """Force lines of raw text as the targets of other lines, in order. attention: with the weights of all maps.
+
+        A chunk-based decoder decides about chunks by itself.
+        """
+        if not sources:
+            return
+        with tempfile.TemporaryDirectory(prefix="phrasemt-") as name:
+            reader = self._prepare(sources, Path(name), targets)
+            examples, every = reader.examples, np.arange(len(sources))
+            results: dict[int, ForcedSentence] = {}
+            capacity = 1_000 if attention else BATCH_POSITIONS
+            for rows in micro_batches(every, examples.source_lengths, examples.target_lengths, capacity=capacity):
+                batch = reader(rows).to(self._device)
+                forced = force(self._model, batch, attention=attention)
+                whole = forced_sentences(
+                    forced, batch, rows=batch.rows, source_words=self._source, target_words=self._target
+                )
+                results |= {one.row: one for one in whole}
+        yield from (results[row] for row in range(len(sources)))
+
+    def _prepare(self, sources: Sequence[str], folder: Path, targets: Sequence[str] = ()) -> BatchReader:
+        """The lines as a split: examples with the targets, if there are any, and the phrases that the model reads."""
+        lines = [normalise_spaces(line) for line in sources]
         rows, tokens, subwords, examples = (folder / name for name in ("rows", "tokens", "subwords", "examples.arrow"))
         tokenized = [self._tokenize(line) for line in lines]
         cut = [self._cut(line) for line in tokenized]
@@ -120,12 +151,13 @@ class Translator:
         write_lines(tokens, tokenized)
         write_lines(subwords, cut)
         source = Lists.of([self._source.ids([*filter(None, line.split(" "))]) for line in cut])
+        target = Lists.of(self._target_ids(targets, len(lines)))
         write_columns(
             examples,
             columns=COLUMNS,
             texts={"source": subwords},
             description=describe(self._source, self._target),
-            batches=[(np.arange(len(lines)), {"source": source, "target": Lists.of([()] * len(lines))})],
+            batches=[(np.arange(len(lines)), {"source": source, "target": target})],
         )
         phrases = []
         if self._phrases is not None and self._phrases.mode != "ngram":
@@ -142,6 +174,12 @@ class Translator:
                 phrases=phrases[0],
             )
         return BatchReader(Examples.open(examples), self._reads, phrases)
+
+    def _target_ids(self, targets: Sequence[str], count: int) -> Sequence[Sequence[int] | NDArray[np.int32]]:
+        if not targets:
+            return [()] * count
+        cut = [self._cut_target(self._tokenize_target(normalise_spaces(line))) for line in targets]
+        return [self._target.ids([*filter(None, line.split(" "))]) for line in cut]
 
     def _parse(self, tokenized: Sequence[str], parses: Path) -> Path:
         assert self._parser is not None

@@ -1,0 +1,184 @@
+"""Human evaluation with blind sheets (Zhou et al. 2017, Table 4): adequacy, fluency, under- and over-translation.
+
+A folder holds one sheet for each rater and `key.tsv`, which tells the systems behind the items and which raters do not
+get. Each rater sees the same items in another order, and a translation that several systems share only once.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+
+from phrasemt.errors import DataError, MismatchError, PhrasemtError
+from phrasemt.files.lines import read_lines, write_lines
+from phrasemt.scoring.agreement import cohen_kappa, counts_of, fleiss_kappa
+
+# What raters fill in, with the allowed values.
+QUESTIONS: Mapping[str, tuple[int, ...]] = {
+    "adequacy": (1, 2, 3, 4, 5),
+    "fluency": (1, 2, 3, 4, 5),
+    "under_translation": (0, 1),
+    "over_translation": (0, 1),
+}
+SCALES = ("adequacy", "fluency")
+_SHOWN = ("item", "source", "reference", "translation")
+_HEADER = "\t".join((*_SHOWN, *QUESTIONS))
+_KEY_HEADER = "item\tsystem\tline"
+KEY = "key.tsv"
+
+
+@dataclass(frozen=True)
+class SystemRating:
+    """The ratings of a system. means: by question; of yes-or-no questions the share of yes, 0 to 1."""
+
+    system: str
+    items: int
+    means: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Agreement of all raters about a question: kappas, None where chance explains all.
+
+    cohen: the mean over pairs of raters, with quadratic weights on scales.
+    """
+
+    question: str
+    fleiss: float | None
+    cohen: float | None
+
+
+def write_sheets(
+    folder: Path,
+    *,
+    sources: Sequence[str],
+    references: Sequence[str],
+    translations: Mapping[str, Sequence[str]],
+    sentences: int,
+    raters: int,
+    seed: int,
+) -> int:
+    """Write the sheets and the key into a new folder. Returns the number of items of a sheet.
+
+    translations: for each system one line for each source. sentences: how many are drawn at random.
+    Raises PhrasemtError if the folder exists, and DataError if there are fewer sentences.
+    """
+    if folder.exists():
+        raise PhrasemtError(
+            "exists already", where=folder, next_step="name a new folder; ratings may stand in this one"
+        )
+    if len(sources) < sentences:
+        raise DataError("the test set has fewer sentences", expected=sentences, found=len(sources))
+    draw = random.Random(seed)
+    chosen = sorted(draw.sample(range(len(sources)), sentences))
+    behind: dict[tuple[int, str], list[str]] = {}  # the systems of each different translation of a line
+    for line in chosen:
+        for system, lines in translations.items():
+            behind.setdefault((line, lines[line]), []).append(system)
+    items = [*behind]
+    draw.shuffle(items)
+    numbers = {item: number for number, item in enumerate(items, start=1)}
+    folder.mkdir(parents=True)
+    for rater in range(1, raters + 1):
+        order = draw.sample(items, len(items))
+        rows = (
+            "\t".join(
+                (str(numbers[item]), _field(sources[line]), _field(references[line]), _field(translation), "\t\t\t")
+            )
+            for item in order
+            for line, translation in [item]
+        )
+        write_lines(folder / f"rater-{rater}.tsv", [_HEADER, *rows])
+    key = [f"{numbers[item]}\t{system}\t{item[0] + 1}" for item in items for system in behind[item]]
+    write_lines(folder / KEY, [_KEY_HEADER, *key])
+    return len(items)
+
+
+def _field(text: str) -> str:
+    """A text as a field of a table: a tabulator would begin the next field."""
+    return text.replace("\t", " ")
+
+
+def score_sheets(folder: Path) -> tuple[list[SystemRating], list[Agreement], int]:
+    """Read the key and all filled sheets of a folder. Returns ratings of systems, agreement, and the number of raters.
+
+    Raises DataError naming sheet, line and column of a value that is missing or not allowed, and MismatchError for a
+    sheet with other items than the key.
+    """
+    systems = _read_key(folder / KEY)
+    sheets = sorted(folder.glob("rater-*.tsv"))
+    if not sheets:
+        raise DataError("no sheets", where=folder, expected="rater-1.tsv and further sheets")
+    of_raters = [_read_sheet(path, systems) for path in sheets]
+    items = sorted(systems)
+    found = []
+    for system in dict.fromkeys(name for names in systems.values() for name in names):
+        own = [item for item in items if system in systems[item]]
+        means = {
+            question: statistics.fmean(ratings[item][question] for ratings in of_raters for item in own)
+            for question in QUESTIONS
+        }
+        found.append(SystemRating(system, len(own), means))
+    agreement = [_agreement(question, items, of_raters) for question in QUESTIONS] if len(sheets) > 1 else []
+    return found, agreement, len(sheets)
+
+
+def _agreement(question: str, items: Sequence[int], of_raters: Sequence[Mapping[int, Mapping[str, int]]]) -> Agreement:
+    columns = [[ratings[item][question] for item in items] for ratings in of_raters]
+    weights = "quadratic" if question in SCALES else "none"
+    pairs = [cohen_kappa(one, other, weights=weights) for one, other in combinations(columns, 2)]
+    known = [kappa for kappa in pairs if kappa is not None]
+    rows = list(zip(*columns, strict=True))
+    return Agreement(question, fleiss_kappa(counts_of(rows)), statistics.fmean(known) if known else None)
+
+
+def _read_key(path: Path) -> dict[int, list[str]]:
+    """The systems of each item."""
+    systems: dict[int, list[str]] = {}
+    for number, fields in _rows(path, _KEY_HEADER):
+        if not fields[0].isdecimal():
+            raise DataError("not a key of ratings", where=f"{path}, line {number}", found=fields[0])
+        systems.setdefault(int(fields[0]), []).append(fields[1])
+    return systems
+
+
+def _read_sheet(path: Path, systems: Mapping[int, object]) -> dict[int, dict[str, int]]:
+    ratings: dict[int, dict[str, int]] = {}
+    for number, fields in _rows(path, _HEADER):
+        item = int(fields[0]) if fields[0].isdecimal() else 0
+        if item not in systems or item in ratings:
+            what = "an item comes twice" if item in ratings else "an item that the key does not have"
+            raise MismatchError(what, where=f"{path}, line {number}", found=fields[0])
+        ratings[item] = {}
+        for (question, allowed), value in zip(QUESTIONS.items(), fields[len(_SHOWN) :], strict=True):
+            if value.strip() not in map(str, allowed):
+                raise DataError(
+                    f"no rating of {question}",
+                    where=f"{path}, line {number}",
+                    expected=f"one of {', '.join(map(str, allowed))}",
+                    found=repr(value),
+                    next_step="fill in the sheet",
+                )
+            ratings[item][question] = int(value)
+    if missing := systems.keys() - ratings.keys():
+        raise MismatchError("items are missing", where=path, expected=len(systems), found=f"no item {min(missing)}")
+    return ratings
+
+
+def _rows(path: Path, header: str) -> Iterable[tuple[int, list[str]]]:
+    """The fields of each line after the header, with its number. Spreadsheets may add a byte order mark and CRs."""
+    lines = read_lines(path)
+    if (found := next(lines, "").rstrip("\r").lstrip("\ufeff")) != header:
+        raise DataError("not a table of ratings", where=path, expected=repr(header), found=repr(found[:80]))
+    columns = header.count("\t") + 1
+    for number, line in enumerate(lines, start=2):
+        fields = line.rstrip("\r").split("\t")
+        if len(fields) != columns:
+            raise DataError(
+                "wrong number of columns", where=f"{path}, line {number}", expected=columns, found=len(fields)
+            )
+        yield number, fields

@@ -1,0 +1,63 @@
+"""`phrasemt force`: forced decoding of given translations with a trained system."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from phrasemt.files.lines import read_parallel
+from phrasemt.machine.gpus import lease
+from phrasemt.verbs._system import add_study_option, add_training, chosen_training
+
+if TYPE_CHECKING:
+    from phrasemt.files.attention import ForcedSentence
+
+
+def add_parser(verbs: Any) -> None:
+    parser = verbs.add_parser(
+        "force",
+        help="log-probabilities of given translations, and attention, by forced decoding",
+        description="Print log P(TARGET | SOURCE) of each line of raw text, natural logarithm with the end of the "
+        "sentence. A line is cut after 1,024 subwords.",
+    )
+    parser.add_argument("source", type=Path, metavar="SOURCE", help="text, one sentence per line")
+    parser.add_argument("target", type=Path, metavar="TARGET", help="translations of the same lines")
+    add_study_option(parser)
+    add_training(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line, with all tokens")
+    parser.add_argument(
+        "--attention",
+        type=Path,
+        metavar="FILE",
+        help="write tokens and attention weights as Arrow (some 100 kB a line)",
+    )
+    parser.add_argument("--cores", type=int, default=len(os.sched_getaffinity(0)), metavar="N", help="default: all")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Force the lines. Raises DataError for texts of different length."""
+    logging.getLogger("phrasemt").setLevel(logging.WARNING)
+    training = chosen_training(options)
+    sources, targets = ([*texts] for texts in zip(*read_parallel(options.source, options.target), strict=True))
+    system = training.files()
+    with lease(1):
+        from phrasemt.files.attention import write_forced
+        from phrasemt.search.translator import Translator
+
+        translator = Translator(system, decoding=system.settings.decoding, cores=options.cores)
+        sentences = list(translator.force(sources, targets, attention=options.attention is not None))
+    if options.attention is not None:
+        write_forced(options.attention, sentences)
+    for sentence in sentences:
+        print(json.dumps(_values(sentence), ensure_ascii=False) if options.json else f"{sentence.log_prob:.6f}")
+
+
+def _values(sentence: ForcedSentence) -> dict[str, Any]:
+    """The values of a sentence without attention and without what its model does not have."""
+    values = {name: value for name, value in vars(sentence).items() if name != "attentions" and value != []}
+    return {"line": values.pop("row") + 1, "log_prob": sentence.log_prob, **values}

@@ -1,0 +1,101 @@
+"""`phrasemt ratings`: blind sheets for human evaluation, and the scores of filled sheets."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from phrasemt.errors import PhrasemtError
+from phrasemt.files.lines import read_lines
+from phrasemt.study.reading import load_study
+from phrasemt.verbs._study import choose
+from phrasemt.verbs._system import add_study_option
+from phrasemt.verbs._tables import table
+from phrasemt.workflow.paths import Paths
+
+
+def add_parser(verbs: Any) -> None:
+    parser = verbs.add_parser("ratings", help="make blind sheets for human evaluation; score filled sheets")
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    make = actions.add_parser(
+        "make",
+        help="write a sheet for each rater",
+        description="Write blind sheets for human evaluation into a new folder: adequacy and fluency from 1 to 5, "
+        "under- and over-translation as 0 or 1. key.tsv tells which systems are behind the items; hide it from raters.",
+    )
+    make.add_argument("folder", type=Path, metavar="FOLDER")
+    add_study_option(make)
+    make.add_argument("--systems", nargs="+", metavar="NAME", help="systems to compare (default: all that translate)")
+    make.add_argument("--dataset", metavar="NAME", help="data set of the study (default: the first)")
+    make.add_argument("--test-set", metavar="NAME", help="test set (default: the first)")
+    make.add_argument("--seed", type=int, metavar="N", help="seed of the trainings (default: the first of the study)")
+    make.add_argument("--sentences", type=int, default=100, metavar="N", help="drawn at random (default: %(default)s)")
+    make.add_argument("--raters", type=int, default=2, metavar="N", help="number of sheets (default: %(default)s)")
+    make.add_argument("--draw", type=int, default=1, metavar="N", help="seed of the draw (default: %(default)s)")
+    make.set_defaults(run=_make)
+    score = actions.add_parser("score", help="mean ratings of systems, and agreement between raters")
+    score.add_argument("folder", type=Path, metavar="FOLDER")
+    score.set_defaults(run=_score)
+
+
+def _make(options: argparse.Namespace) -> None:
+    """Write the sheets. Raises PhrasemtError for a system, test set or translation that is not there."""
+    from phrasemt.scoring.ratings import KEY, write_sheets
+
+    study = load_study(options.study)
+    dataset = choose("dataset", options.dataset, list(study.datasets))
+    test_set = choose("test set", options.test_set, list(study.datasets[dataset].test_sets))
+    systems = [choose("system", name, study.translating) for name in options.systems or study.translating]
+    if min(options.sentences, options.raters) < 1:
+        raise PhrasemtError("at least one sentence and one rater are needed", where="--sentences, --raters")
+    seed = study.seeds[0] if options.seed is None else options.seed
+    paths = Paths.of(study, dataset)
+    sides = [
+        _lines(Path(paths.text.at(split=test_set, language=language))) for language in study.datasets[dataset].languages
+    ]
+    translations = {
+        system: _lines(Path(paths.translated_text.at(system=system, seed=seed, split=test_set)))
+        for system in dict.fromkeys(systems)
+    }
+    items = write_sheets(
+        options.folder,
+        sources=sides[0],
+        references=sides[1],
+        translations=translations,
+        sentences=options.sentences,
+        raters=options.raters,
+        seed=options.draw,
+    )
+    print(f"{options.folder}: {options.raters} sheets of {items} items; {KEY} stays with you")
+
+
+def _lines(path: Path) -> list[str]:
+    if not path.is_file():
+        raise PhrasemtError("no such file", where=path, next_step="run the study, or choose another --seed")
+    return list(read_lines(path))
+
+
+def _score(options: argparse.Namespace) -> None:
+    """Print ratings and agreement. Raises DataError for sheets that are not filled in."""
+    from phrasemt.scoring.ratings import SCALES, score_sheets
+
+    ratings, agreement, raters = score_sheets(options.folder)
+    rows = [
+        [
+            one.system,
+            str(one.items),
+            *(f"{mean:.2f}" if question in SCALES else f"{100 * mean:.0f} %" for question, mean in one.means.items()),
+        ]
+        for one in ratings
+    ]
+    print(f"{raters} rater{'s' if raters > 1 else ''}")
+    headings = ["system", "items", "adequacy", "fluency", "under-translation", "over-translation"]
+    print(*table([headings, *rows], right_aligned=headings[1:]), sep="\n")
+    if agreement:
+        kappas = [
+            [one.question, *("–" if kappa is None else f"{kappa:.3f}" for kappa in (one.fleiss, one.cohen))]
+            for one in agreement
+        ]
+        headings = ["agreement", "Fleiss' kappa", "Cohen's kappa, mean over pairs (scales: quadratic)"]
+        print("", *table([headings, *kappas], right_aligned=headings[1:]), sep="\n")

@@ -1,0 +1,123 @@
+"""Blind sheets: what raters see, and the scores of filled sheets worked out by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from phrasemt.errors import DataError, MismatchError, PhrasemtError
+from phrasemt.scoring.ratings import KEY, QUESTIONS, score_sheets, write_sheets
+
+SOURCES = [f"source {number}" for number in range(6)]
+REFERENCES = [f"reference\t{number}" for number in range(6)]
+# Both systems translate line 0 alike.
+TRANSLATIONS = {
+    "base": ["same", *(f"base says {number}" for number in range(1, 6))],
+    "max": ["same", *(f"other words {number}" for number in range(1, 6))],
+}
+
+
+def _sheets(tmp_path: Path, *, sentences: int = 6, seed: int = 1) -> Path:
+    folder = tmp_path / "ratings"
+    write_sheets(
+        folder,
+        sources=SOURCES,
+        references=REFERENCES,
+        translations=TRANSLATIONS,
+        sentences=sentences,
+        raters=2,
+        seed=seed,
+    )
+    return folder
+
+
+def _rows(path: Path) -> list[list[str]]:
+    return [line.split("\t") for line in path.read_text().splitlines()]
+
+
+def _fill(folder: Path, *ratings: dict[str, tuple[int, int, int, int]]) -> None:
+    """Fill in the sheets. ratings: of each rater, by the first word of a translation."""
+    for number, of_words in enumerate(ratings, start=1):
+        path = folder / f"rater-{number}.tsv"
+        header, *rows = _rows(path)
+        filled = [[*row[:4], *map(str, of_words[row[3].split()[0]])] for row in rows]
+        path.write_text("\ufeff" + "\r\n".join("\t".join(row) for row in [header, *filled]) + "\r\n")
+
+
+def test_sheets_are_blind_and_complete(tmp_path: Path) -> None:
+    folder = _sheets(tmp_path)
+    first, second = (_rows(folder / f"rater-{number}.tsv")[1:] for number in (1, 2))
+    assert len(first) == 11, "twelve translations, two of them alike"
+    assert first != second
+    assert sorted(first) == sorted(second)
+    for row in first:
+        assert row[4:] == [""] * len(QUESTIONS)
+        assert "base" not in row[0] + row[1] + row[2]
+    key = _rows(folder / KEY)[1:]
+    shown = {row[0]: row[3] for row in first}
+    for item, system, line in key:
+        assert shown[item] == TRANSLATIONS[system][int(line) - 1]
+    assert len(key) == 12
+
+
+def test_the_draw_repeats_and_depends_on_its_seed(tmp_path: Path) -> None:
+    keys = []
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        (tmp_path / name).mkdir()
+        keys.append((_sheets(tmp_path / name, sentences=3, seed=seed) / KEY).read_text())
+    assert keys[0] == keys[1] != keys[2]
+
+
+def test_scores_by_hand(tmp_path: Path) -> None:
+    """`base`: five items with 2 and 4 by the raters, one with 5 and 5, so 40/12; the raters never agree on `other`."""
+    folder = _sheets(tmp_path)
+    _fill(
+        folder,
+        {"same": (5, 5, 0, 0), "base": (2, 3, 1, 0), "other": (4, 4, 0, 1)},
+        {"same": (5, 5, 0, 0), "base": (4, 3, 1, 0), "other": (3, 4, 0, 0)},
+    )
+    ratings, agreement, raters = score_sheets(folder)
+    assert raters == 2
+    means = {one.system: one.means for one in ratings}
+    assert {one.system: one.items for one in ratings} == {"base": 6, "max": 6}
+    assert means["base"]["adequacy"] == pytest.approx((5 * (2 + 4) + 10) / 12)
+    assert means["max"]["adequacy"] == pytest.approx((5 * (4 + 3) + 10) / 12)
+    assert means["base"]["under_translation"] == pytest.approx(10 / 12)
+    assert means["max"]["over_translation"] == pytest.approx(5 / 12)
+    kappas = {one.question: one for one in agreement}
+    assert kappas["fluency"].fleiss == pytest.approx(1)
+    assert kappas["under_translation"].cohen == pytest.approx(1)
+    assert kappas["over_translation"].cohen == pytest.approx(0), "one rater never says yes"
+
+
+def test_one_rater_has_no_agreement(tmp_path: Path) -> None:
+    folder = _sheets(tmp_path, sentences=1)
+    (folder / "rater-2.tsv").unlink()
+    values = (1, 1, 0, 0)
+    _fill(folder, {"same": values, "base": values, "other": values})
+    ratings, agreement, raters = score_sheets(folder)
+    assert (agreement, raters) == ([], 1)
+    assert {one.means["adequacy"] for one in ratings} == {1}
+
+
+def test_mistakes_of_raters_are_named(tmp_path: Path) -> None:
+    folder = _sheets(tmp_path)
+    with pytest.raises(DataError, match=r"rater-1.tsv, line 2: no rating of adequacy .expected one of 1, 2, 3, 4, 5"):
+        score_sheets(folder)
+    values = (1, 6, 0, 0)
+    _fill(folder, *(2 * [{"same": values, "base": values, "other": values}]))
+    with pytest.raises(DataError, match="no rating of fluency"):
+        score_sheets(folder)
+    path = folder / "rater-1.tsv"
+    path.write_text("\n".join(path.read_text().splitlines()[:-1]))
+    with pytest.raises(DataError, match="no rating of fluency"):
+        score_sheets(folder)
+    values = (1, 5, 0, 0)
+    path.write_text(path.read_text().replace("\t1\t6\t0\t0", "\t1\t5\t0\t0"))
+    with pytest.raises(MismatchError, match="items are missing"):
+        score_sheets(folder)
+    with pytest.raises(PhrasemtError, match="exists already"):
+        _sheets(tmp_path)
+    with pytest.raises(DataError, match="fewer sentences"):
+        write_sheets(tmp_path / "new", sources=[], references=[], translations={}, sentences=1, raters=1, seed=1)
