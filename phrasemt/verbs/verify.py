@@ -1,8 +1,10 @@
-"""`phrasemt verify`: compare all artefacts of a study with their sidecars, and name what differs."""
+"""`phrasemt verify`: compare artefacts of a study with their sidecars, or compute the numbers of a capsule again."""
 
 from __future__ import annotations
 
 import argparse
+import logging
+from pathlib import Path
 from typing import Any
 
 from phrasemt.errors import DamagedFileError
@@ -14,18 +16,23 @@ MOST_NAMED = 20
 def add_parser(verbs: Any) -> None:
     parser = verbs.add_parser(
         "verify",
-        help="compare all artefacts of a study with their sidecars",
-        description="Read all artefacts of a study and compare them with their sidecars: whether each file is the file "
-        "that its stage wrote, and whether it was made of the inputs that are there now. Name each file that differs "
-        "and the next step; change nothing. `phrasemt plan` tells which settings and code have changed since.",
+        help="compare all artefacts of a study with their sidecars, or compute the numbers of a capsule again",
+        description="Of a study: read all artefacts and compare them with their sidecars, whether each file is the "
+        "file that its stage wrote, and whether it was made of the inputs that are there now. Name each file that "
+        "differs and the next step; change nothing. `phrasemt plan` tells which settings and code have changed since. "
+        "Of a capsule (a .zip file of `phrasemt capsule`): compute every number of the tables again, and say which "
+        "agree, without GPU, models and training text.",
     )
-    add_study(parser)
+    add_study(parser, "study file, or capsule")
     add_profile(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Print a line for each file that differs. Raises DamagedFileError if there is one."""
+    if options.study.suffix == ".zip":
+        _verify_capsule(options.study)
+        return
     from phrasemt.workflow.plan import plan_of
     from phrasemt.workflow.verify import verify
 
@@ -44,3 +51,41 @@ def run(options: argparse.Namespace) -> None:
     print(f"{plan.study}: {checked.files:,} artefacts are as their sidecars record")
     if plan.jobs:
         print(f"{len(plan.jobs):,} jobs would run. Next: `phrasemt plan {options.study}` tells why")
+
+
+def _verify_capsule(capsule: Path) -> None:
+    from phrasemt.paper.capsule import opened_capsule
+    from phrasemt.paper.recompute import check_capsule, other_versions
+
+    logging.getLogger("phrasemt").setLevel(logging.WARNING)
+    different = numbers = 0
+    with opened_capsule(capsule) as (folder, note):
+        for finding in check_capsule(folder, note):
+            if finding.differences:
+                different += 1
+                for difference in finding.differences[:MOST_NAMED]:
+                    print(f"{finding.path}: {finding.how}: {difference}")
+                if (more := len(finding.differences) - MOST_NAMED) > 0:
+                    print(f"{finding.path}: and {more:,} more differences")
+            else:
+                numbers += finding.numbers
+                print(f"{finding.path}: {_MEANING[finding.how].format(finding.numbers)}")
+        left_out = [file.path for file in note.files if file.member is None]
+        if left_out:
+            print(f"left out of the capsule: {', '.join(left_out)}")
+        if versions := other_versions(folder, note):
+            print(f"other versions than those of the capsule: {'; '.join(versions)}")
+    if different:
+        raise DamagedFileError(
+            f"{different} files differ from what they are computed from",
+            where=capsule,
+            next_step="compare the lines above with the study that the capsule is of",
+        )
+    print(f"{capsule}: all {numbers:,} values agree")
+
+
+_MEANING = {
+    "recomputed": "{} values computed again, all agree",
+    "statistics": "{} scores computed again from the statistics of the sentences, all agree; references are left out",
+    "as recorded": "as its sidecar records; it needs a model to be computed again",
+}
