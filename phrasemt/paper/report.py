@@ -77,6 +77,7 @@ def write_report(
         parses=parses,
         phrases=phrase_columns,
         chunks=chunk_columns,
+        attention=attention,
     )
     others = [table, *records, *dropped, *splits, *round_trips, *phrases, *chunks, *annotators]
     others += [*lengths, *analyses, *attention]

@@ -1,8 +1,8 @@
 """Time and size of a large report, and how soon a browser shows it. Run: python tests/benchmarks/report.py --help
 
-The study is invented: 3,003 sentences of 10 to 40 words, like the sentences of newstest2014, and seven systems. Its words
-are drawn at random from 5,000, so they compress worse than real text. The first paint and the explorer are timed in a
-headless Chromium, if there is one.
+The study is invented: 3,003 sentences of 10 to 40 words, like the sentences of newstest2014, and seven systems.
+Its words are drawn at random from 5,000, so they compress worse than real text. The first paint and the explorer are
+timed in a headless Chromium, if there is one.
 """
 
 from __future__ import annotations

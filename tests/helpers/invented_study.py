@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from phrasemt.cli import run_stage
+from phrasemt.files.attention import AttentionMap, ForcedSentence, write_forced
 from phrasemt.files.columns import Lists, write_columns
 from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import write_lines, write_text
@@ -287,7 +288,9 @@ class InventedStudy:
             "annotators": [self.results / "annotators" / "english" / "annotator.json"],
             "lengths": [self.length_path(*run) for run in itertools.product(datasets, self.study.translating)],
             "analyses": [],
-            "attention": [],
+            "attention": [self.folder("demo") / "attention" / "max" / "1" / "test.arrow"]
+            if "max" in self.study.systems
+            else [],
             **self.shown_sentences,
         }
 
@@ -373,11 +376,24 @@ class InventedStudy:
             description = {"labels": CHUNK_LABELS}
             write_columns(path, columns=list(columns), texts=text, description=description, batches=[(rows, columns)])
 
+        def attend(path: Path) -> None:
+            """On the second sentence: half of each word's attention is on the same place, half on the last bigram."""
+            units = {side: [*lines[1].split(" "), "</s>"] for side, lines in (("source", source), ("target", target))}
+            weights = np.zeros((2, len(units["target"]), 2, len(units["source"])), np.float32)
+            for place in range(len(units["target"])):
+                weights[:, place, 0, place] = 0.5
+            weights[:, :, 1, -1] = 0.5
+            one = AttentionMap(place="cross", layer=1, weights_hTNS=weights)
+            write_forced(
+                path, [ForcedSentence(row=1, **units, log_probs=[-1.0] * len(units["target"]), attentions=[one])]
+            )
+
         folder = self.folder("demo")
         for stage, output, path, write in (
             ("parse_sentences", "annotations", folder / "parses" / "english" / "test.0.arrow", parse),
             ("extract_phrases", "phrases", folder / "phrases" / "ngram" / "test.arrow", cut),
             ("extract_chunks", "chunks", folder / "chunks" / "test.arrow", chunk),
+            ("analyse_attention", "attention", folder / "attention" / "max" / "1" / "test.arrow", attend),
         ):
             made_of = origin(
                 stage, inputs={}, settings=MeasurePhrases(segmentation="", needs_parses=False), code="0" * 16

@@ -21,7 +21,7 @@ from phrasemt.paper.page import Analysis, TextTable
 from phrasemt.scoring.scores import read_artefact
 from phrasemt.workflow.paths import ANY_STUDY
 
-_NAMES: dict[AttentionPlace, str] = {
+PLACE_NAMES: dict[AttentionPlace, str] = {
     "enc_self": "encoder, itself",
     "enc_phrases": "encoder, phrases",
     "dec_self": "decoder, itself",
@@ -131,7 +131,7 @@ def _masses(files: Sequence[AttentionAnalysis], titles: Mapping[str, str]) -> An
             of_place = {one.layer: one for one in found if one.place == place}
             series.append(
                 Series(
-                    group=_NAMES[place],
+                    group=PLACE_NAMES[place],
                     x=[layers.index(layer) for layer in of_place],
                     y=[one.phrase_mass for one in of_place.values()],
                     low=[100 * min(sum(head[1:]) for head in one.heads) for one in of_place.values()],
@@ -139,7 +139,7 @@ def _masses(files: Sequence[AttentionAnalysis], titles: Mapping[str, str]) -> An
                 )
             )
             rows += [
-                [f"{_NAMES[place]}, layer {one.layer}", *(f"{100 * share:.1f}" for share in one.mass)]
+                [f"{PLACE_NAMES[place]}, layer {one.layer}", *(f"{100 * share:.1f}" for share in one.mass)]
                 for one in of_place.values()
             ]
         mean = sum(one.phrase_mass for one in found) / len(found)
@@ -170,7 +170,9 @@ def _entropies(files: Sequence[AttentionAnalysis], titles: Mapping[str, str]) ->
     tables = []
     for dataset, test_set in _places(files):
         chosen = [file for file in files if (file.dataset, file.test_set) == (dataset, test_set)]
-        places = [place for place in _NAMES if any(one.place == place for file in chosen for one in file.attentions)]
+        places = [
+            place for place in PLACE_NAMES if any(one.place == place for file in chosen for one in file.attentions)
+        ]
         rows = []
         for file in chosen:
             cells = []
@@ -181,7 +183,7 @@ def _entropies(files: Sequence[AttentionAnalysis], titles: Mapping[str, str]) ->
                 )
                 cells.append(f"{np.exp(entropy):.1f} of {keys:.1f}" if of_place else "–")
             rows.append([_label(file, titles, seeds), *cells])
-        headings = ["System", *(_NAMES[place] for place in places)]
+        headings = ["System", *(PLACE_NAMES[place] for place in places)]
         tables.append(TextTable(caption=f"{dataset}, {test_set}", headings=headings, rows=rows))
     text = (
         "How many keys a position attends to: e to the mean entropy of its weights, of the keys that it may use (mean "

@@ -55,7 +55,6 @@
   function filter() {
     const query = words(controls.query.value.toLowerCase());
     const shortest = Number(controls.shortest.value || 0), longest = Number(controls.longest.value || Infinity);
-    const before = shown[chosen];
     shown = data.rows.filter((row) =>
       row.words >= shortest && row.words <= longest && query.every((word) => row.text.includes(word)));
     const keys = {
@@ -64,10 +63,11 @@
       worst: (row) => difference(row),
       low: (row) => row.b[controls.system.value],
       length: (row) => -row.words,
+      maps: (row) => (row.m ? 0 : 1),
     };
     const key = keys[controls.order.value];
     shown.sort((one, two) => key(one) - key(two) || one.n - two.n);
-    chosen = Math.max(0, shown.indexOf(before));
+    chosen = 0;
     const mean = shown.reduce((sum, row) => sum + difference(row), 0) / (shown.length || 1);
     const title = (select) => data.systems[select.value];
     at("explorer-count").textContent =
@@ -76,7 +76,6 @@
         ? `; mean difference ${signed(mean)} (${title(controls.system)} − ${title(controls.other)})` : "");
     rows.style.height = `${shown.length * ROW}px`;
     list.scrollTop = 0;
-    if (chosen) reveal();
     drawList();
     drawDetail();
   }
@@ -92,7 +91,7 @@
         "aria-posinset": place + 1, "aria-setsize": shown.length,
       },
         element("span", { class: "text" }, row.s || "(empty)"),
-        element("span", { class: "numbers" }, `${row.n + 1} · ${row.words} words · `,
+        element("span", { class: "numbers" }, `${row.n + 1} · ${row.words} words · ${row.m ? "▦ " : ""}`,
           one === two ? `BLEU ${row.b[one].toFixed(1)}` : `BLEU ${row.b[one].toFixed(1)} against ${row.b[two].toFixed(1)} `,
           one === two ? "" : element("b", { class: change > 0 ? "better" : change < 0 ? "worse" : "" },
             `${change > 0 ? "▲" : change < 0 ? "▼" : ""} ${signed(change)}`)));
@@ -179,7 +178,65 @@
       ...order.map((place) => line(data.systems[place], `BLEU ${row.b[place].toFixed(1)}` +
         (place === data.baseline || data.systems.length < 2 ? "" : `, ${signed(row.b[place] - row.b[data.baseline])}`),
         element("p", { class: "sentence" }, ...(other === null || compareWith === String(place) ? [row.o[place] || element("i", {}, "(empty)")] : marked(row.o[place], other))))),
+      ...(row.m ? [heatMaps(row.m)] : []),
     );
+  }
+
+  // Heat maps of attention, drawn when the reader opens them: darkness is the square root of a weight.
+  function heatMaps(maps) {
+    const system = element("select", { "aria-label": "system" }, ...maps.map((one, place) => element("option", { value: place }, one.system)));
+    const which = element("select", { "aria-label": "attention" });
+    const drawing = element("div", { class: "wide", tabindex: 0 });
+    const list = () => {
+      const before = which.selectedOptions[0]?.textContent;
+      const names = maps[system.value].attentions.map((one) => `${one.place}, layer ${one.layer}`);
+      which.replaceChildren(...names.map((name, place) => element("option", { value: place }, name)));
+      const wanted = names.indexOf(before) >= 0 ? names.indexOf(before) : names.findLastIndex((name) => name.startsWith("decoder, source"));
+      which.value = Math.max(0, wanted);
+      draw();
+    };
+    const draw = () => {
+      const { axes, attentions } = maps[system.value], one = attentions[which.value];
+      if (one) drawing.replaceChildren(heatMap(one, axes[one.queries], axes[one.keys]));
+      else drawing.replaceChildren("This system has no attention.");
+    };
+    system.addEventListener("change", list);
+    which.addEventListener("change", draw);
+    const box = element("details", { class: "maps screen" }, element("summary", {}, "Attention while the system predicts the reference"),
+      element("div", { class: "controls" }, system, which), drawing,
+      element("p", { class: "quiet" }, "Mean over the heads; darkness is the square root of the weight. Rows are the positions that attend. " +
+        "An n-gram stands at its last token. Point at a cell to read its weight."));
+    box.addEventListener("toggle", () => { if (box.open && !drawing.firstChild) list(); });
+    return box;
+  }
+
+  function heatMap(one, queries, keys) {
+    const [T, N, S] = one.shape, CELL = 15, LETTER = 6.3, LONGEST = 20;
+    const levels = Uint8Array.from(atob(one.levels), (c) => c.charCodeAt(0));
+    const short = (name) => (name.length > LONGEST ? `${name.slice(0, LONGEST - 1)}…` : name);
+    const width = (names) => Math.max(0, ...names.map((name) => short(name).length)) * LETTER + 8;
+    const left = width(queries), top = width(keys) + 20, gap = 16;
+    const shapes = queries.map((name, t) => drawn("text", { x: left - 5, y: top + t * CELL + 11, "text-anchor": "end" }, short(name)));
+    for (let n = 0; n < N; n++) {
+      const x = left + n * (S * CELL + gap);
+      if (N > 1) shapes.push(drawn("text", { x, y: 12, class: "panel" }, n ? `${n + 1}-grams` : "tokens"));
+      keys.forEach((name, s) => shapes.push(drawn("text", { transform: `translate(${x + s * CELL + 11} ${top - 5}) rotate(-90)` }, short(name))));
+      shapes.push(drawn("rect", { x, y: top, width: S * CELL, height: T * CELL, class: "frame" }));
+      for (let t = 0; t < T; t++)
+        for (let s = 0; s < S; s++) {
+          const level = levels[(t * N + n) * S + s] / 255;
+          const cell = drawn("rect", { x: x + s * CELL, y: top + t * CELL, width: CELL, height: CELL, class: "cell", "fill-opacity": level.toFixed(3) },
+            drawn("title", {}, `${queries[t]} → ${keys[s]}: ${(level * level).toFixed(3)}`));
+          shapes.push(cell);
+        }
+    }
+    const whole = left + N * (S * CELL + gap), height = top + T * CELL + 4;
+    const best = queries.map((name, t) => {
+      let place = 0;
+      for (let i = 0; i < N * S; i++) if (levels[t * N * S + i] > levels[t * N * S + place]) place = i;
+      return `${name} attends most to ${keys[place % S]}`;
+    });
+    return drawn("svg", { class: "map", width: whole, height, viewBox: `0 0 ${whole} ${height}`, role: "img", "aria-label": `Heat map. ${best.join("; ")}.` }, ...shapes);
   }
 
   const pieces = (parts) => element("p", { class: "pieces" }, ...parts.flatMap(([label, text]) =>

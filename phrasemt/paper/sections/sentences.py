@@ -18,17 +18,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from sacrebleu.metrics import BLEU
 
 from phrasemt.errors import MismatchError
+from phrasemt.files.attention import AXES, ForcedSentence, read_forced
 from phrasemt.files.columns import ColumnFile
 from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import read_lines
 from phrasemt.paper.cells import Table
 from phrasemt.paper.page import Section, fill, text_beside
+from phrasemt.paper.sections.attention import PLACE_NAMES
 from phrasemt.scoring.scores import ScoreFile, read_artefact
 from phrasemt.scoring.statistics import CORRECT, REFERENCE_LENGTH, SYSTEM_LENGTH, TOTALS
-from phrasemt.symbols import EOS, SEPARATOR, SPECIAL_TOKENS, unescape
+from phrasemt.symbols import BOS, EOS, SEPARATOR, SPECIAL_TOKENS, unescape
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
 from phrasemt.syntax.store.annotations import Annotations
 from phrasemt.workflow.paths import ANY_STUDY, Pattern
@@ -44,7 +47,7 @@ class SentenceFiles:
     """The files of all test sets that the explorer shows; of translations and scores, those of one seed.
 
     source, references: tokens. source_units, target_units: what models read, subwords or tokens. parses: of sources.
-    phrases, chunks: columns over the units of sources and of references.
+    phrases, chunks: columns over the units of sources and of references. attention: weights on some of the sentences.
     """
 
     source: Sequence[Path]
@@ -56,6 +59,7 @@ class SentenceFiles:
     parses: Sequence[Path]
     phrases: Sequence[Path]
     chunks: Sequence[Path]
+    attention: Sequence[Path]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +83,7 @@ class _Content:
     trees: list[str] = field(default_factory=list)
     phrases: dict[str, list[list[str]]] = field(default_factory=dict)  # by segmentation
     chunks: list[list[tuple[str, str]]] = field(default_factory=list)  # label and words
+    maps: dict[int, list[dict[str, Any]]] = field(default_factory=dict)  # by sentence, of each system
 
 
 def sentences_section(table: Table, files: SentenceFiles) -> Section | None:
@@ -143,9 +148,35 @@ def _contents(files: SentenceFiles) -> dict[Place, _Content]:
             pieces = _pieces(units, [*columns.values("starts", number).tolist(), len(units)])
             labels = [names_of_labels[label] for label in columns.values("labels", number)]
             contents[place].chunks.append(list(zip(labels, pieces, strict=True)))
+    for path in files.attention:
+        names = ANY_STUDY.attention.names(path)
+        content = contents[names["dataset"], names["split"]]
+        for forced in read_forced(path):  # test sets keep all their pairs, so a row of the raw text is a place
+            content.maps.setdefault(forced.row, []).append({"system": names["system"], **_maps(forced)})
     for (dataset, test_set), content in contents.items():
         _check_sizes(f"{dataset}, {test_set}", content)
     return contents
+
+
+def _maps(forced: ForcedSentence) -> dict[str, Any]:
+    """Return the attention on a sentence pair, mean over the heads; a byte is 255 times the root of a weight."""
+    bounds = itertools.pairwise([0, *forced.phrase_ends])
+    axes = {
+        "source": forced.source,
+        "target": forced.target,
+        "phrases": [" ".join(forced.source[start:end]) for start, end in bounds],
+    }
+    attentions = []
+    for one in forced.attentions:
+        weights_TNS = one.weights_hTNS.mean(0)
+        levels = np.rint(255 * np.sqrt(np.clip(weights_TNS, 0, 1))).astype(np.uint8)
+        queries, keys = AXES[one.place]
+        place = {"place": PLACE_NAMES[one.place], "layer": one.layer, "queries": queries, "keys": keys}
+        if one.place == "dec_self":  # reads the words before the one that it predicts
+            place["keys"] = "before"
+        attentions.append({**place, "shape": levels.shape, "levels": base64.b64encode(levels.tobytes()).decode()})
+    axes["before"] = [SPECIAL_TOKENS[BOS], *forced.target[:-1]]
+    return {"axes": axes, "attentions": attentions}
 
 
 def _columns(path: Path, names: Sequence[str], side: str, text: Path) -> ColumnFile:
@@ -234,6 +265,8 @@ def _for_browser(content: _Content, titles: dict[str, str], baseline: str) -> di
             row["p"] = [phrases[number] for phrases in content.phrases.values()]
         if content.chunks:
             row["c"] = content.chunks[number]
+        if number in content.maps:
+            row["m"] = [{**one, "system": titles[one["system"]]} for one in content.maps[number]]
         rows.append(row)
     return {
         "systems": [titles[name] for name in systems],

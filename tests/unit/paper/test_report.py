@@ -128,7 +128,7 @@ def test_every_link_has_its_id(study: InventedStudy) -> None:
 def test_figures_have_descriptions_in_words(study: InventedStudy) -> None:
     figures = [attributes for tag, attributes in Page(source_of(study)).elements if tag == "svg"]
     # Contrasts; BLEU by length of three test sets; loss and dev BLEU of two data sets; lengths of phrases.
-    assert len(figures) == 9
+    assert len(figures) == 10
     for attributes in figures:
         assert attributes["role"] == "img"
         assert len(str(attributes["aria-label"])) > 80

@@ -132,6 +132,33 @@ def test_differences_phrases_and_chunks_of_a_sentence_are_shown(page: Browser, f
 
 
 @needs_browser
+def test_a_heat_map_is_drawn_on_demand(page: Browser) -> None:
+    choose(page, "order", "maps")
+    page.run("document.getElementById('explorer-list').focus()")
+    page.press("Home")
+    assert page.run("document.querySelector('#explorer-detail h3').textContent") == "Sentence 2"
+    assert page.run("document.querySelectorAll('.map').length") == 0
+    page.run("document.querySelector('.maps summary').click()")
+    page.wait_for("document.querySelector('.map')")
+    titles = page.run("[...document.querySelectorAll('.map .cell title')].map(title => title.textContent)")
+    source = unescape(page.run("document.querySelector('#explorer-detail .sentence').textContent")).split(" ")
+    first = page.run("document.querySelector('.map text').textContent")
+    keys = len(source) + 1  # with </s>
+    one_half = len(titles) // 2  # tokens, then bigrams
+    row = [*titles[:keys], *titles[one_half : one_half + keys]]
+    heavy = [title for title in row if not title.endswith(": 0.000")]
+    # (180 / 255)^2: the roots of weights travel as bytes
+    assert heavy == [f"{first} → {source[0]}: 0.498", f"{first} → </s>: 0.498"]
+    assert page.run("[...document.querySelectorAll('.map .panel')].map(one => one.textContent)") == [
+        "tokens",
+        "2-grams",
+    ]
+    page.size(400)
+    assert page.run("document.documentElement.scrollWidth") <= 400
+    assert page.problems == []
+
+
+@needs_browser
 @pytest.mark.parametrize("width", WIDTHS)
 def test_nothing_is_cut_off(page: Browser, width: int) -> None:
     """Whatever is wider than the window stands in a region that scrolls."""
