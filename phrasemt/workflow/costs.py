@@ -45,7 +45,7 @@ class Recorded:
         self._sizes: dict[str, list[int]] = {}
         for job in finished:
             self._sizes.setdefault(job.rule, []).append(size_of(job))
-        self._seconds = functools.cache(_seconds)
+        self._seconds = functools.cache(seconds_of_job)
         self._mean_seconds = functools.cache(self._mean)
 
     def seconds(self, job: PlannedJob) -> tuple[float | None, str]:
@@ -80,7 +80,7 @@ def seconds_of_jobs(study: str, rule: str) -> list[float]:
     """Wall seconds of finished jobs of a rule whose outputs did not come from the cache. study: `*` for all."""
     folder = Paths(study).benchmarks
     files = itertools.chain(Path().glob(f"{folder}/{rule}/**/*.tsv"), Path().glob(f"{folder}/{rule}.tsv"))
-    return [seconds for seconds in map(_seconds, files) if seconds is not None]
+    return [seconds for seconds in map(seconds_of_job, files) if seconds is not None]
 
 
 def size_of(job: PlannedJob) -> int:
@@ -93,7 +93,7 @@ def size_of(job: PlannedJob) -> int:
     return sum(path.stat().st_size for path in paths if path.is_file())
 
 
-def _seconds(benchmark: Path) -> float | None:
+def seconds_of_job(benchmark: Path) -> float | None:
     """Wall seconds of a finished job; None when it did not run itself, or there is no record that can be read."""
     note = StageNote.read(stage_note(log_of(benchmark)))
     if note and note.from_cache:

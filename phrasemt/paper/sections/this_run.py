@@ -8,11 +8,15 @@ section.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from phrasemt.paper.cells import Table
 from phrasemt.paper.page import Section, fill
+from phrasemt.paper.sections.cost import costs, relative_costs
+from phrasemt.paper.sections.trainings import TrainingCurve
 from phrasemt.stages import STAGES
 from phrasemt.workflow.costs import seconds_of_jobs
 from phrasemt.workflow.journal import RunNote, StageNote, now, run_of_this_process
@@ -36,7 +40,7 @@ class StageTimes:
         return clock(max(self.seconds))
 
 
-def run_section() -> Section | None:
+def run_section(table: Table, trainings: Sequence[TrainingCurve]) -> Section | None:
     """Make the section about the run that has started this process; None if there is none."""
     path = run_of_this_process()
     note = RunNote.read(path) if path else None
@@ -51,6 +55,7 @@ def run_section() -> Section | None:
         hosts=sorted({note.host, *_hosts(note.study)}),
         devices=_devices(note.study),
         times=[one for one in times if one.seconds],
+        costs=relative_costs(dict(table.systems), table.baseline, costs(note.study, trainings)),
     )
     return Section(anchor="run", heading="This run", content=content)
 
