@@ -3,7 +3,7 @@
 
 rule translate_examples:
     input:
-        weights=paths.weights,
+        weights=flow.weights,
         examples=paths.examples,
         source_vocabulary=paths.vocabulary.at(language="{source}"),
         target_vocabulary=paths.vocabulary.at(language="{target}"),

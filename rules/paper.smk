@@ -25,9 +25,12 @@ rule make_table:
         contrasts=flow.every(
             paths.contrast_accuracy,
             datasets=flow.generated,
-            systems=flow.translating,
+            systems=flow.translating_by_training,
         ),
-        averages=flow.every(paths.average_scores),
+        averages=flow.every(
+            paths.average_scores,
+            systems=flow.trained,
+        ),
         splits=flow.every(paths.split_counts),
     output:
         table=paths.table,
@@ -61,7 +64,10 @@ rule make_table:
 rule write_report:
     input:
         table=paths.table,
-        records=flow.every(paths.record),
+        records=flow.every(
+            paths.record,
+            systems=flow.trained,
+        ),
         dropped=flow.every(
             paths.dropped,
             splits="all",

@@ -48,7 +48,7 @@ rule score_by_length:
 
 rule compare_systems:
     input:
-        baseline=flow.of_seeds(paths.scores.at(system=flow.baseline)),
+        baseline=flow.of_seeds(paths.scores, flow.baseline),
         system=flow.of_seeds(paths.scores),
     output:
         comparison=paths.comparison,

@@ -161,10 +161,10 @@ class PhrasePooling(nn.Module):
         scores_BPM = scores_BPM.masked_fill(~token_mask_BPM, -1e9)
         if self.gated:
             gates_BPM = torch.sigmoid(scores_BPM) / token_counts(token_mask_BPM)
-            gated_BPD = torch.einsum("bpm,bpmd->bpd", gates_BPM, tokens_BPMD)
+            gated_BPD = torch.einsum("bpm,bpmd->bpd", gates_BPM.to(tokens_BPMD.dtype), tokens_BPMD)
             return gated_BPD + (1 - gates_BPM.sum(-1, keepdim=True)) * glances_BPD
         weights_BPM = torch.softmax(scores_BPM, dim=-1) * token_mask_BPM  # Eq. (4)
-        return torch.einsum("bpm,bpmd->bpd", weights_BPM, tokens_BPMD)  # Eq. (5)
+        return torch.einsum("bpm,bpmd->bpd", weights_BPM.to(tokens_BPMD.dtype), tokens_BPMD)  # Eq. (5)
 
     def glance(self, tokens_BPMD: Tensor, token_mask_BPM: Tensor) -> Tensor:
         unused_BPM1 = ~token_mask_BPM[..., None]

@@ -146,7 +146,7 @@ class Scorecard(Settings):
 
 
 class Table(Settings):
-    """The content of table.json. systems: name and title, in the order of the study.
+    """The content of table.json. systems: name and title, in the order of the study. trained: those that were trained.
 
     scorecard: None if no system stands for a row of a paper.
     """
@@ -156,6 +156,7 @@ class Table(Settings):
     title: str
     baseline: str
     systems: list[tuple[str, str]]
+    trained: list[str]
     seeds: list[int]
     scorecard: Scorecard | None = None
     blocks: list[Block]

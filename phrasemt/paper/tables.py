@@ -64,6 +64,7 @@ def make_table(
         title=settings.title,
         baseline=settings.baseline,
         systems=settings.systems,
+        trained=settings.trained,
         seeds=settings.seeds,
         scorecard=make_scorecard(settings.claims, blocks, dict(settings.systems)),
         blocks=blocks,

@@ -16,6 +16,7 @@ from phrasemt.models.weights import load_model
 from phrasemt.search.beam import Hypothesis
 from phrasemt.search.decode import prefix_ids, translate_split
 from phrasemt.search.device import choose_device
+from phrasemt.search.ensemble import Ensemble
 from phrasemt.stages.decoding import TranslateExamples
 from phrasemt.text.subwords import join_subwords
 from phrasemt.text.tokenize import line_detokenizer
@@ -28,7 +29,7 @@ def translate_examples(
     *,
     settings: TranslateExamples,
     cores: int,
-    weights: Path,
+    weights: list[Path],
     examples: Path,
     source_vocabulary: Path,
     target_vocabulary: Path,
@@ -39,6 +40,7 @@ def translate_examples(
 ) -> None:
     """Translate every pair of an example store.
 
+    weights: of each member of the ensemble, or of the one model.
     translations: one JSON object per pair (row, score, subwords, n_best).
     tokens: the best translations as tokens, with subwords joined.
     text: the best translations, detokenised.
@@ -46,7 +48,11 @@ def translate_examples(
     """
     device = choose_device(cores)
     source_words, target_words = Vocabulary.from_file(source_vocabulary), Vocabulary.from_file(target_vocabulary)
-    model = load_model(weights, settings.model, source_words, target_words, trained=settings.trained).to(device)
+    models = [
+        load_model(path, member.model, source_words, target_words, trained=member.trained)
+        for path, member in zip(weights, settings.members, strict=True)
+    ]
+    model = (models[0] if len(models) == 1 else Ensemble(models)).to(device)
     store = Examples.open(examples)
     store.check_vocabularies(source_words, target_words)
     reader = BatchReader(store, settings.reads, phrases)

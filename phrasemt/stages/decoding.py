@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Self
 
+from phrasemt.fields import Settings
 from phrasemt.stages.scoring import SystemOnTestSets
 from phrasemt.stages.stage import ModelStage, Wildcards
 from phrasemt.study.architectures import ModelSettings
@@ -11,25 +12,39 @@ from phrasemt.study.schema import Decoding, Study
 from phrasemt.study.tokenization import Tokenizer
 
 
+class Member(Settings):
+    """A model of an ensemble. trained: the settings that its weights carry, without those of its search."""
+
+    model: ModelSettings
+    trained: ModelSettings
+
+
 class TranslateExamples(ModelStage):
-    """Translate a split by beam search."""
+    """Translate a split by beam search, with one model or with an ensemble."""
 
     module = "phrasemt.search.translate"
     job_name = "{dataset}.{source}-{target}/{system}.{seed}.{split}"
-    inputs = ("weights", "examples", "source_vocabulary", "target_vocabulary", "phrases*")
+    inputs = ("weights*", "examples", "source_vocabulary", "target_vocabulary", "phrases*")
     outputs = ("translations", "tokens", "text")
     libraries = ("torch", "sacremoses")
 
-    trained: ModelSettings  # the settings that the weights carry: the model's without those of its search
+    members: list[Member]  # one for each file of weights
     decoding: Decoding
     target_tokenizer: Tokenizer
+
+    def code_modules(self) -> tuple[str, ...]:
+        """The code of all families in the ensemble."""
+        return (self.module, *dict.fromkeys(f"phrasemt.models.{member.model.family}" for member in self.members))
 
     @classmethod
     def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
         system = study.systems[wildcards["system"]]
+        models = [
+            study.systems[member].model for member, _ in study.members_of(wildcards["system"], int(wildcards["seed"]))
+        ]
         return cls(
             model=system.model,
-            trained=system.model.trained_part,
+            members=[Member(model=model, trained=model.trained_part) for model in models],
             reads=system.model.model_inputs,
             decoding=system.decoding,
             target_tokenizer=study.datasets[wildcards["dataset"]].tokenizer("target"),

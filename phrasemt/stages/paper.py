@@ -22,6 +22,8 @@ class MakeTable(Stage):
     # Lists and not mappings: settings travel as JSON with sorted keys, and the order of systems is that of the table.
     systems: list[tuple[str, str]]  # name and title of each row
     translating: list[tuple[str, str]]  # the same for the systems that translate
+    trained: list[str]  # systems that are trained; the other rows translate with their weights
+    seeds_of: dict[str, list[int]]  # of each system
     test_sets: list[tuple[str, str]]  # data set and test set of each block
     datasets: list[str]
     contrasts: list[str]  # data sets with contrastive pairs
@@ -44,6 +46,8 @@ class MakeTable(Stage):
             contrasts=[name for name, dataset in study.datasets.items() if dataset.generator],
             language_models=study.language_models,
             chunking=study.chunking,
+            trained=study.trained,
+            seeds_of={name: study.seeds_of(name) for name in study.systems},
             seeds=study.seeds,
             claims=list(claims(study)),
         )

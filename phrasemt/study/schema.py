@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import typing
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -198,6 +199,12 @@ class Decoding(Settings):
         "count in scores",
     )
     sampling: Sampling | None = Field(None, description="draw translations in place of beam search")
+    ensemble: list[Seed] | None = Field(
+        None,
+        min_length=2,
+        description="seeds whose models translate together: the probability of a word is the mean over them. Needs "
+        "weights_of; the row has one translation, and not one for each seed",
+    )
     precision: Literal["float32", "bfloat16"] = Field(
         "float32",
         description="type of weights and activations; bfloat16 is faster on CPUs and GPUs with units for it, and its "
@@ -215,6 +222,8 @@ class Decoding(Settings):
             problems.append(
                 f"min_length ({self.min_length}) must not exceed the longest output ({self.max_length_extra})"
             )
+        if self.ensemble is not None and len(set(self.ensemble)) != len(self.ensemble):
+            problems.append(f"ensemble contains a seed twice: {self.ensemble}")
         refuse(problems)
         return self
 
@@ -244,6 +253,11 @@ class System(Settings):
         "shapes and vocabularies must agree (`subwords.reuse` takes over the vocabularies of an exported model). "
         "null: random weights",
     )
+    weights_of: list[Name] = Field(
+        [],
+        description="systems whose trained models translate for this row, which trains nothing: with another decoding, "
+        "or several together as an ensemble. Keys of decoding that are not given are those of the first of them",
+    )
     training: Training = Field(default_factory=Training, description="training")
     decoding: Decoding = Field(default_factory=Decoding, description="beam search")
     stands_for: list[PaperRowPlace] = Field(
@@ -260,6 +274,12 @@ class System(Settings):
         # A misspelt name is read as the nearest one, so that the typo is the only reported mistake.
         (preset,) = difflib.get_close_matches(str(values["preset"]), PRESETS, n=1, cutoff=0)
         return fill_in(values, PRESETS[preset], _KEYS)
+
+    @model_validator(mode="after")
+    def _ensemble_of_others(self) -> System:
+        if self.decoding.ensemble is not None and not self.weights_of:
+            raise ValueError("decoding.ensemble needs weights_of, because a row that trains has a score for each seed")
+        return self
 
     @model_validator(mode="after")
     def _is_searched(self) -> System:
@@ -322,9 +342,47 @@ class Study(Settings):
         "replaces it. Changes no result",
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _rows_of_other_weights(cls, values: Any) -> Any:
+        """Give systems with weights_of the model and the decoding of the first system that they name."""
+        systems = values.get("systems") if isinstance(values, dict) else None
+        if not isinstance(systems, dict):
+            return values
+        problems, filled = [], dict(systems)
+        for name, system in systems.items():
+            named = system.get("weights_of") if isinstance(system, dict) else None
+            if not isinstance(named, list) or not named:
+                continue
+            where = f"systems.{name}.weights_of"
+            trained = [
+                other for other, found in systems.items() if isinstance(found, dict) and "weights_of" not in found
+            ]
+            problems += [
+                f"systems.{name}.{key} has no effect with weights_of, because nothing is trained"
+                for key in ("model", "preset", "training", "init_from")
+                if key in system
+            ]
+            problems += [
+                f"{where} names {other!r}, allowed: systems that are trained ({', '.join(trained)})"
+                for other in named
+                if other not in trained
+            ]
+            if len(set(map(str, named))) != len(named):
+                problems.append(f"{where} names a system twice")
+            if not problems:
+                first = systems[named[0]]
+                shared = {key: first[key] for key in ("preset", "model", "training") if key in first}
+                decoding = {**(first.get("decoding") or {}), **(system.get("decoding") or {})}
+                filled[name] = {**shared, **system, "decoding": decoding}
+        refuse(problems)
+        return {**values, "systems": filled}
+
     @model_validator(mode="after")
     def _fits_together(self) -> Study:
-        problems = []
+        problems = [
+            f"systems.{name}.{problem}" for name in self.systems for problem in self._problems_of_other_weights(name)
+        ]
         if len(set(self.seeds)) != len(self.seeds):
             problems.append(f"seeds contains a value twice: {self.seeds}")
         titles: dict[str, str] = {}
@@ -372,6 +430,44 @@ class Study(Settings):
         if problems:
             raise ValueError("\n".join(problems))
         return self
+
+    def _problems_of_other_weights(self, name: str) -> Iterator[str]:
+        system = self.systems[name]
+        if not system.weights_of:
+            return
+        members = [self.systems[other] for other in system.weights_of]
+        seeds = system.decoding.ensemble
+        if seeds is not None and (missing := [seed for seed in seeds if seed not in self.seeds]):
+            yield f"decoding.ensemble names seed {missing[0]}, allowed: the seeds of the study, {self.seeds}"
+        if seeds is None and len(members) == 1 and system.decoding == members[0].decoding:
+            yield f"weights_of: the row would repeat {system.weights_of[0]}; change a key of decoding"
+        if any(not member.model.translates for member in members):
+            yield "weights_of: a language model does not translate"
+        if (seeds is not None or len(members) > 1) and any(member.model.reads_chunks for member in members):
+            yield "weights_of: members of an ensemble would decide about different chunks of one translation"
+        if len({member.model.source_begins_with_bos for member in members}) > 1:
+            yield "weights_of: some of these systems read `<s>` in front of sources (src_bos) and some do not"
+        phrases = [member.model.source_phrases for member in members]
+        if any(other != phrases[0] for other in filter(None, phrases) if phrases[0] is not None):
+            yield "weights_of: these systems read different phrases of a source; an ensemble reads one kind"
+        if phrases[0] is None and any(phrases):
+            yield "weights_of: name the system with phrases first, because the first one decides what is read"
+
+    @property
+    def trained(self) -> list[str]:
+        """The systems that are trained, and not rows of the weights of others."""
+        return [name for name, system in self.systems.items() if not system.weights_of]
+
+    def seeds_of(self, system: str) -> list[int]:
+        """The seeds of a row: those of the study; for an ensemble of seeds the first one, which names its files."""
+        ensemble = self.systems[system].decoding.ensemble
+        return self.seeds if ensemble is None else ensemble[:1]
+
+    def members_of(self, system: str, seed: int) -> list[tuple[str, int]]:
+        """The trained systems, with their seeds, whose weights translate for a row with this seed."""
+        row = self.systems[system]
+        seeds = row.decoding.ensemble or [seed]
+        return [(member, seed) for member in row.weights_of or [system] for seed in seeds]
 
     @property
     def annotators(self) -> dict[str, Parser | Chunker]:
@@ -426,5 +522,5 @@ class Study(Settings):
 
     @property
     def chunking(self) -> list[str]:
-        """The systems that decide about chunks of the target."""
-        return [name for name, system in self.systems.items() if system.model.reads_chunks]
+        """The systems that decide about chunks of the target, each once."""
+        return [name for name in self.trained if self.systems[name].model.reads_chunks]

@@ -30,8 +30,9 @@ def read_study(path: Path) -> Study:
 
 def warnings_of(study: Study) -> Iterator[str]:
     """Settings that cannot have the effect that they name. A study with warnings runs."""
-    for name, system in study.systems.items():
-        yield from (f"systems.{name}.training: {warning}" for warning in _warnings_of_training(system.training))
+    for name in study.trained:
+        warnings = _warnings_of_training(study.systems[name].training)
+        yield from (f"systems.{name}.training: {warning}" for warning in warnings)
     for name, dataset in study.datasets.items():
         yield from (f"datasets.{name}.{warning}" for warning in _warnings_of_languages(dataset))
 

@@ -39,7 +39,9 @@ class Flow:
         self.baseline = study.baseline
         self.generated = [name for name, dataset in study.datasets.items() if dataset.generator]
         self.partitioned = [name for name, dataset in study.datasets.items() if dataset.partition]
+        self.trained = study.trained
         self.translating = study.translating
+        self.translating_by_training = [name for name in study.trained if name in study.translating]
         self.challengers = [name for name in study.translating if name != study.baseline]
         self.language_models = study.language_models
         self.chunking = study.chunking
@@ -102,11 +104,13 @@ class Flow:
             dataset = self.study.datasets[name]
             chosen_splits = dataset.test_sets if splits == "test" else dataset.split_names
             chosen_systems = self.study.systems if systems is None else systems
-            chosen_seeds = self.study.seeds[:1] if seeds == "first" else self.study.seeds
-            for system, seed, split in itertools.product(chosen_systems, chosen_seeds, chosen_splits):
-                source, target = dataset.languages
-                names = {"dataset": name, "source": source, "target": target}
-                paths.append(pattern.format(**names, system=system, seed=seed, split=split))
+            source, target = dataset.languages
+            names = {"dataset": name, "source": source, "target": target}
+            for system in chosen_systems:
+                all_seeds = self.study.seeds_of(system)
+                chosen_seeds = all_seeds[:1] if seeds == "first" else all_seeds
+                for seed, split in itertools.product(chosen_seeds, chosen_splits):
+                    paths.append(pattern.format(**names, system=system, seed=seed, split=split))
         return list(dict.fromkeys(paths))
 
     def cores(self, most: int) -> Callable[[Wildcards], int]:
@@ -260,9 +264,19 @@ class Flow:
             for split in self.study.datasets[wildcards.dataset].held_out
         ]
 
-    def of_seeds(self, pattern: Pattern) -> list[str]:
-        """A file of each seed; the other wildcards stay."""
-        return [pattern.at(seed=seed) for seed in self.study.seeds]
+    def of_seeds(self, pattern: Pattern, system: str | None = None) -> Files:
+        """A file of each seed of a system; without a name, of the system of the job."""
+
+        def of_seeds(wildcards: Wildcards) -> list[str]:
+            chosen = system or wildcards.system
+            return [_fill(pattern, wildcards, system=chosen, seed=seed) for seed in self.study.seeds_of(chosen)]
+
+        return of_seeds
+
+    def weights(self, wildcards: Wildcards) -> list[str]:
+        """The weights that translate for a row: its own, or those of the systems and seeds that it names."""
+        members = self.study.members_of(wildcards.system, wildcards.seed)
+        return [_fill(self.paths.weights, wildcards, system=system, seed=seed) for system, seed in members]
 
     def model_text(self, side: Side, split: str | None = None) -> Files:
         """The text that models read of one side of a split: subwords, or tokens where words are not cut."""

@@ -75,13 +75,12 @@ class AverageFile(Candidate):
 
 def average_blocks(settings: MakeTable, paths: Sequence[Path]) -> list[Block]:
     """Make a block for each data set."""
-    names = [name for name, _ in settings.systems]
     grid = read_grid(
         "scores of averaged weights",
         paths,
         AverageFile,
         lambda file: {(file.dataset, file.system, file.seed): file},
-        list(itertools.product(settings.datasets, names, settings.seeds)),
+        list(itertools.product(settings.datasets, settings.trained, settings.seeds)),
     )
     return [_block(settings, dataset, grid) for dataset in settings.datasets]
 
@@ -91,12 +90,13 @@ def _block(settings: MakeTable, dataset: str, grid: Grid[AverageFile]) -> Block:
     check_same_size(f"dev of {dataset}", chosen, lambda file: {"sentences": file.sentences})
     _, first = next(iter(chosen.values()))
     rows = []
-    for system, title in settings.systems:
+    titles = {name: title for name, title in settings.systems if name in settings.trained}
+    for system, title in titles.items():
         by_seed = {seed: chosen[system, seed] for seed in settings.seeds}
         rows.append(Row(system=system, title=title, cells=dict(_cells(by_seed))))
     worse = [
         f"{title} (seed {seed})"
-        for system, title in settings.systems
+        for system, title in titles.items()
         for seed in settings.seeds
         if chosen[system, seed][1].worse_than_last
     ]

@@ -41,7 +41,7 @@ class ContrastFile(Settings):
 
 def contrast_blocks(settings: MakeTable, paths: Sequence[Path]) -> list[Block]:
     """Make a block for each data set with contrastive pairs."""
-    names = [name for name, _ in settings.translating]
+    names = [name for name, _ in settings.translating if name in settings.trained]
     grid = read_grid(
         "contrastive accuracy",
         paths,
@@ -66,7 +66,8 @@ def _block(settings: MakeTable, dataset: str, grid: Grid[ContrastFile]) -> Block
                 next_step="score all systems on the same pairs",
             )
     rows = []
-    for system, title in settings.translating:
+    titles = {name: title for name, title in settings.translating if name in settings.trained}
+    for system, title in titles.items():
         by_seed = {seed: _accuracies(contents[system, seed]) for seed in settings.seeds}
         cells = {
             group: mean_cell(

@@ -48,7 +48,12 @@ def score_blocks(settings: MakeTable, scores: Sequence[Path], comparisons: Seque
         scores,
         ScoreFile,
         lambda file: file.by_place,
-        [(*test_set, name, seed) for test_set in settings.test_sets for name in names for seed in settings.seeds],
+        [
+            (*test_set, name, seed)
+            for test_set in settings.test_sets
+            for name in names
+            for seed in settings.seeds_of[name]
+        ],
     )
     comparison_grid = read_grid(
         "comparison",
@@ -71,11 +76,11 @@ def _block(
     metrics = [name for name in _METRICS if name in next(iter(chosen.values()))[1].metrics]
     rows = {}
     for system, title in settings.translating:
-        of_seeds = {seed: chosen[system, seed] for seed in settings.seeds}
+        of_seeds = {seed: chosen[system, seed] for seed in settings.seeds_of[system]}
         cells = {
             name: mean_cell(
                 {seed: part.metrics[name].score for seed, (_, part) in of_seeds.items()},
-                signature=of_seeds[settings.seeds[0]][1].metrics[name].signature,
+                signature=next(iter(of_seeds.values()))[1].metrics[name].signature,
                 sources=[source for source, _ in of_seeds.values()],
             )
             for name in metrics
@@ -100,7 +105,7 @@ def _block(
         columns.append(Column(key=name, heading=heading, meaning=meaning))
         if with_difference and comparison_grid:
             columns.append(Column(key=_difference_key(name), heading=DIFFERENCE))
-    notes = [note_on_seeds(settings), *_note_on_lengths(settings, chosen)]
+    notes = [note_on_seeds(settings), *_note_on_ensembles(settings), *_note_on_lengths(settings, chosen)]
     if comparison_grid:
         notes.append(_note_on_differences(settings, [file for _, file in comparison_grid.values()]))
         notes += _note_on_power(rows, {name: comparison for name, (_, comparison) in compared.items()})
@@ -125,11 +130,18 @@ def _add_intervals(rows: dict[str, Row], comparisons: dict[str, ComparisonOnTest
                 rows[side].cells[name] = rows[side].cells[name].model_copy(update=interval)
 
 
+def _note_on_ensembles(settings: MakeTable) -> Iterator[str]:
+    """Yield a note that names the rows whose seeds translate together."""
+    titles = [title for system, title in settings.translating if settings.seeds_of[system] != settings.seeds]
+    if titles:
+        yield f"One translation by an ensemble of several seeds: {', '.join(titles)}."
+
+
 def _note_on_lengths(settings: MakeTable, chosen: Grid[Scores]) -> Iterator[str]:
     """Yield a note that names the systems with outputs of more than twice the tokens of their reference."""
     found = []
     for system, title in settings.translating:
-        tables = [chosen[system, seed][1].statistics[_LENGTHS_OF] for seed in settings.seeds]
+        tables = [chosen[system, seed][1].statistics[_LENGTHS_OF] for seed in settings.seeds_of[system]]
         longer = sum(row[SYSTEM_LENGTH] > _RUNAWAY * row[REFERENCE_LENGTH] for table in tables for row in table)
         if longer:
             ratio = sum(row[SYSTEM_LENGTH] for table in tables for row in table) / max(
@@ -178,8 +190,8 @@ def _check_comparison(
     """Check that a comparison was made from the scores of the table. Raises MismatchError if not."""
     pairs: list[tuple[str, Any, Any]] = [
         ("baseline", settings.baseline, file.baseline),
-        ("seeds", sorted(settings.seeds), sorted(file.system_seeds)),
-        ("seeds of the baseline", sorted(settings.seeds), sorted(file.baseline_seeds)),
+        ("seeds", sorted(settings.seeds_of[file.system]), sorted(file.system_seeds)),
+        ("seeds of the baseline", sorted(settings.seeds_of[settings.baseline]), sorted(file.baseline_seeds)),
     ]
     for name, metric in comparison.metrics.items():
         for side, estimate in ((file.baseline, metric.baseline), (file.system, metric.system)):

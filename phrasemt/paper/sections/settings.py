@@ -35,16 +35,19 @@ def systems_section(table: Table, trainings: Sequence[TrainingCurve], records: S
 
 
 def settings_of_systems(table: Table, records: Sequence[Path]) -> list[Setting]:
-    """Read the settings of all systems from the sidecars of each system's first training and first translation."""
+    """Read the settings of all systems from the sidecars of each system's first training and first translation.
+
+    A row of the weights of others has no training.
+    """
     scored = {row.system: row for block in table.blocks[::-1] if block.kind == "scores" for row in block.rows}
     settings: dict[str, dict[str, str]] = {}
     for system, _ in table.systems:
-        record = next(path for path in records if path.absolute().parents[1].name == system)
-        sidecar = read_sidecar(record)
-        used = sidecar["settings"]
-        sections = {section: used[section] for section in ("model", "training")}
-        for file in sidecar["inputs"].get("initial_weights", ()):
-            sections["init_from"] = {"file": file["path"], "sha256": file["sha256"][:12]}
+        sections: dict[str, Any] = {}
+        for record in [path for path in records if path.absolute().parents[1].name == system][:1]:
+            sidecar = read_sidecar(record)
+            sections |= {section: sidecar["settings"][section] for section in ("model", "training")}
+            for file in sidecar["inputs"].get("initial_weights", ()):
+                sections["init_from"] = {"file": file["path"], "sha256": file["sha256"][:12]}
         if system in scored:
             scores = next(source.path for cell in scored[system].cells.values() for source in cell.sources)
             translation = read_sidecar(scores)["inputs"]["tokens"][0]["path"]

@@ -142,12 +142,12 @@ def read_unfinished(folder: Path) -> Curve | None:
 
 
 def check_trainings(table: Table, trainings: Sequence[TrainingCurve]) -> None:
-    """Check that each system of the table has a training with each seed on each data set.
+    """Check that each trained system of the table has a training with each seed on each data set.
 
     Raises DataError naming the first training that is missing.
     """
     found = {(training.dataset, training.system, training.seed) for training in trainings}
-    for needed in itertools.product(table.datasets, dict(table.systems), table.seeds):
+    for needed in itertools.product(table.datasets, table.trained, table.seeds):
         if needed not in found:
             raise DataError(
                 f"the report would be incomplete: no training record for {' '.join(map(str, needed))}",

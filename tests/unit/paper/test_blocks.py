@@ -45,6 +45,21 @@ def test_language_models_have_their_own_block(tmp_path: Path, monkeypatch: pytes
     assert "dev BLEU" in page
 
 
+def test_an_ensemble_of_seeds_is_a_row_with_one_score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = built(tmp_path, "base", "together", "max")
+    monkeypatch.chdir(tmp_path)
+    table, page = table_and_page(study)
+    rows = {block.kind: {row.system: row for row in block.rows} for block in table.blocks}
+    assert list(rows["scores"]) == ["base", "together", "max"]
+    assert list(rows["averages"]) == list(rows["contrasts"]) == ["base", "max"]
+    score = rows["scores"]["together"].cells["bleu_tok"]
+    assert (list(score.by_seed or {}), score.deviation) == ([1], None)
+    assert list(rows["scores"]["base"].cells["bleu_tok"].by_seed or {}) == [1, 2]
+    assert rows["scores"]["together"].cells["bleu_tok_difference"].p_values is not None
+    assert "One translation by an ensemble of several seeds: together." in table.blocks[0].notes
+    assert "decoding.ensemble" in page
+
+
 def test_a_study_of_language_models_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = built(tmp_path, "lm", "lm2", seeds=(1,))
     monkeypatch.chdir(tmp_path)

@@ -20,7 +20,7 @@ from phrasemt.search.contrasts import score_contrasts
 from phrasemt.search.decode import translate_split
 from phrasemt.search.forced import forced_scores
 from phrasemt.search.translate import translate_examples
-from phrasemt.stages.decoding import ScoreContrasts, TranslateExamples
+from phrasemt.stages.decoding import Member, ScoreContrasts, TranslateExamples
 from phrasemt.stages.subwords import BuildVocabulary, LearnSubwords, PackExamples
 from phrasemt.study.architectures import PhraseRepresentationModel, TransformerModel
 from phrasemt.study.schema import Decoding
@@ -128,7 +128,7 @@ def _settings_of(model):
     reads = model.model_inputs
     return TranslateExamples(
         model=model,
-        trained=model.trained_part,
+        members=[Member(model=model, trained=model.trained_part)],
         reads=reads,
         decoding=DECODING,
         target_tokenizer=Tokenizer.for_language("de"),
@@ -140,7 +140,7 @@ def test_the_stage_writes_every_pair_in_order(model, reader, settings, words, we
     stage_settings = _settings_of(settings)
     inputs = {name: getattr(tiny_data, name) for name in ("source_vocabulary", "target_vocabulary")}
     paths = {**inputs, **outputs, "phrases": []}
-    translate_examples(settings=stage_settings, cores=1, weights=weights, examples=tiny_data.dev, **paths)
+    translate_examples(settings=stage_settings, cores=1, weights=[weights], examples=tiny_data.dev, **paths)
     lines = [json.loads(line) for line in read_lines(outputs["translations"])]
     assert [line["row"] for line in lines] == list(range(len(reader.examples)))
     expected = translate_split(model, reader, DECODING, device=CPU)
@@ -156,7 +156,7 @@ def test_weights_of_another_study_are_refused(weights, tiny_data, settings, tmp_
         translate_examples(
             settings=_settings_of(other),
             cores=1,
-            weights=weights,
+            weights=[weights],
             examples=tiny_data.dev,
             source_vocabulary=tiny_data.source_vocabulary,
             target_vocabulary=tiny_data.target_vocabulary,

@@ -1,0 +1,68 @@
+"""An ensemble: several models of one vocabulary that translate together, as one model for every search.
+
+The probability of a word is the mean of its probabilities by all members (log-probabilities of fairseq's ensembles).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from phrasemt.batching.batch import Source, Target
+from phrasemt.models.interface import TranslationModel
+
+Parts = tuple[Any, ...]
+
+
+class Ensemble(TranslationModel[Parts, Parts]):
+    """The members must have the same target vocabulary, and each must be able to read the same batches.
+
+    Memory and state are tuples with one entry for each member. An ensemble is for searches only.
+    """
+
+    def __init__(self, members: Sequence[TranslationModel[Any, Any]]) -> None:
+        super().__init__()
+        self.members = nn.ModuleList(members)
+
+    @property
+    def _models(self) -> list[TranslationModel[Any, Any]]:
+        return list(self.members)  # type: ignore[arg-type]
+
+    def encode(self, source: Source) -> Parts:
+        return tuple(model.encode(source) for model in self._models)
+
+    def decode(self, memory: Parts, target: Target) -> Tensor:
+        raise NotImplementedError("members of an ensemble are scored one by one")
+
+    def start(self, memory: Parts, beams: int) -> Parts:
+        return tuple(model.start(part, beams) for model, part in zip(self._models, memory, strict=True))
+
+    def step(self, memory: Parts, state: Parts, last_tokens_BK: Tensor) -> tuple[Tensor, Parts]:
+        log_probs, states = zip(
+            *(
+                model.step(of_memory, of_state, last_tokens_BK)
+                for model, of_memory, of_state in zip(self._models, memory, state, strict=True)
+            ),
+            strict=True,
+        )
+        sum_BKV = log_probs[0]
+        for log_probs_BKV in log_probs[1:]:
+            torch.logaddexp(sum_BKV, log_probs_BKV, out=sum_BKV)
+        return sum_BKV.sub_(math.log(len(log_probs))), states
+
+    def reorder(self, state: Parts, parents_BK: Tensor) -> Parts:
+        return tuple(model.reorder(part, parents_BK) for model, part in zip(self._models, state, strict=True))
+
+    def select_sentences(self, memory: Parts, state: Parts, sentences: Tensor) -> tuple[Parts, Parts]:
+        memories, states = zip(
+            *(
+                model.select_sentences(of_memory, of_state, sentences)
+                for model, of_memory, of_state in zip(self._models, memory, state, strict=True)
+            ),
+            strict=True,
+        )
+        return memories, states

@@ -1,0 +1,61 @@
+"""Searches over every family: alone and in a batch, beside a slow search, and in bfloat16.
+
+Witness: a search of one sentence and one hypothesis at a time, which computes every hypothesis anew from `<s>` and so
+needs neither `reorder` nor `select_sentences`.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from small_systems import SYSTEMS
+
+from phrasemt.search.beam import beam_search
+from phrasemt.search.decode import in_precision
+from phrasemt.study.schema import Decoding
+from phrasemt.symbols import BOS, EOS, PAD
+
+TRANSLATING = [name for name, settings in SYSTEMS.items() if settings.translates]
+SOURCES, TARGETS = [3, 1, 9, 2, 14], [1] * 5
+DECODING = Decoding(beam=3, n_best=3, max_length_factor=0, max_length_extra=4)
+ROUNDING = 1e-5  # of scores in float32; sums of at most five log-probabilities
+
+
+@torch.inference_mode()
+def slow_search(model, source):
+    """The log-probabilities of all finished hypotheses of one sentence, by tokens."""
+    memory = model.encode(source)
+
+    def next_log_probs(tokens):
+        state = model.start(memory, 1)
+        for token in [BOS, *tokens]:
+            log_probs_11V, state = model.step(memory, state, torch.tensor([[token]]))
+        return log_probs_11V[0, 0]
+
+    live, done = [((), 0.0)], []
+    for position in range(DECODING.max_length_extra + 1):
+        candidates = []
+        for tokens, score in live:
+            row = next_log_probs(tokens).clone()
+            row[[PAD, BOS]] = -torch.inf
+            words = [EOS] if position == DECODING.max_length_extra else range(len(row))
+            candidates += [((*tokens, word), score + float(row[word])) for word in words]
+        candidates.sort(key=lambda candidate: -candidate[1])
+        done += [candidate for candidate in candidates[: DECODING.beam] if candidate[0][-1] == EOS]
+        live = [candidate for candidate in candidates if candidate[0][-1] != EOS][: DECODING.beam]
+        if len(done) >= DECODING.beam:
+            break
+    return {tokens[:-1]: score for tokens, score in done[: DECODING.beam]}
+
+
+@pytest.mark.parametrize("system", TRANSLATING)
+def test_a_search_finds_what_a_slow_search_finds(system, make_model, make_batch):
+    """Hypotheses may differ only where their scores are equal up to rounding."""
+    settings = SYSTEMS[system]
+    model, source = make_model(settings), make_batch(settings, SOURCES, TARGETS).source
+    together = beam_search(model, source, DECODING)
+    for row in (1, 2):
+        alone = source.__class__.select(source, row) if hasattr(source, "select") else None
+        assert alone is None
+        expected = slow_search(model, make_batch(settings, SOURCES, TARGETS).source_of(row))
+        assert {h.tokens: h.log_prob for h in together[row]} == pytest.approx(expected, abs=ROUNDING)
