@@ -373,7 +373,10 @@ class Study(Settings):
             if not problems:
                 first = systems[named[0]]
                 shared = {key: first[key] for key in ("preset", "model", "training") if key in first}
-                decoding = {**(first.get("decoding") or {}), **(system.get("decoding") or {})}
+                own, others = (found.get("decoding") or {} for found in (system, first))
+                if "sampling" in own:  # keys of the beam search that it replaces
+                    others = {key: value for key, value in others.items() if key not in ("beam", "stopping")}
+                decoding = {**others, **own}
                 filled[name] = {**shared, **system, "decoding": decoding}
         refuse(problems)
         return {**values, "systems": filled}

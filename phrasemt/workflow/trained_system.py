@@ -69,15 +69,21 @@ class TrainedSystem:
     def of_study(cls, study: Study, dataset: str, system: str, seed: int) -> Self:
         """A system of a study that was trained here.
 
-        Raises PhrasemtError for a system that does not translate raw text or is not trained yet, DamagedFileError for
-        a file that is not the one that its stage wrote.
+        Raises PhrasemtError for a system that does not translate raw text, is an ensemble or is not trained yet,
+        DamagedFileError for a file that is not the one that its stage wrote.
         """
         settings = SystemSettings.of_study(study, dataset, system)
         name = f"system {system} of study {study.study}"
         _refuse_without_raw_text(settings, name)
+        (member, member_seed), *others = study.members_of(system, seed)
+        if others:
+            raise PhrasemtError(
+                f"the {name} is an ensemble, which translates test sets only",
+                next_step=f"choose one of its systems ({', '.join(study.systems[system].weights_of)})",
+            )
         paths = Paths.of(study, dataset)
         files = {
-            "weights": paths.weights.at(system=system, seed=seed),
+            "weights": paths.weights.at(system=member, seed=member_seed),
             "source_vocabulary": paths.vocabulary.at(language=settings.source_language),
             "target_vocabulary": paths.vocabulary.at(language=settings.target_language),
         }

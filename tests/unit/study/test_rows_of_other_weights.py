@@ -46,6 +46,12 @@ def test_presets_count_as_in_the_system_itself():
     assert study.systems["greedy"].decoding == study.systems["paper"].decoding.model_copy(update={"beam": 1})
 
 
+def test_a_row_that_samples_leaves_the_beam_out():
+    study = study_of({"drawn": {"weights_of": ["base"], "decoding": {"sampling": {"top_k": 5}}}})
+    assert study.systems["drawn"].decoding.sampling.top_k == 5
+    assert study.systems["drawn"].decoding.length_penalty == 1.0
+
+
 def test_an_ensemble_of_seeds_has_one_translation():
     study = study_of({"all": {"weights_of": ["base"], "decoding": {"ensemble": [3, 1]}}})
     assert study.seeds_of("all") == [3]
