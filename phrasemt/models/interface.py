@@ -87,12 +87,13 @@ class TranslationModel(nn.Module, ABC, Generic[Memory, State]):
         """Return the parameters that learn at a multiple of the schedule's learning rate, and the multiples."""
         return {}
 
-    def diagnostics(self, batches: Sequence[Batch]) -> dict[str, float]:
-        """Return further measurements on dev, by name; training reports them after each evaluation.
+    def measure(self, batches: Sequence[Batch]) -> tuple[list[Loss], dict[str, float]]:
+        """Return the losses of dev without label smoothing, and further measurements that training reports, by name.
 
-        batches: all of dev. The caller has set the model to evaluation without gradients.
+        batches: all of dev. The caller has set the model to evaluation without gradients. A family takes its
+        measurements in the pass that computes the losses.
         """
-        return {}
+        return [self.loss(batch, label_smoothing=0.0) for batch in batches], {}
 
     def attentions(self) -> Sequence[Attention]:
         """Return all attentions of the model, in the order in which a sentence passes through them."""

@@ -42,6 +42,7 @@ from phrasemt.files.attention import AttentionPlace
 from phrasemt.models.transformer import Attentions, Transformer
 from phrasemt.nn.ngram_attention import NgramKeyValueAttention, NgramSelfAttention
 from phrasemt.nn.recording import recording
+from phrasemt.nn.words import Loss
 from phrasemt.study.architectures import PhrasalAttentionModel, Place
 
 
@@ -77,11 +78,12 @@ class PhrasalTransformer(Transformer):
         self.places: tuple[Place, ...] = tuple(settings.ngram_where)
 
     @torch.no_grad()
-    def diagnostics(self, batches: Sequence[Batch]) -> dict[str, float]:
-        """Return phrase_mass_<place>: the share of attention on n-grams of two or more tokens, 0 to 1.
+    def measure(self, batches: Sequence[Batch]) -> tuple[list[Loss], dict[str, float]]:
+        """Also measure phrase_mass_<place>: the share of attention on n-grams of two or more tokens, 0 to 1.
 
         It is the mean over layers, heads and real queries under teacher forcing. The paper reports 50 to 60 %.
         """
+        losses, _ = super().measure(batches)
         watched = [attention for attention in self.attentions() if attention.place in self.places]
         masses: dict[AttentionPlace, list[Tensor]] = {place: [] for place in self.places}  # of each module and query
         for batch in batches:
@@ -90,7 +92,7 @@ class PhrasalTransformer(Transformer):
             for attention, weights_BhTNS in zip(watched, recorded(), strict=True):
                 real = batch.source.mask_BS if attention.place == "enc_self" else batch.target.mask_BT
                 masses[attention.place].append(weights_BhTNS[:, :, :, 1:].sum((3, 4)).mean(1)[real])
-        return {f"phrase_mass_{place}": float(torch.cat(mass).mean()) for place, mass in masses.items()}
+        return losses, {f"phrase_mass_{place}": float(torch.cat(mass).mean()) for place, mass in masses.items()}
 
 
 def build(settings: PhrasalAttentionModel, *, source_vocabulary: int, target_vocabulary: int) -> PhrasalTransformer:

@@ -67,7 +67,7 @@ from phrasemt.nn.layers import FeedForward, Residual, Stack, layer_norm
 from phrasemt.nn.linear import Linear
 from phrasemt.nn.masks import causal_mask, key_mask
 from phrasemt.nn.precision import normalised_dtype
-from phrasemt.nn.words import Words
+from phrasemt.nn.words import Loss, Words
 from phrasemt.study.architectures import PhraseRepresentationModel
 
 
@@ -414,8 +414,8 @@ class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
         weights = [network.hidden.weight for network in networks if network.units.centred]
         return {weight: min(1.0, RATE_FAN_IN / weight.shape[1]) for weight in weights}
 
-    def diagnostics(self, batches: Sequence[Batch]) -> dict[str, float]:
-        """Measure the networks of Eqs. (3) and (8) and the use of phrases; see `diagnose` for the values.
+    def measure(self, batches: Sequence[Batch]) -> tuple[list[Loss], dict[str, float]]:
+        """Also measure the networks of Eqs. (3) and (8) and the use of phrases; see `diagnose` for the values.
 
         The networks are scores_<level>, encoder_<layer> and decoder_<layer>; levels count from 0, layers from 1.
         """

@@ -91,10 +91,10 @@ class Network:
 @torch.no_grad()
 def diagnose(
     networks: Mapping[str, Network], loss: Callable[[Batch], Loss], batches: Sequence[Batch]
-) -> dict[str, float]:
+) -> tuple[list[Loss], dict[str, float]]:
     """Measure the networks of a model on batches, in two passes.
 
-    loss: computes the loss of a batch, with all networks of the model. Returns for each network
+    loss: computes the loss of a batch, with all networks of the model. Returns the losses and, for each network,
 
     <name>_unit, <name>_saturated     `UnitStatistics`
     <name>_constant, <name>_signal    `VectorStatistics` of the output of Eq. (8)
@@ -117,8 +117,9 @@ def diagnose(
     with ExitStack() as stack:
         for name, network in networks.items():
             watch(name, network, stack)
+        losses = []
         for batch in batches:
-            loss(batch)
+            losses.append(loss(batch))
 
     def replace(module: nn.Module, mean_D: Tensor, stack: ExitStack) -> None:
         _hook(stack, module, lambda _, vectors: mean_D.to(vectors).expand_as(vectors))
@@ -138,7 +139,7 @@ def diagnose(
             log.warning("%s: %.0f %% of the hidden units are saturated; this network learns no more", name, 100 * share)
     values = {f"{name}_{key}": value for name, one in units.items() for key, value in one.values().items()}
     values |= {f"{name}_{key}": value for name, one in outputs.items() for key, value in one.values().items()}
-    return {**values, "perplexity_without_phrases": math.exp(min(nll / tokens, 100.0))}
+    return losses, {**values, "perplexity_without_phrases": math.exp(min(nll / tokens, 100.0))}
 
 
 def _hook(stack: ExitStack, module: nn.Module, function: Callable[[Tensor, Tensor], Tensor | None]) -> None:

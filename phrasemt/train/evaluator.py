@@ -29,7 +29,7 @@ class Evaluator:
     """Computes the scores of a model on dev.
 
     dev_perplexity: per subword, without label smoothing. dev_<part>: further losses of the model, per subword.
-    dev_<diagnostic>: diagnostics of the model. dev_bleu: BLEU of greedy search on tokens; for a language
+    dev_<measurement>: further measurements of the model. dev_bleu: BLEU of greedy search on tokens; for a language
     for which sacreBLEU has a tokeniser of its own, sacreBLEU on text, because tokens may be characters.
     references: tokenised references, or None for a model that does not translate, which then has no dev_bleu.
     bleu: sacreBLEU's tokeniser for the target language.
@@ -58,15 +58,15 @@ class Evaluator:
                 np.arange(len(examples)), examples.source_lengths, examples.target_lengths, capacity=_POSITIONS
             )
         ]
-        for batch in batches:
-            loss = model.loss(batch, label_smoothing=0.0)
+        losses, measurements = model.measure(batches)
+        for loss in losses:
             nll += float(loss.nll)
             for name, value in loss.parts.items():
                 parts[name] += float(value)
             tokens += loss.tokens
         values = {"dev_perplexity": round(math.exp(min(nll / tokens, 100.0)), 6)}
         values |= {f"dev_{name}": round(value / tokens, 6) for name, value in parts.items()}
-        values |= {f"dev_{name}": round(value, 6) for name, value in model.diagnostics(batches).items()}
+        values |= {f"dev_{name}": round(value, 6) for name, value in measurements.items()}
         if self._references is None:
             return values
         results = translate_split(model, self._reader, self._SEARCH, device=device)

@@ -213,11 +213,13 @@ def _train(
                 reporter.update(progress.update, {**values, "skipped": progress.skipped})
 
         def evaluate_now() -> None:
+            started = time.monotonic()
             with trainer.averaged():
                 values = group.broadcast(evaluate(trainer.model) if group.is_first else None)
             progress.evaluations.append({"update": progress.update, **values})
             if reporter:
-                reporter.evaluation(progress.update, values, best=progress.best is progress.evaluations[-1])
+                best = progress.best is progress.evaluations[-1]
+                reporter.evaluation(progress.update, values, best=best, seconds=time.monotonic() - started)
 
         def save_state(*, with_checkpoint: bool) -> None:
             progress.capacities = group.gather(trainer.capacity)

@@ -48,6 +48,7 @@ class Reporter:
         self._device = device
         self._started = time.monotonic()
         self._seconds_before = seconds
+        self._seconds_of_evaluations = 0.0
         self._next_line = self._started + _SECONDS_BETWEEN_LINES
         self._next_note = self._started
         self._note_path = training_note(metrics)
@@ -107,17 +108,23 @@ class Reporter:
             with tqdm.external_write_mode(file=sys.stderr):
                 log.info("update %d of %d, %s, time left %s", update, self._report.max_updates, text, clock(left))
 
-    def evaluation(self, update: int, values: dict[str, float], *, best: bool) -> None:
-        """Dev scores, with a mark when they are the best so far."""
+    def evaluation(self, update: int, values: dict[str, float], *, best: bool, seconds: float) -> None:
+        """Dev scores, with a mark when they are the best so far. seconds: that the evaluation took.
+
+        The line names the share of evaluations in the time of this run.
+        """
+        self._seconds_of_evaluations += seconds
+        share = self._seconds_of_evaluations / (time.monotonic() - self._started)
         self._write(update, "dev", values)
         self._note_progress(update)
         with tqdm.external_write_mode(file=sys.stderr):
             log.info(
-                "update %d: dev %sperplexity %.3f%s",
+                "update %d: dev %sperplexity %.3f%s; evaluations take %.1f %% of the time",
                 update,
                 f"BLEU {values['dev_bleu']:.2f}, " if "dev_bleu" in values else "",
                 values["dev_perplexity"],
                 " (best)" if best else "",
+                100 * share,
             )
 
     def _write(self, update: int, group: str, values: dict[str, float]) -> None:

@@ -120,7 +120,7 @@ def test_a_phrase_system_learns_what_only_phrases_tell(name: str, tmp_path: Path
     learned = _loss(system, reader)
     assert learned < 0.25 * AMBIGUITY, "the ends of phrases were not learned"
     assert _loss(system, task.reader(model, of_other_sentences=True)) > 2 * AMBIGUITY
-    inside = system.diagnostics([reader(range(TRAIN, TRAIN + HELD_OUT))])
+    _, inside = system.measure([reader(range(TRAIN, TRAIN + HELD_OUT))])
     dead = [name for name, value in inside.items() if name.endswith("_saturated") and value > 0.95]
     assert not dead, "networks of Eqs. (3) and (8) have saturated units"
     without_phrases = math.log(inside["perplexity_without_phrases"]) * TOKENS

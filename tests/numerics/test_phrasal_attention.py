@@ -57,7 +57,7 @@ def test_unigrams_alone_are_the_transformer(norm, make_model, make_batch):
     plain.load_state_dict(ours.state_dict())
     batch = make_batch(settings, SOURCES, TARGETS)
     torch.testing.assert_close(ours.log_probs(batch), plain.log_probs(batch), rtol=0, atol=1e-12)
-    assert ours.diagnostics([batch]) == {"phrase_mass_enc_self": 0, "phrase_mass_dec_self": 0, "phrase_mass_cross": 0}
+    assert ours.measure([batch])[1] == {"phrase_mass_enc_self": 0, "phrase_mass_dec_self": 0, "phrase_mass_cross": 0}
 
 
 @pytest.mark.parametrize("score", ["query_kernel", "static"])
@@ -76,7 +76,7 @@ def test_phrase_mass_equals_the_loops(score, make_model, make_batch):
     for layers in modules.values():
         for module in layers:
             module.register_forward_pre_hook(lambda module, inputs: seen.update({module: inputs[0].detach().numpy()}))
-    got = model.diagnostics([batch])
+    _, got = model.measure([batch])
 
     states = model.encode(batch.source).states_BSD.detach().numpy()
     for place, layers in modules.items():
@@ -95,4 +95,4 @@ def test_phrase_mass_equals_the_loops(score, make_model, make_batch):
 
 def test_places_without_ngrams_have_no_phrase_mass(make_model, make_batch):
     settings = PhrasalAttentionModel(**SMALL, **NO_DROPOUT, ngram_where=["cross"])
-    assert list(make_model(settings).diagnostics([make_batch(settings, SOURCES, TARGETS)])) == ["phrase_mass_cross"]
+    assert list(make_model(settings).measure([make_batch(settings, SOURCES, TARGETS)])[1]) == ["phrase_mass_cross"]

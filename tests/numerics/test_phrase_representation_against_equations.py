@@ -360,7 +360,7 @@ def test_diagnostics_are_statistics_over_the_real_positions_of_all_batches(make_
     model = make_model(settings).double()
     model.encoder[0].combination.hidden.bias.fill_(9)  # saturates its units
     pairs = [([3, 9], [6, 2], 0), ([1, 5], [5, 3], 1)]
-    values = model.diagnostics([make_batch(settings, *pair) for pair in pairs])
+    _, values = model.measure([make_batch(settings, *pair) for pair in pairs])
 
     alone = [make_batch(settings, *pair, only=row) for pair in pairs for row in (0, 1)]
     block = model.decoder[0].combination
