@@ -85,9 +85,13 @@ rule write_report:
             paths.length_scores,
             systems=flow.translating,
         ),
-        analyses=flow.every(paths.attention_analysis),
+        analyses=flow.every(
+            paths.attention_analysis,
+            systems=flow.trained,
+        ),
         attention=flow.every(
             paths.attention,
+            systems=flow.trained,
             seeds="first",
         ),
         source=flow.test_tokens("source"),

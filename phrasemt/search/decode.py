@@ -61,7 +61,7 @@ def translate_split(
 
 
 def in_precision(model: TranslationModel[Any, Any], settings: Decoding) -> TranslationModel[Any, Any]:
-    """Return the model with weights of the type that the settings name: itself, or a copy."""
+    """Return the model with weights of the type that the settings name: itself, or a copy. Autocast does the rest."""
     if settings.precision == "float32":
         return model
     return copy.deepcopy(model).to(torch.bfloat16)
@@ -96,9 +96,10 @@ def _translate(
     source = reader.source(np.array(rows)).to(device)
     prefixes = [prefix] * len(rows) if prefix else None
     try:
-        if settings.sampling is not None:
-            return sample(model, source, settings, rows, prefixes)
-        return beam_search(model, source, settings, prefixes)
+        with torch.autocast(device.type, torch.bfloat16, enabled=settings.precision == "bfloat16"):
+            if settings.sampling is not None:
+                return sample(model, source, settings, rows, prefixes)
+            return beam_search(model, source, settings, prefixes)
     except torch.OutOfMemoryError:
         if len(rows) == 1:
             raise

@@ -79,7 +79,7 @@ class ScoreByLength(Stage):
         return cls(
             dataset=wildcards["dataset"],
             system=wildcards["system"],
-            seeds=study.seeds,
+            seeds=study.seeds_of(wildcards["system"]),
             test_sets=list(study.datasets[wildcards["dataset"]].test_sets),
             limits=study.analyses.lengths,
             samples=study.comparison.samples,

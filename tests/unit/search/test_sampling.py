@@ -101,7 +101,7 @@ def test_prefix_and_shortest_length_hold_for_draws():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"sampling": {}, "beam": 4}, "beam has no effect with sampling"),
+        ({"sampling": {}, "beam": 5}, "beam has no effect with sampling"),
         ({"sampling": {}, "stopping": "admissible"}, "stopping has no effect with sampling"),
         ({"sampling": {"temperature": 0}}, "greater than 0"),
         ({"sampling": {"top_p": 1.2}}, "at most 1"),
