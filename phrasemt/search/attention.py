@@ -128,7 +128,7 @@ def analyse_attention(
         "sentences": len(store),
         "tokens": tokens,
         "perplexity": math.exp(nll / tokens),
-        "diagnostics": model.diagnostics(batches),
+        "diagnostics": model.measure(batches)[1],
         "attentions": [one.as_dict() for one in statistics],
     }
     write_text(analysis, json.dumps(result, indent=1) + "\n")
