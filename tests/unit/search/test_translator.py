@@ -19,7 +19,7 @@ from phrasemt.models.weights import describe_weights, save_tensors, weights_of
 from phrasemt.search.translate import translate_examples
 from phrasemt.search.translator import Translator
 from phrasemt.stages.corpus import CleanPairs
-from phrasemt.stages.decoding import TranslateExamples
+from phrasemt.stages.decoding import Member, TranslateExamples
 from phrasemt.stages.subwords import ApplySubwords, BuildVocabulary, LearnSubwords, PackExamples, TokenizeText
 from phrasemt.stages.syntax import CollectSentences, ExtractPhrases, ParseSentences
 from phrasemt.study.architectures import (
@@ -192,13 +192,13 @@ class Texts:
         translate_examples(
             settings=TranslateExamples(
                 model=model,
-                trained=model.trained_part,
+                members=[Member(model=model, trained=model.trained_part)],
                 reads=model.model_inputs,
                 decoding=DECODING,
                 target_tokenizer=self.tokenizers["target"],
             ),
             cores=1,
-            weights=self.folder / "weights.safetensors",
+            weights=[self.folder / "weights.safetensors"],
             examples=self.examples,
             **self.vocabularies,
             phrases=self.phrases(model.source_phrases),
