@@ -232,7 +232,7 @@ class InventedStudy:
         self.run(
             "score_by_length",
             {"dataset": dataset, "system": system},
-            scores=[self.score_path(dataset, system, seed) for seed in self.study.seeds],
+            scores=[self.score_path(dataset, system, seed) for seed in self.study.seeds_of(system)],
             source_tokens=[
                 folder / "tokens" / f"{test_set}.{target}" for test_set in self.study.datasets[dataset].test_sets
             ],
