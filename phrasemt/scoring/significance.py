@@ -73,7 +73,7 @@ class PValues(Settings):
     two_sided: float
     koehn2004: float
     sacrebleu: float
-    randomization: float | None
+    randomization: float | None = None
     over_seeds: float | None = None
 
     @property
