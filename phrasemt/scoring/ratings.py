@@ -116,7 +116,7 @@ def score_sheets(folder: Path) -> tuple[list[SystemRating], list[Agreement], int
     of_raters = [_read_sheet(path, systems) for path in sheets]
     items = sorted(systems)
     found = []
-    for system in dict.fromkeys(name for names in systems.values() for name in names):
+    for system in sorted({name for names in systems.values() for name in names}):
         own = [item for item in items if system in systems[item]]
         means = {
             question: statistics.fmean(ratings[item][question] for ratings in of_raters for item in own)
