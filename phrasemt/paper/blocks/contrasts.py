@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -14,7 +15,8 @@ from phrasemt.stages.paper import MakeTable
 
 _NOTE_ON_CONTRASTS = (
     "Contrastive pairs: percentage of pairs whose right target is more probable than the target with a single mistake, "
-    "for all pairs and by the distance between the two words that must agree (in brackets: number of pairs)."
+    "for all pairs and by the distance between the two words that must agree (in brackets: number of pairs). Bars "
+    "in the figure: 95 % intervals of Wilson (1927)."
 )
 
 
@@ -78,10 +80,24 @@ def _block(settings: MakeTable, dataset: str, grid: Grid[ContrastFile]) -> Block
             )
             for group, pairs in groups.items()
         }
+        for group, pairs in groups.items():
+            low, high = wilson_interval(cells[group].value / 100, pairs)
+            cells[group] = cells[group].model_copy(update={"low": 100 * low, "high": 100 * high})
         rows.append(Row(system=system, title=title, cells=cells))
     columns = [Column(key=group, heading=f"{group} ({pairs:,})") for group, pairs in groups.items()]
     notes = [note_on_seeds(settings), _NOTE_ON_CONTRASTS]
     return Block(kind="contrasts", dataset=dataset, size=groups["all"], columns=columns, rows=rows, notes=notes)
+
+
+def wilson_interval(share: float, pairs: int) -> tuple[float, float]:
+    """Return the 95 % interval of a share, 0 to 1, of so many pairs (Wilson 1927).
+
+    The share may be a mean over seeds; the interval is then that of one training, because all seeds see the same pairs.
+    """
+    z = 1.959963984540054  # 97.5 % of a normal distribution lie below
+    middle = (share + z * z / (2 * pairs)) / (1 + z * z / pairs)
+    half = z / (1 + z * z / pairs) * math.sqrt(share * (1 - share) / pairs + z * z / (4 * pairs * pairs))
+    return middle - half, middle + half
 
 
 def _groups(file: ContrastFile) -> dict[str, int]:

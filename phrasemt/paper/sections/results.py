@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from phrasemt.paper.cells import DIFFERENCE, Block, Cell, Row, Table
 from phrasemt.paper.figures import Drawing, Series, draw_categories
 from phrasemt.paper.page import Section, fill
+from phrasemt.scoring.statistics import lower_is_better
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +43,8 @@ def sign(cell: Cell) -> str:
     """Return `better` or `worse` for a difference whose interval does not contain 0, else nothing."""
     if cell.low is None or cell.high is None:
         return ""
-    return "better" if cell.low > 0 else "worse" if cell.high < 0 else ""
+    higher, lower = ("worse", "better") if lower_is_better(cell.signature) else ("better", "worse")
+    return higher if cell.low > 0 else lower if cell.high < 0 else ""
 
 
 def anchor(block: Block, row: Row) -> str:
@@ -74,7 +76,13 @@ def contrast_figures(table: Table) -> Iterator[Drawing]:
                 f"contrasts-{block.dataset}",
                 groups,
                 [
-                    Series(group=row.title, x=range(len(groups)), y=[row.cells[group].value for group in groups])
+                    Series(
+                        group=row.title,
+                        x=range(len(groups)),
+                        y=[row.cells[group].value for group in groups],
+                        low=[row.cells[group].low or 0.0 for group in groups],
+                        high=[row.cells[group].high or 0.0 for group in groups],
+                    )
                     for row in block.rows
                 ],
                 title=f"{block.dataset}: accuracy on contrastive pairs",

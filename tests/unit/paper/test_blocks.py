@@ -10,6 +10,7 @@ import pytest
 from invented_study import InventedStudy, rewrite
 
 from phrasemt.errors import PhrasemtError
+from phrasemt.paper.blocks.contrasts import wilson_interval
 from phrasemt.paper.cells import Block, Table
 from phrasemt.scoring.scores import read_artefact
 
@@ -118,3 +119,13 @@ def test_blocks_have_different_names() -> None:
     kinds = ("scores", "perplexity", "chunks")
     blocks = [Block(kind=kind, test_set="test", **common) for kind in kinds]
     assert len({block.name for block in [*blocks, Block(kind="contrasts", **common)]}) == 4
+
+
+@pytest.mark.parametrize(("right", "pairs"), [(0, 4), (3, 4), (4, 4), (40, 61), (500, 886)])
+def test_intervals_of_accuracies_end_where_the_normal_test_begins_to_refuse(right: int, pairs: int) -> None:
+    """Wilson's interval holds the shares p that a test with deviation sqrt(p(1-p)/n) does not refuse at 5 %."""
+    share = right / pairs
+    low, high = wilson_interval(share, pairs)
+    assert 0 <= low <= share <= high <= 1 + 1e-12
+    for end in (low, high):
+        assert abs(share - end) == pytest.approx(1.959964 * math.sqrt(end * (1 - end) / pairs), abs=1e-6)
