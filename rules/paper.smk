@@ -46,6 +46,12 @@ rule make_table:
             category="Results",
             labels={"result": "Table", "form": "LaTeX"},
         ),
+        csv=report(
+            paths.table_csv,
+            caption="../workflow/report/table.rst",
+            category="Results",
+            labels={"result": "Table", "form": "CSV"},
+        ),
     log:
         paths.log("make_table"),
     benchmark:

@@ -1,10 +1,12 @@
-"""The results table as Markdown for a terminal, and as LaTeX for a paper.
+"""The results table as Markdown for a terminal, as LaTeX for a paper, and as CSV for other programs.
 
 tabulate would do the alignment only: marks beside numbers, escapes and mathematics in LaTeX would stay here.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 import textwrap
 import unicodedata
@@ -105,6 +107,28 @@ def _latex_scorecard(table: Table, scorecard: Scorecard) -> Iterator[str]:
 
 def _latex_row(*texts: str) -> str:
     return " & ".join(map(_latex, texts)) + r" \\"
+
+
+_CSV = (
+    *("kind", "dataset", "test_set", "system", "title", "column", "seed", "value", "deviation", "low", "high"),
+    *("p_value", "signature"),
+)
+
+
+def to_csv(table: Table) -> Iterator[str]:
+    """Yield the lines of table.csv: a line for each cell, and one for each of its seeds, with unrounded numbers."""
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, _CSV, lineterminator="\n")
+    writer.writeheader()
+    for block in table.blocks:
+        for row in block.rows:
+            for column, cell in row.cells.items():
+                place = {"kind": block.kind, "dataset": block.dataset, "test_set": block.test_set, "system": row.system}
+                what = {**place, "title": row.title, "column": column, "signature": cell.signature}
+                spread = {"deviation": cell.deviation, "low": cell.low, "high": cell.high, "p_value": cell.p_value}
+                writer.writerow({**what, "value": cell.value, **spread})
+                writer.writerows({**what, "seed": seed, "value": one} for seed, one in (cell.by_seed or {}).items())
+    yield from stream.getvalue().splitlines()
 
 
 _LATEX = {

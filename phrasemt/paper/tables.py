@@ -1,4 +1,4 @@
-"""The stage `make_table`: results as JSON with the origin of each number, as Markdown for a terminal, and as LaTeX.
+"""The stage `make_table`: results as JSON with origins, as Markdown for a terminal, as LaTeX, and as CSV.
 
 The table has one block for each test set and kind of score, for each set of contrastive pairs, and for the averaged
 weights of each data set on dev. A block has one row for each system, in the order of the study. A number is the mean
@@ -20,7 +20,7 @@ from phrasemt.paper.blocks.perplexity import perplexity_blocks
 from phrasemt.paper.blocks.scores import score_blocks
 from phrasemt.paper.blocks.splits import notes_on_splits
 from phrasemt.paper.cells import Block, Table
-from phrasemt.paper.printing import to_latex, to_markdown
+from phrasemt.paper.printing import to_csv, to_latex, to_markdown
 from phrasemt.paper.scorecard import make_scorecard
 from phrasemt.stages.paper import MakeTable
 
@@ -41,6 +41,7 @@ def make_table(
     table: Path,
     markdown: Path,
     latex: Path,
+    csv: Path,
 ) -> None:
     """Make the table of a study from the score files of its systems.
 
@@ -74,6 +75,7 @@ def make_table(
     write_text(table, result.model_dump_json(indent=1, exclude_none=True) + "\n")
     write_lines(markdown, to_markdown(result))
     write_lines(latex, to_latex(result))
+    write_lines(csv, to_csv(result))
     files = len(scores) + len(perplexities) + len(chunks) + len(contrasts) + len(averages)
     log.info("make_table: %d systems, %d blocks, %d files of scores", len(settings.systems), len(blocks), files)
 

@@ -10,11 +10,11 @@ from phrasemt.study.schema import Study
 
 
 class MakeTable(Stage):
-    """Make the table of results as JSON, Markdown and LaTeX."""
+    """Make the table of results as JSON, Markdown, LaTeX and CSV."""
 
     module = "phrasemt.paper.tables"
     inputs = ("scores*", "comparisons*", "perplexities*", "chunks*", "contrasts*", "averages*", "splits*")
-    outputs = ("table", "markdown", "latex")
+    outputs = ("table", "markdown", "latex", "csv")
 
     study: str
     title: str

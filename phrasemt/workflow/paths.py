@@ -113,6 +113,7 @@ class Paths:
 
         self.table = f"{self.results}/table.json"
         self.table_markdown = f"{self.results}/table.md"
+        self.table_csv = f"{self.results}/table.csv"
         self.table_latex = f"{self.results}/table.tex"
         self.report = f"{self.results}/report.html"
 

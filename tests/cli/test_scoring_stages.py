@@ -214,7 +214,7 @@ def test_show_imports_nothing_heavy(repository: Path) -> None:
 
 def test_a_hole_in_the_table_leaves_nothing(study: InventedStudy, capsys: pytest.CaptureFixture[str]) -> None:
     inputs = study.table_inputs
-    outputs = {name: study.results / name for name in ("table", "markdown", "latex")}
+    outputs = {name: study.results / name for name in ("table", "markdown", "latex", "csv")}
     settings = MakeTable.from_study(study.study, {}).model_dump(mode="json") | {"seeds": [1]}
     before = set(study.results.iterdir())
     assert main(stage("make_table", settings, **{**inputs, "scores": inputs["scores"][1:]}, **outputs)) == 2
@@ -225,7 +225,7 @@ def test_a_hole_in_the_table_leaves_nothing(study: InventedStudy, capsys: pytest
     assert set(study.results.iterdir()) == before
     assert main(stage("make_table", settings, **inputs, **outputs)) == 0
     assert {path.name for path in set(study.results.iterdir()) - before} == {
-        *("table", "markdown", "latex"),
-        *("table.meta.json", "markdown.meta.json", "latex.meta.json"),
+        *("table", "markdown", "latex", "csv"),
+        *("table.meta.json", "markdown.meta.json", "latex.meta.json", "csv.meta.json"),
     }
     assert capsys.readouterr().err == "make_table: 2 systems, 6 blocks, 10 files of scores\n"

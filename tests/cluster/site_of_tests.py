@@ -119,7 +119,9 @@ class Site(Workplace):
 
     def table(self) -> dict[str, bytes]:
         """What a study ends with."""
-        return {name: (self.results / name).read_bytes() for name in ("table.json", "table.md", "table.tex")}
+        return {
+            name: (self.results / name).read_bytes() for name in ("table.json", "table.md", "table.tex", "table.csv")
+        }
 
     def jobs(self, state: str = "all") -> dict[str, str]:
         """Jobs that Slurm knows of this folder, by number: what they are for, as `rule_name_wildcards_...`."""

@@ -273,6 +273,7 @@ class InventedStudy:
             table=self.results / "table.json",
             markdown=self.results / "table.md",
             latex=self.results / "table.tex",
+            csv=self.results / "table.csv",
         )
 
     @property

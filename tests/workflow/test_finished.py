@@ -58,7 +58,7 @@ def test_snakemake_reports_the_table_and_the_page_with_captions(finished: Workpl
     with zipfile.ZipFile(finished.folder / "summary.zip") as archive:
         contents = {Path(name).name: archive.read(name) for name in archive.namelist() if "/data/" in name}
         (page,) = [archive.read(name).decode() for name in archive.namelist() if name.endswith("summary/report.html")]
-    names = ("table.md", "table.tex", "report.html")
+    names = ("table.md", "table.tex", "table.csv", "report.html")
     assert contents == {name: (finished.results / name).read_bytes() for name in names}
     for caption in (finished.folder / "workflow" / "report").glob("*.rst"):
         assert caption.read_text()[:20] in page, caption.name

@@ -41,7 +41,7 @@ def _unlock(workplace: Workplace) -> str:
 
 
 def _results(workplace: Workplace) -> dict[str, bytes]:
-    names = ("table.json", "table.md", "table.tex")
+    names = ("table.json", "table.md", "table.tex", "table.csv")
     return {name: (workplace.results / name).read_bytes() for name in names}
 
 

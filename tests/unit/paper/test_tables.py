@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import functools
 import itertools
 import json
@@ -270,6 +271,28 @@ def test_latex_is_balanced_and_escaped(study: InventedStudy) -> None:
     rows = [line for line in body.split("\n") if line.endswith(r"\\")]
     columns = [9 + 1] * 4 + [8 + 1] * 8 + [4 + 1] * 4 + [5 + 1] * 8
     assert [row.replace(r"\&", "").count("&") + 1 for row in rows] == columns
+
+
+def test_csv_has_every_number_unrounded(study: InventedStudy) -> None:
+    table = table_of(study)
+    with (study.results / "table.csv").open(newline="") as stream:
+        lines = list(csv.DictReader(stream))
+    found = {
+        (line["kind"], line["dataset"], line["test_set"], line["system"], line["column"], line["seed"]): line["value"]
+        for line in lines
+    }
+    assert len(found) == len(lines)
+    count = 0
+    for block in table.blocks:
+        for row in block.rows:
+            for column, cell in row.cells.items():
+                place = block.kind, block.dataset, block.test_set or "", row.system, column
+                by_seed = {str(seed): value for seed, value in (cell.by_seed or {}).items()}
+                for seed, value in {"": cell.value, **by_seed}.items():
+                    assert float(found[*place, seed]) == value
+                    count += 1
+    assert count == len(lines)
+    assert {line["title"] for line in lines if line["system"] == "mean"} == {"+ phrases | mean"}
 
 
 def test_latex_escapes() -> None:
