@@ -96,6 +96,61 @@ def test_wildcards_stand_for_names_of_the_study_only(flow: Flow) -> None:
     assert not patterns["file"].match("a/b")
 
 
+def _with_references(tmp_path: Path) -> dict[str, Any]:
+    raw = _study(tmp_path)
+    for name in ("two.de", "three.de"):
+        (tmp_path / name).write_text("b\n")
+    tests = raw["datasets"]["mine"]["splits"]["test"]
+    further = [str(tmp_path / name) for name in ("two.de", "three.de")]
+    tests["b"] = [{**tests["b"][0], "references": further}]
+    return raw
+
+
+def test_each_reference_of_a_test_set_is_a_text_of_its_own(tmp_path: Path) -> None:
+    flow = Flow(Study.model_validate(_with_references(tmp_path)))
+    target = flow.raw_texts("target")
+    assert target(_wildcards(dataset="mine", split="b")) == [str(tmp_path / "more.de")]
+    assert target(_wildcards(dataset="mine", split="b.2")) == [str(tmp_path / "two.de")]
+    assert target(_wildcards(dataset="mine", split="b.3")) == [str(tmp_path / "three.de")]
+    assert flow.raw_texts("source")(_wildcards(dataset="mine", split="b.3")) == [str(tmp_path / "more.en")]
+    assert re.fullmatch(flow.wildcards["split"], "b.3")
+    assert not re.fullmatch(flow.wildcards["split"], "a.2")
+    names = {"dataset": "mine", "source": "en", "target": "de"}
+    references = flow.of_references(Paths("mixed").text.at(language="{target}"))(_wildcards(**names))
+    assert references == [f"results/mixed/mine.en-de/corpus/{split}.de" for split in ("a", "b", "b.2", "b.3")]
+    settings = flow.settings("score_system", _wildcards(**names, system="base", seed="1"))
+    assert settings.references == [1, 3]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("place", "change", "message"),
+    [
+        (("splits", "dev", 0), {"references": ["x.de"]}, "splits.dev.0.references: only test sets have several"),
+        ((), {"reference_length": "shortest"}, "no test set has several references"),
+    ],
+)
+def test_references_without_effect_are_refused(
+    tmp_path: Path, place: tuple[str | int, ...], change: dict[str, Any], message: str
+) -> None:
+    raw = _study(tmp_path)
+    section = raw["datasets"]["mine"] = {**raw["datasets"]["mine"]}
+    for key in place:
+        section[key] = section[key].copy()  # type: ignore[index]
+        section = section[key]  # type: ignore[index]
+    section.update(change)
+    with pytest.raises(ValueError, match=message):
+        Study.model_validate(raw)
+
+
+def test_a_missing_reference_is_named(tmp_path: Path) -> None:
+    raw = _with_references(tmp_path)
+    (tmp_path / "two.de").unlink()
+    path = tmp_path / "study.yaml"
+    path.write_text(yaml.safe_dump(raw))
+    with pytest.raises(StudyError, match=r"datasets\.mine\.splits\.test\.b\.0\.target: no such file: .*two\.de"):
+        read_study(path)
+
+
 def test_a_pattern_of_no_names_fits_nothing() -> None:
     assert re.fullmatch(Flow.only([]), "") is None
     assert re.fullmatch(Flow.only(["a+b"]), "a+b")
