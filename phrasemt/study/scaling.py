@@ -117,6 +117,9 @@ def scaled(raw: Mapping[str, Any], study: Study, size: str) -> Values:
 
 
 def _system(raw: Mapping[str, Any], system: System, size: Size) -> Values:
+    """Return the values of a row. Those of a row that trains nothing stay; initial weights have another size."""
+    if system.weights_of:
+        return {**raw}
     model = {**raw.get("model", {}), **_model(system, size)}
     training: Values = {**raw.get("training", {}), **size.training}
     if system.training.average_best is None:
@@ -127,7 +130,7 @@ def _system(raw: Mapping[str, Any], system: System, size: Size) -> Values:
         else ("tokens_per_update", size.tokens)
     )
     training |= {unit: number, "optimizer": {"name": "adam", "warmup": size.warmup, "factor": size.factor}}
-    return {**raw, "model": model, "training": training}
+    return {**{key: value for key, value in raw.items() if key != "init_from"}, "model": model, "training": training}
 
 
 def _model(system: System, size: Size) -> Values:
@@ -211,7 +214,7 @@ def _small_datasets(study: Study) -> Values:
 
 def _kept(dataset: Dataset, **subwords: int) -> Values:
     """Return the units of a data set, with other numbers where the unit is the subword."""
-    units = dataset.subwords.model_dump(exclude_defaults=True)
+    units = dataset.subwords.model_dump(exclude_defaults=True, exclude={"reuse"})
     if dataset.subwords.unit == "bpe":
         units |= {"vocabulary_threshold": 0, **subwords}
     return {"subwords": units}

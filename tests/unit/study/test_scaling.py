@@ -56,6 +56,17 @@ def test_two_decoder_layers_stay_two() -> None:
     assert micro.systems["zh-dl4mt-2"].model.decoder_layers == 2
 
 
+def test_rows_without_a_training_and_initial_weights(tmp_path: Path) -> None:
+    study = tmp_path / "study.yaml"
+    study.write_text(
+        XU.read_text() + "    init_from: models/exported\n" + "  both: {weights_of: [base, big], decoding: {beam: 8}}\n"
+    )
+    micro = at_size(study, "micro")
+    assert micro.systems["big-pr"].init_from is None
+    assert micro.systems["both"].weights_of == ["base", "big"]
+    assert micro.systems["both"].decoding.beam == 8
+
+
 def test_small_keeps_the_language_pair_and_the_annotators() -> None:
     chunks, phrases = at_size(STUDIES["zhou2017-de-en"], "small"), at_size(XU, "small")
     assert chunks.datasets["wmt15"].languages == ("de", "en")
