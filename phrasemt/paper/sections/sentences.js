@@ -211,7 +211,7 @@
   }
 
   function heatMap(one, queries, keys) {
-    const [T, N, S] = one.shape, CELL = 15, LETTER = 6.3, LONGEST = 20;
+    const [T, N, S] = one.shape, CELL = 15, LETTER = 7.6, LONGEST = 20;
     const levels = Uint8Array.from(atob(one.levels), (c) => c.charCodeAt(0));
     const short = (name) => (name.length > LONGEST ? `${name.slice(0, LONGEST - 1)}…` : name);
     const width = (names) => Math.max(0, ...names.map((name) => short(name).length)) * LETTER + 8;
