@@ -111,7 +111,7 @@ STUDY_CHANGES: dict[str, tuple[str, set[str]]] = {
     "mirror": (_changed(_at("mirror", "somewhere")), set()),
     "a default written out": (_changed(_at("datasets.demo.cleaning", {"max_words": 100})), set()),
     "title": (_changed(_at("title", "Another")), {"make_table", "write_report"}),
-    "comparison.samples": (_changed(_at("comparison.samples", 11)), _paper("base")),
+    "comparison.samples": (_changed(_at("comparison.samples", 11)), _paper(*TRANSLATING)),
     "decoding of one system": (_changed(_at("systems.max.decoding", {"beam": 3})), _translations("max")),
     "search of a chunk-based decoder": (
         _changed(_at("systems.bi.model.search", {"decode_score": "words"})),
@@ -222,7 +222,7 @@ COMPUTATIONS: dict[str, tuple[str, str, str, set[str]]] = {
     ),
     "sources begin with <s>": ("study/architectures.py", "return self.src_bos", "return True", _training("max")),
     "jobs that parse": (
-        "study/schema.py",
+        "study/datasets.py",
         'return self.parse_jobs if split == "train" else 1',
         "return 2",
         _annotations(),

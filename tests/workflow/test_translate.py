@@ -39,11 +39,11 @@ def test_an_exported_system_translates_without_the_study(study: Workplace, tmp_p
     expected = (FOLDER / "translations/max/1/test.txt").read_text()
     raw = shutil.copyfile(FOLDER / "raw/test.en", tmp_path / "text")
     shutil.rmtree("results")
-    (tmp_path / "model").rename(tmp_path / "copy")
+    (tmp_path / "model").rename(tmp_path / "elsewhere")
     capfd.readouterr()
-    assert main(["translate", "--model", str(tmp_path / "copy"), str(raw)]) == 0
+    assert main(["translate", "--model", str(tmp_path / "elsewhere"), str(raw)]) == 0
     assert capfd.readouterr() == (expected, "")
-    card = (tmp_path / "copy" / "README.md").read_text()
+    card = (tmp_path / "elsewhere" / "README.md").read_text()
     assert "| test (20 sentences) | bleu_tok |" in card
     assert "60 pairs that the generator of phrasemt made" in card
     assert main([*TRANSLATE, "max", str(raw)]) == 2
