@@ -414,7 +414,14 @@ def test_the_page_shows_jobs_the_end_and_curves(status, tmp_path):
 def test_the_page_is_served_on_this_machine_until_ctrl_c(tmp_path):
     half_finished()
     command = [sys.executable, "-m", "phrasemt", "status", "demo", "--serve"]
-    server = subprocess.Popen([*command, "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    server = subprocess.Popen(
+        [*command, "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A shell starts commands in its background with Ctrl-C switched off, and their children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     assert server.stdout is not None
     address = server.stdout.readline().split()[0]
     try:
@@ -432,7 +439,7 @@ def test_the_page_is_served_on_this_machine_until_ctrl_c(tmp_path):
         assert f"127.0.0.1:{port}: the port is in use. Next: another number after --serve" in second.stderr
     finally:
         server.send_signal(signal.SIGINT)
-        _, err = server.communicate()
+        _, err = server.communicate(timeout=60)
     assert (server.returncode, err) == (0, "")
 
 
