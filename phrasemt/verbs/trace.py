@@ -41,6 +41,6 @@ def run(options: argparse.Namespace) -> None:
         hops += [hop for hop in hops_to([table]) if hop.stage == "make_table"]
     for stage, role, path, text in views(pair, hops):
         first, *others = text.split("\n")
-        print(f"{f'{stage} {role}':<28} {first}   [{path}]")
+        print(f"{f'{stage} {role}':<32} {first}   [{path}]")
         for line in others:
-            print(f"{'':<28} {line}")
+            print(f"{'':<32} {line}")

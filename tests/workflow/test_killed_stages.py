@@ -39,11 +39,14 @@ def test_a_stage_killed_before_naming_its_outputs_runs_again(
         if f'"stage": "{stage}"' in path.read_text(encoding="utf-8")
     )
     sidecar = read_sidecar(artefact)
+    command = stage_command(sidecar, stage, {"state": artefact.parent / "state", "cache": Path("resources/cache")})
+    if stage == "write_report":  # the report of a run has the date and the hosts of this run; no run writes this one
+        assert main(command) == 0
+        sidecar = read_sidecar(artefact)
     outputs = {Path(file["path"]): file["sha256"] for file in sidecar["outputs"].values()}
     for path in outputs:
         path.unlink()
         sidecar_path(path).unlink()
-    command = stage_command(sidecar, stage, {"state": artefact.parent / "state", "cache": Path("resources/cache")})
 
     killed = subprocess.run(
         [sys.executable, "-c", _DIES_BEFORE_NAMING, *command],
