@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from phrasemt.errors import MismatchError, PhrasemtError
-from phrasemt.files.lines import write_text
+from phrasemt.files.lines import check_replaceable, write_text
 
 FORMAT = 1
 
@@ -25,8 +25,9 @@ def continued_output(path: Path, made_of: object) -> Iterator[ContinuedOutput]:
     """Give the output that an earlier command began, or a new one. It gets its name when the block ends without error.
 
     made_of: JSON value of what decides the output besides the input. Raises MismatchError when the finished parts were
-    made of something else, PhrasemtError while another process makes this output.
+    made of something else, PhrasemtError while another process makes this output and as `check_replaceable`.
     """
+    check_replaceable(path)
     part, note = (path.with_name(f"{path.name}{suffix}") for suffix in (".part", ".part.json"))
     begun = part.is_file() and note.is_file()
     with part.open("ab") as stream:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
-from phrasemt.errors import DataError
+from phrasemt.errors import DataError, PhrasemtError
 
 
 @contextlib.contextmanager
@@ -149,8 +149,22 @@ def final_name(path: Path | str) -> Path:
     return path.with_name(unfinished[1]) if unfinished else path
 
 
+def check_replaceable(path: Path | str) -> None:
+    """Raise PhrasemtError for a folder and for a device such as /dev/null, which root could replace by a file."""
+    path = Path(path)
+    if path.exists() and not path.is_file():
+        raise PhrasemtError(
+            "a finished file would replace what is here",
+            where=path,
+            expected="a file, or a free name",
+            found="a folder" if path.is_dir() else "a device or a pipe",
+            next_step="name another output; without --output, commands write to standard output",
+        )
+
+
 def commit_file(temporary: Path, path: Path | str) -> None:
-    """Write a temporary file through to the disk, then rename it."""
+    """Write a temporary file through to the disk, then rename it. Raises PhrasemtError as `check_replaceable`."""
+    check_replaceable(path)
     flush_to_disk(temporary)
     temporary.replace(path)
 
@@ -163,8 +177,12 @@ def flush_to_disk(path: Path) -> None:
 
 @contextlib.contextmanager
 def write_atomic(path: Path | str) -> Iterator[IO[bytes]]:
-    """Open a binary stream for writing. The file appears as `path` when the block ends without an error."""
+    """Open a binary stream for writing. The file appears as `path` when the block ends without an error.
+
+    Raises PhrasemtError as `check_replaceable`.
+    """
     path = Path(path)
+    check_replaceable(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = temporary_beside(path)
     try:

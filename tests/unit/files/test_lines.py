@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import os
 from pathlib import Path
 
 import pytest
 
-from phrasemt.errors import DataError
+from phrasemt.errors import DataError, PhrasemtError
+from phrasemt.files.continued import continued_output
 from phrasemt.files.lines import (
     count_lines,
     decode_lines,
@@ -135,6 +137,20 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
         fail()
     assert path.read_text() == "old\n"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_devices_pipes_and_folders_are_not_replaced(tmp_path: Path) -> None:
+    """As root, a rename to /dev/null would take the device away from all programs."""
+    pipe, folder = tmp_path / "pipe", tmp_path / "folder"
+    os.mkfifo(pipe)
+    folder.mkdir()
+    for path in (pipe, folder):
+        with pytest.raises(PhrasemtError, match="a finished file would replace what is here"):
+            write_text(path, "text")
+        with pytest.raises(PhrasemtError, match="name another output"), continued_output(path, {}):
+            pass
+    assert sorted(tmp_path.iterdir()) == [folder, pipe]
+    assert pipe.is_fifo()
 
 
 def test_a_line_with_a_line_feed_is_refused(tmp_path: Path) -> None:
