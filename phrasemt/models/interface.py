@@ -53,19 +53,45 @@ class ChunkLogProbs:
         return Chunks(starts_BT=update_is_likelier(self.boundary_BT2), labels_BT=self.label_BTL.argmax(-1))
 
 
-class TranslationModel(nn.Module, ABC, Generic[Memory, State]):
-    """A model of target sentences, conditional on source sentences.
+class SearchableModel(nn.Module, ABC, Generic[Memory, State]):
+    """What a search knows of a model, or of several models that translate together.
 
     Memory: the encoder's output for B sources; a search never copies it for each hypothesis.
     State: what the decoder keeps between the steps of a search, for [B, K] hypotheses.
-    words: output layer with the softmax over the target vocabulary.
     """
-
-    words: OutputLayer
 
     @abstractmethod
     def encode(self, source: Source) -> Memory:
         """Encode B source sentences."""
+
+    @abstractmethod
+    def start(self, memory: Memory, beams: int) -> State:
+        """Return the state before the first step of a search, for `beams` hypotheses per sentence."""
+
+    @abstractmethod
+    def step(self, memory: Memory, state: State, last_tokens_BK: Tensor) -> tuple[Tensor, State]:
+        """Read the last token of each hypothesis (`<s>` in the first step) and predict the next one.
+
+        Returns log-probabilities [B, K, V], float32, and the next state. The two states may share memory that later
+        steps overwrite, so the caller must not use the old state any more.
+        """
+
+    @abstractmethod
+    def reorder(self, state: State, parents_BK: Tensor) -> State:
+        """Return the state in which hypothesis k of sentence b continues hypothesis parents_BK[b, k]."""
+
+    @abstractmethod
+    def select_sentences(self, memory: Memory, state: State, sentences: Tensor) -> tuple[Memory, State]:
+        """Return memory and state of some sentences (int64 indices); the search drops finished sentences."""
+
+
+class TranslationModel(SearchableModel[Memory, State]):
+    """A model of target sentences, conditional on source sentences.
+
+    words: output layer with the softmax over the target vocabulary.
+    """
+
+    words: OutputLayer
 
     @abstractmethod
     def decode(self, memory: Memory, target: Target) -> Tensor:
@@ -98,26 +124,6 @@ class TranslationModel(nn.Module, ABC, Generic[Memory, State]):
     def attentions(self) -> Sequence[Attention]:
         """Return all attentions of the model, in the order in which a sentence passes through them."""
         return ()
-
-    @abstractmethod
-    def start(self, memory: Memory, beams: int) -> State:
-        """Return the state before the first step of a search, for `beams` hypotheses per sentence."""
-
-    @abstractmethod
-    def step(self, memory: Memory, state: State, last_tokens_BK: Tensor) -> tuple[Tensor, State]:
-        """Read the last token of each hypothesis (`<s>` in the first step) and predict the next one.
-
-        Returns log-probabilities [B, K, V], float32, and the next state. The two states may share memory that later
-        steps overwrite, so the caller must not use the old state any more.
-        """
-
-    @abstractmethod
-    def reorder(self, state: State, parents_BK: Tensor) -> State:
-        """Return the state in which hypothesis k of sentence b continues hypothesis parents_BK[b, k]."""
-
-    @abstractmethod
-    def select_sentences(self, memory: Memory, state: State, sentences: Tensor) -> tuple[Memory, State]:
-        """Return memory and state of some sentences (int64 indices); the search drops finished sentences."""
 
 
 class ChunkingModel(TranslationModel[Memory, State]):

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from phrasemt.batching.batch import Source
 from phrasemt.errors import PhrasemtError
-from phrasemt.models.interface import TranslationModel
+from phrasemt.models.interface import SearchableModel
 from phrasemt.study.schema import Decoding
 from phrasemt.symbols import BOS, EOS, PAD
 
@@ -136,7 +136,7 @@ def best_words(scores_XV: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 @torch.inference_mode()
 def beam_search(
-    model: TranslationModel[Any, Any],
+    model: SearchableModel[Any, Any],
     source: Source,
     settings: Decoding,
     prefixes: Sequence[Sequence[int]] | None = None,

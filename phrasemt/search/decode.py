@@ -12,7 +12,7 @@ import torch
 from phrasemt.batching.reader import BatchReader
 from phrasemt.batching.sampler import micro_batches
 from phrasemt.errors import DataError
-from phrasemt.models.interface import TranslationModel
+from phrasemt.models.interface import SearchableModel
 from phrasemt.search.beam import Hypothesis, beam_search
 from phrasemt.search.sampling import sample
 from phrasemt.study.schema import Decoding
@@ -40,7 +40,7 @@ def prefix_ids(settings: Decoding, words: Vocabulary) -> list[int]:
 
 
 def translate_split(
-    model: TranslationModel[Any, Any],
+    model: SearchableModel[Any, Any],
     reader: BatchReader,
     settings: Decoding,
     *,
@@ -60,7 +60,7 @@ def translate_split(
     return [results[row] for row in range(len(reader.examples))]
 
 
-def in_precision(model: TranslationModel[Any, Any], settings: Decoding) -> TranslationModel[Any, Any]:
+def in_precision(model: SearchableModel[Any, Any], settings: Decoding) -> SearchableModel[Any, Any]:
     """Return the model with weights of the type that the settings name: itself, or a copy. Autocast does the rest."""
     if settings.precision == "float32":
         return model
@@ -68,7 +68,7 @@ def in_precision(model: TranslationModel[Any, Any], settings: Decoding) -> Trans
 
 
 def _in_batches(
-    model: TranslationModel[Any, Any],
+    model: SearchableModel[Any, Any],
     reader: BatchReader,
     settings: Decoding,
     device: torch.device,
@@ -86,7 +86,7 @@ def _in_batches(
 
 
 def _translate(
-    model: TranslationModel[Any, Any],
+    model: SearchableModel[Any, Any],
     reader: BatchReader,
     settings: Decoding,
     device: torch.device,

@@ -12,31 +12,29 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from phrasemt.batching.batch import Source, Target
-from phrasemt.models.interface import TranslationModel
+from phrasemt.batching.batch import Source
+from phrasemt.models.interface import SearchableModel
 
 Parts = tuple[Any, ...]
 
 
-class Ensemble(TranslationModel[Parts, Parts]):
+class Ensemble(SearchableModel[Parts, Parts]):
     """The members must have the same target vocabulary, and each must be able to read the same batches.
 
-    Memory and state are tuples with one entry for each member. An ensemble is for searches only.
+    Memory and state are tuples with one entry for each member. Forced decoding asks the
+    members one by one.
     """
 
-    def __init__(self, members: Sequence[TranslationModel[Any, Any]]) -> None:
+    def __init__(self, members: Sequence[SearchableModel[Any, Any]]) -> None:
         super().__init__()
         self.members = nn.ModuleList(members)
 
     @property
-    def _models(self) -> list[TranslationModel[Any, Any]]:
+    def _models(self) -> list[SearchableModel[Any, Any]]:
         return list(self.members)  # type: ignore[arg-type]
 
     def encode(self, source: Source) -> Parts:
         return tuple(model.encode(source) for model in self._models)
-
-    def decode(self, memory: Parts, target: Target) -> Tensor:
-        raise NotImplementedError("members of an ensemble are scored one by one")
 
     def start(self, memory: Parts, beams: int) -> Parts:
         return tuple(model.start(part, beams) for model, part in zip(self._models, memory, strict=True))

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from phrasemt.batching.batch import Source
-from phrasemt.models.interface import TranslationModel
+from phrasemt.models.interface import SearchableModel
 from phrasemt.search.beam import Allowed, Hypothesis, length_penalty
 from phrasemt.study.schema import Decoding, Sampling
 from phrasemt.symbols import BOS, EOS
@@ -26,7 +26,7 @@ from phrasemt.symbols import BOS, EOS
 
 @torch.inference_mode()
 def sample(
-    model: TranslationModel[Any, Any],
+    model: SearchableModel[Any, Any],
     source: Source,
     settings: Decoding,
     rows: Sequence[int],
