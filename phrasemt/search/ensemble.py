@@ -21,8 +21,7 @@ Parts = tuple[Any, ...]
 class Ensemble(SearchableModel[Parts, Parts]):
     """The members must have the same target vocabulary, and each must be able to read the same batches.
 
-    Memory and state are tuples with one entry for each member. Forced decoding asks the
-    members one by one.
+    Memory and state are tuples with one entry for each member. An ensemble is for searches only.
     """
 
     def __init__(self, members: Sequence[SearchableModel[Any, Any]]) -> None:
