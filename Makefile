@@ -5,19 +5,20 @@ STUDY ?= config.yaml
 BIN := .venv/bin
 PROFILE ?= profiles/local
 SNAKEMAKE := $(BIN)/snakemake --profile $(PROFILE)
+MOSES ?= $(CURDIR)/.moses
 PEERS := opennmt eole joeynmt
 # One process for each core, which takes half a GB. A process that has finished takes over tests from the others.
 SIDE_BY_SIDE := -n logical --maxprocesses 8 --dist worksteal
 SCHEMA := workflow/schemas/study.schema.json
 
 # By itself, Make accepts any variable: after `make plan study=...` it would plan config.yaml.
-VARIABLES := PYTHON STUDY PROFILE OPTIONS
+VARIABLES := PYTHON STUDY PROFILE OPTIONS MOSES
 GIVEN := $(foreach name,$(.VARIABLES),$(if $(findstring command,$(origin $(name))),$(name)))
 $(foreach name,$(filter-out $(VARIABLES),$(GIVEN)),$(error no such variable: $(name). Next: use one of $(VARIABLES)))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo study plan test test-all test-cluster check format bench bench-peers schema rulegraph layers clean
+.PHONY: help demo study plan test test-all test-cluster check format bench bench-peers schema rulegraph layers moses clean
 
 help:  ## list these commands
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,6 +73,9 @@ rulegraph: .venv/installed  ## draw docs/rulegraph.svg, the picture of the rules
 
 layers: .venv/installed  ## draw docs/layers.svg, the layers of the package, from the import contract
 	$(BIN)/python docs/layers.py
+
+moses:  ## build Moses for systems of the family moses: make moses MOSES=FOLDER (25 minutes of one core; docs/moses.md)
+	@phrasemt/moses/build.sh "$(MOSES)"
 
 clean:  ## remove caches and virtual environments; keep results, resources and logs
 	rm -rf .venv .peers .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build *.egg-info

@@ -1,0 +1,101 @@
+"""moses.ini: the features of a phrase-based model, their files, and their weights.
+
+Koehn, Och and Marcu 2003: a translation maximises the weighted sum of its features. The features and untuned weights
+are those that Moses' train-model.perl writes by default; a test compares both files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from phrasemt.errors import DamagedFileError, PhrasemtError
+from phrasemt.files.lines import read_lines
+from phrasemt.study.moses import MosesModel, Search
+
+Weights = Mapping[str, list[float]]  # of each feature of moses.ini, by its name
+_REORDERING_SCORES = {"msd-bidirectional-fe": 6, "mslr-bidirectional-fe": 8}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """The files of a phrase-based model, and the settings of it and of its search."""
+
+    settings: MosesModel
+    decoding: Search
+    language_model: Path
+    phrase_table: Path
+    reordering_table: Path
+
+    @property
+    def untuned_weights(self) -> Weights:
+        """The weights that train-model.perl begins with."""
+        return {
+            "UnknownWordPenalty0": [1.0],
+            "WordPenalty0": [-1.0],
+            "PhrasePenalty0": [0.2],
+            "TranslationModel0": [0.2] * 4,
+            "LexicalReordering0": [0.3] * _REORDERING_SCORES[self.settings.reordering],
+            "Distortion0": [0.3],
+            "LM0": [0.5],
+        }
+
+    def ini(self, weights: Weights) -> str:
+        """The text of moses.ini, with absolute paths."""
+        reordering_table, phrase_table, language_model = (
+            path.absolute() for path in (self.reordering_table, self.phrase_table, self.language_model)
+        )
+        reordering = self.settings.reordering
+        return "\n".join(
+            [
+                "[input-factors]",
+                "0",
+                "[mapping]",
+                "0 T 0",
+                "[distortion-limit]",
+                str(self.decoding.distortion_limit),
+                "[stack]",
+                str(self.decoding.stack),
+                "[feature]",
+                "UnknownWordPenalty",
+                "WordPenalty",
+                "PhrasePenalty",
+                f"PhraseDictionaryMemory name=TranslationModel0 num-features=4 path={phrase_table} input-factor=0 "
+                "output-factor=0",
+                f"LexicalReordering name=LexicalReordering0 num-features={_REORDERING_SCORES[reordering]} "
+                f"type=wbe-{reordering}-allff input-factor=0 output-factor=0 path={reordering_table}",
+                "Distortion",
+                f"KENLM name=LM0 factor=0 path={language_model} order={self.settings.lm_order}",
+                "[weight]",
+                *(f"{name}= {' '.join(map(str, values))}" for name, values in weights.items()),
+                "",
+            ]
+        )
+
+
+def weights_of_ini(path: Path) -> dict[str, list[float]]:
+    """The section [weight] of a moses.ini. Raises PhrasemtError if it has none."""
+    weights: dict[str, list[float]] = {}
+    section = ""
+    for line in map(str.strip, read_lines(path)):
+        if line.startswith("["):
+            section = line
+        elif section == "[weight]" and "=" in line and not line.startswith("#"):
+            name, values = line.split("=", 1)
+            weights[name.strip()] = [float(value) for value in values.split()]
+    if not weights:
+        raise PhrasemtError("no weights of features", where=path, expected="a section [weight]")
+    return weights
+
+
+def read_weights(path: Path) -> dict[str, list[float]]:
+    """The weights that `tune_moses` wrote. Raises DamagedFileError for another file."""
+    try:
+        weights: dict[str, list[float]] = json.loads(path.read_text(encoding="utf-8"))["weights"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise DamagedFileError(
+            "no tuned weights", where=path, found=type(error).__name__, next_step="delete it and run again"
+        ) from None
+    return weights

@@ -1,0 +1,81 @@
+"""The stage `translate_with_moses`: translate a split by Moses' decoder.
+
+The tables are first filtered to the phrases of the split, because Moses keeps them in memory.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from phrasemt.errors import PhrasemtError
+from phrasemt.files.lines import read_lines, write_lines, write_text
+from phrasemt.moses.casing import restore_case
+from phrasemt.moses.configuration import Model, read_weights
+from phrasemt.moses.installation import run, work_folder
+from phrasemt.stages.moses import TranslateWithMoses
+from phrasemt.symbols import escape, unescape
+from phrasemt.text.tokenize import line_detokenizer
+
+log = logging.getLogger("phrasemt.translate_with_moses")
+
+
+def translate_with_moses(
+    *,
+    settings: TranslateWithMoses,
+    cores: int,
+    weights: list[Path],
+    language_model: Path,
+    phrase_table: Path,
+    reordering_table: Path,
+    source: Path,
+    tokens: Path,
+    text: Path,
+) -> None:
+    """Translate each line of a split; the translation of a blank line is blank (T6).
+
+    weights: the tuned ones; without a file, the untuned ones. tokens: with the first word in upper case if the system
+    has a truecaser. text: detokenised. Raises PhrasemtError if the decoder leaves out a sentence.
+    """
+    model = Model(
+        settings=settings.model,
+        decoding=settings.decoding,
+        language_model=language_model,
+        phrase_table=phrase_table,
+        reordering_table=reordering_table,
+    )
+    lines = [line.strip() for line in read_lines(source)]
+    with work_folder(tokens) as work:
+        write_text(work / "moses.ini", model.ini(read_weights(weights[0]) if weights else model.untuned_weights))
+        found = iter(_decode([line for line in lines if line], work, cores, cased=settings.model.case == "truecase"))
+        best = [next(found) if line else "" for line in lines]
+    write_lines(tokens, best)
+    write_lines(text, map(line_detokenizer(settings.target_tokenizer), best))
+    log.info("translate_with_moses: %d sentences, %d words", len(best), sum(len(line.split()) for line in best))
+
+
+def _decode(sentences: list[str], work: Path, cores: int, *, cased: bool) -> list[str]:
+    """The translation of each sentence, as escaped tokens. cased: begin it in upper case."""
+    if not sentences:
+        return []
+    source, best, filtered = work / "source", work / "best", work / "filtered"
+    write_lines(source, sentences)
+    run(
+        "scripts/training/filter-model-given-input.pl", filtered, work / "moses.ini", source,
+        messages=work / "filter.messages",
+    )  # fmt: skip
+    run(
+        "bin/moses", "-threads", cores, "-config", filtered / "moses.ini", "-input-file", source,
+        stdout=best, messages=work / "moses.messages",
+    )  # fmt: skip
+    if cased:
+        restore_case(best, work / "cased", work)
+        best = work / "cased"
+    # Unknown words are copied from the source, and its tokens may be written without escapes.
+    found = [escape(unescape(line.strip())) for line in read_lines(best)]
+    if len(found) != len(sentences):
+        raise PhrasemtError(
+            "the decoder left out sentences", where=source.parent, expected=f"{len(sentences)} translations",
+            found=len(found), next_step="see the log of this stage",
+        )  # fmt: skip
+    return found

@@ -1,0 +1,157 @@
+"""The programs of Moses: where they are, which ones they are, and how they are run.
+
+The variable PHRASEMT_MOSES, which the key `moses` of a study sets, names a folder with `bin/` and `scripts/`, as
+`make moses` builds it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from phrasemt.errors import PhrasemtError
+from phrasemt.files.digests import digest_file
+from phrasemt.files.lines import final_name
+
+log = logging.getLogger("phrasemt.moses")
+
+MOSES = "PHRASEMT_MOSES"
+VERSION_FILE = "VERSION"  # of `make moses`: a line `<repository> <commit>` for each source
+_NEXT = f"build it (`make moses`, 25 minutes) and name its folder in {MOSES}; see docs/moses.md"
+# Moses' scripts paste paths into shell commands, and moses.ini separates its values by blanks.
+_PLAIN_PATH = re.compile(r"[\w./+,=@%:-]+", re.ASCII)
+# Shell pipelines inside Moses' scripts end well although a part of them failed, so messages count as failures, too.
+_FULL_DISK = re.compile(r"No space left on device|Disk quota exceeded")
+_LITTLE_SPACE = 1 << 20  # bytes
+_FAILED = re.compile(r"write failed|write error|[Cc]annot allocate memory|std::bad_alloc|Segmentation fault|^Died at ")
+
+
+def moses_folder() -> Path:
+    """The folder of Moses, absolute. Raises PhrasemtError if none is named, and if it is no such folder."""
+    named = os.environ.get(MOSES)
+    if not named:
+        raise PhrasemtError("this stage needs Moses, and no folder of it is named", where=MOSES, next_step=_NEXT)
+    folder = Path(named).resolve()
+    if not (folder / "bin").is_dir() or not (folder / "scripts").is_dir():
+        raise PhrasemtError(
+            "no installation of Moses", where=f"{MOSES}={named}", expected="a folder with bin/ and scripts/",
+            found="another folder" if folder.is_dir() else "no such folder", next_step=_NEXT,
+        )  # fmt: skip
+    return folder
+
+
+def program(name: str) -> Path:
+    """A program of Moses by its path in the folder, such as bin/lmplz. Raises PhrasemtError if it is missing."""
+    folder = moses_folder()
+    path = folder / name
+    if not os.access(path, os.X_OK) or not path.is_file():
+        raise PhrasemtError(
+            f"this Moses has no {name}",
+            where=f"{MOSES}={folder}",
+            expected=f"{name}, executable",
+            found="a file that is not executable" if path.is_file() else "no such file",
+            next_step=f"{_NEXT}. Packages of Moses often lack KenLM's lmplz and fast_align",
+        )
+    return path
+
+
+def program_versions(names: Sequence[str]) -> dict[str, str]:
+    """What sidecars record of the programs that a stage runs: the commits, and the sha256 of each program.
+
+    Raises PhrasemtError as `program`, so that a stage with a missing program ends before it works.
+    """
+    if not names:
+        return {}
+    digests = {name: f"sha256 {digest_file(program(name))}" for name in names}
+    note = moses_folder() / VERSION_FILE
+    commits = note.read_text(encoding="utf-8").split("\n") if note.is_file() else []
+    return dict(line.split(" ", 1) for line in commits if " " in line) | digests
+
+
+def run(
+    name: str,
+    *arguments: object,
+    messages: Path,
+    stdin: Path | None = None,
+    stdout: Path | None = None,
+    kept_open: Sequence[int] = (),
+) -> None:
+    """Run a program of Moses to its end.
+
+    messages: the file for what it writes to stderr, and to stdout without a file for it. kept_open: file descriptors
+    that it inherits. Paths are made absolute, LC_ALL is C. All processes that the program starts end with this one.
+    Raises OSError (ENOSPC) for a full disk, and PhrasemtError with the last message for another failure.
+    """
+    command = [str(_plain(program(name))), *(str(_plain(a) if isinstance(a, Path) else a) for a in arguments)]
+    with contextlib.ExitStack() as stack:
+        source = stack.enter_context(stdin.open("rb")) if stdin else subprocess.DEVNULL
+        errors = stack.enter_context(messages.open("wb"))
+        target = stack.enter_context(stdout.open("wb")) if stdout else errors
+        # A session of its own, so that the programs that a script starts can be ended together with it.
+        with subprocess.Popen(
+            command, stdin=source, stdout=target, stderr=errors, env={**os.environ, "LC_ALL": "C"},
+            start_new_session=True, pass_fds=tuple(kept_open),
+        ) as process:  # fmt: skip
+            try:
+                code = process.wait()
+            except BaseException:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                raise
+    _check(name, code, messages)
+
+
+def _check(name: str, code: int, messages: Path) -> None:
+    lines = [line.strip() for line in messages.read_text(encoding="utf-8", errors="replace").split("\n")]
+    failures = [line for line in lines if _FAILED.search(line)]
+    # Not every program says that the disk is full; the next one then stumbles over a file that is cut off.
+    full = shutil.disk_usage(messages.parent).free < _LITTLE_SPACE
+    if any(_FULL_DISK.search(line) for line in lines) or ((code or failures) and full):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(final_name(messages.parent)))
+    if code or failures:
+        said = failures or [line for line in lines if line]
+        raise PhrasemtError(
+            f"{name} of Moses failed",
+            found=f"exit code {code}, {(said[-1] if said else 'no message')[:300]!r}",
+            next_step="see the lines above in the log of this stage",
+        )
+
+
+def _plain(path: Path) -> Path:
+    absolute = path.absolute()
+    if not _PLAIN_PATH.fullmatch(str(absolute)):
+        raise PhrasemtError(
+            "Moses reads no path with blanks or signs of the shell",
+            where=absolute,
+            next_step="run the study in a folder with a plain name",
+        )
+    return absolute
+
+
+@contextlib.contextmanager
+def work_folder(output: Path) -> Iterator[Path]:
+    """A folder beside an output, absolute, for files that go when the block ends; what a killed run left goes first.
+
+    The workflow never runs two jobs for one output.
+    """
+    final = final_name(output).absolute()
+    folder = final.with_name(f"{final.name}.work")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    try:
+        yield folder
+    except PhrasemtError:
+        for file in sorted(folder.glob("*.messages")):
+            for line in file.read_text(encoding="utf-8", errors="replace").split("\n")[-20:]:
+                log.error("%s: %s", file.stem, line[:500])
+        raise
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
