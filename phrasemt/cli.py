@@ -27,6 +27,7 @@ from phrasemt.files.sidecars import check_file, origin, produce
 from phrasemt.machine.gpus import lease
 from phrasemt.machine.launch import is_first, launch, launched
 from phrasemt.machine.slurm import on_nodes, requeue_this_job
+from phrasemt.moses.installation import program_versions
 from phrasemt.stages import STAGES
 from phrasemt.stages.stage import Stage, flag
 from phrasemt.workflow.cache import entry_of
@@ -221,6 +222,7 @@ def run_stage(name: str, options: argparse.Namespace) -> bool:
         return False
     read = _places_and_times(inputs)
     made_of = origin(name, inputs=inputs, settings=settings, code=code_digest(*modules), libraries=stage.libraries)
+    made_of["versions"] |= program_versions(stage.programs)
     for file in (file for files in made_of["inputs"].values() for file in files):
         check_file(Path(file["path"]), file["sha256"])
     in_cache = entry_of(made_of, settings, outputs)

@@ -85,6 +85,7 @@ rule generate_demo:
         paths.benchmark("generate_demo")
     wildcard_constraints:
         dataset=flow.only(flow.generated),
+        split="train|dev|test",
     conda:
         "../envs/text.yaml"
     threads: 1
@@ -94,6 +95,30 @@ rule generate_demo:
         "Generate the {wildcards.split} pairs of {wildcards.dataset}"
     shell:
         flow.command("generate_demo")
+
+
+rule extract_contrasts:
+    input:
+        files=flow.contrast_files,
+    output:
+        source=paths.raw_text.at(language="{source}"),
+        target=paths.raw_text.at(language="{target}"),
+        contrasts=paths.raw_contrasts,
+    log:
+        paths.log("extract_contrasts"),
+    benchmark:
+        paths.benchmark("extract_contrasts")
+    wildcard_constraints:
+        split=flow.only(flow.contrast_sets),
+    conda:
+        "../envs/text.yaml"
+    threads: 1
+    params:
+        **flow.params("extract_contrasts"),
+    message:
+        "Read the contrastive pairs {wildcards.split} of {wildcards.dataset}"
+    shell:
+        flow.command("extract_contrasts")
 
 
 rule clean_pairs:

@@ -1,4 +1,29 @@
-# Translations by beam search; forced decoding of contrastive pairs and of references, with the attention of the model.
+# Translations by beam search and of other programs; forced decoding of contrastive pairs and of references, with the attention of the model.
+
+
+rule tune_length_penalty:
+    input:
+        weights=flow.weights,
+        dev=paths.examples.at(split="dev"),
+        dev_reference=paths.tokens.at(split="dev", language="{target}"),
+        source_vocabulary=paths.vocabulary.at(language="{source}"),
+        target_vocabulary=paths.vocabulary.at(language="{target}"),
+        dev_phrases=flow.phrases("dev"),
+    output:
+        scores=paths.length_penalty_scores,
+    log:
+        paths.log("tune_length_penalty"),
+    benchmark:
+        paths.benchmark("tune_length_penalty")
+    conda:
+        "../envs/torch.yaml"
+    threads: flow.cores(4)
+    params:
+        **flow.params("tune_length_penalty"),
+    message:
+        "Choose the length penalty of {wildcards.system}, seed {wildcards.seed}, on dev of {wildcards.dataset}"
+    shell:
+        flow.command("tune_length_penalty")
 
 
 rule translate_examples:
@@ -8,6 +33,7 @@ rule translate_examples:
         source_vocabulary=paths.vocabulary.at(language="{source}"),
         target_vocabulary=paths.vocabulary.at(language="{target}"),
         phrases=flow.phrases(),
+        length_penalties=flow.length_penalties,
     output:
         translations=paths.translations,
         tokens=paths.translated_tokens,
@@ -16,6 +42,8 @@ rule translate_examples:
         paths.log("translate_examples"),
     benchmark:
         paths.benchmark("translate_examples")
+    wildcard_constraints:
+        system=flow.only(flow.models),
     conda:
         "../envs/torch.yaml"
     threads: flow.cores(4)
@@ -27,16 +55,40 @@ rule translate_examples:
         flow.command("translate_examples")
 
 
+rule import_translations:
+    input:
+        translations=flow.outside_translations,
+        reference=paths.text.at(language="{target}"),
+    output:
+        tokens=paths.translated_tokens,
+        text=paths.translated_text,
+    log:
+        paths.log("import_translations"),
+    benchmark:
+        paths.benchmark("import_translations")
+    wildcard_constraints:
+        system=flow.only(flow.outside),
+    conda:
+        "../envs/text.yaml"
+    threads: 1
+    params:
+        **flow.params("import_translations"),
+    message:
+        "Take the translations of {wildcards.system} for {wildcards.dataset} {wildcards.split}"
+    shell:
+        flow.command("import_translations")
+
+
 rule score_contrasts:
     input:
         weights=paths.weights,
-        contrasts=paths.raw_contrasts.at(split="test"),
+        contrasts=paths.raw_contrasts,
         codes=flow.of_subwords(paths.codes),
         source_counts=flow.of_subwords(paths.counts.at(language="{source}")),
         target_counts=flow.of_subwords(paths.counts.at(language="{target}")),
         source_vocabulary=paths.vocabulary.at(language="{source}"),
         target_vocabulary=paths.vocabulary.at(language="{target}"),
-        phrases=flow.phrases("test"),
+        phrases=flow.phrases(),
     output:
         accuracy=paths.contrast_accuracy,
     log:
@@ -49,7 +101,7 @@ rule score_contrasts:
     params:
         **flow.params("score_contrasts"),
     message:
-        "Let {wildcards.system}, seed {wildcards.seed}, choose between right and wrong translations"
+        "Let {wildcards.system}, seed {wildcards.seed}, choose between right and wrong translations of {wildcards.split}"
     shell:
         flow.command("score_contrasts")
 

@@ -10,6 +10,7 @@ rule make_table:
             paths.scores,
             systems=flow.translating,
         ),
+        metrics=flow.metric_scores,
         comparisons=flow.every(
             paths.comparison,
             systems=flow.challengers,
@@ -24,12 +25,16 @@ rule make_table:
         ),
         contrasts=flow.every(
             paths.contrast_accuracy,
-            datasets=flow.generated,
             systems=flow.translating_by_training,
+            splits="contrastive",
         ),
         averages=flow.every(
             paths.average_scores,
             systems=flow.trained,
+        ),
+        length_penalties=flow.every(
+            paths.length_penalty_scores,
+            systems=flow.tuned,
         ),
         splits=flow.every(paths.split_counts),
     output:

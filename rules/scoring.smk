@@ -25,6 +25,29 @@ rule score_system:
         flow.command("score_system")
 
 
+rule score_metric:
+    input:
+        text=flow.of_test_sets(paths.translated_text),
+        reference=flow.of_references(paths.text.at(language="{target}")),
+        source=flow.of_test_sets(paths.text.at(language="{source}")),
+        files=flow.metric_files,
+    output:
+        scores=paths.metric_scores,
+    log:
+        paths.log("score_metric"),
+    benchmark:
+        paths.benchmark("score_metric")
+    conda:
+        "../envs/score.yaml"
+    threads: flow.cores(4)
+    params:
+        **flow.params("score_metric"),
+    message:
+        "Metric {wildcards.metric} of {wildcards.system}, seed {wildcards.seed}, on the test sets of {wildcards.dataset}"
+    shell:
+        flow.command("score_metric")
+
+
 rule score_by_length:
     input:
         scores=flow.of_seeds(paths.scores),
@@ -48,7 +71,7 @@ rule score_by_length:
 
 rule compare_systems:
     input:
-        baseline=flow.of_seeds(paths.scores, flow.baseline),
+        baseline=flow.of_seeds_of_baseline(paths.scores),
         system=flow.of_seeds(paths.scores),
     output:
         comparison=paths.comparison,
@@ -62,6 +85,6 @@ rule compare_systems:
     params:
         **flow.params("compare_systems"),
     message:
-        "Compare {wildcards.system} with the baseline on the test sets of {wildcards.dataset}"
+        "Compare {wildcards.system} with its baseline on the test sets of {wildcards.dataset}"
     shell:
         flow.command("compare_systems")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from phrasemt.errors import DownloadError
 from phrasemt.files.download import BLOCK, DownloadRequest, FileVerifier, download, with_progress
+from phrasemt.files.lock import lock_file, locked, record
 from phrasemt.files.source_file import MIRROR, SourceFile
 from phrasemt.stages.corpus import FetchCorpus
 
@@ -21,10 +22,11 @@ log = logging.getLogger("phrasemt.corpus.fetch")
 def fetch_corpus(*, settings: FetchCorpus, cores: int, file: Path) -> None:
     """Copy or download a file of a corpus to `file`. The next run continues an interrupted download.
 
+    A file without a registered checksum is compared with the lock file of the study, or recorded in it.
     Raises DownloadError if the file cannot be fetched, if only a person can fetch it, or if it differs from the
-    registered file.
+    registered or recorded file.
     """
-    source = settings.source
+    source = locked(settings.source, settings.corpus)
     wanted = DownloadRequest(source, "fetch_corpus", _other_ways(source))
     copy = _in_mirror(settings.corpus, source)
     if copy is None and source.by_hand:
@@ -36,7 +38,13 @@ def fetch_corpus(*, settings: FetchCorpus, cores: int, file: Path) -> None:
         )
     if copy is None:
         download(wanted, file)
-        return
+    else:
+        _copy(copy, wanted, file)
+    record(source, settings.corpus, file)
+
+
+def _copy(copy: Path, wanted: DownloadRequest, file: Path) -> None:
+    source = wanted.file
     log.info("fetch_corpus: %s from the mirror, %s", source.name, copy)
     with copy.open("rb") as stream, file.open("wb") as target:
         check = FileVerifier(wanted)
@@ -47,9 +55,10 @@ def fetch_corpus(*, settings: FetchCorpus, cores: int, file: Path) -> None:
 
 
 def _other_ways(source: SourceFile) -> str:
+    replaced = f", or remove its line from {lock_file()} if its publisher has replaced it" if source.unverified else ""
     return (
         f"put the file into a mirror folder as <corpus>/{source.name} and name the folder in {MIRROR}, or use your own "
-        "text files (source: and target: in the study)"
+        f"text files (source: and target: in the study){replaced if source.checksum else ''}"
     )
 
 

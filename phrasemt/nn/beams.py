@@ -40,12 +40,15 @@ class BeamCache:
 
     keys_values_N2BhLE: entry step*K + k comes from hypothesis k at that step. Its L is a capacity, at least steps*K.
     history_BKL: True where an entry is part of a hypothesis; L is steps*K.
+    added_B1KL: the history as numbers that are added to scores of attention, 0 or -inf, of the type of the keys; the
+    fused attention of torch would otherwise make them again in every layer.
 
     A cache and the result of its `grown` share memory: do not use the old one any more.
     """
 
     keys_values_N2BhLE: Tensor
     history_BKL: Tensor
+    added_B1KL: Tensor
     steps: int
 
     @classmethod
@@ -56,6 +59,7 @@ class BeamCache:
         return cls(
             keys_values_N2BhLE=like_BXD.new_empty(entries),
             history_BKL=torch.empty(sentences, beams, 0, dtype=torch.bool, device=like_BXD.device),
+            added_B1KL=like_BXD.new_empty(sentences, 1, beams, 0),
             steps=0,
         )
 
@@ -72,7 +76,13 @@ class BeamCache:
             keys_values.shape[2], -1, -1
         )
         history_BKL = torch.cat((self.history_BKL, own_BKK), dim=-1)
-        return BeamCache(keys_values_N2BhLE=keys_values, history_BKL=history_BKL, steps=self.steps + 1)
+        added_BKL = torch.zeros_like(history_BKL, dtype=keys_values.dtype).masked_fill_(~history_BKL, -torch.inf)
+        return BeamCache(
+            keys_values_N2BhLE=keys_values,
+            history_BKL=history_BKL,
+            added_B1KL=added_BKL[:, None],
+            steps=self.steps + 1,
+        )
 
     def add(self, layer: int, keys_BhKE: Tensor, values_BhKE: Tensor) -> Tensor:
         """Write the newest entries of a layer; return the layer's keys and values of all entries [2, B, h, L, E]."""
@@ -88,7 +98,7 @@ class BeamCache:
         return self.history_BKL[:, None]
 
     def reordered(self, parents_BK: Tensor) -> BeamCache:
-        """Let hypothesis k of sentence b continue hypothesis parents_BK[b, k]."""
+        """Let hypothesis k of sentence b continue hypothesis parents_BK[b, k]. `grown` makes `added_B1KL` fit again."""
         parents_BKL = parents_BK[:, :, None].expand(-1, -1, self.history_BKL.shape[-1])
         return replace(self, history_BKL=self.history_BKL.gather(1, parents_BKL))
 
@@ -97,5 +107,6 @@ class BeamCache:
         return BeamCache(
             keys_values_N2BhLE=self.keys_values_N2BhLE.index_select(2, sentences),
             history_BKL=self.history_BKL.index_select(0, sentences),
+            added_B1KL=self.added_B1KL.index_select(0, sentences),
             steps=self.steps,
         )

@@ -78,14 +78,17 @@ class Row(Settings):
 
 
 class Block(Settings):
-    """Rows about a test set, about the contrastive pairs of a data set, or about averaged weights on dev.
+    """Rows about a test set, about a set of contrastive pairs, or about averaged weights on dev.
 
-    test_set: None for contrastive pairs. size: number of sentences or pairs.
+    Contrastive pairs have a contrast_set and no test_set. kind: `mistakes` for the pairs of a set by kind of mistake,
+    `contrasts` by distance. mistake: the kind, if the block is about one of several. size: of sentences or pairs.
     """
 
-    kind: Literal["scores", "perplexity", "chunks", "contrasts", "averages"]
+    kind: Literal["scores", "perplexity", "chunks", "mistakes", "contrasts", "averages", "length penalty"]
     dataset: str
     test_set: str | None = None
+    contrast_set: str | None = None
+    mistake: str | None = None
     size: int
     columns: list[Column]
     rows: list[Row]
@@ -94,12 +97,13 @@ class Block(Settings):
     @property
     def name(self) -> str:
         """Name for labels and links, unique in the table."""
-        return "-".join(filter(None, (self.kind, self.dataset, self.test_set)))
+        return "-".join(filter(None, (self.kind, self.dataset, self.test_set, self.contrast_set, self.mistake)))
 
     @property
     def heading(self) -> str:
         if self.test_set is None:
-            return f"{self.dataset}, {self.size:,} contrastive pairs"
+            place = ", ".join(filter(None, (self.dataset, self.contrast_set, self.mistake)))
+            return f"{place}, {self.size:,} contrastive pairs"
         what = "" if self.kind == "scores" else f", {self.kind}"
         return f"{self.dataset}, {self.test_set}{what} ({self.size:,} sentences)"
 
@@ -147,6 +151,7 @@ class Scorecard(Settings):
 
 class Table(Settings):
     """The content of table.json. systems: name and title, in the order of the study. trained: those that were trained.
+    baseline: of the study. baselines: of each other system, what its differences are to.
 
     scorecard: None if no system stands for a row of a paper.
     """
@@ -155,6 +160,7 @@ class Table(Settings):
     study: str
     title: str
     baseline: str
+    baselines: dict[str, str]
     systems: list[tuple[str, str]]
     trained: list[str]
     seeds: list[int]

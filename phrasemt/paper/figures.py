@@ -86,6 +86,15 @@ class Series:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Band:
+    """A range of values that a figure shades, such as what a paper prints."""
+
+    low: float
+    high: float
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Drawing:
     """A figure: SVG text with a description in words for screen readers, and a title."""
 
@@ -106,17 +115,42 @@ def draw_curves(name: str, series: Sequence[Series], *, title: str, x_label: str
 
 
 def draw_categories(
-    name: str, categories: Sequence[str], series: Sequence[Series], *, title: str, x_label: str, y_label: str
+    name: str,
+    categories: Sequence[str],
+    series: Sequence[Series],
+    *,
+    title: str,
+    x_label: str,
+    y_label: str,
+    ordered: bool = True,
+    band: Band | None = None,
 ) -> Drawing:
-    """Draw values over ordered categories, with error bars. series: their x are indices into `categories`."""
+    """Draw values over categories, with error bars. series: their x are indices into `categories`.
+
+    Lines join the points of ordered categories. Names of others are long and stand slantwise.
+    """
     figure, axes = _figure(x_label, y_label)
     for number, (line, style) in enumerate(_styled(series)):
         shift = _SHIFT * (number - (len(series) - 1) / 2)  # so that error bars stand side by side
         x = [place + shift for place in line.x] if line.low else line.x
+        if not ordered:
+            style |= {"linestyle": ""}
         axes.plot(x, line.y, marker=_MARKERS[number % len(_MARKERS)], markersize=4.5, **style)
         if line.low is not None and line.high is not None:
             axes.vlines(x, line.low, line.high, colors=style["color"], linewidth=1, alpha=0.7)
-    axes.set_xticks(range(len(categories)), categories)
+    if band is not None:
+        axes.axhspan(band.low, band.high, color=_GRID, alpha=0.6, linewidth=0)
+        axes.annotate(
+            band.name,
+            (0, band.high),
+            xycoords=("axes fraction", "data"),
+            xytext=(3, -3),
+            textcoords="offset points",
+            fontsize=_NAME_SIZE,
+            va="top",
+        )
+    slant: dict[str, Any] = {} if ordered else {"rotation": 35, "ha": "right", "rotation_mode": "anchor"}
+    axes.set_xticks(range(len(categories)), categories, **slant)
     descriptions = []
     for line in series:
         points = [
@@ -124,7 +158,9 @@ def draw_categories(
             for place, (index, value) in enumerate(zip(line.x, line.y, strict=True))
         ]
         descriptions.append(f"{line.group}: {', '.join(points)}")
-    return _finish(figure, axes, name, title, f"{y_label} by {x_label}. {'; '.join(descriptions)}.")
+    descriptions += [] if band is None else [band.name]
+    spoken = f"{y_label} by {x_label}. {'; '.join(descriptions)}."
+    return _finish(figure, axes, name, title, spoken, names_at_ends=ordered)
 
 
 def svg_file(drawing: Drawing) -> str:
@@ -171,9 +207,11 @@ def _thinned(line: Series) -> Series:
     return Series(group=line.group, x=x, y=y)
 
 
-def _finish(figure: Figure, axes: Axes, name: str, title: str, description: str) -> Drawing:
+def _finish(
+    figure: Figure, axes: Axes, name: str, title: str, description: str, *, names_at_ends: bool = True
+) -> Drawing:
     with matplotlib.rc_context(_STYLE):
-        if not _name_lines(axes):
+        if not (names_at_ends and _name_lines(axes)):
             labels = axes.get_legend_handles_labels()[1]
             columns = 2 if len(labels) > 1 and max(map(len, labels)) <= 28 else 1
             axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, borderaxespad=0, handlelength=1.6)

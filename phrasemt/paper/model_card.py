@@ -20,7 +20,7 @@ def model_card(study: Study, dataset: str, system: str, seed: int) -> str:
 
 def _lines(study: Study, dataset: str, system: str, seed: int) -> Iterator[str]:
     data, settings = study.datasets[dataset], SystemSettings.of_study(study, dataset, system)
-    yield f"# {study.systems[system].title or system}, {data.source_language}-{data.target_language}"
+    yield f"# {study.titles[system]}, {data.source_language}-{data.target_language}"
     yield ""
     yield (
         f"A translation model of phrasemt from {data.source_language} to {data.target_language}: system `{system}` of "

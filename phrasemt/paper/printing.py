@@ -123,7 +123,8 @@ def to_csv(table: Table) -> Iterator[str]:
     for block in table.blocks:
         for row in block.rows:
             for column, cell in row.cells.items():
-                place = {"kind": block.kind, "dataset": block.dataset, "test_set": block.test_set, "system": row.system}
+                place = {"kind": block.kind, "dataset": block.dataset, "system": row.system}
+                place["test_set"] = block.test_set or block.contrast_set or ""
                 what = {**place, "title": row.title, "column": column, "signature": cell.signature}
                 spread = {"deviation": cell.deviation, "low": cell.low, "high": cell.high, "p_value": cell.p_value}
                 writer.writerow({**what, "value": cell.value, **spread})

@@ -18,8 +18,8 @@ from phrasemt.study.claims import Claim
 _NOTE = (
     "Scorecard: figures of the papers beside ours. On the data of a paper: reproduced: the gap is at most the "
     "tolerance of the measure ({tolerances}); within noise: the printed figure lies in our 95 % interval; else not "
-    "reproduced. Other data: differences to the baseline are compared, never the figures; significant: p < 0.05, as in "
-    "the tables."
+    "reproduced. Other data: differences to the baseline of the paper are compared, never the figures; significant: "
+    "p < 0.05, as in the tables."
 )
 
 
@@ -53,7 +53,10 @@ def _ours(claim: Claim, cells: dict[tuple[str, str, str | None, str, str], Cell]
             return None
         return cells[places[0]] if len(places) == 1 else _mean([cells[place] for place in places], claim.decimals)
 
-    return _Ours(score=found(claim.column), difference=found(f"{claim.column}_difference"))
+    # The baseline of a paper may be compared with that of the study, of which its paper says nothing.
+    is_baseline = claim.printed_baseline == claim.row
+    difference = None if is_baseline else found(f"{claim.column}_difference")
+    return _Ours(score=found(claim.column), difference=difference)
 
 
 def _mean(of_test_sets: Sequence[Cell], decimals: int) -> Cell:
@@ -124,7 +127,7 @@ def _verdict(claim: Claim, ours: Cell) -> Verdict:
 
 def _finding(claim: Claim, difference: Cell | None) -> str:
     if claim.printed_baseline is None:
-        return "the baseline of the study stands for no row of this table"
+        return "the baseline stands for no row of this table"
     if difference is None:
         return "baseline" if claim.printed_difference is None else "no difference to the baseline is tested"
     if claim.printed_difference is None:

@@ -16,6 +16,7 @@ from phrasemt.files.lines import write_lines, write_text
 from phrasemt.paper.blocks.averages import average_blocks
 from phrasemt.paper.blocks.chunks import chunk_blocks
 from phrasemt.paper.blocks.contrasts import contrast_blocks
+from phrasemt.paper.blocks.length_penalties import length_penalty_blocks
 from phrasemt.paper.blocks.perplexity import perplexity_blocks
 from phrasemt.paper.blocks.scores import score_blocks
 from phrasemt.paper.blocks.splits import notes_on_splits
@@ -32,11 +33,13 @@ def make_table(
     settings: MakeTable,
     cores: int,
     scores: list[Path],
+    metrics: list[Path],
     comparisons: list[Path],
     perplexities: list[Path],
     chunks: list[Path],
     contrasts: list[Path],
     averages: list[Path],
+    length_penalties: list[Path],
     splits: list[Path],
     table: Path,
     markdown: Path,
@@ -49,11 +52,12 @@ def make_table(
     do not belong to the study or to each other.
     """
     blocks = [
-        *score_blocks(settings, scores, comparisons),
+        *score_blocks(settings, scores, metrics, comparisons),
         *perplexity_blocks(settings, perplexities),
         *chunk_blocks(settings, chunks),
         *contrast_blocks(settings, contrasts),
         *average_blocks(settings, averages),
+        *length_penalty_blocks(settings, length_penalties),
     ]
     notes = notes_on_splits(settings, splits)
     for block in blocks:
@@ -64,6 +68,7 @@ def make_table(
         study=settings.study,
         title=settings.title,
         baseline=settings.baseline,
+        baselines=settings.baselines,
         systems=settings.systems,
         trained=settings.trained,
         seeds=settings.seeds,
@@ -76,7 +81,7 @@ def make_table(
     write_lines(markdown, to_markdown(result))
     write_lines(latex, to_latex(result))
     write_lines(csv, to_csv(result))
-    files = len(scores) + len(perplexities) + len(chunks) + len(contrasts) + len(averages)
+    files = sum(map(len, (scores, metrics, perplexities, chunks, contrasts, averages, length_penalties)))
     log.info("make_table: %d systems, %d blocks, %d files of scores", len(settings.systems), len(blocks), files)
 
 

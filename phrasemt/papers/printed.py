@@ -21,6 +21,7 @@ from phrasemt.fields import Language, Name, Number, Settings, Title, refuse
 from phrasemt.files.yaml import parse_yaml
 
 FOLDER = Path(__file__).parent
+CostKind = Literal["parameters", "training", "decoding"]
 Value = Annotated[float, Number()]
 
 
@@ -36,6 +37,7 @@ class PaperData(Settings):
 
     test_sets: the texts of each test set in the registry, one after the other; None for a test set that the registry
     lacks. A study that has the texts names its test set likewise. source_language: None for a language model.
+    references: of each sentence of the test sets.
     """
 
     about: Title
@@ -43,6 +45,7 @@ class PaperData(Settings):
     target_language: Language
     train: list[PaperText] | None = None
     test_sets: dict[Name, list[PaperText] | None] = Field(min_length=1)
+    references: Annotated[int, Field(gt=0), Number(at_most=16, because="no test set has so many")] = 1
 
 
 class Counterpart(Settings):
@@ -55,7 +58,8 @@ class Counterpart(Settings):
 class Measure(Settings):
     """What a figure measures. tolerance: the largest gap that counts as reproduced, whatever the interval.
 
-    ours: None if the results table has no such column.
+    ours: None if the results table has no such column. cost: what of a system's cost the figure is; only ratios to the
+    baseline are compared.
     """
 
     convention: Title
@@ -63,6 +67,7 @@ class Measure(Settings):
     decimals: Annotated[int, Field(ge=0, le=4), Number()] = 2
     tolerance: Annotated[float, Field(gt=0), Number()] | None = None
     ours: Counterpart | None = None
+    cost: CostKind | None = None
 
     @model_validator(mode="after")
     def _compared_with_a_tolerance(self) -> Measure:
@@ -103,16 +108,18 @@ def _as_cell(value: Any) -> Any:
 
 
 class PaperRow(Settings):
-    """A row: a system of the paper."""
+    """A row: a system of the paper. baseline: the row that the paper compares it with, if not that of the table."""
 
     title: Title
+    baseline: Name | None = None
     cells: dict[Name, Annotated[PrintedCell, BeforeValidator(_as_cell)]]
 
 
 class PaperTable(Settings):
-    """A table, or the figures that a figure or a text states."""
+    """A table, or the figures that a figure or a text states. baseline: the row that the others are compared with."""
 
     caption: Title
+    baseline: Name | None = None
     columns: dict[Name, PaperColumn] = Field(min_length=1)
     rows: dict[Name, PaperRow] = Field(min_length=1)
 
@@ -147,7 +154,11 @@ class Paper(Settings):
                     yield f"{where}.difference_to: no such row: {column.difference_to}"
                 yield from self._unknown_test_sets(where, column, column.test_sets)
                 used_notes.add(column.note)
+            if table.baseline not in (None, *table.rows):
+                yield f"tables.{table_name}.baseline: no such row: {table.baseline}"
             for name, row in table.rows.items():
+                if row.baseline not in (None, *table.rows):
+                    yield f"tables.{table_name}.rows.{name}.baseline: no such row: {row.baseline}"
                 for column_name, cell in row.cells.items():
                     where = f"tables.{table_name}.rows.{name}.cells.{column_name}"
                     if column_name not in table.columns:
@@ -269,6 +280,17 @@ def row_at(place: str) -> tuple[Paper, str, str]:
         for row in table.rows
     }
     return known[_known("row of a paper", place, list(known))]
+
+
+def baseline_place(place: str) -> str | None:
+    """The place of the row that a paper compares the row at a place with, such as `xu2020/table-2/base`, if any.
+
+    Raises DataError for a place that no paper has.
+    """
+    paper, table_name, row = row_at(place)
+    table = paper.tables[table_name]
+    baseline = table.rows[row].baseline or table.baseline
+    return None if baseline is None else f"{paper.paper}/{table_name}/{baseline}"
 
 
 def data_at(place: str) -> PaperData:

@@ -78,8 +78,23 @@ class CorpusPart(Settings):
     sides: dict[Language, CorpusSide] = Field(min_length=1)
 
 
+class ContrastPart(Settings):
+    """A set of contrastive pairs (phrasemt/corpus/contrastive_pairs.py reads the forms).
+
+    files: the JSON of LingEval97, a table with tabulators, or three texts line by line: source, right, wrong.
+    """
+
+    source_language: Language
+    target_language: Language
+    files: tuple[FileName] | tuple[FileName, FileName, FileName]
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        return self.source_language, self.target_language
+
+
 class Corpus(Settings):
-    """A corpus with its files and parts."""
+    """A corpus with its files, its parts, and its sets of contrastive pairs."""
 
     id: Name
     description: str
@@ -87,13 +102,19 @@ class Corpus(Settings):
     may_be_copied: bool = Field(False, description="whether the terms allow everybody to pass on copies of the texts")
     citation: str
     files: tuple[SourceFile, ...] = Field(min_length=1)
-    parts: dict[Name, CorpusPart] = Field(min_length=1)
+    parts: dict[Name, CorpusPart] = Field(default_factory=dict)
+    contrasts: dict[Name, ContrastPart] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _sides_are_in_files(self) -> Corpus:
         files = {file.name: file for file in self.files}
         if len(files) != len(self.files):
             raise ValueError(f"corpus {self.id} names a file twice")
+        if not (self.parts or self.contrasts):
+            raise ValueError(f"corpus {self.id} has neither parts nor contrasts")
+        for name, contrast in self.contrasts.items():
+            if missing := set(contrast.files) - set(files):
+                raise ValueError(f"corpus {self.id}, contrasts {name}: {sorted(missing)[0]} is not among the files")
         for name, part in self.parts.items():
             for language, side in part.sides.items():
                 where = f"corpus {self.id}, part {name}, language {language}"
@@ -106,7 +127,9 @@ class Corpus(Settings):
     @property
     def languages(self) -> tuple[str, ...]:
         """The languages of all parts, in the order of the registry."""
-        return tuple(dict.fromkeys(language for part in self.parts.values() for language in part.sides))
+        of_parts = [language for part in self.parts.values() for language in part.sides]
+        of_pairs = [language for pairs in self.contrasts.values() for language in pairs.languages]
+        return tuple(dict.fromkeys((*of_parts, *of_pairs)))
 
     @property
     def bytes(self) -> int | None:
@@ -157,6 +180,14 @@ def side_of(corpus_id: str, part: str, language: str) -> CorpusSide:
     return sides[language]
 
 
+def contrasts_of(corpus_id: str, part: str) -> ContrastPart:
+    """A set of contrastive pairs of a corpus. Raises DataError for an unknown corpus or set."""
+    contrasts = corpus(corpus_id).contrasts
+    if part not in contrasts:
+        raise _unknown("set of contrastive pairs", part, list(contrasts), where=f"corpus {corpus_id}")
+    return contrasts[part]
+
+
 def files_of(corpus_id: str, part: str, language: str) -> list[str]:
     """Names of the files that `extract_text` reads for a side."""
     return [side_of(corpus_id, part, language).file]
@@ -166,5 +197,9 @@ def _unknown(kind: str, name: str, known: list[str], *, where: str) -> DataError
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     found = f"{name!r}; did you mean {near[0]!r}?" if near else f"{name!r}"
     return DataError(
-        f"unknown {kind}", where=where, expected=f"one of {', '.join(known)}", found=found, next_step=_LIST_THEM
+        f"unknown {kind}",
+        where=where,
+        expected=f"one of {', '.join(known) or 'nothing'}",
+        found=found,
+        next_step=_LIST_THEM,
     )

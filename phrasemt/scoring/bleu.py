@@ -261,7 +261,7 @@ def _refuse_tokenised(path: Path, hypotheses: Sequence[str]) -> None:
             where=path,
             expected=f"fewer than {_TOKENISED_LINES} lines that end in ' .'",
             found=count,
-            next_step="detokenise the translations",
+            next_step="detokenise the translations, or declare that they are tokens",
         )
 
 

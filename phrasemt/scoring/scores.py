@@ -97,9 +97,9 @@ class ScoreFile(OfTestSets[Scores]):
     format: Literal[3]  # type: ignore[assignment]
 
 
-def write_of_test_sets(path: Path, settings: SystemOnTestSets, parts: Mapping[str, Any]) -> None:
-    """Write a file with a part for each test set. parts: JSON values by test set."""
-    place = {"dataset": settings.dataset, "system": settings.system, "seed": settings.seed}
+def write_of_test_sets(path: Path, settings: SystemOnTestSets, parts: Mapping[str, Any], **more: str) -> None:
+    """Write a file with a part for each test set. parts: JSON values by test set. more: further values of the file."""
+    place = {"dataset": settings.dataset, "system": settings.system, "seed": settings.seed, **more}
     write_text(path, json.dumps({"format": 2, **place, "test_sets": parts}, indent=1) + "\n")
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from phrasemt.batching.batch import Batch
 from phrasemt.batching.example import Examples
 from phrasemt.batching.reader import BatchReader
 from phrasemt.batching.sampler import micro_batches
@@ -74,6 +76,22 @@ class AttentionStatistics:
         }
 
 
+class _Batches(Sequence[Batch]):
+    """The batches of a split, read whenever they are asked for, so that one of them is in memory at a time."""
+
+    def __init__(self, reader: BatchReader, device: torch.device) -> None:
+        store = reader.examples
+        lengths = store.source_lengths, store.target_lengths
+        self._rows = list(micro_batches(np.arange(len(store)), *lengths, capacity=_BATCH_POSITIONS))
+        self._reader, self._device = reader, device
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, number: Any) -> Any:
+        return self._reader(self._rows[number]).to(self._device)
+
+
 @torch.inference_mode()
 def analyse_attention(
     *,
@@ -102,12 +120,9 @@ def analyse_attention(
     kept = set(evenly(len(store), settings.sentences))
     statistics = [AttentionStatistics(one) for one in model.attentions()]
     sentences: dict[int, ForcedSentence] = {}
-    nll, tokens, batches = 0.0, 0, []
-    for rows in micro_batches(
-        np.arange(len(store)), store.source_lengths, store.target_lengths, capacity=_BATCH_POSITIONS
-    ):
-        batch = reader(rows).to(device)
-        batches.append(batch)
+    nll, tokens = 0.0, 0
+    batches = _Batches(reader, device)
+    for batch in batches:
         forced = force(model, batch)
         nll -= float(forced.log_probs_BT.double().sum())
         tokens += int(batch.target.mask_BT.sum())

@@ -1,25 +1,25 @@
 """The stage `score_contrasts`: how often a model prefers the right target to one with a single mistake.
 
 Both targets are scored by forced decoding (LingEval97, Sennrich 2017). A pair counts as right when
-log P(right) > log P(wrong), for whole sentences and without length normalisation. The accuracy is reported for all
-pairs and by the distance between the two words that must agree.
+log P(right) > log P(wrong), for whole sentences and without length normalisation. Pairs are counted by kind of mistake
+and by the distance between the two words that must agree (phrasemt/scoring/contrasts.py).
 """
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phrasemt.batching.reader import SourceCollator
-from phrasemt.errors import DataError, MismatchError
-from phrasemt.files.lines import read_lines, write_text
+from phrasemt.corpus.contrastive_pairs import ContrastivePair, read_contrasts
+from phrasemt.errors import MismatchError
+from phrasemt.files.lines import write_text
 from phrasemt.models.weights import load_model
+from phrasemt.scoring.contrasts import ContrastFile, KindCounts, count_preferred
 from phrasemt.search.device import choose_device
 from phrasemt.search.forced import forced_scores
 from phrasemt.stages.decoding import ScoreContrasts
@@ -30,18 +30,9 @@ from phrasemt.text.vocab import Vocabulary
 
 log = logging.getLogger("phrasemt.score_contrasts")
 
-_HEADER = "row\tsource\tright\twrong\tdistance\tnumber"
-# Groups of distances in words; Xu et al. (2020), Figure 4, print one limit only (docs/decisions.md, X18).
-GROUPS = ((1, 2), (3, 4), (5, 6), (7, 8), (9, 10), (11, 15), (16, None))
-
-
-@dataclass(frozen=True)
-class _Pair:
-    row: int
-    source: str
-    right: str
-    wrong: str
-    distance: int
+# A source by its row in a split, and a target; their log-probabilities, in the same order.
+Line = tuple[int, str, str]
+Scorer = Callable[[Sequence[Line]], Sequence[float]]
 
 
 def score_contrasts(
@@ -58,16 +49,16 @@ def score_contrasts(
     phrases: list[Path],
     accuracy: Path,
 ) -> None:
-    """Write the accuracy for all pairs and by distance as JSON. A group without pairs has the accuracy null.
+    """Write how many pairs of each kind and distance the model decides right, as JSON.
 
-    contrasts: a file of pairs with the columns of `_HEADER`, separated by tabs.
+    contrasts: a table of `extract_contrasts` or of `generate_demo`.
     codes, source_counts, target_counts: files of subword segmentation, one each, or none for a model of whole words.
     phrases: phrase columns of the split that the pairs come from, or none for a model that does not read them.
     """
     device = choose_device(cores)
     source_words, target_words = Vocabulary.from_file(source_vocabulary), Vocabulary.from_file(target_vocabulary)
     model = load_model(weights, settings.model, source_words, target_words).to(device)
-    pairs = _read(contrasts)
+    collate = SourceCollator(settings.reads, phrases)
 
     def prepare(
         texts: Sequence[str], tokenizer: Tokenizer, counts: list[Path], words: Vocabulary
@@ -77,53 +68,49 @@ def score_contrasts(
             lines = map(subword_cutter(codes[0], counts[0], settings.vocabulary_threshold), lines)
         return [words.ids([*filter(None, line.split(" "))]) for line in lines]
 
-    sources = prepare([pair.source for pair in pairs], settings.source_tokenizer, source_counts, source_words)
-    rights, wrongs = (
-        prepare(texts, settings.target_tokenizer, target_counts, target_words)
-        for texts in ([pair.right for pair in pairs], [pair.wrong for pair in pairs])
+    def score(lines: Sequence[Line]) -> Sequence[float]:
+        rows, texts, targets = zip(*lines, strict=True)
+        scores: list[float] = forced_scores(
+            model,
+            collate,
+            prepare(texts, settings.source_tokenizer, source_counts, source_words),
+            prepare(targets, settings.target_tokenizer, target_counts, target_words),
+            _positions(rows, collate),
+            device,
+        ).tolist()
+        return scores
+
+    rows, pairs = read_contrasts(contrasts)
+    result = ContrastFile(
+        dataset=settings.dataset,
+        contrast_set=settings.contrast_set,
+        system=settings.system,
+        seed=settings.seed,
+        kinds=count_right(rows, pairs, score),
     )
-    collate = SourceCollator(settings.reads, phrases)
-    positions = _positions([pair.row for pair in pairs], collate)
-    right_scores, wrong_scores = (
-        forced_scores(model, collate, sources, targets, positions, device) for targets in (rights, wrongs)
-    )
-    preferred = right_scores > wrong_scores
-    distances = np.array([pair.distance for pair in pairs])
-    result = {
-        "format": 1,
-        "dataset": settings.dataset,
-        "system": settings.system,
-        "seed": settings.seed,
-        "pairs": len(pairs),
-        "accuracy": _share(preferred),
-        "by_distance": [
-            {"low": low, "high": high, "pairs": int(group.sum()), "accuracy": _share(preferred[group])}
-            for low, high in GROUPS
-            for group in [(distances >= low) & (distances <= (high or np.inf))]
-        ],
-    }
-    write_text(accuracy, json.dumps(result, indent=1) + "\n")
-    log.info("score_contrasts: %d pairs, accuracy %.3f", len(pairs), result["accuracy"] or 0.0)
+    write_text(accuracy, result.model_dump_json(indent=1) + "\n")
+    total = result.total
+    log.info("score_contrasts: %d of %d pairs right", total.right, total.pairs)
 
 
-def _read(path: Path) -> list[_Pair]:
-    lines = read_lines(path)
-    if (header := next(lines, "")) != _HEADER:
-        raise DataError("not a file of contrastive pairs", where=path, expected=repr(_HEADER), found=repr(header))
-    pairs = []
-    for number, line in enumerate(lines, start=2):
-        fields = line.split("\t")
-        if len(fields) != 6 or not (fields[0].isdecimal() and fields[4].isdecimal() and int(fields[4]) > 0):
-            raise DataError(
-                "not a contrastive pair",
-                where=f"{path}, line {number}",
-                expected=f"{_HEADER!r}, with a distance of at least 1",
-                found=repr(line[:80]),
-                next_step="mend the line; words that stand side by side have the distance 1",
-            )
-        row, source, right, wrong, distance, _ = fields
-        pairs.append(_Pair(row=int(row), source=source, right=right, wrong=wrong, distance=int(distance)))
-    return pairs
+def count_right(rows: Sequence[int], pairs: Sequence[ContrastivePair], score: Scorer) -> list[KindCounts]:
+    """Count the pairs whose right target has the higher log-probability. Each different line is scored once.
+
+    rows: the row of each pair's source. score: log P(target | source) of lines.
+    """
+    lines = list(
+        dict.fromkeys(
+            (row, pair.source, target)
+            for row, pair in zip(rows, pairs, strict=True)
+            for target in (pair.right, pair.wrong)
+        )
+    )
+    scores = dict(zip(lines, score(lines) if lines else [], strict=True))
+    preferred = [
+        scores[row, pair.source, pair.right] > scores[row, pair.source, pair.wrong]
+        for row, pair in zip(rows, pairs, strict=True)
+    ]
+    return count_preferred([pair.kind for pair in pairs], [pair.distance for pair in pairs], preferred)
 
 
 def _positions(rows: Sequence[int], collate: SourceCollator) -> Sequence[int]:
@@ -142,7 +129,3 @@ def _positions(rows: Sequence[int], collate: SourceCollator) -> Sequence[int]:
             next_step="run extract_phrases on the split that the pairs were made from",
         )
     return [known[row] for row in rows]
-
-
-def _share(flags: NDArray[np.bool_]) -> float | None:
-    return float(flags.mean()) if len(flags) else None

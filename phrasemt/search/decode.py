@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -46,15 +47,18 @@ def translate_split(
     *,
     device: torch.device,
     prefix: Sequence[int] = (),
+    first: int = 0,
     on_progress: Callable[[int], object] = lambda sentences: None,
 ) -> list[list[Hypothesis]]:
     """Return the hypotheses of every pair of the example store, in its order; for each pair the best first.
 
     A source without subwords has one hypothesis, the empty one: a model would invent a translation.
-    prefix: `prefix_ids` of the settings. on_progress: called with the number of sentences of each translated batch.
+    prefix: `prefix_ids` of the settings. first: number of the first pair in the whole text, for random draws.
+    on_progress: called with the number of sentences of each translated batch.
     """
+    search = _Search(in_precision(model, settings), reader, settings, device, prefix, first)
     results: dict[int, list[Hypothesis]] = {}
-    for rows, hypotheses in _in_batches(in_precision(model, settings), reader, settings, device, prefix):
+    for rows, hypotheses in search.in_batches():
         results.update(zip(rows, hypotheses, strict=True))
         on_progress(len(rows))
     return [results[row] for row in range(len(reader.examples))]
@@ -67,42 +71,40 @@ def in_precision(model: SearchableModel[Any, Any], settings: Decoding) -> Search
     return copy.deepcopy(model).to(torch.bfloat16)
 
 
-def _in_batches(
-    model: SearchableModel[Any, Any],
-    reader: BatchReader,
-    settings: Decoding,
-    device: torch.device,
-    prefix: Sequence[int],
-) -> Iterator[tuple[list[int], list[list[Hypothesis]]]]:
-    lengths = reader.examples.source_lengths[np.arange(len(reader.examples))]
-    if blank := np.flatnonzero(lengths == 0).tolist():
-        yield blank, [[Hypothesis(tokens=(), log_prob=0.0, score=0.0)] for _ in blank]
-    rows = np.flatnonzero(lengths)
-    counted = np.maximum(lengths, _LEAST_POSITIONS)
-    hypotheses = settings.n_best if settings.sampling else settings.beam
-    capacity = max(1, _BATCH_POSITIONS[device.type] // hypotheses)
-    for batch_rows in micro_batches(rows, counted, counted, capacity=capacity):
-        yield batch_rows.tolist(), _translate(model, reader, settings, device, prefix, batch_rows.tolist())
+@dataclass(frozen=True)
+class _Search:
+    """A search over a split. The fields are the arguments of `translate_split`."""
 
+    model: SearchableModel[Any, Any]
+    reader: BatchReader
+    settings: Decoding
+    device: torch.device
+    prefix: Sequence[int]
+    first: int
 
-def _translate(
-    model: SearchableModel[Any, Any],
-    reader: BatchReader,
-    settings: Decoding,
-    device: torch.device,
-    prefix: Sequence[int],
-    rows: list[int],
-) -> list[list[Hypothesis]]:
-    source = reader.source(np.array(rows)).to(device)
-    prefixes = [prefix] * len(rows) if prefix else None
-    try:
-        with torch.autocast(device.type, torch.bfloat16, enabled=settings.precision == "bfloat16"):
-            if settings.sampling is not None:
-                return sample(model, source, settings, rows, prefixes)
-            return beam_search(model, source, settings, prefixes)
-    except torch.OutOfMemoryError:
-        if len(rows) == 1:
-            raise
-    middle = len(rows) // 2
-    halves = [_translate(model, reader, settings, device, prefix, half) for half in (rows[:middle], rows[middle:])]
-    return [*halves[0], *halves[1]]
+    def in_batches(self) -> Iterator[tuple[list[int], list[list[Hypothesis]]]]:
+        """Yield rows and their hypotheses, in batches of similar length."""
+        lengths = self.reader.examples.source_lengths[np.arange(len(self.reader.examples))]
+        if blank := np.flatnonzero(lengths == 0).tolist():
+            yield blank, [[Hypothesis(tokens=(), log_prob=0.0, score=0.0)] for _ in blank]
+        rows = np.flatnonzero(lengths)
+        counted = np.maximum(lengths, _LEAST_POSITIONS)
+        hypotheses = self.settings.n_best if self.settings.sampling else self.settings.beam
+        capacity = max(1, _BATCH_POSITIONS[self.device.type] // hypotheses)
+        for batch_rows in micro_batches(rows, counted, counted, capacity=capacity):
+            yield batch_rows.tolist(), self._translate(batch_rows.tolist())
+
+    def _translate(self, rows: list[int]) -> list[list[Hypothesis]]:
+        source = self.reader.source(np.array(rows)).to(self.device)
+        prefixes = [self.prefix] * len(rows) if self.prefix else None
+        try:
+            with torch.autocast(self.device.type, torch.bfloat16, enabled=self.settings.precision == "bfloat16"):
+                if self.settings.sampling is not None:
+                    numbers = [self.first + row for row in rows]
+                    return sample(self.model, source, self.settings, numbers, prefixes)
+                return beam_search(self.model, source, self.settings, prefixes)
+        except torch.OutOfMemoryError:
+            if len(rows) == 1:
+                raise
+        middle = len(rows) // 2
+        return [*self._translate(rows[:middle]), *self._translate(rows[middle:])]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,6 +15,9 @@ from torch import Tensor, nn
 
 from phrasemt.batching.batch import Source
 from phrasemt.models.interface import SearchableModel
+from phrasemt.models.weights import load_model
+from phrasemt.stages.decoding import Member
+from phrasemt.text.vocab import Vocabulary
 
 Parts = tuple[Any, ...]
 
@@ -63,3 +67,14 @@ class Ensemble(SearchableModel[Parts, Parts]):
             strict=True,
         )
         return memories, states
+
+
+def load_members(
+    members: Sequence[Member], weights: Sequence[Path], source_words: Vocabulary, target_words: Vocabulary
+) -> SearchableModel[Any, Any]:
+    """Return the model of these weights, or the ensemble of several. Raises the errors of `load_model`."""
+    models = [
+        load_model(path, member.model, source_words, target_words, trained=member.trained)
+        for path, member in zip(weights, members, strict=True)
+    ]
+    return models[0] if len(models) == 1 else Ensemble(models)

@@ -1,4 +1,4 @@
-"""Translations and references of other programs, as tokens and as text.
+"""Translations of other programs as tokens and as text, and the stage `import_translations`, which reads them.
 
 Lines lose a byte order mark, carriage returns and runs of white space, as the texts of a data set do. Raw text is
 tokenised by the tokeniser of the data set; tokens are detokenised by it, and unescaped Moses tokens are escaped as the
@@ -7,12 +7,56 @@ project's are, so that `don't` and `don &apos;t` count as the same tokens.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
+from pathlib import Path
 
 from phrasemt.corpus.normalise import normalise_spaces
+from phrasemt.errors import DataError
+from phrasemt.files.lines import count_lines, read_lines, write_lines
+from phrasemt.scoring.bleu import check_translations
+from phrasemt.stages.decoding import ImportTranslations
 from phrasemt.study.tokenization import Tokenizer
 from phrasemt.symbols import escape, unescape
 from phrasemt.text.tokenize import line_detokenizer, line_tokenizer
+
+log = logging.getLogger("phrasemt.import_translations")
+
+
+def import_translations(
+    *,
+    settings: ImportTranslations,
+    cores: int,
+    translations: Path,
+    reference: Path,
+    tokens: Path,
+    text: Path,
+) -> None:
+    """Write the translations of another program as tokens and as text, line by line beside the test set.
+
+    reference: the target side of the test set, for its number of lines.
+    Raises DataError for a file with another number of lines, with bytes that are not UTF-8, without text, with
+    subwords, or of tokens in place of text.
+    """
+    lines = list(read_lines(translations))
+    sentences = count_lines(reference)
+    if len(lines) != sentences:
+        raise DataError(
+            "the translations do not fit the test set",
+            where=translations,
+            expected=f"{sentences:,} lines, one for each sentence of {reference}",
+            found=f"{len(lines):,} lines",
+            next_step="translate this test set; a sentence without a translation is an empty line",
+        )
+    of_line = both_forms(settings.target_tokenizer, tokenised=settings.form == "tokens")
+    token_lines, text_lines = (list(side) for side in zip(*map(of_line, lines), strict=True))
+    if not any(token_lines):
+        raise DataError("the translations hold no text", where=translations, next_step="name another file")
+    check_translations(translations, token_lines, translations, text_lines)
+    write_lines(tokens, token_lines)
+    write_lines(text, text_lines)
+    blank = token_lines.count("")
+    log.info("import_translations: %d sentences, %d of them without a translation", sentences, blank)
 
 
 def both_forms(tokenizer: Tokenizer, *, tokenised: bool) -> Callable[[str], tuple[str, str]]:

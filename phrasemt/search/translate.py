@@ -12,11 +12,11 @@ from tqdm import tqdm
 from phrasemt.batching.example import Examples
 from phrasemt.batching.reader import BatchReader
 from phrasemt.files.lines import write_lines
-from phrasemt.models.weights import load_model
+from phrasemt.scoring.length_penalties import chosen_decoding
 from phrasemt.search.beam import Hypothesis
 from phrasemt.search.decode import prefix_ids, translate_split
 from phrasemt.search.device import choose_device
-from phrasemt.search.ensemble import Ensemble
+from phrasemt.search.ensemble import load_members
 from phrasemt.stages.decoding import TranslateExamples
 from phrasemt.text.subwords import join_subwords
 from phrasemt.text.tokenize import line_detokenizer
@@ -34,6 +34,7 @@ def translate_examples(
     source_vocabulary: Path,
     target_vocabulary: Path,
     phrases: list[Path],
+    length_penalties: list[Path],
     translations: Path,
     tokens: Path,
     text: Path,
@@ -45,14 +46,12 @@ def translate_examples(
     tokens: the best translations as tokens, with subwords joined.
     text: the best translations, detokenised.
     phrases: phrase columns of the split, or none for a model that does not read them.
+    length_penalties: file of `tune_length_penalty`, or none where the settings give the length penalty.
     """
     device = choose_device(cores)
     source_words, target_words = Vocabulary.from_file(source_vocabulary), Vocabulary.from_file(target_vocabulary)
-    models = [
-        load_model(path, member.model, source_words, target_words, trained=member.trained)
-        for path, member in zip(weights, settings.members, strict=True)
-    ]
-    model = (models[0] if len(models) == 1 else Ensemble(models)).to(device)
+    model = load_members(settings.members, weights, source_words, target_words).to(device)
+    decoding = chosen_decoding(settings.decoding, length_penalties)
     store = Examples.open(examples)
     store.check_vocabularies(source_words, target_words)
     reader = BatchReader(store, settings.reads, phrases)
@@ -60,9 +59,9 @@ def translate_examples(
         results = translate_split(
             model,
             reader,
-            settings.decoding,
+            decoding,
             device=device,
-            prefix=prefix_ids(settings.decoding, target_words),
+            prefix=prefix_ids(decoding, target_words),
             on_progress=bar.update,
         )
     best = [" ".join(target_words.tokens(hypotheses[0].tokens)) for hypotheses in results]

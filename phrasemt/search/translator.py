@@ -87,10 +87,15 @@ class Translator:
         ).to(self._device)
 
     def translate(
-        self, lines: Sequence[str], *, on_progress: Callable[[int], object] = lambda sentences: None
+        self,
+        lines: Sequence[str],
+        *,
+        first: int = 0,
+        on_progress: Callable[[int], object] = lambda sentences: None,
     ) -> list[Translation]:
         """Translate lines of raw text, in order. A line without text has one translation, the empty one.
 
+        first: number of the first line in the whole text, from 0: random draws depend on the number of their line.
         Raises DamagedFileError for a parse that is not a tree over its sentence.
         """
         if not lines:
@@ -104,6 +109,7 @@ class Translator:
                 self._decoding,
                 device=self._device,
                 prefix=self._prefix,
+                first=first,
                 on_progress=on_progress,
             )
         return [

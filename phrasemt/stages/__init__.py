@@ -1,9 +1,34 @@
 """The stages of the workflow: one table that the command line, the rules, the cache and the tests read."""
 
-from phrasemt.stages.corpus import CleanPairs, CompareSplits, ExtractText, FetchCorpus, GenerateDemo, PartitionCorpus
-from phrasemt.stages.decoding import AnalyseAttention, ScoreChunks, ScoreContrasts, ScorePerplexity, TranslateExamples
+from phrasemt.stages.corpus import (
+    CleanPairs,
+    CompareSplits,
+    ExtractContrasts,
+    ExtractText,
+    FetchCorpus,
+    GenerateDemo,
+    PartitionCorpus,
+)
+from phrasemt.stages.decoding import (
+    AnalyseAttention,
+    ImportTranslations,
+    ScoreChunks,
+    ScoreContrasts,
+    ScorePerplexity,
+    TranslateExamples,
+    TuneLengthPenalty,
+)
+from phrasemt.stages.moses import (
+    AlignWords,
+    ExtractPhraseTable,
+    NormalizeCase,
+    TrainLm,
+    TrainTruecaser,
+    TranslateWithMoses,
+    TuneMoses,
+)
 from phrasemt.stages.paper import MakeTable, WriteReport
-from phrasemt.stages.scoring import CompareSystems, ScoreByLength, ScoreSystem
+from phrasemt.stages.scoring import CompareSystems, ScoreByLength, ScoreMetric, ScoreSystem
 from phrasemt.stages.stage import Stage
 from phrasemt.stages.subwords import ApplySubwords, BuildVocabulary, LearnSubwords, PackExamples, TokenizeText
 from phrasemt.stages.syntax import (
@@ -27,6 +52,7 @@ _DECLARATIONS: tuple[type[Stage], ...] = (
     ExtractText,
     PartitionCorpus,
     GenerateDemo,
+    ExtractContrasts,
     CleanPairs,
     TokenizeText,
     LearnSubwords,
@@ -48,8 +74,18 @@ _DECLARATIONS: tuple[type[Stage], ...] = (
     ExtractChunks,
     TrainModel,
     AverageCheckpoints,
+    TuneLengthPenalty,
     TranslateExamples,
+    ImportTranslations,
+    TrainTruecaser,
+    NormalizeCase,
+    TrainLm,
+    AlignWords,
+    ExtractPhraseTable,
+    TuneMoses,
+    TranslateWithMoses,
     ScoreSystem,
+    ScoreMetric,
     CompareSystems,
     ScoreContrasts,
     ScorePerplexity,

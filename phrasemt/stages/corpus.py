@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
+from phrasemt.fields import Settings
 from phrasemt.files.source_file import SourceFile
-from phrasemt.registry.corpora import CorpusSide, part_of, side_of, source_file
+from phrasemt.registry.corpora import CorpusSide, contrasts_of, part_of, side_of, source_file
 from phrasemt.stages.stage import Stage, Wildcards
-from phrasemt.study.datasets import CleaningFilters
+from phrasemt.study.datasets import CleaningFilters, RegistryText
 from phrasemt.study.languages import common_code
 from phrasemt.study.schema import Study
 
@@ -101,6 +102,37 @@ class GenerateDemo(Stage):
         generator, split = study.datasets[wildcards["dataset"]].generator, wildcards["split"]
         assert generator is not None
         return cls.model_validate({"split": split, "pairs": getattr(generator, split), "seed": generator.seed})
+
+
+class PairsOfFiles(Settings):
+    """Files of contrastive pairs that belong together. kind: of mistakes that no file names."""
+
+    files: int
+    kind: str
+
+
+class ExtractContrasts(Stage):
+    """Read a set of contrastive pairs: its sources and right translations become a split."""
+
+    module = "phrasemt.corpus.contrastive_pairs"
+    job_name = "{dataset}.{source}-{target}/{split}"
+    inputs = ("files*",)
+    outputs = ("source", "target", "contrasts")
+    cached = True
+
+    texts: list[PairsOfFiles]
+
+    @classmethod
+    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
+        texts = study.datasets[wildcards["dataset"]].contrast_sets[wildcards["split"]]
+        return cls(
+            texts=[
+                PairsOfFiles(files=len(contrasts_of(text.corpus, text.part).files), kind=text.part)
+                if isinstance(text, RegistryText)
+                else PairsOfFiles(files=len(text.files), kind=text.kind or "")
+                for text in texts
+            ]
+        )
 
 
 class CleanPairs(Stage):

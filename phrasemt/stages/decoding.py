@@ -1,15 +1,15 @@
-"""Translation by beam search; forced decoding of contrastive pairs and of references (rules/decoding.smk)."""
+"""Translation by beam search and by other programs; forced decoding (rules/decoding.smk)."""
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Literal, Self
 
 from phrasemt.fields import Settings
 from phrasemt.stages.scoring import SystemOnTestSets
-from phrasemt.stages.stage import ModelStage, Wildcards
+from phrasemt.stages.stage import ModelStage, Stage, Wildcards
 from phrasemt.study.architectures import ModelSettings
 from phrasemt.study.schema import Decoding, Study
-from phrasemt.study.tokenization import Tokenizer
+from phrasemt.study.tokenization import BleuTokenizer, Tokenizer
 
 
 class Member(Settings):
@@ -19,43 +19,100 @@ class Member(Settings):
     trained: ModelSettings
 
 
-class TranslateExamples(ModelStage):
-    """Translate a split by beam search, with one model or with an ensemble."""
-
-    module = "phrasemt.search.translate"
-    job_name = "{dataset}.{source}-{target}/{system}.{seed}.{split}"
-    inputs = ("weights*", "examples", "source_vocabulary", "target_vocabulary", "phrases*")
-    outputs = ("translations", "tokens", "text")
-    libraries = ("torch", "sacremoses")
+class SearchStage(ModelStage):
+    """Base of the stages that translate, with one model or with an ensemble."""
 
     members: list[Member]  # one for each file of weights
     decoding: Decoding
-    target_tokenizer: Tokenizer
 
     def code_modules(self) -> tuple[str, ...]:
         """The code of all families in the ensemble."""
         return (self.module, *dict.fromkeys(f"phrasemt.models.{member.model.family}" for member in self.members))
 
     @classmethod
-    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        system = study.systems[wildcards["system"]]
+    def search_of(cls, study: Study, wildcards: Wildcards) -> dict[str, Any]:
+        """The values of the fields of the base."""
+        system = study.models[wildcards["system"]]
         models = [
-            study.systems[member].model for member, _ in study.members_of(wildcards["system"], int(wildcards["seed"]))
+            study.models[member].model for member, _ in study.members_of(wildcards["system"], int(wildcards["seed"]))
         ]
+        return {
+            "model": system.model,
+            "members": [Member(model=model, trained=model.trained_part) for model in models],
+            "reads": system.model.model_inputs,
+            "decoding": system.decoding,
+        }
+
+
+class TuneLengthPenalty(SearchStage):
+    """Choose the length penalty with the best BLEU on dev."""
+
+    module = "phrasemt.search.tune_length_penalty"
+    job_name = "{dataset}.{source}-{target}/{system}.{seed}"
+    inputs = ("weights*", "dev", "dev_reference", "source_vocabulary", "target_vocabulary", "dev_phrases*")
+    outputs = ("scores",)
+    libraries = ("torch", "sacrebleu")
+
+    dataset: str
+    system: str
+    seed: int
+    dev_bleu: BleuTokenizer  # as in TrainModel
+
+    @classmethod
+    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
         return cls(
-            model=system.model,
-            members=[Member(model=model, trained=model.trained_part) for model in models],
-            reads=system.model.model_inputs,
-            decoding=system.decoding,
+            **cls.search_of(study, wildcards),
+            dataset=wildcards["dataset"],
+            system=wildcards["system"],
+            seed=int(wildcards["seed"]),
+            dev_bleu=study.datasets[wildcards["dataset"]].tokenizer("target").bleu,
+        )
+
+
+class TranslateExamples(SearchStage):
+    """Translate a split by beam search."""
+
+    module = "phrasemt.search.translate"
+    job_name = "{dataset}.{source}-{target}/{system}.{seed}.{split}"
+    inputs = ("weights*", "examples", "source_vocabulary", "target_vocabulary", "phrases*", "length_penalties*")
+    outputs = ("translations", "tokens", "text")
+    libraries = ("torch", "sacremoses")
+
+    target_tokenizer: Tokenizer
+
+    @classmethod
+    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
+        return cls(
+            **cls.search_of(study, wildcards),
+            target_tokenizer=study.datasets[wildcards["dataset"]].tokenizer("target"),
+        )
+
+
+class ImportTranslations(Stage):
+    """Take the translations of another program for a test set, as tokens and as text."""
+
+    module = "phrasemt.search.outside"
+    job_name = "{dataset}.{source}-{target}/{system}.{seed}.{split}"
+    inputs = ("translations", "reference")
+    outputs = ("tokens", "text")
+    libraries = ("jieba", "sacremoses")
+
+    form: Literal["text", "tokens"]
+    target_tokenizer: Tokenizer
+
+    @classmethod
+    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
+        return cls(
+            form=study.outside[wildcards["system"]].form,
             target_tokenizer=study.datasets[wildcards["dataset"]].tokenizer("target"),
         )
 
 
 class ScoreContrasts(ModelStage):
-    """Count the contrastive pairs in which the right target scores higher, by distance."""
+    """Count the contrastive pairs in which the right target scores higher, by kind of mistake and by distance."""
 
     module = "phrasemt.search.contrasts"
-    job_name = "{dataset}.{source}-{target}/{system}.{seed}"
+    job_name = "{dataset}.{source}-{target}/{system}.{seed}.{split}"
     inputs = (
         "weights",
         "contrasts",
@@ -70,6 +127,7 @@ class ScoreContrasts(ModelStage):
     libraries = ("torch", "jieba", "sacremoses", "subword-nmt")
 
     dataset: str
+    contrast_set: str
     system: str
     seed: int
     source_tokenizer: Tokenizer
@@ -78,9 +136,10 @@ class ScoreContrasts(ModelStage):
 
     @classmethod
     def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        dataset, model = study.datasets[wildcards["dataset"]], study.systems[wildcards["system"]].model
+        dataset, model = study.datasets[wildcards["dataset"]], study.models[wildcards["system"]].model
         return cls(
             dataset=wildcards["dataset"],
+            contrast_set=wildcards["split"],
             system=wildcards["system"],
             seed=int(wildcards["seed"]),
             **cls.of_model(model),
@@ -113,7 +172,7 @@ class AnalyseAttention(ModelStage):
             system=wildcards["system"],
             seed=int(wildcards["seed"]),
             sentences=study.analyses.attention,
-            **cls.of_model(study.systems[wildcards["system"]].model),
+            **cls.of_model(study.models[wildcards["system"]].model),
         )
 
 
@@ -122,7 +181,7 @@ class ModelOnTestSets(ModelStage, SystemOnTestSets):
 
     @classmethod
     def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        return cls(**cls.cell_of(study, wildcards), **cls.of_model(study.systems[wildcards["system"]].model))
+        return cls(**cls.cell_of(study, wildcards), **cls.of_model(study.models[wildcards["system"]].model))
 
 
 class ScorePerplexity(ModelOnTestSets):
@@ -137,7 +196,7 @@ class ScorePerplexity(ModelOnTestSets):
 
     @classmethod
     def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        model = study.systems[wildcards["system"]].model
+        model = study.models[wildcards["system"]].model
         return cls(
             **cls.cell_of(study, wildcards),
             **cls.of_model(model),

@@ -57,6 +57,31 @@ class ScoreSystem(SystemOnTestSets):
         )
 
 
+class ScoreMetric(SystemOnTestSets):
+    """Run the program of a metric of the study on the translations of a system."""
+
+    module = "phrasemt.scoring.external"
+    job_name = "{dataset}.{source}-{target}/{system}.{seed}.{metric}"
+    inputs = ("text*", "reference*", "source*", "files*")
+    outputs = ("scores",)
+
+    metric: str
+    command: str
+    words: list[str]  # of the command
+    references: list[int]  # number of references of each test set
+
+    @classmethod
+    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
+        dataset, metric = study.datasets[wildcards["dataset"]], study.metrics[wildcards["metric"]]
+        return cls(
+            **cls.cell_of(study, wildcards),
+            metric=wildcards["metric"],
+            command=metric.command,
+            words=metric.words,
+            references=[len(dataset.references(test_set)) for test_set in dataset.test_sets],
+        )
+
+
 class ScoreByLength(Stage):
     """Compute BLEU on groups of source lengths, with intervals."""
 
@@ -107,7 +132,7 @@ class CompareSystems(Stage):
         return cls(
             dataset=wildcards["dataset"],
             system=wildcards["system"],
-            baseline=study.baseline,
+            baseline=study.baseline_of(wildcards["system"]),
             samples=study.comparison.samples,
             seed=study.comparison.seed,
         )

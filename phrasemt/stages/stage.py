@@ -40,6 +40,8 @@ class Stage(Settings):
     function then takes `processes` and `minutes`, too."""
     libraries: ClassVar[tuple[str, ...]] = ()
     """Distributions whose versions stand in the sidecars of the outputs."""
+    programs: ClassVar[tuple[str, ...]] = ()
+    """Programs of Moses that the stage runs, whose checksums stand in the sidecars of the outputs."""
     cached: ClassVar[bool] = False
     """Whether the cache that studies share keeps the outputs (phrasemt/workflow/cache.py)."""
     located: ClassVar[tuple[str, ...]] = ()

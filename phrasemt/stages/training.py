@@ -39,7 +39,7 @@ class TrainModel(ModelStage):
 
     @classmethod
     def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        system = study.systems[wildcards["system"]]
+        system = study.models[wildcards["system"]]
         return cls(
             **cls.of_model(system.model),
             rate_width=system.model.learning_rate_width,
@@ -76,7 +76,7 @@ class AverageCheckpoints(ModelStage):
 
     @classmethod
     def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        system = study.systems[wildcards["system"]]
+        system = study.models[wildcards["system"]]
         training = system.training
         return cls(
             **cls.of_model(system.model),

@@ -1,4 +1,6 @@
-"""The settings of the model families, one class for each file of `phrasemt/models/`.
+"""The settings of the model families of the papers, one class for each file of `phrasemt/models/`.
+
+A family whose file holds a class `Settings` brings its settings itself (docs/adding-a-system.md).
 
 Defaults come from the paper of a family; `phrasemt/study/presets.py` holds the complete systems of the papers. Names in
 descriptions: Neutron and dl4mt are programs of the papers' authors, T2T is tensor2tensor; numbers like X3 are rows of
@@ -7,14 +9,23 @@ docs/decisions.md.
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, model_validator
+from pydantic import (
+    Discriminator,
+    Field,
+    SerializeAsAny,
+    TypeAdapter,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    model_validator,
+)
 
-from phrasemt.fields import Depth, Number, Positions, Probability, Seed, Settings, Width, refuse
+from phrasemt.fields import Depth, Number, Positions, Probability, Seed, Settings, Width, refuse, sections
 
 Multiple = Annotated[
     float, Field(gt=0), Number(at_most=64, because="the layer is this many times as wide as the model")
@@ -426,13 +437,40 @@ class BiscaleModel(RecurrentModel):
         return self.model_copy(update={"search": BiscaleSearch()})
 
 
-ModelSettings = Annotated[
+_OfThePapers = (
     TransformerModel
     | RelativePositionsModel
     | PhraseRepresentationModel
     | PhrasalAttentionModel
     | LanguageModel
     | Dl4mtModel
-    | BiscaleModel,
-    Field(discriminator="family"),
-]
+    | BiscaleModel
+)
+_NAMES = {name for kind in sections(_OfThePapers) for name in get_args(kind.model_fields["family"].annotation)}
+
+
+def own_settings(family: object) -> type[Architecture] | None:
+    """The class `Settings` in phrasemt/models/<family>.py; None for the families above and for what is no family.
+
+    Only the study knows which file to import, so the import is dynamic, as that of `build` (phrasemt/models/interface).
+    It brings torch, which readers of other studies never wait for.
+    """
+    if not isinstance(family, str) or family in _NAMES or not family.isidentifier():
+        return None
+    module = f"phrasemt.models.{family}"
+    if importlib.util.find_spec(module) is None:
+        return None
+    found = getattr(importlib.import_module(module), "Settings", None)
+    return found if isinstance(found, type) and issubclass(found, Architecture) else None
+
+
+def _of_any_family(value: Any, of_the_papers: ValidatorFunctionWrapHandler) -> Any:
+    own = own_settings(value.get("family") if isinstance(value, dict) else getattr(value, "family", None))
+    if own is None:
+        return of_the_papers(value)
+    # A union, so that the place of a mistake begins with the family, as for the families of the papers.
+    kinds: Any = Annotated[own | TransformerModel, Discriminator("family")]
+    return TypeAdapter(kinds).validate_python(value)
+
+
+ModelSettings = Annotated[_OfThePapers, Discriminator("family"), SerializeAsAny(), WrapValidator(_of_any_family)]

@@ -2,7 +2,7 @@
 
 A system names rows of papers (`stands_for: xu2020/table-2/max`), and a data set the data of a paper (`stands_for:
 xu2020/en-de`). Figures are compared as they are printed only on the data of the paper. On other data, differences to
-the baseline are compared: the baseline of the study must stand for a row of the same table.
+the baseline are compared: the baseline of the row (`Study.baseline_of`) must stand for a row of the same table.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from phrasemt.fields import Settings
-from phrasemt.papers.printed import Figure, figures_of_row, row_at
+from phrasemt.papers.printed import CostKind, Figure, baseline_place, figures_of_row, row_at
 from phrasemt.study.schema import Study
 
 
@@ -19,8 +19,8 @@ class Claim(Settings):
 
     place: of the row, `paper/table/row`. kind, column: of the block and the column of the results table. test_sets: of
     our data set; our figure is the mean over them; empty if the study lacks the test set. printed_difference: to the
-    row that the baseline of the study stands for; None if it stands for no row of the table. is_difference: the printed
-    figure is itself that difference.
+    row that the baseline of the system stands for; None if it stands for no row of the table, and for the baseline of
+    the paper itself. is_difference: the printed figure is itself that difference.
     """
 
     system: str
@@ -47,21 +47,59 @@ class Claim(Settings):
     notes: list[str]
 
 
+class CostClaim(Settings):
+    """A printed cost of a system, relative to the row that the baseline of the study stands for.
+
+    place: paper, table and row as printed. notes: discrepancies in the paper.
+    """
+
+    system: str
+    place: str
+    cost: CostKind
+    printed: float
+    notes: list[str]
+
+
 def claims(study: Study) -> Iterator[Claim]:
     """The claims of a study, in the order of its systems, of the rows that they stand for, and of its data sets."""
-    of_baseline = study.systems[study.baseline].stands_for
     for name, system in study.systems.items():
         for place in system.stands_for:
             paper, table, row = row_at(place)
-            baseline = _row_of_baseline(of_baseline, f"{paper.paper}/{table}/")
+            baseline = _row_of_baseline(study, name, place)
             compared = [figure for figure in figures_of_row(paper, table, row) if _is_compared(figure)]
             for dataset in study.datasets:
                 for figure, test_sets, same in _on_dataset(study, dataset, compared):
                     yield _claim(name, place, figure, baseline, dataset, test_sets, same)
 
 
-def _row_of_baseline(places: list[str], table: str) -> str | None:
-    """The row of a table (`paper/table/`) that the baseline stands for, if any."""
+def cost_claims(study: Study) -> Iterator[CostClaim]:
+    """The printed costs of the systems of a study, except those of the baseline, to which all are relative."""
+    for name, system in study.systems.items():
+        for place in system.stands_for:
+            paper, table, row = row_at(place)
+            baseline = _row_of_baseline(study, name, place)
+            for figure in figures_of_row(paper, table, row):
+                cost = figure.measure.cost
+                unit = None if baseline is None else figure.of_table.rows[baseline].cells.get(figure.column)
+                if cost and row != baseline and unit and unit.value and figure.cell.value:
+                    yield CostClaim(
+                        system=name,
+                        place=f"{paper.authors}, {figure.of_table.caption.split(':')[0]}, {figure.of_row.title}",
+                        cost=cost,
+                        printed=figure.cell.value / unit.value,
+                        notes=figure.notes,
+                    )
+
+
+def _row_of_baseline(study: Study, system: str, place: str) -> str | None:
+    """The row that a system's row is compared with: the one its baseline stands for in the same table, if any.
+
+    The baseline of a paper is compared with no other row: it is its own.
+    """
+    if baseline_place(place) == place and study.baseline_of(system) == study.baseline:
+        return place.rpartition("/")[2]
+    table = place.rpartition("/")[0] + "/"
+    places = study.systems[study.baseline_of(system)].stands_for
     return next((place.removeprefix(table) for place in places if place.startswith(table)), None)
 
 

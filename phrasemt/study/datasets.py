@@ -40,6 +40,44 @@ class UserText(Settings):
     )
 
 
+class PairsFile(Settings):
+    """A file of contrastive pairs: the JSON of LingEval97 (`.json`), or lines source, right, wrong[, distance[, kind]],
+    with tabulators.
+    """
+
+    pairs: Path = Field(description="JSON of LingEval97, or a table")
+    kind: Name | None = Field(None, description="kind of the mistakes, for lines of a table that name none")
+
+    @property
+    def files(self) -> list[Path]:
+        return [self.pairs]
+
+
+class PairsTexts(Settings):
+    """Contrastive pairs as three texts line by line, as in DistilLingEval."""
+
+    source: Path = Field(description="sources")
+    right: Path = Field(description="right translations")
+    wrong: Path = Field(description="the same with one mistake")
+    kind: Name = Field(description="kind of the mistakes")
+
+    @property
+    def files(self) -> list[Path]:
+        return [self.source, self.right, self.wrong]
+
+
+def kind_of_pairs(value: Any) -> str:
+    """The class of contrastive pairs by their keys, so that mistakes are reported for the class that the user meant."""
+    keys = value if isinstance(value, dict) else vars(value) if isinstance(value, Settings) else {}
+    return "texts" if {"source", "right", "wrong"} & {*keys} else "file" if "pairs" in keys else "registry"
+
+
+ContrastText = Annotated[
+    Annotated[RegistryText, Tag("registry")] | Annotated[PairsFile, Tag("file")] | Annotated[PairsTexts, Tag("texts")],
+    Discriminator(kind_of_pairs),
+]
+
+
 def kind_of_text(value: Any) -> str:
     """The class of a text by its keys, so that mistakes are reported for the class that the user meant."""
     keys = value if isinstance(value, dict) else vars(value) if isinstance(value, Settings) else {}
@@ -170,6 +208,11 @@ class Dataset(Settings):
         description="with partition or generator: texts of further test sets, by name; with splits, `splits.test` "
         "names all of them",
     )
+    contrast_sets: dict[Name, Annotated[list[ContrastText], Field(min_length=1)]] = Field(
+        default_factory=dict,
+        description="sets of contrastive pairs, by name, such as LingEval97: how often does a system prefer the right "
+        "translation to one with a single mistake? A generator brings its own, named test",
+    )
     cleaning: CleaningFilters = Field(default_factory=CleaningFilters, description="filters for training pairs")
     tokenization: Tokenization = Field(default_factory=Tokenization, description="tokens of the two sides")
     subwords: Subwords = Field(default_factory=Subwords, description="units of the models: subwords or words")
@@ -212,8 +255,15 @@ class Dataset(Settings):
             if {(text.corpus, text.part) if isinstance(text, RegistryText) else text for text in found} != expected:
                 names = ", ".join(f"{corpus} {part}" for corpus, part in sorted(expected))
                 yield f"whose training texts are {names}; without stands_for, the data count as other data"
-        if not any(self.test_set_for(name) for name in data.test_sets):
+        of_the_paper = {test_set: ours for test_set in data.test_sets if (ours := self.test_set_for(test_set))}
+        if not of_the_paper:
             yield f"but no test set is one of {', '.join(data.test_sets)}"
+        for test_set, ours in of_the_paper.items():
+            if (number := len(self.references(ours))) != data.references:
+                yield (
+                    f"whose {test_set} has {data.references} references (the target and {data.references - 1} under "
+                    f"`references`), but {ours} has {number}"
+                )
 
     def test_set_for(self, name: str) -> str | None:
         """The test set that is this one of the paper: the same texts of the registry, or else the same name."""
@@ -238,6 +288,8 @@ class Dataset(Settings):
                 *([] if texts else ["no texts"]),
             ]
         )
+        if taken := {*self.split_names} & {*self.contrast_sets} or {"train", "dev", "test"} & {*self.contrast_sets}:
+            raise ValueError(f"contrast_sets: a split has the name {sorted(taken)[0]}")
         if self.source_language == self.target_language:
             raise ValueError("source_language and target_language must differ, because they name files")
         return self
@@ -290,6 +342,11 @@ class Dataset(Settings):
     def split_names(self) -> tuple[str, ...]:
         return "train", "dev", *self.test_sets
 
+    @property
+    def contrastive(self) -> tuple[str, ...]:
+        """The splits with contrastive pairs."""
+        return (*(["test"] if self.generator else []), *self.contrast_sets)
+
     def references(self, test_set: str) -> list[str]:
         """The splits that hold the references of a test set: itself, then one for each further reference.
 
@@ -299,10 +356,12 @@ class Dataset(Settings):
         return [test_set, *(f"{test_set}.{number}" for number in range(2, max(further) + 2))]
 
     def texts_of_split(self, split: str) -> list[ParallelText]:
-        """The texts of a split that exists already; none of a split that the partition or the generator makes.
+        """The texts of a split that exists already; none of a split that the workflow makes.
 
         The texts of a further reference have that reference as their target.
         """
+        if split in self.contrast_sets:
+            return []
         test_set, dot, number = split.partition(".")
         if dot:
             return [
@@ -323,6 +382,12 @@ class Dataset(Settings):
         for split in self.split_names:
             where = f"splits.{split}" if split in ("train", "dev") else f"{tests}.{split}"
             yield from ((f"{where}.{number}", text) for number, text in enumerate(self.texts_of_split(split)))
+
+    @property
+    def contrast_texts(self) -> Iterator[tuple[str, ContrastText]]:
+        """All contrastive pairs that the data set names, with their places in the study."""
+        for name, texts in self.contrast_sets.items():
+            yield from ((f"contrast_sets.{name}.{number}", text) for number, text in enumerate(texts))
 
     def annotation_jobs(self, split: str) -> int:
         """The number of jobs that parse or tag a split: one, except for train."""

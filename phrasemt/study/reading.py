@@ -15,8 +15,9 @@ from pydantic import ValidationError
 from phrasemt.errors import StudyError
 from phrasemt.fields import Settings, sections
 from phrasemt.files.yaml import parse_yaml
+from phrasemt.study.architectures import own_settings
 from phrasemt.study.datasets import kind_of_text
-from phrasemt.study.schema import Study
+from phrasemt.study.schema import Study, kind_of_system
 
 
 def load_study(path: Path | str) -> Study:
@@ -104,7 +105,8 @@ def _place(location: tuple[int | str, ...]) -> tuple[list[str], list[type[Settin
         if typing.get_origin(annotation) in (dict, list):
             annotation = typing.get_args(annotation)[-1]
         elif len(around) > 1:
-            annotation = next((section for section in around if part in _tags(section)), annotation)
+            tagged = (section for section in around if part in _tags(section))
+            annotation = next(tagged, own_settings(part) or annotation)
             continue
         elif around and part in around[0].model_fields:
             annotation = around[0].model_fields[str(part)].annotation
@@ -115,11 +117,12 @@ def _place(location: tuple[int | str, ...]) -> tuple[list[str], list[type[Settin
 
 
 def _tags(section: type[Settings]) -> set[object]:
-    """The tags of a section class in a union: its family or name, or the kind of text."""
+    """The tags of a section class in a union: its family or name, or the kinds of text and of system with its keys."""
     for key in UNION_KEYS:
         if key in section.model_fields:
             return set(typing.get_args(section.model_fields[key].annotation))
-    return {kind_of_text(dict.fromkeys(section.model_fields))}
+    keys = dict.fromkeys(section.model_fields)
+    return {kind_of_text(keys), kind_of_system(keys)}  # no union has tags of both
 
 
 def _nearest(name: str, allowed: list[str]) -> str:

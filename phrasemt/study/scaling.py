@@ -102,7 +102,9 @@ _SMALL_CHUNKER: Values = {
 def scaled(raw: Mapping[str, Any], study: Study, size: str) -> Values:
     """Return the values of a study at another size.
 
-    raw: the values of the study file, with merge keys resolved. study: the study that they make.
+    raw: the values of the study file, with merge keys resolved. study: the study that they make. Translations of other
+    programs are of other test sets than those of the new size, so their rows are left out. Phrase-based systems have
+    no size.
     Raises PhrasemtError if the size has no texts for a language pair, or no parser for a language.
     """
     values: Values = {**raw, "study": f"{study.study}-{size}", "title": f"{study.title or study.study} ({size})"}
@@ -111,7 +113,9 @@ def scaled(raw: Mapping[str, Any], study: Study, size: str) -> Values:
     prepare = _micro_datasets if size == "micro" else _small_datasets
     values |= prepare(study)
     values["systems"] = {
-        name: _system(raw["systems"][name], system, SIZES[size]) for name, system in study.systems.items()
+        name: _system(raw["systems"][name], study.models[name], SIZES[size]) if name in study.models else {**given}
+        for name, given in raw["systems"].items()
+        if name not in study.outside
     }
     return values
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -28,11 +28,14 @@ from phrasemt.fields import (
     refuse,
     sections,
 )
+from phrasemt.papers.printed import baseline_place
 from phrasemt.study.annotators import Chunker, Parser
-from phrasemt.study.architectures import ModelSettings, PhraseSegmentation
+from phrasemt.study.architectures import ModelSettings, PhraseSegmentation, own_settings
 from phrasemt.study.datasets import Dataset, TargetChunks
-from phrasemt.study.places import PaperRowPlace
+from phrasemt.study.evaluation import Analyses, Comparison, Metric
+from phrasemt.study.moses import MosesModel, MosesSystem
 from phrasemt.study.presets import PRESETS, fill_in
+from phrasemt.study.rows import OutsideSystem, TableRow
 
 Beam = Annotated[
     int, Field(gt=0), Number(at_most=1_000, because="the memory and the time of a search grow with the beam")
@@ -41,6 +44,7 @@ Checkpoints = Annotated[int, Field(gt=0), Number(at_most=1_000, because="all the
 Epsilon = Annotated[float, Field(gt=0), Number(at_most=1, because="a larger number would decide the steps alone")]
 _LARGE_UPDATE = "an update of so much text takes hours"
 _LONG_OUTPUT = "the memory of a search grows with the longest output"
+Alpha = Annotated[float, Field(ge=0), Number(at_most=10, because="the length would decide alone")]
 
 # ------------------------------------------------------------------------------------------------------------- systems
 
@@ -167,12 +171,21 @@ class Sampling(Settings):
     seed: Seed = Field(1, description="seed of the draws")
 
 
+# Keys of the beam search that sampling replaces.
+_OF_BEAM_SEARCH = ("beam", "stopping", "length_penalties")
+
+
 class Decoding(Settings):
     """Beam search, or sampling."""
 
     beam: Beam = Field(4, description="hypotheses per sentence")
-    length_penalty: Annotated[float, Field(ge=0), Number(at_most=10, because="the length would decide alone")] = Field(
-        0.6, description="alpha of the length penalty"
+    length_penalty: Alpha = Field(0.6, description="alpha of the length penalty")
+    length_penalties: list[Alpha] | None = Field(
+        None,
+        min_length=1,
+        max_length=100,
+        description="further alphas: BLEU of the search on dev chooses between them and length_penalty, whose score "
+        "the table shows beside that of the chosen one; null: length_penalty as it is",
     )
     length_penalty_form: Literal["wu", "length"] = Field(
         "wu",
@@ -215,13 +228,16 @@ class Decoding(Settings):
     def _fits_together(self) -> Decoding:
         problems = []
         if self.sampling is not None:
-            problems = [f"{key} has no effect with sampling" for key in ("beam", "stopping") if self.differs(key)]
+            problems = [f"{key} has no effect with sampling" for key in _OF_BEAM_SEARCH if self.differs(key)]
         elif self.n_best > self.beam:
             problems.append(f"n_best ({self.n_best}) must not exceed beam ({self.beam})")
         if self.max_length_factor == 0 and self.min_length > self.max_length_extra:
             problems.append(
                 f"min_length ({self.min_length}) must not exceed the longest output ({self.max_length_extra})"
             )
+        alphas = [self.length_penalty, *(self.length_penalties or [])]
+        if len(set(alphas)) != len(alphas):
+            problems.append(f"length_penalties and length_penalty contain a value twice: {alphas}")
         if self.ensemble is not None and len(set(self.ensemble)) != len(self.ensemble):
             problems.append(f"ensemble contains a seed twice: {self.ensemble}")
         refuse(problems)
@@ -238,10 +254,9 @@ _KEYS = {
 Preset = Annotated[str, AfterValidator(known_preset), Field(json_schema_extra={"enum": list(PRESETS)})]
 
 
-class System(Settings):
+class System(TableRow):
     """A model with its training and decoding: one row of the table."""
 
-    title: Title | None = Field(None, description="name in the table; default: the key of the system")
     preset: Preset | None = Field(
         None, description="system of a paper (phrasemt/study/presets.py); keys given here replace its values"
     )
@@ -260,11 +275,14 @@ class System(Settings):
     )
     training: Training = Field(default_factory=Training, description="training")
     decoding: Decoding = Field(default_factory=Decoding, description="beam search")
-    stands_for: list[PaperRowPlace] = Field(
-        [],
-        description="rows of papers that the system reproduces, e.g. [xu2020/table-2/max] (`phrasemt papers`); the "
-        "scorecard shows their figures beside ours",
-    )
+
+    @property
+    def translates(self) -> bool:
+        return self.model.translates
+
+    def seeds(self, of_study: Sequence[int]) -> list[int]:
+        """The seeds of the study; for an ensemble of seeds its first one, which names its files."""
+        return self.decoding.ensemble[:1] if self.decoding.ensemble else list(of_study)
 
     @model_validator(mode="before")
     @classmethod
@@ -273,7 +291,10 @@ class System(Settings):
             return values
         # A misspelt name is read as the nearest one, so that the typo is the only reported mistake.
         (preset,) = difflib.get_close_matches(str(values["preset"]), PRESETS, n=1, cutoff=0)
-        return fill_in(values, PRESETS[preset], _KEYS)
+        model = values.get("model")
+        family = model.get("family") if isinstance(model, dict) else None
+        own = own_settings(family)
+        return fill_in(values, PRESETS[preset], _KEYS if own is None else _KEYS | {family: own.model_fields.keys()})
 
     @model_validator(mode="after")
     def _ensemble_of_others(self) -> System:
@@ -288,33 +309,22 @@ class System(Settings):
         return self
 
 
-class Comparison(Settings):
-    """Paired bootstrap tests of the difference to a baseline (Koehn 2004)."""
+def kind_of_system(value: Any) -> str:
+    """The class of a system by its keys, so that mistakes are reported for the class that the user meant."""
+    keys = value if isinstance(value, dict) else vars(value) if isinstance(value, Settings) else {}
+    if "translations" in keys:
+        return "outside"
+    model = keys.get("model")
+    family = model.get("family") if isinstance(model, dict) else getattr(model, "family", None)
+    return "phrase_based" if family == "moses" else "trained"
 
-    baseline: Name | None = Field(None, description="name of the baseline; default: the first system that translates")
-    samples: Annotated[int, Field(gt=0), Number(at_most=1_000_000, because="p-values need no more than thousands")] = (
-        Field(1000, description="bootstrap samples")
-    )
-    seed: Seed = Field(12345, description="seed of the resampling")
 
-
-class Analyses(Settings):
-    """What the report shows beside scores."""
-
-    lengths: list[Positions] = Field(
-        [15, 30, 45],
-        description="BLEU by length of the source: largest number of words of each group but the last (Xu et al., "
-        "Figure 3)",
-    )
-    attention: Annotated[int, Field(ge=0), Number(at_most=1_000, because="the weights of a pair take a megabyte")] = (
-        Field(3, description="sentence pairs of each test set whose attention weights are kept, one by one")
-    )
-
-    @model_validator(mode="after")
-    def _lengths_increase(self) -> Analyses:
-        if self.lengths != sorted(set(self.lengths)):
-            raise ValueError(f"lengths must increase, found {self.lengths}")
-        return self
+AnySystem = Annotated[
+    Annotated[System, Tag("trained")]
+    | Annotated[OutsideSystem, Tag("outside")]
+    | Annotated[MosesSystem, Tag("phrase_based")],
+    Discriminator(kind_of_system),
+]
 
 
 class Study(Settings):
@@ -326,10 +336,13 @@ class Study(Settings):
         [1], min_length=1, max_length=1000, description="seeds; each system is trained once per seed"
     )
     datasets: dict[Name, Dataset] = Field(min_length=1, description="data sets by name")
-    systems: dict[Name, System] = Field(min_length=1, description="systems by name, in the order of the table")
+    systems: dict[Name, AnySystem] = Field(min_length=1, description="systems by name, in the order of the table")
     parsers: dict[Name, Parser] = Field(default_factory=dict, description="constituency parsers by name")
     chunkers: dict[Name, Chunker] = Field(default_factory=dict, description="chunk taggers by name")
     comparison: Comparison = Field(default_factory=Comparison, description="significance tests")
+    metrics: dict[Name, Metric] = Field(
+        default_factory=dict, description="metrics of your own programs, by name, for systems that translate"
+    )
     analyses: Analyses = Field(default_factory=Analyses, description="analyses beside scores")
     cache: Path = Field(
         Path("resources/cache"),
@@ -340,6 +353,11 @@ class Study(Settings):
         None,
         description="folder of copies of corpora, <mirror>/<corpus>/<file>; the environment variable PHRASEMT_MIRROR "
         "replaces it. Changes no result",
+    )
+    moses: Path | None = Field(
+        None,
+        description="folder of Moses, with bin/ and scripts/, for systems of the family moses (`make moses`); the "
+        "environment variable PHRASEMT_MOSES replaces it",
     )
 
     @model_validator(mode="before")
@@ -356,7 +374,9 @@ class Study(Settings):
                 continue
             where = f"systems.{name}.weights_of"
             trained = [
-                other for other, found in systems.items() if isinstance(found, dict) and "weights_of" not in found
+                other
+                for other, found in systems.items()
+                if isinstance(found, dict) and "weights_of" not in found and kind_of_system(found) == "trained"
             ]
             problems += [
                 f"systems.{name}.{key} has no effect with weights_of, because nothing is trained"
@@ -375,7 +395,7 @@ class Study(Settings):
                 shared = {key: first[key] for key in ("preset", "model", "training") if key in first}
                 own, others = (found.get("decoding") or {} for found in (system, first))
                 if "sampling" in own:  # keys of the beam search that it replaces
-                    others = {key: value for key, value in others.items() if key not in ("beam", "stopping")}
+                    others = {key: value for key, value in others.items() if key not in _OF_BEAM_SEARCH}
                 decoding = {**others, **own}
                 filled[name] = {**shared, **system, "decoding": decoding}
         refuse(problems)
@@ -384,15 +404,20 @@ class Study(Settings):
     @model_validator(mode="after")
     def _fits_together(self) -> Study:
         problems = [
-            f"systems.{name}.{problem}" for name in self.systems for problem in self._problems_of_other_weights(name)
+            f"systems.{name}.{problem}" for name in self.models for problem in self._problems_of_other_weights(name)
+        ]
+        problems += [
+            f"systems.{name}.{problem}"
+            for name, system in self.outside.items()
+            for problem in system.problems(self.datasets)
         ]
         if len(set(self.seeds)) != len(self.seeds):
             problems.append(f"seeds contains a value twice: {self.seeds}")
         titles: dict[str, str] = {}
-        for name, system in self.systems.items():
-            first = titles.setdefault(system.title or name, name)
+        for name, title in self.titles.items():
+            first = titles.setdefault(title, name)
             if first != name:
-                problems.append(f"systems.{name} and systems.{first} have the same title: {system.title or name!r}")
+                problems.append(f"systems.{name} and systems.{first} have the same title: {title!r}")
         allowed = self.translating or list(self.systems)
         if self.baseline not in allowed:
             why = " (a language model does not translate)" if self.baseline in self.systems else ""
@@ -406,7 +431,7 @@ class Study(Settings):
             for generated in {text.generated: None for _, text in annotator.texts if text.generated}:
                 if generated not in self.datasets or self.datasets[generated].generator is None:
                     problems.append(f"{where}.train names {generated!r}, which is not a data set with a generator")
-        for name, system in self.systems.items():
+        for name, system in self.models.items():
             used = system.model.source_phrases
             if used and self.segmentations[used.folder_name] != used:
                 problems.append(
@@ -430,15 +455,17 @@ class Study(Settings):
                         f"systems.{name}.model.tie is 'all', which needs "
                         f"datasets.{dataset_name}.subwords.shared_vocabulary: true"
                     )
+        if not self.trained and not self.phrase_based:
+            problems.append("systems: no system is trained; give one a model (`phrasemt score` compares files)")
         if problems:
             raise ValueError("\n".join(problems))
         return self
 
     def _problems_of_other_weights(self, name: str) -> Iterator[str]:
-        system = self.systems[name]
+        system = self.models[name]
         if not system.weights_of:
             return
-        members = [self.systems[other] for other in system.weights_of]
+        members = [self.models[other] for other in system.weights_of]
         seeds = system.decoding.ensemble
         if seeds is not None and (missing := [seed for seed in seeds if seed not in self.seeds]):
             yield f"decoding.ensemble names seed {missing[0]}, allowed: the seeds of the study, {self.seeds}"
@@ -457,18 +484,47 @@ class Study(Settings):
             yield "weights_of: name the system with phrases first, because the first one decides what is read"
 
     @property
+    def models(self) -> dict[str, System]:
+        """The systems that are models of this study, also with the weights of others."""
+        return {name: system for name, system in self.systems.items() if isinstance(system, System)}
+
+    @property
+    def outside(self) -> dict[str, OutsideSystem]:
+        """The systems whose translations other programs made."""
+        return {name: system for name, system in self.systems.items() if isinstance(system, OutsideSystem)}
+
+    @property
+    def tuned(self) -> list[str]:
+        """The systems whose length penalty is chosen on dev."""
+        return [name for name, system in self.models.items() if system.decoding.length_penalties]
+
+    @property
+    def phrase_based(self) -> dict[str, MosesSystem]:
+        """The systems of Moses."""
+        return {name: system for name, system in self.systems.items() if isinstance(system, MosesSystem)}
+
+    @property
+    def phrase_models(self) -> dict[str, MosesModel]:
+        """What systems of Moses learn from training pairs, by the name of its folder; systems share equal ones."""
+        return {system.model.folder_name: system.model for system in self.phrase_based.values()}
+
+    @property
+    def titles(self) -> dict[str, str]:
+        """The title of each row of the table."""
+        return {name: row.heading(name) for name, row in self.systems.items()}
+
+    @property
     def trained(self) -> list[str]:
-        """The systems that are trained, and not rows of the weights of others."""
-        return [name for name, system in self.systems.items() if not system.weights_of]
+        """The systems that are trained here, and not rows of the weights of others."""
+        return [name for name, system in self.models.items() if not system.weights_of]
 
     def seeds_of(self, system: str) -> list[int]:
-        """The seeds of a row: those of the study; for an ensemble of seeds the first one, which names its files."""
-        ensemble = self.systems[system].decoding.ensemble
-        return self.seeds if ensemble is None else ensemble[:1]
+        """The seeds of a row."""
+        return self.systems[system].seeds(self.seeds)
 
     def members_of(self, system: str, seed: int) -> list[tuple[str, int]]:
         """The trained systems, with their seeds, whose weights translate for a row with this seed."""
-        row = self.systems[system]
+        row = self.models[system]
         seeds = row.decoding.ensemble or [seed]
         return [(member, seed) for member in row.weights_of or [system] for seed in seeds]
 
@@ -480,7 +536,7 @@ class Study(Settings):
     @property
     def segmentations(self) -> dict[str, PhraseSegmentation]:
         """All ways in which systems of the study cut phrases, by name."""
-        found = [system.model.source_phrases for system in self.systems.values()]
+        found = [system.model.source_phrases for system in self.models.values()]
         return {segmentation.folder_name: segmentation for segmentation in found if segmentation is not None}
 
     def _syntax_problems(self, dataset: Dataset) -> list[str]:
@@ -513,17 +569,30 @@ class Study(Settings):
     def baseline(self) -> str:
         return self.comparison.baseline or next(iter(self.translating or self.systems))
 
+    def baseline_of(self, system: str) -> str:
+        """The system that a row is compared with.
+
+        It is the one that the study names. Without a name: the one that stands for the baseline of the row's paper, if
+        there is one; otherwise, and for the baseline of a paper itself, the baseline of the study.
+        """
+        places = [] if self.comparison.baseline else self.systems[system].stands_for
+        for place in map(baseline_place, places):
+            for name in self.translating:
+                if name != system and place in self.systems[name].stands_for:
+                    return name
+        return self.baseline
+
     @property
     def translating(self) -> list[str]:
         """The systems that translate."""
-        return [name for name, system in self.systems.items() if system.model.translates]
+        return [name for name, system in self.systems.items() if system.translates]
 
     @property
     def language_models(self) -> list[str]:
         """The systems that do not translate."""
-        return [name for name, system in self.systems.items() if not system.model.translates]
+        return [name for name, system in self.systems.items() if not system.translates]
 
     @property
     def chunking(self) -> list[str]:
         """The systems that decide about chunks of the target, each once."""
-        return [name for name in self.trained if self.systems[name].model.reads_chunks]
+        return [name for name in self.trained if self.models[name].model.reads_chunks]

@@ -13,12 +13,10 @@ import torch
 from phrasemt.batching.reader import BatchReader
 from phrasemt.batching.sampler import micro_batches
 from phrasemt.models.interface import TranslationModel
-from phrasemt.scoring.multi_bleu import standard_bleu, tokenised_bleu
 from phrasemt.search.decode import translate_split
+from phrasemt.search.dev_bleu import dev_bleu
 from phrasemt.study.schema import Decoding
 from phrasemt.study.tokenization import BleuTokenizer
-from phrasemt.text.subwords import join_subwords
-from phrasemt.text.unspaced import join_unspaced
 from phrasemt.text.vocab import Vocabulary
 
 # Positions of a batch, padding included. Without gradients it needs little memory.
@@ -29,8 +27,7 @@ class Evaluator:
     """Computes the scores of a model on dev.
 
     dev_perplexity: per subword, without label smoothing. dev_<part>: further losses of the model, per subword.
-    dev_<measurement>: further measurements of the model. dev_bleu: BLEU of greedy search on tokens; for a language
-    for which sacreBLEU has a tokeniser of its own, sacreBLEU on text, because tokens may be characters.
+    dev_<measurement>: further measurements of the model. dev_bleu: BLEU of greedy search (`phrasemt.search.dev_bleu`).
     references: tokenised references, or None for a model that does not translate, which then has no dev_bleu.
     bleu: sacreBLEU's tokeniser for the target language.
     """
@@ -70,10 +67,4 @@ class Evaluator:
         if self._references is None:
             return values
         results = translate_split(model, self._reader, self._SEARCH, device=device)
-        hypotheses = [join_subwords(" ".join(self._words.tokens(best[0].tokens))) for best in results]
-        return {"dev_bleu": round(self._dev_bleu(hypotheses, self._references), 4), **values}
-
-    def _dev_bleu(self, hypotheses: Sequence[str], references: Sequence[str]) -> float:
-        if self._bleu == "13a":
-            return tokenised_bleu(hypotheses, references)
-        return standard_bleu(self._bleu, [*map(join_unspaced, hypotheses)], [*map(join_unspaced, references)])
+        return {"dev_bleu": dev_bleu(results, self._references, self._words, self._bleu), **values}

@@ -88,7 +88,7 @@ def _titles(study: str) -> dict[str, str]:
     run = latest_run(study)
     with contextlib.suppress(PhrasemtError, OSError):
         if run is not None:
-            return {name: system.title or name for name, system in load_study(study_of(run)).systems.items()}
+            return load_study(study_of(run)).titles
     return {}
 
 

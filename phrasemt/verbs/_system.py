@@ -48,9 +48,9 @@ def add_training(parser: Any) -> None:
 def chosen_training(options: argparse.Namespace) -> Training:
     """The training that the command line names. Raises PhrasemtError for a study, system or seed that is not there."""
     study = load_study(options.study)
-    if options.system is None and len(study.systems) > 1:
-        raise PhrasemtError("which system?", where="--system", expected=f"one of {', '.join(study.systems)}")
-    system = choose("system", options.system, list(study.systems))
+    if options.system is None and len(study.models) > 1:
+        raise PhrasemtError("which system?", where="--system", expected=f"one of {', '.join(study.models)}")
+    system = choose("system", options.system, list(study.models))
     seed = study.seeds[0] if options.seed is None else options.seed
     if seed not in study.seeds:
         known = ", ".join(map(str, study.seeds))

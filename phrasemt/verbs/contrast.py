@@ -8,15 +8,13 @@ import logging
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from phrasemt.corpus.contrastive_pairs import ContrastivePair, read_contrastive_pairs
+from phrasemt.corpus.contrastive_pairs import files_of_folder, read_contrastive_pairs
 from phrasemt.machine.gpus import lease
+from phrasemt.scoring.contrasts import KindCounts
 from phrasemt.verbs._system import add_study_option, add_training, chosen_training
 from phrasemt.verbs._tables import table
-
-if TYPE_CHECKING:
-    from phrasemt.search.translator import Translator
 
 
 def add_parser(verbs: Any) -> None:
@@ -28,7 +26,7 @@ def add_parser(verbs: Any) -> None:
     )
     parser.add_argument(
         "pairs", type=Path, metavar="PAIRS",
-        help="JSON of LingEval97, a folder of DistilLingEval, or a table: source, right, wrong[, distance]",
+        help="JSON of LingEval97, a folder of DistilLingEval, or a table: source, right, wrong[, distance[, kind]]",
     )  # fmt: skip
     add_study_option(parser)
     add_training(parser)
@@ -41,13 +39,22 @@ def run(options: argparse.Namespace) -> None:
     """Score the pairs and print a table. Raises DataError for a file that holds no pairs."""
     logging.getLogger("phrasemt").setLevel(logging.WARNING)
     training = chosen_training(options)
-    pairs = read_contrastive_pairs(options.pairs)
+    path: Path = options.pairs
+    files = files_of_folder(path) if path.is_dir() else [path]
+    pairs = read_contrastive_pairs(files, kind=path.name if path.is_dir() else "")
     system = training.files()
     with lease(1):
+        from phrasemt.search.contrasts import Line, count_right
         from phrasemt.search.translator import Translator
 
-        preferred = _preferred(Translator(system, decoding=system.settings.decoding, cores=options.cores), pairs)
-    groups = [(name, len(flags), sum(flags)) for name, flags in _groups(pairs, preferred)]
+        translator = Translator(system, decoding=system.settings.decoding, cores=options.cores)
+
+        def score(lines: Sequence[Line]) -> list[float]:
+            _, sources, targets = zip(*lines, strict=True)
+            return [one.log_prob for one in translator.force(sources, targets)]
+
+        kinds = count_right([0] * len(pairs), pairs, score)
+    groups = list(_groups(kinds))
     if options.json:
         place = {"dataset": training.dataset, "system": training.system, "seed": training.seed}
         print(
@@ -58,28 +65,11 @@ def run(options: argparse.Namespace) -> None:
     print(*table([["pairs", "number", "right, %"], *rows], right_aligned=("number", "right, %")), sep="\n")
 
 
-def _preferred(translator: Translator, pairs: Sequence[ContrastivePair]) -> list[bool]:
-    """Whether the right translation of each pair is more probable. Each different pair of lines is forced once."""
-    lines = list(dict.fromkeys((pair.source, target) for pair in pairs for target in (pair.right, pair.wrong)))
-    forced = translator.force([source for source, _ in lines], [target for _, target in lines])
-    scores = {line: sentence.log_prob for line, sentence in zip(lines, forced, strict=True)}
-    return [scores[pair.source, pair.right] > scores[pair.source, pair.wrong] for pair in pairs]
-
-
-def _groups(pairs: Sequence[ContrastivePair], preferred: Sequence[bool]) -> Iterator[tuple[str, list[bool]]]:
-    """Yield all pairs, those of each kind of mistake if there are several, and those of each group of distances."""
-    from phrasemt.search.contrasts import GROUPS
-
-    yield "all", list(preferred)
-    kinds = list(dict.fromkeys(pair.kind for pair in pairs))
-    for kind in kinds if len(kinds) > 1 else []:
-        yield kind or "other", [flag for pair, flag in zip(pairs, preferred, strict=True) if pair.kind == kind]
-    for low, high in GROUPS:
-        name = f"distance {low}+" if high is None else f"distance {low}-{high}"
-        flags = [
-            flag
-            for pair, flag in zip(pairs, preferred, strict=True)
-            if pair.distance is not None and low <= pair.distance <= (high or pair.distance)
-        ]
-        if flags:
-            yield name, flags
+def _groups(kinds: Sequence[KindCounts]) -> Iterator[tuple[str, int, int]]:
+    """Yield name, pairs and right ones of all pairs, of each kind of mistake if there are several, and by distance."""
+    yield "all", sum(kind.pairs for kind in kinds), sum(kind.right for kind in kinds)
+    for kind in kinds:
+        of_kind = f"{kind.kind}, " if len(kinds) > 1 else ""
+        if of_kind:
+            yield kind.kind, kind.pairs, kind.right
+        yield from ((f"{of_kind}distance {group.name}", group.pairs, group.right) for group in kind.by_distance)

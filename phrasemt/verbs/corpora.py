@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from phrasemt.files.source_file import MIRROR, SourceFile
-from phrasemt.registry.corpora import Corpus, corpus, files_of, load_registry, source_file
+from phrasemt.registry.corpora import Corpus, contrasts_of, corpus, files_of, load_registry, source_file
 from phrasemt.study.datasets import RegistryText
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
@@ -46,7 +46,7 @@ def _list() -> Iterator[str]:
             entry.id,
             " ".join(entry.languages),
             "?" if entry.bytes is None else size(entry.bytes),
-            " ".join(entry.parts),
+            " ".join((*entry.parts, *entry.contrasts)),
             entry.terms,
         )
         for entry in load_registry().values()
@@ -87,20 +87,27 @@ def _needed(study: Study) -> Iterator[str]:
 def _files_of(study: Study) -> tuple[dict[tuple[str, str], SourceFile], list[Path]]:
     """Return the registered files that a study reads, by corpus and name, and the texts of the user."""
     sides: list[tuple[str, str, str]] = []  # corpus, part, language
+    files: dict[tuple[str, str], SourceFile] = {}
     own: list[Path] = []
     for dataset in study.datasets.values():
         for _, text in dataset.texts:
             if isinstance(text, RegistryText):
                 sides += [(text.corpus, text.part, language) for language in dataset.languages]
             else:
-                own += [text.source, text.target]
+                own += [text.source, text.target, *text.references]
+        for _, pairs in dataset.contrast_texts:
+            if isinstance(pairs, RegistryText):
+                names = contrasts_of(pairs.corpus, pairs.part).files
+                files |= {(pairs.corpus, name): source_file(pairs.corpus, name) for name in names}
+            else:
+                own += pairs.files
     for annotator in study.annotators.values():
         for _, annotated in annotator.texts:
             if annotated.corpus and annotated.part:
                 sides.append((annotated.corpus, annotated.part, annotator.language))
             elif annotated.file:
                 own.append(annotated.file)
-    files = {(side[0], name): source_file(side[0], name) for side in sides for name in files_of(*side)}
+    files |= {(side[0], name): source_file(side[0], name) for side in sides for name in files_of(*side)}
     return files, list(dict.fromkeys(own))
 
 
@@ -115,6 +122,8 @@ def _show(entry: Corpus) -> Iterator[str]:
         for language, side in part.sides.items():
             where = f"{side.file}, {side.member}" if side.member else side.file
             yield f"    {language}: {where}" + (f", column {side.column}" if side.column else "")
+    for name, pairs in entry.contrasts.items():
+        yield f"  {name}: contrastive pairs {'-'.join(pairs.languages)}, {', '.join(pairs.files)}"
     yield "files"
     for file in entry.files:
         yield f"  {file.name}"

@@ -26,7 +26,7 @@ def add_parser(verbs: Any) -> None:
 def run(options: argparse.Namespace) -> None:
     """Print two tables. Raises PhrasemtError for a study, a system or a data set that does not exist."""
     study, dataset = chosen_dataset(options)
-    system = choose("system", options.system, list(study.systems))
+    system = choose("system", options.system, list(study.models))
     for line in describe(study, system, dataset):
         print(line)
 
@@ -37,7 +37,7 @@ def describe(study: Study, system: str, dataset: str) -> Iterator[str]:
     from phrasemt.models.cost import POSITIONS, cost_of
 
     source, target, origin = vocabulary_sizes(study, dataset)
-    model = study.systems[system].model
+    model = study.models[system].model
     cost = cost_of(model, source_vocabulary=source, target_vocabulary=target)
     sizes = f"{source:,} source and {target:,} target symbols" if model.translates else f"{target:,} symbols"
     yield f"{system}: {model.family}, on {dataset} with {sizes} ({origin})"
@@ -50,11 +50,14 @@ def describe(study: Study, system: str, dataset: str) -> Iterator[str]:
 
     yield f"\nmultiply-adds per target token, forward pass, for a pair of {POSITIONS} positions on each side"
     yield f"{system:<36} {'':>6} {cost.multiply_adds:>13,.0f}"
-    baseline = study.systems[study.baseline].model
     plain = model.plain_counterpart
-    compared = {f"{study.baseline}, the baseline": baseline, f"plain {plain.family} of its size": plain}
+    compared = {f"plain {plain.family} of its size": plain}
+    if (baseline := study.models.get(study.baseline)) is not None:
+        compared = {f"{study.baseline}, the baseline": baseline.model} | {
+            name: other for name, other in compared.items() if other != baseline.model
+        }
     for name, other in compared.items():
-        if other != model and (other is baseline or other != baseline):
+        if other != model:
             cheaper = cost_of(other, source_vocabulary=source, target_vocabulary=target).multiply_adds
             yield f"{name:<36} {'':>6} {cheaper:>13,.0f} x {cost.multiply_adds / cheaper:.2f}"
 

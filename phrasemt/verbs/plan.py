@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from phrasemt.errors import PhrasemtError
+from phrasemt.study.reading import load_study
+from phrasemt.verbs._price import GPUS, UTILISATION, price_of
 from phrasemt.verbs._study import add_profile, add_study
 from phrasemt.verbs._tables import size, table
 
@@ -28,14 +31,34 @@ def add_parser(verbs: Any) -> None:
         "settings and code, so that the next run does not make them again; NAME restricts this to some rules or "
         "artefacts. Use it for changes that you know to have no effect, and after a copy of the folder, which changes "
         "the times of all files: it compares the contents with the sidecars. It accepts nothing when an output is "
-        "damaged, or when an output that you name was made from other inputs.",
+        "damaged, or when an output that you name was made from other inputs. With --gpus, also print the price of the "
+        "jobs before anything like them has run: hours, disk and memory of each rule and days on these GPUs.",
     )
     add_study(parser)
     parser.add_argument("names", nargs="*", metavar="NAME", help="with --accept: rules or artefacts (default: all)")
     add_profile(parser)
     parser.add_argument("--accept", action="store_true", help="declare the outputs of changed jobs valid")
     parser.add_argument("--note", metavar="TEXT", help="with --accept: reason, recorded in the sidecars")
+    parser.add_argument("--gpus", type=_positive, metavar="N", help="price on so many GPUs, one training on each")
+    parser.add_argument("--gpu", choices=list(GPUS), default="a100", help="with --gpus: their kind (default a100)")
+    parser.add_argument(
+        "--utilisation", type=_share, default=UTILISATION, metavar="X",
+        help="with --gpus: share of its stated rate that a GPU reaches in a training (default %(default)s)",
+    )  # fmt: skip
     parser.set_defaults(run=run)
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1, found {text!r}")
+    return int(text)
+
+
+def _share(text: str) -> float:
+    with contextlib.suppress(ValueError):
+        if 0 < (share := float(text)) <= 1:
+            return share
+    raise argparse.ArgumentTypeError(f"expected a share above 0 and at most 1, found {text!r}")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -55,6 +78,10 @@ def run(options: argparse.Namespace) -> None:
         plan = plan_of(options.study, options.profile)
     for line in describe(plan):
         print(line)
+    if options.gpus and plan.jobs:
+        study = load_study(options.study)
+        for line in price_of(plan, study, gpu=options.gpu, gpus=options.gpus, utilisation=options.utilisation):
+            print(line)
 
 
 def describe(plan: Plan) -> Iterator[str]:

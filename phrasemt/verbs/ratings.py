@@ -9,6 +9,7 @@ from typing import Any
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines
 from phrasemt.study.reading import load_study
+from phrasemt.study.schema import Study
 from phrasemt.verbs._study import choose
 from phrasemt.verbs._system import add_study_option
 from phrasemt.verbs._tables import table
@@ -49,13 +50,14 @@ def _make(options: argparse.Namespace) -> None:
     systems = [choose("system", name, study.translating) for name in options.systems or study.translating]
     if min(options.sentences, options.raters) < 1:
         raise PhrasemtError("at least one sentence and one rater are needed", where="--sentences, --raters")
-    seed = study.seeds[0] if options.seed is None else options.seed
     paths = Paths.of(study, dataset)
     sides = [
         _lines(Path(paths.text.at(split=test_set, language=language))) for language in study.datasets[dataset].languages
     ]
     translations = {
-        system: _lines(Path(paths.translated_text.at(system=system, seed=seed, split=test_set)))
+        system: _lines(
+            Path(paths.translated_text.at(system=system, seed=_seed(study, system, options), split=test_set))
+        )
         for system in dict.fromkeys(systems)
     }
     items = write_sheets(
@@ -68,6 +70,12 @@ def _make(options: argparse.Namespace) -> None:
         seed=options.draw,
     )
     print(f"{options.folder}: {options.raters} sheets of {items} items; {KEY} stays with you")
+
+
+def _seed(study: Study, system: str, options: argparse.Namespace) -> int:
+    """The seed of a row; a row with one translation for all seeds has its own."""
+    seeds = study.seeds_of(system)
+    return seeds[0] if options.seed is None or len(seeds) == 1 else int(options.seed)
 
 
 def _lines(path: Path) -> list[str]:

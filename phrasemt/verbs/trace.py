@@ -30,8 +30,8 @@ def run(options: argparse.Namespace) -> None:
         ends = [*prepared, *(Path(phrases.at(segmenter=segmenter)) for segmenter in pair.study.segmentations)]
     else:
         system = choose("system", options.system, list(pair.study.systems))
-        seed = pair.study.seeds[0] if options.seed is None else options.seed
-        translations = Path(pair.paths.translations.at(system=system, seed=seed, split=pair.split))
+        seed = pair.study.seeds_of(system)[0] if options.seed is None else options.seed
+        translations = Path(pair.paths.translated_tokens.at(system=system, seed=seed, split=pair.split))
         if not translations.exists():
             next_step = "run snakemake, or choose another --seed"
             raise PhrasemtError("not translated yet", where=translations, next_step=next_step)

@@ -84,7 +84,7 @@ def run(options: argparse.Namespace) -> None:
         bar = stack.enter_context(_progress(text, first))
         for block in blocks:
             lines = list(decode_lines(block, text.name, first=first))
-            translations = translator.translate(lines, on_progress=bar.update)
+            translations = translator.translate(lines, first=first - 1, on_progress=bar.update)
             add(block, _written(translations, lines, first, options).encode("utf-8"))
             _warn_of_cut(translations, first)
             first += len(block)
@@ -118,6 +118,12 @@ def _decoding(trained: Decoding, options: argparse.Namespace) -> Decoding:
     for entry in options.decoding:
         key, _, value = entry.partition("=")
         values[key] = parse_yaml(value)
+    if values["length_penalties"]:
+        raise PhrasemtError(
+            "only a study has a dev set that chooses a length penalty",
+            where="--decoding length_penalties",
+            next_step="give --decoding length_penalty=NUMBER",
+        )
     try:
         return Decoding.model_validate(values)
     except ValidationError as error:

@@ -2,27 +2,44 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import shutil
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
 from phrasemt.errors import DataError, PhrasemtError, StudyError
+from phrasemt.files.lines import read_lines
 from phrasemt.languages import WITH_MOSES_RULES
-from phrasemt.registry.corpora import files_of
+from phrasemt.registry.corpora import contrasts_of, files_of
 from phrasemt.registry.stanza_models import files_of_package
 from phrasemt.study.annotators import Parser
-from phrasemt.study.datasets import SIDES, Dataset, RegistryText
+from phrasemt.study.datasets import SIDES, ContrastText, Dataset, RegistryText, UserText
 from phrasemt.study.languages import MISTAKEN, language_name
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Adam, Study, Training
 from phrasemt.workflow.model_folder import read_note
 from phrasemt.workflow.paths import initial_weights
 
+# Of each text of the user, before a run. Stages check every line.
+_LINES_READ = 100
+
 
 def read_study(path: Path) -> Study:
     """A study whose texts exist: in the registry, or as files. Raises StudyError with all mistakes."""
     study = load_study(path)
-    checks = (_language_problems, _problems, _annotator_problems, _phrase_problems, _weight_problems, _subword_problems)
+    checks = (
+        _language_problems,
+        _file_problems,
+        _problems,
+        _metric_problems,
+        _annotator_problems,
+        _phrase_problems,
+        _weight_problems,
+        _translation_problems,
+        _subword_problems,
+    )
     if problems := list(dict.fromkeys(problem for check in checks for problem in check(study))):
         raise StudyError(path, problems)
     return study
@@ -31,7 +48,7 @@ def read_study(path: Path) -> Study:
 def warnings_of(study: Study) -> Iterator[str]:
     """Settings that cannot have the effect that they name. A study with warnings runs."""
     for name in study.trained:
-        warnings = _warnings_of_training(study.systems[name].training)
+        warnings = _warnings_of_training(study.models[name].training)
         yield from (f"systems.{name}.training: {warning}" for warning in warnings)
     for name, dataset in study.datasets.items():
         yield from (f"datasets.{name}.{warning}" for warning in _warnings_of_languages(dataset))
@@ -90,34 +107,85 @@ def _language_problems(study: Study) -> Iterator[str]:
 
 
 def _problems(study: Study) -> Iterator[str]:
-    """Texts that a study names and that nobody has."""
+    """Registered texts that a study names and that the registry lacks."""
     for name, dataset in study.datasets.items():
         if dataset.generator and dataset.languages != ("en", "de"):
             yield f"datasets.{name}: the generator makes nothing but source_language: en, target_language: de"
+        for where, pairs in dataset.contrast_texts:
+            yield from (f"datasets.{name}.{where}{problem}" for problem in _problems_of_pairs(pairs, dataset))
         for where, text in dataset.texts:
-            for side in SIDES:
-                language = dataset.language_of(side)
+            for side in SIDES if isinstance(text, RegistryText) else ():
+                assert isinstance(text, RegistryText)
                 try:
-                    if isinstance(text, RegistryText):
-                        files_of(text.corpus, text.part, language)
-                    else:
-                        files = [getattr(text, side), *(text.references if side == "target" else [])]
-                        for file in (file for file in files if not file.is_file()):
-                            yield f"datasets.{name}.{where}.{side}: no such file: {file}"
+                    files_of(text.corpus, text.part, dataset.language_of(side))
                 except DataError as error:
                     yield f"datasets.{name}.{where}: {error}"
 
 
+def _metric_problems(study: Study) -> Iterator[str]:
+    """Programs and files of metrics that nobody has."""
+    for name, metric in study.metrics.items():
+        if shutil.which(metric.words[0]) is None:
+            yield f"metrics.{name}.command: no such program: {metric.words[0]}"
+        yield from (f"metrics.{name}.files: no such file: {file}" for file in metric.files if not file.is_file())
+
+
+def _problems_of_pairs(pairs: ContrastText, dataset: Dataset) -> Iterator[str]:
+    if not isinstance(pairs, RegistryText):
+        return
+    try:
+        languages = contrasts_of(pairs.corpus, pairs.part).languages
+    except DataError as error:
+        yield f": {error}"
+        return
+    if languages != dataset.languages:
+        yield f": these pairs are {'-'.join(languages)}, but the data set is {'-'.join(dataset.languages)}"
+
+
+def _file_problems(study: Study) -> Iterator[str]:
+    """Texts of the user that are missing or in another encoding. A missing folder is one mistake."""
+    missing: dict[Path, list[str]] = {}  # folder: its files
+    for where, file in _texts_of_the_user(study):
+        if file.is_file():
+            try:
+                deque(itertools.islice(read_lines(file), _LINES_READ), maxlen=0)
+            except DataError as error:
+                yield f"{where}: {error}"
+        elif file.parent.is_dir():
+            yield f"{where}: no such file: {file}"
+        else:
+            missing.setdefault(file.parent, []).append(file.name)
+    for folder, names in missing.items():
+        yield f"no such folder: {folder}; the study reads {', '.join(dict.fromkeys(names))} there"
+
+
+def _texts_of_the_user(study: Study) -> Iterator[tuple[str, Path]]:
+    """The places of a study that name a text of the user, and the text."""
+    for name, dataset in study.datasets.items():
+        for where, text in dataset.texts:
+            if isinstance(text, UserText):
+                place = f"datasets.{name}.{where}"
+                yield f"{place}.source", text.source
+                yield f"{place}.target", text.target
+                yield from ((f"{place}.references.{number}", file) for number, file in enumerate(text.references))
+        for where, pairs in dataset.contrast_texts:
+            if not isinstance(pairs, RegistryText):
+                yield from ((f"datasets.{name}.{where}", file) for file in pairs.files)
+    for name, annotator in study.annotators.items():
+        place = f"parsers.{name}" if name in study.parsers else f"chunkers.{name}"
+        for where, annotated in annotator.texts:
+            if annotated.file is not None:
+                yield f"{place}.{where}.file", annotated.file
+
+
 def _annotator_problems(study: Study) -> Iterator[str]:
-    """Texts and model files that a study's parsers and chunkers need and that nobody has."""
+    """Registered texts and model files that a study's parsers and chunkers need and that nobody has."""
     for name, annotator in study.annotators.items():
         where = f"parsers.{name}" if name in study.parsers else f"chunkers.{name}"
         for place, text in annotator.texts:
             try:
                 if text.corpus is not None and text.part is not None:
                     files_of(text.corpus, text.part, annotator.language)
-                elif text.file is not None and not text.file.is_file():
-                    yield f"{where}.{place}.file: no such file: {text.file}"
             except DataError as error:
                 yield f"{where}.{place}: {error}"
         for role, file in annotator.files or ():
@@ -132,22 +200,30 @@ def _annotator_problems(study: Study) -> Iterator[str]:
 
 def _phrase_problems(study: Study) -> Iterator[str]:
     """Phrases of the user that a system needs and that nobody has."""
-    for name, system in study.systems.items():
+    for name, system in study.models.items():
         segmentation = system.model.source_phrases
         if segmentation is None or segmentation.given is None:
             continue
         for dataset_name, dataset in study.datasets.items():
-            for split in dataset.split_names:
+            for split in (*dataset.split_names, *dataset.contrast_sets):
                 if not (file := segmentation.given / dataset_name / f"{split}.txt").is_file():
                     yield f"systems.{name}.model.phrase.given: no such file: {file}"
 
 
 def _weight_problems(study: Study) -> Iterator[str]:
     """Weights of the user that a training starts from and that nobody has."""
-    for name, system in study.systems.items():
+    for name, system in study.models.items():
         for file in (file for seed in study.seeds for file in initial_weights(system, seed)):
             if not file.is_file():
                 yield f"systems.{name}.init_from: no such file: {file}"
+
+
+def _translation_problems(study: Study) -> Iterator[str]:
+    """Translations of other programs that nobody has."""
+    for name, system in study.outside.items():
+        for file in system.files(study.datasets).values():
+            if not file.is_file():
+                yield f"systems.{name}.translations: no such file: {file}"
 
 
 def _subword_problems(study: Study) -> Iterator[str]:

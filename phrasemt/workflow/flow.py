@@ -10,12 +10,12 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
-from phrasemt.registry.corpora import files_of
+from phrasemt.registry.corpora import contrasts_of, files_of
 from phrasemt.registry.stanza_models import files_of_package
 from phrasemt.stages import STAGES
 from phrasemt.stages.stage import Stage, flag
 from phrasemt.study.annotators import AnnotatedText, Parser
-from phrasemt.study.datasets import Dataset, ParallelText, RegistryText
+from phrasemt.study.datasets import ContrastText, Dataset, ParallelText, RegistryText
 from phrasemt.study.schema import Study
 from phrasemt.study.tokenization import Side
 from phrasemt.workflow.code import code_digest, module_digests
@@ -36,10 +36,14 @@ class Flow:
     def __init__(self, study: Study) -> None:
         self.study = study
         self.paths = Paths(study.study)
-        self.baseline = study.baseline
         self.generated = [name for name, dataset in study.datasets.items() if dataset.generator]
+        self.contrast_sets = [name for dataset in study.datasets.values() for name in dataset.contrast_sets]
         self.partitioned = [name for name, dataset in study.datasets.items() if dataset.partition]
+        self.models = list(study.models)
+        self.outside = list(study.outside)
+        self.phrase_based = list(study.phrase_based)
         self.trained = study.trained
+        self.tuned = study.tuned
         self.translating = study.translating
         self.translating_by_training = [name for name in study.trained if name in study.translating]
         self.challengers = [name for name in study.translating if name != study.baseline]
@@ -60,6 +64,7 @@ class Flow:
         annotators = self.study.annotators.values()
         texts: list[RegistryText | AnnotatedText] = [
             *(text for dataset in datasets for _, text in dataset.texts if isinstance(text, RegistryText)),
+            *(text for dataset in datasets for _, text in dataset.contrast_texts if isinstance(text, RegistryText)),
             *(text for annotator in annotators for _, text in annotator.texts if text.corpus),
         ]
         languages = [language for dataset in datasets for language in dataset.languages]
@@ -71,14 +76,16 @@ class Flow:
             "split": self.only(
                 split
                 for dataset in datasets
-                for name in dataset.split_names
+                for name in (*dataset.split_names, *dataset.contrast_sets)
                 for split in (dataset.references(name) if name in dataset.test_sets else [name])
             ),
+            "metric": self.only(self.study.metrics),
             "system": self.only(self.study.systems),
             "seed": self.only(str(seed) for seed in self.study.seeds),
             "corpus": self.only(str(text.corpus) for text in texts),
             "part": self.only(str(text.part) for text in texts),
             "annotator": self.only(self.study.annotators),
+            "phrase_model": self.only(self.study.phrase_models),
             "segmenter": self.only(self.study.segmentations),
             "job": r"\d+",
             "file": "[^/]+",
@@ -95,14 +102,18 @@ class Flow:
         *,
         datasets: Iterable[str] | None = None,
         systems: Iterable[str] | None = None,
-        splits: Literal["test", "all"] = "test",
+        splits: Literal["test", "all", "contrastive"] = "test",
         seeds: Literal["first", "all"] = "all",
     ) -> list[str]:
         """A pattern filled in with every data set, split, system and seed of the study."""
         paths = []
         for name in self.study.datasets if datasets is None else datasets:
             dataset = self.study.datasets[name]
-            chosen_splits = dataset.test_sets if splits == "test" else dataset.split_names
+            chosen_splits = {
+                "test": dataset.test_sets,
+                "all": dataset.split_names,
+                "contrastive": dataset.contrastive,
+            }[splits]
             chosen_systems = self.study.systems if systems is None else systems
             source, target = dataset.languages
             names = {"dataset": name, "source": source, "target": target}
@@ -191,6 +202,11 @@ class Flow:
         files = files_of(wildcards.corpus, wildcards.part, wildcards.language)
         return [ORIGINAL_FILE.at(corpus=wildcards.corpus, file=file) for file in files]
 
+    def contrast_files(self, wildcards: Wildcards) -> list[str]:
+        """The files of a set of contrastive pairs, registered or of the user."""
+        texts = self.study.datasets[wildcards.dataset].contrast_sets[wildcards.split]
+        return [file for text in texts for file in _contrast_files(text)]
+
     # ------------------------------------------------------------------------------------ inputs: parsers and chunkers
 
     def model_files(self, role: str) -> Files:
@@ -251,6 +267,19 @@ class Flow:
 
         return of_references
 
+    @property
+    def metric_scores(self) -> list[str]:
+        """The scores of all systems that translate, in the metrics of the user."""
+        return [
+            path
+            for metric in self.study.metrics
+            for path in self.every(self.paths.metric_scores.at(metric=metric), systems=self.translating)
+        ]
+
+    def metric_files(self, wildcards: Wildcards) -> list[str]:
+        """The files that the program of a metric reads beside the texts."""
+        return [str(path) for path in self.study.metrics[wildcards.metric].files]
+
     def of_held_out(self, pattern: Pattern) -> Files:
         """A file of dev and of each test set of a data set."""
         return lambda wildcards: [
@@ -263,6 +292,10 @@ class Flow:
             model_text_of(self.study, wildcards.dataset, side).at(split=split)
             for split in self.study.datasets[wildcards.dataset].held_out
         ]
+
+    def of_seeds_of_baseline(self, pattern: Pattern) -> Files:
+        """A file of each seed of the system that the system of the job is compared with."""
+        return lambda wildcards: self.of_seeds(pattern, self.study.baseline_of(wildcards.system))(wildcards)
 
     def of_seeds(self, pattern: Pattern, system: str | None = None) -> Files:
         """A file of each seed of a system; without a name, of the system of the job."""
@@ -277,6 +310,31 @@ class Flow:
         """The weights that translate for a row: its own, or those of the systems and seeds that it names."""
         members = self.study.members_of(wildcards.system, wildcards.seed)
         return [_fill(self.paths.weights, wildcards, system=system, seed=seed) for system, seed in members]
+
+    def length_penalties(self, wildcards: Wildcards) -> list[str]:
+        """The scores that choose the length penalty of a system, if dev chooses it."""
+        return [_fill(self.paths.length_penalty_scores, wildcards)] if wildcards.system in self.tuned else []
+
+    def truecaser(self, wildcards: Wildcards) -> list[str]:
+        """The truecaser of a phrase-based model; no file where all words are in lower case."""
+        cased = self.study.phrase_models[wildcards.phrase_model].case == "truecase"
+        return [_fill(self.paths.truecaser, wildcards)] if cased else []
+
+    def of_phrase_model(self, pattern: Pattern) -> Callable[[Wildcards], str]:
+        """A file of the phrase-based model of a system."""
+        return lambda wildcards: _fill(
+            pattern, wildcards, phrase_model=self.study.phrase_based[wildcards.system].model.folder_name
+        )
+
+    def tuned_weights(self, wildcards: Wildcards) -> list[str]:
+        """The tuned weights of a phrase-based system; no file for a system that is not tuned."""
+        tuned = self.study.phrase_based[wildcards.system].tuning
+        return [_fill(self.paths.tuned_weights, wildcards)] if tuned else []
+
+    def outside_translations(self, wildcards: Wildcards) -> str:
+        """The file of the user that holds the translations of a test set by another program."""
+        files = self.study.outside[wildcards.system].files(self.study.datasets)
+        return str(files[wildcards.dataset, wildcards.split])
 
     def model_text(self, side: Side, split: str | None = None) -> Files:
         """The text that models read of one side of a split: subwords, or tokens where words are not cut."""
@@ -354,7 +412,7 @@ class Flow:
         """The phrase columns of a split that a system reads: no file for systems without phrases and for n-grams."""
 
         def phrases(wildcards: Wildcards) -> list[str]:
-            segmentation = self.study.systems[wildcards.system].model.source_phrases
+            segmentation = self.study.models[wildcards.system].model.source_phrases
             if segmentation is None or segmentation.mode == "ngram":
                 return []
             chosen = split or wildcards.split
@@ -366,14 +424,14 @@ class Flow:
         """The chunk columns of a split that a system reads: no file for systems without chunks."""
 
         def chunks(wildcards: Wildcards) -> list[str]:
-            reads_chunks = self.study.systems[wildcards.system].model.reads_chunks
+            reads_chunks = self.study.models[wildcards.system].model.reads_chunks
             return [_fill(self.paths.chunks, wildcards, split=split or wildcards.split)] if reads_chunks else []
 
         return chunks
 
     def initial_weights(self, wildcards: Wildcards) -> list[str]:
         """The file of the user that a training starts from: no file for random weights."""
-        return [str(path) for path in initial_weights(self.study.systems[wildcards.system], wildcards.seed)]
+        return [str(path) for path in initial_weights(self.study.models[wildcards.system], wildcards.seed)]
 
     @property
     def round_trips(self) -> list[str]:
@@ -466,3 +524,10 @@ def _text_path(text: ParallelText, dataset: Dataset, side: Side) -> str:
     if isinstance(text, RegistryText):
         return REGISTERED_TEXT.at(corpus=text.corpus, part=text.part, language=dataset.language_of(side))
     return str(getattr(text, side))
+
+
+def _contrast_files(text: ContrastText) -> list[str]:
+    if isinstance(text, RegistryText):
+        files = contrasts_of(text.corpus, text.part).files
+        return [ORIGINAL_FILE.at(corpus=text.corpus, file=file) for file in files]
+    return [str(path) for path in text.files]

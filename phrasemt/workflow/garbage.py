@@ -137,7 +137,8 @@ def _named_paths(study: Study) -> Iterator[Path]:
         yield from (file for _, file in annotator.files or () if file is not None)
     yield from (one.given for one in study.segmentations.values() if one.given is not None)
     yield from (data.subwords.reuse for data in study.datasets.values() if data.subwords.reuse is not None)
-    yield from (system.init_from for system in study.systems.values() if system.init_from is not None)
+    yield from (system.init_from for system in study.models.values() if system.init_from is not None)
+    yield from (file for system in study.outside.values() for file in system.files(study.datasets).values())
 
 
 def _old_states(paths: Paths) -> Iterator[Garbage]:

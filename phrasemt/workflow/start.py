@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from phrasemt.errors import PhrasemtError
+from phrasemt.files.lock import LOCK
 from phrasemt.files.source_file import MIRROR
 from phrasemt.machine.gpus import visible_gpus
 from phrasemt.machine.slurm import jobs_here
+from phrasemt.moses.installation import MOSES
 from phrasemt.study.reading import load_study
 from phrasemt.workflow.cache import CACHE
 from phrasemt.workflow.check import read_study, warnings_of
@@ -45,7 +47,8 @@ def open_study(workflow: Any) -> Flow:
     if workflow.is_main_process:
         for warning in warnings_of(study):
             print(f"phrasemt: warning: {path}: {warning}", file=sys.stderr)
-    for name, folder in ((MIRROR, study.mirror), (CACHE, study.cache)):
+    folders = ((MIRROR, study.mirror), (CACHE, study.cache), (MOSES, study.moses), (LOCK, path.with_suffix(".lock")))
+    for name, folder in folders:
         if folder is not None and not os.environ.get(name):  # an empty one would be the folder of the run
             os.environ[name] = str(folder)
     # Jobs are `python -m phrasemt ...`: the Python that runs Snakemake, unless a conda environment goes first.

@@ -39,8 +39,8 @@ class SystemSettings(Settings):
         return cls(
             source_language=data.source_language,
             target_language=data.target_language,
-            model=study.systems[system].model,
-            decoding=study.systems[system].decoding,
+            model=study.models[system].model,
+            decoding=study.models[system].decoding,
             source_tokenizer=data.tokenizer("source"),
             target_tokenizer=data.tokenizer("target"),
             vocabulary_threshold=data.subwords.vocabulary_threshold if data.subwords.unit == "bpe" else None,
@@ -79,7 +79,7 @@ class TrainedSystem:
         if others:
             raise PhrasemtError(
                 f"the {name} is an ensemble, which translates test sets only",
-                next_step=f"choose one of its systems ({', '.join(study.systems[system].weights_of)})",
+                next_step=f"choose one of its systems ({', '.join(study.models[system].weights_of)})",
             )
         paths = Paths.of(study, dataset)
         files = {
@@ -93,6 +93,8 @@ class TrainedSystem:
             files["target_counts"] = paths.counts.at(language=settings.target_language)
         if settings.reads_parses:
             files["parser"] = paths.annotator.at(annotator=study.datasets[dataset].source_parser)
+        if system in study.tuned:
+            files["length_penalties"] = paths.length_penalty_scores.at(system=system, seed=seed)
         found = {role: Path(path) for role, path in files.items()}
         for path in found.values():
             if not path.is_file():
@@ -103,6 +105,12 @@ class TrainedSystem:
                     next_step="run the study, or translate with an exported folder (--model)",
                 )
             check_file(path, digest_file(path))
+        if system in study.tuned:
+            from phrasemt.scoring.length_penalties import chosen_decoding  # its numpy would delay `phrasemt --help`
+
+            settings = settings.model_copy(
+                update={"decoding": chosen_decoding(settings.decoding, [found.pop("length_penalties")])}
+            )
         return cls(name, settings, found)
 
 

@@ -26,19 +26,22 @@ TARGET_SECONDS = 15
 
 
 def main() -> None:
-    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("studies", nargs="*", type=Path, metavar="STUDY", help="study files in place of that study")
+    studies = parser.parse_args().studies
     with tempfile.TemporaryDirectory(prefix="phrasemt-benchmark-") as name:
         folder = Path(name)
         for part in ("phrasemt", "workflow", "rules", "profiles", "envs"):
             shutil.copytree(REPOSITORY / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
-        study = str(write_paper_study(folder))
-        dry_run = ["snakemake", "--profile", "profiles/local", "--configfile", study, "--dry-run", "--quiet"]
-        for command in ([*dry_run, "rules", "host"], ["phrasemt", "plan", study]):
-            measure(folder, command)
-            wall, cpu, output = measure(folder, command)
-            jobs = re.search(r"^total +(\d+)|([\d,]+) of [\d,]+ jobs", output, re.MULTILINE)
-            assert jobs, output
-            print(f"{' '.join(command[:2]):<20} {jobs[1] or jobs[2]} jobs {wall:6.1f} s, {cpu:.1f} CPU s")
+        for study in map(str, [path.resolve() for path in studies] or [write_paper_study(folder)]):
+            dry_run = ["snakemake", "--profile", "profiles/local", "--configfile", study, "--dry-run", "--quiet"]
+            for command in ([*dry_run, "rules", "host"], ["phrasemt", "plan", study]):
+                measure(folder, command)
+                wall, cpu, output = measure(folder, command)
+                jobs = re.search(r"^total +(\d+)|([\d,]+) of [\d,]+ jobs", output, re.MULTILINE)
+                assert jobs, output
+                figures = f"{jobs[1] or jobs[2]} jobs {wall:6.1f} s, {cpu:.1f} CPU s"
+                print(f"{Path(study).stem:<20} {' '.join(command[:2]):<20} {figures}", flush=True)
     print(f"target: below {TARGET_SECONDS} s")
 
 

@@ -5,6 +5,8 @@ digests and sidecars included, against the bare libraries: MosesTokenizer.tokeni
 lines in memory, one process. The runs take turns, so that a busy machine slows all of them.
 
 Memory: the largest resident set of any process of each stage, for texts of several sizes.
+
+Size: rate, memory and disk of each stage on one core, for a corpus of `--size` pairs with repeated ones dropped.
 """
 
 from __future__ import annotations
@@ -39,10 +41,14 @@ def main() -> None:
     parser.add_argument("--text", type=Path, nargs=2, metavar=("EN", "DE"), help="real text instead of drawn words")
     parser.add_argument("--memory", type=int, nargs="*", default=[20_000, 200_000], metavar="PAIRS", help="sizes")
     parser.add_argument("--cores", type=int, default=2, help="second number of cores to measure (default %(default)s)")
+    parser.add_argument("--size", type=int, metavar="PAIRS", help="measure only rate, memory and disk at this size")
     options = parser.parse_args()
     if sys.platform != "linux" and options.memory:
         parser.error("memory is measured on Linux only; add --memory without sizes")
     with tempfile.TemporaryDirectory(prefix="phrasemt-benchmark-") as folder:
+        if options.size:
+            measure_size(Path(folder), options.size)
+            return
         if options.repetitions:
             measure_speed(Path(folder), options)
         if options.memory:
@@ -90,12 +96,12 @@ def stage(folder: Path, name: str, settings: dict[str, object], **files: str) ->
     return [name, *flags, "--settings", json.dumps(settings)]
 
 
-def cleaning(folder: Path) -> list[list[str]]:
+def cleaning(folder: Path, *, drop_duplicates: bool = False) -> list[list[str]]:
     languages = {f"{side}_language": language for side, language in LANGUAGES.items()}
     files = {"source": "text.source", "target": "text.target", "rows": "rows", "dropped": "dropped.tsv"}
     raw = {"raw_source": "raw.source", "raw_target": "raw.target"}
-    # Drawn sentences are all different, and real ones that are cycled must stay: only the other filters work.
-    filters = {"drop_duplicates": False}
+    # For the speed, real sentences that are cycled must stay: only the other filters work.
+    filters = {"drop_duplicates": drop_duplicates}
     return [stage(folder, "clean_pairs", {**languages, "filters": filters}, **raw, **files)]
 
 
@@ -252,7 +258,7 @@ def peak(function: Callable[..., object], *arguments: object) -> str:
     process = context.Process(target=_send_peak, args=(sender, function, *arguments))
     process.start()
     sender.close()
-    own, children = receiver.recv()
+    own, children, _ = receiver.recv()
     process.join()
     return f"{own // 1024}, {children // 1024}" if children else f"{own // 1024}"
 
@@ -262,7 +268,42 @@ def _send_peak(sender: Connection, function: Callable[..., object], *arguments: 
     # Not ru_maxrss, which begins at the size of the process that started this one.
     status = Path("/proc/self/status").read_text()
     own = int(status.partition("VmHWM:")[2].split()[0])
-    sender.send((own, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss))
+    sender.send((own, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, sum(os.times()[:4])))
+
+
+# ---------------------------------------------------------------------------------------------------------------- size
+
+
+def measure_size(folder: Path, pairs: int) -> None:
+    """Each stage in a process of its own, on one core. Disk: what the stage writes."""
+    context = multiprocessing.get_context("spawn")
+    prepared = context.Process(target=write_text, args=(folder, pairs, None))
+    prepared.start()
+    prepared.join()
+    stages = {
+        "clean_pairs": cleaning(folder, drop_duplicates=True),
+        "tokenize_text": tokenizing(folder),
+        "learn_subwords": learning(folder, 32_000),
+        "apply_subwords": applying(folder),
+        "build_vocabulary": numbering(folder),
+        "pack_examples": packing(folder),
+    }
+    print(f"{pairs:,} pairs, {size_of(folder) / pairs:.0f} bytes a pair; both sides, one core")
+    print(f"{'':<20}{'CPU s':>8}{'pairs a CPU s':>16}{'MiB':>8}{'bytes a pair':>14}", flush=True)
+    for name, commands in stages.items():
+        before = size_of(folder)
+        receiver, sender = context.Pipe(duplex=False)
+        process = context.Process(target=_send_peak, args=(sender, run, commands, 1))
+        process.start()
+        sender.close()
+        own, _, seconds = receiver.recv()
+        process.join()
+        written = (size_of(folder) - before) / pairs
+        print(f"{name:<20}{seconds:>8.1f}{pairs / seconds:>16,.0f}{own // 1024:>8}{written:>14.0f}", flush=True)
+
+
+def size_of(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def read_examples(folder: Path) -> None:

@@ -171,7 +171,7 @@ class InventedStudy:
         return self.folder(dataset) / "chunk_scores" / system / f"{seed}.json"
 
     def contrasts_path(self, dataset: str, system: str, seed: int) -> Path:
-        return self.folder(dataset) / "contrasts" / system / f"{seed}.json"
+        return self.folder(dataset) / "contrasts" / system / str(seed) / "test.json"
 
     def splits_path(self, dataset: str) -> Path:
         return self.folder(dataset) / "splits.json"
@@ -221,7 +221,10 @@ class InventedStudy:
         self.run(
             "compare_systems",
             {"dataset": dataset, "system": system},
-            baseline=[self.score_path(dataset, self.study.baseline, seed) for seed in self.study.seeds],
+            baseline=[
+                self.score_path(dataset, self.study.baseline_of(system), seed)
+                for seed in self.study.seeds_of(self.study.baseline_of(system))
+            ],
             system=[self.score_path(dataset, system, seed) for seed in self.study.seeds_of(system)],
             comparison=self.comparison_path(dataset, system),
         )
@@ -242,26 +245,24 @@ class InventedStudy:
     @property
     def table_inputs(self) -> dict[str, list[Path]]:
         study = self.study
+        trainings, language_models, chunking = (
+            itertools.product(study.datasets, names, study.seeds)
+            for names in (study.trained, study.language_models, study.chunking)
+        )
         return {
             "scores": [
                 self.score_path(dataset, *run) for dataset, run in itertools.product(study.datasets, self.translated)
             ],
+            **{key: [] for key in ("metrics", "length_penalties")},
             "comparisons": [self.comparison_path(*run) for run in itertools.product(study.datasets, self.challengers)],
-            "perplexities": [
-                self.perplexity_path(*run)
-                for run in itertools.product(study.datasets, study.language_models, study.seeds)
-            ],
-            "chunks": [
-                self.chunk_score_path(*run) for run in itertools.product(study.datasets, study.chunking, study.seeds)
-            ],
+            "perplexities": [self.perplexity_path(*run) for run in language_models],
+            "chunks": [self.chunk_score_path(*run) for run in chunking],
             "contrasts": [
                 self.contrasts_path("demo", system, seed)
                 for system, seed in itertools.product(study.trained, study.seeds)
                 if system in study.translating
             ],
-            "averages": [
-                self.average_path(*run) for run in itertools.product(study.datasets, study.trained, study.seeds)
-            ],
+            "averages": [self.average_path(*run) for run in trainings],
             "splits": [self.splits_path(name) for name in study.datasets],
         }
 
@@ -412,17 +413,21 @@ class InventedStudy:
 
     def score_contrasts(self, dataset: str, system: str, seed: int) -> None:
         wrong = mistakes(system) + seed / 100
-        groups = [(1, 2, 80, 1 - wrong / 3), (3, 4, 40, 1 - wrong / 2), (5, 10, 0, None), (11, None, 30, 1 - wrong)]
+        groups = [(1, 2, 300, 1 - wrong / 3), (3, 4, 400, 1 - wrong / 2), (11, None, 300, 1 - wrong)]
+        by_distance = [
+            {"low": low, "high": high, "pairs": pairs, "right": round(pairs * share)}
+            for low, high, pairs, share in groups
+        ]
+        total = {name: sum(group[name] or 0 for group in by_distance) for name in ("pairs", "right")}
         content = {
-            "format": 1,
+            "format": 2,
             "dataset": dataset,
+            "contrast_set": "test",
             "system": system,
             "seed": seed,
-            "pairs": 150,
-            "accuracy": sum(pairs * (accuracy or 0) for _, _, pairs, accuracy in groups) / 150,
-            "by_distance": [dict(zip(("low", "high", "pairs", "accuracy"), group, strict=True)) for group in groups],
+            "kinds": [{"kind": "subj_verb_agreement", **total, "by_distance": by_distance}],
         }
-        wildcards = {"dataset": dataset, "system": system, "seed": str(seed)}
+        wildcards = {"dataset": dataset, "split": "test", "system": system, "seed": str(seed)}
         path = self.contrasts_path(dataset, system, seed)
         self._made_by(
             STAGES["score_contrasts"].from_study(self.study, wildcards), {"accuracy": (path, json.dumps(content))}

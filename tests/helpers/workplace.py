@@ -66,6 +66,27 @@ systems:
     decoding: *decoding
 comparison: {samples: 10}
 """
+# The stages that the tiny study does not run: it has no corpora, contrast sets, model files, metrics, rows of other
+# programs, and length penalties to choose from.
+_OTHER_STAGES = {
+    "fetch_corpus",
+    "extract_text",
+    "partition_corpus",
+    "extract_contrasts",
+    "score_metric",
+    "fetch_stanza_file",
+    "describe_annotator",
+    "import_translations",
+    "tune_length_penalty",
+    "train_truecaser",
+    "normalize_case",
+    "train_lm",
+    "align_words",
+    "extract_phrase_table",
+    "tune_moses",
+    "translate_with_moses",
+}
+STAGES_OF_STUDY = sorted(STAGES.keys() - _OTHER_STAGES)
 PARTS = ("phrasemt", "snakemake_logger_plugin_phrasemt", "workflow", "rules", "profiles", "envs", "slurm")
 
 

@@ -198,9 +198,11 @@ def test_the_container_has_the_versions_of_the_constraints(repository: Path) -> 
     assert [step for step in steps if step[0] in ("COPY", "ADD", "RUN")] == [
         ("COPY", "constraints.txt /tmp/"),
         ("RUN", "python -m pip install --no-cache-dir --requirement /tmp/constraints.txt"),
+        ("COPY", "phrasemt/moses/build.sh /tmp/"),
+        ("RUN", 'test "$MOSES" = no || /tmp/build.sh --with-packages /opt/moses'),
     ]
     sent = [line for line in (repository / ".dockerignore").read_text().splitlines() if not line.startswith("#")]
-    assert sent == ["*", "!constraints.txt"]
+    assert sent == ["*", "!constraints.txt", "!phrasemt/moses/build.sh"]
     (command,) = [json.loads(rest) for step, rest in steps if step == "CMD"]
     assert command[:3] == ["python", "-m", "snakemake"], "so the working folder's phrasemt is found"
     assert (repository / command[-1] / "profile.yaml").is_file()

@@ -17,9 +17,11 @@ WILDCARDS = {
     "split": "train",
     "language": "de",
     "segmenter": "ngram",
+    "phrase_model": "default",
     "corpus": "multi30k",
     "part": "train",
     "file": "train.de.gz",
+    "metric": "comet",
     "job": "0",
 }
 TREES = [{"corpus": "treebank", "part": "train"}]
@@ -34,6 +36,7 @@ def _study(changes: dict[str, Any] | None = None) -> Study:
                 "source_language": "en",
                 "target_language": "de",
                 "generator": {"train": 9, "dev": 8, "test": 7},
+                "contrast_sets": {"pairs": [{"pairs": "pairs.tsv"}]},
                 "cleaning": {},
                 "tokenization": {},
                 "subwords": {},
@@ -46,8 +49,11 @@ def _study(changes: dict[str, Any] | None = None) -> Study:
         "systems": {
             "base": {"model": {"family": "transformer"}, "training": {}, "decoding": {}},
             "max": {"model": {"family": "phrase_representation"}, "training": {}, "decoding": {}},
+            "other": {"translations": "other.de"},
+            "phrases": {"model": {"family": "moses"}, "tuning": {}, "decoding": {}},
         },
         "comparison": {},
+        "metrics": {"comet": {"command": "comet {hypotheses}"}},
     }
     for path, value in (changes or {}).items():
         *sections, key = path.split(".")
@@ -63,10 +69,15 @@ CHANGES = {
     "title": ("A title", {"make_table", "write_report"}),
     "seeds": ([1, 2], {"make_table", "score_by_length"}),
     "datasets.demo.generator": ({"train": 10, "dev": 8, "test": 7}, {"generate_demo"}),
+    "datasets.demo.contrast_sets": (
+        {"pairs": [{"source": "s", "right": "r", "wrong": "w", "kind": "number"}]},
+        {"extract_contrasts"},
+    ),
     "datasets.demo.cleaning": ({"max_words": 50}, {"clean_pairs"}),
     "datasets.demo.tokenization": (
         {"aggressive_dash": True},
-        {"tokenize_text", "translate_examples", "score_system", "score_contrasts"},
+        {"tokenize_text", "translate_examples", "import_translations", "translate_with_moses"}
+        | {"score_system", "score_contrasts"},
     ),
     "datasets.demo.subwords": ({"merges": 5}, {"learn_subwords"}),
     "datasets.demo.subwords.unit": ("word", {"build_vocabulary", "score_perplexity"}),
@@ -74,15 +85,20 @@ CHANGES = {
     "systems.max.stands_for": (["xu2020/table-2/max"], {"make_table"}),
     "systems.max.model": (
         {"family": "phrase_representation", "dropout": 0.2},
-        {"train_model", "average_checkpoints", "translate_examples"}
+        {"train_model", "average_checkpoints", "tune_length_penalty", "translate_examples"}
         | {"score_contrasts", "score_perplexity", "score_chunks", "analyse_attention"},
     ),
     "systems.max.training": ({"max_updates": 9}, {"train_model"}),
     "systems.max.training.average": ("auto", {"train_model", "average_checkpoints"}),
-    "systems.max.decoding": ({"beam": 7}, {"translate_examples"}),
+    "systems.max.decoding": ({"beam": 7}, {"tune_length_penalty", "translate_examples"}),
+    "systems.other.form": ("tokens", {"import_translations"}),
+    "systems.phrases.tuning": ({"runs": 5}, {"tune_moses"}),
+    "systems.phrases.decoding": ({"stack": 5}, {"tune_moses", "translate_with_moses"}),
     "systems.base.model": ({"family": "transformer", "dropout": 0.2}, set()),
     "comparison": ({"samples": 9}, {"compare_systems", "score_by_length"}),
     "analyses": ({"lengths": [9], "attention": 7}, {"score_by_length", "analyse_attention"}),
+    "metrics.comet.command": ("comet {hypotheses} {sources}", {"score_metric"}),
+    "metrics.comet.heading": ("COMET", {"make_table"}),
     "datasets.demo.parse_jobs": (2, {"parse_sentences", "tag_sentences"}),
     "datasets.demo.target_chunks": ({"origin": "gold"}, {"extract_chunks"}),
     "parsers.english.train.epochs": (3, {"train_parser"}),
@@ -91,6 +107,7 @@ CHANGES = {
     "chunkers.german.train.updates": (3, {"train_chunker"}),
     "cache": ("/somewhere", set()),
     "mirror": ("/somewhere", set()),
+    "moses": ("/somewhere", set()),
 }  # fmt: skip
 
 
@@ -102,6 +119,12 @@ def _settings(study: Study, stage: str, **wildcards: str) -> Stage:
     annotator = "german" if "chunk" in stage else "english"
     file = "constituency_ptb3-revised_charlm.pt" if "stanza" in stage else "train.de.gz"
     language = "en" if "stanza" in stage else "de"
+    if stage == "extract_contrasts":
+        wildcards["split"] = "pairs"
+    if stage == "import_translations":
+        wildcards["system"] = "other"
+    if stage in ("tune_moses", "translate_with_moses"):
+        wildcards["system"] = "phrases"
     chosen = {**WILDCARDS, "annotator": annotator, "file": file, "language": language, **wildcards}
     return STAGES[stage].from_study(study, chosen)
 

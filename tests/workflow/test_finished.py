@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import sys
 import zipfile
+from collections import Counter
 from pathlib import Path
 
 import yaml
-from workplace import STUDY, Workplace
+from workplace import STAGES_OF_STUDY, STUDY, Workplace
 
 from phrasemt.files.digests import digest_file
 from phrasemt.files.sidecars import read_sidecar
-from phrasemt.stages import STAGES
 
 
 def test_every_artefact_says_what_it_was_made_of(finished: Workplace) -> None:
@@ -29,13 +30,7 @@ def test_every_artefact_says_what_it_was_made_of(finished: Workplace) -> None:
         stages.add(sidecar["stage"])
         for entry in [*sidecar["outputs"].values(), *(file for files in sidecar["inputs"].values() for file in files)]:
             assert digest_file(finished.folder / entry["path"]) == entry["sha256"], f"{entry['path']} in {path.name}"
-    assert stages == STAGES.keys() - {
-        "fetch_corpus",
-        "extract_text",
-        "partition_corpus",
-        "fetch_stanza_file",
-        "describe_annotator",
-    }
+    assert stages == set(STAGES_OF_STUDY)
 
 
 def test_the_table_has_every_system(finished: Workplace) -> None:
@@ -50,6 +45,26 @@ def test_the_report_stands_alone(finished: Workplace) -> None:
     assert page.startswith("<!DOCTYPE html>") or page.startswith("<!doctype html>")
     assert 'src="http' not in page
     assert 'href="http' not in page.replace('href="https://github.com', "")
+
+
+def test_the_report_tells_of_the_run_that_wrote_it(finished: Workplace) -> None:
+    """Its host, and how many jobs of each stage the run finished: those that wrote a benchmark, but not the report."""
+    page = (finished.results / "report.html").read_text()
+    section = page[page.index('id="run"') :]
+    facts = dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", section))
+    assert facts["Host"] == socket.gethostname()
+    notes = (finished.results / "demo.en-de").glob("models/*/*/state/*/note.json")
+    devices = {json.loads(note.read_text())["training"]["device"] for note in notes}
+    assert facts["Trained on"] == ", ".join(sorted(devices))
+    assert re.fullmatch(r"begun \d{4}-\d\d-\d\d \d\d:\d\d UTC, report written .* UTC, \d+ cores", facts["Run"])
+    jobs = {
+        stage: int(number) for stage, number in re.findall(r'<th scope="row">(\w+)</th><td>(\d+)</td><td>', section)
+    }
+    benchmarks = (finished.folder / "benchmarks" / "tiny").rglob("*.tsv")
+    finished_jobs = Counter(path.relative_to(finished.folder / "benchmarks" / "tiny").parts[0] for path in benchmarks)
+    del finished_jobs["write_report.tsv"]
+    assert jobs == {name.removesuffix(".tsv"): number for name, number in finished_jobs.items()}
+    assert "Cost relative to the baseline" in section
 
 
 def test_snakemake_reports_the_table_and_the_page_with_captions(finished: Workplace) -> None:

@@ -51,10 +51,19 @@ def test_contrastive_pairs_are_counted_as_in_the_study(study: Workplace, tmp_pat
     path.write_text("".join("\t".join(row[1:5]) + "\n" for row in rows))
     assert main(["contrast", str(path), *CHOICE, "base", "--json"]) == 0
     groups = json.loads(capfd.readouterr().out)["groups"]
-    scored = json.loads((FOLDER / "contrasts/base/1.json").read_text())
-    assert groups["all"]["pairs"] == scored["pairs"]
-    assert groups["all"]["right"] == pytest.approx(scored["accuracy"] * scored["pairs"])
-    assert sum(group["pairs"] for name, group in groups.items() if name != "all") == scored["pairs"]
+    scored = json.loads((FOLDER / "contrasts/base/1/test.json").read_text())
+    (kind,) = scored["kinds"]
+    assert groups["all"] == {"pairs": kind["pairs"], "right": kind["right"]}
+    assert groups == {
+        "all": groups["all"],
+        **{
+            f"distance {group['low']}-{group['high']}" if group["high"] else f"distance {group['low']}+": {
+                "pairs": group["pairs"],
+                "right": group["right"],
+            }
+            for group in kind["by_distance"]
+        },
+    }
 
 
 def test_texts_of_different_length_and_unknown_systems_are_refused(

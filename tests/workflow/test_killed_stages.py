@@ -10,12 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from workplace import Workplace, stage_command
+from workplace import STAGES_OF_STUDY, Workplace, stage_command
 
 from phrasemt.cli import main
 from phrasemt.files.digests import digest_file
 from phrasemt.files.sidecars import read_sidecar, sidecar_path
-from phrasemt.stages import STAGES
 
 _DIES_BEFORE_NAMING = """
 import os, signal, sys
@@ -24,11 +23,9 @@ phrasemt.files.sidecars.commit_file = lambda *paths: os.kill(os.getpid(), signal
 from phrasemt.cli import main
 main(sys.argv[1:])
 """
-# They read corpora and model files that the generated study does not have; tests/cli kills and repeats the first three.
-_NOT_IN_THE_STUDY = {"fetch_corpus", "extract_text", "partition_corpus", "fetch_stanza_file", "describe_annotator"}
 
 
-@pytest.mark.parametrize("stage", sorted(STAGES.keys() - _NOT_IN_THE_STUDY))
+@pytest.mark.parametrize("stage", STAGES_OF_STUDY)
 def test_a_stage_killed_before_naming_its_outputs_runs_again(
     stage: str, finished: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -189,6 +189,7 @@ CODE_CHANGES: dict[str, set[str]] = {
     "syntax/stanza/training_data.py": {"train_tagger", "train_parser", "train_chunker"} | _annotations(),
     "search/translate.py": _translations(*TRANSLATING),
     "search/contrasts.py": {f"score_contrasts {name}" for name in TRANSLATING} | {"make_table", "write_report"},
+    "scoring/contrasts.py": {f"score_contrasts {name}" for name in TRANSLATING} | {"make_table", "write_report"},
     "search/perplexity.py": {"score_perplexity lm", "make_table", "write_report"},
     "search/chunks.py": {"score_chunks bi", "make_table", "write_report"},
     "search/attention.py": {f"analyse_attention {name}" for name in (*TRANSLATING, "lm")} | {"write_report"},

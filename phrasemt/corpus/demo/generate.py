@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from phrasemt.corpus.contrastive_pairs import HEADER
 from phrasemt.corpus.demo.english import realise_english
 from phrasemt.corpus.demo.german import GermanSentence, realise_german
 from phrasemt.corpus.demo.sampling import derivations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 SPLITS = ("test", "dev", *["train"] * 8)  # ten equal shares of the stream
 SHORTEST, LONGEST = 4, 40  # English tokens
-CONTRAST_HEADER = "row\tsource\tright\twrong\tdistance\tnumber"
+KIND = "subj_verb_agreement"  # of the mistakes, as LingEval97 names it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +126,7 @@ def generate_demo(
     with contextlib.ExitStack() as files:
         paths = (source, target, trees, source_chunks, target_chunks, contrasts)
         streams = [files.enter_context(write_atomic(path)) for path in paths]
-        streams[-1].write(f"{CONTRAST_HEADER}\n".encode())
+        streams[-1].write(f"{HEADER}\n".encode())
         for row, pair in enumerate(demo_pairs(split=settings.split, pairs=settings.pairs, seed=settings.seed)):
             texts = [
                 pair.source + "\n",
@@ -149,5 +150,5 @@ def contrast_row(row: int, pair: DemoPair) -> str:
     contrast = pair.contrast
     if contrast is None:
         return ""
-    fields = (row, pair.source, pair.target, contrast.wrong_target, contrast.distance, contrast.number)
+    fields = (row, pair.source, pair.target, contrast.wrong_target, contrast.distance, KIND)
     return "\t".join(map(str, fields)) + "\n"

@@ -74,7 +74,7 @@ class AverageFile(Candidate):
 
 
 def average_blocks(settings: MakeTable, paths: Sequence[Path]) -> list[Block]:
-    """Make a block for each data set."""
+    """Make a block for each data set; no blocks for a study that trains nothing."""
     grid = read_grid(
         "scores of averaged weights",
         paths,
@@ -82,7 +82,7 @@ def average_blocks(settings: MakeTable, paths: Sequence[Path]) -> list[Block]:
         lambda file: {(file.dataset, file.system, file.seed): file},
         list(itertools.product(settings.datasets, settings.trained, settings.seeds)),
     )
-    return [_block(settings, dataset, grid) for dataset in settings.datasets]
+    return [_block(settings, dataset, grid) for dataset in settings.datasets] if grid else []
 
 
 def _block(settings: MakeTable, dataset: str, grid: Grid[AverageFile]) -> Block:

@@ -1,92 +1,79 @@
-"""Blocks for accuracies on contrastive pairs, by the distance between the two words that must agree."""
+"""Blocks for accuracies on contrastive pairs: by kind of mistake, and by the distance between words that must agree."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
 
 from phrasemt.errors import MismatchError
-from phrasemt.fields import Settings
 from phrasemt.paper.cells import Block, Column, Grid, Row, mean_cell, note_on_seeds, read_grid
+from phrasemt.scoring.contrasts import ContrastFile, Counts
 from phrasemt.stages.paper import MakeTable
 
 _NOTE_ON_CONTRASTS = (
     "Contrastive pairs: percentage of pairs whose right target is more probable than the target with a single mistake, "
-    "for all pairs and by the distance between the two words that must agree (in brackets: number of pairs). Bars "
-    "in the figure: 95 % intervals of Wilson (1927)."
+    "for all pairs, by kind of mistake and by the distance between the two words that must agree (in brackets: number "
+    "of pairs). Bars in the figures: 95 % intervals of Wilson (1927)."
 )
 
 
-class DistanceGroup(Settings):
-    """Contrastive pairs with distances from low to high. high: None for no limit; accuracy: None without pairs."""
-
-    low: int
-    high: int | None
-    pairs: int
-    accuracy: float | None
-
-
-class ContrastFile(Settings):
-    """The content of a file of `score_contrasts`. Accuracies are shares, 0 to 1."""
-
-    format: Literal[1]
-    dataset: str
-    system: str
-    seed: int
-    pairs: int
-    accuracy: float
-    by_distance: list[DistanceGroup]
-
-
 def contrast_blocks(settings: MakeTable, paths: Sequence[Path]) -> list[Block]:
-    """Make a block for each data set with contrastive pairs."""
-    names = [name for name, _ in settings.translating if name in settings.trained]
+    """Make the blocks of each set of contrastive pairs."""
+    titles = {name: title for name, title in settings.translating if name in settings.trained}
     grid = read_grid(
         "contrastive accuracy",
         paths,
         ContrastFile,
-        lambda file: {(file.dataset, file.system, file.seed): file},
-        list(itertools.product(settings.contrasts, names, settings.seeds)),
+        lambda file: {(file.dataset, file.contrast_set, file.system, file.seed): file},
+        [(*place, *run) for place in settings.contrasts for run in itertools.product(titles, settings.seeds)],
     )
-    return [_block(settings, dataset, grid) for dataset in settings.contrasts if names]
+    return [block for place in settings.contrasts if titles for block in _blocks(settings, place, grid, titles)]
 
 
-def _block(settings: MakeTable, dataset: str, grid: Grid[ContrastFile]) -> Block:
-    sources = {place[1:]: source for place, (source, _) in grid.items() if place[0] == dataset}
-    contents = {place[1:]: file for place, (_, file) in grid.items() if place[0] == dataset}
-    groups = _groups(next(iter(contents.values())))
-    for place, file in contents.items():
-        if _groups(file) != groups:
+def _blocks(
+    settings: MakeTable, place: tuple[str, str], grid: Grid[ContrastFile], titles: Mapping[str, str]
+) -> Iterator[Block]:
+    """Yield one block of a set with one kind of mistake, else one of all kinds and one of each kind with distances."""
+    files = {where[2:]: entry for where, entry in grid.items() if where[:2] == place}
+    expected = _pairs(next(iter(files.values()))[1])
+    for source, file in files.values():
+        if _pairs(file) != expected:
             raise MismatchError(
                 "not the contrastive pairs of the first system",
-                where=sources[place].path,
-                expected=groups,
-                found=_groups(file),
+                where=source.path,
+                expected=expected,
+                found=_pairs(file),
                 next_step="score all systems on the same pairs",
             )
-    rows = []
-    titles = {name: title for name, title in settings.translating if name in settings.trained}
-    for system, title in titles.items():
-        by_seed = {seed: _accuracies(contents[system, seed]) for seed in settings.seeds}
-        cells = {
-            group: mean_cell(
-                {seed: 100 * accuracies[group] for seed, accuracies in by_seed.items()},
-                signature=f"contrastive_accuracy|distance:{group}|pairs:{pairs}",
-                sources=[sources[system, seed] for seed in settings.seeds],
-                decimals=1,
-            )
-            for group, pairs in groups.items()
-        }
-        for group, pairs in groups.items():
-            low, high = wilson_interval(cells[group].value / 100, pairs)
-            cells[group] = cells[group].model_copy(update={"low": 100 * low, "high": 100 * high})
-        rows.append(Row(system=system, title=title, cells=cells))
-    columns = [Column(key=group, heading=f"{group} ({pairs:,})") for group, pairs in groups.items()]
-    notes = [note_on_seeds(settings), _NOTE_ON_CONTRASTS]
-    return Block(kind="contrasts", dataset=dataset, size=groups["all"], columns=columns, rows=rows, notes=notes)
+    for mistake, sizes in expected.items():
+        rows = []
+        for system, title in titles.items():
+            counts = {seed: _counts(files[system, seed][1])[mistake] for seed in settings.seeds}
+            cells = {}
+            for group, pairs in sizes.items():
+                key = f"{mistake} {group}" if mistake else group
+                cell = mean_cell(
+                    {seed: 100 * counts[seed][group].right / pairs for seed in settings.seeds},
+                    signature=f"contrastive_accuracy|group:{key}|pairs:{pairs}",
+                    sources=[files[system, seed][0] for seed in settings.seeds],
+                    decimals=1,
+                )
+                low, high = wilson_interval(cell.value / 100, pairs)
+                cells[key] = cell.model_copy(update={"low": 100 * low, "high": 100 * high})
+            rows.append(Row(system=system, title=title, cells=cells))
+        headings = [f"{group} ({pairs:,})" for group, pairs in sizes.items()]
+        yield Block(
+            kind="contrasts" if mistake or len(expected) == 1 else "mistakes",
+            dataset=place[0],
+            contrast_set=place[1],
+            mistake=mistake or None,
+            size=sizes["all"],
+            columns=[Column(key=key, heading=heading) for key, heading in zip(rows[0].cells, headings, strict=True)],
+            rows=rows,
+            notes=[note_on_seeds(settings), _NOTE_ON_CONTRASTS],
+        )
 
 
 def wilson_interval(share: float, pairs: int) -> tuple[float, float]:
@@ -100,15 +87,18 @@ def wilson_interval(share: float, pairs: int) -> tuple[float, float]:
     return middle - half, middle + half
 
 
-def _groups(file: ContrastFile) -> dict[str, int]:
-    """Return the number of all pairs, and of the pairs in each group of distances that has any."""
-    return {"all": file.pairs, **{_range(group): group.pairs for group in file.by_distance if group.pairs}}
+def _counts(file: ContrastFile) -> dict[str, dict[str, Counts]]:
+    """Return the counts of each group of each block of the set, by kind of mistake; "": the block of all pairs."""
+    by_distance = {kind.kind: {"all": kind, **{group.name: group for group in kind.by_distance}} for kind in file.kinds}
+    if len(file.kinds) == 1:
+        return {"": by_distance[file.kinds[0].kind]}
+    return {
+        "": {"all": file.total, **{kind.kind: kind for kind in file.kinds}},
+        **{kind: groups for kind, groups in by_distance.items() if len(groups) > 1},
+    }
 
 
-def _accuracies(file: ContrastFile) -> dict[str, float]:
-    by_distance = {_range(group): group.accuracy for group in file.by_distance if group.accuracy is not None}
-    return {"all": file.accuracy, **by_distance}
-
-
-def _range(group: DistanceGroup) -> str:
-    return f"{group.low}+" if group.high is None else f"{group.low}-{group.high}"
+def _pairs(file: ContrastFile) -> dict[str, dict[str, int]]:
+    return {
+        mistake: {group: counts.pairs for group, counts in groups.items()} for mistake, groups in _counts(file).items()
+    }

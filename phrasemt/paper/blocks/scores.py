@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from phrasemt.paper.cells import (
     read_grid,
     select_test_set,
 )
+from phrasemt.scoring.external import MetricFile, MetricOnTestSet
 from phrasemt.scoring.scores import ScoreFile, Scores, check_comparable
 from phrasemt.scoring.significance import ComparisonFile, ComparisonOnTestSet, MetricComparison, holm
 from phrasemt.scoring.statistics import REFERENCE_LENGTH, SYSTEM_LENGTH
@@ -40,9 +41,24 @@ _LENGTHS_OF = "bleu_tok"  # the convention whose tokens count
 _RUNAWAY = 2
 
 
-def score_blocks(settings: MakeTable, scores: Sequence[Path], comparisons: Sequence[Path]) -> list[Block]:
-    """Make a block for each test set, if the study has systems that translate."""
+def score_blocks(
+    settings: MakeTable, scores: Sequence[Path], metrics: Sequence[Path], comparisons: Sequence[Path]
+) -> list[Block]:
+    """Make a block for each test set, if the study has systems that translate. metrics: files of `score_metric`."""
     names = [name for name, _ in settings.translating]
+    metric_grid = read_grid(
+        "score of a metric",
+        metrics,
+        MetricFile,
+        lambda file: {(file.metric, *place): part for place, part in file.by_place.items()},
+        [
+            (metric, *test_set, name, seed)
+            for metric, *_ in settings.metrics
+            for test_set in settings.test_sets
+            for name in names
+            for seed in settings.seeds_of[name]
+        ],
+    )
     score_grid = read_grid(
         "scores",
         scores,
@@ -62,7 +78,38 @@ def score_blocks(settings: MakeTable, scores: Sequence[Path], comparisons: Seque
         lambda file: {(file.dataset, test_set, file.system): file for test_set in file.test_sets},
         [(*test_set, name) for test_set in settings.test_sets for name in names if name != settings.baseline],
     )
-    return [_block(settings, test_set, score_grid, comparison_grid) for test_set in settings.test_sets if names]
+    blocks = [_block(settings, test_set, score_grid, comparison_grid) for test_set in settings.test_sets if names]
+    for block in blocks:
+        _add_metrics(settings, block, metric_grid)
+    return blocks
+
+
+def _add_metrics(settings: MakeTable, block: Block, grid: Grid[MetricOnTestSet]) -> None:
+    """Add a column for each metric of the user. No differences are tested."""
+    for metric, heading, better in settings.metrics:
+        key = f"metric_{metric}"
+        for row in block.rows:
+            places = {
+                seed: grid[metric, block.dataset, block.test_set or "", row.system, seed]
+                for seed in settings.seeds_of[row.system]
+            }
+            for source, part in places.values():
+                if part.sentences != block.size:
+                    raise MismatchError(
+                        f"metric {metric} has scores of another test set",
+                        where=source.path,
+                        expected=f"{block.size} sentences",
+                        found=part.sentences,
+                        next_step="delete it and run again",
+                    )
+            row.cells[key] = mean_cell(
+                {seed: part.score for seed, (_, part) in places.items()},
+                signature=next(iter(places.values()))[1].signature,
+                sources=[source for source, _ in places.values()],
+                decimals=4,
+            )
+        meaning = f"mean over sentences{'; lower is better' if better == 'lower' else ''}"
+        block.columns.append(Column(key=key, heading=heading, meaning=meaning))
 
 
 def _block(
@@ -98,14 +145,14 @@ def _block(
             for (system, (source, comparison)), p_value in zip(compared.items(), corrected, strict=True):
                 cells = rows[system].cells
                 cells[_difference_key(name)] = _difference_cell(source, comparison.metrics[name], cells[name], p_value)
-    _add_intervals(rows, {system: comparison for system, (_, comparison) in compared.items()}, settings.baseline)
+    _add_intervals(rows, {system: comparison for system, (_, comparison) in compared.items()}, settings.baselines)
     columns = []
     for name in metrics:
         heading, with_difference, meaning = _METRICS[name]
         columns.append(Column(key=name, heading=heading, meaning=meaning))
         if with_difference and comparison_grid:
             columns.append(Column(key=_difference_key(name), heading=DIFFERENCE))
-    notes = [note_on_seeds(settings), *_note_on_ensembles(settings), *_note_on_lengths(settings, chosen)]
+    notes = [note_on_seeds(settings), *_notes_on_rows(settings), *_note_on_lengths(settings, chosen)]
     if comparison_grid:
         notes.append(_note_on_differences(settings, [file for _, file in comparison_grid.values()]))
         notes += _note_on_power(rows, {name: comparison for name, (_, comparison) in compared.items()})
@@ -120,21 +167,32 @@ def _block(
     )
 
 
-def _add_intervals(rows: dict[str, Row], comparisons: dict[str, ComparisonOnTestSet], baseline: str) -> None:
-    """Give the scores that were compared their intervals. Every comparison draws the same samples for the baseline."""
-    for system, comparison in comparisons.items():
-        for name, metric in comparison.metrics.items():
-            estimates = metric.over_seeds or metric
-            for side, estimate in ((system, estimates.system), (baseline, estimates.baseline)):
-                interval = {"low": estimate.low, "high": estimate.high}
-                rows[side].cells[name] = rows[side].cells[name].model_copy(update=interval)
+def _add_intervals(
+    rows: dict[str, Row], comparisons: dict[str, ComparisonOnTestSet], baselines: Mapping[str, str]
+) -> None:
+    """Give the scores that were compared their intervals. Every comparison draws the same samples for a baseline.
+
+    A system that is the baseline of others and has one itself gets the interval of its own comparison.
+    """
+    for side in ("baseline", "system"):
+        for system, comparison in comparisons.items():
+            cells = rows[system if side == "system" else baselines[system]].cells
+            for name, metric in comparison.metrics.items():
+                estimate = getattr(metric.over_seeds or metric, side)
+                cells[name] = cells[name].model_copy(update={"low": estimate.low, "high": estimate.high})
 
 
-def _note_on_ensembles(settings: MakeTable) -> Iterator[str]:
-    """Yield a note that names the rows whose seeds translate together."""
-    titles = [title for system, title in settings.translating if settings.seeds_of[system] != settings.seeds]
-    if titles:
-        yield f"One translation by an ensemble of several seeds: {', '.join(titles)}."
+def _notes_on_rows(settings: MakeTable) -> Iterator[str]:
+    """Yield notes on rows with one translation in place of one for each seed, by the reason."""
+    fewer = [system for system, _ in settings.translating if settings.seeds_of[system] != settings.seeds]
+    unseeded = [system for system in fewer if system not in (*settings.outside, *settings.ensembles)]
+    for note, systems in (
+        ("Translated by other programs, whose seeds are not ours", settings.outside),
+        ("One translation by an ensemble of several seeds", settings.ensembles),
+        ("One translation, because nothing in it is drawn at random", unseeded),
+    ):
+        if titles := [title for system, title in settings.translating if system in systems]:
+            yield f"{note}: {', '.join(titles)}."
 
 
 def _note_on_lengths(settings: MakeTable, chosen: Grid[Scores]) -> Iterator[str]:
@@ -189,9 +247,9 @@ def _check_comparison(
 ) -> None:
     """Check that a comparison was made from the scores of the table. Raises MismatchError if not."""
     pairs: list[tuple[str, Any, Any]] = [
-        ("baseline", settings.baseline, file.baseline),
+        ("baseline", settings.baselines[file.system], file.baseline),
         ("seeds", sorted(settings.seeds_of[file.system]), sorted(file.system_seeds)),
-        ("seeds of the baseline", sorted(settings.seeds_of[settings.baseline]), sorted(file.baseline_seeds)),
+        ("seeds of the baseline", sorted(settings.seeds_of[file.baseline]), sorted(file.baseline_seeds)),
     ]
     for name, metric in comparison.metrics.items():
         for side, estimate in ((file.baseline, metric.baseline), (file.system, metric.system)):
@@ -225,8 +283,15 @@ def _note_on_differences(settings: MakeTable, comparisons: Sequence[ComparisonFi
         if len(settings.seeds) > 1
         else "The test covers the choice of test sentences, not the randomness of training."
     )
+    titles = dict(settings.systems)
+    others = [
+        f"of {titles[name]} to {titles[baseline]}"
+        for name, baseline in settings.baselines.items()
+        if baseline != settings.baseline and name in dict(settings.translating)
+    ]
+    to_others = "".join(f"; {other}" for other in others)
     return (
-        f"{DIFFERENCE}: difference to {dict(settings.systems)[settings.baseline]}. † p < 0.05, ‡ p < 0.01: better or "
+        f"{DIFFERENCE}: difference to {titles[settings.baseline]}{to_others}. † p < 0.05, ‡ p < 0.01: better or "
         f"worse by paired bootstrap, two-sided, {comparisons[0].samples:,} samples"
         f"{f', corrected for {systems} systems (Holm)' if systems > 1 else ''}. {covered}"
     )

@@ -15,9 +15,10 @@ import numpy as np
 
 from phrasemt.fields import Settings
 from phrasemt.files.attention import AttentionPlace, ForcedSentence, read_forced
-from phrasemt.paper.figures import Drawing, Series, draw_categories
+from phrasemt.paper.figures import Band, Drawing, Series, draw_categories
 from phrasemt.paper.heat_map import Panel, draw_heat_map
 from phrasemt.paper.page import Analysis, TextTable
+from phrasemt.papers.printed import load_papers
 from phrasemt.scoring.scores import read_artefact
 from phrasemt.workflow.paths import ANY_STUDY
 
@@ -116,9 +117,19 @@ def _perplexities(files: Sequence[AttentionAnalysis], titles: Mapping[str, str])
     return Analysis(heading="Do the models use their phrases?", text=text, tables=tables)
 
 
+def printed_mass() -> tuple[float, float]:
+    """The range that the paper prints for the share of attention on n-grams, 0 to 1."""
+    cells = load_papers()["nguyen2020"].tables["text"].rows["phrasal"].cells
+    low, high = cells["mass-low"].value, cells["mass-high"].value
+    assert low is not None
+    assert high is not None
+    return low, high
+
+
 def _masses(files: Sequence[AttentionAnalysis], titles: Mapping[str, str]) -> Analysis:
     seeds = len({file.seed for file in files}) > 1
-    drawings, tables = [], []
+    low, high = (100 * share for share in printed_mass())
+    drawings, tables, verdicts = [], [], []
     for file in files:
         found = [one for one in file.attentions if len(one.mass) > 1]
         if not found:
@@ -142,7 +153,9 @@ def _masses(files: Sequence[AttentionAnalysis], titles: Mapping[str, str]) -> An
                 [f"{PLACE_NAMES[place]}, layer {one.layer}", *(f"{100 * share:.1f}" for share in one.mass)]
                 for one in of_place.values()
             ]
-        mean = sum(one.phrase_mass for one in found) / len(found)
+        mean = round(sum(one.phrase_mass for one in found) / len(found), 1)
+        side = "below" if mean < low else "above" if mean > high else "in"
+        verdicts.append(f"{label}: {mean:.1f} %, {side} the printed range.")
         name = f"mass-{file.system}-{file.seed}-{file.dataset}-{file.test_set}"
         drawings.append(
             draw_categories(
@@ -152,6 +165,7 @@ def _masses(files: Sequence[AttentionAnalysis], titles: Mapping[str, str]) -> An
                 title=f"{label}: {mean:.1f} % on n-grams",
                 x_label="layer",
                 y_label="attention on n-grams, %",
+                band=Band(low=low, high=high, name=f"printed: {low:.0f} to {high:.0f} %"),
             )
         )
         orders = max(len(one.mass) for one in found)
@@ -159,8 +173,8 @@ def _masses(files: Sequence[AttentionAnalysis], titles: Mapping[str, str]) -> An
         tables.append(TextTable(caption="Share of attention by order, percent", headings=headings, rows=rows))
     text = (
         "Share of attention that n-grams of two or more tokens have, mean over the positions of the test set and the "
-        "heads; bars reach from the head with the smallest share to the one with the largest. The paper reports 50 to "
-        "60 %."
+        f"heads; bars reach from the head with the smallest share to the one with the largest. The paper prints "
+        f"{low:.0f} to {high:.0f} %, the shaded band. {' '.join(verdicts)}"
     )
     return Analysis(heading="Attention on n-grams by layer", text=text, drawings=drawings, tables=tables)
 

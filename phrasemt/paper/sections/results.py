@@ -31,6 +31,7 @@ def results_section(table: Table) -> Section:
         __file__,
         table=table,
         titles=dict(table.systems),
+        several=len({table.baselines[line.row.system] for line in differences(table)}) > 1,
         anchor=anchor,
         sign=sign,
         differences=list(differences(table)),
@@ -68,13 +69,15 @@ def differences(table: Table) -> Iterator[Difference]:
 
 
 def contrast_figures(table: Table) -> Iterator[Drawing]:
-    """Draw the accuracies of each block of contrastive pairs by distance, one line for each system."""
+    """Draw the accuracies of each block of contrastive pairs, by distance or by kind of mistake."""
     for block in table.blocks:
-        if block.kind == "contrasts":
-            groups = [column.key for column in block.columns if column.key != "all"]
+        of_one = f"{block.mistake} " if block.mistake else ""
+        groups = [column.key for column in block.columns if column.key != f"{of_one}all"]
+        if block.contrast_set is not None and groups:
+            place = ", ".join(filter(None, (block.dataset, block.contrast_set, block.mistake)))
             yield draw_categories(
-                f"contrasts-{block.dataset}",
-                groups,
+                block.name,
+                [group.removeprefix(of_one) for group in groups],
                 [
                     Series(
                         group=row.title,
@@ -85,7 +88,8 @@ def contrast_figures(table: Table) -> Iterator[Drawing]:
                     )
                     for row in block.rows
                 ],
-                title=f"{block.dataset}: accuracy on contrastive pairs",
-                x_label="distance in words",
+                title=f"{place}: accuracy on contrastive pairs",
+                x_label="kind of mistake" if block.kind == "mistakes" else "distance in words",
                 y_label="accuracy, %",
+                ordered=block.kind == "contrasts",
             )

@@ -186,6 +186,7 @@
   function heatMaps(maps) {
     const system = element("select", { "aria-label": "system" }, ...maps.map((one, place) => element("option", { value: place }, one.system)));
     const which = element("select", { "aria-label": "attention" });
+    const heads = element("select", { "aria-label": "heads" });
     const drawing = element("div", { class: "wide", tabindex: 0 });
     const list = () => {
       const before = which.selectedOptions[0]?.textContent;
@@ -193,24 +194,33 @@
       which.replaceChildren(...names.map((name, place) => element("option", { value: place }, name)));
       const wanted = names.indexOf(before) >= 0 ? names.indexOf(before) : names.findLastIndex((name) => name.startsWith("decoder, source"));
       which.value = Math.max(0, wanted);
+      listHeads();
+    };
+    const listHeads = () => {
+      const before = heads.selectedIndex;
+      const names = (maps[system.value].attentions[which.value]?.groups ?? []).map((one) => one.name);
+      heads.replaceChildren(...names.map((name, place) => element("option", { value: place }, name)));
+      heads.value = Math.max(0, Math.min(before, names.length - 1));
       draw();
     };
     const draw = () => {
       const { axes, attentions } = maps[system.value], one = attentions[which.value];
-      if (one) drawing.replaceChildren(heatMap(one, axes[one.queries], axes[one.keys]));
+      if (one) drawing.replaceChildren(heatMap(one.groups[heads.value], axes[one.queries], axes[one.keys], heads.value === "0"));
       else drawing.replaceChildren("This system has no attention.");
     };
     system.addEventListener("change", list);
-    which.addEventListener("change", draw);
+    which.addEventListener("change", listHeads);
+    heads.addEventListener("change", draw);
     const box = element("details", { class: "maps screen" }, element("summary", {}, "Attention while the system predicts the reference"),
-      element("div", { class: "controls" }, system, which), drawing,
-      element("p", { class: "quiet" }, "Mean over the heads; darkness is the square root of the weight. Rows are the positions that attend. " +
+      element("div", { class: "controls" }, system, which, heads), drawing,
+      element("p", { class: "quiet" }, "Darkness is the square root of the weight. Rows are the positions that attend. " +
         "An n-gram stands at its last token. Point at a cell to read its weight."));
     box.addEventListener("toggle", () => { if (box.open && !drawing.firstChild) list(); });
     return box;
   }
 
-  function heatMap(one, queries, keys) {
+  // orders: panels are orders of n-grams; otherwise tokens, and all n-grams together.
+  function heatMap(one, queries, keys, orders) {
     const [T, N, S] = one.shape, CELL = 15, LETTER = 7.6, LONGEST = 20;
     const levels = Uint8Array.from(atob(one.levels), (c) => c.charCodeAt(0));
     const short = (name) => (name.length > LONGEST ? `${name.slice(0, LONGEST - 1)}…` : name);
@@ -219,7 +229,7 @@
     const shapes = queries.map((name, t) => drawn("text", { x: left - 5, y: top + t * CELL + 11, "text-anchor": "end" }, short(name)));
     for (let n = 0; n < N; n++) {
       const x = left + n * (S * CELL + gap);
-      if (N > 1) shapes.push(drawn("text", { x, y: 12, class: "panel" }, n ? `${n + 1}-grams` : "tokens"));
+      if (N > 1) shapes.push(drawn("text", { x, y: 12, class: "panel" }, n === 0 ? "tokens" : orders ? `${n + 1}-grams` : "n-grams"));
       keys.forEach((name, s) => shapes.push(drawn("text", { transform: `translate(${x + s * CELL + 11} ${top - 5}) rotate(-90)` }, short(name))));
       shapes.push(drawn("rect", { x, y: top, width: S * CELL, height: T * CELL, class: "frame" }));
       for (let t = 0; t < T; t++)

@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sacrebleu.metrics import BLEU
 
 from phrasemt.errors import MismatchError
-from phrasemt.files.attention import AXES, ForcedSentence, read_forced
+from phrasemt.files.attention import AXES, AttentionMap, ForcedSentence, read_forced
 from phrasemt.files.columns import ColumnFile
 from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import read_lines
@@ -159,7 +160,7 @@ def _contents(files: SentenceFiles) -> dict[Place, _Content]:
 
 
 def _maps(forced: ForcedSentence) -> dict[str, Any]:
-    """Return the attention on a sentence pair, mean over the heads; a byte is 255 times the root of a weight."""
+    """Return the attention on a sentence pair by groups of heads; a byte is 255 times the root of a weight."""
     bounds = itertools.pairwise([0, *forced.phrase_ends])
     axes = {
         "source": forced.source,
@@ -168,15 +169,40 @@ def _maps(forced: ForcedSentence) -> dict[str, Any]:
     }
     attentions = []
     for one in forced.attentions:
-        weights_TNS = one.weights_hTNS.mean(0)
-        levels = np.rint(255 * np.sqrt(np.clip(weights_TNS, 0, 1))).astype(np.uint8)
         queries, keys = AXES[one.place]
         place = {"place": PLACE_NAMES[one.place], "layer": one.layer, "queries": queries, "keys": keys}
         if one.place == "dec_self":  # reads the words before the one that it predicts
             place["keys"] = "before"
-        attentions.append({**place, "shape": levels.shape, "levels": base64.b64encode(levels.tobytes()).decode()})
+        groups = []
+        for name, weights_TNS in groups_of_heads(one):
+            levels = np.rint(255 * np.sqrt(np.clip(weights_TNS, 0, 1))).astype(np.uint8)
+            encoded = base64.b64encode(levels.tobytes()).decode()
+            groups.append({"name": name, "shape": levels.shape, "levels": encoded})
+        attentions.append({**place, "groups": groups})
     axes["before"] = [SPECIAL_TOKENS[BOS], *forced.target[:-1]]
     return {"axes": axes, "attentions": attentions}
+
+
+def groups_of_heads(attention: AttentionMap) -> Iterator[tuple[str, NDArray[np.float32]]]:
+    """Yield names of groups of heads with their mean weights [T, N, S].
+
+    All heads; where there are n-grams, the heads that give tokens more of their weight on this sentence pair and those
+    that give it to n-grams; of attention to the source, each head. Groups show two halves: tokens, and all n-grams of
+    two or more tokens together (phrasal attention, Figures 2 and 3).
+    """
+    weights_hTNS = attention.weights_hTNS
+    yield "mean over heads", weights_hTNS.mean(0)
+    halves_hTNS = weights_hTNS
+    if weights_hTNS.shape[2] > 1:
+        halves_hTNS = np.stack([weights_hTNS[:, :, 0], weights_hTNS[:, :, 1:].sum(2)], axis=2)
+        mass_hN = halves_hTNS.sum((1, 3))
+        on_phrases_h = mass_hN[:, 1] > mass_hN[:, 0]
+        for kind, chosen_h in (("tokens", ~on_phrases_h), ("n-grams", on_phrases_h)):
+            if chosen_h.any():
+                numbers = ", ".join(str(head + 1) for head in np.flatnonzero(chosen_h))
+                yield f"heads on {kind} ({numbers})", halves_hTNS[chosen_h].mean(0)
+    if attention.place == "cross":
+        yield from ((f"head {number}", weights_TNS) for number, weights_TNS in enumerate(halves_hTNS, start=1))
 
 
 def _columns(path: Path, names: Sequence[str], side: str, text: Path) -> ColumnFile:

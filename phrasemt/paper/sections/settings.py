@@ -51,10 +51,19 @@ def settings_of_systems(table: Table, records: Sequence[Path]) -> list[Setting]:
         if system in scored:
             scores = next(source.path for cell in scored[system].cells.values() for source in cell.sources)
             translation = read_sidecar(scores)["inputs"]["tokens"][0]["path"]
-            sections["decoding"] = read_sidecar(translation)["settings"]["decoding"]
+            sections |= _of_translation(read_sidecar(translation))
         settings[system] = dict(_flatten("", sections))
     keys = list(dict.fromkeys(key for values in settings.values() for key in values))
     return [Setting(key=key, values=[values.get(key, "") for values in settings.values()]) for key in keys]
+
+
+def _of_translation(sidecar: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a search, or the file that another program translated into."""
+    if "decoding" in sidecar["settings"]:
+        return {"decoding": sidecar["settings"]["decoding"]}
+    (file,) = sidecar["inputs"]["translations"]
+    form = sidecar["settings"]["form"]
+    return {"translations": {"file": file["path"], "sha256": file["sha256"][:12], "form": form}}
 
 
 def _flatten(prefix: str, section: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

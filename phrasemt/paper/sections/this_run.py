@@ -15,9 +15,10 @@ from pathlib import Path
 
 from phrasemt.paper.cells import Table
 from phrasemt.paper.page import Section, fill
-from phrasemt.paper.sections.cost import costs, relative_costs
+from phrasemt.paper.sections.cost import beside_papers, costs, relative_costs
 from phrasemt.paper.sections.trainings import TrainingCurve
 from phrasemt.stages import STAGES
+from phrasemt.study.claims import CostClaim
 from phrasemt.workflow.costs import seconds_of_jobs
 from phrasemt.workflow.journal import RunNote, StageNote, now, run_of_this_process
 from phrasemt.workflow.paths import Paths
@@ -40,13 +41,17 @@ class StageTimes:
         return clock(max(self.seconds))
 
 
-def run_section(table: Table, trainings: Sequence[TrainingCurve]) -> Section | None:
-    """Make the section about the run that has started this process; None if there is none."""
+def run_section(table: Table, trainings: Sequence[TrainingCurve], cost_claims: Sequence[CostClaim]) -> Section | None:
+    """Make the section about the run that has started this process; None if there is none.
+
+    cost_claims: the printed costs that ours stand beside.
+    """
     path = run_of_this_process()
     note = RunNote.read(path) if path else None
     if note is None:
         return None
     times = [StageTimes(stage=stage, seconds=seconds_of_jobs(note.study, stage)) for stage in STAGES]
+    relative = relative_costs(dict(table.systems), table.baselines, costs(note.study, trainings))
     content = fill(
         __file__,
         note=note,
@@ -55,7 +60,8 @@ def run_section(table: Table, trainings: Sequence[TrainingCurve]) -> Section | N
         hosts=sorted({note.host, *_hosts(note.study)}),
         devices=_devices(note.study),
         times=[one for one in times if one.seconds],
-        costs=relative_costs(dict(table.systems), table.baseline, costs(note.study, trainings)),
+        costs=relative,
+        printed=list(beside_papers(cost_claims, relative)),
     )
     return Section(anchor="run", heading="This run", content=content)
 

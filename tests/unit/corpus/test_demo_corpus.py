@@ -572,9 +572,9 @@ def test_files(tmp_path, train: list[DemoPair]) -> None:  # type: ignore[no-unty
         tokens = [tuple(line.split("\t")[0] for line in sentence.split("\n")) for sentence in sentences]
         assert tokens == [getattr(pair, f"{side}_tokens") for pair in train[:100]]
     header, *rows = text["contrasts"].removesuffix("\n").split("\n")
-    assert header == "row\tsource\tright\twrong\tdistance\tnumber"
+    assert header == "row\tsource\tright\twrong\tdistance\tkind"
     assert [row.split("\t") for row in rows] == [
         [str(number), pair.source, pair.target, pair.contrast.wrong_target, str(pair.contrast.distance),
-         pair.contrast.number]
+         "subj_verb_agreement"]
         for number, pair in enumerate(train[:100]) if pair.contrast
     ]  # fmt: skip

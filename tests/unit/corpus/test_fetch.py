@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from phrasemt.corpus.fetch import fetch_corpus
-from phrasemt.errors import DataError, DownloadError
+from phrasemt.errors import DamagedFileError, DataError, DownloadError, PhrasemtError
 from phrasemt.files import download
 from phrasemt.registry import corpora as registry
 from phrasemt.registry.corpora import Corpus
@@ -118,6 +118,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def register(monkeypatch: pytest.MonkeyPatch, server: Server) -> Callable[..., None]:
     """Makes the registry hold one corpus with one file, as the test describes it."""
     monkeypatch.delenv("PHRASEMT_MIRROR", raising=False)
+    monkeypatch.delenv("PHRASEMT_LOCK", raising=False)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
 
     def make(**changes: object) -> None:
@@ -316,6 +317,47 @@ def test_a_file_without_checksum_is_reported(
     register(sha256=None, bytes=None, unverified="the source changes every week")
     assert fetch_it() == DATA
     assert f"has no checksum (the source changes every week): sha256 {hashlib.sha256(DATA).hexdigest()}" in caplog.text
+
+
+def test_the_first_download_of_a_file_without_checksum_is_locked(
+    server: Server, fetch_it: Fetch, register: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = tmp_path / "study.lock"
+    monkeypatch.setenv("PHRASEMT_LOCK", str(lock))
+    register(sha256=None, bytes=None, unverified="nobody has published one")
+    assert fetch_it() == DATA
+    # The form of sha256sum, with the size: `sha256sum -c` needs the columns 1 and 3.
+    assert lock.read_text() == f"{hashlib.sha256(DATA).hexdigest()}  {len(DATA)}  tiny/corpus.txt\n"
+    assert fetch_it() == DATA
+    assert lock.read_text().count("\n") == 1
+    server.script = [send(WRONG)]
+    with pytest.raises(DownloadError) as raised:
+        fetch_it()
+    assert raised.value.next_step.endswith(f", or remove its line from {lock} if its publisher has replaced it")
+    server.script = [send(DATA[:300_000], announced=len(DATA))]  # a known checksum makes it safe to resume
+    server.ranges.clear()
+    assert fetch_it() == DATA
+    assert server.ranges == [None, "bytes=300000-"]
+
+
+def test_files_with_a_checksum_are_not_locked(fetch_it: Fetch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PHRASEMT_LOCK", str(tmp_path / "study.lock"))
+    assert fetch_it() == DATA
+    assert not (tmp_path / "study.lock").exists()
+
+
+def test_a_lock_file_that_was_edited_or_cannot_be_written(
+    fetch_it: Fetch, register: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register(sha256=None, bytes=None, unverified="nobody has published one")
+    lock = tmp_path / "study.lock"
+    lock.write_text("0123  5  tiny/corpus.txt\n")
+    monkeypatch.setenv("PHRASEMT_LOCK", str(lock))
+    with pytest.raises(DamagedFileError, match=r"study\.lock, line 1: not a line of a lock file"):
+        fetch_it()
+    monkeypatch.setenv("PHRASEMT_LOCK", str(tmp_path / "nowhere" / "study.lock"))
+    with pytest.raises(PhrasemtError, match="the checksum of a fetched file cannot be recorded"):
+        fetch_it()
 
 
 def test_a_file_without_checksum_that_changes_meanwhile_is_fetched_anew(

@@ -13,6 +13,7 @@ import numpy as np
 from phrasemt.files.attention import AttentionMap, ForcedSentence, write_forced
 from phrasemt.paper.heat_map import Panel, draw_heat_map
 from phrasemt.paper.sections.attention import attention_analyses
+from phrasemt.paper.sections.sentences import groups_of_heads
 
 TITLES = {"base": "Transformer", "ng": "phrasal <1-2>", "pr": "+PR"}
 FOLDER = Path("results/study/d.en-de/attention")
@@ -69,6 +70,8 @@ def test_numbers_of_the_files(tmp_path: Path, monkeypatch: Any) -> None:
     assert drawing.title == "phrasal <1-2>, d test: 60.0 % on n-grams"
     assert "60.0 (50.0 to 70.0) at 1, 60.0 (50.0 to 70.0) at 2" in drawing.svg
     assert masses.tables[0].rows[0] == ["decoder, source, layer 1", "40.0", "60.0"]
+    assert "printed: 50 to 60 %" in drawing.svg
+    assert masses.text.endswith("phrasal <1-2>, d test: 60.0 %, in the printed range.")
     (table,) = parts["How decided attention is"].tables
     assert table.rows[0] == ["Transformer", "3.0 of 7.5"]
 
@@ -98,3 +101,21 @@ def test_the_darkness_of_a_cell_is_the_root_of_its_weight() -> None:
     (right, upper, half), (left, lower, full) = cells
     assert (half, full) == ("0.50", "1.00")
     assert int(right) - int(left) == int(lower) - int(upper) > 0
+
+
+def test_groups_of_heads_by_the_half_that_has_more_of_their_weight() -> None:
+    """Head 1 gives tokens 0.7, heads 2 and 3 give n-grams 0.6 and 0.8; n-grams of both orders make one half."""
+    weights_hTNS = np.zeros((3, 1, 3, 2), dtype=np.float32)
+    weights_hTNS[0, 0, :, 0] = 0.7, 0.2, 0.1
+    weights_hTNS[1, 0, :, 1] = 0.4, 0.3, 0.3
+    weights_hTNS[2, 0, :, 1] = 0.2, 0.8, 0.0
+    groups = dict(groups_of_heads(AttentionMap(place="cross", layer=1, weights_hTNS=weights_hTNS)))
+    assert list(groups) == [
+        "mean over heads", "heads on tokens (1)", "heads on n-grams (2, 3)", "head 1", "head 2", "head 3",
+    ]  # fmt: skip
+    assert groups["mean over heads"].shape == (1, 3, 2)
+    np.testing.assert_allclose(groups["heads on tokens (1)"][0], [[0.7, 0], [0.3, 0]], atol=1e-6)
+    np.testing.assert_allclose(groups["heads on n-grams (2, 3)"][0], [[0, 0.3], [0, 0.7]], atol=1e-6)
+    np.testing.assert_allclose(groups["head 2"][0], [[0, 0.4], [0, 0.6]], atol=1e-6)
+    plain = AttentionMap(place="enc_self", layer=1, weights_hTNS=weights_hTNS[:, :, :1])
+    assert list(dict(groups_of_heads(plain))) == ["mean over heads"]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import sys
 from pathlib import Path
 
 import invented_study
 import pytest
 from invented_study import InventedStudy, rewrite
 
-from phrasemt.errors import PhrasemtError
+from phrasemt.errors import DataError, PhrasemtError
 from phrasemt.paper.blocks.contrasts import wilson_interval
 from phrasemt.paper.cells import Block, Table
 from phrasemt.scoring.scores import read_artefact
@@ -129,3 +130,58 @@ def test_intervals_of_accuracies_end_where_the_normal_test_begins_to_refuse(righ
     assert 0 <= low <= share <= high <= 1 + 1e-12
     for end in (low, high):
         assert abs(share - end) == pytest.approx(1.959964 * math.sqrt(end * (1 - end) / pairs), abs=1e-6)
+
+
+def test_systems_of_two_papers_have_two_baselines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = built(tmp_path, "base", "max", "mean")
+    monkeypatch.chdir(tmp_path)
+    rows = {"base": "xu2020/table-2/base", "max": "nguyen2020/table-1/base", "mean": "nguyen2020/table-1/phrasal-2"}
+    raw = study.study.model_dump(exclude_unset=True)
+    for name, row in rows.items():
+        raw["systems"][name]["stands_for"] = [row]
+    study.study = type(study.study).model_validate(raw)
+    with pytest.raises(PhrasemtError, match="made from other scores than the table: difference in baseline"):
+        study.make_table()  # comparisons of the study as it was
+    study.compare("demo", "mean")
+    table, page = table_and_page(study)
+    cells = {row.system: row.cells for row in table.blocks[0].rows}
+    for name, baseline in (("max", "base"), ("mean", "max")):
+        difference = cells[name]["bleu_tok"].value - cells[baseline]["bleu_tok"].value
+        assert cells[name]["bleu_tok_difference"].value == pytest.approx(difference)
+    expected = "Δ: difference to Transformer; of + phrases | mean to + phrases (max) & <b>."
+    assert any(note.startswith(expected) for note in table.blocks[0].notes)
+    assert "Differences to the baselines" in page
+
+
+def test_a_metric_of_the_user_is_a_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The invented metric is the number of characters of a translation, so its mean is known from the file."""
+    monkeypatch.chdir(tmp_path)
+    study = built(tmp_path, "base", "max")
+    program = "import sys; [print(len(line) - 1) for line in open(sys.argv[1], encoding='utf-8', newline='')]"
+    command = f'{sys.executable} -c "{program}" {{hypotheses}}'
+    raw = study.study.model_dump(exclude_unset=True) | {"metrics": {"length": {"command": command, "better": "lower"}}}
+    study.study = type(study.study).model_validate(raw)
+    paths = []
+    for system, seed in study.translated:
+        text = study.translation_path("demo", "test", system, seed).with_suffix(".txt")
+        paths.append(study.folder("demo") / "metrics" / "length" / system / f"{seed}.json")
+        study.run(
+            "score_metric",
+            {"dataset": "demo", "system": system, "seed": str(seed), "metric": "length"},
+            text=[text],
+            reference=[text],
+            source=[text],
+            files=[],
+            scores=paths[-1],
+        )
+    study.make_table(metrics=paths)
+    table = read_artefact(study.results / "table.json", Table)
+    block = table.blocks[0]
+    assert block.columns[-1].heading == "length"
+    texts = [study.translation_path("demo", "test", "max", seed).with_suffix(".txt") for seed in study.study.seeds]
+    lengths = [len(line) for text in texts for line in text.read_text().split("\n")[:-1]]
+    assert block.rows[1].cells["metric_length"].value == pytest.approx(sum(lengths) / len(lengths))
+    assert any("lower is better" in signature and "length|mean|" in signature for signature in table.signatures)
+    assert "metric_length" in (study.results / "table.csv").read_text()
+    with pytest.raises(DataError, match="no score of a metric for length demo test max 2"):
+        study.make_table(metrics=paths[:-1])

@@ -153,6 +153,13 @@ def test_a_heat_map_is_drawn_on_demand(page: Browser) -> None:
         "tokens",
         "2-grams",
     ]
+    heads = "[...document.querySelectorAll('.maps select[aria-label=heads] option')].map(one => one.textContent)"
+    names = page.run(heads)
+    assert names[0] == "mean over heads"
+    assert names[-1].startswith("head ")
+    page.run("{ const heads = document.querySelector('.maps select[aria-label=heads]');"
+             " heads.value = heads.options.length - 1; heads.dispatchEvent(new Event('change')); }")  # fmt: skip
+    assert page.run("[...document.querySelectorAll('.map .panel')].map(one => one.textContent)")[1] == "n-grams"
     page.size(400)
     assert page.run("document.documentElement.scrollWidth") <= 400
     assert page.problems == []

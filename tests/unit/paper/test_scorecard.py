@@ -18,6 +18,8 @@ from phrasemt.study.claims import Claim, claims
 from phrasemt.study.schema import Study
 
 TRAIN = [{"corpus": name, "part": "de-en"} for name in ("europarl-v7", "commoncrawl", "news-commentary-v9")]
+# A NIST set, whose four references the user has.
+NIST = [{"source": "mt.zh", "target": "mt.1.en", "references": ["mt.2.en", "mt.3.en", "mt.4.en"]}]
 TEST = [{"corpus": "wmt14-test-full", "part": "de-en"}]
 
 
@@ -30,8 +32,11 @@ def study(*, dataset: dict[str, Any] | None = None, **stands_for: list[str]) -> 
         "stands_for": "xu2020/en-de",
         **(dataset or {}),
     }
-    families = {"base": "transformer", "max": "phrase_representation"}
-    systems = {name: {"model": {"family": families[name]}, "stands_for": rows} for name, rows in stands_for.items()}
+    families = {"max": "phrase_representation"}
+    systems = {
+        name: {"model": {"family": families.get(name, "transformer")}, "stands_for": rows}
+        for name, rows in stands_for.items()
+    }
     return Study.model_validate({"study": "one", "datasets": {"wmt": data}, "systems": systems})
 
 
@@ -102,11 +107,38 @@ def test_without_the_baseline_of_the_table_there_is_no_direction() -> None:
     of = study(dataset={"stands_for": None}, base=["nguyen2020/table-1/base"], max=["xu2020/table-2/max"])
     cells = {"bleu_tok": cell(28.13), "bleu_tok_difference": cell(1.0)}
     card = scorecard(of, block({"base": {"bleu_tok": cell(27.38)}, "max": cells}))
-    assert card.entries[1].finding == "the baseline of the study stands for no row of this table"
+    assert card.entries[1].finding == "the baseline stands for no row of this table"
+
+
+def test_each_row_is_compared_with_the_baseline_of_its_own_paper() -> None:
+    """Phrasal attention with the Transformer of its paper (+0.54), and not with that of Xu et al."""
+    of = study(
+        dataset={"stands_for": None},
+        base=["xu2020/table-2/base"],
+        max=["xu2020/table-2/max"],
+        theirs=["nguyen2020/table-1/base"],
+        phrasal=["nguyen2020/table-1/phrasal-2"],
+    )
+    assert {name: of.baseline_of(name) for name in of.systems} == {
+        "base": "base",
+        "max": "base",
+        "theirs": "base",
+        "phrasal": "theirs",
+    }
+    scores = {name: {"bleu_tok": cell(30), "bleu_tok_difference": cell(1.0, mark="†")} for name in of.systems}
+    del scores["base"]["bleu_tok_difference"]
+    found = {entry.system: entry for entry in scorecard(of, block(scores)).entries}
+    assert found["theirs"].finding == "baseline"
+    assert found["theirs"].difference is None
+    assert found["phrasal"].finding == "same direction, significant"
+    assert found["phrasal"].printed_difference == pytest.approx(27.70 - 27.16)
+    assert found["max"].printed_difference == pytest.approx(0.75)
+    named = Study.model_validate(of.model_dump(exclude_unset=True) | {"comparison": {"baseline": "max"}})
+    assert {named.baseline_of(name) for name in named.systems} == {"max"}
 
 
 def test_what_the_study_lacks_is_not_run() -> None:
-    tests = {"news": TEST, "MT03": TEST}
+    tests = {"news": TEST, "MT03": NIST}
     of = study(
         dataset={
             "source_language": "zh",
@@ -129,7 +161,7 @@ def test_an_average_is_the_mean_over_its_test_sets_with_the_interval_of_the_mean
             "source_language": "zh",
             "target_language": "en",
             "stands_for": "zhou2017/zh-en",
-            "splits": {"train": TRAIN, "dev": TRAIN, "test": dict.fromkeys(names, TEST)},
+            "splits": {"train": TRAIN, "dev": TRAIN, "test": dict.fromkeys(names, NIST)},
         },
         base=["zhou2017/table-2/word"],
     )

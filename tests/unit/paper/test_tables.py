@@ -155,14 +155,13 @@ def test_numbers_are_rounded_once(values: list[float], text: str) -> None:
 
 
 def test_contrasts_by_distance(study: InventedStudy) -> None:
-    """The group 5-10 of the invented files has no pairs, so it has no column."""
     block = table_of(study).blocks[3]
-    assert (block.dataset, block.test_set, block.size) == ("demo", None, 150)
-    assert [column.heading for column in block.columns] == ["all (150)", "1-2 (80)", "3-4 (40)", "11+ (30)"]
+    assert (block.dataset, block.contrast_set, block.size) == ("demo", "test", 1000)
+    assert [column.heading for column in block.columns] == ["all (1,000)", "1-2 (300)", "3-4 (400)", "11+ (300)"]
     cell = block.rows[1].cells["11+"]
     assert cell.by_seed == pytest.approx({1: 79.0, 2: 78.0})
     assert cell.text == "78.5 ± 0.7"
-    assert cell.signature == "contrastive_accuracy|distance:11+|pairs:30"
+    assert cell.signature == "contrastive_accuracy|group:11+|pairs:300"
 
 
 def test_averages_on_dev_stand_beside_the_last_update(study: InventedStudy) -> None:
@@ -286,7 +285,8 @@ def test_csv_has_every_number_unrounded(study: InventedStudy) -> None:
     for block in table.blocks:
         for row in block.rows:
             for column, cell in row.cells.items():
-                place = block.kind, block.dataset, block.test_set or "", row.system, column
+                split = block.test_set or block.contrast_set or ""
+                place = block.kind, block.dataset, split, row.system, column
                 by_seed = {str(seed): value for seed, value in (cell.by_seed or {}).items()}
                 for seed, value in {"": cell.value, **by_seed}.items():
                     assert float(found[*place, seed]) == value
@@ -324,7 +324,7 @@ def fails(study: InventedStudy, **inputs: list[Path]) -> str:
     [
         ("scores", "no scores for captions flickr_2016 mean 2 (expected 18, found 16)"),
         ("comparisons", "no comparison for captions flickr_2016 mean (expected 6, found 4)"),
-        ("contrasts", "no contrastive accuracy for demo mean 2 (expected 6, found 5)"),
+        ("contrasts", "no contrastive accuracy for demo test mean 2 (expected 6, found 5)"),
         ("averages", "no scores of averaged weights for captions mean 2 (expected 12, found 11)"),
     ],
 )
@@ -337,7 +337,7 @@ def test_the_error_names_a_missing_score_file(study: InventedStudy, what: str, m
 
 
 def test_a_study_without_any_contrast_file_is_incomplete(study: InventedStudy) -> None:
-    assert "no contrastive accuracy for demo base 1 (expected 6, found 0)" in fails(study, contrasts=[])
+    assert "no contrastive accuracy for demo test base 1 (expected 6, found 0)" in fails(study, contrasts=[])
 
 
 def test_files_given_twice_or_of_another_study_are_refused(study: InventedStudy) -> None:
@@ -373,9 +373,9 @@ def test_a_file_without_a_test_set_is_incomplete(study: InventedStudy) -> None:
 _COMPARED = ("test_sets", "test", "metrics")
 
 
-def edited(path: Path, *keys: str, value: object) -> None:
+def edited(path: Path, *keys: str | int, value: object) -> None:
     content: dict[str, Any] = json.loads(path.read_text())
-    inner = content
+    inner: Any = content
     for key in keys[:-1]:
         inner = inner[key]
     inner[keys[-1]] = value
@@ -423,5 +423,5 @@ def test_comparisons_with_other_samples_are_refused(study: InventedStudy) -> Non
 
 def test_contrasts_of_other_pairs_are_refused(study: InventedStudy) -> None:
     path = study.contrasts_path("demo", "mean", 2)
-    change(path, pairs=151)
+    edited(path, "kinds", 0, "pairs", value=1001)
     assert fails(study).startswith(f"{path}: not the contrastive pairs of the first system")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phrasemt.errors import PhrasemtError
-from phrasemt.search.beam import beam_search, best_words, length_penalty
+from phrasemt.search.beam import beam_search, best_continuations, length_penalty
 from phrasemt.study.schema import Decoding
 from phrasemt.symbols import BOS, EOS
 from tests.helpers.table_model import TableModel, V, source_of
@@ -150,17 +150,18 @@ def test_an_admissible_search_never_returns_a_worse_score_than_fairseq_stopping_
 
 
 @given(
-    st.integers(0, 2**31), st.integers(1, 5), st.integers(1, 400), st.integers(1, 12), st.sampled_from([0.0, 0.3, 0.9])
+    st.integers(0, 2**31), st.integers(1, 5), st.integers(1, 400), st.integers(1, 6), st.sampled_from([0.0, 0.3, 0.9])
 )
-def test_best_words_are_those_of_topk(seed, rows, vocabulary, count, share_of_infinite):
+def test_best_continuations_are_those_of_topk(seed, sentences, vocabulary, beams, share_of_infinite):
     random = torch.Generator().manual_seed(seed)
-    count = min(count, vocabulary)
-    scores = torch.randn(rows, vocabulary, generator=random)
-    scores[torch.rand(rows, vocabulary, generator=random) < share_of_infinite] = -torch.inf
-    values, places = best_words(scores, count)
-    assert torch.equal(values, scores.topk(count).values)
-    assert torch.equal(scores.gather(1, places), values)
-    assert all(len(set(row)) == count for row in places.tolist())
+    log_probs = torch.randn(sentences, beams, vocabulary, generator=random)
+    log_probs[torch.rand(log_probs.shape, generator=random) < share_of_infinite] = -torch.inf
+    scores = torch.randn(sentences, beams, generator=random)
+    sums, parents, words = best_continuations(log_probs, scores, 2 * beams)
+    every = (log_probs + scores[:, :, None]).flatten(1)
+    assert torch.equal(sums, every.topk(min(2 * beams, beams * vocabulary)).values)
+    assert torch.equal(every.gather(1, parents * vocabulary + words), sums)
+    assert all(len(set(row)) == sums.shape[1] for row in (parents * vocabulary + words).tolist())
 
 
 def test_each_sentence_has_its_own_length_limit():

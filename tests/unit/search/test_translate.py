@@ -139,7 +139,7 @@ def test_the_stage_writes_every_pair_in_order(model, reader, settings, words, we
     outputs = {name: tmp_path / name for name in ("translations", "tokens", "text")}
     stage_settings = _settings_of(settings)
     inputs = {name: getattr(tiny_data, name) for name in ("source_vocabulary", "target_vocabulary")}
-    paths = {**inputs, **outputs, "phrases": []}
+    paths = {**inputs, **outputs, "phrases": [], "length_penalties": []}
     translate_examples(settings=stage_settings, cores=1, weights=[weights], examples=tiny_data.dev, **paths)
     lines = [json.loads(line) for line in read_lines(outputs["translations"])]
     assert [line["row"] for line in lines] == list(range(len(reader.examples)))
@@ -161,11 +161,12 @@ def test_weights_of_another_study_are_refused(weights, tiny_data, settings, tmp_
             source_vocabulary=tiny_data.source_vocabulary,
             target_vocabulary=tiny_data.target_vocabulary,
             phrases=[],
+            length_penalties=[],
             **{name: tmp_path / name for name in ("translations", "tokens", "text")},
         )
 
 
-HEADER = "row\tsource\tright\twrong\tdistance\tnumber"
+HEADER = "row\tsource\tright\twrong\tdistance\tkind"
 
 
 @pytest.fixture
@@ -212,6 +213,7 @@ def contrasts_of(contrast_files, tmp_path, lines, *, whole_words=False):
     score_contrasts(
         settings=ScoreContrasts(
             dataset="demo",
+            contrast_set="test",
             system="base",
             seed=1,
             **ScoreContrasts.of_model(settings),
@@ -234,17 +236,19 @@ def test_exactly_one_side_of_a_contrast_wins(contrast_files, tmp_path, whole_wor
     right, wrong = "der Hund schläft .", "der Hund schlafen ."
     lines = [
         HEADER,
-        f"0\tthe dog sleeps .\t{right}\t{wrong}\t1\tsingular",
-        f"1\tthe dog sleeps .\t{wrong}\t{right}\t12\tsingular",
-        f"2\tthe dog sleeps .\t{right}\t{right}\t40\tsingular",
+        f"0\tthe dog sleeps .\t{right}\t{wrong}\t1\tnumber",
+        f"1\tthe dog sleeps .\t{wrong}\t{right}\t12\tnumber",
+        f"2\tthe dog sleeps .\t{right}\t{right}\t40\tnumber",
+        f"2\tthe dog sleeps .\t{right}\t{right}\t\tword",
     ]
     result = contrasts_of(contrast_files, tmp_path, lines, whole_words=whole_words)
-    by_low = {group["low"]: group for group in result["by_distance"]}
-    assert by_low[1]["accuracy"] + by_low[11]["accuracy"] == 1.0  # the same pair, once each way round
-    assert by_low[16] == {"low": 16, "high": None, "pairs": 1, "accuracy": 0.0}  # a tie is not a preference
-    assert by_low[3] == {"low": 3, "high": 4, "pairs": 0, "accuracy": None}
-    assert result["pairs"] == sum(group["pairs"] for group in result["by_distance"]) == 3
-    assert result["accuracy"] == pytest.approx(1 / 3)
+    number, word = result["kinds"]
+    by_low = {group["low"]: group for group in number["by_distance"]}
+    assert list(by_low) == [1, 11, 16]
+    assert by_low[1]["right"] + by_low[11]["right"] == 1  # the same pair, once each way round
+    assert by_low[16] == {"pairs": 1, "right": 0, "low": 16, "high": None}  # a tie is not a preference
+    assert (number["kind"], number["pairs"], number["right"]) == ("number", 3, 1)
+    assert word == {"pairs": 1, "right": 0, "kind": "word", "by_distance": []}
 
 
 @pytest.mark.parametrize(

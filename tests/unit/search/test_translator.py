@@ -202,6 +202,7 @@ class Texts:
             examples=self.examples,
             **self.vocabularies,
             phrases=self.phrases(model.source_phrases),
+            length_penalties=[],
             **outputs,
         )
         return list(read_lines(outputs["text"])), [json.loads(line) for line in read_lines(outputs["translations"])]
@@ -226,6 +227,20 @@ def test_raw_text_is_translated_as_in_the_study(model, texts):
     assert [lines[number] for number in blank] == [""] * len(blank)
     assert [one.cut for one in found] == [len(line) > 5_000 for line in texts.lines]
     assert len(set(lines)) > 5, "the sentences have different translations"
+
+
+def test_draws_of_a_text_in_blocks_are_those_of_the_whole_text(texts):
+    """`phrasemt translate` reads blocks of lines; a draw depends on the number of its line in the whole text."""
+    values = DECODING.model_dump(exclude={"beam", "n_best"}) | {"sampling": {"seed": 3}}
+    translator = Translator(texts.system(FAMILIES["transformer"]), decoding=Decoding(**values), cores=1)
+    lines = texts.lines[:6] * 2
+    together = [one.candidates[0].subwords for one in translator.translate(lines)]
+    assert [
+        one.candidates[0].subwords
+        for first in (0, 6)
+        for one in translator.translate(lines[first : first + 6], first=first)
+    ] == together
+    assert together[:6] != together[6:]
 
 
 @pytest.fixture

@@ -32,10 +32,11 @@ def test_every_study_has_a_micro_size(path: Path) -> None:
     assert micro.study == f"{study.study}-micro"
     assert list(warnings_of(micro)) == []
     assert all(dataset.generator for dataset in micro.datasets.values())
-    for name, system in micro.systems.items():
+    for name, system in micro.models.items():
         assert system.training.max_updates == 20
         assert system.model.family == study.systems[name].model.family
         assert system.stands_for == study.systems[name].stands_for
+    assert micro.phrase_based == study.phrase_based  # they have no size
     # The generated corpus stands for the data of no paper, so no score is compared with a printed one.
     assert all(dataset.stands_for is None for dataset in micro.datasets.values())
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 import yaml
+from nist_texts import write_nist_texts
 from pydantic import ValidationError
 
 from phrasemt.errors import StudyError
@@ -229,8 +230,12 @@ def test_the_baseline_translates_where_anything_does(tmp_path: Path) -> None:
     assert load_study(path).baseline == "lm"
 
 
-def test_the_studies_of_the_repository_are_right(repository: Path) -> None:
+def test_the_studies_of_the_repository_are_right(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     paths = [repository / "config.yaml", *sorted((repository / "studies").glob("*.yaml"))]
+    monkeypatch.chdir(tmp_path)
+    write_nist_texts(tmp_path / "data")
     names = [read_study(path).study for path in paths]
     assert len(set(names)) == len(names), "two studies would share a results folder"
     assert names[1:] == [path.stem for path in paths[1:]]

@@ -75,12 +75,7 @@ def test_every_asks_for_each_data_sets_own_splits(flow: Flow) -> None:
 
 
 def test_groups_of_the_study(flow: Flow) -> None:
-    assert (flow.generated, flow.partitioned, flow.challengers, flow.baseline) == (
-        ["generated"],
-        ["cut"],
-        ["wide"],
-        "base",
-    )
+    assert (flow.generated, flow.partitioned, flow.challengers) == (["generated"], ["cut"], ["wide"])
 
 
 def test_wildcards_stand_for_names_of_the_study_only(flow: Flow) -> None:
@@ -147,7 +142,7 @@ def test_a_missing_reference_is_named(tmp_path: Path) -> None:
     (tmp_path / "two.de").unlink()
     path = tmp_path / "study.yaml"
     path.write_text(yaml.safe_dump(raw))
-    with pytest.raises(StudyError, match=r"datasets\.mine\.splits\.test\.b\.0\.target: no such file: .*two\.de"):
+    with pytest.raises(StudyError, match=r"datasets\.mine\.splits\.test\.b\.0\.references\.0: no such file: .*two\.de"):
         read_study(path)
 
 

@@ -1,0 +1,74 @@
+"""Counts of contrastive pairs that a model decides right: all, by kind of mistake, and by distance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+from phrasemt.fields import Settings
+
+# Groups of distances in words; Xu et al. (2020), Figure 4, print one limit only (docs/decisions.md, X18).
+GROUPS = ((1, 2), (3, 4), (5, 6), (7, 8), (9, 10), (11, 15), (16, None))
+
+
+class Counts(Settings):
+    """Pairs, and those whose right target is the more probable one."""
+
+    pairs: int
+    right: int
+
+
+class DistanceCounts(Counts):
+    """Counts of pairs with distances from low to high, in words. high: None for no limit."""
+
+    low: int
+    high: int | None
+
+    @property
+    def name(self) -> str:
+        return f"{self.low}+" if self.high is None else f"{self.low}-{self.high}"
+
+
+class KindCounts(Counts):
+    """Counts of the pairs with one kind of mistake. by_distance: of those with a known distance; no empty groups."""
+
+    kind: str
+    by_distance: list[DistanceCounts]
+
+
+class ContrastFile(Settings):
+    """The content of a file of `score_contrasts`. contrast_set: the split of a data set that the pairs belong to."""
+
+    format: Literal[2] = 2
+    dataset: str
+    contrast_set: str
+    system: str
+    seed: int
+    kinds: list[KindCounts]
+
+    @property
+    def total(self) -> Counts:
+        return Counts(pairs=sum(kind.pairs for kind in self.kinds), right=sum(kind.right for kind in self.kinds))
+
+
+def count_preferred(
+    kinds: Sequence[str], distances: Sequence[int | None], preferred: Sequence[bool]
+) -> list[KindCounts]:
+    """Count pairs by kind, in the order of their first pairs, and by distance. preferred: the right target won."""
+    by_kind: dict[str, list[tuple[int, bool]]] = {}
+    for kind, distance, wins in zip(kinds, distances, preferred, strict=True):
+        by_kind.setdefault(kind, []).append((distance or 0, wins))
+    return [
+        KindCounts(
+            kind=kind or "other",
+            pairs=len(pairs),
+            right=sum(wins for _, wins in pairs),
+            by_distance=[
+                DistanceCounts(low=low, high=high, pairs=len(group), right=sum(group))
+                for low, high in GROUPS
+                if (group := [wins for distance, wins in pairs if low <= distance <= (high or math.inf)])
+            ],
+        )
+        for kind, pairs in by_kind.items()
+    ]

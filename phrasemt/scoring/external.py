@@ -1,0 +1,142 @@
+"""The stage `score_metric`: a metric that a program of the user computes (`metrics:` of the study).
+
+The command of the metric is started once for each test set, without a shell. Its words may hold three placeholders:
+
+    {hypotheses}    file of the detokenised translations
+    {references}    files of the references, as many words as the test set has references
+    {sources}       file of the sources
+
+The files are UTF-8 with one sentence per line. The command writes one number per line to its standard output, the score
+of that sentence; whatever it writes to standard error goes to the log. OMP_NUM_THREADS is the number of cores that it
+may use. The score of a system is the mean of its numbers. Any other output, and an exit code other than 0, is an error.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from phrasemt.errors import DataError
+from phrasemt.fields import Settings
+from phrasemt.files.digests import digest_file
+from phrasemt.files.lines import count_lines
+from phrasemt.scoring.scores import OfTestSets, of_test_sets, write_of_test_sets
+from phrasemt.stages.scoring import ScoreMetric
+
+log = logging.getLogger("phrasemt.score_metric")
+
+
+class MetricOnTestSet(Settings):
+    """Scores of the sentences of a test set in its order, and their mean."""
+
+    sentences: int
+    score: float
+    signature: str
+    by_sentence: list[float]
+
+
+class MetricFile(OfTestSets[MetricOnTestSet]):
+    """The file that `score_metric` writes."""
+
+    metric: str
+
+
+def score_metric(
+    *,
+    settings: ScoreMetric,
+    cores: int,
+    text: list[Path],
+    reference: list[Path],
+    source: list[Path],
+    files: list[Path],
+    scores: Path,
+) -> None:
+    """Run the command of a metric on each test set, and write a `MetricFile`.
+
+    text, source: one file for each test set; reference: for each test set as many as it has references. files: what the
+    command reads besides. Raises DataError, with the last words of the command, if it fails or if its output is not one
+    number per sentence.
+    """
+    remaining = iter(reference)
+    references = [[next(remaining) for _ in range(number)] for number in settings.references]
+    digests = "".join(f"|{path.name}:{digest_file(path)[:12]}" for path in files)
+    signature = f"{settings.metric}|mean|{settings.command}{digests}"
+    parts = {}
+    for place, (test_set, (hypotheses, sources)) in enumerate(of_test_sets(settings.test_sets, text, source)):
+        command = filled(settings.words, hypotheses=hypotheses, references=references[place], sources=sources)
+        where = f"metric {settings.metric}, {test_set}"
+        numbers = _numbers(_output_of(command, cores, where), count_lines(hypotheses), where)
+        mean = math.fsum(numbers) / len(numbers)
+        part = MetricOnTestSet(sentences=len(numbers), score=mean, signature=signature, by_sentence=numbers)
+        parts[test_set] = part.model_dump()
+        log.info("score_metric: %s %s: %.4f", test_set, settings.metric, mean)
+    write_of_test_sets(scores, settings, parts, metric=settings.metric)
+
+
+def filled(words: Sequence[str], *, hypotheses: Path, references: Sequence[Path], sources: Path) -> list[str]:
+    """Return the words of a command with the paths of the files in place of the placeholders."""
+    command: list[str] = []
+    for word in words:
+        if word == "{references}":
+            command += map(str, references)
+        else:
+            command.append(word.format(hypotheses=hypotheses, sources=sources))
+    return command
+
+
+def _output_of(command: list[str], cores: int, where: str) -> str:
+    """Return what a command writes to its standard output. What it writes to standard error goes to the log."""
+    environment = os.environ | {"OMP_NUM_THREADS": str(cores)}
+    try:
+        done = subprocess.run(command, check=False, capture_output=True, env=environment, stdin=subprocess.DEVNULL)
+    except OSError as error:
+        raise DataError(
+            f"cannot start the command: {error.strerror}",
+            where=where,
+            found=command[0],
+            next_step="install the program, or give its path in `command` of the metric",
+        ) from None
+    said = [line for line in done.stderr.decode("utf-8", "replace").splitlines() if line.strip()]
+    for line in said:
+        log.info("%s: %s", where, line)
+    if done.returncode:
+        raise DataError(
+            f"the command ended with exit code {done.returncode}",
+            where=where,
+            found=said[-1] if said else "nothing on standard error",
+            next_step=f"run it by hand: {' '.join(command)}",
+        )
+    return done.stdout.decode("utf-8", "replace")
+
+
+def _numbers(output: str, sentences: int, where: str) -> list[float]:
+    """Return the scores of a command's output. Raises DataError if it is not one finite number per sentence."""
+    lines = output.removesuffix("\n").split("\n") if output else []
+    numbers = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            score = float(line)
+        except ValueError:
+            score = math.nan
+        if not math.isfinite(score):
+            raise DataError(
+                "the command did not write a number",
+                where=f"{where}, line {number} of its output",
+                expected="one finite number per line, and nothing else",
+                found=repr(line[:80]),
+                next_step="let the command write messages to standard error",
+            )
+        numbers.append(score)
+    if len(numbers) != sentences or not numbers:
+        raise DataError(
+            "the command did not write a score for each sentence",
+            where=where,
+            expected=f"{sentences} lines",
+            found=f"{len(numbers)} lines",
+            next_step="let the command write one line for each line of the hypotheses, empty ones too",
+        )
+    return numbers

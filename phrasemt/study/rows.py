@@ -1,0 +1,84 @@
+"""Rows of the table: what every system has, and systems whose translations other programs made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from phrasemt.fields import Settings, Title
+from phrasemt.study.datasets import Dataset
+from phrasemt.study.places import PaperRowPlace
+
+
+class TableRow(Settings):
+    """Base of all kinds of systems."""
+
+    title: Title | None = Field(None, description="name in the table; default: the key of the system")
+    stands_for: list[PaperRowPlace] = Field(
+        [],
+        description="rows of papers that the system reproduces, e.g. [xu2020/table-2/max] (`phrasemt papers`); the "
+        "scorecard shows their figures beside ours",
+    )
+
+    @property
+    def translates(self) -> bool:
+        """Whether the row has translations of the test sets."""
+        return True
+
+    def heading(self, name: str) -> str:
+        """The title in the table of the row with this name."""
+        return self.title or name
+
+    def seeds(self, of_study: Sequence[int]) -> list[int]:
+        """The seeds that the row has translations or scores for. A row with one of them has the first seed."""
+        return list(of_study)
+
+
+class OutsideSystem(TableRow):
+    """A system of another program: a row whose translations are files. Nothing is trained."""
+
+    translations: Path | dict[str, Path] = Field(
+        description="file of the translations of the test set, UTF-8, a line for each sentence, also as .gz; with "
+        "several test sets a file for each one: {test_set: FILE}, or {data_set.test_set: FILE} with several data sets"
+    )
+    form: Literal["text", "tokens"] = Field(
+        "text",
+        description="text: raw text, which is tokenised as the data set is; tokens: tokens of the data set, separated "
+        "by spaces, subwords joined",
+    )
+
+    def seeds(self, of_study: Sequence[int]) -> list[int]:
+        return list(of_study[:1])
+
+    def files(self, datasets: Mapping[str, Dataset]) -> dict[tuple[str, str], Path]:
+        """The file of each data set and test set that has one."""
+        places = [(name, test_set) for name, dataset in datasets.items() for test_set in dataset.test_sets]
+        if isinstance(self.translations, Path):
+            return {places[0]: self.translations}
+        return {
+            (name, test_set): file
+            for name, test_set in places
+            if (file := self.translations.get(_key(name, test_set, datasets))) is not None
+        }
+
+    def problems(self, datasets: Mapping[str, Dataset]) -> Iterator[str]:
+        """What does not fit the test sets of the study."""
+        keys = [_key(name, test_set, datasets) for name, data in datasets.items() for test_set in data.test_sets]
+        if isinstance(self.translations, Path):
+            if len(keys) > 1:
+                yield f"translations is one file, but there are {len(keys)} test sets: give {{{keys[0]}: FILE, ...}}"
+            return
+        for key in keys:
+            if key not in self.translations:
+                yield f"translations has no file for the test set {key}"
+        for key in self.translations:
+            if key not in keys:
+                yield f"translations.{key}: no such test set; allowed: {', '.join(keys)}"
+
+
+def _key(dataset: str, test_set: str, datasets: Mapping[str, Dataset]) -> str:
+    """The name of a test set in a study. No name has a dot, so it is clear."""
+    return f"{dataset}.{test_set}" if len(datasets) > 1 else test_set

@@ -1,0 +1,74 @@
+"""studies/zhou2017-zh-en.yaml reads texts of the LDC and of NIST that the user brings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from nist_texts import CHINESE, write_nist_texts
+
+from phrasemt.cli import main
+from phrasemt.errors import StudyError
+from phrasemt.study.claims import claims
+from phrasemt.workflow.check import read_study
+
+NAME = "zhou2017-zh-en.yaml"
+
+
+@pytest.fixture
+def study(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the study in a folder that has the texts."""
+    monkeypatch.chdir(tmp_path)
+    write_nist_texts(tmp_path / "data")
+    (tmp_path / NAME).write_text((repository / "studies" / NAME).read_text())
+    return tmp_path / NAME
+
+
+def _problems(study: Path) -> list[str]:
+    with pytest.raises(StudyError) as raised:
+        read_study(study)
+    return [line.removeprefix("  - ") for line in str(raised.value).split("\n")[1:]]
+
+
+def test_the_texts_are_those_of_the_paper(study: Path) -> None:
+    read = read_study(study)
+    assert {
+        name: len(read.datasets["nist"].references(name)) for name in read.datasets["nist"].test_sets
+    } == dict.fromkeys(("MT02", "MT03", "MT04", "MT05"), 4)
+    # Tables 1 to 3: 3 rows of 5 scores, 2 rows of 5, and 8 accuracies, each on the test sets that the paper names.
+    assert len([claim for claim in claims(read) if claim.same_data and claim.test_sets]) == 3 * 5 + 2 * 5 + 8
+
+
+def test_a_missing_folder_is_one_mistake(study: Path) -> None:
+    for path in (study.parent / "data" / "ldc").iterdir():
+        path.unlink()
+    (study.parent / "data" / "ldc").rmdir()
+    assert _problems(study) == ["no such folder: data/ldc; the study reads train.zh, train.en there"]
+
+
+def test_a_missing_file_is_named_where_it_is_read(study: Path) -> None:
+    (study.parent / "data" / "nist" / "MT04.en.2").unlink()
+    assert _problems(study) == ["datasets.nist.splits.test.MT04.0.references.1: no such file: data/nist/MT04.en.2"]
+
+
+def test_a_test_set_with_three_references_is_not_that_of_the_paper(study: Path) -> None:
+    study.write_text(study.read_text().replace(", data/nist/MT03.en.3]", "]"))
+    assert _problems(study) == [
+        "datasets.nist: stands_for is 'zhou2017/zh-en', whose MT03 has 4 references (the target and 3 under "
+        "`references`), but MT03 has 3"
+    ]
+
+
+def test_a_text_in_another_encoding(study: Path) -> None:
+    (study.parent / "data" / "nist" / "MT05.zh").write_text("\n".join(CHINESE), encoding="GB18030")
+    (problem,) = _problems(study)
+    assert problem.startswith("datasets.nist.splits.test.MT05.0.source: data/nist/MT05.zh, line 1, byte 1: not UTF-8")
+    assert "iconv -f GB18030 -t UTF-8" in problem
+
+
+def test_all_texts_of_the_user_are_listed(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (study.parent / "data" / "nist" / "MT04.en.2").unlink()
+    assert main(["corpora", "--study", str(study)]) == 0
+    listed = [line for line in capsys.readouterr().out.splitlines() if line.startswith("your file: ")]
+    assert len(listed) == 2 + 4 * 5  # train, and four sets with a source and four references
+    assert "your file: data/nist/MT04.en.2 (missing)" in listed

@@ -1,0 +1,69 @@
+"""The price of a study before its run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from phrasemt.study.reading import load_study
+from phrasemt.verbs._price import GPUS, Prices, price_of
+from phrasemt.workflow.journal import PlannedJob
+from phrasemt.workflow.plan import Job, Plan
+
+
+def job(rule: str, *, mem_mb: int = 0, **wildcards: str) -> Job:
+    planned = PlannedJob(rule=rule, name="", outputs=[], log=None, benchmark=None, threads=1, gpus=0, after=[])
+    snakemakes: Any = SimpleNamespace(wildcards=wildcards, resources={"mem_mb": mem_mb})
+    return Job(
+        planned=planned,
+        dataset=wildcards.get("dataset"),
+        system=wildcards.get("system"),
+        snakemakes=snakemakes,
+    )
+
+
+@pytest.fixture
+def prices(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Prices:
+    monkeypatch.chdir(tmp_path)
+    return Prices(load_study(repository / "studies" / "xu2020-en-de.yaml"), "a100", 0.3)
+
+
+def test_a_training_costs_six_operations_for_each_parameter_and_token(prices: Prices) -> None:
+    """The rule of Kaplan et al. (2020, section 2.1), without the lookup of embeddings. Source and target are equally
+    long, so each target token also pays for a source position. Their rule leaves out the products of queries and keys,
+    which are below 3 % at 27 positions and width 512.
+    """
+    width, vocabulary = 512, 32_004
+    parameters = 6 * (4 + 2 * 4) * width**2 + 6 * (8 + 2 * 4) * width**2 + width * vocabulary
+    hours = 6 * parameters * 25_000 * 100_000 / (312e12 * 0.3) / 3600
+    found = prices.of(job("train_model", dataset="wmt14", system="base", mem_mb=16_000))
+    assert hours < found.gpu_hours < 1.03 * hours
+    assert found.longest == found.gpu_hours
+    assert found.memory == 16_000
+
+
+def test_text_stages_cost_lines_and_unknown_numbers_are_named(prices: Prices) -> None:
+    # Europarl v7, Common Crawl and News Commentary v9 have 1,920,209 + 2,399,123 + 201,288 pairs.
+    pairs = 4_520_620
+    found = prices.of(job("clean_pairs", dataset="wmt14", split="train", source="en", target="de"))
+    assert found.core_hours == pytest.approx((10 + pairs / 77_000) / 3600)
+    assert not found.unknown
+    parses = prices.of(job("parse_sentences", dataset="wmt14", split="train", annotator="english"))
+    assert parses.core_hours == pytest.approx((10 + pairs // 64 / 10) / 3600)  # a published parser, 64 jobs
+    texts = job("extract_text", corpus="yandex-en-ru", part="ru-en", language="ru")
+    assert prices.of(texts).unknown == {"yandex-en-ru ru-en"}
+
+
+def test_days_are_those_of_the_longest_training_when_there_are_many_gpus(prices: Prices) -> None:
+    study = prices._study
+    jobs = [job("train_model", dataset="wmt14", system=name) for name in ("base", "base")]
+    plan = Plan(study=study.study, datasets=["wmt14"], jobs=jobs, finished=[], workflow=None)
+    days = prices.of(jobs[0]).gpu_hours / 24
+    for gpus, expected in ((1, 2 * days), (2, days), (8, days)):
+        lines = list(price_of(plan, study, gpu="a100", gpus=gpus, utilisation=0.3))
+        (line,) = (line for line in lines if "days of the GPUs" in line)
+        assert line == f"{expected:,.1f} days of the GPUs; the longest job, base, takes {days:,.1f} on one of them"
+    assert GPUS["a100"] == 312  # data sheet of the A100: BFLOAT16 tensor core, 312 TFLOPS (624 with sparsity)

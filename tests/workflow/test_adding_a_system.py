@@ -1,0 +1,61 @@
+"""docs/adding-a-system.md, word for word: its blocks become files, and its commands run in a copy of the repository."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from workplace import Workplace
+
+PAGE = Path(__file__).parents[2] / "docs" / "adding-a-system.md"
+
+
+@pytest.fixture
+def commands(repository: Path, tmp_path: Path) -> list[str]:
+    """The commands of the page, to be run in `tmp_path`, which has the files of the page."""
+    Workplace.new(repository, tmp_path)
+    (tmp_path / "studies").mkdir()
+    (tmp_path / ".venv").symlink_to(sys.prefix)
+    page = PAGE.read_text()
+    for path, block in re.findall(r"^## The \w+: (\S+)$.*?^```\w+\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
+        assert not (tmp_path / path).exists()
+        (tmp_path / path).write_text(block)
+    blocks = re.findall(r"^```bash\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    return [line for block in blocks for line in block.splitlines()]
+
+
+def run(command: str, folder: Path) -> str:
+    environment = os.environ | {"PYTHONPATH": str(folder)}
+    done = subprocess.run(command, shell=True, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{command}\n{done.stderr[-3000:]}"
+    return done.stdout
+
+
+def test_the_system_of_the_page_is_checked_described_and_scaled(commands: list[str], tmp_path: Path) -> None:
+    check, describe, scale, *_ = commands
+    assert "systems: base, window" in run(check, tmp_path)
+    # The window takes no parameters: 1.00 times the multiply-adds of the baseline.
+    assert re.search(r"^base, the baseline .* x 1\.00$", run(describe, tmp_path), re.MULTILINE)
+    run(scale, tmp_path)
+    assert "window: 4" in (tmp_path / "micro.yaml").read_text()
+    study = tmp_path / "studies" / "window-attention.yaml"
+    study.write_text(study.read_text().replace("window: 4", "window: 0, windows: 3"))
+    refused = subprocess.run(
+        check, shell=True, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert refused.returncode == 2
+    assert "systems.window.model.window: found 0, input should be greater than 0" in refused.stderr
+    assert (
+        "systems.window.model.windows: unknown key; did you mean 'window'?; allowed: family, width, " in refused.stderr
+    )
+
+
+@pytest.mark.slow
+def test_the_page_leads_to_a_table(commands: list[str], tmp_path: Path) -> None:
+    printed = [run(command, tmp_path) for command in commands]
+    assert "| Window of 4 tokens " in printed[-1]

@@ -1,0 +1,93 @@
+"""A row of another program in a finished study: the stages that it needs, and nothing else, run."""
+
+from __future__ import annotations
+
+import json
+import sys
+import zipfile
+
+import pytest
+import yaml
+from workplace import STUDY, Workplace
+
+from phrasemt.files.digests import digest_file
+from phrasemt.files.sidecars import read_sidecar
+
+
+def _write_study(workplace: Workplace, **other: object) -> None:
+    study = yaml.safe_load(STUDY)
+    study["systems"] |= {"other": {"translations": "other.de", **other}}
+    workplace.write_study(yaml.safe_dump(study, sort_keys=False))
+
+
+def test_a_translation_of_another_program_becomes_a_row(finished: Workplace) -> None:
+    """The reference itself, as raw text with a byte order mark and carriage returns, must get 100 BLEU."""
+    folder = finished.results / "demo.en-de"
+    reference = (folder / "corpus/test.de").read_text()
+    (finished.folder / "other.de").write_bytes(b"\xef\xbb\xbf" + reference.replace("\n", "\r\n").encode())
+    _write_study(finished, title="Another toolkit")
+    done = finished.snakemake()
+    assert done.returncode == 0, done.stderr[-3000:]
+    (note,) = (
+        path
+        for path in (finished.folder / "logs/tiny/runs").glob("*.json")
+        if "import_translations" in path.read_text()
+    )
+    jobs = {job["rule"] for job in json.loads(note.read_text())["jobs"]}
+    assert jobs == {
+        "import_translations",
+        "score_system",
+        "compare_systems",
+        "score_by_length",
+        "make_table",
+        "write_report",
+    }
+    assert (folder / "translations/other/1/test.tok").read_text() == (folder / "tokens/test.de").read_text()
+    assert (folder / "translations/other/1/test.txt").read_text() == reference
+    sidecar = read_sidecar(folder / "translations/other/1/test.tok")
+    assert sidecar["inputs"]["translations"][0]["sha256"] == digest_file(finished.folder / "other.de")
+    scores = json.loads((folder / "scores/other/1.json").read_text())["test_sets"]["test"]["metrics"]
+    assert [scores[name]["score"] for name in ("bleu_tok", "bleu_detok", "chrf2", "ter")] == pytest.approx(
+        [100, 100, 100, 0]
+    )
+    table = (finished.results / "table.md").read_text()
+    assert "| Another toolkit " in table
+    assert "Translated by other programs, whose seeds are not ours: Another toolkit." in table
+    page = (finished.results / "report.html").read_text()
+    assert page.count("Another toolkit") > 3
+    assert "translations.sha256" in page
+    packed = finished.run(sys.executable, "-m", "phrasemt", "capsule", "study.yaml", "--output", "capsule.zip")
+    assert packed.returncode == 0, packed.stderr
+    with zipfile.ZipFile(finished.folder / "capsule.zip") as capsule:
+        assert "results/tiny/demo.en-de/translations/other/1/test.tok" in capsule.namelist()
+
+
+@pytest.mark.parametrize(
+    ("content", "form", "message"),
+    [
+        (b"ein Satz .\n" * 19, "tokens", "expected 20 lines, one for each sentence of"),
+        (b"ein Satz .\n" * 21, "tokens", "found 21 lines"),
+        (b"", "text", "found 0 lines"),
+        (b"\n" * 20, "text", "the translations hold no text"),
+        (b"\x00\xff\xfe\x89" * 500, "text", "other.de, line 1, byte 2: not UTF-8"),
+        (b"ein Sa@@ tz .\n" * 20, "tokens", "@@"),
+    ],
+)
+def test_files_that_fit_no_test_set_are_refused(finished: Workplace, content: bytes, form: str, message: str) -> None:
+    (finished.folder / "other.de").write_bytes(content)
+    _write_study(finished, form=form)
+    done = finished.run(
+        *(sys.executable, "-m", "phrasemt"),
+        *("import_translations", "--translations", "other.de"),
+        *("--reference", "results/tiny/demo.en-de/corpus/test.de"),
+        *("--tokens", "made.tok", "--text", "made.txt"),
+        *("--settings", json.dumps({"form": form, "target_tokenizer": _tokenizer(finished)})),
+    )
+    assert done.returncode == 2, done.stderr
+    assert message in done.stderr
+    assert not list(finished.folder.glob("made.*"))
+
+
+def _tokenizer(workplace: Workplace) -> dict[str, object]:
+    sidecar = read_sidecar(workplace.results / "demo.en-de/translations/base/1/test.tok")
+    return dict(sidecar["settings"]["target_tokenizer"])
