@@ -1,7 +1,8 @@
 """A Slurm of four nodes on this machine: n1 and n2 with processors, g1 and g2 also with four GPUs, which are files.
 
 Its configuration, logs and state lie in a folder of its own. All that it needs elsewhere is /etc/slurm/slurm.conf,
-because jobs are started without SLURM_CONF; a machine that has one already is left alone.
+because jobs are started without SLURM_CONF; a machine that has one already is left alone. The cluster of tests that
+were killed is cleared away first.
 """
 
 from __future__ import annotations
@@ -92,8 +93,11 @@ def missing() -> str | None:
     if absent := [program for program in _PROGRAMS if shutil.which(program) is None]:
         return f"no {', '.join(absent)}: it needs Debian's slurm-wlm and munge (`make test-cluster` installs them)"
     file = CONFIGURATION / "slurm.conf"
-    if file.exists() or (file.is_symlink() and "phrasemt" not in str(file.readlink())):
-        return f"{file} is there: this machine belongs to another cluster"
+    folder = _folder_of_configuration()
+    if folder is None:
+        return f"{file} is there: this machine belongs to another cluster" if file.exists() else None
+    if (owner := _process(folder / "owner.pid")) is not None:
+        return f"{file} leads to a cluster that process {owner.pid} uses. Next: wait for its end"
     return None
 
 
@@ -106,13 +110,16 @@ def one_host_slurm(folder: Path) -> Iterator[None]:
     """
     if (problem := missing()) is not None:
         raise RuntimeError(problem)
+    if (killed := _folder_of_configuration()) is not None:
+        _stop(killed)
+        shutil.rmtree(killed, ignore_errors=True)
     _configure(folder)
     made = not CONFIGURATION.exists()
     CONFIGURATION.mkdir(exist_ok=True)
     links = [CONFIGURATION / name for name in ("slurm.conf", "gres.conf")]
     try:
         for link in links:
-            link.unlink(missing_ok=True)  # it leads nowhere, see missing()
+            link.unlink(missing_ok=True)  # of a cluster that was killed
             link.symlink_to(folder / link.name)
         _start(folder)
         yield
@@ -129,7 +136,7 @@ def one_host_slurm(folder: Path) -> Iterator[None]:
 def start_node(node: str, folder: Path) -> None:
     """Start the daemon of a node."""
     subprocess.run(["slurmd", "-N", node], check=True)
-    wait_until(lambda: _daemon(folder / f"slurmd-{node}.pid") is not None, f"slurmd of {node}")
+    wait_until(lambda: _process(folder / f"slurmd-{node}.pid") is not None, f"slurmd of {node}")
 
 
 def restarts(job: str) -> int:
@@ -141,7 +148,7 @@ def restarts(job: str) -> int:
 def kill_node(node: str, folder: Path) -> None:
     """End a node as a power cut does: its daemon, and all processes of its jobs."""
     jobs = ask("squeue", "-h", "-w", node, "-o", "%A").split()
-    found = [daemon] if (daemon := _daemon(folder / f"slurmd-{node}.pid")) else []
+    found = [daemon] if (daemon := _process(folder / f"slurmd-{node}.pid")) else []
     for process in psutil.process_iter(["name", "cmdline"]):
         title = " ".join(process.info["cmdline"] or [])
         if process.info["name"] == "slurmstepd" and any(f"[{job}." in title for job in jobs):
@@ -176,10 +183,18 @@ def ask(*command: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
+def _folder_of_configuration() -> Path | None:
+    """The folder of the cluster of these tests that /etc/slurm/slurm.conf leads to, None when it is another file."""
+    file = CONFIGURATION / "slurm.conf"
+    folder = file.readlink().parent if file.is_symlink() else None
+    return folder if folder is not None and folder.name.startswith("phrasemt") else None
+
+
 def _configure(folder: Path) -> None:
     for name in ("state", "spool"):
         (folder / name).mkdir()
     folder.chmod(0o755)  # munge's socket lies in it
+    (folder / "owner.pid").write_text(str(os.getpid()))
     for name, text in (("slurm.conf", _SLURM), ("gres.conf", _GRES)):
         (folder / name).write_text(text.format(folder=folder, host=socket.gethostname().partition(".")[0]))
     epilog = folder / "epilog"
@@ -211,13 +226,13 @@ def _start(folder: Path) -> None:
 
 def _stop(folder: Path) -> list[str]:
     """End the jobs, then the daemons; what had to be killed because it did not end with them."""
-    controller = _daemon(folder / "slurmctld.pid")
+    controller = _process(folder / "slurmctld.pid")
     if controller is not None:
         subprocess.run(["scancel", "--user=root"], check=False)
         # One that does not answer, because it could not start, has no jobs.
         wait_until(lambda: not subprocess.run(["squeue", "-h"], stdout=subprocess.PIPE).stdout, "end of the jobs")
     for names in ((*(f"slurmd-{node}" for node in NODES), "slurmctld"), ("munge",)):
-        daemons = [daemon for name in names if (daemon := _daemon(folder / f"{name}.pid")) is not None]
+        daemons = [daemon for name in names if (daemon := _process(folder / f"{name}.pid")) is not None]
         for daemon in daemons:
             daemon.terminate()
         psutil.wait_procs(daemons, timeout=PATIENCE)
@@ -227,9 +242,11 @@ def _stop(folder: Path) -> list[str]:
     return [f"{process.pid}" for process in left]
 
 
-def _daemon(pid_file: Path) -> psutil.Process | None:
+def _process(pid_file: Path) -> psutil.Process | None:
     try:
-        return psutil.Process(int(pid_file.read_text()))
+        process = psutil.Process(int(pid_file.read_text()))
+        # A process that began after the file was written has the number of one that has ended..
+        return process if process.create_time() < pid_file.stat().st_mtime + 1 else None
     except (OSError, ValueError, psutil.NoSuchProcess):
         return None
 
