@@ -73,11 +73,12 @@ rule partition_corpus:
 
 rule generate_demo:
     output:
-        source=paths.raw_text.at(language="{source}"),
-        target=paths.raw_text.at(language="{target}"),
+        # Always both sides, also for a monolingual data set, which reads one of them.
+        source=paths.raw_text.at(language="en"),
+        target=paths.raw_text.at(language="de"),
         trees=paths.raw_trees,
-        source_chunks=paths.raw_chunks.at(language="{source}"),
-        target_chunks=paths.raw_chunks.at(language="{target}"),
+        source_chunks=paths.raw_chunks.at(language="en"),
+        target_chunks=paths.raw_chunks.at(language="de"),
         contrasts=paths.raw_contrasts,
     log:
         paths.log("generate_demo"),

@@ -51,14 +51,15 @@ def pack_examples(
 ) -> None:
     """Write the ids of a split's pairs to an example store, in the order of the files, with the row of each pair.
 
-    rows: one row number per line. source, target: one sentence per line, subwords separated by spaces.
+    rows: one row number per line. source, target: one sentence per line, subwords separated by spaces. One file on both
+    sides is a monolingual text, whose examples have empty sources.
     Raises DataError when the files have different numbers of lines or the rows do not increase, and MismatchError when
     a vocabulary lacks more than half of the subwords of its side.
     """
     vocabularies = Vocabulary.from_file(source_vocabulary), Vocabulary.from_file(target_vocabulary)
     packed_blocks = map_in_order(
         _pack_block,
-        read_parallel_blocks(rows, source, target, lines=_PAIRS_PER_BLOCK),
+        read_parallel_blocks(rows, *dict.fromkeys((source, target)), lines=_PAIRS_PER_BLOCK),
         jobs=cores,
         prepare=_vocabularies,
         arguments=vocabularies,
@@ -107,7 +108,8 @@ def _vocabularies(source: Vocabulary, target: Vocabulary) -> tuple[Vocabulary, V
 
 
 def _pack_block(vocabularies: tuple[Vocabulary, Vocabulary], blocks: tuple[LineBlock, ...]) -> _PackedBlock:
-    rows, source, target = (block.lines() for block in blocks)
+    rows, *sides = (block.lines() for block in blocks)
+    source, target = sides if len(sides) == 2 else ([""] * len(rows), sides[0])  # else of a monolingual text
     # Text that is not a number becomes -1: `_check_rows`, which knows the line number, reports it.
     numbers = np.array([int(row) if row.isascii() and row.isdigit() else -1 for row in rows], dtype=np.int64)
     return _PackedBlock(numbers, *(map(_pack_side, vocabularies, (source, target))))

@@ -3,6 +3,9 @@
 The outputs account for every pair: `rows` holds the row of each kept pair, `dropped` holds for each other row the first
 filter that refused it and the value that the filter computed. Dev and test sets are checked but never filtered.
 
+A monolingual text stands on both sides: `raw_source` and `raw_target` name the same files, and so do `source` and
+`target`. Its lines are judged like pairs, without the filters that compare two sides.
+
 In every split, each run of white space and control characters becomes one space (phrasemt/corpus/normalise.py).
 """
 
@@ -19,7 +22,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from phrasemt.corpus.normalise import normalise_spaces
 from phrasemt.errors import DataError
@@ -56,21 +59,22 @@ def clean_pairs(
     """
     counts = _Counts()
     seen: dict[bytes, int] = {}  # digest of a kept pair -> its row
+    texts = dict.fromkeys((source, target))  # one file of a monolingual text
     batches = batched(_raw_pairs(raw_source, raw_target), PAIRS_PER_BATCH)
     with contextlib.ExitStack() as stack:
-        sources, targets, kept_rows = (stack.enter_context(write_atomic(path)) for path in (source, target, rows))
+        *sides, kept_rows = (stack.enter_context(write_atomic(path)) for path in (*texts, rows))
         listing = stack.enter_context(tempfile.TemporaryFile(dir=dropped.parent))  # unnamed: killed runs leave nothing
         for judged in map_in_order(_judge, batches, jobs=cores, prepare=_Judge, arguments=(settings,)):
             _drop_duplicates(judged, counts.read, seen)
-            _write(sources, judged.sources)
-            _write(targets, judged.targets)
+            for stream, lines in zip(sides, judged.sides, strict=True):
+                _write(stream, lines)
             _write(kept_rows, [str(counts.read + offset) for offset in judged.offsets])
             _write(listing, [f"{counts.read + offset}\t{name}\t{value}" for offset, name, value in judged.dropped])
             counts.add(judged)
         if not counts.kept:
             raise DataError(
                 "the filters dropped every pair of the training text",
-                where=", ".join(map(str, [*raw_source, *raw_target])),
+                where=", ".join(map(str, dict.fromkeys([*raw_source, *raw_target]))),
                 found=f"{counts.read} pairs: {counts.reasons()}",
                 next_step="check the languages of the data set and the limits in `cleaning`",
             )
@@ -93,13 +97,13 @@ def _raw_pairs(raw_source: list[Path], raw_target: list[Path]) -> Iterator[tuple
         )
     for source, target in zip(raw_source, raw_target, strict=True):
         empty = True
-        for pair in read_parallel(source, target):
+        for pair in read_parallel(*dict.fromkeys((source, target))):
             empty = False
             yield pair
         if empty:
             raise DataError(
                 "the text is empty",
-                where=f"{source}, {target}",
+                where=", ".join(map(str, dict.fromkeys((source, target)))),
                 expected="at least one line",
                 found="0 lines",
                 next_step="check the paths in the study",
@@ -177,9 +181,9 @@ def wrong_script(source_share: float, target_share: float, min_letters: float) -
     return f"target {target_share:.2f}" if target_share < min_letters else None
 
 
-def pair_digest(source: str, target: str) -> bytes:
+def pair_digest(*sides: str) -> bytes:
     """16 bytes by which duplicates are found."""
-    return hashlib.blake2b(f"{source}\n{target}".encode(), digest_size=16).digest()
+    return hashlib.blake2b("\n".join(sides).encode(), digest_size=16).digest()
 
 
 # -------------------------------------------------------------------------------------------------- words and scripts
@@ -271,11 +275,13 @@ class WrittenLanguage:
 
 @dataclass
 class _Judged:
-    """A batch of pairs after all filters except `duplicate`. Offsets count from the first pair of the batch."""
+    """A batch of pairs after all filters except `duplicate`. Offsets count from the first pair of the batch.
+
+    sides: the lines of both sides, or of the one side of a monolingual text.
+    """
 
     size: int
-    sources: list[str] = field(default_factory=list)
-    targets: list[str] = field(default_factory=list)
+    sides: tuple[list[str], ...]
     offsets: list[int] = field(default_factory=list)
     digests: list[bytes] = field(default_factory=list)
     dropped: list[Dropped] = field(default_factory=list)
@@ -291,11 +297,15 @@ class _Judge:
         self.source = WrittenLanguage(settings.source_language)
         self.target = WrittenLanguage(settings.target_language)
 
-    def reason_to_drop(self, source: str, target: str) -> tuple[str, str] | None:
-        """Name and value of the first filter that refuses a normalised pair; None keeps the pair."""
+    def reason_to_drop(self, *sides: str) -> tuple[str, str] | None:
+        """Name and value of the first filter that refuses a normalised pair; None keeps the pair.
+
+        A line of a monolingual text stands for both sides.
+        """
         limits = self.filters
         if limits is None:
             return None
+        source, target = sides[0], sides[-1]
         if value := empty(source, target):
             return "empty", value
         source_words, target_words = self.source.words(source), self.target.words(target)
@@ -303,7 +313,7 @@ class _Judge:
             return "too_long", value
         if value := ratio(source_words, target_words, limits.max_ratio):
             return "ratio", value
-        if limits.drop_identical and (value := identical(source, target)):
+        if len(sides) == 2 and limits.drop_identical and (value := identical(source, target)):
             return "identical", value
         shares = self.source.script_share(source), self.target.script_share(target)
         if value := wrong_script(*shares, limits.min_letters):
@@ -312,22 +322,22 @@ class _Judge:
 
 
 def _judge(judge: _Judge, batch: list[tuple[str, ...]]) -> _Judged:
-    judged = _Judged(size=len(batch))
+    judged = _Judged(size=len(batch), sides=tuple([] for _ in batch[0]))
     digests = judge.filters is not None and judge.filters.drop_duplicates
-    for offset, (raw_source, raw_target) in enumerate(batch):
-        source, target = normalise_spaces(raw_source), normalise_spaces(raw_target)
-        if source != raw_source or target != raw_target:
-            for raw, line in ((raw_source, source), (raw_target, target)):
+    for offset, raw_pair in enumerate(batch):
+        pair = tuple(map(normalise_spaces, raw_pair))
+        if pair != raw_pair:
+            for raw, line in zip(raw_pair, pair, strict=True):
                 judged.carriage_returns += raw.endswith("\r")
                 judged.normalised += raw.removesuffix("\r") != line
-        if reason := judge.reason_to_drop(source, target):
+        if reason := judge.reason_to_drop(*pair):
             judged.dropped.append((offset, *reason))
             continue
-        judged.sources.append(source)
-        judged.targets.append(target)
+        for lines, line in zip(judged.sides, pair, strict=True):
+            lines.append(line)
         judged.offsets.append(offset)
         if digests:
-            judged.digests.append(pair_digest(source, target))
+            judged.digests.append(pair_digest(*pair))
     return judged
 
 
@@ -342,6 +352,7 @@ def _drop_duplicates(judged: _Judged, first_row: int, seen: dict[bytes, int]) ->
             judged.dropped.append((judged.offsets[index], "duplicate", str(first)))
     if again:
         judged.dropped.sort()
+        columns: list[list[Any]] = [*judged.sides, judged.offsets, judged.digests]
         for index in reversed(again):
-            for column in (judged.sources, judged.targets, judged.offsets, judged.digests):
+            for column in columns:
                 del column[index]

@@ -8,7 +8,7 @@ Multi30k and in news tests. A random cut of Tatoeba without `partition` shares 3
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -26,7 +26,10 @@ Pair = tuple[str, str]
 
 
 class Shared(Settings):
-    """How many pairs of a split, and how many of their sides, stand in another split. Blank lines do not count."""
+    """How many pairs of a split, and how many of their sides, stand in another split. Blank lines do not count.
+
+    The lines of a monolingual text count as targets, and nothing else of it.
+    """
 
     pairs: int
     sources: int
@@ -73,8 +76,8 @@ def compare_splits(
     """Count what dev and the test sets share with train, and the test sets with dev, and their unusual lines.
 
     sources, targets: the cleaned texts of the splits in `settings.splits`, dev first. source_subwords, target_subwords:
-    the same texts as models read them. Sentences are equal if they have the same characters. Memory grows with the dev
-    and test sets, and not with train.
+    the same texts as models read them. Both sides of a monolingual text are one file. Sentences are equal if they have
+    the same characters. Memory grows with the dev and test sets, and not with train.
 
     Raises DataError if more than MAX_SHARE of the pairs or of a side of a split stand in train, or in dev, unless
     `settings.overlap` is "allowed"; MismatchError for another number of files than splits.
@@ -85,11 +88,9 @@ def compare_splits(
             "each split needs four files", where="compare_splits", expected=len(settings.splits),
             found=" ".join(str(len(paths)) for paths in files), next_step="give the files in the order of the splits",
         )  # fmt: skip
-    held_out = {
-        name: [(source, target) for source, target in read_parallel(*paths)]
-        for name, *paths in zip(settings.splits, sources, targets, strict=True)
-    }
-    in_train = _shared(held_out, ((source, target) for source, target in read_parallel(train_source, train_target)))
+    held_out = {name: list(_pairs(*paths)) for name, *paths in zip(settings.splits, sources, targets, strict=True)}
+    in_train = _shared(held_out, _pairs(train_source, train_target))
+    has_sources = train_source != train_target
     in_dev = _shared(held_out, held_out["dev"])
     splits = {}
     for number, (name, pairs) in enumerate(held_out.items()):
@@ -98,9 +99,9 @@ def compare_splits(
             in_train=in_train[name],
             in_dev=None if name == "dev" else in_dev[name],
             equal_sides=sum(source == target != "" for source, target in pairs),
-            blank_sources=sum(not source for source, _ in pairs),
+            blank_sources=sum(not source for source, _ in pairs) if has_sources else 0,
             blank_targets=sum(not target for _, target in pairs),
-            cut_sources=_too_long(source_subwords[number]),
+            cut_sources=_too_long(source_subwords[number]) if has_sources else 0,
             cut_targets=_too_long(target_subwords[number]),
         )
         log.info("compare_splits: %s: %s", name, describe(splits[name]))
@@ -128,6 +129,14 @@ def describe(counts: SplitCounts) -> str:
     }
     found += [f"{number:,} {what}" for what, number in others.items() if number]
     return "; ".join(found) or f"{counts.pairs:,} pairs, nothing shared with other splits, no blank or cut lines"
+
+
+def _pairs(source: Path, target: Path) -> Iterator[Pair]:
+    """The pairs of a text; the source of a monolingual text is empty."""
+    if source == target:
+        yield from (("", line) for line in read_lines(target))
+    else:
+        yield from ((source_line, target_line) for source_line, target_line in read_parallel(source, target))
 
 
 def _shared(held_out: Mapping[str, list[Pair]], others: Iterable[Pair]) -> dict[str, Shared]:

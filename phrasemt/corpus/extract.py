@@ -1,6 +1,7 @@
 """The stage `extract_text`: one side of one part of a corpus, as a plain text file.
 
-The stage reads an archive as a stream, once and from front to back, even if it has gigabytes. It checks that lines are
+The stage reads an archive as a stream, once and from front to back, even if it has gigabytes and the side is spread
+over many members. It checks that lines are
 UTF-8, adds a missing "\\n" at the end, and keeps lines unchanged otherwise. The number of lines must equal the
 registered number, so that a wrong member or a cut-off archive is noticed.
 """
@@ -10,13 +11,12 @@ from __future__ import annotations
 import contextlib
 import difflib
 import gzip
-import itertools
 import logging
 import re
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, cast
 
@@ -48,16 +48,9 @@ def extract_text(*, settings: ExtractText, cores: int, files: list[Path], text: 
             next_step="fetch it with `phrasemt fetch_corpus`",
         )
     path = given[side.file]
-    lines = itertools.chain.from_iterable(_lines_of_member(side, path, member) for member in side.members)
     where = f"{path}, member {side.members[0]}" if side.members[0] else str(path)
-    count = write_lines(text, _counted(lines, settings.lines, where))
+    count = write_lines(text, _counted(_lines(side, path), settings.lines, where))
     log.info("extract_text: %s %s.%s: %d lines", settings.corpus, settings.part, settings.language, count)
-
-
-def _lines_of_member(side: CorpusSide, path: Path, member: str | None) -> Iterator[str]:
-    where = f"{path}, member {member}" if member else str(path)
-    with _open_side(path, member) as stream:
-        yield from _of_format(side, decode_lines(stream, where), where)
 
 
 def _counted(lines: Iterable[str], expected: int | None, where: str) -> Iterator[str]:
@@ -115,45 +108,59 @@ def sgm_segments(lines: Iterable[str]) -> Iterator[str]:
 # ------------------------------------------------------------------------------------------------------------ archives
 
 
-@contextlib.contextmanager
-def _open_side(path: Path, member: str | None) -> Iterator[IO[bytes]]:
-    """The unpacked bytes of a file or an archive member. Raises DataError for damage of any kind."""
+def _lines(side: CorpusSide, path: Path) -> Iterator[str]:
+    """Yield the lines of a side. Raises DataError for damage of any kind and for members that the archive lacks.
+
+    Members of a zip archive come in the order of the registry, those of a tar archive in the order of the archive,
+    which is unpacked once.
+    """
+    where = f"{path}, member {side.members[0]}" if side.members[0] else str(path)
     try:
-        with contextlib.ExitStack() as stack:
-            if member is None:
-                stream: IO[bytes] = stack.enter_context(path.open("rb"))
-            elif path.suffix == ".zip":
-                stream = _open_zip_member(stack, path, member)
-            else:
-                stream = _open_tar_member(stack, path, member)
-            if (member or path.name).endswith(".gz"):
-                stream = cast(IO[bytes], stack.enter_context(gzip.GzipFile(fileobj=stream)))
-            yield stream
+        for opened, member in _opened(path, side.members):
+            where = f"{path}, member {member}" if member else str(path)
+            with contextlib.ExitStack() as stack:
+                stream = stack.enter_context(opened)
+                if (member or path.name).endswith(".gz"):
+                    stream = cast(IO[bytes], stack.enter_context(gzip.GzipFile(fileobj=stream)))
+                yield from _of_format(side, decode_lines(stream, where), where)
     except _DAMAGED as error:
         raise DataError(
-            "the archive is damaged or cut off" if member else "the file is damaged or cut off",
-            where=f"{path}, member {member}" if member else path,
+            "the file is damaged or cut off" if side.members[0] is None else "the archive is damaged or cut off",
+            where=where,
             found=f"{type(error).__name__}: {error}",
             next_step="delete it and fetch it again",
         ) from None
 
 
-def _open_zip_member(stack: contextlib.ExitStack, path: Path, member: str) -> IO[bytes]:
-    archive = stack.enter_context(zipfile.ZipFile(path))
-    if member not in archive.namelist():
-        raise _no_member(path, member, archive.namelist())
-    return stack.enter_context(archive.open(member))
+def _opened(path: Path, members: Sequence[str | None]) -> Iterator[tuple[IO[bytes], str | None]]:
+    if members[0] is None:
+        yield path.open("rb"), None
+        return
+    wanted = dict.fromkeys(member for member in members if member is not None)
+    yield from (_of_zip if path.suffix == ".zip" else _of_tar)(path, wanted)
 
 
-def _open_tar_member(stack: contextlib.ExitStack, path: Path, member: str) -> IO[bytes]:
-    # "|" reads the archive as a stream. (ruff does not see that the stack closes it.)
-    archive = stack.enter_context(tarfile.open(path, "r|*"))  # noqa: SIM115
+def _of_zip(path: Path, wanted: dict[str, None]) -> Iterator[tuple[IO[bytes], str]]:
+    with zipfile.ZipFile(path) as archive:
+        names = archive.namelist()
+        for member in wanted:
+            if member not in names:
+                raise _no_member(path, member, names)
+            yield archive.open(member), member
+
+
+def _of_tar(path: Path, wanted: dict[str, None]) -> Iterator[tuple[IO[bytes], str]]:
     names = []
-    for entry in archive:
-        names.append(entry.name)
-        if entry.name.removeprefix("./") == member and (stream := archive.extractfile(entry)) is not None:
-            return stack.enter_context(stream)
-    raise _no_member(path, member, names)
+    with tarfile.open(path, "r|*") as archive:  # "|": as a stream, which cannot go back
+        for entry in archive:
+            names.append(entry.name)
+            member = entry.name.removeprefix("./")
+            if member in wanted and (stream := archive.extractfile(entry)) is not None:
+                del wanted[member]
+                yield stream, member
+                if not wanted:
+                    return
+    raise _no_member(path, next(iter(wanted)), names)
 
 
 def _no_member(path: Path, member: str, names: list[str]) -> DataError:

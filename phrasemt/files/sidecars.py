@@ -133,7 +133,8 @@ def produce(made_of: Mapping[str, Any], outputs: Mapping[str, Path]) -> Iterator
             "outputs": {name: {"path": str(path), "sha256": digests[name]} for name, path in sorted(outputs.items())},
         }
         text = json.dumps(record, indent=1, sort_keys=True) + "\n"
-        for name, path in outputs.items():
+        # Both sides of a monolingual text are outputs of one path, and one file.
+        for path, name in {path: name for name, path in outputs.items()}.items():
             commit_file(unfinished.paths[name], path)
             write_text(sidecar_path(path), text)
     finally:

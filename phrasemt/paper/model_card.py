@@ -70,4 +70,5 @@ def _data(data: Dataset) -> Iterator[str]:
             yield f"    - terms: {entry.terms}"
             yield f"    - citation: {entry.citation.strip()}"
         else:
-            yield f"- files of the user, terms unknown to phrasemt: {text.source.name}, {text.target.name}"
+            names = ", ".join(file.name for file in text.files.values())
+            yield f"- files of the user, terms unknown to phrasemt: {names}"

@@ -232,8 +232,8 @@ def _versions_of_tokens(reference_tokens: Path) -> dict[str, str]:
 
 def _signature_of_tokens(tokenizer: Tokenizer, versions: Mapping[str, str]) -> str:
     """What the tokens of `bleu_tok` are. versions: of the libraries that tokenised the reference."""
-    if tokenizer.unit == "character":
-        return "tokens:characters"
+    if tokenizer.unit in ("character", "space"):
+        return f"tokens:{tokenizer.unit}s"
     if tokenizer.unit == "jieba":
         return f"tokens:jieba-{versions.get('jieba', 'unrecorded')}"
     moses = f"sacremoses-{versions['sacremoses']}" if "sacremoses" in versions else "unrecorded"

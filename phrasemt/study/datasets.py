@@ -39,6 +39,31 @@ class UserText(Settings):
         description="further references of a test set, line by line beside the target, which is the first reference",
     )
 
+    @property
+    def files(self) -> dict[str, Path]:
+        """The files by their places in the text."""
+        references = {f"references.{number}": file for number, file in enumerate(self.references)}
+        return {"source": self.source, "target": self.target, **references}
+
+
+class MonolingualText(Settings):
+    """A text file of the user, for a data set of one language: UTF-8, one sentence per line. `.gz` is unpacked."""
+
+    text: Path = Field(description="file of the text")
+
+    @property
+    def files(self) -> dict[str, Path]:
+        """The file by its place in the text."""
+        return {"text": self.text}
+
+    @property
+    def source(self) -> Path:
+        return self.text
+
+    @property
+    def target(self) -> Path:
+        return self.text
+
 
 class PairsFile(Settings):
     """A file of contrastive pairs: the JSON of LingEval97 (`.json`), or lines source, right, wrong[, distance[, kind]],
@@ -81,24 +106,27 @@ ContrastText = Annotated[
 def kind_of_text(value: Any) -> str:
     """The class of a text by its keys, so that mistakes are reported for the class that the user meant."""
     keys = value if isinstance(value, dict) else vars(value) if isinstance(value, Settings) else {}
-    return "files" if "source" in keys or "target" in keys else "registry"
+    return "files" if "source" in keys or "target" in keys else "one_file" if "text" in keys else "registry"
 
 
-ParallelText = Annotated[
-    Annotated[RegistryText, Tag("registry")] | Annotated[UserText, Tag("files")], Discriminator(kind_of_text)
+DatasetText = Annotated[
+    Annotated[RegistryText, Tag("registry")]
+    | Annotated[UserText, Tag("files")]
+    | Annotated[MonolingualText, Tag("one_file")],
+    Discriminator(kind_of_text),
 ]
 
 
-def _references_of(text: ParallelText) -> list[Path]:
+def _references_of(text: DatasetText) -> list[Path]:
     return text.references if isinstance(text, UserText) else []
 
 
 class Splits(Settings):
     """Splits that exist already. The texts of a split are read one after the other."""
 
-    train: list[ParallelText] = Field(min_length=1, description="training texts")
-    dev: list[ParallelText] = Field(min_length=1, description="development texts, which select checkpoints")
-    test: dict[Name, list[ParallelText]] = Field(min_length=1, description="texts of each test set, by name")
+    train: list[DatasetText] = Field(min_length=1, description="training texts")
+    dev: list[DatasetText] = Field(min_length=1, description="development texts, which select checkpoints")
+    test: dict[Name, list[DatasetText]] = Field(min_length=1, description="texts of each test set, by name")
 
     @model_validator(mode="after")
     def _names_are_free(self) -> Splits:
@@ -110,7 +138,7 @@ class Splits(Settings):
 class Partition(Settings):
     """A corpus that is cut into train, dev and test. No two splits share a source or a target sentence."""
 
-    text: ParallelText = Field(description="the corpus")
+    text: DatasetText = Field(description="the corpus")
     dev: Pairs = Field(description="pairs of dev")
     test: Pairs = Field(description="pairs of test")
     seed: Seed = Field(1, description="seed of the random draw")
@@ -196,14 +224,21 @@ class TargetChunks(Settings):
 
 
 class Dataset(Settings):
-    """The texts of a language pair and their preparation. A data set has one of splits, partition and generator."""
+    """The texts of a language pair and their preparation. A data set has one of splits, partition and generator.
 
+    A data set of one language (`language`), for language models, has one text where others have a source and a target:
+    the text is both sides, so that every stage reads it as it reads pairs.
+    """
+
+    language: Language | None = Field(
+        None, description="ISO 639 code of a monolingual data set, in place of source_language and target_language"
+    )
     source_language: Language = Field(description="ISO 639 code, e.g. en")
     target_language: Language = Field(description="ISO 639 code, e.g. de")
     splits: Splits | None = Field(None, description="existing splits")
     partition: Partition | None = Field(None, description="a corpus to cut into splits")
     generator: Generator | None = Field(None, description="the demonstration corpus")
-    external_test_sets: dict[Name, list[ParallelText]] = Field(
+    external_test_sets: dict[Name, list[DatasetText]] = Field(
         default_factory=dict,
         description="with partition or generator: texts of further test sets, by name; with splits, `splits.test` "
         "names all of them",
@@ -236,6 +271,44 @@ class Dataset(Settings):
         description="these are the data of a paper, e.g. xu2020/en-de (`phrasemt papers`): printed figures are "
         "compared as they are; null: other data, where only differences to the baseline are compared",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_language(cls, values: Any) -> Any:
+        """Give both sides of a monolingual data set its language."""
+        if not isinstance(values, dict) or values.get("language") is None:
+            return values
+        sides = ("source_language", "target_language")
+        refuse(
+            f"{key} has no effect with language, which is of a monolingual data set"
+            for key in sides
+            if values.get(key, values["language"]) != values["language"]
+        )
+        return {**values, **dict.fromkeys(sides, values["language"])}
+
+    @model_validator(mode="after")
+    def _has_one_side(self) -> Dataset:
+        """Refuse what needs two sides in a monolingual data set, and texts of one file in another one."""
+        needed = UserText if self.language is None else MonolingualText
+        keys = "{source: FILE, target: FILE}" if self.language is None else "{text: FILE}"
+        kind = "bilingual" if self.language is None else "monolingual"
+        problems = [
+            f"{where} must be {keys}, because the data set is {kind}"
+            for where, text in self.texts
+            if not isinstance(text, RegistryText | needed)
+        ]
+        if self.language is not None:
+            problems += [
+                f"{key} has no effect in a monolingual data set"
+                for key in ("contrast_sets", "source_parser", "target_chunks")
+                if getattr(self, key)
+            ]
+            if self.partition is not None:
+                problems.append("partition: a monolingual data set is not cut; name its texts in splits")
+            if self.tokenization.source is not None:
+                problems.append("tokenization.source has no effect in a monolingual data set; its text is the target")
+        refuse(problems)
+        return self
 
     @model_validator(mode="after")
     def _data_of_the_paper(self) -> Dataset:
@@ -290,8 +363,11 @@ class Dataset(Settings):
         )
         if taken := {*self.split_names} & {*self.contrast_sets} or {"train", "dev", "test"} & {*self.contrast_sets}:
             raise ValueError(f"contrast_sets: a split has the name {sorted(taken)[0]}")
-        if self.source_language == self.target_language:
-            raise ValueError("source_language and target_language must differ, because they name files")
+        if self.source_language == self.target_language and self.language is None:
+            raise ValueError(
+                "source_language and target_language must differ, because they name files; for a text of one language "
+                "give language"
+            )
         return self
 
     @model_validator(mode="after")
@@ -312,22 +388,31 @@ class Dataset(Settings):
 
     @model_validator(mode="after")
     def _languages_have_tokenisers(self) -> Dataset:
-        refuse(self.tokenization.problems(*self.languages))
+        refuse(self.tokenization.problems({side: self.language_of(side) for side in self.sides}))
         return self
 
     def tokenizer(self, side: Side) -> Tokenizer:
         """The tokeniser of a side. Raises ValueError for a language that its unit does not suit."""
-        return self.tokenization.tokenizer(side, self.language_of(side))
+        return self.tokenization.tokenizer(side if side in self.sides else "target", self.language_of(side))
 
     @property
     def languages(self) -> tuple[str, str]:
         return self.source_language, self.target_language
 
+    @property
+    def sides(self) -> tuple[Side, ...]:
+        """The sides with texts of their own: one of a monolingual data set."""
+        return SIDES if self.language is None else ("target",)
+
+    def language_key(self, side: Side) -> str:
+        """The key of the data set that names the language of a side."""
+        return f"{side}_language" if self.language is None else "language"
+
     def language_of(self, side: Side) -> str:
         return self.source_language if side == "source" else self.target_language
 
     def side_of(self, language: str) -> Side:
-        return "source" if language == self.source_language else "target"
+        return "target" if language == self.target_language else "source"
 
     @property
     def test_sets(self) -> tuple[str, ...]:
@@ -355,7 +440,7 @@ class Dataset(Settings):
         further = {len(_references_of(text)) for text in self.texts_of_split(test_set)} or {0}
         return [test_set, *(f"{test_set}.{number}" for number in range(2, max(further) + 2))]
 
-    def texts_of_split(self, split: str) -> list[ParallelText]:
+    def texts_of_split(self, split: str) -> list[DatasetText]:
         """The texts of a split that exists already; none of a split that the workflow makes.
 
         The texts of a further reference have that reference as their target.
@@ -374,7 +459,7 @@ class Dataset(Settings):
         return {"train": self.splits.train, "dev": self.splits.dev, **self.splits.test}[split]
 
     @property
-    def texts(self) -> Iterator[tuple[str, ParallelText]]:
+    def texts(self) -> Iterator[tuple[str, DatasetText]]:
         """All texts that the data set names, with their places in the study."""
         if self.partition:
             yield "partition.text", self.partition.text

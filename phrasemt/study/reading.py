@@ -51,6 +51,11 @@ def study_schema() -> str:
     model = system["properties"]["model"]
     system["properties"]["model"] = {"type": "object", "description": model["description"]}
     system["required"].remove("model")
+    # A monolingual data set has one language.
+    dataset = schema["$defs"]["Dataset"]
+    sides = ["source_language", "target_language"]
+    dataset["required"] = [key for key in dataset["required"] if key not in sides]
+    dataset["if"], dataset["else"] = {"required": ["language"]}, {"required": sides}
     system["if"] = {"required": ["preset"]}
     system["else"] = {"required": ["model"], "properties": {"model": model}}
     return json.dumps(schema, indent=2, sort_keys=True) + "\n"

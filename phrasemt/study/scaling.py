@@ -71,7 +71,7 @@ SIZES = {
     ),
 }
 
-# Data sets of the size `small`, by language pair.
+# Data sets of the size `small`, by language pair, or by the language of a monolingual data set.
 _CAPTIONS_TRAIN: Values = {"corpus": "multi30k", "part": "train"}
 _CAPTIONS: Values = {
     "splits": {
@@ -81,6 +81,7 @@ _CAPTIONS: Values = {
     }
 }
 _SMALL_TEXTS: dict[frozenset[str], Values] = {
+    frozenset({"en"}): _CAPTIONS,
     frozenset({"en", "de"}): _CAPTIONS,
     frozenset({"en", "fr"}): _CAPTIONS,
     frozenset({"en", "zh"}): {
@@ -157,9 +158,8 @@ def _micro_datasets(study: Study) -> Values:
     parser = "english"
     datasets = {
         name: _kept(dataset, merges=300)
+        | ({"language": "en"} if dataset.language else {"source_language": "en", "target_language": "de"})
         | {
-            "source_language": "en",
-            "target_language": "de",
             "generator": {"train": 600, "dev": 20, "test": 40},
             **({"source_parser": parser} if dataset.source_parser else {}),
             **({"target_chunks": {"origin": "gold"}} if dataset.target_chunks else {}),
@@ -195,8 +195,7 @@ def _small_datasets(study: Study) -> Values:
             )
         datasets[name] = {
             **_kept(dataset, merges=10_000, vocabulary_threshold=2),
-            "source_language": dataset.source_language,
-            "target_language": dataset.target_language,
+            **{key: getattr(dataset, key) for key in map(dataset.language_key, dataset.sides)},
             **texts,
             **({"source_parser": dataset.source_parser} if dataset.source_parser else {}),
             **({"target_chunks": dataset.target_chunks.model_dump(exclude_none=True)} if dataset.target_chunks else {}),

@@ -431,6 +431,12 @@ class Study(Settings):
             for generated in {text.generated: None for _, text in annotator.texts if text.generated}:
                 if generated not in self.datasets or self.datasets[generated].generator is None:
                     problems.append(f"{where}.train names {generated!r}, which is not a data set with a generator")
+        for dataset_name, dataset in self.datasets.items():
+            if dataset.language is not None and self.translating:
+                problems.append(
+                    f"datasets.{dataset_name} is monolingual, but systems.{self.translating[0]} translates; give "
+                    "source_language and target_language"
+                )
         for name, system in self.models.items():
             used = system.model.source_phrases
             if used and self.segmentations[used.folder_name] != used:

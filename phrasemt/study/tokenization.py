@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from pydantic import Field
@@ -13,7 +13,7 @@ from phrasemt.languages import CHINESE, JAPANESE, WITHOUT_SPACES, WITHOUT_TOKENI
 from phrasemt.study.languages import common_code
 
 Side = Literal["source", "target"]
-TokenUnit = Literal["moses", "character", "jieba"]
+TokenUnit = Literal["moses", "space", "character", "jieba"]
 
 
 class Tokenization(Settings):
@@ -22,10 +22,12 @@ class Tokenization(Settings):
     source: TokenUnit | None = Field(
         None,
         description="tokens of the source side. moses: words and punctuation (sacremoses), for a text with spaces "
-        "between words; character: each character; jieba: Chinese words. Default: jieba for Chinese, character for "
-        "Japanese, otherwise moses",
+        "between words; space: words between spaces, of a text that is tokenised already; character: each character; "
+        "jieba: Chinese words. Default: jieba for Chinese, character for Japanese, otherwise moses",
     )
-    target: TokenUnit | None = Field(None, description="tokens of the target side, as for source")
+    target: TokenUnit | None = Field(
+        None, description="tokens of the target side, as for source; tokens of the text of a monolingual data set"
+    )
     aggressive_dash: bool = Field(
         False, description="Moses' option -a, for sides of moses: a hyphen between letters becomes @-@"
     )
@@ -44,10 +46,9 @@ class Tokenization(Settings):
             normalize_punctuation=self.normalize_punctuation,
         )
 
-    def problems(self, source_language: str, target_language: str) -> Iterator[str]:
-        """Units that do not suit the languages, and options without effect."""
+    def problems(self, languages: Mapping[Side, str]) -> Iterator[str]:
+        """Units that do not suit the language of a side, and options without effect."""
         units = set()
-        languages: dict[Side, str] = {"source": source_language, "target": target_language}
         for side, language in languages.items():
             try:
                 units.add(self.tokenizer(side, language).unit)
@@ -91,13 +92,13 @@ class Tokenizer(Settings):
         """
         language = common_code(code)
         unit = chosen or ("jieba" if language == "zh" else "character" if language in WITHOUT_SPACES else "moses")
-        if language in WITHOUT_TOKENISER and chosen != "character":
+        if language in WITHOUT_TOKENISER and chosen not in ("character", "space"):
             raise ValueError(
                 f"{code} has no spaces between words, and no tokeniser of phrasemt finds its words; found "
-                f"{json.dumps(chosen)}, allowed: character"
+                f"{json.dumps(chosen)}, allowed: character, and space for a text that is tokenised already"
             )
         if unit == "jieba" and language not in CHINESE:
-            raise ValueError(f'found "jieba", which cuts Chinese only and not {code}; allowed: moses, character')
+            raise ValueError(f'found "jieba", which cuts Chinese only and not {code}; allowed: moses, space, character')
         return cls(
             language=language,
             unit=unit,

@@ -42,6 +42,7 @@ def learn_subwords(
 ) -> None:
     """Learn merges on the words of both sides together, and count the resulting subwords of each side.
 
+    source, target: one file of a monolingual text, whose words are counted once.
     given: codes and counts of both sides, which are taken over in place of that; or nothing.
     Raises DataError if there are no words, DamagedFileError for given files of another kind.
     """
@@ -52,18 +53,19 @@ def learn_subwords(
             write_lines(output, read_lines(path))
         log.info("learn_subwords: took the subwords of %s", given_codes.parent)
         return
-    words = [count_tokens(side, cores=cores) for side in (source, target)]
-    together = words[0] + words[1]
+    sides = {source: source_counts, target: target_counts}
+    words = [count_tokens(side, cores=cores) for side in sides]
+    together = sum(words, Counter[str]())
     if not together:
         raise DataError(
-            "no words to learn subwords from", where=f"{source}, {target}", next_step="check the training text"
+            "no words to learn subwords from", where=", ".join(map(str, sides)), next_step="check the training text"
         )
     merges = _learn_merges(together, settings.merges)
     write_lines(codes, [_VERSION, *merges])
     cutter = _SubwordCutter(merges, vocabulary=None)
     types = 0
     # Subwords first appear in the order of the words that contain them, so the text is not read a second time.
-    for words_of_side, path in zip(words, (source_counts, target_counts), strict=True):
+    for words_of_side, path in zip(words, sides.values(), strict=True):
         counts: Counter[str] = Counter()
         for word, frequency in words_of_side.items():
             for subword in cutter[word].split(" "):
@@ -72,11 +74,12 @@ def learn_subwords(
     if len(merges) < settings.merges:
         log.info("learn_subwords: stopped early, because no further pair of subwords occurs twice")
     log.info(
-        "learn_subwords: learned %s of %s merges from %s word types; %s subword types on both sides",
+        "learn_subwords: learned %s of %s merges from %s word types; %s subword types%s",
         f"{len(merges):,}",
         f"{settings.merges:,}",
         f"{len(together):,}",
         f"{types:,}",
+        " on both sides" if len(sides) == 2 else "",
     )
 
 

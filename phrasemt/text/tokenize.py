@@ -1,7 +1,8 @@
 """The stage `tokenize_text`: a text as tokens, and the score of the text that is made of these tokens again.
 
-Tokens are Moses' (`moses`), characters or Chinese words (`unspaced`). The round trip tokenises a text, detokenises the
-tokens and scores the result against the text with sacreBLEU. It is the best score that a perfect translation can reach.
+Tokens are Moses' (`moses`), words between spaces, characters or Chinese words (`unspaced`). The round trip tokenises a
+text, detokenises the tokens and scores the result against the text with sacreBLEU. It is the best score that a perfect
+translation can reach.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from phrasemt.files.lines import read_parallel, write_text
 from phrasemt.languages import WITH_MOSES_RULES, punctuation_normalizer
 from phrasemt.stages.subwords import TokenizeText
 from phrasemt.study.tokenization import Tokenizer
+from phrasemt.symbols import unescape
 from phrasemt.text.moses import moses_detokenizer, moses_tokenizer
 from phrasemt.text.tokens import convert_lines
-from phrasemt.text.unspaced import character_tokenizer, jieba_tokenizer, join_unspaced
+from phrasemt.text.unspaced import character_tokenizer, jieba_tokenizer, join_unspaced, space_tokenizer
 
 log = logging.getLogger("phrasemt.tokenize_text")
 
@@ -52,6 +54,8 @@ def line_tokenizer(settings: Tokenizer) -> Callable[[str], str]:
         return character_tokenizer()
     if settings.unit == "jieba":
         return jieba_tokenizer()
+    if settings.unit == "space":
+        return space_tokenizer()
     tokenize = moses_tokenizer(settings.language, aggressive_dash=settings.aggressive_dash)
     if not settings.normalize_punctuation:
         return tokenize
@@ -61,7 +65,9 @@ def line_tokenizer(settings: Tokenizer) -> Callable[[str], str]:
 
 def line_detokenizer(settings: Tokenizer) -> Callable[[str], str]:
     """A function from a line of escaped tokens to its text."""
-    return moses_detokenizer(settings.language) if settings.unit == "moses" else join_unspaced
+    if settings.unit == "moses":
+        return moses_detokenizer(settings.language)
+    return unescape if settings.unit == "space" else join_unspaced
 
 
 def _measure_round_trip(settings: Tokenizer, text: Path, tokens: Path, lines: int, round_trip: Path) -> None:

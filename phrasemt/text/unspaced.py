@@ -1,6 +1,7 @@
-"""Tokens of texts without spaces between words: characters, or Chinese words by jieba, and the text of such tokens.
+"""Tokens of texts that need no rules of Moses, and the text of such tokens.
 
-A space of the text is a token of its own, U+2581, so the text can be restored exactly.
+Where words have no spaces between them: characters, or Chinese words by jieba. A space of the text is then a token of
+its own, U+2581, so the text can be restored exactly. Texts that are tokenised already: what stands between spaces.
 """
 
 from __future__ import annotations
@@ -28,6 +29,11 @@ def jieba_tokenizer() -> Callable[[str], str]:
         words.FREQ, words.total = words.gen_pfdict(dictionary)
     words.initialized = True
     return lambda line: _tokens(words.cut(_plain(line)))
+
+
+def space_tokenizer() -> Callable[[str], str]:
+    """A function from a line of text to its escaped words, separated by single spaces."""
+    return lambda line: escape(_plain(line))
 
 
 def join_unspaced(line: str) -> str:

@@ -37,6 +37,7 @@ def build_vocabulary(
 ) -> None:
     """Give ids to the subwords of each side of the training text, or of both sides together (`settings.shared`).
 
+    source, target: one file of a monolingual text, whose subwords are counted once.
     settings.words: largest number of whole words in a vocabulary; None for subwords, which all get ids.
     given: vocabularies of both sides, which are taken over in place of that; or nothing.
     Raises DataError if a side is empty, DamagedFileError for given files of another kind.
@@ -47,20 +48,23 @@ def build_vocabulary(
             write_lines(output, read_lines(path))
         log.info("build_vocabulary: took the vocabularies of %s", given[0].parent)
         return
-    counts = [count_tokens(side, cores=cores) for side in (source, target)]
-    for side, counts_of_side in zip((source, target), counts, strict=True):
+    sides = {source: source_vocabulary, target: target_vocabulary}
+    counts = [count_tokens(side, cores=cores) for side in sides]
+    for side, counts_of_side in zip(sides, counts, strict=True):
         if not counts_of_side:
             raise DataError("the text has no subwords", where=side, next_step="check the training text")
     if settings.shared:
-        counts = [counts[0] + counts[1]] * 2
+        counts = [sum(counts, Counter[str]())] * len(sides)
     sizes = [
         _write(path, _ranked(counts_of_side, settings.words))
-        for path, counts_of_side in zip((source_vocabulary, target_vocabulary), counts, strict=True)
+        for path, counts_of_side in zip(sides.values(), counts, strict=True)
     ]
     log.info(
-        "build_vocabulary: %s source and %s target symbols%s",
-        *(f"{size:,}" for size in sizes),
-        ", one vocabulary for both" if settings.shared else "",
+        "build_vocabulary: %s symbols%s",
+        " and ".join(f"{size:,} {side}" for size, side in zip(sizes, ("source", "target"), strict=True))
+        if len(sizes) == 2
+        else f"{sizes[0]:,}",
+        ", one vocabulary for both" if settings.shared and len(sizes) == 2 else "",
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from phrasemt.files.lines import count_lines
 from phrasemt.registry.corpora import part_of, source_file
-from phrasemt.study.datasets import ParallelText, RegistryText
+from phrasemt.study.datasets import DatasetText, RegistryText
 from phrasemt.study.schema import Study
 from phrasemt.verbs._tables import size, table
 from phrasemt.verbs.describe import vocabulary_sizes
@@ -166,7 +166,7 @@ class Prices:
             return max(whole - held_out, 0) if split == "train" else int(getattr(dataset.partition, split))
         return self._of_texts(dataset.texts_of_split(split), price)
 
-    def _of_texts(self, texts: list[ParallelText], price: Price) -> int:
+    def _of_texts(self, texts: list[DatasetText], price: Price) -> int:
         total = 0
         for text in texts:
             if isinstance(text, RegistryText):

@@ -94,7 +94,7 @@ def _files_of(study: Study) -> tuple[dict[tuple[str, str], SourceFile], list[Pat
             if isinstance(text, RegistryText):
                 sides += [(text.corpus, text.part, language) for language in dataset.languages]
             else:
-                own += [text.source, text.target, *text.references]
+                own += text.files.values()
         for _, pairs in dataset.contrast_texts:
             if isinstance(pairs, RegistryText):
                 names = contrasts_of(pairs.corpus, pairs.part).files

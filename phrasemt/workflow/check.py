@@ -15,13 +15,15 @@ from phrasemt.languages import WITH_MOSES_RULES
 from phrasemt.registry.corpora import contrasts_of, files_of
 from phrasemt.registry.stanza_models import files_of_package
 from phrasemt.study.annotators import Parser
-from phrasemt.study.datasets import SIDES, ContrastText, Dataset, RegistryText, UserText
+from phrasemt.study.datasets import ContrastText, Dataset, RegistryText
 from phrasemt.study.languages import MISTAKEN, language_name
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Adam, Study, Training
 from phrasemt.workflow.model_folder import read_note
 from phrasemt.workflow.paths import initial_weights
 
+# What the generator makes: pairs, or one side of them for a monolingual data set.
+_GENERATED_LANGUAGES = (("en", "de"), ("en", "en"), ("de", "de"))
 # Of each text of the user, before a run. Stages check every line.
 _LINES_READ = 100
 
@@ -79,13 +81,14 @@ def _warnings_of_training(training: Training) -> Iterator[str]:
 
 
 def _warnings_of_languages(dataset: Dataset) -> Iterator[str]:
-    for side in SIDES:
+    for side in dataset.sides:
         tokenizer = dataset.tokenizer(side)
         if tokenizer.unit == "moses" and tokenizer.language not in WITH_MOSES_RULES:
             code = dataset.language_of(side)
             yield (
-                f"{side}_language: Moses has no rules for {language_name(code)} ({code}); the rules for all languages "
-                "split punctuation off, with the abbreviations of English; an apostrophe between letters stays"
+                f"{dataset.language_key(side)}: Moses has no rules for {language_name(code)} ({code}); the rules for "
+                "all languages split punctuation off, with the abbreviations of English; an apostrophe between letters "
+                "stays"
             )
 
 
@@ -93,9 +96,9 @@ def _language_problems(study: Study) -> Iterator[str]:
     """Codes of languages that ISO 639 does not have."""
     places = [
         *(
-            (f"datasets.{name}.{side}_language", dataset.language_of(side))
+            (f"datasets.{name}.{dataset.language_key(side)}", dataset.language_of(side))
             for name, dataset in study.datasets.items()
-            for side in SIDES
+            for side in dataset.sides
         ),
         *((f"parsers.{name}.language", parser.language) for name, parser in study.parsers.items()),
         *((f"chunkers.{name}.language", chunker.language) for name, chunker in study.chunkers.items()),
@@ -109,12 +112,15 @@ def _language_problems(study: Study) -> Iterator[str]:
 def _problems(study: Study) -> Iterator[str]:
     """Registered texts that a study names and that the registry lacks."""
     for name, dataset in study.datasets.items():
-        if dataset.generator and dataset.languages != ("en", "de"):
-            yield f"datasets.{name}: the generator makes nothing but source_language: en, target_language: de"
+        if dataset.generator and dataset.languages not in _GENERATED_LANGUAGES:
+            yield (
+                f"datasets.{name}: the generator makes nothing but source_language: en, target_language: de, or one of "
+                "them as the language of a monolingual data set"
+            )
         for where, pairs in dataset.contrast_texts:
             yield from (f"datasets.{name}.{where}{problem}" for problem in _problems_of_pairs(pairs, dataset))
         for where, text in dataset.texts:
-            for side in SIDES if isinstance(text, RegistryText) else ():
+            for side in dataset.sides if isinstance(text, RegistryText) else ():
                 assert isinstance(text, RegistryText)
                 try:
                     files_of(text.corpus, text.part, dataset.language_of(side))
@@ -163,11 +169,8 @@ def _texts_of_the_user(study: Study) -> Iterator[tuple[str, Path]]:
     """The places of a study that name a text of the user, and the text."""
     for name, dataset in study.datasets.items():
         for where, text in dataset.texts:
-            if isinstance(text, UserText):
-                place = f"datasets.{name}.{where}"
-                yield f"{place}.source", text.source
-                yield f"{place}.target", text.target
-                yield from ((f"{place}.references.{number}", file) for number, file in enumerate(text.references))
+            if not isinstance(text, RegistryText):
+                yield from ((f"datasets.{name}.{where}.{key}", file) for key, file in text.files.items())
         for where, pairs in dataset.contrast_texts:
             if not isinstance(pairs, RegistryText):
                 yield from ((f"datasets.{name}.{where}", file) for file in pairs.files)

@@ -15,7 +15,7 @@ from phrasemt.registry.stanza_models import files_of_package
 from phrasemt.stages import STAGES
 from phrasemt.stages.stage import Stage, flag
 from phrasemt.study.annotators import AnnotatedText, Parser
-from phrasemt.study.datasets import ContrastText, Dataset, ParallelText, RegistryText
+from phrasemt.study.datasets import ContrastText, Dataset, DatasetText, RegistryText
 from phrasemt.study.schema import Study
 from phrasemt.study.tokenization import Side
 from phrasemt.workflow.code import code_digest, module_digests
@@ -68,6 +68,7 @@ class Flow:
             *(text for annotator in annotators for _, text in annotator.texts if text.corpus),
         ]
         languages = [language for dataset in datasets for language in dataset.languages]
+        languages += ["en", "de"] if self.generated else []  # also of a monolingual data set, which reads one of them
         return {
             "dataset": self.only(self.study.datasets),
             "source": self.only(dataset.source_language for dataset in datasets),
@@ -520,7 +521,7 @@ def _fill(pattern: Pattern, wildcards: Wildcards, **more: object) -> str:
     return pattern.format(**{**dict(wildcards.items()), **more})
 
 
-def _text_path(text: ParallelText, dataset: Dataset, side: Side) -> str:
+def _text_path(text: DatasetText, dataset: Dataset, side: Side) -> str:
     if isinstance(text, RegistryText):
         return REGISTERED_TEXT.at(corpus=text.corpus, part=text.part, language=dataset.language_of(side))
     return str(getattr(text, side))

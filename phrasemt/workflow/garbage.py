@@ -11,7 +11,7 @@ from pathlib import Path
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines
 from phrasemt.files.sidecars import SUFFIX, sidecar_path
-from phrasemt.study.datasets import UserText
+from phrasemt.study.datasets import RegistryText
 from phrasemt.study.schema import Study
 from phrasemt.workflow.flow import Flow
 from phrasemt.workflow.journal import RunNote, StageNote
@@ -130,8 +130,8 @@ def _named_paths(study: Study) -> Iterator[Path]:
     """Files and folders that a study names by their paths."""
     for dataset in study.datasets.values():
         for _, text in dataset.texts:
-            if isinstance(text, UserText):
-                yield from (text.source, text.target, *text.references)
+            if not isinstance(text, RegistryText):
+                yield from text.files.values()
     for annotator in study.annotators.values():
         yield from (text.file for _, text in annotator.texts if text.file is not None)
         yield from (file for _, file in annotator.files or () if file is not None)

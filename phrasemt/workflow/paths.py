@@ -7,7 +7,8 @@
     logs/<study>/<stage>/<job>.log, benchmarks/<study>/<stage>/<job>.tsv
 
 The folder of a data set names its languages, because the two sides of a text are outputs of one rule and Snakemake
-wants the same wildcards in all outputs of a rule.
+wants the same wildcards in all outputs of a rule. The folder of a monolingual data set repeats its language, so that
+the paths of both sides are the same.
 """
 
 from __future__ import annotations
