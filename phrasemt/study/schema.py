@@ -425,18 +425,12 @@ class Study(Settings):
         if both := self.parsers.keys() & self.chunkers.keys():
             problems.append(f"a parser and a chunker are both called {sorted(both)[0]!r}; names must differ")
         for dataset_name, dataset in self.datasets.items():
-            problems += [f"datasets.{dataset_name}.{problem}" for problem in self._syntax_problems(dataset)]
+            problems += [f"datasets.{dataset_name}.{problem}" for problem in self._dataset_problems(dataset)]
         for name, annotator in self.annotators.items():
             where = f"parsers.{name}" if name in self.parsers else f"chunkers.{name}"
             for generated in {text.generated: None for _, text in annotator.texts if text.generated}:
                 if generated not in self.datasets or self.datasets[generated].generator is None:
                     problems.append(f"{where}.train names {generated!r}, which is not a data set with a generator")
-        for dataset_name, dataset in self.datasets.items():
-            if dataset.language is not None and self.translating:
-                problems.append(
-                    f"datasets.{dataset_name} is monolingual, but systems.{self.translating[0]} translates; give "
-                    "source_language and target_language"
-                )
         for name, system in self.models.items():
             used = system.model.source_phrases
             if used and self.segmentations[used.folder_name] != used:
@@ -545,9 +539,9 @@ class Study(Settings):
         found = [system.model.source_phrases for system in self.models.values()]
         return {segmentation.folder_name: segmentation for segmentation in found if segmentation is not None}
 
-    def _syntax_problems(self, dataset: Dataset) -> list[str]:
+    def _dataset_problems(self, dataset: Dataset) -> list[str]:
         chunks = dataset.target_chunks or TargetChunks(origin="gold")
-        problems = []
+        problems = [f"language: {name} translates, which needs two" for name in self.translating if dataset.language]
         parsers: dict[str, Parser | Chunker] = {**self.parsers}
         chunkers: dict[str, Parser | Chunker] = {**self.chunkers}
         for key, name, known, language in (

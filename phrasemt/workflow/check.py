@@ -113,10 +113,8 @@ def _problems(study: Study) -> Iterator[str]:
     """Registered texts that a study names and that the registry lacks."""
     for name, dataset in study.datasets.items():
         if dataset.generator and dataset.languages not in _GENERATED_LANGUAGES:
-            yield (
-                f"datasets.{name}: the generator makes nothing but source_language: en, target_language: de, or one of "
-                "them as the language of a monolingual data set"
-            )
+            made = "language: en or de" if dataset.language else "source_language: en, target_language: de"
+            yield f"datasets.{name}: the generator makes nothing but {made}"
         for where, pairs in dataset.contrast_texts:
             yield from (f"datasets.{name}.{where}{problem}" for problem in _problems_of_pairs(pairs, dataset))
         for where, text in dataset.texts:

@@ -178,7 +178,7 @@ def test_a_study_of_the_users_text(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             ("language: en", "language: en\n    target_chunks: {origin: gold}"),
             "target_chunks has no effect in a monolingual data set",
         ),
-        (("language_model", "transformer"), "datasets.news is monolingual, but systems.lm translates"),
+        (("language_model", "transformer"), "datasets.news.language: lm translates, which needs two"),
     ],
 )  # fmt: skip
 def test_what_needs_two_sides_is_refused(tmp_path: Path, change: tuple[str, str], problem: str) -> None:

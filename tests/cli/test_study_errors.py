@@ -130,9 +130,9 @@ TRANSCRIPTS = {
         + "    training: {max_updates: 9000}\n",
         "phrasemt check: error: study.yaml: 2 mistakes in the study\n"
         "  - datasets.demo: tokenization.source: tha has no spaces between words, and no tokeniser of phrasemt finds "
-        "its words; found null, allowed: character\n"
+        "its words; found null, allowed: character, and space for a text that is tokenised already\n"
         "  - datasets.demo: tokenization.target: my has no spaces between words, and no tokeniser of phrasemt finds "
-        "its words; found null, allowed: character\n",
+        "its words; found null, allowed: character, and space for a text that is tokenised already\n",
     ),
     "systems and test sets named like families and kinds of text": (
         RIGHT.replace("  base:", "  transformer:")
