@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -113,13 +113,20 @@ class TranslationModel(SearchableModel[Memory, State]):
         """Return the parameters that learn at a multiple of the schedule's learning rate, and the multiples."""
         return {}
 
-    def measure(self, batches: Sequence[Batch]) -> tuple[list[Loss], dict[str, float]]:
-        """Return the losses of dev without label smoothing, and further measurements that training reports, by name.
+    def plain_loss(self, batch: Batch) -> Loss:
+        """Return the loss sums of a batch without label smoothing."""
+        return self.loss(batch, label_smoothing=0.0)
 
-        batches: all of dev. The caller has set the model to evaluation without gradients. A family takes its
-        measurements in the pass that computes the losses.
+    def measure(
+        self, batches: Sequence[Batch], loss: Callable[[Batch], Loss] | None = None
+    ) -> tuple[list[Loss], dict[str, float]]:
+        """Return the losses of batches, and further measurements of the model on them, by name.
+
+        The caller has set the model to evaluation without gradients. A family takes its measurements in the pass that
+        computes the losses. loss: replaces `plain_loss` in this pass; it decodes the batch with this model once, and
+        may record what the model computes.
         """
-        return [self.loss(batch, label_smoothing=0.0) for batch in batches], {}
+        return [*map(loss or self.plain_loss, batches)], {}
 
     def attentions(self) -> Sequence[Attention]:
         """Return all attentions of the model, in the order in which a sentence passes through them."""

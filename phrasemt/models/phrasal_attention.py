@@ -30,7 +30,7 @@ Deviations and choices (docs/decisions.md, N1-N9)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -78,20 +78,25 @@ class PhrasalTransformer(Transformer):
         self.places: tuple[Place, ...] = tuple(settings.ngram_where)
 
     @torch.no_grad()
-    def measure(self, batches: Sequence[Batch]) -> tuple[list[Loss], dict[str, float]]:
+    def measure(
+        self, batches: Sequence[Batch], loss: Callable[[Batch], Loss] | None = None
+    ) -> tuple[list[Loss], dict[str, float]]:
         """Also measure phrase_mass_<place>: the share of attention on n-grams of two or more tokens, 0 to 1.
 
         It is the mean over layers, heads and real queries under teacher forcing. The paper reports 50 to 60 %.
         """
-        losses, _ = super().measure(batches)
         watched = [attention for attention in self.attentions() if attention.place in self.places]
         masses: dict[AttentionPlace, list[Tensor]] = {place: [] for place in self.places}  # of each module and query
-        for batch in batches:
+
+        def watched_loss(batch: Batch) -> Loss:
             with recording([attention.module for attention in watched]) as recorded:
-                self.decode(self.encode(batch.source), batch.target)
+                sums = (loss or self.plain_loss)(batch)
             for attention, weights_BhTNS in zip(watched, recorded(), strict=True):
                 real = batch.source.mask_BS if attention.place == "enc_self" else batch.target.mask_BT
                 masses[attention.place].append(weights_BhTNS[:, :, :, 1:].sum((3, 4)).mean(1)[real])
+            return sums
+
+        losses, _ = super().measure(batches, watched_loss)
         return losses, {f"phrase_mass_{place}": float(torch.cat(mass).mean()) for place, mass in masses.items()}
 
 

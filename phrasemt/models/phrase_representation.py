@@ -414,7 +414,9 @@ class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
         weights = [network.hidden.weight for network in networks if network.units.centred]
         return {weight: min(1.0, RATE_FAN_IN / weight.shape[1]) for weight in weights}
 
-    def measure(self, batches: Sequence[Batch]) -> tuple[list[Loss], dict[str, float]]:
+    def measure(
+        self, batches: Sequence[Batch], loss: Callable[[Batch], Loss] | None = None
+    ) -> tuple[list[Loss], dict[str, float]]:
         """Also measure the networks of Eqs. (3) and (8) and the use of phrases; see `diagnose` for the values.
 
         The networks are scores_<level>, encoder_<layer> and decoder_<layer>; levels count from 0, layers from 1.
@@ -428,7 +430,7 @@ class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
             networks[f"encoder_{number}"] = layer.combination.network(_source)
         for number, target_layer in enumerate(self.decoder, 1):
             networks[f"decoder_{number}"] = target_layer.combination.network(_target)
-        return diagnose(networks, partial(self.loss, label_smoothing=0.0), batches)
+        return diagnose(networks, loss or self.plain_loss, self.plain_loss, batches)
 
     def _poolings(self) -> list[PhrasePooling]:
         """The poolings of levels 0..N."""

@@ -90,11 +90,15 @@ class Network:
 
 @torch.no_grad()
 def diagnose(
-    networks: Mapping[str, Network], loss: Callable[[Batch], Loss], batches: Sequence[Batch]
+    networks: Mapping[str, Network],
+    loss: Callable[[Batch], Loss],
+    loss_without_phrases: Callable[[Batch], Loss],
+    batches: Sequence[Batch],
 ) -> tuple[list[Loss], dict[str, float]]:
     """Measure the networks of a model on batches, in two passes.
 
-    loss: computes the loss of a batch, with all networks of the model. Returns the losses and, for each network,
+    loss, loss_without_phrases: compute the loss of a batch with all networks of the model, in the first and in the second
+    pass. Returns the losses of the first pass and, for each network,
 
     <name>_unit, <name>_saturated     `UnitStatistics`
     <name>_constant, <name>_signal    `VectorStatistics` of the output of Eq. (8)
@@ -131,7 +135,7 @@ def diagnose(
             assert attention is not None
             replace(attention, statistics.mean_D, stack)
         for batch in batches:
-            sums = loss(batch)
+            sums = loss_without_phrases(batch)
             nll, tokens = nll + float(sums.nll), tokens + sums.tokens
 
     for name, one in units.items():

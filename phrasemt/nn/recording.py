@@ -29,13 +29,25 @@ def recording(modules: Sequence[RecordableAttention]) -> Iterator[Callable[[], l
     """Record the weights of some modules within a block.
 
     Yields a function that returns the weights so far, [B, h, T, N, S] for each module; calls for single positions are
-    joined along T. The record ends with the block, also after an error.
+    joined along T. The record ends with the block, also after an error. Blocks may be nested: each records all weights.
     """
     parts: list[list[Tensor]] = [[] for _ in modules]
+    outer = [module.record for module in modules]
     for module, weights in zip(modules, parts, strict=True):
-        module.record = weights.append
+        module.record = _both(module.record, weights.append)
     try:
         yield lambda: [torch.cat(weights, dim=2) for weights in parts]
     finally:
-        for module in modules:
-            module.record = None
+        for module, record in zip(modules, outer, strict=True):
+            module.record = record
+
+
+def _both(first: Record | None, second: Record) -> Record:
+    if first is None:
+        return second
+
+    def record(weights_BhTNS: Tensor) -> None:
+        first(weights_BhTNS)
+        second(weights_BhTNS)
+
+    return record

@@ -30,6 +30,7 @@ from phrasemt.files.attention import AXES, ForcedSentence, write_forced
 from phrasemt.files.lines import write_text
 from phrasemt.models.interface import Attention
 from phrasemt.models.weights import load_model
+from phrasemt.nn.words import Loss
 from phrasemt.search.device import choose_device
 from phrasemt.search.forced import axis_masks, force, forced_sentences
 from phrasemt.stages.decoding import AnalyseAttention
@@ -120,19 +121,21 @@ def analyse_attention(
     kept = set(evenly(len(store), settings.sentences))
     statistics = [AttentionStatistics(one) for one in model.attentions()]
     sentences: dict[int, ForcedSentence] = {}
-    nll, tokens = 0.0, 0
-    batches = _Batches(reader, device)
-    for batch in batches:
+
+    def recorded_loss(batch: Batch) -> Loss:
         forced = force(model, batch)
-        nll -= float(forced.log_probs_BT.double().sum())
-        tokens += int(batch.target.mask_BT.sum())
         masks = axis_masks(batch)
         for one, (place, weights_BhQNK) in zip(statistics, forced.attentions, strict=True):
             one.add(weights_BhQNK, masks[AXES[place.place][0]])
         if kept.intersection(batch.rows):
             names = store.rows[np.array(batch.rows)].tolist()
             whole = forced_sentences(forced, batch, rows=names, source_words=source_words, target_words=target_words)
-            sentences |= {place: one for place, one in zip(batch.rows, whole, strict=True) if place in kept}
+            sentences.update((place, one) for place, one in zip(batch.rows, whole, strict=True) if place in kept)
+        nll = -forced.log_probs_BT.double().sum()
+        return Loss(objective=nll, nll=nll, tokens=int(batch.target.mask_BT.sum()))
+
+    losses, diagnostics = model.measure(_Batches(reader, device), recorded_loss)
+    tokens = sum(one.tokens for one in losses)
     write_forced(attention, [sentences[place] for place in sorted(sentences)])
     result = {
         "format": 1,
@@ -142,8 +145,8 @@ def analyse_attention(
         "seed": settings.seed,
         "sentences": len(store),
         "tokens": tokens,
-        "perplexity": math.exp(nll / tokens),
-        "diagnostics": model.measure(batches)[1],
+        "perplexity": math.exp(math.fsum(float(one.nll) for one in losses) / tokens),
+        "diagnostics": diagnostics,
         "attentions": [one.as_dict() for one in statistics],
     }
     write_text(analysis, json.dumps(result, indent=1) + "\n")

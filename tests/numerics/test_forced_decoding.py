@@ -15,6 +15,7 @@ from phrasemt.files.attention import AXES, read_forced, write_forced
 from phrasemt.nn.attention import KeyValueAttention, SelfAttention
 from phrasemt.nn.masks import causal_mask
 from phrasemt.nn.recording import recording
+from phrasemt.nn.words import Loss
 from phrasemt.search.beam import beam_search
 from phrasemt.search.forced import axis_masks, force, forced_sentences
 from phrasemt.study.architectures import BiscaleModel, PhraseRepresentationModel, PhraseSegmentation
@@ -109,6 +110,42 @@ def test_the_record_ends_with_an_error() -> None:
     with pytest.raises(ZeroDivisionError), recording([attention]):
         raise ZeroDivisionError
     assert attention.record is None
+
+
+def test_nested_records_get_the_same_weights() -> None:
+    attention, x = SelfAttention(6, 2, 0.0), torch.randn(1, 4, 6)
+    with recording([attention]) as outer, torch.no_grad():
+        with recording([attention]) as inner:
+            attention(x, None)
+        assert torch.equal(inner()[0], outer()[0])
+        attention(x, None)
+    assert inner()[0].shape[2] == 4
+    assert outer()[0].shape[2] == 8
+
+
+@torch.inference_mode()
+def test_measurements_take_their_values_from_the_pass_of_forced_decoding(
+    settings, make_model, make_batch, monkeypatch
+) -> None:
+    """Each batch is decoded once; once more by the models that also measure themselves without phrases."""
+    model, batches = make_model(settings), [make_batch(settings, SOURCES, TARGETS), make_batch(settings, [3], [2])]
+    alone, plain = model.measure(batches)
+    decoded, recorded = [], []
+    loss = type(model).log_probs
+    monkeypatch.setattr(type(model), "log_probs", lambda self, batch: decoded.append(batch) or loss(self, batch))
+    monkeypatch.setattr(model, "plain_loss", lambda batch: decoded.append(batch) or model.loss(batch, label_smoothing=0))
+
+    def forced_loss(batch):
+        recorded.append(force(model, batch))
+        nll = -recorded[-1].log_probs_BT.sum()
+        return Loss(objective=nll, nll=nll, tokens=int(batch.target.mask_BT.sum()))
+
+    losses, values = model.measure(batches, forced_loss)
+    assert len(recorded) == len(batches)
+    assert len(decoded) == len(batches) * (2 if "perplexity_without_phrases" in plain else 1)
+    # float32: the recorded attention adds in another order than the fused one.
+    assert [float(one.nll) for one in losses] == pytest.approx([float(one.nll) for one in alone], rel=1e-5)
+    assert values == pytest.approx(plain, rel=1e-4, abs=1e-5)
 
 
 @pytest.mark.parametrize("system", ["transformer", "+Max+Attn+TA", "phrasal 1-2", "dl4mt", "relative positions"])
