@@ -16,6 +16,7 @@ from phrasemt.files.digests import digest_file
 from phrasemt.scoring.scores import read_artefact
 from phrasemt.scoring.significance import PValues
 from phrasemt.stages.paper import MakeTable
+from phrasemt.study.claims import Claim
 
 DIFFERENCE = "Δ"
 Verdict = Literal["reproduced", "within noise", "not reproduced", "other data", "not run"]
@@ -108,41 +109,32 @@ class Block(Settings):
         return f"{self.dataset}, {self.test_set}{what} ({self.size:,} sentences)"
 
 
-class ScorecardEntry(Settings):
-    """A printed figure beside ours.
+class ScorecardEntry(Claim):
+    """A printed figure (`Claim`) beside ours.
 
-    place: `paper/table/row`. heading: of the column in the paper. printed_difference: to the row printed_baseline, for
-    which our baseline stands. ours: our figure on the test sets, with its interval; None if the study lacks it.
-    difference: ours to our baseline. gap: ours minus printed, on the data of the paper only. finding: what is known on
-    other data, or why nothing is. footnotes: numbers of the footnotes, from 1.
+    title: of the system. ours: our figure on the test sets, with its interval; None if the study lacks it. difference:
+    ours to our baseline. gap: ours minus printed, on the data of the paper only. finding: what is known on other data,
+    or why nothing is.
     """
 
-    system: str
     title: str
-    place: str
-    paper: str
-    table: str
-    row: str
-    heading: str
-    convention: str
-    data: str
-    dataset: str
-    test_sets: list[str]
-    printed: float
-    printed_text: str
-    printed_difference: float | None = None
-    printed_baseline: str | None = None
-    printed_significant: float | None = None
     ours: Cell | None = None
     difference: Cell | None = None
     gap: float | None = None
     verdict: Verdict
     finding: str
-    footnotes: list[int]
+
+    @property
+    def printed_text(self) -> str:
+        """The figure as the paper prints it."""
+        return f"{self.printed:{'+' if self.is_difference else ''}.{self.decimals}f}"
 
 
 class Scorecard(Settings):
-    """The figures of the papers beside ours (phrasemt/paper/scorecard.py). footnotes: discrepancies in the papers."""
+    """The figures of the papers beside ours (phrasemt/paper/scorecard.py).
+
+    footnotes: the notes of all entries, each once: discrepancies in the papers.
+    """
 
     entries: list[ScorecardEntry]
     footnotes: list[str]

@@ -41,7 +41,7 @@ def make_scorecard(claims: Sequence[Claim], blocks: Sequence[Block], titles: dic
         for column, cell in row.cells.items()
     }
     footnotes = list(dict.fromkeys(note for claim in claims for note in claim.notes))
-    entries = [_entry(claim, _ours(claim, cells), titles[claim.system], footnotes) for claim in claims]
+    entries = [_entry(claim, _ours(claim, cells), titles[claim.system]) for claim in claims]
     tolerances = {f"{claim.paper}: {claim.tolerance:g} for {claim.convention.split(';')[0]}" for claim in claims}
     return Scorecard(entries=entries, footnotes=footnotes, note=_NOTE.format(tolerances="; ".join(sorted(tolerances))))
 
@@ -81,7 +81,7 @@ def _mean(of_test_sets: Sequence[Cell], decimals: int) -> Cell:
     return mean.model_copy(update={"low": mean.value - below, "high": mean.value + above})
 
 
-def _entry(claim: Claim, ours: _Ours, title: str, footnotes: list[str]) -> ScorecardEntry:
+def _entry(claim: Claim, ours: _Ours, title: str) -> ScorecardEntry:
     score = ours.difference if claim.is_difference else ours.score
     if score is None:
         verdict: Verdict = "not run"
@@ -91,28 +91,13 @@ def _entry(claim: Claim, ours: _Ours, title: str, footnotes: list[str]) -> Score
     else:
         verdict, finding = "other data", _finding(claim, ours.difference)
     return ScorecardEntry(
-        system=claim.system,
+        **claim.model_dump(),
         title=title,
-        place=claim.place,
-        paper=claim.paper,
-        table=claim.table,
-        row=claim.row,
-        heading=claim.heading,
-        convention=claim.convention,
-        data=claim.data,
-        dataset=claim.dataset,
-        test_sets=claim.test_sets,
-        printed=claim.printed,
-        printed_text=f"{claim.printed:{'+' if claim.is_difference else ''}.{claim.decimals}f}",
-        printed_difference=claim.printed_difference,
-        printed_baseline=claim.printed_baseline,
-        printed_significant=claim.printed_significant,
         ours=score,
         difference=ours.difference,
         gap=score.value - claim.printed if score is not None and claim.same_data else None,
         verdict=verdict,
         finding=finding,
-        footnotes=[footnotes.index(note) + 1 for note in claim.notes],
     )
 
 
@@ -151,7 +136,7 @@ def scorecard_rows(scorecard: Scorecard) -> Iterator[tuple[str, ...]]:
         if other and entry.printed_difference is not None:
             printed = f"{entry.printed_difference:+.2f} to {entry.printed_baseline}"
         interval = "" if shown is None or shown.low is None else f"{shown.low:.2f} to {shown.high:.2f}"
-        marks = "".join(f"[{number}]" for number in entry.footnotes)
+        marks = "".join(f"[{scorecard.footnotes.index(note) + 1}]" for note in entry.notes)
         yield (
             entry.title,
             f"{entry.paper}, {entry.table.split(':')[0]}",

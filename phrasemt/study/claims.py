@@ -34,10 +34,10 @@ class Claim(Settings):
     tolerance: float
     decimals: int
     printed: float
-    printed_significant: float | None
+    printed_significant: float | None = None
     is_difference: bool
-    printed_difference: float | None
-    printed_baseline: str | None
+    printed_difference: float | None = None
+    printed_baseline: str | None = None
     data: str
     kind: str
     column: str

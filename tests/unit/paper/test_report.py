@@ -180,25 +180,25 @@ def test_the_scorecard_comes_first_when_a_study_has_one(study: InventedStudy) ->
     assert 'id="scorecard"' not in source_of(study)
     path = study.results / "table.json"
     table = read_artefact(path, Table)
-    common = {"paper": "Xu <2020>", "table": "Table 2: BLEU", "row": "+Max", "convention": "bleu_tok", "data": "WMT"}
+    note = "The paper prints two figures."
+    common: dict[str, Any] = {"paper": "Xu <2020>", "table": "Table 2: BLEU", "row": "+Max", "convention": "bleu_tok", "data": "WMT"}
     common |= {"place": "xu2020/table-2/max", "heading": "BLEU", "dataset": "demo", "test_sets": ["test"]}
+    common |= {"printed": 28.13, "decimals": 2, "tolerance": 0.3, "better": "higher", "is_difference": False}
+    common |= {"kind": "scores", "column": "bleu_tok", "same_data": True, "notes": [note]}
     cell = table.blocks[0].rows[1].cells["bleu_tok"]
     entries = [
         ScorecardEntry(
             **common,
             system=system,
             title=dict(table.systems)[system],
-            printed=28.13,
-            printed_text="28.13",
             ours=cell,
             gap=gap,
             verdict=verdict,
             finding="",
-            footnotes=[1],
         )
         for system, gap, verdict in (("max", 0.1, "reproduced"), ("mean", -3.0, "not reproduced"))
     ]
-    card = Scorecard(entries=entries, footnotes=["The paper prints two figures."], note="How to read it.")
+    card = Scorecard(entries=entries, footnotes=[note], note="How to read it.")
     invented_study.rewrite(path, table.model_copy(update={"scorecard": card}).model_dump_json())
     study.write_report()
     source = source_of(study)
@@ -208,7 +208,7 @@ def test_the_scorecard_comes_first_when_a_study_has_one(study: InventedStudy) ->
         start = cells.index(gap)
         assert cells[start - 5 : start - 1] == ["Xu <2020>, Table 2", "+Max", "BLEU[1]", "28.13"]
         assert cells[start + 3] == verdict
-    assert "<li>The paper prints two figures.</li>" in source
+    assert f"<li>{note}</li>" in source
 
 
 def test_equal_inputs_give_equal_bytes_in_another_process(study: InventedStudy) -> None:

@@ -176,7 +176,7 @@ def test_an_average_is_the_mean_over_its_test_sets_with_the_interval_of_the_mean
     assert average.ours is not None
     assert average.ours.value == pytest.approx(32.0)
     assert average.ours.high == pytest.approx(32.0 + 0.5 / 3**0.5)
-    notes = [card.footnotes[number - 1] for number in average.footnotes]
+    notes = average.notes
     assert any("(C10)" in note for note in notes)
 
 
