@@ -97,8 +97,8 @@ def diagnose(
 ) -> tuple[list[Loss], dict[str, float]]:
     """Measure the networks of a model on batches, in two passes.
 
-    loss, loss_without_phrases: compute the loss of a batch with all networks of the model, in the first and in the second
-    pass. Returns the losses of the first pass and, for each network,
+    loss, loss_without_phrases: compute the loss of a batch with all networks of the model, in the first pass and in the
+    second. Returns the losses of the first pass and, for each network,
 
     <name>_unit, <name>_saturated     `UnitStatistics`
     <name>_constant, <name>_signal    `VectorStatistics` of the output of Eq. (8)

@@ -133,7 +133,9 @@ def test_measurements_take_their_values_from_the_pass_of_forced_decoding(
     decoded, recorded = [], []
     loss = type(model).log_probs
     monkeypatch.setattr(type(model), "log_probs", lambda self, batch: decoded.append(batch) or loss(self, batch))
-    monkeypatch.setattr(model, "plain_loss", lambda batch: decoded.append(batch) or model.loss(batch, label_smoothing=0))
+    monkeypatch.setattr(
+        model, "plain_loss", lambda batch: decoded.append(batch) or model.loss(batch, label_smoothing=0)
+    )
 
     def forced_loss(batch):
         recorded.append(force(model, batch))
