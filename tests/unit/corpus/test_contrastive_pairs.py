@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,34 +18,72 @@ from phrasemt.corpus.contrastive_pairs import (
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_lines
 
-# The example of LingEval97's own description.
-PRAGUE = {
+# The layout of lingeval97.json, with the example of its README (github.com/rsennrich/lingeval97), whose indentation and
+# order of keys it has. Its evaluate.py also reads 0 as text; its published
+# statistics by distance begin at 1.
+LINGEVAL97 = """[
+  {
     "source": "Prague Stock Market falls to minus by the end of the trading day",
     "reference": "Die Prager Börse stürzt gegen Geschäftsschluss ins Minus.",
     "origin": "newstest2009.1",
     "errors": [
-        {
-            "type": "np_agreement",
-            "contrastive": "Der Prager Börse stürzt gegen Geschäftsschluss ins Minus.",
-            "distance": 2,
-            "frequency": 2020,
-        },
-        {
-            "type": "polarity_particle_nicht_ins",
-            "contrastive": "Die Prager Börse stürzt gegen Geschäftsschluss nicht ins Minus.",
-        },
-    ],
-}
+      {
+        "type": "np_agreement",
+        "contrastive": "Der Prager Börse stürzt gegen Geschäftsschluss ins Minus.",
+        "distance": 2,
+        "frequency": 2020
+      },
+      {
+        "type": "polarity_particle_nicht_ins",
+        "contrastive": "Die Prager Börse stürzt gegen Geschäftsschluss nicht ins Minus."
+      },
+      {
+        "type": "subj_verb_agreement",
+        "contrastive": "Die Prager Börse stürzen gegen Geschäftsschluss ins Minus.",
+        "distance": 1,
+        "frequency": 286
+      }
+    ]
+  },
+  {
+    "source": "Congress",
+    "reference": "Kongress",
+    "origin": "newstest2009.2",
+    "errors": []
+  },
+  {
+    "source": "Yes",
+    "reference": "Ja",
+    "origin": "newstest2009.3",
+    "errors": [
+      {
+        "type": "transliteration",
+        "contrastive": "Aj",
+        "distance": "0",
+        "frequency": "0"
+      }
+    ]
+  }
+]
+"""
+PRAGUE: dict[str, Any] = json.loads(LINGEVAL97)[0]
 
 
-def test_lingeval(tmp_path: Path) -> None:
+@pytest.mark.parametrize("escaped", [False, True])
+def test_lingeval(tmp_path: Path, escaped: bool) -> None:
+    """Characters beyond ASCII may be written as they are, or as escapes, which Python's json writes."""
     path = tmp_path / "lingeval97.json"
-    path.write_text(json.dumps([PRAGUE, {**PRAGUE, "errors": []}]))
-    first, second = read_contrastive_pairs([path])
-    assert (first.kind, first.distance) == ("np_agreement", 2)
-    assert (second.kind, second.distance) == ("polarity_particle_nicht_ins", None)
-    assert first.right == second.right == PRAGUE["reference"]
-    assert first.wrong.startswith("Der ")
+    path.write_text(json.dumps(json.loads(LINGEVAL97)) if escaped else LINGEVAL97, encoding="utf-8")
+    pairs = read_contrastive_pairs([path])
+    assert [(pair.kind, pair.distance) for pair in pairs] == [
+        ("np_agreement", 2),
+        ("polarity_particle_nicht_ins", None),
+        ("subj_verb_agreement", 1),
+        ("transliteration", None),
+    ]
+    assert {pair.right for pair in pairs[:3]} == {PRAGUE["reference"]}
+    assert [pair.wrong for pair in pairs[:3]] == [error["contrastive"] for error in PRAGUE["errors"]]
+    assert pairs[3].source == "Yes"
 
 
 def test_distil_lingeval(tmp_path: Path) -> None:
@@ -104,6 +143,6 @@ def test_a_set_of_several_texts_becomes_a_split(tmp_path: Path) -> None:
     assert list(read_lines(outputs["source"])) == ["Two lines", "No.", "Oh no."]
     assert list(read_lines(outputs["target"])) == [PRAGUE["reference"], "Nein.", "O nein."]
     rows, pairs = read_contrasts(outputs["contrasts"])
-    assert rows == [0, 0, 1, 2]
-    assert [pair.kind for pair in pairs] == ["np_agreement", "polarity_particle_nicht_ins", "polarity", "polarity"]
-    assert pairs[3] == ContrastivePair("Oh no.", "O nein.", "O ja.", "polarity")
+    assert rows == [0, 0, 0, 1, 2]
+    assert [pair.kind for pair in pairs] == [*(error["type"] for error in PRAGUE["errors"]), *["polarity"] * 2]
+    assert pairs[4] == ContrastivePair("Oh no.", "O nein.", "O ja.", "polarity")
