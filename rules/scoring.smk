@@ -73,6 +73,8 @@ rule compare_systems:
     input:
         baseline=flow.of_seeds_of_baseline(paths.scores),
         system=flow.of_seeds(paths.scores),
+        baseline_metrics=flow.of_metrics(flow.of_seeds_of_baseline),
+        system_metrics=flow.of_metrics(flow.of_seeds),
     output:
         comparison=paths.comparison,
     log:

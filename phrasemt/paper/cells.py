@@ -42,10 +42,12 @@ class Cell(Settings):
     by_seed, deviation: of a mean, the values and their sample standard deviation.
     low, high: 95 % interval, of scores and of differences. Of a difference, p_values: of all tests; p_value: corrected
     for the number of systems, the mark shows it; seeds_needed: trainings that would show it (`OverSeeds`).
+    decimals: with which the number and its interval are printed.
     """
 
     value: float
     text: str
+    decimals: int = 2
     mark: str = ""
     signature: str
     sources: list[ScoreSource]
@@ -56,6 +58,12 @@ class Cell(Settings):
     p_values: PValues | None = None
     p_value: float | None = None
     seeds_needed: int | None = None
+
+    def interval(self, sign: str = "") -> str:
+        """The 95 % interval as it is printed, empty if there is none. sign: `+` for a difference."""
+        if self.low is None or self.high is None:
+            return ""
+        return f"{self.low:{sign}.{self.decimals}f} to {self.high:{sign}.{self.decimals}f}"
 
 
 class Column(Settings):
@@ -236,6 +244,7 @@ def mean_cell(by_seed: dict[int, float], *, signature: str, sources: Sequence[Sc
     return Cell(
         value=value,
         text=f"{value:.{decimals}f}{spread}",
+        decimals=decimals,
         signature=signature,
         sources=list(sources),
         by_seed=by_seed,

@@ -68,7 +68,8 @@ def _mean(of_test_sets: Sequence[Cell], decimals: int) -> Cell:
         mean = mean_cell(by_seed, signature=first.signature, sources=sources, decimals=decimals)
     else:
         value = math.fsum(cell.value for cell in of_test_sets) / size
-        mean = Cell(value=value, text=f"{value:+.{decimals}f}", signature=first.signature, sources=sources)
+        text = f"{value:+.{decimals}f}"
+        mean = Cell(value=value, text=text, decimals=decimals, signature=first.signature, sources=sources)
     if any(cell.low is None or cell.high is None for cell in of_test_sets):
         return mean
     below, above = (
@@ -135,7 +136,6 @@ def scorecard_rows(scorecard: Scorecard) -> Iterator[tuple[str, ...]]:
         printed = entry.printed_text
         if other and entry.printed_difference is not None:
             printed = f"{entry.printed_difference:+.2f} to {entry.printed_baseline}"
-        interval = "" if shown is None or shown.low is None else f"{shown.low:.2f} to {shown.high:.2f}"
         marks = "".join(f"[{scorecard.footnotes.index(note) + 1}]" for note in entry.notes)
         yield (
             entry.title,
@@ -145,7 +145,7 @@ def scorecard_rows(scorecard: Scorecard) -> Iterator[tuple[str, ...]]:
             printed,
             "" if shown is None else shown.text + shown.mark,
             "" if entry.gap is None else f"{entry.gap:+.2f}",
-            interval,
+            "" if shown is None else shown.interval(),
             f"{entry.dataset}, {', '.join(entry.test_sets)}".rstrip(", "),
             entry.verdict + (f": {entry.finding}" if entry.finding else ""),
         )

@@ -9,6 +9,7 @@ The command of the metric is started once for each test set, without a shell. It
 The files are UTF-8 with one sentence per line. The command writes one number per line to its standard output, the score
 of that sentence; whatever it writes to standard error goes to the log. OMP_NUM_THREADS is the number of cores that it
 may use. The score of a system is the mean of its numbers. Any other output, and an exit code other than 0, is an error.
+Differences of means are tested like those of all scores (`compare_systems`).
 """
 
 from __future__ import annotations
@@ -17,14 +18,22 @@ import logging
 import math
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from phrasemt.errors import DataError
+from phrasemt.errors import DataError, MismatchError
 from phrasemt.fields import Settings
 from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import count_lines
-from phrasemt.scoring.scores import OfTestSets, of_test_sets, write_of_test_sets
+from phrasemt.scoring.scores import (
+    MetricScore,
+    OfTestSets,
+    ScoreFile,
+    of_test_sets,
+    read_artefact,
+    write_of_test_sets,
+)
+from phrasemt.scoring.statistics import mean_signature
 from phrasemt.stages.scoring import ScoreMetric
 
 log = logging.getLogger("phrasemt.score_metric")
@@ -64,7 +73,7 @@ def score_metric(
     remaining = iter(reference)
     references = [[next(remaining) for _ in range(number)] for number in settings.references]
     digests = "".join(f"|{path.name}:{digest_file(path)[:12]}" for path in files)
-    signature = f"{settings.metric}|mean|{settings.command}{digests}"
+    signature = mean_signature(settings.metric, settings.better, f"{settings.command}{digests}")
     parts = {}
     for place, (test_set, (hypotheses, sources)) in enumerate(of_test_sets(settings.test_sets, text, source)):
         command = filled(settings.words, hypotheses=hypotheses, references=references[place], sources=sources)
@@ -75,6 +84,45 @@ def score_metric(
         parts[test_set] = part.model_dump()
         log.info("score_metric: %s %s: %.4f", test_set, settings.metric, mean)
     write_of_test_sets(scores, settings, parts, metric=settings.metric)
+
+
+def metric_key(metric: str) -> str:
+    """The name of a metric of the user among the metrics of a comparison and the columns of a table."""
+    return f"metric_{metric}"
+
+
+def with_metrics(files: Mapping[Path, ScoreFile], metrics: Sequence[Path]) -> dict[Path, ScoreFile]:
+    """Add the scores of the metrics of the user to the score files of a system, one of each seed.
+
+    Raises MismatchError for a file about another system, seed or test set.
+    """
+    places = {(file.dataset, file.system, file.seed): path for path, file in files.items()}
+    found = dict(files)
+    for path in metrics:
+        added = read_artefact(path, MetricFile)
+        place = (added.dataset, added.system, added.seed)
+        sizes = {name: part.sentences for name, part in added.test_sets.items()}
+        expected = {place: {n: s.sentences for n, s in found[file].test_sets.items()} for place, file in places.items()}
+        if expected.get(place) != sizes:
+            raise MismatchError(
+                f"the scores of metric {added.metric} belong to other translations",
+                where=path,
+                expected=f"{expected}, the sentences of each test set by data set, system and seed",
+                found={place: sizes},
+                next_step="delete it and run again",
+            )
+        found[places[place]] = _with_metric(found[places[place]], added)
+    return found
+
+
+def _with_metric(file: ScoreFile, added: MetricFile) -> ScoreFile:
+    key, test_sets = metric_key(added.metric), {}
+    for name, scores in file.test_sets.items():
+        part = added.test_sets[name]
+        metrics = {**scores.metrics, key: MetricScore(score=part.score, signature=part.signature)}
+        statistics = {**scores.statistics, key: [[score, 1] for score in part.by_sentence]}
+        test_sets[name] = scores.model_copy(update={"metrics": metrics, "statistics": statistics})
+    return file.model_copy(update={"test_sets": test_sets})
 
 
 def filled(words: Sequence[str], *, hypotheses: Path, references: Sequence[Path], sources: Path) -> list[str]:

@@ -42,6 +42,7 @@ from numpy.typing import NDArray
 from phrasemt.errors import MismatchError
 from phrasemt.fields import Settings
 from phrasemt.files.lines import write_text
+from phrasemt.scoring.external import with_metrics
 from phrasemt.scoring.scores import MetricScore, ScoreFile, Scores, check_comparable, read_artefact
 from phrasemt.scoring.statistics import as_array, corpus_scores, lower_is_better
 from phrasemt.stages.scoring import CompareSystems
@@ -133,14 +134,22 @@ class ComparisonFile(Settings):
 
 
 def compare_systems(
-    *, settings: CompareSystems, cores: int, baseline: list[Path], system: list[Path], comparison: Path
+    *,
+    settings: CompareSystems,
+    cores: int,
+    baseline: list[Path],
+    system: list[Path],
+    baseline_metrics: list[Path],
+    system_metrics: list[Path],
+    comparison: Path,
 ) -> None:
     """Compare a system with the baseline, and write a `ComparisonFile`. baseline, system: score files of all seeds.
 
-    Raises MismatchError if test sets, conventions or systems of the files do not agree with each other or the settings.
+    baseline_metrics, system_metrics: files of `score_metric` of all seeds. Raises MismatchError if test sets,
+    conventions or systems of the files do not agree with each other or the settings.
     """
-    baseline_files = _read_side(baseline, settings.baseline, settings)
-    system_files = _read_side(system, settings.system, settings)
+    baseline_files = with_metrics(_read_side(baseline, settings.baseline, settings), baseline_metrics)
+    system_files = with_metrics(_read_side(system, settings.system, settings), system_metrics)
     test_sets = {}
     for test_set in _test_sets(baseline_files | system_files):
         baseline_scores, system_scores = (
@@ -170,7 +179,7 @@ def _compare(
     metrics = compare_scores(baseline, system, samples=settings.samples, seed=settings.seed)
     for name, metric in metrics.items():
         log.info(
-            "compare_systems: %s, %s: %+.2f to %s, p = %.3f (%d samples)",
+            "compare_systems: %s, %s: %+.4g to %s, p = %.3f (%d samples)",
             test_set,
             name,
             metric.difference.value,

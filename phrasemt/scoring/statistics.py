@@ -8,6 +8,7 @@ lengths) needs no text. Columns of the statistics of a sentence, in the order of
 | BLEU | 4 clipped n-gram matches, 4 n-grams of the hypothesis, tokens of the hypothesis, tokens of the reference |
 | chrF | for 6 orders of characters, then of words: n-grams of the hypothesis, n-grams of the reference, matches |
 | TER | edits; tokens of the reference, the mean over references |
+| mean (of a metric of the user) | the score of the sentence; 1 |
 
 Of several references BLEU takes the closest or the shortest length, and chrF and TER the best reference.
 """
@@ -15,7 +16,7 @@ Of several references BLEU takes the closest or the shortest length, and chrF an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,7 @@ ORDERS = 4
 CORRECT, TOTALS = slice(0, ORDERS), slice(ORDERS, 2 * ORDERS)
 SYSTEM_LENGTH, REFERENCE_LENGTH = 2 * ORDERS, 2 * ORDERS + 1
 COLUMNS = 2 * ORDERS + 2
+_MEAN = "mean:"
 
 
 def parts_of(signature: str) -> dict[str, str]:
@@ -34,8 +36,20 @@ def parts_of(signature: str) -> dict[str, str]:
     return dict(part.split(":", 1) for part in signature.split("|"))
 
 
+def mean_signature(metric: str, better: Literal["higher", "lower"], program: str) -> str:
+    """The signature of a metric whose score is the mean over the sentences of what a program computes."""
+    return f"{metric}|{_MEAN}{better}|{program}"
+
+
+def is_mean(signature: str) -> bool:
+    """Whether a signature is one of `mean_signature`. Programs may hold any characters, so only its begin is read."""
+    return signature.partition("|")[2].startswith(_MEAN)
+
+
 def columns_of(signature: str) -> int:
     """The number of statistics of a sentence for the metric of a signature."""
+    if is_mean(signature):
+        return 2
     parts = parts_of(signature)
     if "nc" in parts:  # chrF
         return 3 * (int(parts["nc"]) + int(parts["nw"]))
@@ -43,12 +57,16 @@ def columns_of(signature: str) -> int:
 
 
 def lower_is_better(signature: str) -> bool:
-    """Whether the metric counts mistakes: TER does."""
+    """Whether the metric counts mistakes: TER does, and a metric of the user may."""
+    if is_mean(signature):
+        return signature.partition("|")[2].startswith(f"{_MEAN}lower|")
     return columns_of(signature) == 2
 
 
 def corpus_scores(metric: MetricScore, sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The scores, 0 to 100, of summed statistics [..., columns] in the convention of a metric."""
+    """The scores of summed statistics [..., columns] in the convention of a metric; 0 to 100, but for means."""
+    if is_mean(metric.signature):
+        return sums[..., 0] / sums[..., 1]
     parts = parts_of(metric.signature)
     if "nc" in parts:
         return corpus_chrf(sums)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from phrasemt.stages.stage import Stage, Wildcards
 from phrasemt.study.datasets import ReferenceLength
@@ -66,6 +66,7 @@ class ScoreMetric(SystemOnTestSets):
     outputs = ("scores",)
 
     metric: str
+    better: Literal["higher", "lower"]
     command: str
     words: list[str]  # of the command
     references: list[int]  # number of references of each test set
@@ -76,6 +77,7 @@ class ScoreMetric(SystemOnTestSets):
         return cls(
             **cls.cell_of(study, wildcards),
             metric=wildcards["metric"],
+            better=metric.better,
             command=metric.command,
             words=metric.words,
             references=[len(dataset.references(test_set)) for test_set in dataset.test_sets],
@@ -117,7 +119,7 @@ class CompareSystems(Stage):
 
     module = "phrasemt.scoring.significance"
     job_name = "{dataset}.{source}-{target}/{system}"
-    inputs = ("baseline*", "system*")
+    inputs = ("baseline*", "system*", "baseline_metrics*", "system_metrics*")
     outputs = ("comparison",)
     libraries = ("numpy",)
 

@@ -277,6 +277,14 @@ class Flow:
             for path in self.every(self.paths.metric_scores.at(metric=metric), systems=self.translating)
         ]
 
+    def of_metrics(self, of_seeds: Callable[[Pattern], Files]) -> Files:
+        """The scores in the metrics of the user, of the seeds that `of_seeds` chooses."""
+        return lambda wildcards: [
+            path
+            for metric in self.study.metrics
+            for path in of_seeds(self.paths.metric_scores.at(metric=metric))(wildcards)
+        ]
+
     def metric_files(self, wildcards: Wildcards) -> list[str]:
         """The files that the program of a metric reads beside the texts."""
         return [str(path) for path in self.study.metrics[wildcards.metric].files]

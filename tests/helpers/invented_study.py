@@ -217,7 +217,8 @@ class InventedStudy:
         wildcards = {"dataset": dataset, "system": system, "seed": str(seed)}
         self.run("score_system", wildcards, **{**inputs, **changes}, scores=self.score_path(dataset, system, seed))
 
-    def compare(self, dataset: str, system: str) -> None:
+    def compare(self, dataset: str, system: str, **metrics: list[Path]) -> None:
+        """metrics: `baseline_metrics` and `system_metrics`, files of the metrics of the user."""
         self.run(
             "compare_systems",
             {"dataset": dataset, "system": system},
@@ -227,6 +228,7 @@ class InventedStudy:
             ],
             system=[self.score_path(dataset, system, seed) for seed in self.study.seeds_of(system)],
             comparison=self.comparison_path(dataset, system),
+            **{"baseline_metrics": [], "system_metrics": [], **metrics},
         )
 
     def score_by_length(self, dataset: str, system: str) -> None:

@@ -1,11 +1,11 @@
-"""Blocks for BLEU and chrF: systems that translate, on one test set, and their differences to the baseline."""
+"""Blocks for scores, the user's metrics included: systems that translate, on one test set, and their differences."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from phrasemt.errors import MismatchError
 from phrasemt.paper.cells import (
@@ -21,21 +21,30 @@ from phrasemt.paper.cells import (
     read_grid,
     select_test_set,
 )
-from phrasemt.scoring.external import MetricFile, MetricOnTestSet
-from phrasemt.scoring.scores import ScoreFile, Scores, check_comparable
+from phrasemt.scoring.external import MetricFile, MetricOnTestSet, metric_key
+from phrasemt.scoring.scores import MetricScore, ScoreFile, Scores, check_comparable
 from phrasemt.scoring.significance import ComparisonFile, ComparisonOnTestSet, MetricComparison, holm
 from phrasemt.scoring.statistics import REFERENCE_LENGTH, SYSTEM_LENGTH
 from phrasemt.stages.paper import MakeTable
 
-# Metric -> heading, whether a column with the difference to the baseline follows, and the meaning of the heading.
-_METRICS = {
-    "bleu_tok": ("BLEU tok", True, "tokens, as multi-bleu.perl"),
-    "bleu_tok_uncased": ("BLEU lc", False, "tokens in lower case, as multi-bleu.perl -lc"),
-    "bleu_tok_compound_split": ("BLEU split", False, "Moses tokens split at hyphens, as Tensor2Tensor"),
-    "bleu_detok": ("BLEU detok", True, "sacreBLEU on detokenised text"),
-    "chrf2": ("chrF2", False, "sacreBLEU on detokenised text"),
-    "chrf2pp": ("chrF++", False, "sacreBLEU on detokenised text"),
-    "ter": ("TER", False, "sacreBLEU on detokenised text; lower is better"),
+
+class _Measure(NamedTuple):
+    """A score of the table. tested: whether a column with the difference to the baseline follows."""
+
+    heading: str
+    tested: bool
+    meaning: str
+    decimals: int = 2
+
+
+_MEASURES = {
+    "bleu_tok": _Measure("BLEU tok", True, "tokens, as multi-bleu.perl"),
+    "bleu_tok_uncased": _Measure("BLEU lc", False, "tokens in lower case, as multi-bleu.perl -lc"),
+    "bleu_tok_compound_split": _Measure("BLEU split", False, "Moses tokens split at hyphens, as Tensor2Tensor"),
+    "bleu_detok": _Measure("BLEU detok", True, "sacreBLEU on detokenised text"),
+    "chrf2": _Measure("chrF2", False, "sacreBLEU on detokenised text"),
+    "chrf2pp": _Measure("chrF++", False, "sacreBLEU on detokenised text"),
+    "ter": _Measure("TER", False, "sacreBLEU on detokenised text; lower is better"),
 }
 _LENGTHS_OF = "bleu_tok"  # the convention whose tokens count
 _RUNAWAY = 2
@@ -78,59 +87,53 @@ def score_blocks(
         lambda file: {(file.dataset, test_set, file.system): file for test_set in file.test_sets},
         [(*test_set, name) for test_set in settings.test_sets for name in names if name != settings.baseline],
     )
-    blocks = [_block(settings, test_set, score_grid, comparison_grid) for test_set in settings.test_sets if names]
-    for block in blocks:
-        _add_metrics(settings, block, metric_grid)
-    return blocks
+    grids = score_grid, metric_grid, comparison_grid
+    return [_block(settings, test_set, *grids) for test_set in settings.test_sets if names]
 
 
-def _add_metrics(settings: MakeTable, block: Block, grid: Grid[MetricOnTestSet]) -> None:
-    """Add a column for each metric of the user. No differences are tested."""
-    for metric, heading, better in settings.metrics:
-        key = f"metric_{metric}"
-        for row in block.rows:
-            places = {
-                seed: grid[metric, block.dataset, block.test_set or "", row.system, seed]
-                for seed in settings.seeds_of[row.system]
-            }
-            for source, part in places.values():
-                if part.sentences != block.size:
-                    raise MismatchError(
-                        f"metric {metric} has scores of another test set",
-                        where=source.path,
-                        expected=f"{block.size} sentences",
-                        found=part.sentences,
-                        next_step="delete it and run again",
-                    )
-            row.cells[key] = mean_cell(
-                {seed: part.score for seed, (_, part) in places.items()},
-                signature=next(iter(places.values()))[1].signature,
-                sources=[source for source, _ in places.values()],
-                decimals=4,
-            )
-        meaning = f"mean over sentences{'; lower is better' if better == 'lower' else ''}"
-        block.columns.append(Column(key=key, heading=heading, meaning=meaning))
+def _measures(settings: MakeTable) -> dict[str, _Measure]:
+    """The scores of the table by their key, those of the user's metrics last."""
+    of_user = {
+        metric_key(name): _Measure(
+            heading, True, f"mean over sentences{'; lower is better' if better == 'lower' else ''}", 4
+        )
+        for name, heading, better in settings.metrics
+    }
+    return _MEASURES | of_user
 
 
 def _block(
     settings: MakeTable,
     test_set: tuple[str, str],
     score_grid: Grid[Scores],
+    metric_grid: Grid[MetricOnTestSet],
     comparison_grid: Grid[ComparisonFile],
 ) -> Block:
     chosen = select_test_set(score_grid, test_set)
     check_comparable(test_set[1], {source.path: part for source, part in chosen.values()})
-    metrics = [name for name in _METRICS if name in next(iter(chosen.values()))[1].metrics]
+    first = next(iter(chosen.values()))[1]
+    measures = _measures(settings)
     rows = {}
     for system, title in settings.translating:
         of_seeds = {seed: chosen[system, seed] for seed in settings.seeds_of[system]}
+        scores: dict[str, dict[int, tuple[ScoreSource, MetricScore]]] = {
+            name: {seed: (source, part.metrics[name]) for seed, (source, part) in of_seeds.items()}
+            for name in _MEASURES
+            if name in first.metrics
+        }
+        for metric, *_ in settings.metrics:
+            scores[metric_key(metric)] = {
+                seed: _score_of_metric(metric, first.sentences, *metric_grid[(metric, *test_set, system, seed)])
+                for seed in settings.seeds_of[system]
+            }
         cells = {
             name: mean_cell(
-                {seed: part.metrics[name].score for seed, (_, part) in of_seeds.items()},
-                signature=next(iter(of_seeds.values()))[1].metrics[name].signature,
-                sources=[source for source, _ in of_seeds.values()],
+                {seed: score.score for seed, (_, score) in by_seed.items()},
+                signature=next(iter(by_seed.values()))[1].signature,
+                sources=[source for source, _ in by_seed.values()],
+                decimals=measures[name].decimals,
             )
-            for name in metrics
+            for name, by_seed in scores.items()
         }
         rows[system] = Row(system=system, title=title, cells=cells)
     compared = {}
@@ -139,18 +142,18 @@ def _block(
             source, file = comparison_grid[(*test_set, system)]
             compared[system] = source, file.test_sets[test_set[1]]
             _check_comparison(source, file, compared[system][1], settings, rows)
-    for name in metrics:
-        if _METRICS[name][1]:
+    shown = {name: measure for name, measure in measures.items() if any(name in row.cells for row in rows.values())}
+    for name, measure in shown.items():
+        if measure.tested:
             corrected = holm([comparison.metrics[name].p_values.decisive for _, comparison in compared.values()])
             for (system, (source, comparison)), p_value in zip(compared.items(), corrected, strict=True):
                 cells = rows[system].cells
                 cells[_difference_key(name)] = _difference_cell(source, comparison.metrics[name], cells[name], p_value)
     _add_intervals(rows, {system: comparison for system, (_, comparison) in compared.items()}, settings.baselines)
     columns = []
-    for name in metrics:
-        heading, with_difference, meaning = _METRICS[name]
-        columns.append(Column(key=name, heading=heading, meaning=meaning))
-        if with_difference and comparison_grid:
+    for name, measure in shown.items():
+        columns.append(Column(key=name, heading=measure.heading, meaning=measure.meaning))
+        if measure.tested and comparison_grid:
             columns.append(Column(key=_difference_key(name), heading=DIFFERENCE))
     notes = [note_on_seeds(settings), *_notes_on_rows(settings), *_note_on_lengths(settings, chosen)]
     if comparison_grid:
@@ -160,11 +163,26 @@ def _block(
         kind="scores",
         dataset=test_set[0],
         test_set=test_set[1],
-        size=next(iter(chosen.values()))[1].sentences,
+        size=first.sentences,
         columns=columns,
         rows=list(rows.values()),
         notes=notes,
     )
+
+
+def _score_of_metric(
+    metric: str, sentences: int, source: ScoreSource, part: MetricOnTestSet
+) -> tuple[ScoreSource, MetricScore]:
+    """The score with its file. Raises MismatchError unless it is of a test set of this many sentences."""
+    if part.sentences != sentences:
+        raise MismatchError(
+            f"metric {metric} has scores of another test set",
+            where=source.path,
+            expected=f"{sentences} sentences",
+            found=part.sentences,
+            next_step="delete it and run again",
+        )
+    return source, MetricScore(score=part.score, signature=part.signature)
 
 
 def _add_intervals(
@@ -218,11 +236,12 @@ def _difference_key(metric: str) -> str:
 def _difference_cell(source: ScoreSource, comparison: MetricComparison, scores: Cell, p_value: float) -> Cell:
     """The cell of a difference. p_value: corrected for the number of systems; the mark shows it, for both signs."""
     value = comparison.difference.value
-    text = f"{value:+.2f}"
+    text = f"{value:+.{scores.decimals}f}"
     interval = (comparison.over_seeds or comparison).difference
     return Cell(
         value=value,
-        text=text if float(text) else "0.00",
+        text=text if float(text) else text[1:],
+        decimals=scores.decimals,
         mark=_mark(p_value),
         signature=comparison.signature,
         sources=[source, *scores.sources],
@@ -305,6 +324,7 @@ def _note_on_power(rows: dict[str, Row], comparisons: dict[str, ComparisonOnTest
     ]
     if needed:
         yield (
-            f"Trainings of each system that would show its {DIFFERENCE} of {_METRICS[_LENGTHS_OF][0]} with p < 0.05 in "
-            f"80 % of all repetitions, because of the deviation between trainings alone: {'; '.join(needed)}."
+            f"Trainings of each system that would show its {DIFFERENCE} of {_MEASURES[_LENGTHS_OF].heading} with "
+            "p < 0.05 in 80 % of all repetitions, because of the deviation between trainings alone: "
+            f"{'; '.join(needed)}."
         )

@@ -161,10 +161,10 @@ def test_a_metric_of_the_user_is_a_column(tmp_path: Path, monkeypatch: pytest.Mo
     command = f'{sys.executable} -c "{program}" {{hypotheses}}'
     raw = study.study.model_dump(exclude_unset=True) | {"metrics": {"length": {"command": command, "better": "lower"}}}
     study.study = type(study.study).model_validate(raw)
-    paths = []
+    paths: dict[str, list[Path]] = {"base": [], "max": []}
     for system, seed in study.translated:
         text = study.translation_path("demo", "test", system, seed).with_suffix(".txt")
-        paths.append(study.folder("demo") / "metrics" / "length" / system / f"{seed}.json")
+        paths[system].append(study.folder("demo") / "metrics" / "length" / system / f"{seed}.json")
         study.run(
             "score_metric",
             {"dataset": "demo", "system": system, "seed": str(seed), "metric": "length"},
@@ -172,16 +172,28 @@ def test_a_metric_of_the_user_is_a_column(tmp_path: Path, monkeypatch: pytest.Mo
             reference=[text],
             source=[text],
             files=[],
-            scores=paths[-1],
+            scores=paths[system][-1],
         )
-    study.make_table(metrics=paths)
+    study.compare("demo", "max", baseline_metrics=paths["base"], system_metrics=paths["max"])
+    study.make_table(metrics=[*paths["base"], *paths["max"]])
+    study.write_report()
     table = read_artefact(study.results / "table.json", Table)
     block = table.blocks[0]
-    assert block.columns[-1].heading == "length"
+    assert [column.heading for column in block.columns[-2:]] == ["length", "Δ"]
     texts = [study.translation_path("demo", "test", "max", seed).with_suffix(".txt") for seed in study.study.seeds]
     lengths = [len(line) for text in texts for line in text.read_text().split("\n")[:-1]]
     assert block.rows[1].cells["metric_length"].value == pytest.approx(sum(lengths) / len(lengths))
-    assert any("lower is better" in signature and "length|mean|" in signature for signature in table.signatures)
+    assert any("lower is better" in signature and "length|mean:lower|" in signature for signature in table.signatures)
+    difference = block.rows[1].cells["metric_length_difference"]
+    means = [row.cells["metric_length"].value for row in block.rows]
+    assert difference.value == pytest.approx(means[1] - means[0])
+    assert difference.low is not None
+    assert difference.high is not None
+    assert difference.low <= difference.value <= difference.high
+    assert (
+        f"{difference.low:+.4f} to {difference.high:+.4f}".replace("-", "−")
+        in (study.results / "report.html").read_text()
+    )
     assert "metric_length" in (study.results / "table.csv").read_text()
     with pytest.raises(DataError, match="no score of a metric for length demo test max 2"):
-        study.make_table(metrics=paths[:-1])
+        study.make_table(metrics=[*paths["base"], *paths["max"][:-1]])

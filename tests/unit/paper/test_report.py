@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import invented_study
 import pytest
@@ -181,7 +182,13 @@ def test_the_scorecard_comes_first_when_a_study_has_one(study: InventedStudy) ->
     path = study.results / "table.json"
     table = read_artefact(path, Table)
     note = "The paper prints two figures."
-    common: dict[str, Any] = {"paper": "Xu <2020>", "table": "Table 2: BLEU", "row": "+Max", "convention": "bleu_tok", "data": "WMT"}
+    common: dict[str, Any] = {
+        "paper": "Xu <2020>",
+        "table": "Table 2: BLEU",
+        "row": "+Max",
+        "convention": "bleu_tok",
+        "data": "WMT",
+    }
     common |= {"place": "xu2020/table-2/max", "heading": "BLEU", "dataset": "demo", "test_sets": ["test"]}
     common |= {"printed": 28.13, "decimals": 2, "tolerance": 0.3, "better": "higher", "is_difference": False}
     common |= {"kind": "scores", "column": "bleu_tok", "same_data": True, "notes": [note]}

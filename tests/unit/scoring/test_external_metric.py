@@ -51,7 +51,9 @@ def files(tmp_path: Path) -> dict[str, list[Path]]:
 def score(files: dict[str, list[Path]], command: str) -> MetricFile:
     metric = Metric(command=command)
     place = {"dataset": "demo", "system": "base", "seed": 1, "test_sets": ["test"]}
-    settings: Any = SimpleNamespace(**place, metric="words", command=command, words=metric.words, references=[2])
+    settings: Any = SimpleNamespace(
+        **place, metric="words", better="higher", command=command, words=metric.words, references=[2]
+    )
     scores = files["text"][0].with_name("scores.json")
     score_metric(settings=settings, cores=1, **files, scores=scores)
     return read_artefact(scores, MetricFile)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import random
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +23,7 @@ from phrasemt.scoring.scores import MetricScore, ScoreFile, read_artefact
 from phrasemt.scoring.significance import (
     ComparisonFile,
     ComparisonOnTestSet,
+    MetricComparison,
     compare_systems,
     detectable,
     holm,
@@ -71,17 +74,27 @@ def score(
 
 
 def compare(
-    folder: Path, baseline: list[Path], system: list[Path], *, samples: int = 200, seed: int = 12345
+    folder: Path,
+    baseline: list[Path],
+    system: list[Path],
+    *,
+    samples: int = 200,
+    seed: int = 12345,
+    **metrics: list[Path],
 ) -> ComparisonOnTestSet:
-    return compared(folder, baseline, system, samples=samples, seed=seed).test_sets["test"]
+    return compared(folder, baseline, system, samples=samples, seed=seed, **metrics).test_sets["test"]
 
 
-def compared(folder: Path, baseline: list[Path], system: list[Path], *, samples: int, seed: int) -> ComparisonFile:
+def compared(
+    folder: Path, baseline: list[Path], system: list[Path], *, samples: int, seed: int, **metrics: list[Path]
+) -> ComparisonFile:
+    """metrics: `baseline_metrics` and `system_metrics`."""
     compare_systems(
         settings=CompareSystems(dataset="toy", system="new", baseline="base", samples=samples, seed=seed),
         cores=1,
         baseline=baseline,
         system=system,
+        **{"baseline_metrics": [], "system_metrics": [], **metrics},
         comparison=folder / "comparison.json",
     )
     return read_artefact(folder / "comparison.json", ComparisonFile)
@@ -180,6 +193,71 @@ def test_identical_systems_are_not_significant(tmp_path: Path) -> None:
     assert found.over_seeds is not None
     assert found.over_seeds.seeds_needed is None
     assert (found.difference.value, found.difference.low, found.difference.high) == (0, 0, 0)
+
+
+def metric_file(folder: Path, scores: list[float], *, system: str, seed: int, better: str = "higher") -> Path:
+    """Scores of a metric of the user."""
+    part = {"sentences": len(scores), "score": sum(scores) / len(scores), "by_sentence": scores}
+    part["signature"] = f"words|mean:{better}|count --case:lc|smooth:no"
+    path = folder / f"{system}-{seed}" / "metric.json"
+    place = {"metric": "words", "dataset": "toy", "system": system, "seed": seed}
+    path.write_text(json.dumps({"format": 2, **place, "test_sets": {"test": part}}))
+    return path
+
+
+def with_metrics(folder: Path, base: list[list[float]], new: list[list[float]], **choices: Any) -> MetricComparison:
+    """The comparison in a metric of the user, whose scores are given for each run."""
+    references = invent(len(base[0]), seed=1)
+    scores = {
+        system: [score(folder, references, references, system=system, seed=seed) for seed in range(len(runs))]
+        for system, runs in (("base", base), ("new", new))
+    }
+    metrics = {
+        name: [metric_file(folder, run, system=system, seed=seed, **choices) for seed, run in enumerate(runs)]
+        for name, system, runs in (("baseline_metrics", "base", base), ("system_metrics", "new", new))
+    }
+    found = compare(folder, scores["base"], scores["new"], samples=230, seed=5, **metrics)
+    return found.metrics["metric_words"]
+
+
+@pytest.mark.parametrize("better", ["higher", "lower"])
+def test_means_of_a_metric_of_the_user_equal_plain_loops(tmp_path: Path, better: str) -> None:
+    """Samples are those of sacreBLEU for all metrics: sentences from one generator, swaps from another of its seed."""
+    draw = np.random.default_rng(1)
+    base, new = draw.normal(0.50, 0.2, 40), draw.normal(0.56, 0.2, 40)
+    found = with_metrics(tmp_path, [base.tolist()], [new.tolist()], better=better)
+    sentences = np.random.default_rng(5)
+    differences = []
+    for _ in range(230):
+        chosen = sentences.choice(40, size=40)
+        differences.append(sum(new[i] - base[i] for i in chosen) / 40)
+    assert found.difference.value == pytest.approx(new.mean() - base.mean())
+    assert found.difference.mean == pytest.approx(sum(differences) / 230)
+    assert found.difference.low == pytest.approx(sorted(differences)[5])  # a fortieth of 230 on each side
+    not_better = [d <= 0 if better == "higher" else d >= 0 for d in differences]
+    assert found.p_values.koehn2004 == sum(not_better) / 230
+    below = sum(d <= 0 for d in differences)
+    assert found.p_values.two_sided == min(1, 2 * min(below, 230 - below) / 230)
+
+
+def test_equal_scores_of_a_metric_of_the_user_have_p_1(tmp_path: Path) -> None:
+    runs = [np.random.default_rng(seed).normal(size=30).tolist() for seed in (1, 2)]
+    found = with_metrics(tmp_path, runs, runs)
+    assert found.p_values.two_sided == found.p_values.over_seeds == found.p_values.randomization == 1
+    assert (found.difference.value, found.difference.low, found.difference.high) == (0, 0, 0)
+
+
+def test_a_metric_that_one_side_lacks_is_refused(tmp_path: Path) -> None:
+    references = invent(5, seed=1)
+    paths = [score(tmp_path, references, references, system=system, seed=1) for system in ("base", "new")]
+    metric = metric_file(tmp_path, [0.5] * 5, system="new", seed=1)
+    with pytest.raises(MismatchError, match="the set of metrics differs"):
+        compare(tmp_path, paths[:1], paths[1:], system_metrics=[metric])
+    with pytest.raises(MismatchError, match="metric words belong to other translations"):
+        compare(tmp_path, paths[:1], paths[1:], baseline_metrics=[metric])
+    metric_file(tmp_path, [0.5] * 4, system="new", seed=1)
+    with pytest.raises(MismatchError, match="metric words belong to other translations"):
+        compare(tmp_path, paths[:1], paths[1:], system_metrics=[metric])
 
 
 def test_swapping_the_sides_turns_the_sign(tmp_path: Path) -> None:
