@@ -222,14 +222,14 @@ class InventedStudy:
         self.run(
             "compare_systems",
             {"dataset": dataset, "system": system},
-            baseline=[
-                self.score_path(dataset, self.study.baseline_of(system), seed)
-                for seed in self.study.seeds_of(self.study.baseline_of(system))
-            ],
-            system=[self.score_path(dataset, system, seed) for seed in self.study.seeds_of(system)],
+            baseline=self._scores_of(dataset, self.study.baseline_of(system)),
+            system=self._scores_of(dataset, system),
             comparison=self.comparison_path(dataset, system),
             **{"baseline_metrics": [], "system_metrics": [], **metrics},
         )
+
+    def _scores_of(self, dataset: str, system: str) -> list[Path]:
+        return [self.score_path(dataset, system, seed) for seed in self.study.seeds_of(system)]
 
     def score_by_length(self, dataset: str, system: str) -> None:
         """The invented sources have the lengths of the references."""
@@ -237,7 +237,7 @@ class InventedStudy:
         self.run(
             "score_by_length",
             {"dataset": dataset, "system": system},
-            scores=[self.score_path(dataset, system, seed) for seed in self.study.seeds_of(system)],
+            scores=self._scores_of(dataset, system),
             source_tokens=[
                 folder / "tokens" / f"{test_set}.{target}" for test_set in self.study.datasets[dataset].test_sets
             ],
