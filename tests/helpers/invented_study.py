@@ -218,7 +218,6 @@ class InventedStudy:
         self.run("score_system", wildcards, **{**inputs, **changes}, scores=self.score_path(dataset, system, seed))
 
     def compare(self, dataset: str, system: str, **metrics: list[Path]) -> None:
-        """metrics: `baseline_metrics` and `system_metrics`, files of the metrics of the user."""
         self.run(
             "compare_systems",
             {"dataset": dataset, "system": system},
@@ -290,10 +289,8 @@ class InventedStudy:
             ],
             "splits": [self.splits_path(name) for name in datasets],
             "round_trips": [
-                self.folder(dataset)
-                / "tokens"
-                / f"{test_set}.{self.study.datasets[dataset].target_language}.round_trip.json"
-                for dataset, test_set in self.test_sets
+                self.folder(name) / "tokens" / f"{test_set}.{datasets[name].target_language}.round_trip.json"
+                for name, test_set in self.test_sets
             ],
             "phrases": [self.folder("demo") / "phrases" / segmenter / "train.json" for segmenter in ("ngram", "parse")],
             "chunks": [self.folder("demo") / "chunks" / "dev.json"],
