@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ import torch
 from phrasemt.batching.reader import BatchReader
 from phrasemt.batching.sampler import micro_batches
 from phrasemt.errors import DataError
+from phrasemt.files.parallel import map_in_order
 from phrasemt.models.interface import SearchableModel
 from phrasemt.search.beam import Hypothesis, beam_search
 from phrasemt.search.sampling import sample
@@ -48,20 +50,57 @@ def translate_split(
     device: torch.device,
     prefix: Sequence[int] = (),
     first: int = 0,
+    processes: int = 1,
     on_progress: Callable[[int], object] = lambda sentences: None,
 ) -> list[list[Hypothesis]]:
     """Return the hypotheses of every pair of the example store, in its order; for each pair the best first.
 
     A source without subwords has one hypothesis, the empty one: a model would invent a translation.
     prefix: `prefix_ids` of the settings. first: number of the first pair in the whole text, for random draws.
+    processes: number of processes that share the batches on a CPU; more than one have one thread each, so that results
+    are those of one process with one thread, to the last bit.
     on_progress: called with the number of sentences of each translated batch.
+    Raises PhrasemtError if a process is killed.
     """
-    search = _Search(in_precision(model, settings), reader, settings, device, prefix, first)
+    batches = _batches(reader, settings, device)
+    shared = processes > 1 and device.type == "cpu"
+    arguments = (in_precision(model, settings), reader, settings, device, prefix, first)
     results: dict[int, list[Hypothesis]] = {}
-    for rows, hypotheses in search.in_batches():
-        results.update(zip(rows, hypotheses, strict=True))
-        on_progress(len(rows))
+    with _threads(1 if shared else torch.get_num_threads()):
+        # Forked processes share the weights; nothing of `arguments` is copied.
+        jobs = max(1, min(processes, len(batches))) if shared else 1
+        found = map_in_order(_Search.translate, batches, jobs=jobs, prepare=_Search, arguments=arguments)
+        for rows, hypotheses in zip(batches, found, strict=True):
+            results.update(zip(rows, hypotheses, strict=True))
+            on_progress(len(rows))
+    blank = [row for row in range(len(reader.examples)) if row not in results]
+    results.update((row, [Hypothesis(tokens=(), log_prob=0.0, score=0.0)]) for row in blank)
+    on_progress(len(blank))
     return [results[row] for row in range(len(reader.examples))]
+
+
+def _batches(reader: BatchReader, settings: Decoding, device: torch.device) -> list[list[int]]:
+    """Return the rows that have subwords in batches of similar length, the longest sentences first.
+
+    So processes that share the batches end at about the same time.
+    """
+    lengths = reader.examples.source_lengths[np.arange(len(reader.examples))]
+    counted = np.maximum(lengths, _LEAST_POSITIONS)
+    hypotheses = settings.n_best if settings.sampling else settings.beam
+    capacity = max(1, _BATCH_POSITIONS[device.type] // hypotheses)
+    batches = micro_batches(np.flatnonzero(lengths), counted, counted, capacity=capacity)
+    return [rows.tolist() for rows in reversed(batches)]
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    """Give torch this number of threads within a block."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def in_precision(model: SearchableModel[Any, Any], settings: Decoding) -> SearchableModel[Any, Any]:
@@ -82,19 +121,7 @@ class _Search:
     prefix: Sequence[int]
     first: int
 
-    def in_batches(self) -> Iterator[tuple[list[int], list[list[Hypothesis]]]]:
-        """Yield rows and their hypotheses, in batches of similar length."""
-        lengths = self.reader.examples.source_lengths[np.arange(len(self.reader.examples))]
-        if blank := np.flatnonzero(lengths == 0).tolist():
-            yield blank, [[Hypothesis(tokens=(), log_prob=0.0, score=0.0)] for _ in blank]
-        rows = np.flatnonzero(lengths)
-        counted = np.maximum(lengths, _LEAST_POSITIONS)
-        hypotheses = self.settings.n_best if self.settings.sampling else self.settings.beam
-        capacity = max(1, _BATCH_POSITIONS[self.device.type] // hypotheses)
-        for batch_rows in micro_batches(rows, counted, counted, capacity=capacity):
-            yield batch_rows.tolist(), self._translate(batch_rows.tolist())
-
-    def _translate(self, rows: list[int]) -> list[list[Hypothesis]]:
+    def translate(self, rows: list[int]) -> list[list[Hypothesis]]:
         source = self.reader.source(np.array(rows)).to(self.device)
         prefixes = [self.prefix] * len(rows) if self.prefix else None
         try:
@@ -107,4 +134,4 @@ class _Search:
             if len(rows) == 1:
                 raise
         middle = len(rows) // 2
-        return [*self._translate(rows[:middle]), *self._translate(rows[middle:])]
+        return [*self.translate(rows[:middle]), *self.translate(rows[middle:])]

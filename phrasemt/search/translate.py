@@ -62,6 +62,7 @@ def translate_examples(
             decoding,
             device=device,
             prefix=prefix_ids(decoding, target_words),
+            processes=cores,
             on_progress=bar.update,
         )
     best = [" ".join(target_words.tokens(hypotheses[0].tokens)) for hypotheses in results]

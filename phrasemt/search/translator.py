@@ -57,7 +57,7 @@ class Translation:
 
 
 class Translator:
-    """A trained system in memory. It uses a GPU if torch sees one, else `cores` threads.
+    """A trained system in memory. It uses a GPU if torch sees one, else `cores` processes or threads.
 
     Raises the errors of damaged files and of files that do not belong together, and DataError for a forced prefix that
     the vocabulary lacks.
@@ -110,6 +110,7 @@ class Translator:
                 device=self._device,
                 prefix=self._prefix,
                 first=first,
+                processes=self._cores,
                 on_progress=on_progress,
             )
         return [

@@ -46,7 +46,8 @@ def tune_length_penalty(
     found = []
     for alpha in (settings.decoding.length_penalty, *(settings.decoding.length_penalties or ())):
         decoding = settings.decoding.model_copy(update={"length_penalty": alpha})
-        results = translate_split(model, reader, decoding, device=device, prefix=prefix_ids(decoding, target_words))
+        prefix = prefix_ids(decoding, target_words)
+        results = translate_split(model, reader, decoding, device=device, prefix=prefix, processes=cores)
         bleu = dev_bleu(results, references, target_words, settings.dev_bleu)
         log.info("tune_length_penalty: alpha %g: dev BLEU %.2f", alpha, bleu)
         found.append(LengthPenaltyScore(length_penalty=alpha, dev_bleu=bleu))

@@ -115,7 +115,7 @@ class Reporter:
         """
         self._seconds_of_evaluations += seconds
         share = self._seconds_of_evaluations / (time.monotonic() - self._started)
-        self._write(update, "dev", values)
+        self._write(update, "dev", {**values, "evaluation_seconds": round(seconds, 3)})
         self._note_progress(update)
         with tqdm.external_write_mode(file=sys.stderr):
             log.info(

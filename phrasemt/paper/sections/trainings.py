@@ -50,8 +50,10 @@ class _Report(BaseModel):
     """The values of a line of metrics that the report shows."""
 
     update: int
+    seconds: float | None = None
     loss: float | None = None
     tokens_per_second: float | None = None
+    evaluation_seconds: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,10 +69,14 @@ class Curve:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingCurve(Curve):
-    """A finished training; `losses` is empty where somebody has deleted the training state."""
+    """A finished training; `losses` is empty where somebody has deleted the training state.
+
+    evaluation_share: part of the time of the training that evaluations on dev took; None where nobody knows.
+    """
 
     record: TrainingRecord
     tokens_per_second: float | None
+    evaluation_share: float | None
 
     @property
     def best(self) -> Evaluation | None:
@@ -90,6 +96,7 @@ def read_training(path: Path) -> TrainingCurve:
     record = read_artefact(path, TrainingRecord)
     names = ANY_STUDY.record.names(path)
     losses, speeds = {}, []
+    seconds, evaluations = 0.0, 0.0
     metrics = path.parent / record.metrics
     if metrics.exists():
         for number, line in enumerate(read_lines(metrics), start=1):
@@ -105,6 +112,8 @@ def read_training(path: Path) -> TrainingCurve:
             if report.loss is not None and report.tokens_per_second is not None:  # evaluations have neither
                 losses[report.update] = report.loss
                 speeds.append(report.tokens_per_second)
+            seconds = max(seconds, report.seconds or 0.0)  # of the training so far
+            evaluations += report.evaluation_seconds or 0.0
     return TrainingCurve(
         dataset=names["dataset"],
         system=names["system"],
@@ -113,6 +122,7 @@ def read_training(path: Path) -> TrainingCurve:
         losses=losses,
         evaluations=record.evaluations,
         tokens_per_second=statistics.median(speeds) if speeds else None,
+        evaluation_share=evaluations / seconds if seconds and evaluations else None,
     )
 
 

@@ -160,7 +160,16 @@ def test_the_page_shows_trainings_settings_cleaning_and_origins(study: InventedS
     page = Page(source_of(study))
     text = " ".join("".join(page.text).split())
     cells = [" ".join(cell.split()) for cell in page.cells]
-    for expected in ("1,234,567", "6,000", "max updates", "9,000", "12,345", "12,342", "max_words 2, duplicate 1"):
+    for expected in (
+        "1,234,567",
+        "6,000",
+        "max updates",
+        "9,000",
+        "7.3",
+        "12,345",
+        "12,342",
+        "max_words 2, duplicate 1",
+    ):
         assert expected in cells
     start = cells.index("model.glance")
     assert cells[start : start + 4] == ["model.glance", "–", "max", "mean"]
