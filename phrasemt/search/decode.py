@@ -13,9 +13,10 @@ import torch
 
 from phrasemt.batching.reader import BatchReader
 from phrasemt.batching.sampler import micro_batches
-from phrasemt.errors import DataError
+from phrasemt.errors import DataError, PhrasemtError
 from phrasemt.files.parallel import map_in_order
 from phrasemt.models.interface import SearchableModel
+from phrasemt.nn.int8 import quantise_weights
 from phrasemt.search.beam import Hypothesis, beam_search
 from phrasemt.search.sampling import sample
 from phrasemt.study.schema import Decoding
@@ -104,10 +105,26 @@ def _threads(count: int) -> Iterator[None]:
 
 
 def in_precision(model: SearchableModel[Any, Any], settings: Decoding) -> SearchableModel[Any, Any]:
-    """Return the model with weights of the type that the settings name: itself, or a copy. Autocast does the rest."""
+    """Return the model with weights of the type that the settings name: itself, or a copy.
+
+    With bfloat16 the caller turns autocast on. Raises PhrasemtError for int8 on a GPU.
+    """
     if settings.precision == "float32":
         return model
-    return copy.deepcopy(model).to(torch.bfloat16)
+    if settings.precision == "bfloat16":
+        return copy.deepcopy(model).to(torch.bfloat16)
+    device = next(model.parameters()).device
+    if device.type != "cpu":
+        raise PhrasemtError(
+            "int8 is a precision for CPUs",
+            where="decoding.precision",
+            expected="float32 or bfloat16",
+            found=f"int8 on {device}",
+            next_step="set precision: bfloat16, or hide the GPU with CUDA_VISIBLE_DEVICES=",
+        )
+    model = copy.deepcopy(model)
+    quantise_weights(model)
+    return model
 
 
 @dataclass(frozen=True)

@@ -218,10 +218,11 @@ class Decoding(Settings):
         description="seeds whose models translate together: the probability of a word is the mean over them. Needs "
         "weights_of; the row has one translation, and not one for each seed",
     )
-    precision: Literal["float32", "bfloat16"] = Field(
+    precision: Literal["float32", "bfloat16", "int8"] = Field(
         "float32",
-        description="type of weights and activations; bfloat16 is faster on CPUs and GPUs with units for it, and its "
-        "rounding changes some translations. Sums of log-probabilities are always float32",
+        description="type of weights and activations. bfloat16 is faster on GPUs and on CPUs with AMX. int8, for CPUs, "
+        "is faster on those with AVX-512 VNNI or AMX: products of large weights are in 8-bit integers, all else is in "
+        "float32. The rounding of both changes some translations. Sums of log-probabilities are always float32",
     )
 
     @model_validator(mode="after")

@@ -60,6 +60,7 @@ SYSTEMS: dict[str, tuple[Architecture, str, str]] = {
     "dl4mt": (Dl4mtModel(**RECURRENT, family="dl4mt"), "dl4mt", ""),
     "biscale": (BiscaleModel(**RECURRENT, family="biscale", chunk_hidden=512, chunk_embedding=512), "dl4mt", ""),
 }
+PRECISIONS = ("float32", "bfloat16", "int8")
 Sentences = list[NDArray[np.int32]]
 
 
@@ -149,7 +150,7 @@ def beside_ctranslate2(sizes: list[str], sentences: int, rounds: int) -> None:
                 f"phrasemt, {precision}": partial(
                     ours, in_precision(model, Decoding(precision=precision)), settings, batches, precision
                 )
-                for precision in ("float32", "bfloat16")
+                for precision in PRECISIONS
             }
             for kind in ("float32", "int8"):
                 translator = ctranslate2.Translator(str(folder), compute_type=kind, intra_threads=1, inter_threads=1)
@@ -202,7 +203,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", nargs="*", default=list(SIZES), choices=list(SIZES), help="beside CTranslate2")
     parser.add_argument("--systems", nargs="*", default=list(SYSTEMS), choices=list(SYSTEMS), help="beside baselines")
-    parser.add_argument("--precision", nargs="*", default=["float32", "bfloat16"], choices=["float32", "bfloat16"])
+    parser.add_argument("--precision", nargs="*", default=PRECISIONS, choices=PRECISIONS)
     parser.add_argument("--sentences", type=int, default=100, help=f"of each length of {LENGTHS} (default 100)")
     parser.add_argument("--rounds", type=int, default=3, help="measured, after one to warm up (default 3)")
     arguments = parser.parse_args()
