@@ -1,7 +1,7 @@
 """The price of a study before its run: hours, disk and memory of each stage, and days on some GPUs.
 
-Trainings and translations are counted in multiply-adds (phrasemt/models/cost.py), which a GPU computes at a share of
-its stated rate. Other stages are counted in lines, at the rates of one core in docs/performance.md.
+Trainings and translations are counted in multiply-adds (phrasemt/models/cost.py), which a device computes at some rate
+(phrasemt/verbs/_rates.py). Other stages are counted in lines, at the rates of one core in docs/performance.md.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from phrasemt.files.lines import count_lines
 from phrasemt.registry.corpora import part_of, source_file
 from phrasemt.study.datasets import DatasetText, RegistryText
 from phrasemt.study.schema import Study
+from phrasemt.verbs._rates import BACKWARD, Rate
 from phrasemt.verbs._tables import size, table
 from phrasemt.verbs.describe import vocabulary_sizes
 
@@ -21,12 +22,6 @@ if TYPE_CHECKING:  # these import Snakemake and torch
     from phrasemt.models.cost import Cost
     from phrasemt.workflow.plan import Job, Plan
 
-# Multiply-adds of 16-bit matrices with sums in float32, without sparsity, in 10^12 floating-point operations a second,
-# as the data sheets state them.
-GPUS = {"rtx3090": 71, "l4": 121, "a10": 125, "rtx4090": 165, "a100": 312, "l40s": 362, "h100": 989, "h200": 989}
-UTILISATION = 0.3  # of a training with large updates; a search computes with small matrices
-UTILISATION_OF_A_SEARCH = 0.03
-BACKWARD = 2  # times the multiply-adds of the forward pass
 TOKENS = 27  # a sentence, about the mean of WMT in subwords: POSITIONS of phrasemt/models/cost.py
 OTHER_SECONDS = 10  # of a stage that takes seconds however much is trained on
 
@@ -87,12 +82,11 @@ class Price:
 
 
 class Prices:
-    """Prices of the jobs of a study on a kind of GPU. utilisation: share of its stated rate that a training reaches."""
+    """Prices of the jobs of a study on a kind of device."""
 
-    def __init__(self, study: Study, gpu: str, utilisation: float) -> None:
+    def __init__(self, study: Study, rate: Rate) -> None:
         self._study = study
-        self._rate = GPUS[gpu] * 1e12
-        self._utilisation = utilisation
+        self._rate = rate
         self._costs: dict[tuple[str, str], Cost] = {}
         self._pairs: dict[tuple[str, str], int | None] = {}
 
@@ -119,7 +113,7 @@ class Prices:
         training, cost = self._study.models[job.system].training, self._cost(job.dataset, job.system)
         tokens = training.tokens_per_update or TOKENS * (training.sentences_per_update or 0)
         operations = 2 * (1 + BACKWARD) * cost.multiply_adds * tokens * training.max_updates
-        price.gpu_hours = operations / (self._rate * self._utilisation) / 3600
+        price.gpu_hours = operations / self._rate.training / 3600
         kept = training.average_best or training.average_last
         price.bytes = 4 * cost.parameters * (kept + STATE)
 
@@ -129,7 +123,7 @@ class Prices:
         sentences = self._lines(job.dataset, split, price)
         beam = self._study.models[job.system].decoding.beam
         operations = 2 * self._cost(job.dataset, job.system).multiply_adds * TOKENS * beam * sentences
-        price.gpu_hours = operations / (self._rate * UTILISATION_OF_A_SEARCH) / 3600
+        price.gpu_hours = operations / self._rate.search / 3600
 
     def _read(self, rule: str, wildcards: dict[str, str], price: Price) -> None:
         if rule == "extract_text":
@@ -178,9 +172,9 @@ class Prices:
         return total
 
 
-def price_of(plan: Plan, study: Study, *, gpu: str, gpus: int, utilisation: float) -> Iterator[str]:
+def price_of(plan: Plan, study: Study, *, rate: Rate, gpus: int) -> Iterator[str]:
     """Yield the lines about the price of all jobs of a plan."""
-    prices = Prices(study, gpu, utilisation)
+    prices = Prices(study, rate)
     of_rules: dict[str, Price] = {}
     total = Price()
     longest = ("", 0.0)
@@ -194,14 +188,13 @@ def price_of(plan: Plan, study: Study, *, gpu: str, gpus: int, utilisation: floa
         hours = [f"{hours:,.1f}" if hours >= 0.05 else "" for hours in (price.core_hours, price.gpu_hours)]
         memory = f"{price.memory:,.0f} MB" if price.memory else ""
         rows.append((name, f"{price.jobs:,}", *hours, size(price.bytes) if price.bytes else "", memory))
-    yield f"price on {gpus} x {gpu}"
+    yield f"price on {gpus} x {rate.device}"
     yield from (f"  {line}" for line in table(rows, right_aligned=rows[0][1:]))
     days = max(total.gpu_hours / gpus, longest[1]) / 24
     yield f"{days:,.1f} days of the GPUs; the longest job, {longest[0]}, takes {longest[1] / 24:,.1f} on one of them"
     yield (
-        f"assumed: {GPUS[gpu]} TFLOP/s ({gpu}), of which a training reaches {utilisation:.0%} and a search "
-        f"{UTILISATION_OF_A_SEARCH:.0%}; the backward pass costs {BACKWARD} times the forward pass; {TOKENS} subwords "
-        "a sentence; max_updates updates; measured or estimated rates of text stages, one core"
+        f"assumed: {rate.basis}; the backward pass costs {BACKWARD} times the forward pass; {TOKENS} subwords a "
+        "sentence; max_updates updates; measured or estimated rates of text stages, one core"
     )
     if total.unknown:
         yield f"left out, because nobody has published their number of lines: {', '.join(sorted(total.unknown))}"

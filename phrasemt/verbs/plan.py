@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.study.reading import load_study
-from phrasemt.verbs._price import GPUS, UTILISATION, price_of
+from phrasemt.verbs._price import price_of
+from phrasemt.verbs._rates import GPUS, MEASURED, UTILISATION, rate_of
 from phrasemt.verbs._study import add_profile, add_study
 from phrasemt.verbs._tables import size, table
 
@@ -40,7 +41,10 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument("--accept", action="store_true", help="declare the outputs of changed jobs valid")
     parser.add_argument("--note", metavar="TEXT", help="with --accept: reason, recorded in the sidecars")
     parser.add_argument("--gpus", type=_positive, metavar="N", help="price on so many GPUs, one training on each")
-    parser.add_argument("--gpu", choices=list(GPUS), default="a100", help="with --gpus: their kind (default a100)")
+    parser.add_argument(
+        "--gpu", choices=[*GPUS, MEASURED], default="a100",
+        help="with --gpus: their kind (default a100), or the rate of the trainings that have finished below results/",
+    )  # fmt: skip
     parser.add_argument(
         "--utilisation", type=_share, default=UTILISATION, metavar="X",
         help="with --gpus: share of its stated rate that a GPU reaches in a training (default %(default)s)",
@@ -80,7 +84,8 @@ def run(options: argparse.Namespace) -> None:
         print(line)
     if options.gpus and plan.jobs:
         study = load_study(options.study)
-        for line in price_of(plan, study, gpu=options.gpu, gpus=options.gpus, utilisation=options.utilisation):
+        rate = rate_of(options.gpu, options.utilisation)
+        for line in price_of(plan, study, rate=rate, gpus=options.gpus):
             print(line)
 
 

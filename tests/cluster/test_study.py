@@ -8,6 +8,8 @@ from pathlib import Path
 from one_host_slurm import file_system
 from site_of_tests import STUDY, Site
 
+from phrasemt.cli import main
+
 
 def test_a_study_ends_with_the_table_of_a_run_without_a_cluster(
     cluster: Path, repository: Path, tmp_path: Path, untouched: Site
@@ -22,6 +24,19 @@ def test_a_study_ends_with_the_table_of_a_run_without_a_cluster(
         assert len(site.jobs()) == len(set(site.jobs().values())), "no job was needed twice"
         assert (site.results / "report.html").is_file()
         assert not site.processes()
+
+
+def test_a_study_of_a_paper_at_the_size_micro(cluster: Path, repository: Path, tmp_path: Path) -> None:
+    paper, micro = repository / "studies" / "phrasal2020-lm1b.yaml", tmp_path / "micro.yaml"
+    assert main(["scale", str(paper), "micro", "--output", str(micro)]) == 0
+    site = Site.new(repository, tmp_path / "site", micro.read_text(encoding="utf-8"))
+    site.finish(site.start(), patience=7200)
+    results = site.folder / "results" / "phrasal2020-lm1b-micro"
+    scorecard = json.loads((results / "table.json").read_text(encoding="utf-8"))["scorecard"]
+    assert [line["system"] for line in scorecard["entries"]] == ["base", "shaw", "ngrams-2"]
+    assert (results / "report.html").is_file()
+    assert len(site.jobs()) == len(set(site.jobs().values())), "no job was needed twice"
+    assert not site.processes()
 
 
 def test_the_demo_study_ends_with_a_table_of_all_its_systems(cluster: Path, repository: Path, tmp_path: Path) -> None:
