@@ -75,7 +75,7 @@ def make_table(
         scorecard=make_scorecard(settings.claims, blocks, dict(settings.systems)),
         blocks=blocks,
         signatures=list(_signatures(blocks)),
-        command=f"snakemake --profile profiles/local --configfile STUDY.yaml results/{settings.study}/table.md",
+        command=f"snakemake --profile profiles/local results/{settings.study}/table.md --configfile STUDY.yaml",
     )
     write_text(table, result.model_dump_json(indent=1, exclude_none=True) + "\n")
     write_lines(markdown, to_markdown(result))

@@ -105,7 +105,9 @@ def refuse_unreadable_study(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--configfile", "--configfiles", nargs="+", type=Path, default=[])
     try:
-        for path in parser.parse_known_args(arguments)[0].configfile:
+        files = parser.parse_known_args(arguments)[0].configfile
+        _refuse_several(files)
+        for path in files:
             load_study(path)
     except PhrasemtError as error:
         _leave(error)
@@ -116,6 +118,18 @@ def _leave(error: PhrasemtError) -> NoReturn:
     sys.exit(error.exit_code)
 
 
+def _refuse_several(files: Sequence[Path]) -> None:
+    """Snakemake takes all that follows --configfile for its files, targets too."""
+    if len(files) > 1:
+        raise PhrasemtError(
+            "a study is one file, complete in itself",
+            where="--configfile",
+            found=" ".join(map(str, files)),
+            next_step="name files to make in front of --configfile, or put everything into one study (YAML anchors help "
+            "against repetition)",
+        )
+
+
 def _chosen_file(settings: Any) -> Path:
     if settings.config:
         raise PhrasemtError(
@@ -123,13 +137,7 @@ def _chosen_file(settings: Any) -> Path:
             where=f"--config {' '.join(settings.config)}",
             next_step="copy the study, change the copy, and pass it with --configfile",
         )
-    if len(settings.configfiles) > 1:
-        raise PhrasemtError(
-            "a study is one file, complete in itself",
-            where="--configfile",
-            found=" ".join(str(path) for path in settings.configfiles),
-            next_step="put everything into one file (YAML anchors help against repetition)",
-        )
+    _refuse_several(settings.configfiles)
     if not settings.configfiles:
         return DEFAULT_STUDY
     path: Path = settings.configfiles[0]

@@ -344,6 +344,13 @@ def test_two_studies_are_refused(repository: Path, tmp_path: Path) -> None:
     assert done.returncode == 2
 
 
+def test_a_file_to_make_behind_the_study_is_told_where_it_belongs(repository: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(RIGHT, encoding="utf-8")
+    done = _snakemake(repository, tmp_path, "--configfile", "a.yaml", "results/small/table.md")
+    assert "(found a.yaml results/small/table.md). Next: name files to make in front of --configfile" in done.stderr
+    assert done.returncode == 2
+
+
 def test_a_chosen_study_replaces_the_default_one(repository: Path, tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(RIGHT.replace("  base:", "  only_in_default:"), encoding="utf-8")
     (tmp_path / "other.yaml").write_text(RIGHT.replace("study: small", "study: other"), encoding="utf-8")
