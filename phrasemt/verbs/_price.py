@@ -30,7 +30,7 @@ OTHER_SECONDS = 10  # of a stage that takes seconds however much is trained on
 RATES = {
     "extract_text": 300_000,
     "partition_corpus": 100_000,
-    "clean_pairs": 77_000,
+    "clean_pairs": 68_000,
     "tokenize_text": 58_000,
     "learn_subwords": 100_000,
     "apply_subwords": 60_000,

@@ -125,8 +125,8 @@ def _refuse_several(files: Sequence[Path]) -> None:
             "a study is one file, complete in itself",
             where="--configfile",
             found=" ".join(map(str, files)),
-            next_step="name files to make in front of --configfile, or put everything into one study (YAML anchors help "
-            "against repetition)",
+            next_step="name files to make in front of --configfile, or put everything into one study (YAML anchors "
+            "help against repetition)",
         )
 
 
