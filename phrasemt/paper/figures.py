@@ -147,6 +147,7 @@ def draw_categories(
             xytext=(3, -3),
             textcoords="offset points",
             fontsize=_NAME_SIZE,
+            color=_TEXT,
             va="top",
         )
     slant: dict[str, Any] = {} if ordered else {"rotation": 35, "ha": "right", "rotation_mode": "anchor"}

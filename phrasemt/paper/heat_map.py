@@ -20,6 +20,7 @@ _CHARACTER = 0.58 * _FONT  # the usual width of a character
 _LEVELS = 12  # shades
 _GAP = 14  # between panels
 _LONGEST = 18  # characters of a name
+_NARROWEST = 380  # a page stretches drawings to the width of a column: cells of all maps have similar sizes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +69,7 @@ def draw_heat_map(
         for number, name in enumerate(rows)
     ]
     description = html.escape(_describe(title, rows, panels))
-    opening = f'<svg viewBox="0 0 {x:.0f} {height:.0f}" role="img" aria-label="{description}">'
+    opening = f'<svg viewBox="0 0 {max(x, _NARROWEST):.0f} {height:.0f}" role="img" aria-label="{description}">'
     svg = f'{opening}<g font-size="{_FONT}" fill="currentColor">{"".join(parts)}</g></svg>'
     return Drawing(svg=svg, title=title)
 

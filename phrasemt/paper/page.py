@@ -99,5 +99,12 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters.update(minus=lambda text: re.sub(r"^-", "−", text), svg=lambda drawing: Markup(drawing.svg))
+    environment.filters.update(
+        minus=lambda text: re.sub(r"^-", "−", text), svg=lambda drawing: Markup(drawing.svg), breakable=_breakable
+    )
     return environment
+
+
+def _breakable(name: str) -> Markup:
+    """A name of a program, which a narrow column may break after `_`, `.` and `/` and not within words."""
+    return Markup("<wbr>").join(re.split(r"(?<=[_./])", name))

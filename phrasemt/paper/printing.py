@@ -22,7 +22,7 @@ def to_markdown(table: Table) -> Iterator[str]:
     """Yield the lines of table.md, with columns aligned for a terminal."""
     yield f"# {table.title}"
     if table.scorecard is not None:
-        yield from ("", "## Scorecard", "", *_aligned_rows(list(scorecard_rows(table.scorecard)), right=(4, 5, 6)))
+        yield from ("", "## Scorecard", "", *_aligned_rows(list(scorecard_rows(table.scorecard)), right=(2, 3, 4)))
         for number, footnote in enumerate(table.scorecard.footnotes, start=1):
             yield from ("", *textwrap.wrap(f"[{number}] {footnote}", 100, break_on_hyphens=False))
         yield from ("", *textwrap.wrap(table.scorecard.note, 100, break_on_hyphens=False))
@@ -100,7 +100,7 @@ def _latex_scorecard(table: Table, scorecard: Scorecard) -> Iterator[str]:
     caption = _latex(" ".join([f"{table.title}: scorecard.", scorecard.note, *notes]))
     heading, *rows = scorecard_rows(scorecard)
     yield from ("", r"\begin{table*}", r"\centering", r"\small", rf"\caption{{{caption}}}")
-    yield from (rf"\label{{tab:{table.study}-scorecard}}", r"\begin{tabular}{llllrrrlll}", r"\toprule")
+    yield from (rf"\label{{tab:{table.study}-scorecard}}", r"\begin{tabular}{llrrrlll}", r"\toprule")
     yield from (_latex_row(*heading), r"\midrule", *(_latex_row(*row) for row in rows))
     yield from (r"\bottomrule", r"\end{tabular}", r"\end{table*}")
 

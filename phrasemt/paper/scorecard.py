@@ -129,23 +129,21 @@ def _direction(printed: float, ours: float) -> str:
 
 def scorecard_rows(scorecard: Scorecard) -> Iterator[tuple[str, ...]]:
     """Yield the heading and the rows of the scorecard as they are printed."""
-    yield "System", "paper", "row", "figure", "printed", "ours", "gap", "95 % interval", "on", "verdict"
+    yield "System", "verdict", "printed", "ours", "gap", "95 % interval", "figure", "on"
     for entry in scorecard.entries:
         other, ours = entry.verdict == "other data", entry.ours
         shown = entry.difference if other and entry.difference is not None else ours
         printed = entry.printed_text
         if other and entry.printed_difference is not None:
             printed = f"{entry.printed_difference:+.2f} to {entry.printed_baseline}"
-        marks = "".join(f"[{scorecard.footnotes.index(note) + 1}]" for note in entry.notes)
+        marks = "".join(f"[{number}]" for number in sorted(scorecard.footnotes.index(note) + 1 for note in entry.notes))
         yield (
             entry.title,
-            f"{entry.paper}, {entry.table.split(':')[0]}",
-            entry.row,
-            entry.heading + marks,
+            entry.verdict + (f": {entry.finding}" if entry.finding else ""),
             printed,
             "" if shown is None else shown.text + shown.mark,
             "" if entry.gap is None else f"{entry.gap:+.2f}",
             "" if shown is None else shown.interval(),
+            f"{entry.paper}, {entry.table.split(':')[0]}: {entry.row}, {entry.heading}{marks}",
             f"{entry.dataset}, {', '.join(entry.test_sets)}".rstrip(", "),
-            entry.verdict + (f": {entry.finding}" if entry.finding else ""),
         )

@@ -80,7 +80,7 @@ def attention_analyses(
     if maps := list(_maps(attention, titles)):
         text = (
             "The decoder's attention to the source while it predicts the reference, mean over the heads. Each row is a "
-            "token of the target; the darkness of a cell is the square root of its weight. Of attention to n-grams, "
+            "token of the target; the strength of a cell is the square root of its weight. Of attention to n-grams, "
             "the right half shows n-grams of two or more tokens at their last token. Of chunk-based decoders, lines "
             "separate the chunks of the reference, and each chunk attends once. All heads, layers and places stand in "
             "the files of analyse_attention."
@@ -97,7 +97,10 @@ def _label(file: AttentionAnalysis, titles: Mapping[str, str], seeds: bool) -> s
 
 
 def _perplexities(files: Sequence[AttentionAnalysis], titles: Mapping[str, str]) -> Analysis:
+    """Perplexities; beside them those without phrases, if a model measures them."""
     seeds = len({file.seed for file in files}) > 1
+    measured = any(WITHOUT_PHRASES in file.diagnostics for file in files)
+    columns = 4 if measured else 2
     tables = []
     for dataset, test_set in _places(files):
         rows = []
@@ -106,13 +109,15 @@ def _perplexities(files: Sequence[AttentionAnalysis], titles: Mapping[str, str])
                 without = file.diagnostics.get(WITHOUT_PHRASES)
                 change = "–" if without is None else f"{100 * (without / file.perplexity - 1):+.1f} %"
                 cells = [f"{file.perplexity:.3f}", "–" if without is None else f"{without:.3f}", change]
-                rows.append([_label(file, titles, seeds), *cells])
-        headings = ["System", "Perplexity", "Without phrases", "Change"]
+                rows.append([_label(file, titles, seeds), *cells][:columns])
+        headings = ["System", "Perplexity", "Without phrases", "Change"][:columns]
         tables.append(TextTable(caption=f"{dataset}, {test_set}", headings=headings, rows=rows))
-    text = (
-        "Perplexity per token of the references by forced decoding. Without phrases: what every position attends to "
-        "among the phrases is replaced by its mean over all positions of the test set. A model whose perplexity hardly "
-        "rises makes no use of its phrases."
+    text = "Perplexity per token of the references by forced decoding."
+    if not measured:
+        return Analysis(heading="Perplexity of the references", text=text, tables=tables)
+    text += (
+        " Without phrases: what every position attends to among the phrases is replaced by its mean over all positions "
+        "of the test set. A model whose perplexity hardly rises makes no use of its phrases."
     )
     return Analysis(heading="Do the models use their phrases?", text=text, tables=tables)
 
