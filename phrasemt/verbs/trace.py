@@ -30,6 +30,12 @@ def run(options: argparse.Namespace) -> None:
         ends = [*prepared, *(Path(phrases.at(segmenter=segmenter)) for segmenter in pair.study.segmentations)]
     else:
         system = choose("system", options.system, list(pair.study.systems))
+        if system not in pair.study.translating:
+            raise PhrasemtError(
+                "a language model does not translate",
+                where=f"--system {system}",
+                next_step="leave out --system to see the stages up to the examples",
+            )
         seed = pair.study.seeds_of(system)[0] if options.seed is None else options.seed
         translations = Path(pair.paths.translated_tokens.at(system=system, seed=seed, split=pair.split))
         if not translations.exists():

@@ -86,6 +86,12 @@ def test_messages_stand_in_the_log_of_the_stage(finished: Workplace) -> None:
         assert f"{stage}: " in (finished.folder / "logs" / "tiny" / log).read_text()
 
 
+def test_a_language_model_has_no_translation_to_trace(finished: Workplace) -> None:
+    done = finished.run(sys.executable, "-m", "phrasemt", "trace", "study.yaml", "test:3", "--system", "lm")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--system lm: a language model does not translate. Next: leave out --system" in done.stderr
+
+
 def test_a_pair_can_be_traced_to_its_translation(finished: Workplace) -> None:
     command = [sys.executable, "-m", "phrasemt", "trace", "study.yaml", "test:3", "--system", "max"]
     done = finished.run(*command)
