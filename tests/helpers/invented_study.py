@@ -251,9 +251,7 @@ class InventedStudy:
             for names in (study.trained, study.language_models, study.chunking)
         )
         return {
-            "scores": [
-                self.score_path(dataset, *run) for dataset, run in itertools.product(study.datasets, self.translated)
-            ],
+            "scores": [self.score_path(name, *run) for name, run in itertools.product(study.datasets, self.translated)],
             **{key: [] for key in ("metrics", "length_penalties")},
             "comparisons": [self.comparison_path(*run) for run in itertools.product(study.datasets, self.challengers)],
             "perplexities": [self.perplexity_path(*run) for run in language_models],
