@@ -68,7 +68,7 @@ def views(pair: Pair, hops: Iterable[Hop]) -> Iterator[tuple[str, str, Path, str
             continue
         if hop.stage == "clean_pairs":  # files before it hold raw pairs, which have other line numbers
             cleaned = True
-            for side in {hop.outputs[side]: side for side in ("source", "target")}.values():
+            for side in {tuple(hop.inputs[f"raw_{side}"]): side for side in ("source", "target")}.values():
                 path, line = _raw_line(hop.inputs[f"raw_{side}"], pair.row)
                 yield "raw", side, path, nth(path, line)
         for path, role in {path: role for role, path in hop.outputs.items()}.items():  # a monolingual text once

@@ -374,7 +374,7 @@ def _stage(workplace: Workplace) -> subprocess.CompletedProcess[str]:
     run = max((workplace.folder / "logs/tiny/runs").glob("*.json"))
     command = [sys.executable, "-m", "phrasemt", "compare_systems", "--settings", json.dumps(sidecar["settings"])]
     for name, files in sidecar["inputs"].items():
-        command += [f"--{name}", *(file["path"] for file in files)]
+        command += [f"--{name.replace('_', '-')}", *(file["path"] for file in files)]
     command += ["--comparison", "other/comparison.json"]
     return subprocess.run(
         command, cwd=workplace.folder, env=workplace.environment | {"PHRASEMT_RUN": str(run)},
