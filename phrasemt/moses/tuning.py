@@ -88,7 +88,8 @@ def tune_moses(
             "format": 1,
             "bleu": round(100 * float(bleu), 4),
             "run": int(run_number),
-            "runs": int((work / _FINISHED).read_text(encoding="utf-8")),
+            # The script counts one more when it ends because the largest number is reached.
+            "runs": min(int((work / _FINISHED).read_text(encoding="utf-8")), settings.tuning.runs),
             "weights": weights_of_ini(work / "moses.ini"),
         }
         write_text(weights, json.dumps(result, indent=1) + "\n")

@@ -164,6 +164,13 @@ def test_tables_that_are_cut_off_are_refused(recorded: RecordedMoses, files: dic
         _extract(files, tmp_path)
 
 
+def test_runs_of_a_tuning_that_reached_the_largest_number(
+    recorded: RecordedMoses, files: dict[str, Path], tmp_path: Path
+) -> None:
+    weights = json.loads(_tune(files, tmp_path, tuner="mira", runs=3, n_best=50).read_text())
+    assert weights["runs"] == 3  # mert-moses.pl notes 4
+
+
 @pytest.mark.parametrize(
     ("tuner", "flags"), [("mira", ["--batch-mira", "--batch-mira-args=-r 7"]), ("mert", ["--mertmertargs=-r 7"])]
 )
