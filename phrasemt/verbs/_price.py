@@ -43,19 +43,20 @@ RATES = {
     "extract_chunks": 42_000,
 }
 PUBLISHED_PARSER = 10  # sentences a second of one core, estimated
-# Bytes of a job's outputs for each line (or pair) that it reads.
+# Bytes of a job's outputs for each line that it reads.
 DISK = {
     "extract_text": 130,
-    "clean_pairs": 270,
+    "clean_pairs": 135,
     "tokenize_text": 140,
     "apply_subwords": 150,
-    "pack_examples": 240,
+    "pack_examples": 120,
     "collect_sentences": 140,
     "parse_sentences": 180,
     "tag_sentences": 100,
     "extract_phrases": 40,
     "extract_chunks": 60,
 }
+OF_BOTH_SIDES = ("clean_pairs", "pack_examples")  # jobs that write a line of each side
 STATE = 6  # copies of the weights in the states that a training keeps, beside the averaged checkpoints
 
 
@@ -138,7 +139,8 @@ class Prices:
             parser = self._study.parsers.get(wildcards.get("annotator", ""))
             rate = PUBLISHED_PARSER if parser is not None and parser.published else rate
         price.core_hours = (OTHER_SECONDS + lines / rate) / 3600
-        price.bytes = lines * DISK.get(rule, 0)
+        sides = len(self._study.datasets[wildcards["dataset"]].sides) if rule in OF_BOTH_SIDES else 1
+        price.bytes = lines * sides * DISK.get(rule, 0)
 
     def _cost(self, dataset: str, system: str) -> Cost:
         from phrasemt.models.cost import cost_of

@@ -61,6 +61,14 @@ def test_text_stages_cost_lines_and_unknown_numbers_are_named(prices: Prices) ->
     assert prices.of(texts).unknown == {"yandex-en-ru ru-en"}
 
 
+def test_a_text_of_one_language_takes_half_the_disk_of_pairs(prices: Prices, repository: Path) -> None:
+    of_words = Prices(load_study(repository / "studies" / "phrasal2020-lm1b.yaml"), rate_of("a100", 0.3))
+    packing = job("pack_examples", dataset="wmt14", split="train")
+    assert prices.of(packing).bytes == 240 * 4_520_620
+    (name,) = of_words._study.datasets
+    assert of_words.of(job("pack_examples", dataset=name, split="train")).bytes == 120 * 30_301_028
+
+
 def test_days_are_those_of_the_longest_training_when_there_are_many_gpus(prices: Prices) -> None:
     study = prices._study
     jobs = [job("train_model", dataset="wmt14", system=name) for name in ("base", "base")]
