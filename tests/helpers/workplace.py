@@ -6,7 +6,8 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -98,6 +99,7 @@ class Workplace:
 
     folder: Path
     profile: str = "profiles/local"
+    variables: Mapping[str, str] = field(default_factory=dict)  # of the environment of its commands
 
     @classmethod
     def new(cls, repository: Path, folder: Path, study: str = STUDY) -> Self:
@@ -117,7 +119,7 @@ class Workplace:
 
     @property
     def environment(self) -> dict[str, str]:
-        return os.environ | {"PYTHONPATH": str(self.folder)}
+        return os.environ | {"PYTHONPATH": str(self.folder)} | self.variables
 
     def snakemake(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return self.run(*self.command(*arguments))

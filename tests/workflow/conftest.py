@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from warm_python import warm_python
 from workplace import Workplace
 
 
-def _run_study(repository: Path, folder: Path) -> None:
-    done = Workplace.new(repository, folder).snakemake()
-    assert done.returncode == 0, done.stderr[-5000:]
+@pytest.fixture(scope="session")
+def warm() -> Iterator[dict[str, str]]:
+    """Variables for a workplace whose jobs find all libraries imported (see warm_python)."""
+    with tempfile.TemporaryDirectory() as folder, warm_python(Path(folder)) as variables:
+        yield variables
 
 
 @pytest.fixture(scope="session")
-def _finished(repository: Path, made_once: Callable[[str, Callable[[Path], object]], Path]) -> Workplace:
-    return Workplace(made_once("workplace", lambda folder: _run_study(repository, folder)))
+def _finished(
+    repository: Path, made_once: Callable[[str, Callable[[Path], object]], Path], request: pytest.FixtureRequest
+) -> Workplace:
+    def run(folder: Path) -> None:
+        workplace = replace(Workplace.new(repository, folder), variables=request.getfixturevalue("warm"))
+        done = workplace.snakemake()
+        assert done.returncode == 0, done.stderr[-5000:]
+
+    return Workplace(made_once("workplace", run))
 
 
 @pytest.fixture

@@ -1,7 +1,4 @@
-"""Each study of a paper is planned for a cluster, and runs at the size micro to its table, scorecard and report.
-
-`make test` runs one study of each paper at that size, `make test-all` runs all of them.
-"""
+"""Each study of a paper is planned for a cluster, and runs at the size micro to its table, scorecard and report."""
 
 from __future__ import annotations
 
@@ -19,8 +16,6 @@ from phrasemt.study.claims import claims
 from phrasemt.study.reading import load_study
 
 STUDIES = sorted(Path(__file__).parents[2].glob("studies/*20[0-9][0-9]-*.yaml"))
-# Those with the fewest jobs. The one of language models is monolingual.
-OF_EACH_PAPER = {"phrasal2020-lm1b", "xu2020-en-fr", "zhou2017-de-en"}
 
 
 @pytest.mark.slow
@@ -36,16 +31,13 @@ def test_a_dry_run_on_slurm_plans_every_training(path: Path, repository: Path, t
     assert not (tmp_path / "results").exists()
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param(path, id=path.stem, marks=[] if path.stem in OF_EACH_PAPER else [pytest.mark.slow])
-        for path in STUDIES
-    ],
-)
-def test_a_study_of_a_paper_runs_to_its_table(path: Path, repository: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
+def test_a_study_of_a_paper_runs_to_its_table(
+    path: Path, repository: Path, tmp_path: Path, warm: dict[str, str]
+) -> None:
     assert main(["scale", str(path), "micro", "--output", str(tmp_path / "micro.yaml")]) == 0
-    workplace = Workplace.new(repository, tmp_path, (tmp_path / "micro.yaml").read_text())
+    cold = Workplace.new(repository, tmp_path, (tmp_path / "micro.yaml").read_text())
+    workplace = replace(cold, variables=warm)
     done = workplace.snakemake()
     assert done.returncode == 0, done.stderr[-5000:]
     study = load_study(tmp_path / "study.yaml")
