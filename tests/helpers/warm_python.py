@@ -2,7 +2,8 @@
 
 A job at the size micro computes for a tenth of a second and imports libraries for two or three. The server below has
 imported the modules of all stages. It forks a process for each command `python -m phrasemt STAGE ...`, with the
-arguments, folder, environment and streams of the caller; other commands start as ever.
+arguments, folder, environment and streams of the caller; other commands start as ever. No signal reaches that process,
+so tests that stop or kill a stage do without.
 """
 
 from __future__ import annotations
