@@ -7,6 +7,7 @@ import logging
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -87,6 +88,15 @@ def tiny_annotators(made_once: MadeOnce) -> TinyAnnotators:
     from tiny import TinyAnnotators
 
     return TinyAnnotators(made_once("annotators", lambda folder: TinyAnnotators(folder).make()))
+
+
+@pytest.fixture(scope="session")
+def warm() -> Iterator[dict[str, str]]:
+    """Variables for a workplace whose jobs find all libraries imported (see warm_python)."""
+    from warm_python import warm_python
+
+    with tempfile.TemporaryDirectory() as folder, warm_python(Path(folder)) as variables:
+        yield variables
 
 
 @pytest.fixture(autouse=True)

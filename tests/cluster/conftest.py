@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,10 +28,10 @@ def cluster() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def _local(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Site:
+def _local(repository: Path, tmp_path_factory: pytest.TempPathFactory, warm: dict[str, str]) -> Site:
     """The study, run without a cluster and undisturbed."""
     site = Site.new(repository, tmp_path_factory.mktemp("local"), STUDY)
-    site.finish_here()
+    replace(site, variables=warm).finish_here()
     return site
 
 

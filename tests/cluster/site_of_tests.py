@@ -152,5 +152,5 @@ class Site(Workplace):
 
     def finish_here(self, target: str = "results/tiny/table.md", *options: str) -> None:
         """What is still to be done for the table, or another target, without the cluster."""
-        done = Workplace(self.folder).snakemake(target, *options)
+        done = Workplace(self.folder, variables=self.variables).snakemake(target, *options)
         assert done.returncode == 0, done.stderr[-5000:]

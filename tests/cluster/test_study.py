@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
+from micro_studies import STUDIES, assert_finished, micro
 from one_host_slurm import file_system
 from site_of_tests import STUDY, Site
 
-from phrasemt.cli import main
+FEWEST_JOBS = "phrasal2020-lm1b"
 
 
 def test_a_study_ends_with_the_table_of_a_run_without_a_cluster(
@@ -26,15 +29,19 @@ def test_a_study_ends_with_the_table_of_a_run_without_a_cluster(
         assert not site.processes()
 
 
-def test_a_study_of_a_paper_at_the_size_micro(cluster: Path, repository: Path, tmp_path: Path) -> None:
-    paper, micro = repository / "studies" / "phrasal2020-lm1b.yaml", tmp_path / "micro.yaml"
-    assert main(["scale", str(paper), "micro", "--output", str(micro)]) == 0
-    site = Site.new(repository, tmp_path / "site", micro.read_text(encoding="utf-8"))
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=path.stem, marks=[] if path.stem == FEWEST_JOBS else [pytest.mark.slow])
+        for path in STUDIES
+    ],
+)
+def test_a_study_of_a_paper_at_the_size_micro(
+    path: Path, cluster: Path, repository: Path, tmp_path: Path, warm: dict[str, str]
+) -> None:
+    site = replace(Site.new(repository, tmp_path / "site", micro(path, tmp_path)), variables=warm)
     site.finish(site.start(), patience=7200)
-    results = site.folder / "results" / "phrasal2020-lm1b-micro"
-    scorecard = json.loads((results / "table.json").read_text(encoding="utf-8"))["scorecard"]
-    assert [line["system"] for line in scorecard["entries"]] == ["base", "shaw", "ngrams-2"]
-    assert (results / "report.html").is_file()
+    assert_finished(site.folder)
     assert len(site.jobs()) == len(set(site.jobs().values())), "no job was needed twice"
     assert not site.processes()
 

@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from warm_python import warm_python
 from workplace import Workplace
-
-
-@pytest.fixture(scope="session")
-def warm() -> Iterator[dict[str, str]]:
-    """Variables for a workplace whose jobs find all libraries imported (see warm_python)."""
-    with tempfile.TemporaryDirectory() as folder, warm_python(Path(folder)) as variables:
-        yield variables
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,31 @@
+"""The studies of papers at the size micro, and the results that each must end with."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from phrasemt.cli import main
+from phrasemt.study.claims import claims
+from phrasemt.study.reading import load_study
+
+STUDIES = sorted(Path(__file__).parents[2].glob("studies/*20[0-9][0-9]-*.yaml"))
+
+
+def micro(study: Path, folder: Path) -> str:
+    """The text of a study at the size micro."""
+    output = folder / "micro.yaml"
+    assert main(["scale", str(study), "micro", "--output", str(output)]) == 0
+    return output.read_text(encoding="utf-8")
+
+
+def assert_finished(folder: Path) -> None:
+    """All rows of the table, a line beside ours for each printed figure that the study stands for, and a report."""
+    study = load_study(folder / "study.yaml")
+    results = folder / "results" / study.study
+    rows = [line for line in (results / "table.md").read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+    assert {system.title for system in study.systems.values()} <= {row.split("|")[1].strip() for row in rows}
+    entries = json.loads((results / "table.json").read_text(encoding="utf-8"))["scorecard"]["entries"]
+    expected = [(claim.system, claim.place) for claim in claims(study)]
+    assert sorted((entry["system"], entry["place"]) for entry in entries) == sorted(expected)
+    assert "</html>" in (results / "report.html").read_text(encoding="utf-8")
