@@ -12,7 +12,7 @@ import textwrap
 import unicodedata
 from collections.abc import Collection, Iterator, Sequence
 
-from phrasemt.paper.cells import DIFFERENCE, Block, Scorecard, Table
+from phrasemt.paper.cells import DIFFERENCE, Block, Cell, Scorecard, Table
 from phrasemt.paper.scorecard import scorecard_rows
 
 _MARKS = ("‡", "†")
@@ -111,25 +111,33 @@ def _latex_row(*texts: str) -> str:
 
 _CSV = (
     *("kind", "dataset", "test_set", "system", "title", "column", "seed", "value", "deviation", "low", "high"),
-    *("p_value", "signature"),
+    *("p_value", "signature", "printed", "place"),
 )
 
 
 def to_csv(table: Table) -> Iterator[str]:
-    """Yield the lines of table.csv: a line for each cell, and one for each of its seeds, with unrounded numbers."""
+    """Yield the lines of table.csv, numbers unrounded: for each cell, each of its seeds, and each printed figure."""
     stream = io.StringIO()
     writer = csv.DictWriter(stream, _CSV, lineterminator="\n")
     writer.writeheader()
+    for entry in table.scorecard.entries if table.scorecard else []:
+        place = {"kind": "scorecard", "dataset": entry.dataset, "test_set": ", ".join(entry.test_sets)}
+        what = {**place, "system": entry.system, "title": entry.title, "column": entry.column}
+        numbers = _numbers(entry.ours) if entry.ours else {}
+        writer.writerow({**what, **numbers, "printed": entry.printed, "place": entry.place})
     for block in table.blocks:
         for row in block.rows:
             for column, cell in row.cells.items():
                 place = {"kind": block.kind, "dataset": block.dataset, "system": row.system}
                 place["test_set"] = block.test_set or block.contrast_set or ""
                 what = {**place, "title": row.title, "column": column, "signature": cell.signature}
-                spread = {"deviation": cell.deviation, "low": cell.low, "high": cell.high, "p_value": cell.p_value}
-                writer.writerow({**what, "value": cell.value, **spread})
+                writer.writerow({**what, **_numbers(cell)})
                 writer.writerows({**what, "seed": seed, "value": one} for seed, one in (cell.by_seed or {}).items())
     yield from stream.getvalue().splitlines()
+
+
+def _numbers(cell: Cell) -> dict[str, float | None]:
+    return {name: getattr(cell, name) for name in ("value", "deviation", "low", "high", "p_value")}
 
 
 _LATEX = {

@@ -109,6 +109,7 @@ def test_a_capsule_holds_references_only_where_they_may_be_copied(whole):
         (TABLE, rb'("value": )[\d.]+', rb"\g<1>99.5", TABLE),
         ("results/invented/table.md", rb"\d\d\.\d\d", b"99.99", "results/invented/table.md"),
         ("results/invented/table.tex", rb"\d\d\.\d\d", b"99.99", "results/invented/table.tex"),
+        ("results/invented/table.csv", rb"\d\d\.\d\d", b"99.99", "results/invented/table.csv"),
     ],
 )
 def test_an_edited_number_is_found_although_its_checksums_fit(whole, capsule, name, pattern, replacement, found_in):

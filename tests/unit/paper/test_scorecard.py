@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 from pathlib import Path
 from typing import Any
 
@@ -212,7 +213,7 @@ def test_a_study_without_a_row_of_a_paper_has_no_scorecard() -> None:
     assert make_scorecard(list[Claim](claims(study(base=[]))), [], {}) is None
 
 
-def test_table_and_latex_show_the_scorecard(tmp_path: Path) -> None:
+def test_table_latex_and_csv_show_the_scorecard(tmp_path: Path) -> None:
     raw = invented_study.study_of(datasets=("demo",)).model_dump(mode="json", exclude_unset=True)
     for system, row in (("base", "base"), ("max", "max"), ("mean", "mean")):
         raw["systems"][system]["stands_for"] = [f"xu2020/table-2/{row}"]
@@ -222,12 +223,17 @@ def test_table_and_latex_show_the_scorecard(tmp_path: Path) -> None:
         invented.make_table()
         table = read_artefact(invented.results / "table.json", Table)
         markdown, latex = ((invented.results / f"table.{suffix}").read_text() for suffix in ("md", "tex"))
+        with (invented.results / "table.csv").open(newline="") as stream:
+            printed = [line for line in csv.DictReader(stream) if line["kind"] == "scorecard"]
     assert table.scorecard is not None
     assert [entry.verdict for entry in table.scorecard.entries] == ["other data"] * 3
     scores = {row.system: row.cells for row in table.blocks[0].rows}
     for entry in table.scorecard.entries:
         assert entry.ours == scores[entry.system]["bleu_tok"]
         assert entry.difference == scores[entry.system].get("bleu_tok_difference")
+    for line, entry in zip(printed, table.scorecard.entries, strict=True):
+        assert (line["place"], line["system"], float(line["printed"])) == (entry.place, entry.system, entry.printed)
+        assert float(line["value"]) == scores[entry.system]["bleu_tok"].value
     assert "+0.75 to Transformer Base" in markdown
     assert "other data: same direction, significant" in markdown
     assert r"\label{tab:invented-scorecard}" in latex
