@@ -46,8 +46,11 @@ def test_a_study_of_a_paper_at_the_size_micro(
     assert not site.processes()
 
 
-def test_the_demo_study_ends_with_a_table_of_all_its_systems(cluster: Path, repository: Path, tmp_path: Path) -> None:
-    site = Site.new(repository, tmp_path / "site", (repository / "config.yaml").read_text(encoding="utf-8"))
+def test_the_demo_study_ends_with_a_table_of_all_its_systems(
+    cluster: Path, repository: Path, tmp_path: Path, warm: dict[str, str]
+) -> None:
+    study = (repository / "config.yaml").read_text(encoding="utf-8")
+    site = replace(Site.new(repository, tmp_path / "site", study), variables=warm)
     site.finish(site.start(), patience=7200)
     demo = site.folder / "results" / "demo"
     blocks = json.loads((demo / "table.json").read_text(encoding="utf-8"))["blocks"]
