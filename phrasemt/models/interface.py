@@ -78,7 +78,10 @@ class SearchableModel(nn.Module, ABC, Generic[Memory, State]):
 
     @abstractmethod
     def reorder(self, state: State, parents_BK: Tensor) -> State:
-        """Return the state in which hypothesis k of sentence b continues hypothesis parents_BK[b, k]."""
+        """Return the state in which hypothesis k of sentence b continues hypothesis parents_BK[b, k].
+
+        There may be more hypotheses than before.
+        """
 
     @abstractmethod
     def select_sentences(self, memory: Memory, state: State, sentences: Tensor) -> tuple[Memory, State]:

@@ -85,10 +85,10 @@ class SelfAttention(RecordableAttention):
 
         Adds the keys and values of this position to the cache.
         """
-        queries_BhKE, keys_BhKE, values_BhKE = self.project(x_BKD)
-        keys_BhLE, values_BhLE = cache.add(layer, keys_BhKE, values_BhKE)
-        attended_BhKE = F.scaled_dot_product_attention(queries_BhKE, keys_BhLE, values_BhLE, attn_mask=cache.added_B1KL)
-        return F.linear(attended_BhKE.transpose(1, 2).flatten(2), self.output)
+        projected_3BhKE = self.project(x_BKD)
+        keys_values_2BhLE = cache.add(layer, *projected_3BhKE[1:])
+        attended_BKD = attend(projected_3BhKE[:1], keys_values_2BhLE, mask=cache.mask_B1KL, dropout=0.0)
+        return F.linear(attended_BKD, self.output)
 
 
 class KeyValueAttention(RecordableAttention):

@@ -192,9 +192,10 @@ class NgramCache:
         return replace(self, entries=self.entries.grown())
 
     def reordered(self, parents_BK: Tensor) -> NgramCache:
-        sentences, beams = parents_BK.shape
+        layers, sentences, beams, *entry = self.newest_LBKPX.shape
         rows_BK = torch.arange(sentences, device=parents_BK.device)[:, None] * beams + parents_BK
-        newest_LBKPX = self.newest_LBKPX.flatten(1, 2).index_select(1, rows_BK.flatten()).view_as(self.newest_LBKPX)
+        newest_LXPX = self.newest_LBKPX.flatten(1, 2).index_select(1, rows_BK.flatten())
+        newest_LBKPX = newest_LXPX.view(layers, *parents_BK.shape, *entry)
         return NgramCache(entries=self.entries.reordered(parents_BK), newest_LBKPX=newest_LBKPX)
 
     def select_sentences(self, sentences: Tensor) -> NgramCache:

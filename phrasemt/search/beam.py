@@ -110,9 +110,12 @@ class Allowed:
 
 def _only(log_probs_BKV: Tensor, words_B: Tensor, where_B: Tensor) -> Tensor:
     """Allow a single word in some sentences."""
-    words_BK1 = words_B[:, None, None].expand(-1, log_probs_BKV.shape[1], 1)
-    single_BKV = torch.full_like(log_probs_BKV, -torch.inf).scatter(-1, words_BK1, log_probs_BKV.gather(-1, words_BK1))
-    return torch.where(where_B[:, None, None], single_BKV, log_probs_BKV)
+    rows_R = where_B.nonzero().squeeze(1)
+    words_R = words_B[rows_R]
+    single_RK = log_probs_BKV[rows_R, :, words_R]
+    log_probs_BKV[rows_R] = -torch.inf
+    log_probs_BKV[rows_R, :, words_R] = single_RK
+    return log_probs_BKV
 
 
 def best_continuations(log_probs_BKV: Tensor, scores_BK: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -156,13 +159,14 @@ def beam_search(
     K = settings.beam
     allowed = Allowed(source, settings, prefixes)
     memory = model.encode(source)
-    state = model.start(memory, K)
+    state = model.start(memory, 1)
     device = allowed.limits_B.device
     B = len(allowed.limits_B)
     sentences_B = torch.arange(B, device=device)  # index in the batch of the sentence in each row
-    tokens_BKL = torch.full((B, K, 1), BOS, dtype=torch.long, device=device)
-    scores_BK = torch.full((B, K), -torch.inf, device=device)
-    scores_BK[:, 0] = 0.0  # before the first step all hypotheses are equal: only one may be continued
+    # The first step continues one hypothesis, `<s>`. The number of hypotheses then grows to K, at once in vocabularies
+    # of more than K words.
+    tokens_BKL = torch.full((B, 1, 1), BOS, dtype=torch.long, device=device)
+    scores_BK = torch.zeros(B, 1, device=device)
     finished = _Finished(B, settings, allowed.limits_B)
 
     for length in range(allowed.last_step + 1):

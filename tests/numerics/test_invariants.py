@@ -161,22 +161,23 @@ def repeated(source: Source, times: int) -> Source:
 
 @torch.no_grad()
 def test_search_steps_equal_teacher_forcing(settings, make_model, make_batch):
-    """With reordered hypotheses, for more steps than the initial capacity of the cache."""
+    """With one, two, then three hypotheses, reordered, for more steps than the initial capacity of the cache."""
     model, source = make_model(settings).double(), make_batch(settings, SOURCES, TARGETS).source
-    sentences, beams = len(SOURCES), 3
+    sentences = len(SOURCES)
     generator = torch.Generator().manual_seed(9)
     memory = model.encode(source)
-    state = model.start(memory, beams)
-    prefixes = torch.full((sentences, beams, 1), BOS)
+    state = model.start(memory, 1)
+    prefixes = torch.full((sentences, 1, 1), BOS)
     for step in range(20):
+        beams, next_beams = min(step + 1, 3), min(step + 2, 3)
         log_probs, state = model.step(memory, state, prefixes[:, :, -1])
         if step in (0, 1, 2, 15, 16, 19):
             expected = full_log_probs(model, repeated(source, beams), prefixes.flatten(0, 1))[:, -1]
             torch.testing.assert_close(log_probs.flatten(0, 1), expected, rtol=0, atol=1e-10)
-        parents = torch.randint(beams, (sentences, beams), generator=generator)
-        words = torch.randint(4, 29, (sentences, beams, 1), generator=generator)
+        parents = torch.randint(beams, (sentences, next_beams), generator=generator)
+        words = torch.randint(4, 29, (sentences, next_beams, 1), generator=generator)
         state = model.reorder(state, parents)
-        prefixes = torch.cat((prefixes.gather(1, parents[:, :, None].expand_as(prefixes)), words), dim=2)
+        prefixes = torch.cat((prefixes.gather(1, parents[:, :, None].expand(-1, -1, step + 1)), words), dim=2)
 
 
 @torch.no_grad()
