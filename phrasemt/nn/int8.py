@@ -18,7 +18,7 @@ from torch import Tensor, nn
 _LARGEST = 127
 _TINY = torch.finfo(torch.float32).tiny
 # Smaller weights stay float32: to quantise the activations would take longer than the product in int8 saves.
-_LEAST_ELEMENTS = 2**16
+_LEAST_ELEMENTS = 2**14
 
 
 class Int8Weight(Tensor):
@@ -59,8 +59,7 @@ class Int8Weight(Tensor):
     def _multiply(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
         """x W^T + b: [..., I] -> [..., O]."""
         x_XI = x.reshape(-1, x.shape[-1])
-        largest_X1 = torch.maximum(x_XI.amax(-1, keepdim=True), -x_XI.amin(-1, keepdim=True))
-        scales_X1 = largest_X1.clamp_(min=_TINY).div_(_LARGEST)
+        scales_X1 = x_XI.abs().amax(-1, keepdim=True).clamp_(min=_TINY).div_(_LARGEST)
         quantised_XI = (x_XI / scales_X1).round_().to(torch.int8)
         sums_XO = torch._int_mm(quantised_XI, self._quantised_IO)
         # Floats take the place of their integers: a new tensor would take as long as the integer product.
