@@ -28,6 +28,8 @@ _SEED = 12345  # of sacreBLEU and of the default study
 def add_parser(verbs: Any) -> None:
     parser = verbs.add_parser(
         "score",
+        # As argparse would write it, the translations would follow the references and be taken for more of them.
+        usage="%(prog)s FILE [FILE] --references FILE [FILE ...] (--language CODE | --study STUDY) [options]",
         help="score translations of any origin, and compare two files",
         description="Score translations of any program in the conventions of the project, with signatures. With a "
         "second file, test the difference, second minus first. Files are UTF-8, one sentence per line.",
