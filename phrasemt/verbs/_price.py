@@ -25,17 +25,17 @@ if TYPE_CHECKING:  # these import Snakemake and torch
 TOKENS = 27  # a sentence, about the mean of WMT in subwords: POSITIONS of phrasemt/models/cost.py
 OTHER_SECONDS = 10  # of a stage that takes seconds however much is trained on
 
-# Lines (or pairs) of a job in a second of one core. Rates of extraction, partition and merges are estimates; the
-# others are those of docs/performance.md.
+# Lines (or pairs) of a job in a second of one core. Rates of extraction and partition are estimates; the others are those
+# of docs/performance.md.
 RATES = {
     "extract_text": 300_000,
     "partition_corpus": 100_000,
-    "clean_pairs": 68_000,
-    "tokenize_text": 58_000,
-    "learn_subwords": 100_000,
-    "apply_subwords": 60_000,
-    "build_vocabulary": 50_000,
-    "pack_examples": 42_000,
+    "clean_pairs": 82_000,
+    "tokenize_text": 67_000,
+    "learn_subwords": 28_000,
+    "apply_subwords": 117_000,
+    "build_vocabulary": 43_000,
+    "pack_examples": 57_000,
     "collect_sentences": 83_000,
     "parse_sentences": 140,
     "tag_sentences": 388,
