@@ -25,8 +25,8 @@ if TYPE_CHECKING:  # these import Snakemake and torch
 TOKENS = 27  # a sentence, about the mean of WMT in subwords: POSITIONS of phrasemt/models/cost.py
 OTHER_SECONDS = 10  # of a stage that takes seconds however much is trained on
 
-# Lines (or pairs) of a job in a second of one core. Rates of extraction and partition are estimates; the others are those
-# of docs/performance.md.
+# Lines (or pairs) of a job in a second of one core: estimates for extraction and partition, the others from
+# docs/performance.md.
 RATES = {
     "extract_text": 300_000,
     "partition_corpus": 100_000,
