@@ -147,7 +147,8 @@ def _lines(scores: Mapping[str, Scores], comparison: Mapping[str, MetricComparis
             tested = comparison[name]
             difference, p_values = tested.difference, tested.p_values
             row += [f"{difference.value:+.2f}", f"{difference.low:+.2f} to {difference.high:+.2f}"]
-            row += [f"{p_values.two_sided:.3f}", f"{p_values.randomization:.3f}"]
+            # No sample in a thousand does not say that p is 0.
+            row += [f"{p:.3f}" if p else f"< {1 / samples:.3g}" for p in (p_values.two_sided, p_values.randomization)]
         rows.append(row)
     yield from table(rows, right_aligned=[*names, "difference", "p (bootstrap)", "p (swaps)"])
     yield ""

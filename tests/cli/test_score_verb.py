@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,13 @@ def test_two_files_are_tested_as_by_sacrebleu(capsys: pytest.CaptureFixture[str]
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split()[:4] == ["metric", "first", "second", "difference"]
     assert any(line.startswith("bleu_tok: nrefs:1|case:mixed|") for line in lines)
+
+
+def test_no_sample_on_the_other_side_is_no_p_value_of_zero(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("empty").write_text("x\n" * len(REFERENCE))
+    assert main(["score", "empty", "first", "--references", "ref", "--language", "de", "--samples", "100"]) == 0
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("chrf2 "))
+    assert re.search(r"< 0\.01 +0\.\d+$", line)
 
 
 def test_equal_files_do_not_differ(capsys: pytest.CaptureFixture[str]) -> None:
