@@ -13,8 +13,8 @@ import importlib
 import json
 import os
 import shlex
-import signal
 import socket
+import socketserver
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -60,49 +60,37 @@ def warm_python(folder: Path) -> Iterator[dict[str, str]]:
         server.communicate()
 
 
-def _serve(address: str) -> None:
+class _Server(socketserver.ForkingMixIn, socketserver.UnixStreamServer):
+    """Answers each caller in a process of its own."""
+
+
+class _Command(socketserver.BaseRequestHandler):
+    def handle(self) -> None:
+        length, streams, _, _ = socket.recv_fds(self.request, 4, 3)
+        with self.request.makefile("rb") as request:
+            arguments, folder, environment = json.loads(request.read(int.from_bytes(length, "big")))
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+            os.close(stream)
+        os.chdir(folder)
+        os.environ.clear()
+        os.environ.update(environment)
+        try:
+            exit_code = main(arguments)
+        except SystemExit as left:
+            exit_code = left.code if isinstance(left.code, int) else 1
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self.request.send(bytes([exit_code]))
+
+
+if __name__ == "__main__":
+    # Here, because the tests that start the server need none of it.
+    from phrasemt.cli import main
     from phrasemt.stages import STAGES
 
     for module in {stage.module for stage in STAGES.values()}:
         importlib.import_module(module)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system clears finished processes away
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(address)
-        listener.listen()
+    with _Server(sys.argv[1], _Command) as server:
         print("ready", flush=True)
-        while True:
-            caller, _ = listener.accept()
-            if os.fork() == 0:
-                listener.close()
-                _answer(caller)
-            caller.close()
-
-
-def _answer(caller: socket.socket) -> None:
-    """Runs one command, in a process of its own, which ends here."""
-    from phrasemt.cli import main
-
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    length, streams, _, _ = socket.recv_fds(caller, 4, 3)
-    with caller.makefile("rb") as request:
-        arguments, folder, environment = json.loads(request.read(int.from_bytes(length, "big")))
-    for number, stream in enumerate(streams):
-        os.dup2(stream, number)
-        os.close(stream)
-    os.chdir(folder)
-    os.environ.clear()
-    os.environ.update(environment)
-    exit_code = 1
-    try:
-        exit_code = main(arguments)
-    except SystemExit as left:
-        exit_code = left.code if isinstance(left.code, int) else 1
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        caller.send(bytes([exit_code]))
-        os._exit(exit_code)
-
-
-if __name__ == "__main__":
-    _serve(sys.argv[1])
+        server.serve_forever()
