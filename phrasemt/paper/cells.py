@@ -150,19 +150,20 @@ class Scorecard(Settings):
 
 
 class Table(Settings):
-    """The content of table.json. systems: name and title, in the order of the study. trained: those that were trained.
-    baseline: of the study. baselines: of each other system, what its differences are to.
+    """The content of table.json. systems: name and title, in the order of the study. trained: the seeds of each system
+    that was trained. seeds: of the study. baseline: of the study. baselines: of each other system, what its differences
+    are to.
 
     scorecard: None if no system stands for a row of a paper.
     """
 
-    format: Literal[1]
+    format: Literal[2]
     study: str
     title: str
     baseline: str
     baselines: dict[str, str]
     systems: list[tuple[str, str]]
-    trained: list[str]
+    trained: dict[str, list[int]]
     seeds: list[int]
     scorecard: Scorecard | None = None
     blocks: list[Block]
@@ -253,7 +254,16 @@ def mean_cell(by_seed: dict[int, float], *, signature: str, sources: Sequence[Sc
 
 
 def note_on_seeds(settings: MakeTable) -> str:
-    seeds = ", ".join(map(str, settings.seeds))
+    """Return the note that says which trainings stand behind the numbers of a block."""
     if len(settings.seeds) == 1:
-        return f"One training per system (seed {seeds}). The variation between trainings was not measured."
-    return f"Mean ± sample standard deviation over {len(settings.seeds)} trainings per system (seeds {seeds})."
+        return f"One training per system (seed {settings.seeds[0]}). The variation between trainings was not measured."
+    seeds = ", ".join(map(str, settings.seeds))
+    note = f"Mean ± sample standard deviation over {len(settings.seeds)} trainings per system (seeds {seeds})."
+    others = {*settings.outside, *settings.ensembles, *settings.unseeded}
+    numbers = {system: len(of_system) for system, of_system in settings.seeds_of.items() if system not in others}
+    fewer = [
+        f"{title} ({numbers[name]})"
+        for name, title in settings.systems
+        if numbers.get(name, len(settings.seeds)) < len(settings.seeds)
+    ]
+    return f"{note} Fewer trainings, of the first seeds: {', '.join(fewer)}." if fewer else note

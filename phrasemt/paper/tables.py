@@ -64,13 +64,13 @@ def make_table(
         if block.test_set is not None and (note := notes.get((block.dataset, block.test_set))):
             block.notes.append(note)
     result = Table(
-        format=1,
+        format=2,
         study=settings.study,
         title=settings.title,
         baseline=settings.baseline,
         baselines=settings.baselines,
         systems=settings.systems,
-        trained=settings.trained,
+        trained={name: settings.seeds_of[name] for name in settings.trained},
         seeds=settings.seeds,
         scorecard=make_scorecard(settings.claims, blocks, dict(settings.systems)),
         blocks=blocks,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal, Self
 
 from phrasemt.stages.stage import Stage, Wildcards
@@ -39,6 +40,7 @@ class MakeTable(Stage):
     tuned: list[str]  # systems whose length penalty is chosen on dev
     outside: list[str]  # systems whose translations other programs made
     ensembles: list[str]  # systems whose seeds translate together
+    unseeded: list[str]  # systems in which nothing is drawn at random
     test_sets: list[tuple[str, str]]  # data set and test set of each block
     datasets: list[str]
     contrasts: list[tuple[str, str]]  # data set and set of contrastive pairs
@@ -67,10 +69,15 @@ class MakeTable(Stage):
             tuned=study.tuned,
             outside=list(study.outside),
             ensembles=[name for name, system in study.models.items() if system.decoding.ensemble],
+            unseeded=[name for name, system in study.phrase_based.items() if system.tuning is None],
             seeds_of={name: study.seeds_of(name) for name in study.systems},
             seeds=study.seeds,
             claims=list(claims(study)),
         )
+
+    def runs_of(self, systems: Iterable[str]) -> list[tuple[str, int]]:
+        """Each of these systems with each of its seeds."""
+        return [(system, seed) for system in systems for seed in self.seeds_of[system]]
 
 
 class WriteReport(Stage):

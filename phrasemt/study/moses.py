@@ -96,6 +96,6 @@ class MosesSystem(TableRow):
             parts.append("batch MIRA")
         return f"{self.title or name} ({', '.join(parts)})"
 
-    def seeds(self, of_study: Sequence[int]) -> list[int]:
+    def seeds_among(self, of_study: Sequence[int]) -> list[int]:
         """The seeds of the study, for the tuner; the first one for a system without tuning, which draws nothing."""
         return list(of_study if self.tuning else of_study[:1])

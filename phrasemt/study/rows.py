@@ -32,8 +32,8 @@ class TableRow(Settings):
         """The title in the table of the row with this name."""
         return self.title or name
 
-    def seeds(self, of_study: Sequence[int]) -> list[int]:
-        """The seeds that the row has translations or scores for. A row with one of them has the first seed."""
+    def seeds_among(self, of_study: Sequence[int]) -> list[int]:
+        """The seeds of the study that the row has translations or scores for."""
         return list(of_study)
 
 
@@ -50,7 +50,7 @@ class OutsideSystem(TableRow):
         "by spaces, subwords joined",
     )
 
-    def seeds(self, of_study: Sequence[int]) -> list[int]:
+    def seeds_among(self, of_study: Sequence[int]) -> list[int]:
         return list(of_study[:1])
 
     def files(self, datasets: Mapping[str, Dataset]) -> dict[tuple[str, str], Path]:

@@ -274,6 +274,11 @@ class System(TableRow):
         description="systems whose trained models translate for this row, which trains nothing: with another decoding, "
         "or several together as an ensemble. Keys of decoding that are not given are those of the first of them",
     )
+    seeds: list[Seed] | None = Field(
+        None,
+        min_length=1,
+        description="the first seeds of the study, if it has more than the system needs; null: all seeds of the study",
+    )
     training: Training = Field(default_factory=Training, description="training")
     decoding: Decoding = Field(default_factory=Decoding, description="beam search")
 
@@ -281,9 +286,9 @@ class System(TableRow):
     def translates(self) -> bool:
         return self.model.translates
 
-    def seeds(self, of_study: Sequence[int]) -> list[int]:
-        """The seeds of the study; for an ensemble of seeds its first one, which names its files."""
-        return self.decoding.ensemble[:1] if self.decoding.ensemble else list(of_study)
+    def seeds_among(self, of_study: Sequence[int]) -> list[int]:
+        """The seeds of the system; for an ensemble of seeds its first one, which names its files."""
+        return self.decoding.ensemble[:1] if self.decoding.ensemble else self.seeds or list(of_study)
 
     @model_validator(mode="before")
     @classmethod
@@ -414,6 +419,11 @@ class Study(Settings):
         ]
         if len(set(self.seeds)) != len(self.seeds):
             problems.append(f"seeds contains a value twice: {self.seeds}")
+        problems += [
+            f"systems.{name}.seeds is {system.seeds}, expected the first of the seeds of the study, {self.seeds}"
+            for name, system in self.models.items()
+            if system.seeds is not None and system.seeds != self.seeds[: len(system.seeds)]
+        ]
         titles: dict[str, str] = {}
         for name, title in self.titles.items():
             first = titles.setdefault(title, name)
@@ -468,8 +478,12 @@ class Study(Settings):
             return
         members = [self.models[other] for other in system.weights_of]
         seeds = system.decoding.ensemble
-        if seeds is not None and (missing := [seed for seed in seeds if seed not in self.seeds]):
-            yield f"decoding.ensemble names seed {missing[0]}, allowed: the seeds of the study, {self.seeds}"
+        if system.seeds is not None:
+            yield "seeds has no effect with weights_of; the row has the seeds of the systems that it names"
+        for member in system.weights_of:
+            trained = self.seeds_of(member)
+            if missing := [seed for seed in seeds or [] if seed not in trained]:
+                yield f"decoding.ensemble names seed {missing[0]}, allowed: the seeds of {member}, {trained}"
         if seeds is None and len(members) == 1 and system.decoding == members[0].decoding:
             yield f"weights_of: the row would repeat {system.weights_of[0]}; change a key of decoding"
         if any(not member.model.translates for member in members):
@@ -520,8 +534,11 @@ class Study(Settings):
         return [name for name, system in self.models.items() if not system.weights_of]
 
     def seeds_of(self, system: str) -> list[int]:
-        """The seeds of a row."""
-        return self.systems[system].seeds(self.seeds)
+        """The seeds of a row; of a row with the weights of others, the seeds that all of them have."""
+        row = self.systems[system]
+        seeds = row.seeds_among(self.seeds)
+        members = row.weights_of if isinstance(row, System) and not row.decoding.ensemble else []
+        return [seed for seed in seeds if all(seed in self.seeds_of(member) for member in members)]
 
     def members_of(self, system: str, seed: int) -> list[tuple[str, int]]:
         """The trained systems, with their seeds, whose weights translate for a row with this seed."""

@@ -51,8 +51,9 @@ def chosen_training(options: argparse.Namespace) -> Training:
     if options.system is None and len(study.models) > 1:
         raise PhrasemtError("which system?", where="--system", expected=f"one of {', '.join(study.models)}")
     system = choose("system", options.system, list(study.models))
-    seed = study.seeds[0] if options.seed is None else options.seed
-    if seed not in study.seeds:
-        known = ", ".join(map(str, study.seeds))
+    seeds = study.seeds_of(system)
+    seed = seeds[0] if options.seed is None else options.seed
+    if seed not in seeds:
+        known = ", ".join(map(str, seeds))
         raise PhrasemtError("no such seed", where=f"--seed {seed}", expected=f"one of {known}")
     return Training(study, choose("dataset", options.dataset, list(study.datasets)), system, seed)

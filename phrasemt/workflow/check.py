@@ -214,7 +214,7 @@ def _phrase_problems(study: Study) -> Iterator[str]:
 def _weight_problems(study: Study) -> Iterator[str]:
     """Weights of the user that a training starts from and that nobody has."""
     for name, system in study.models.items():
-        for file in (file for seed in study.seeds for file in initial_weights(system, seed)):
+        for file in (file for seed in study.seeds_of(name) for file in initial_weights(system, seed)):
             if not file.is_file():
                 yield f"systems.{name}.init_from: no such file: {file}"
 

@@ -59,7 +59,7 @@ def garbage(studies: Sequence[Study], others: Sequence[Study] = ()) -> list[Garb
     (name,) = {study.study for study in studies}
     paths = Paths(name)
     patterns = [*_patterns(paths), Pattern(f"{paths.training_state}/{{state}}/{{content}}")]
-    constraints = [Flow(study).wildcards | {"state": "[^/]+", "content": ".+"} for study in studies]
+    constraints = [one for study in studies for one in _constraints(study)]
     strict = [re.compile(_regex(pattern, one)) for pattern in patterns for one in constraints]
     loose = [re.compile(_regex(pattern, {"content": ".+"})) for pattern in patterns]
     of_states = loose[-1]
@@ -118,11 +118,24 @@ def _regex(pattern: Pattern, constraints: dict[str, str]) -> str:
     return re.sub(r"\\\{(\w+)\\\}", group, re.escape(pattern))
 
 
+def _constraints(study: Study) -> Iterator[dict[str, str]]:
+    """The constraints of all wildcards, for each group of systems with the same seeds."""
+    systems: dict[tuple[int, ...], list[str]] = {}
+    for name in study.systems:
+        systems.setdefault(tuple(study.seeds_of(name)), []).append(name)
+    flow = Flow(study)
+    for seeds, names in systems.items():
+        of_group = {"system": flow.only(names), "seed": flow.only(map(str, seeds))}
+        yield flow.wildcards | of_group | {"state": "[^/]+", "content": ".+"}
+
+
 def _what(names: dict[str, str], constraints: Sequence[dict[str, str]]) -> str:
-    """The first name of a path that no study has."""
+    """The first name of a path that no study has together with the names before."""
     for key, kind in _KINDS.items():
-        if key in names and not any(re.fullmatch(one[key], names[key]) for one in constraints):
-            return f"{kind} {names[key]}"
+        if key in names:
+            constraints = [one for one in constraints if re.fullmatch(one[key], names[key])]
+            if not constraints:
+                return f"{kind} {names[key]}"
     return f"data set {names['dataset']} in other languages"
 
 

@@ -80,6 +80,17 @@ def test_it_removes_what_no_study_names(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().out.startswith("nothing to remove")
 
 
+def test_a_seed_that_one_system_no_longer_has_goes(capsys: pytest.CaptureFixture[str]) -> None:
+    study = yaml.safe_load(STUDY) | {"seeds": [1, 2]}
+    study["systems"]["max"]["seeds"] = [1]
+    Path("study.yaml").write_text(json.dumps(study))
+    assert main(["gc", "study.yaml", "--yes"]) == 0
+    assert "  seed 2  " in capsys.readouterr().out
+    of_max, of_base = UNNAMED["seed 2"]
+    assert not Path(of_max).exists()
+    assert Path(of_base).exists()
+
+
 def _with_annotator(name: str, file: str) -> dict[str, Any]:
     """Another study, which names a file of an annotator."""
     study = yaml.safe_load(STUDY) | {"study": name}

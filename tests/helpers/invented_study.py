@@ -61,7 +61,10 @@ def study_of(
         "lm": {"family": "language_model"},
         "lm2": {"family": "language_model", "attention": "phrasal"},
     }
-    rows = {"together": {"weights_of": ["base"], "decoding": {"ensemble": list(seeds)}}}
+    rows = {
+        "together": {"weights_of": ["base"], "decoding": {"ensemble": list(seeds)}},
+        "once": {"model": models["mean"], "seeds": list(seeds[:1])},
+    }
     texts = [{"corpus": "multi30k", "part": "train"}]
     gold = [{"generated": "demo", "split": "train"}]
     known: dict[str, dict[str, object]] = {
@@ -122,11 +125,11 @@ class InventedStudy:
                 self.compare(dataset, system)
             for system in self.study.translating:
                 self.score_by_length(dataset, system)
-            for system, seed in itertools.product(self.study.language_models, self.study.seeds):
+            for system, seed in self.runs_of(self.study.language_models):
                 self.score_perplexity(dataset, system, seed)
-            for system, seed in itertools.product(self.study.chunking, self.study.seeds):
+            for system, seed in self.runs_of(self.study.chunking):
                 self.score_chunks(dataset, system, seed)
-        for dataset, system, seed in itertools.product(self.study.datasets, self.study.trained, self.study.seeds):
+        for dataset, (system, seed) in itertools.product(self.study.datasets, self.runs_of(self.study.trained)):
             self.train(dataset, system, seed)
             self.average(dataset, system, seed)
             if self.study.datasets[dataset].generator and system in self.study.translating:
@@ -142,7 +145,10 @@ class InventedStudy:
 
     @property
     def translated(self) -> list[tuple[str, int]]:
-        return [(system, seed) for system in self.study.translating for seed in self.study.seeds_of(system)]
+        return self.runs_of(self.study.translating)
+
+    def runs_of(self, systems: list[str]) -> list[tuple[str, int]]:
+        return [(system, seed) for system in systems for seed in self.study.seeds_of(system)]
 
     @property
     def challengers(self) -> list[str]:
@@ -247,7 +253,7 @@ class InventedStudy:
     def table_inputs(self) -> dict[str, list[Path]]:
         study = self.study
         trainings, language_models, chunking = (
-            itertools.product(study.datasets, names, study.seeds)
+            [(dataset, *run) for dataset in study.datasets for run in self.runs_of(names)]
             for names in (study.trained, study.language_models, study.chunking)
         )
         return {
@@ -258,7 +264,7 @@ class InventedStudy:
             "chunks": [self.chunk_score_path(*run) for run in chunking],
             "contrasts": [
                 self.contrasts_path("demo", system, seed)
-                for system, seed in itertools.product(study.trained, study.seeds)
+                for system, seed in self.runs_of(study.trained)
                 if system in study.translating
             ],
             "averages": [self.average_path(*run) for run in trainings],
@@ -279,9 +285,9 @@ class InventedStudy:
     @property
     def report_inputs(self) -> dict[str, list[Path]]:
         datasets = self.study.datasets
-        runs = itertools.product(datasets, self.study.trained, self.study.seeds)
+        runs = itertools.product(datasets, self.runs_of(self.study.trained))
         return {
-            "records": [self.record_path(*run) for run in runs],
+            "records": [self.record_path(dataset, *run) for dataset, run in runs],
             "dropped": [
                 self.folder(name) / "corpus" / f"{split}.dropped.tsv" for name in datasets for split in ("train", "dev")
             ],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
@@ -80,7 +79,7 @@ def average_blocks(settings: MakeTable, paths: Sequence[Path]) -> list[Block]:
         paths,
         AverageFile,
         lambda file: {(file.dataset, file.system, file.seed): file},
-        list(itertools.product(settings.datasets, settings.trained, settings.seeds)),
+        [(dataset, *run) for dataset in settings.datasets for run in settings.runs_of(settings.trained)],
     )
     return [_block(settings, dataset, grid) for dataset in settings.datasets] if grid else []
 
@@ -92,12 +91,12 @@ def _block(settings: MakeTable, dataset: str, grid: Grid[AverageFile]) -> Block:
     rows = []
     titles = {name: title for name, title in settings.systems if name in settings.trained}
     for system, title in titles.items():
-        by_seed = {seed: chosen[system, seed] for seed in settings.seeds}
+        by_seed = {seed: chosen[system, seed] for seed in settings.seeds_of[system]}
         rows.append(Row(system=system, title=title, cells=dict(_cells(by_seed))))
     worse = [
         f"{title} (seed {seed})"
         for system, title in titles.items()
-        for seed in settings.seeds
+        for seed in settings.seeds_of[system]
         if chosen[system, seed][1].worse_than_last
     ]
     warning = f"Averages of {dataset} that are worse on dev than the last update: {', '.join(worse)}."

@@ -69,7 +69,7 @@ def chunk_blocks(settings: MakeTable, paths: Sequence[Path]) -> list[Block]:
         paths,
         ChunkScoreFile,
         lambda file: file.by_place,
-        [(*test_set, name, seed) for test_set in settings.test_sets for name in names for seed in settings.seeds],
+        [(*test_set, *run) for test_set in settings.test_sets for run in settings.runs_of(names)],
     )
     return [_block(settings, test_set, grid) for test_set in settings.test_sets if names]
 
@@ -81,7 +81,8 @@ def _block(settings: MakeTable, test_set: tuple[str, str], grid: Grid[ChunkScore
     titles = dict(settings.systems)
     rows = [_row("", _MAJORITY, {settings.seeds[0]: (source, first.majority)}, first)]
     for system in settings.chunking:
-        rows.append(_row(system, titles[system], {seed: chosen[system, seed] for seed in settings.seeds}, first))
+        by_seed = {seed: chosen[system, seed] for seed in settings.seeds_of[system]}
+        rows.append(_row(system, titles[system], by_seed, first))
     return Block(
         kind="chunks",
         dataset=test_set[0],

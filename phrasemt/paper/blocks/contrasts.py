@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -27,7 +26,7 @@ def contrast_blocks(settings: MakeTable, paths: Sequence[Path]) -> list[Block]:
         paths,
         ContrastFile,
         lambda file: {(file.dataset, file.contrast_set, file.system, file.seed): file},
-        [(*place, *run) for place in settings.contrasts for run in itertools.product(titles, settings.seeds)],
+        [(*place, *run) for place in settings.contrasts for run in settings.runs_of(titles)],
     )
     return [block for place in settings.contrasts if titles for block in _blocks(settings, place, grid, titles)]
 
@@ -50,14 +49,14 @@ def _blocks(
     for mistake, sizes in expected.items():
         rows = []
         for system, title in titles.items():
-            counts = {seed: _counts(files[system, seed][1])[mistake] for seed in settings.seeds}
+            counts = {seed: _counts(files[system, seed][1])[mistake] for seed in settings.seeds_of[system]}
             cells = {}
             for group, pairs in sizes.items():
                 key = f"{mistake} {group}" if mistake else group
                 cell = mean_cell(
-                    {seed: 100 * counts[seed][group].right / pairs for seed in settings.seeds},
+                    {seed: 100 * of_seed[group].right / pairs for seed, of_seed in counts.items()},
                     signature=f"contrastive_accuracy|group:{key}|pairs:{pairs}",
-                    sources=[files[system, seed][0] for seed in settings.seeds],
+                    sources=[files[system, seed][0] for seed in counts],
                     decimals=1,
                 )
                 low, high = wilson_interval(cell.value / 100, pairs)

@@ -39,12 +39,7 @@ def length_penalty_blocks(settings: MakeTable, paths: Sequence[Path]) -> list[Bl
         paths,
         LengthPenaltyFile,
         lambda file: {(file.dataset, file.system, file.seed): file},
-        [
-            (dataset, system, seed)
-            for dataset in settings.datasets
-            for system in settings.tuned
-            for seed in settings.seeds_of[system]
-        ],
+        [(dataset, *run) for dataset in settings.datasets for run in settings.runs_of(settings.tuned)],
     )
     return [_block(settings, dataset, grid) for dataset in settings.datasets if settings.tuned]
 

@@ -50,7 +50,7 @@ def perplexity_blocks(settings: MakeTable, paths: Sequence[Path]) -> list[Block]
         paths,
         PerplexityFile,
         lambda file: file.by_place,
-        [(*test_set, name, seed) for test_set in settings.test_sets for name in names for seed in settings.seeds],
+        [(*test_set, *run) for test_set in settings.test_sets for run in settings.runs_of(names)],
     )
     return [_block(settings, test_set, grid) for test_set in settings.test_sets if names]
 
@@ -64,7 +64,7 @@ def _block(settings: MakeTable, test_set: tuple[str, str], grid: Grid[Perplexity
     signature = f"perplexity|smooth:none|sentences:{first.sentences}|words:{first.words}|tokens:{first.tokens}"
     rows = []
     for system in settings.language_models:
-        of_seeds = {seed: chosen[system, seed] for seed in settings.seeds}
+        of_seeds = {seed: chosen[system, seed] for seed in settings.seeds_of[system]}
         cells = {
             column.key: mean_cell(
                 {seed: getattr(part, column.key) for seed, (_, part) in of_seeds.items()},

@@ -61,11 +61,10 @@ def score_blocks(
         MetricFile,
         lambda file: {(file.metric, *place): part for place, part in file.by_place.items()},
         [
-            (metric, *test_set, name, seed)
+            (metric, *test_set, *run)
             for metric, *_ in settings.metrics
             for test_set in settings.test_sets
-            for name in names
-            for seed in settings.seeds_of[name]
+            for run in settings.runs_of(names)
         ],
     )
     score_grid = read_grid(
@@ -73,12 +72,7 @@ def score_blocks(
         scores,
         ScoreFile,
         lambda file: file.by_place,
-        [
-            (*test_set, name, seed)
-            for test_set in settings.test_sets
-            for name in names
-            for seed in settings.seeds_of[name]
-        ],
+        [(*test_set, *run) for test_set in settings.test_sets for run in settings.runs_of(names)],
     )
     comparison_grid = read_grid(
         "comparison",
@@ -202,12 +196,10 @@ def _add_intervals(
 
 def _notes_on_rows(settings: MakeTable) -> Iterator[str]:
     """Yield notes on rows with one translation in place of one for each seed, by the reason."""
-    fewer = [system for system, _ in settings.translating if settings.seeds_of[system] != settings.seeds]
-    unseeded = [system for system in fewer if system not in (*settings.outside, *settings.ensembles)]
     for note, systems in (
         ("Translated by other programs, whose seeds are not ours", settings.outside),
         ("One translation by an ensemble of several seeds", settings.ensembles),
-        ("One translation, because nothing in it is drawn at random", unseeded),
+        ("One translation, because nothing in it is drawn at random", settings.unseeded),
     ):
         if titles := [title for system, title in settings.translating if system in systems]:
             yield f"{note}: {', '.join(titles)}."

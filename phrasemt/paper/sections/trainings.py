@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -157,7 +156,8 @@ def check_trainings(table: Table, trainings: Sequence[TrainingCurve]) -> None:
     Raises DataError naming the first training that is missing.
     """
     found = {(training.dataset, training.system, training.seed) for training in trainings}
-    for needed in itertools.product(table.datasets, table.trained, table.seeds):
+    runs = [(system, seed) for system, seeds in table.trained.items() for seed in seeds]
+    for needed in ((dataset, *run) for dataset in table.datasets for run in runs):
         if needed not in found:
             raise DataError(
                 f"the report would be incomplete: no training record for {' '.join(map(str, needed))}",

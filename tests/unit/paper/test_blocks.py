@@ -62,6 +62,24 @@ def test_an_ensemble_of_seeds_is_a_row_with_one_score(tmp_path: Path, monkeypatc
     assert "decoding.ensemble" in page.replace("<wbr>", "")
 
 
+def test_a_system_with_fewer_seeds_has_means_of_its_own_trainings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = built(tmp_path, "base", "once", "max")
+    monkeypatch.chdir(tmp_path)
+    table, page = table_and_page(study)
+    assert [block.kind for block in table.blocks] == ["scores", "contrasts", "averages"]
+    for block in table.blocks:
+        seeds = {row.system: {tuple(cell.by_seed) for cell in row.cells.values() if cell.by_seed} for row in block.rows}
+        assert seeds == {"base": {(1, 2)}, "once": {(1,)}, "max": {(1, 2)}}
+        assert "2 trainings per system (seeds 1, 2). Fewer trainings, of the first seeds: once (1)." in block.notes[0]
+    once = {row.system: row for row in table.blocks[0].rows}["once"].cells
+    assert once["bleu_tok"].deviation is None
+    assert once["bleu_tok_difference"].p_values is not None
+    assert table.trained == {"base": [1, 2], "once": [1], "max": [1, 2]}
+    assert "Fewer trainings, of the first seeds: once (1)." in page
+
+
 def test_a_study_of_language_models_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = built(tmp_path, "lm", "lm2", seeds=(1,))
     monkeypatch.chdir(tmp_path)

@@ -52,6 +52,16 @@ def test_a_row_that_samples_leaves_the_beam_out():
     assert study.systems["drawn"].decoding.length_penalty == 1.0
 
 
+def test_a_row_has_the_seeds_that_all_its_systems_are_trained_with():
+    twice = {"model": {"family": "transformer"}, "seeds": [1, 2]}
+    rows = {"twice": twice, "greedy": {"weights_of": ["twice"], "decoding": {"beam": 1}}}
+    study = study_of(rows | {"both": {"weights_of": ["base", "twice"]}})
+    assert [study.seeds_of(name) for name in ("base", *rows, "both")] == [[1, 2, 3], [1, 2], [1, 2], [1, 2]]
+    assert sorted(Flow(study).every(Flow(study).paths.record, systems=["twice"])) == [
+        f"results/rows/a.en-de/models/twice/{seed}/training.json" for seed in (1, 2)
+    ]
+
+
 def test_an_ensemble_of_seeds_has_one_translation():
     study = study_of({"all": {"weights_of": ["base"], "decoding": {"ensemble": [3, 1]}}})
     assert study.seeds_of("all") == [3]
@@ -99,11 +109,17 @@ def test_code_of_all_members_belongs_to_the_stage_and_nothing_of_a_row_is_traine
         ({"weights_of": ["lm"], "decoding": {"beam": 2}}, "because a language model does not translate"),
         ({"weights_of": ["base"], "training": {"max_updates": 3}}, "systems.row.training has no effect"),
         ({"weights_of": ["base"], "model": {"family": "transformer"}}, "systems.row.model has no effect"),
-        ({"weights_of": ["base"], "decoding": {"ensemble": [1, 4]}}, "names seed 4, allowed: the seeds of the study"),
+        ({"weights_of": ["base"], "decoding": {"ensemble": [1, 4]}}, "names seed 4, allowed: the seeds of base"),
         ({"weights_of": ["base"], "decoding": {"ensemble": [1, 1]}}, "contains a seed twice"),
         ({"weights_of": ["base"], "decoding": {"ensemble": [1]}}, "at least 2 items"),
         ({"model": {"family": "transformer"}, "decoding": {"ensemble": [1, 2]}}, "ensemble needs weights_of"),
         ({"weights_of": ["base", "max"]}, "name the system with phrases first"),
+        ({"weights_of": ["base"], "seeds": [1], "decoding": {"beam": 2}}, "seeds has no effect with weights_of"),
+        (
+            {"model": {"family": "transformer"}, "seeds": [2]},
+            "systems.row.seeds is [2], expected the first of the seeds",
+        ),
+        ({"model": {"family": "transformer"}, "seeds": []}, "at least 1 item"),
     ],
 )
 def test_rows_that_mean_nothing_are_refused(row, message):
