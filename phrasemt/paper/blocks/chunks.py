@@ -81,8 +81,8 @@ def _block(settings: MakeTable, test_set: tuple[str, str], grid: Grid[ChunkScore
     titles = dict(settings.systems)
     rows = [_row("", _MAJORITY, {settings.seeds[0]: (source, first.majority)}, first)]
     for system in settings.chunking:
-        by_seed = {seed: chosen[system, seed] for seed in settings.seeds_of[system]}
-        rows.append(_row(system, titles[system], by_seed, first))
+        seeds = settings.seeds_of[system]
+        rows.append(_row(system, titles[system], {seed: chosen[system, seed] for seed in seeds}, first))
     return Block(
         kind="chunks",
         dataset=test_set[0],
