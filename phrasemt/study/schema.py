@@ -420,7 +420,7 @@ class Study(Settings):
         if len(set(self.seeds)) != len(self.seeds):
             problems.append(f"seeds contains a value twice: {self.seeds}")
         problems += [
-            f"systems.{name}.seeds is {system.seeds}, expected the first of the seeds of the study, {self.seeds}"
+            f"systems.{name}.seeds is {system.seeds}, expected the first seed or seeds of the study, {self.seeds}"
             for name, system in self.models.items()
             if system.seeds is not None and system.seeds != self.seeds[: len(system.seeds)]
         ]

@@ -117,7 +117,7 @@ def test_code_of_all_members_belongs_to_the_stage_and_nothing_of_a_row_is_traine
         ({"weights_of": ["base"], "seeds": [1], "decoding": {"beam": 2}}, "seeds has no effect with weights_of"),
         (
             {"model": {"family": "transformer"}, "seeds": [2]},
-            "systems.row.seeds is [2], expected the first of the seeds",
+            "systems.row.seeds is [2], expected the first seed or seeds",
         ),
         ({"model": {"family": "transformer"}, "seeds": []}, "at least 1 item"),
     ],
