@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -179,6 +179,11 @@ class Table(Settings):
     def notes(self) -> list[str]:
         """The notes of all blocks, each once."""
         return list(dict.fromkeys(note for block in self.blocks for note in block.notes))
+
+
+def runs_of(settings: MakeTable, systems: Iterable[str]) -> list[tuple[str, int]]:
+    """Each of these systems with each of its seeds."""
+    return [(system, seed) for system in systems for seed in settings.seeds_of[system]]
 
 
 def read_grid(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Literal, Self
 
 from phrasemt.stages.stage import Stage, Wildcards
@@ -74,10 +73,6 @@ class MakeTable(Stage):
             seeds=study.seeds,
             claims=list(claims(study)),
         )
-
-    def runs_of(self, systems: Iterable[str]) -> list[tuple[str, int]]:
-        """Each of these systems with each of its seeds."""
-        return [(system, seed) for system in systems for seed in self.seeds_of[system]]
 
 
 class WriteReport(Stage):

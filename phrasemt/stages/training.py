@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Literal, Self
 
 from phrasemt.stages.stage import ModelStage, Wildcards
-from phrasemt.study.schema import Study, Training
+from phrasemt.study.schema import Study
 from phrasemt.study.tokenization import BleuTokenizer
+from phrasemt.study.training import Training
 
 
 class TrainModel(ModelStage):

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from phrasemt.errors import DamagedFileError
-from phrasemt.study.schema import Training
+from phrasemt.study.training import Training
 from phrasemt.train.checkpoint import Progress, StateFolder, checkpoint_name
 
 log = logging.getLogger("phrasemt.train_model")

@@ -24,7 +24,7 @@ from phrasemt.models.interface import build_model
 from phrasemt.models.weights import describe_weights, start_from
 from phrasemt.search.device import choose_device
 from phrasemt.stages.training import TrainModel
-from phrasemt.study.schema import Training
+from phrasemt.study.training import Training
 from phrasemt.text.vocab import Vocabulary
 from phrasemt.train.checkpoint import UPDATES_BETWEEN_REPORTS, Progress, Signature, StateFolder
 from phrasemt.train.continuing import WITHOUT_EFFECT_ON_UPDATES, continue_earlier, evaluation_due, stops_early

@@ -10,7 +10,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from phrasemt.study.schema import Adadelta, Adam
+from phrasemt.study.training import Adadelta, Adam
 
 
 def noam(update: int, *, width: int, settings: Adam) -> float:

@@ -18,7 +18,8 @@ from phrasemt.study.annotators import Parser
 from phrasemt.study.datasets import ContrastText, Dataset, RegistryText
 from phrasemt.study.languages import MISTAKEN, language_name
 from phrasemt.study.reading import load_study
-from phrasemt.study.schema import Adam, Study, Training
+from phrasemt.study.schema import Study
+from phrasemt.study.training import Adam, Training
 from phrasemt.workflow.model_folder import read_note
 from phrasemt.workflow.paths import initial_weights
 

@@ -17,8 +17,8 @@ from phrasemt.errors import MismatchError
 from phrasemt.files.sidecars import sidecar_path
 from phrasemt.stages.training import TrainModel
 from phrasemt.study.architectures import TransformerModel
-from phrasemt.study.schema import Training
 from phrasemt.study.tokenization import Tokenizer
+from phrasemt.study.training import Training
 from phrasemt.text.subwords import join_subwords
 from phrasemt.text.vocab import Vocabulary
 

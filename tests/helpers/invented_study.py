@@ -119,6 +119,8 @@ class InventedStudy:
             for system, seed in self.translated:
                 self.translate(dataset, test_set, system, seed)
         for dataset in self.study.datasets:
+            self.clean(dataset)
+            self.compare_splits(dataset)
             for system, seed in self.translated:
                 self.score(dataset, system, seed)
             for system in self.challengers:
@@ -134,9 +136,6 @@ class InventedStudy:
             self.average(dataset, system, seed)
             if self.study.datasets[dataset].generator and system in self.study.translating:
                 self.score_contrasts(dataset, system, seed)
-        for dataset in self.study.datasets:
-            self.clean(dataset)
-            self.compare_splits(dataset)
         self.annotate()
 
     @property
@@ -262,11 +261,7 @@ class InventedStudy:
             "comparisons": [self.comparison_path(*run) for run in itertools.product(study.datasets, self.challengers)],
             "perplexities": [self.perplexity_path(*run) for run in language_models],
             "chunks": [self.chunk_score_path(*run) for run in chunking],
-            "contrasts": [
-                self.contrasts_path("demo", system, seed)
-                for system, seed in self.runs_of(study.trained)
-                if system in study.translating
-            ],
+            "contrasts": [self.contrasts_path("demo", *run) for run in self.translated if run[0] in study.trained],
             "averages": [self.average_path(*run) for run in trainings],
             "splits": [self.splits_path(name) for name in study.datasets],
         }

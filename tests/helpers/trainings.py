@@ -11,7 +11,7 @@ import phrasemt.train.loop as loop
 from phrasemt.models.weights import load_tensors
 from phrasemt.stages.training import AverageCheckpoints, TrainModel
 from phrasemt.study.architectures import TransformerModel
-from phrasemt.study.schema import Adam, Training
+from phrasemt.study.training import Adam, Training
 from phrasemt.train.average import average_checkpoints
 
 SMALL = {"encoder_layers": 1, "decoder_layers": 1, "width": 16, "heads": 2, "ffn_width": 32, "tie": "all"}

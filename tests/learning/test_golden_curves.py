@@ -30,7 +30,7 @@ from phrasemt.study.architectures import (
     RelativePositionsModel,
     TransformerModel,
 )
-from phrasemt.study.schema import Adam, Training
+from phrasemt.study.training import Adam, Training
 from phrasemt.train.trainer import Trainer
 
 GOLDEN = Path(__file__).with_name("golden_curves.json")

@@ -18,6 +18,7 @@ from phrasemt.paper.cells import (
     mean_cell,
     note_on_seeds,
     read_grid,
+    runs_of,
 )
 from phrasemt.stages.paper import MakeTable
 from phrasemt.study.tokenization import BleuTokenizer
@@ -79,7 +80,7 @@ def average_blocks(settings: MakeTable, paths: Sequence[Path]) -> list[Block]:
         paths,
         AverageFile,
         lambda file: {(file.dataset, file.system, file.seed): file},
-        [(dataset, *run) for dataset in settings.datasets for run in settings.runs_of(settings.trained)],
+        [(dataset, *run) for dataset in settings.datasets for run in runs_of(settings, settings.trained)],
     )
     return [_block(settings, dataset, grid) for dataset in settings.datasets] if grid else []
 

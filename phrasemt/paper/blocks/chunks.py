@@ -16,6 +16,7 @@ from phrasemt.paper.cells import (
     mean_cell,
     note_on_seeds,
     read_grid,
+    runs_of,
     select_test_set,
 )
 from phrasemt.scoring.scores import OfTestSets
@@ -69,7 +70,7 @@ def chunk_blocks(settings: MakeTable, paths: Sequence[Path]) -> list[Block]:
         paths,
         ChunkScoreFile,
         lambda file: file.by_place,
-        [(*test_set, *run) for test_set in settings.test_sets for run in settings.runs_of(names)],
+        [(*test_set, *run) for test_set in settings.test_sets for run in runs_of(settings, names)],
     )
     return [_block(settings, test_set, grid) for test_set in settings.test_sets if names]
 

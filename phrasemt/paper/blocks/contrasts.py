@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from phrasemt.errors import MismatchError
-from phrasemt.paper.cells import Block, Column, Grid, Row, mean_cell, note_on_seeds, read_grid
+from phrasemt.paper.cells import Block, Column, Grid, Row, mean_cell, note_on_seeds, read_grid, runs_of
 from phrasemt.scoring.contrasts import ContrastFile, Counts
 from phrasemt.stages.paper import MakeTable
 
@@ -26,7 +26,7 @@ def contrast_blocks(settings: MakeTable, paths: Sequence[Path]) -> list[Block]:
         paths,
         ContrastFile,
         lambda file: {(file.dataset, file.contrast_set, file.system, file.seed): file},
-        [(*place, *run) for place in settings.contrasts for run in settings.runs_of(titles)],
+        [(*place, *run) for place in settings.contrasts for run in runs_of(settings, titles)],
     )
     return [block for place in settings.contrasts if titles for block in _blocks(settings, place, grid, titles)]
 

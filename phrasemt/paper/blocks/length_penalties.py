@@ -16,6 +16,7 @@ from phrasemt.paper.cells import (
     mean_cell,
     note_on_seeds,
     read_grid,
+    runs_of,
 )
 from phrasemt.scoring.length_penalties import LengthPenaltyFile
 from phrasemt.stages.paper import MakeTable
@@ -39,7 +40,7 @@ def length_penalty_blocks(settings: MakeTable, paths: Sequence[Path]) -> list[Bl
         paths,
         LengthPenaltyFile,
         lambda file: {(file.dataset, file.system, file.seed): file},
-        [(dataset, *run) for dataset in settings.datasets for run in settings.runs_of(settings.tuned)],
+        [(dataset, *run) for dataset in settings.datasets for run in runs_of(settings, settings.tuned)],
     )
     return [_block(settings, dataset, grid) for dataset in settings.datasets if settings.tuned]
 

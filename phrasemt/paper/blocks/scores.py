@@ -19,6 +19,7 @@ from phrasemt.paper.cells import (
     mean_cell,
     note_on_seeds,
     read_grid,
+    runs_of,
     select_test_set,
 )
 from phrasemt.scoring.external import MetricFile, MetricOnTestSet, metric_key
@@ -64,7 +65,7 @@ def score_blocks(
             (metric, *test_set, *run)
             for metric, *_ in settings.metrics
             for test_set in settings.test_sets
-            for run in settings.runs_of(names)
+            for run in runs_of(settings, names)
         ],
     )
     score_grid = read_grid(
@@ -72,7 +73,7 @@ def score_blocks(
         scores,
         ScoreFile,
         lambda file: file.by_place,
-        [(*test_set, *run) for test_set in settings.test_sets for run in settings.runs_of(names)],
+        [(*test_set, *run) for test_set in settings.test_sets for run in runs_of(settings, names)],
     )
     comparison_grid = read_grid(
         "comparison",

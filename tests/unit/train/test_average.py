@@ -14,7 +14,7 @@ from phrasemt.errors import MismatchError
 from phrasemt.files.lines import read_lines
 from phrasemt.models.weights import load_model, load_tensors
 from phrasemt.study.architectures import TransformerModel
-from phrasemt.study.schema import Training
+from phrasemt.study.training import Training
 from phrasemt.text.vocab import Vocabulary
 from phrasemt.train.evaluator import Evaluator
 

@@ -13,7 +13,7 @@ from phrasemt.batching.pack import pack_examples
 from phrasemt.errors import StoppedError
 from phrasemt.models.weights import load_tensors
 from phrasemt.stages.subwords import PackExamples
-from phrasemt.study.schema import Adam, Training
+from phrasemt.study.training import Adam, Training
 from phrasemt.train.continuing import WITHOUT_EFFECT_ON_UPDATES
 from phrasemt.train.evaluator import Evaluator
 from phrasemt.train.trainer import Trainer

@@ -24,7 +24,7 @@ from phrasemt.models.interface import build_model
 from phrasemt.models.transformer import Transformer
 from phrasemt.models.weights import FORMAT, load_model, load_tensors, save_tensors
 from phrasemt.study.architectures import Dl4mtModel, PhraseRepresentationModel, TransformerModel
-from phrasemt.study.schema import Adadelta, Adam
+from phrasemt.study.training import Adadelta, Adam
 from phrasemt.text.vocab import Vocabulary
 from phrasemt.train.checkpoint import Progress
 from phrasemt.train.evaluator import Evaluator
