@@ -30,10 +30,10 @@ from phrasemt.stages.paper import MakeTable
 
 
 class _Measure(NamedTuple):
-    """A score of the table. tested: whether a column with the difference to the baseline follows."""
+    """A score of the table. with_difference: whether a column with the difference to the baseline follows."""
 
     heading: str
-    tested: bool
+    with_difference: bool
     meaning: str
     decimals: int = 2
 
@@ -138,17 +138,16 @@ def _block(
             compared[system] = source, file.test_sets[test_set[1]]
             _check_comparison(source, file, compared[system][1], settings, rows)
     shown = {name: measure for name, measure in measures.items() if any(name in row.cells for row in rows.values())}
-    for name, measure in shown.items():
-        if measure.tested:
-            corrected = holm([comparison.metrics[name].p_values.decisive for _, comparison in compared.values()])
-            for (system, (source, comparison)), p_value in zip(compared.items(), corrected, strict=True):
-                cells = rows[system].cells
-                cells[_difference_key(name)] = _difference_cell(source, comparison.metrics[name], cells[name], p_value)
+    for name in shown:  # also without a column, because the scorecard shows the difference in the measure of the paper
+        corrected = holm([comparison.metrics[name].p_values.decisive for _, comparison in compared.values()])
+        for (system, (source, comparison)), p_value in zip(compared.items(), corrected, strict=True):
+            cells = rows[system].cells
+            cells[_difference_key(name)] = _difference_cell(source, comparison.metrics[name], cells[name], p_value)
     _add_intervals(rows, {system: comparison for system, (_, comparison) in compared.items()}, settings.baselines)
     columns = []
     for name, measure in shown.items():
         columns.append(Column(key=name, heading=measure.heading, meaning=measure.meaning))
-        if measure.tested and comparison_grid:
+        if measure.with_difference and comparison_grid:
             columns.append(Column(key=_difference_key(name), heading=DIFFERENCE))
     notes = [note_on_seeds(settings), *_notes_on_rows(settings), *_note_on_lengths(settings, chosen)]
     if comparison_grid:

@@ -47,6 +47,21 @@ def test_language_models_have_their_own_block(tmp_path: Path, monkeypatch: pytes
     assert "dev BLEU" in page
 
 
+def test_every_score_has_a_tested_difference_for_the_scorecard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = built(tmp_path, "base", "max")
+    monkeypatch.chdir(tmp_path)
+    study.make_table()
+    block = read_artefact(study.results / "table.json", Table).blocks[0]
+    base, system = (row.cells for row in block.rows)
+    assert {"bleu_tok_uncased", "bleu_tok_compound_split"} <= base.keys()
+    for measure in base:
+        difference = system[f"{measure}_difference"]
+        assert difference.value == pytest.approx(system[measure].value - base[measure].value)
+        assert difference.p_values is not None
+    shown = [column.key for column in block.columns if column.key.endswith("_difference")]
+    assert shown == ["bleu_tok_difference", "bleu_detok_difference"]
+
+
 def test_an_ensemble_of_seeds_is_a_row_with_one_score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = built(tmp_path, "base", "together", "max")
     monkeypatch.chdir(tmp_path)
