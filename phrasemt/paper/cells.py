@@ -259,7 +259,7 @@ def mean_cell(by_seed: dict[int, float], *, signature: str, sources: Sequence[Sc
 
 
 def note_on_seeds(settings: MakeTable) -> str:
-    """Return the note that says which trainings stand behind the numbers of a block."""
+    """Return the note that says which trainings stand behind the numbers of the study."""
     if len(settings.seeds) == 1:
         return f"One training per system (seed {settings.seeds[0]}). The variation between trainings was not measured."
     seeds = ", ".join(map(str, settings.seeds))

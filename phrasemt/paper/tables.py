@@ -2,7 +2,7 @@
 
 The table has one block for each test set and kind of score, for each set of contrastive pairs, and for the averaged
 weights of each data set on dev. A block has one row for each system, in the order of the study. A number is the mean
-over the seeds of the study, computed from unrounded scores and rounded once, half to even. A missing or superfluous
+over the seeds of its system, computed from unrounded scores and rounded once, half to even. A missing or superfluous
 file, a score of another convention, or a comparison that was made from other scores is an error.
 """
 

@@ -88,8 +88,8 @@ class OverSeeds(Settings):
 
     baseline_deviation, system_deviation: of the scores of the runs; 0 for a single run. seeds_needed: trainings of each
     system with which a difference such as this one would be significant (p < 0.05) in 80 % of all repetitions, because
-    of the deviation between trainings alone; None without a difference. detectable: the difference that the present
-    seeds show in 80 % of all repetitions.
+    of the deviation between trainings alone; None without a difference, and where a side has one run. detectable: the
+    difference that the present seeds show in 80 % of all repetitions.
     """
 
     baseline: Estimate
@@ -242,7 +242,7 @@ def _metric_comparison(
             difference=estimate(difference, drawn_system - drawn_baseline),
             baseline_deviation=deviations[0],
             system_deviation=deviations[1],
-            seeds_needed=seeds_needed(difference, *deviations),
+            seeds_needed=seeds_needed(difference, *deviations) if min(map(len, sides)) > 1 else None,
             detectable=detectable(list(zip(deviations, map(len, sides), strict=True))),
         )
     return MetricComparison(

@@ -33,7 +33,7 @@ class MakeTable(Stage):
     # Lists and not mappings: settings travel as JSON with sorted keys, and the order of systems is that of the table.
     systems: list[tuple[str, str]]  # name and title of each row
     metrics: list[tuple[str, str, Literal["higher", "lower"]]]  # of the user: name, heading, better scores
-    translating: list[tuple[str, str]]  # the same for the systems that translate
+    translating: list[tuple[str, str]]  # name and title of each system that translates
     trained: list[str]  # systems that are trained; the other rows translate with their weights
     seeds_of: dict[str, list[int]]  # of each system
     tuned: list[str]  # systems whose length penalty is chosen on dev

@@ -2,7 +2,7 @@
 
 A study file is complete. Unknown keys are errors, and all mistakes of a file are reported at once. Settings of the
 machine (cores, memory, GPUs, the size of micro-batches) belong to the profiles and never change a result.
-`phrasemt schema` generates `workflow/schemas/study.schema.json` from this module.
+`phrasemt schema` generates `workflow/schemas/study.schema.json` from `Study`.
 """
 
 from __future__ import annotations
@@ -40,8 +40,6 @@ Beam = Annotated[
 ]
 _LONG_OUTPUT = "the memory of a search grows with the longest output"
 Alpha = Annotated[float, Field(ge=0), Number(at_most=10, because="the length would decide alone")]
-
-# ------------------------------------------------------------------------------------------------------------- systems
 
 
 def known_preset(name: str) -> str:
@@ -232,7 +230,10 @@ class Study(Settings):
     study: Name = Field(description="name; results are in results/<study>/")
     title: Title | None = Field(None, description="heading of table and report")
     seeds: list[Seed] = Field(
-        [1], min_length=1, max_length=1000, description="seeds; each system is trained once per seed"
+        [1],
+        min_length=1,
+        max_length=1000,
+        description="seeds; a system is trained once per seed, unless its own `seeds` names fewer",
     )
     datasets: dict[Name, Dataset] = Field(min_length=1, description="data sets by name")
     systems: dict[Name, AnySystem] = Field(min_length=1, description="systems by name, in the order of the table")

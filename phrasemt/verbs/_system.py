@@ -41,7 +41,7 @@ def add_study_option(parser: Any) -> None:
 def add_training(parser: Any) -> None:
     """Add the options that choose a training of a study."""
     parser.add_argument("--system", metavar="NAME", help="system of the study")
-    parser.add_argument("--seed", type=int, metavar="N", help="seed of its training (default: the first of the study)")
+    parser.add_argument("--seed", type=int, metavar="N", help="seed of its training (default: the first of the system)")
     parser.add_argument("--dataset", metavar="NAME", help="data set of the study (default: the first)")
 
 

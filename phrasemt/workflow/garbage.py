@@ -131,11 +131,13 @@ def _constraints(study: Study) -> Iterator[dict[str, str]]:
 
 def _what(names: dict[str, str], constraints: Sequence[dict[str, str]]) -> str:
     """The first name of a path that no study has together with the names before."""
+    left = constraints
     for key, kind in _KINDS.items():
         if key in names:
-            constraints = [one for one in constraints if re.fullmatch(one[key], names[key])]
-            if not constraints:
-                return f"{kind} {names[key]}"
+            left = [one for one in left if re.fullmatch(one[key], names[key])]
+            if not left:
+                of_others = key == "seed" and any(re.fullmatch(one[key], names[key]) for one in constraints)
+                return f"{kind} {names[key]}" + (f" of system {names['system']}" if of_others else "")
     return f"data set {names['dataset']} in other languages"
 
 

@@ -85,7 +85,7 @@ def test_a_seed_that_one_system_no_longer_has_goes(capsys: pytest.CaptureFixture
     study["systems"]["max"]["seeds"] = [1]
     Path("study.yaml").write_text(json.dumps(study))
     assert main(["gc", "study.yaml", "--yes"]) == 0
-    assert "  seed 2  " in capsys.readouterr().out
+    assert "  seed 2 of system max  " in capsys.readouterr().out
     of_max, of_base = UNNAMED["seed 2"]
     assert not Path(of_max).exists()
     assert Path(of_base).exists()

@@ -289,11 +289,12 @@ def _note_on_differences(settings: MakeTable, comparisons: Sequence[ComparisonFi
             next_step="delete the comparisons and run again",
         )
     systems = len({file.system for file in comparisons})
-    covered = (
-        "Samples draw trainings and sentences."
-        if len(settings.seeds) > 1
-        else "The test covers the choice of test sentences, not the randomness of training."
-    )
+    if len(settings.seeds) == 1:
+        covered = "The test covers the choice of test sentences, not the randomness of training."
+    elif any(len(settings.seeds_of[name]) == 1 for name, _ in settings.translating):
+        covered = "Samples draw trainings and sentences; of a row with one training, sentences only."
+    else:
+        covered = "Samples draw trainings and sentences."
     titles = dict(settings.systems)
     others = [
         f"of {titles[name]} to {titles[baseline]}"

@@ -354,6 +354,7 @@ def test_a_single_run_beside_several_has_no_randomisation(tmp_path: Path) -> Non
     assert found.p_values.randomization is None
     assert found.over_seeds is not None
     assert found.over_seeds.system_deviation == 0 < found.over_seeds.baseline_deviation
+    assert found.over_seeds.seeds_needed is None, "nobody knows how far trainings of the system differ"
 
 
 @pytest.mark.parametrize(
