@@ -407,7 +407,7 @@ class BiscaleModel(RecurrentModel):
     )
     ctx_update: Literal["boundary", "every_step"] = Field(
         "boundary",
-        description="attention chunk: new context at boundaries (paper) or at every word (authors' code; C4)",
+        description="attention chunk: new context at boundaries (paper) or at every word (authors' code, where words read it; C4)",
     )
     word_inputs: Literal["p", "p+c"] = Field(
         "p", description="word state and readout read the chunk state (paper), or also the context (authors' code; C5)"
@@ -426,6 +426,8 @@ class BiscaleModel(RecurrentModel):
             for key in ("ctx_update", "word_inputs", "chunk_query")
             if self.attention == "word" and self.differs(key)
         )
+        if self.ctx_update == "every_step" and self.word_inputs == "p":
+            raise ValueError("ctx_update: every_step has no effect with word_inputs: p, only with word_inputs: p+c")
         return self
 
     @property

@@ -12,6 +12,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from pydantic import ValidationError
 from small_systems import SMALL_BISCALE, SOURCE_VOCABULARY, TARGET_VOCABULARY
 from test_dl4mt import Reference as RecurrentReference
 from test_dl4mt import gru as gru_parameters
@@ -27,11 +28,10 @@ from phrasemt.symbols import BOS, EOS, EOS_LABEL, NULL_LABEL, UNK
 SOURCES, TARGETS = [3, 0, 9, 1], [6, 2, 0, 5]
 VARIANTS = {
     "paper": {},
-    "every step": {"ctx_update": "every_step"},
     "p+c": {"word_inputs": "p+c"},
     "as coded": {"ctx_update": "every_step", "word_inputs": "p+c"},
     "p_prev": {"chunk_query": "p_prev"},
-    "p_prev, every step": {"chunk_query": "p_prev", "ctx_update": "every_step"},
+    "p_prev, as coded": {"chunk_query": "p_prev", "ctx_update": "every_step", "word_inputs": "p+c"},
     "word attention": {"attention": "word"},
 }
 
@@ -239,6 +239,18 @@ def test_chunks_of_one_word_update_at_every_word(variant, make_model, make_batch
         twin = make_model(settings.model_copy(update={"ctx_update": other}))
         twin.load_state_dict(model.state_dict())
         assert torch.equal(twin.log_probs(batch), model.log_probs(batch))
+
+
+def test_a_new_context_at_each_word_needs_words_that_read_it(make_model, make_batch):
+    """Without word_inputs: p+c the loss and all gradients are the same, so settings refuse the combination."""
+    gradients = []
+    for settings in (settings_of(), settings_of().model_copy(update={"ctx_update": "every_step"})):
+        model = make_model(settings).double()
+        model.loss(make_batch(settings, SOURCES, TARGETS), label_smoothing=0.1).objective.backward()
+        gradients.append({name: parameter.grad for name, parameter in model.named_parameters()})
+    torch.testing.assert_close(*gradients, rtol=1e-12, atol=1e-14)
+    with pytest.raises(ValidationError, match="ctx_update: every_step has no effect with word_inputs: p"):
+        settings_of(ctx_update="every_step")
 
 
 @torch.no_grad()
