@@ -34,16 +34,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from phrasemt.batching.batch import Batch
-from phrasemt.files.attention import AttentionPlace
+from phrasemt.models.phrase_mass import PhraseMass
 from phrasemt.models.transformer import Attentions, Transformer
 from phrasemt.nn.ngram_attention import NgramKeyValueAttention, NgramSelfAttention
-from phrasemt.nn.recording import recording
 from phrasemt.nn.words import Loss
-from phrasemt.study.architectures import PhrasalAttentionModel, Place
+from phrasemt.study.architectures import PhrasalAttentionModel
 
 
 def attentions(settings: PhrasalAttentionModel) -> Attentions:
@@ -75,29 +71,13 @@ class PhrasalTransformer(Transformer):
             target_vocabulary=target_vocabulary,
             attentions=attentions(settings),
         )
-        self.places: tuple[Place, ...] = tuple(settings.ngram_where)
 
-    @torch.no_grad()
     def measure(
         self, batches: Sequence[Batch], loss: Callable[[Batch], Loss] | None = None
     ) -> tuple[list[Loss], dict[str, float]]:
-        """Also measure phrase_mass_<place>: the share of attention on n-grams of two or more tokens, 0 to 1.
-
-        It is the mean over layers, heads and real queries under teacher forcing. The paper reports 50 to 60 %.
-        """
-        watched = [attention for attention in self.attentions() if attention.place in self.places]
-        masses: dict[AttentionPlace, list[Tensor]] = {place: [] for place in self.places}  # of each module and query
-
-        def watched_loss(batch: Batch) -> Loss:
-            with recording([attention.module for attention in watched]) as recorded:
-                sums = (loss or self.plain_loss)(batch)
-            for attention, weights_BhTNS in zip(watched, recorded(), strict=True):
-                real = batch.source.mask_BS if attention.place == "enc_self" else batch.target.mask_BT
-                masses[attention.place].append(weights_BhTNS[:, :, :, 1:].sum((3, 4)).mean(1)[real])
-            return sums
-
-        losses, _ = super().measure(batches, watched_loss)
-        return losses, {f"phrase_mass_{place}": float(torch.cat(mass).mean()) for place, mass in masses.items()}
+        mass = PhraseMass(self.attentions())
+        losses, _ = super().measure(batches, mass.watch(loss or self.plain_loss))
+        return losses, mass.measurements()
 
 
 def build(settings: PhrasalAttentionModel, *, source_vocabulary: int, target_vocabulary: int) -> PhrasalTransformer:

@@ -204,7 +204,7 @@ class NgramCache:
         )
 
 
-class _NgramAttention(RecordableAttention):
+class NgramAttention(RecordableAttention):
     """Base of both attentions to n-grams: their matrices, and the layouts of the projections."""
 
     def __init__(self, width: int, heads: int, dropout: float, *, ngrams: int, score: Score) -> None:
@@ -264,7 +264,7 @@ class _NgramAttention(RecordableAttention):
         return F.linear(attended_BTD, self.output)
 
 
-class NgramSelfAttention(_NgramAttention):
+class NgramSelfAttention(NgramAttention):
     """Attention of x to the n-grams of x. One multiplication with [Wq_n; Wk; Wv_n] computes all projections."""
 
     def __init__(self, width: int, heads: int, dropout: float, *, ngrams: int, score: Score) -> None:
@@ -321,7 +321,7 @@ class NgramSelfAttention(_NgramAttention):
         return self.attend(queries_BhXW, keys_BhXW, values_BhNLE, mask)
 
 
-class NgramKeyValueAttention(_NgramAttention):
+class NgramKeyValueAttention(NgramAttention):
     """Attention of x to the n-grams of a memory. A search computes their keys and values once per sentence."""
 
     def __init__(self, width: int, heads: int, dropout: float, *, ngrams: int, score: Score) -> None:

@@ -407,7 +407,7 @@ class BiscaleModel(RecurrentModel):
     )
     ctx_update: Literal["boundary", "every_step"] = Field(
         "boundary",
-        description="attention chunk: new context at boundaries (paper) or at every word (authors' code, where words read it; C4)",
+        description="attention chunk: new context at boundaries (paper) or at every word (authors' code; C4)",
     )
     word_inputs: Literal["p", "p+c"] = Field(
         "p", description="word state and readout read the chunk state (paper), or also the context (authors' code; C5)"

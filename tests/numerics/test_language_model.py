@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from small_systems import NO_DROPOUT, SMALL_LM
+from test_ngram_attention import reference
 from torch import nn
 
 from phrasemt.models.interface import build_model
@@ -83,6 +85,25 @@ def test_the_source_changes_nothing(attention, make_model, make_batch):
     batch, other_sources = (make_batch(settings, lengths, TARGETS) for lengths in ([3, 1, 4, 1, 5], [9, 2, 6, 5, 3]))
     batch_with_them = dataclasses.replace(batch, source=other_sources.source)
     assert torch.equal(model.log_probs(batch), model.log_probs(batch_with_them))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("attention", ["plain", "phrasal"])
+def test_phrase_mass_equals_the_loops(attention, make_model, make_batch):
+    """A hook reads the input of each attention; the loops over n-grams give its weights. Plain attention has none."""
+    settings = LanguageModel(**{**SMALL_LM, "width": 6, "heads": 3}, **NO_DROPOUT, attention=attention)
+    model, seen = make_model(settings).double(), {}
+    modules = [layer.attention for layer in model.decoder]
+    for module in modules:
+        module.register_forward_pre_hook(lambda module, inputs: seen.update({module: inputs[0].detach().numpy()}))
+    _, got = model.measure([make_batch(settings, [1] * len(TARGETS), TARGETS)])
+    masses = []
+    for module in modules if attention == "phrasal" else []:
+        weights = [parameter for name, parameter in module.named_parameters() if name != "output"]
+        for row, length in enumerate(TARGETS):
+            x_TD = seen[module][row, : length + 1]
+            masses.extend(reference(x_TD, x_TD, (*weights, module.output), 2, "query_kernel", causal=True)[1])
+    assert got == ({"phrase_mass_dec_self": pytest.approx(np.mean(masses), abs=1e-10)} if masses else {})
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,7 @@ def test_figures_of_the_paper(ngrams, millions):
     assert f"{count(settings, 37_000) / 1e6:.2f}" == millions
 
 
+@torch.no_grad()
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_unigrams_alone_are_the_transformer(norm, make_model, make_batch):
     settings = PhrasalAttentionModel(**SMALL, **NO_DROPOUT, norm=norm, ngrams=1)
@@ -60,6 +61,7 @@ def test_unigrams_alone_are_the_transformer(norm, make_model, make_batch):
     assert ours.measure([batch])[1] == {"phrase_mass_enc_self": 0, "phrase_mass_dec_self": 0, "phrase_mass_cross": 0}
 
 
+@torch.no_grad()
 @pytest.mark.parametrize("score", ["query_kernel", "static"])
 def test_phrase_mass_equals_the_loops(score, make_model, make_batch):
     """A hook reads the inputs of each module; the equations give its attention from them."""
@@ -93,6 +95,7 @@ def test_phrase_mass_equals_the_loops(score, make_model, make_batch):
     model.log_probs(make_batch(settings, [2], [3]))  # would not fit the batch that was watched
 
 
+@torch.no_grad()
 def test_places_without_ngrams_have_no_phrase_mass(make_model, make_batch):
     settings = PhrasalAttentionModel(**SMALL, **NO_DROPOUT, ngram_where=["cross"])
     assert list(make_model(settings).measure([make_batch(settings, SOURCES, TARGETS)])[1]) == ["phrase_mass_cross"]
