@@ -39,6 +39,7 @@ Deviations and choices (docs/decisions.md, C1-C16)
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
@@ -347,6 +348,21 @@ class Biscale(ChunkingModel[AttentionMemory, State]):
             objective=words.objective + self.settings.w_boundary * boundary_nll + self.settings.w_label * label_nll,
             parts={"boundary_nll": boundary_nll.detach(), "label_nll": label_nll.detach()},
         )
+
+    def measure(
+        self, batches: Sequence[Batch], loss: Callable[[Batch], Loss] | None = None
+    ) -> tuple[list[Loss], dict[str, float]]:
+        """Also measure perplexity_own_chunks: of the words, where chunks begin where the model decides.
+
+        The given chunks tell something about the words to come: where they begin, and how long they are. A search does
+        not know them, nor does a model without chunks. So this perplexity compares with that of other families.
+        """
+        losses, values = super().measure(batches, loss)
+        nll = 0.0
+        for batch in batches:
+            nll -= float(self.log_probs(replace(batch, target=replace(batch.target, chunks=None))).double().sum())
+        tokens = sum(one.tokens for one in losses)
+        return losses, {**values, "perplexity_own_chunks": math.exp(min(nll / tokens, 100.0))}
 
     def chunk_log_probs(self, batch: Batch) -> ChunkLogProbs:
         unrolled = self.unroll(self.encode(batch.source), batch.target)

@@ -178,6 +178,26 @@ def test_losses(variant, make_model, make_batch):
 
 @torch.no_grad()
 @pytest.mark.parametrize("variant", VARIANTS)
+def test_perplexity_with_own_chunks(variant, make_model, make_batch):
+    """Of all words of all batches together, without what the chunks of the reference tell."""
+    settings = settings_of(variant)
+    model, batches = (
+        make_model(settings).double(),
+        [make_batch(settings, *sides) for sides in ((SOURCES, TARGETS), ([2], [4]))],
+    )
+    reference, log_probs = Reference(model, settings), []
+    for batch in batches:
+        for row in range(len(batch.target.mask_BT)):
+            pair = sentence(batch, row)
+            positions = reference.run(pair["source"], pair["inputs"])
+            log_probs += [words[word] for (_, _, words, *_), word in zip(positions, pair["outputs"], strict=True)]
+    losses, values = model.measure(batches)
+    assert values == {"perplexity_own_chunks": pytest.approx(np.exp(-np.mean(log_probs)), rel=1e-9)}
+    assert sum(float(loss.nll) for loss in losses) != pytest.approx(-sum(log_probs), rel=1e-3)  # given chunks
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("variant", VARIANTS)
 def test_decisions_given_words_and_chunks(variant, make_model, make_batch):
     """At all positions, the first included. The decisions do not influence later positions: gold chunks are given."""
     settings = settings_of(variant)

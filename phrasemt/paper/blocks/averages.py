@@ -100,6 +100,8 @@ def _block(settings: MakeTable, dataset: str, grid: Grid[AverageFile]) -> Block:
         for seed in settings.seeds_of[system]
         if chosen[system, seed][1].worse_than_last
     ]
+    knowing = [titles[system] for system in settings.chunking if system in titles]
+    given = f"Dev perplexities given where the chunks of the reference begin, unlike others: {', '.join(knowing)}."
     warning = f"Averages of {dataset} that are worse on dev than the last update: {', '.join(worse)}."
     return Block(
         kind="averages",
@@ -108,7 +110,7 @@ def _block(settings: MakeTable, dataset: str, grid: Grid[AverageFile]) -> Block:
         size=first.sentences,
         columns=[column for column in _COLUMNS if any(column.key in row.cells for row in rows)],
         rows=rows,
-        notes=[note_on_seeds(settings), _NOTE, *([warning] if worse else [])],
+        notes=[note_on_seeds(settings), _NOTE, *([given] if knowing else []), *([warning] if worse else [])],
     )
 
 

@@ -125,6 +125,8 @@ def test_the_block_of_chunk_decisions_has_a_row_for_the_majority(
     assert biscale.cells["label_acc_paper"].by_seed == pytest.approx({1: 46.0, 2: 47.0})
     assert biscale.cells["label_acc_paper"].text == "46.50 ± 0.71"
     assert 'id="from-chunks-demo-test-bi"' in page
+    notes = {block.kind: block.notes for block in table.blocks}
+    assert "Dev perplexities given where the chunks of the reference begin, unlike others: bi." in notes["averages"]
     assert 'id="from-chunks-demo-test-"' in page
 
 
