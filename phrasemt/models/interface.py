@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from phrasemt.batching.batch import Batch, Chunks, Source, Target
 from phrasemt.files.attention import AttentionPlace
+from phrasemt.nn.phrase_mass import PhraseMass
 from phrasemt.nn.recording import RecordableAttention
 from phrasemt.nn.words import Loss, OutputLayer
 from phrasemt.study.architectures import Architecture
@@ -127,9 +128,10 @@ class TranslationModel(SearchableModel[Memory, State]):
 
         The caller has set the model to evaluation without gradients. A family takes its measurements in the pass that
         computes the losses. loss: replaces `plain_loss` in this pass; it decodes the batch with this model once, and
-        may record what the model computes.
+        may record what the model computes. Models with attention to n-grams measure `PhraseMass`.
         """
-        return [*map(loss or self.plain_loss, batches)], {}
+        mass = PhraseMass((attention.place, attention.module) for attention in self.attentions())
+        return [*map(mass.watch(loss or self.plain_loss), batches)], mass.measurements()
 
     def attentions(self) -> Sequence[Attention]:
         """Return all attentions of the model, in the order in which a sentence passes through them."""

@@ -25,16 +25,14 @@ Deviations and choices (docs/decisions.md)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
 
-from phrasemt.batching.batch import Batch, Source, Target
+from phrasemt.batching.batch import Source, Target
 from phrasemt.models.interface import Attention, TranslationModel
-from phrasemt.models.phrase_mass import PhraseMass
 from phrasemt.models.transformer import EncoderLayer
 from phrasemt.nn.attention import SelfAttention
 from phrasemt.nn.beams import Past
@@ -43,7 +41,7 @@ from phrasemt.nn.layers import Stack, layer_norm
 from phrasemt.nn.masks import causal_mask
 from phrasemt.nn.ngram_attention import NgramSelfAttention
 from phrasemt.nn.relative_attention import RelativeSelfAttention
-from phrasemt.nn.words import Loss, Words
+from phrasemt.nn.words import Words
 from phrasemt.study.architectures import LanguageModel
 
 
@@ -106,13 +104,6 @@ class LanguageModelTransformer(TranslationModel[Memory, State]):
             Attention(place="dec_self", layer=number, module=layer.attention)
             for number, layer in enumerate(self.decoder, 1)
         ]
-
-    def measure(
-        self, batches: Sequence[Batch], loss: Callable[[Batch], Loss] | None = None
-    ) -> tuple[list[Loss], dict[str, float]]:
-        mass = PhraseMass(self.attentions())
-        losses, _ = super().measure(batches, mass.watch(loss or self.plain_loss))
-        return losses, mass.measurements()
 
     def start(self, memory: Memory, beams: int) -> State:
         first = next(iter(self.decoder)).attention

@@ -30,15 +30,11 @@ Deviations and choices (docs/decisions.md, N1-N9)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from phrasemt.batching.batch import Batch
-from phrasemt.models.phrase_mass import PhraseMass
 from phrasemt.models.transformer import Attentions, Transformer
 from phrasemt.nn.ngram_attention import NgramKeyValueAttention, NgramSelfAttention
-from phrasemt.nn.words import Loss
 from phrasemt.study.architectures import PhrasalAttentionModel
 
 
@@ -71,13 +67,6 @@ class PhrasalTransformer(Transformer):
             target_vocabulary=target_vocabulary,
             attentions=attentions(settings),
         )
-
-    def measure(
-        self, batches: Sequence[Batch], loss: Callable[[Batch], Loss] | None = None
-    ) -> tuple[list[Loss], dict[str, float]]:
-        mass = PhraseMass(self.attentions())
-        losses, _ = super().measure(batches, mass.watch(loss or self.plain_loss))
-        return losses, mass.measurements()
 
 
 def build(settings: PhrasalAttentionModel, *, source_vocabulary: int, target_vocabulary: int) -> PhrasalTransformer:

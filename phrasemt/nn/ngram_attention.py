@@ -204,8 +204,10 @@ class NgramCache:
         )
 
 
-class NgramAttention(RecordableAttention):
+class _NgramAttention(RecordableAttention):
     """Base of both attentions to n-grams: their matrices, and the layouts of the projections."""
+
+    over_ngrams = True
 
     def __init__(self, width: int, heads: int, dropout: float, *, ngrams: int, score: Score) -> None:
         super().__init__()
@@ -264,7 +266,7 @@ class NgramAttention(RecordableAttention):
         return F.linear(attended_BTD, self.output)
 
 
-class NgramSelfAttention(NgramAttention):
+class NgramSelfAttention(_NgramAttention):
     """Attention of x to the n-grams of x. One multiplication with [Wq_n; Wk; Wv_n] computes all projections."""
 
     def __init__(self, width: int, heads: int, dropout: float, *, ngrams: int, score: Score) -> None:
@@ -321,7 +323,7 @@ class NgramSelfAttention(NgramAttention):
         return self.attend(queries_BhXW, keys_BhXW, values_BhNLE, mask)
 
 
-class NgramKeyValueAttention(NgramAttention):
+class NgramKeyValueAttention(_NgramAttention):
     """Attention of x to the n-grams of a memory. A search computes their keys and values once per sentence."""
 
     def __init__(self, width: int, heads: int, dropout: float, *, ngrams: int, score: Score) -> None:

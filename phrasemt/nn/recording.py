@@ -19,9 +19,13 @@ Record = Callable[[Tensor], None]
 
 
 class RecordableAttention(nn.Module):
-    """Base of all modules of attention. record: takes the weights of each call; None: they are not recorded."""
+    """Base of all modules of attention.
+
+    record: takes the weights of each call; None: they are not recorded. over_ngrams: True for attention to n-grams.
+    """
 
     record: Record | None = None
+    over_ngrams = False
 
 
 @contextmanager

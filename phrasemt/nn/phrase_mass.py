@@ -5,16 +5,14 @@ Letters: B sentences, h heads, T query positions, N orders of n-grams, S key pos
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor
 
 from phrasemt.batching.batch import Batch
 from phrasemt.files.attention import AttentionPlace
-from phrasemt.models.interface import Attention
-from phrasemt.nn.ngram_attention import NgramAttention
-from phrasemt.nn.recording import recording
+from phrasemt.nn.recording import RecordableAttention, recording
 from phrasemt.nn.words import Loss
 
 
@@ -22,21 +20,22 @@ class PhraseMass:
     """phrase_mass_<place>: the share of attention on n-grams of two or more tokens, 0 to 1.
 
     It is the mean over layers, heads and real queries under teacher forcing. Nguyen et al. report 50 to 60 %.
+    attentions: places and modules of all attentions of a model; only attention to n-grams is watched.
     """
 
-    def __init__(self, attentions: Sequence[Attention]) -> None:
-        self._watched = [one for one in attentions if isinstance(one.module, NgramAttention)]
-        self._masses: dict[AttentionPlace, list[Tensor]] = {one.place: [] for one in self._watched}
+    def __init__(self, attentions: Iterable[tuple[AttentionPlace, RecordableAttention]]) -> None:
+        self._watched = [(place, module) for place, module in attentions if module.over_ngrams]
+        self._masses: dict[AttentionPlace, list[Tensor]] = {place: [] for place, _ in self._watched}
 
     def watch(self, loss: Callable[[Batch], Loss]) -> Callable[[Batch], Loss]:
         """Return a loss that is the same and collects the attention of the batch."""
 
         def watched_loss(batch: Batch) -> Loss:
-            with recording([one.module for one in self._watched]) as recorded:
+            with recording([module for _, module in self._watched]) as recorded:
                 sums = loss(batch)
-            for one, weights_BhTNS in zip(self._watched, recorded(), strict=True):
-                real = batch.source.mask_BS if one.place == "enc_self" else batch.target.mask_BT
-                self._masses[one.place].append(weights_BhTNS[:, :, :, 1:].sum((3, 4)).mean(1)[real])
+            for (place, _), weights_BhTNS in zip(self._watched, recorded(), strict=True):
+                real = batch.source.mask_BS if place == "enc_self" else batch.target.mask_BT
+                self._masses[place].append(weights_BhTNS[:, :, :, 1:].sum((3, 4)).mean(1)[real])
             return sums
 
         return watched_loss
