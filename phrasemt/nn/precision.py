@@ -1,9 +1,27 @@
-"""Types of numbers: the type of matrix products, which autocast decides, and the type of normalisations and sums."""
+"""Types of numbers: of matrix products, which settings and device decide, and of normalisations and sums."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
+
+# Features of CPUs that multiply in bfloat16, as torch names them; "bf16" belongs to ARM.
+_BFLOAT16_FEATURES = ("amx_bf16", "avx512_bf16", "bf16")
+
+
+def usable_precision(precision: str, device: torch.device) -> str:
+    """Return the precision of a study, or float32 in place of bfloat16 on a device without bfloat16 units.
+
+    Such a device emulates bfloat16, which is less exact than float32 and up to 70 times as slow (docs/performance.md).
+    """
+    return "float32" if precision == "bfloat16" and not _has_bfloat16_units(device) else precision
+
+
+def _has_bfloat16_units(device: torch.device) -> bool:
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    features = torch.cpu.get_capabilities()
+    return any(features.get(name, False) for name in _BFLOAT16_FEATURES)
 
 
 def matmul_dtype(x: Tensor) -> torch.dtype:

@@ -17,6 +17,7 @@ from phrasemt.errors import DataError, PhrasemtError
 from phrasemt.files.parallel import map_in_order
 from phrasemt.models.interface import SearchableModel
 from phrasemt.nn.int8 import quantise_weights
+from phrasemt.nn.precision import usable_precision
 from phrasemt.search.beam import Hypothesis, beam_search
 from phrasemt.search.sampling import sample
 from phrasemt.study.schema import Decoding
@@ -63,6 +64,7 @@ def translate_split(
     on_progress: called with the number of sentences of each translated batch.
     Raises PhrasemtError if a process is killed.
     """
+    settings = settings.model_copy(update={"precision": usable_precision(settings.precision, device)})
     batches = _batches(reader, settings, device)
     shared = processes > 1 and device.type == "cpu"
     arguments = (in_precision(model, settings), reader, settings, device, prefix, first)

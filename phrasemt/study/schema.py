@@ -111,9 +111,10 @@ class Decoding(Settings):
     )
     precision: Literal["float32", "bfloat16", "int8"] = Field(
         "float32",
-        description="type of weights and activations. bfloat16 is faster on GPUs and on CPUs with AMX. int8, for CPUs, "
-        "is faster on those with AVX-512 VNNI or AMX: products of large weights are in 8-bit integers, all else is in "
-        "float32. The rounding of both changes some translations. Sums of log-probabilities are always float32",
+        description="type of weights and activations. bfloat16 is faster on GPUs and on CPUs with AMX; on a device "
+        "without bfloat16 units it computes in float32. int8, for CPUs, is faster on those with AVX-512 VNNI or AMX: "
+        "products of large weights are in 8-bit integers, all else is in float32. The rounding of both changes some "
+        "translations. Sums of log-probabilities are always float32",
     )
 
     @model_validator(mode="after")

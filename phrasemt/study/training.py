@@ -64,7 +64,9 @@ class Training(Settings):
         None, description="largest L2 norm of the whole gradient; null: no limit (Zhou et al.: 1)"
     )
     precision: Literal["float32", "bfloat16"] = Field(
-        "float32", description="type of matrix products and their operands; weights and sums are always float32"
+        "float32",
+        description="type of matrix products and their operands; weights and sums are always float32. On a device "
+        "without bfloat16 units bfloat16 trains in float32",
     )
     evaluate_every: Updates = Field(1500, description="updates between two evaluations on dev")
     checkpoint_every: Updates = Field(1500, description="updates between two checkpoints")

@@ -110,10 +110,17 @@ def train_model(
             f"{plan.pairs:,}",
             len(train_examples) - plan.pairs,
             plan.updates_per_epoch,
-            settings.training.precision,
+            trainer.precision,
             device,
             f", {group.size} processes" if group.size > 1 else "",
         )
+        if trainer.precision != settings.training.precision:
+            log.warning(
+                "train_model: warning: this %s has no units for %s, so the training computes in %s",
+                "CPU" if device.type == "cpu" else "GPU",
+                settings.training.precision,
+                trainer.precision,
+            )
         folder = StateFolder(
             state,
             signature=_signature(
@@ -133,6 +140,7 @@ def train_model(
                     "format": RECORD_FORMAT,
                     "model": settings.model.model_dump(mode="json"),
                     "parameters": parameters,
+                    "precision": trainer.precision,
                     "updates": progress.update,
                     "stopped": stopped,
                     "skipped": progress.skipped,

@@ -19,6 +19,7 @@ from phrasemt.batching.sampler import UpdatePlan, micro_batches_of_rank
 from phrasemt.errors import PhrasemtError
 from phrasemt.models.interface import TranslationModel
 from phrasemt.models.weights import weights_of
+from phrasemt.nn.precision import usable_precision
 from phrasemt.stages.training import TrainModel
 from phrasemt.train.optimizers import ExponentialAverage, ScheduledOptimizer
 from phrasemt.train.process_group import ALONE, ProcessGroup
@@ -53,6 +54,7 @@ class Trainer:
     """A model with its optimiser.
 
     capacity: the largest number of positions of a micro-batch, padding included. It shrinks when memory runs out.
+    precision: of matrix products; the precision of the settings, where the device has units for it.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class Trainer:
         self._reader = reader
         self._group = group
         self.device = next(model.parameters()).device
+        self.precision = usable_precision(self.settings.precision, self.device)
 
     def update(self, number: int, rows: NDArray[np.int64]) -> UpdateResult:
         """Do one update: accumulate the gradient of the mean loss of all rows, then take a step.
@@ -157,7 +160,7 @@ class Trainer:
         sums: dict[str, Tensor] = {}
         for rows, weight in parts:
             batch = self._reader(rows).to(self.device)
-            with torch.autocast(self.device.type, torch.bfloat16, enabled=self.settings.precision == "bfloat16"):
+            with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
                 loss = self.model.loss(batch, label_smoothing=self.settings.label_smoothing)
             (loss.objective * (weight / units)).backward()  # type: ignore[no-untyped-call]
             for name, value in {"objective": loss.objective, "nll": loss.nll, **loss.parts}.items():
