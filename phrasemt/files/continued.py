@@ -7,7 +7,6 @@ these lines, and what else decided the output.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -15,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from phrasemt.errors import MismatchError, PhrasemtError
+from phrasemt.files.exclusive import try_lock
 from phrasemt.files.lines import check_replaceable, write_text
 
 FORMAT = 1
@@ -31,11 +31,9 @@ def continued_output(path: Path, made_of: object) -> Iterator[ContinuedOutput]:
     part, note = (path.with_name(f"{path.name}{suffix}") for suffix in (".part", ".part.json"))
     begun = part.is_file() and note.is_file()
     with part.open("ab") as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not try_lock(stream):
             next_step = "wait for it, or name another output"
-            raise PhrasemtError("another process writes this file", where=part, next_step=next_step) from None
+            raise PhrasemtError("another process writes this file", where=part, next_step=next_step)
         output = ContinuedOutput(stream.fileno(), note, made_of)
         if begun:
             output.restore()

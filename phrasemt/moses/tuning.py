@@ -8,7 +8,6 @@ included, those with the best BLEU on dev (by Moses' own scorer, on the tokens t
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import logging
 import re
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.digests import digest_bytes, digest_file
+from phrasemt.files.exclusive import try_lock
 from phrasemt.files.lines import write_text
 from phrasemt.moses.configuration import Model, weights_of_ini
 from phrasemt.moses.installation import moses_folder, program, run
@@ -129,13 +129,11 @@ def _alone(state: Path) -> Iterator[int]:
     """
     state.mkdir(parents=True, exist_ok=True)
     with (state / "lock").open("w") as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        if not try_lock(stream):
             raise PhrasemtError(
                 "another process tunes here, perhaps the decoder of a killed run", where=state,
                 next_step="wait for its end, or end `moses` and `mert-moses.pl`, then run again",
-            ) from None  # fmt: skip
+            )  # fmt: skip
         yield stream.fileno()
 
 

@@ -5,6 +5,7 @@
     state/<signature>/previous.safetensors              the state before, in case the latest is damaged
     state/<signature>/metrics.jsonl                     one line per report
     state/<signature>/note.json                         how it goes (phrasemt/workflow/journal.py)
+    state/<signature>/lock                              locked while a process trains
 
 A state contains no state of a random generator: the random numbers of an update depend on its number
 (phrasemt/train/trainer.py).
@@ -20,17 +21,20 @@ import json
 import logging
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
-from phrasemt.errors import DamagedFileError, MismatchError
+from phrasemt.errors import DamagedFileError, MismatchError, PhrasemtError
+from phrasemt.files.exclusive import try_lock
 from phrasemt.files.lines import commit_file, flush_to_disk, temporary_beside, write_text
 from phrasemt.models.weights import load_tensors, read_description, save_tensors, set_weights, weights_of
 from phrasemt.train.trainer import Trainer
+from phrasemt.workflow.journal import StageNote, training_note
 
 log = logging.getLogger("phrasemt.train_model")
 
@@ -157,6 +161,31 @@ class StateFolder:
     def is_empty(self) -> bool:
         """Whether the folder has no state yet."""
         return not (self._latest.exists() or self._previous.exists())
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """In the block, no other process trains here. Raises PhrasemtError while another process does.
+
+        A killed run of the workflow, or one of another machine, may have left a training that still goes on.
+        """
+        with (self.folder / "lock").open("ab") as stream:
+            if not try_lock(stream):
+                raise PhrasemtError(
+                    "another process trains this model",
+                    where=self.folder,
+                    found=self._trained_by(),
+                    next_step="wait for its end, or end it, then run again; a training resumes from its last state",
+                )
+            yield
+
+    def _trained_by(self) -> str | None:
+        """The process that trains here, from its note; None before it has written the note."""
+        path = training_note(self.metrics)
+        note = StageNote.read(path)
+        if note is None or not note.alive(path, datetime.now(UTC)):
+            return None
+        job = f", job {note.queue_job} of Slurm" if note.queue_job else ""
+        return f"process {note.pid} on {note.host}{job}, since {note.started}"
 
     def earlier_states(self) -> Iterator[EarlierState]:
         """Yield the states in the folders beside this one that have the same weights after each update."""

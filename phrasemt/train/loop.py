@@ -7,7 +7,7 @@ import logging
 import math
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -68,8 +68,9 @@ def train_model(
     processes: number of processes that train together; this is one of them.
     initial_weights: a safetensors file that the training starts from, or none for random weights.
     minutes: time until the training stops and saves its state; 0 for no limit.
-    Raises StoppedError when the time is up or after a signal; PhrasemtError when losses stay infinite or NaN, or the
-    device has too little memory; DamagedFileError and MismatchError for inputs or states that cannot be used.
+    Raises StoppedError when the time is up or after a signal; PhrasemtError when losses stay infinite or NaN, when the
+    device has too little memory, or while another process trains this model; DamagedFileError and MismatchError for
+    inputs or states that cannot be used.
     """
     with StopRequest(minutes) as stop, join_processes(processes) as group:
         device = choose_device(max(1, cores // processes))
@@ -130,7 +131,8 @@ def train_model(
             ),
             description=description,
         )
-        progress, stopped = _train(trainer, evaluate, plan, folder, group, stop)
+        with folder.alone() if group.is_first else nullcontext():
+            progress, stopped = _train(trainer, evaluate, plan, folder, group, stop)
         if not group.is_first:
             return
         write_text(

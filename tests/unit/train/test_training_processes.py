@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -107,6 +108,27 @@ def test_two_processes_stop_after_the_same_update_and_resume(tiny_data, tmp_path
         assert f"saved the state: asked to stop by {signum.name}" in (folder / "messages").read_text()
     stopped = finish(tiny_data, folder, settings, "--processes", "2")
     assert_equal_runs(finish(tiny_data, tmp_path / "whole", settings, "--processes", "2"), stopped)
+
+
+def test_a_second_training_of_a_model_is_refused_and_leaves_the_first_alone(tiny_data, tmp_path):
+    settings = settings_of(max_updates=100, evaluate_every=100, checkpoint_every=100)
+    folder, options = tmp_path / "both", ("--processes", "2")
+    first = start(tiny_data, folder, settings, *options)
+    wait_until(lambda: state_of(folder) == "running", first)
+    pids = [first.pid, *descendants(first)]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    second = subprocess.run(
+        command(tiny_data, folder, settings, *options), stderr=subprocess.PIPE, text=True, timeout=PATIENCE, check=False
+    )
+    for pid in pids:
+        os.kill(pid, signal.SIGCONT)
+    assert second.returncode == 2, second.stderr
+    assert re.search(
+        rf"another process trains this model \(found process ({'|'.join(map(str, pids))}) on ", second.stderr
+    )
+    assert first.wait(timeout=PATIENCE) == 0
+    assert_equal_runs(finish(tiny_data, tmp_path / "alone", settings, *options), results(folder))
 
 
 def test_a_process_that_dies_ends_the_others(tiny_data, tmp_path):
