@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -95,16 +95,17 @@ def diagnose(
     loss_without_phrases: Callable[[Batch], Loss],
     batches: Sequence[Batch],
 ) -> tuple[list[Loss], dict[str, float]]:
-    """Measure the networks of a model on batches, in two passes.
+    """Measure the networks of a model on batches.
 
-    loss, loss_without_phrases: compute the loss of a batch with all networks of the model, in the first pass and in the
-    second. Returns the losses of the first pass and, for each network,
+    networks: by name, `<group>_<number>`. loss, loss_without_phrases: compute the loss of a batch with all networks of
+    the model, in the first pass and in the passes after it. Returns the losses of the first pass and, for each network,
 
     <name>_unit, <name>_saturated     `UnitStatistics`
     <name>_constant, <name>_signal    `VectorStatistics` of the output of Eq. (8)
 
     and `perplexity_without_phrases`, for which the result of Eq. (7) at every position is replaced by its mean over all
     positions. If it is not clearly higher than the model's perplexity, the model makes no use of the phrases.
+    `perplexity_without_<group>_phrases` is the same for the networks of one group, such as those of the encoder.
     """
     units = {name: UnitStatistics() for name in networks}
     outputs, attended = ({name: VectorStatistics() for name, n in networks.items() if n.output} for _ in range(2))
@@ -125,25 +126,29 @@ def diagnose(
         for batch in batches:
             losses.append(loss(batch))
 
-    def replace(module: nn.Module, mean_D: Tensor, stack: ExitStack) -> None:
-        _hook(stack, module, lambda _, vectors: mean_D.to(vectors).expand_as(vectors))
+    def perplexity_without(names: Iterable[str]) -> float:
+        nll, tokens = 0.0, 0
+        with ExitStack() as stack:
+            for name in names:
+                attention = networks[name].attention
+                assert attention is not None
+                _replace(stack, attention, attended[name].mean_D)
+            for batch in batches:
+                sums = loss_without_phrases(batch)
+                nll, tokens = nll + float(sums.nll), tokens + sums.tokens
+        return math.exp(min(nll / tokens, 100.0))
 
-    nll, tokens = 0.0, 0
-    with ExitStack() as stack:
-        for name, statistics in attended.items():
-            attention = networks[name].attention
-            assert attention is not None
-            replace(attention, statistics.mean_D, stack)
-        for batch in batches:
-            sums = loss_without_phrases(batch)
-            nll, tokens = nll + float(sums.nll), tokens + sums.tokens
+    replaced = {"phrases": list(attended)}
+    for name in attended:
+        replaced.setdefault(f"{name.rpartition('_')[0]}_phrases", []).append(name)
 
     for name, one in units.items():
         if (share := one.values()["saturated"]) > DEAD:
             log.warning("%s: %.0f %% of the hidden units are saturated; this network learns no more", name, 100 * share)
     values = {f"{name}_{key}": value for name, one in units.items() for key, value in one.values().items()}
     values |= {f"{name}_{key}": value for name, one in outputs.items() for key, value in one.values().items()}
-    return losses, {**values, "perplexity_without_phrases": math.exp(min(nll / tokens, 100.0))}
+    values |= {f"perplexity_without_{phrases}": perplexity_without(names) for phrases, names in replaced.items()}
+    return losses, values
 
 
 def _hook(stack: ExitStack, module: nn.Module, function: Callable[[Tensor, Tensor], Tensor | None]) -> None:
@@ -152,3 +157,8 @@ def _hook(stack: ExitStack, module: nn.Module, function: Callable[[Tensor, Tenso
     The module then returns the result of the function, if it is not None.
     """
     stack.callback(module.register_forward_hook(lambda _, inputs, output: function(inputs[0], output)).remove)
+
+
+def _replace(stack: ExitStack, module: nn.Module, output_D: Tensor) -> None:
+    """Replace the output of a module at every position by the same vector, until the stack closes."""
+    _hook(stack, module, lambda _, vectors: output_D.to(vectors).expand_as(vectors))

@@ -381,11 +381,17 @@ def test_diagnostics_are_statistics_over_the_real_positions_of_all_batches(make_
     assert values["decoder_1_signal"] == pytest.approx(float(signal), abs=1e-12)
     assert {f"scores_{level}_saturated" for level in range(settings.encoder_layers + 1)} < values.keys()
 
-    for block in blocks:
-        mean = torch.stack(seen[block.attention]).mean(0)
-        block.attention.register_forward_hook(lambda m, inputs, output, mean=mean: mean.expand_as(output))
-    nll = -sum(float(model.log_probs(batch).sum()) for batch in alone)
-    assert values["perplexity_without_phrases"] == pytest.approx(math.exp(nll / len(outputs)), rel=1e-6)
+    means = {block: torch.stack(seen[block.attention]).mean(0) for block in blocks}
+    of_encoder, of_decoder = ([layer.combination for layer in layers] for layers in (model.encoder, model.decoder))
+    for replaced, name in ((of_encoder, "encoder_phrases"), (of_decoder, "decoder_phrases"), (blocks, "phrases")):
+        hooks = [
+            block.attention.register_forward_hook(lambda m, inputs, output, mean=means[block]: mean.expand_as(output))
+            for block in replaced
+        ]
+        nll = -sum(float(model.log_probs(batch).sum()) for batch in alone)
+        assert values[f"perplexity_without_{name}"] == pytest.approx(math.exp(nll / len(outputs)), rel=1e-6)
+        for hook in hooks:
+            hook.remove()
 
 
 @pytest.fixture

@@ -29,7 +29,12 @@ PLACE_NAMES: dict[AttentionPlace, str] = {
     "dec_phrases": "decoder, phrases",
     "cross": "decoder, source",
 }
-WITHOUT_PHRASES = "perplexity_without_phrases"
+# Headings of the perplexities of a model without some of its phrases, by the name of the measurement.
+WITHOUT_PHRASES = {
+    "perplexity_without_phrases": "Without phrases",
+    "perplexity_without_encoder_phrases": "Without those of the encoder",
+    "perplexity_without_decoder_phrases": "Without those of the decoder",
+}
 # A sentence with more subwords makes a map that nobody can read.
 _READABLE = 25
 
@@ -99,27 +104,31 @@ def _label(file: AttentionAnalysis, titles: Mapping[str, str], seeds: bool) -> s
 def _perplexities(files: Sequence[AttentionAnalysis], titles: Mapping[str, str]) -> Analysis:
     """Perplexities; beside them those without phrases, if a model measures them."""
     seeds = len({file.seed for file in files}) > 1
-    measured = any(WITHOUT_PHRASES in file.diagnostics for file in files)
-    columns = 4 if measured else 2
+    columns = {key: name for key, name in WITHOUT_PHRASES.items() if any(key in file.diagnostics for file in files)}
     tables = []
     for dataset, test_set in _places(files):
         rows = []
         for file in files:
             if (file.dataset, file.test_set) == (dataset, test_set):
-                without = file.diagnostics.get(WITHOUT_PHRASES)
-                change = "–" if without is None else f"{100 * (without / file.perplexity - 1):+.1f} %"
-                cells = [f"{file.perplexity:.3f}", "–" if without is None else f"{without:.3f}", change]
-                rows.append([_label(file, titles, seeds), *cells][:columns])
-        headings = ["System", "Perplexity", "Without phrases", "Change"][:columns]
+                without = [_without(file, file.diagnostics.get(key)) for key in columns]
+                rows.append([_label(file, titles, seeds), f"{file.perplexity:.3f}", *without])
+        headings = ["System", "Perplexity", *columns.values()]
         tables.append(TextTable(caption=f"{dataset}, {test_set}", headings=headings, rows=rows))
     text = "Perplexity per token of the references by forced decoding."
-    if not measured:
+    if not columns:
         return Analysis(heading="Perplexity of the references", text=text, tables=tables)
     text += (
         " Without phrases: what every position attends to among the phrases is replaced by its mean over all positions "
-        "of the test set. A model whose perplexity hardly rises makes no use of its phrases."
+        "of the test set, in all layers, or in the layers of the encoder or of the decoder only. A model whose "
+        "perplexity hardly rises makes no use of these phrases."
     )
     return Analysis(heading="Do the models use their phrases?", text=text, tables=tables)
+
+
+def _without(file: AttentionAnalysis, perplexity: float | None) -> str:
+    if perplexity is None:
+        return "–"
+    return f"{perplexity:.3f} ({100 * (perplexity / file.perplexity - 1):+.1f} %)"
 
 
 def printed_mass() -> tuple[float, float]:

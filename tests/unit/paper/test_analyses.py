@@ -49,7 +49,8 @@ def _write(system: str, attentions: list[dict[str, Any]], **diagnostics: float) 
 
 def _parts(tmp_path: Path, monkeypatch: Any) -> dict[str, Any]:
     monkeypatch.chdir(tmp_path)
-    _write("pr", [_attention("cross", 1, [[1.0], [1.0]])], perplexity_without_phrases=5.0)
+    without = {"perplexity_without_phrases": 5.0, "perplexity_without_encoder_phrases": 4.0}
+    _write("pr", [_attention("cross", 1, [[1.0], [1.0]])], **without)
     _write("ng", [_attention("cross", layer, [[0.5, 0.5], [0.3, 0.7]]) for layer in (1, 2)])
     _write("base", [_attention("cross", 1, [[1.0], [1.0]])])
     paths = sorted(FOLDER.rglob("*.json"))
@@ -60,10 +61,11 @@ def _parts(tmp_path: Path, monkeypatch: Any) -> dict[str, Any]:
 def test_numbers_of_the_files(tmp_path: Path, monkeypatch: Any) -> None:
     parts = _parts(tmp_path, monkeypatch)
     (table,) = parts["Do the models use their phrases?"].tables
+    assert table.headings == ["System", "Perplexity", "Without phrases", "Without those of the encoder"]
     assert table.rows == [
         ["Transformer", "4.000", "–", "–"],
         ["phrasal <1-2>", "4.000", "–", "–"],
-        ["+PR", "4.000", "5.000", "+25.0 %"],
+        ["+PR", "4.000", "5.000 (+25.0 %)", "4.000 (+0.0 %)"],
     ]
     masses = parts["Attention on n-grams by layer"]
     (drawing,) = masses.drawings
