@@ -60,7 +60,7 @@ from phrasemt.batching.batch import Batch, Phrases, Source, Target
 from phrasemt.models.interface import Attention, TranslationModel
 from phrasemt.nn.attention import KeyValueAttention, Projected, SelfAttention, held, kept
 from phrasemt.nn.beams import BeamCache
-from phrasemt.nn.diagnostics import Network, diagnose
+from phrasemt.nn.diagnostics import Attended, Network, diagnose
 from phrasemt.nn.dropout import Dropout
 from phrasemt.nn.init import initialise
 from phrasemt.nn.layers import FeedForward, Residual, Stack, layer_norm
@@ -197,10 +197,6 @@ class Combination(nn.Module):
         hidden_BTH = F.linear(x_BTD, x_weight, self.hidden.bias) + F.linear(attended_BTD, attended_weight)
         output_BTD: Tensor = self.output(self.dropout(self.units(hidden_BTH)))  # Eq. (8)
         return output_BTD, attended_BTD if self.adds_attended else None
-
-    def network(self, mask: Callable[[Batch], Tensor]) -> Network:
-        """For `diagnose`. mask: returns the mask of the positions [B, T], True at real positions."""
-        return Network(units=self.units, mask=mask, attention=self.attention, output=self.output)
 
 
 class TransparentAttention(nn.Module):
@@ -417,20 +413,29 @@ class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
     def measure(
         self, batches: Sequence[Batch], loss: Callable[[Batch], Loss] | None = None
     ) -> tuple[list[Loss], dict[str, float]]:
-        """Also measure the networks of Eqs. (3) and (8) and the use of phrases; see `diagnose` for the values.
+        """Also measure the networks of Eqs. (3) and (8) and the use of phrases and source tokens; see `diagnose`.
 
-        The networks are scores_<level>, encoder_<layer> and decoder_<layer>; levels count from 0, layers from 1.
+        The networks are scores_<level>, encoder_<layer> and decoder_<layer>; levels count from 0, layers from 1. The
+        groups of attentions are phrases, encoder_phrases, decoder_phrases and source_attention.
         """
+        of_encoder, of_decoder = ([layer.combination for layer in layers] for layers in (self.encoder, self.decoder))
         networks = {
             f"scores_{level}": Network(units=pooling.units, mask=_tokens_of_phrases)
             for level, pooling in enumerate(self._poolings())
             if pooling.attentive
         }
-        for number, layer in enumerate(self.encoder, 1):
-            networks[f"encoder_{number}"] = layer.combination.network(_source)
-        for number, target_layer in enumerate(self.decoder, 1):
-            networks[f"decoder_{number}"] = target_layer.combination.network(_target)
-        return diagnose(networks, loss or self.plain_loss, self.plain_loss, batches)
+        for name, combinations, mask in (("encoder", of_encoder, _source), ("decoder", of_decoder, _target)):
+            for number, block in enumerate(combinations, 1):
+                networks[f"{name}_{number}"] = Network(units=block.units, mask=mask, output=block.output)
+        encoder_phrases = [Attended(module=block.attention, mask=_source) for block in of_encoder]
+        decoder_phrases = [Attended(module=block.attention, mask=_target) for block in of_decoder]
+        attentions = {
+            "phrases": [*encoder_phrases, *decoder_phrases],
+            "encoder_phrases": encoder_phrases,
+            "decoder_phrases": decoder_phrases,
+            "source_attention": [Attended(module=layer.source_attention, mask=_target) for layer in self.decoder],
+        }
+        return diagnose(networks, attentions, loss or self.plain_loss, self.plain_loss, batches)
 
     def _poolings(self) -> list[PhrasePooling]:
         """The poolings of levels 0..N."""

@@ -1,7 +1,8 @@
-"""Measurements inside the networks of Eqs. (3) and (8) (Xu et al. 2020): whether they work, and use the phrases.
+"""Measurements inside phrase representations (Xu et al. 2020): whether networks work, and attentions are used.
 
-A network is dead when its units are saturated, because then it gets no gradient, or when its output does not depend on
-its input. The BLEU of a model does not show it: without the network the model is still a Transformer.
+A network of Eq. (3) or (8) is dead when its units are saturated, because then it gets no gradient, or when its output
+does not depend on its input. An attention is dead when its mean would do as well. The BLEU of a model does not show it:
+a decoder without phrases can read the source tokens, and a decoder without these can read the phrases.
 
 Letters: B sentences, T positions, R real positions of many batches, H hidden units, D model width.
 """
@@ -74,80 +75,90 @@ class VectorStatistics:
         return {"constant": math.sqrt(constant), "signal": math.sqrt(max(0.0, variance))}
 
 
+# Returns the mask of a batch, True at real positions.
+Mask = Callable[[Batch], Tensor]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Network:
     """A network of Eq. (3) or Eq. (8).
 
-    units: the module that turns z into hidden units. attention, output: modules of Eqs. (7) and (8), None for Eq. (3).
-    mask: returns the mask of real positions of a batch, in the shape of z without its last dimension.
+    units: the module that turns z into hidden units. output: the module that returns the result of Eq. (8), None for
+    Eq. (3). mask: in the shape of z without its last dimension.
     """
 
     units: nn.Module
-    mask: Callable[[Batch], Tensor]
-    attention: nn.Module | None = None
+    mask: Mask
     output: nn.Module | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attended:
+    """An attention, whose result is [B, T, D]. mask: [B, T]."""
+
+    module: nn.Module
+    mask: Mask
 
 
 @torch.no_grad()
 def diagnose(
     networks: Mapping[str, Network],
+    attentions: Mapping[str, Sequence[Attended]],
     loss: Callable[[Batch], Loss],
-    loss_without_phrases: Callable[[Batch], Loss],
+    loss_without: Callable[[Batch], Loss],
     batches: Sequence[Batch],
 ) -> tuple[list[Loss], dict[str, float]]:
-    """Measure the networks of a model on batches.
+    """Measure the networks and attentions of a model on batches.
 
-    networks: by name, `<group>_<number>`. loss, loss_without_phrases: compute the loss of a batch with all networks of
-    the model, in the first pass and in the passes after it. Returns the losses of the first pass and, for each network,
+    loss, loss_without: compute the loss of a batch with the whole model, in the first pass and in the passes after it.
+    Returns the losses of the first pass, for each network
 
     <name>_unit, <name>_saturated     `UnitStatistics`
     <name>_constant, <name>_signal    `VectorStatistics` of the output of Eq. (8)
 
-    and `perplexity_without_phrases`, for which the result of Eq. (7) at every position is replaced by its mean over all
-    positions. If it is not clearly higher than the model's perplexity, the model makes no use of the phrases.
-    `perplexity_without_<group>_phrases` is the same for the networks of one group, such as those of the encoder.
+    and for each group of attentions `perplexity_without_<group>`, for which the results of the group at every position
+    are replaced by their means over all positions. If it is not clearly higher than the model's perplexity, the model
+    makes no use of what the group attends to.
     """
     units = {name: UnitStatistics() for name in networks}
-    outputs, attended = ({name: VectorStatistics() for name, n in networks.items() if n.output} for _ in range(2))
-
-    def watch(name: str, network: Network, stack: ExitStack) -> None:
-        def real(vectors: Tensor) -> Tensor:
-            return vectors[network.mask(batch)]  # the batch of the loop below
-
-        _hook(stack, network.units, lambda z, _: units[name].add(torch.sigmoid(real(z))))
-        if network.output and network.attention:
-            _hook(stack, network.attention, lambda _, vectors: attended[name].add(real(vectors)))
-            _hook(stack, network.output, lambda _, vectors: outputs[name].add(real(vectors)))
+    outputs = {name: VectorStatistics() for name, network in networks.items() if network.output}
+    attended = {one.module: (one.mask, VectorStatistics()) for group in attentions.values() for one in group}
 
     with ExitStack() as stack:
+        # `batch` is the one of the loop below.
+        def watch_units(module: nn.Module, mask: Mask, statistics: UnitStatistics) -> None:
+            _hook(stack, module, lambda z, _: statistics.add(torch.sigmoid(z[mask(batch)])))
+
+        def watch_output(module: nn.Module, mask: Mask, statistics: VectorStatistics) -> None:
+            _hook(stack, module, lambda _, vectors: statistics.add(vectors[mask(batch)]))
+
         for name, network in networks.items():
-            watch(name, network, stack)
+            watch_units(network.units, network.mask, units[name])
+            if network.output:
+                watch_output(network.output, network.mask, outputs[name])
+        for module, (mask, statistics) in attended.items():
+            watch_output(module, mask, statistics)
         losses = []
         for batch in batches:
             losses.append(loss(batch))
 
-    def perplexity_without(names: Iterable[str]) -> float:
+    def perplexity_without(group: Iterable[Attended]) -> float:
         nll, tokens = 0.0, 0
         with ExitStack() as stack:
-            for name in names:
-                attention = networks[name].attention
-                assert attention is not None
-                _replace(stack, attention, attended[name].mean_D)
+            for one in group:
+                _, statistics = attended[one.module]
+                _replace(stack, one.module, statistics.mean_D)
             for batch in batches:
-                sums = loss_without_phrases(batch)
+                sums = loss_without(batch)
                 nll, tokens = nll + float(sums.nll), tokens + sums.tokens
         return math.exp(min(nll / tokens, 100.0))
-
-    replaced = {"phrases": list(attended)}
-    for name in attended:
-        replaced.setdefault(f"{name.rpartition('_')[0]}_phrases", []).append(name)
 
     for name, one in units.items():
         if (share := one.values()["saturated"]) > DEAD:
             log.warning("%s: %.0f %% of the hidden units are saturated; this network learns no more", name, 100 * share)
     values = {f"{name}_{key}": value for name, one in units.items() for key, value in one.values().items()}
     values |= {f"{name}_{key}": value for name, one in outputs.items() for key, value in one.values().items()}
-    values |= {f"perplexity_without_{phrases}": perplexity_without(names) for phrases, names in replaced.items()}
+    values |= {f"perplexity_without_{name}": perplexity_without(group) for name, group in attentions.items()}
     return losses, values
 
 

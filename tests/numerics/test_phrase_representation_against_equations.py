@@ -366,7 +366,8 @@ def test_diagnostics_are_statistics_over_the_real_positions_of_all_batches(make_
     block = model.decoder[0].combination
     seen = {module: [] for module in (block.units, block.output)}
     blocks = [layer.combination for layer in (*model.encoder, *model.decoder)]
-    seen |= {block.attention: [] for block in blocks}
+    of_source = [layer.source_attention for layer in model.decoder]
+    seen |= {attention: [] for attention in (*(block.attention for block in blocks), *of_source)}
     for module, vectors in seen.items():
         module.register_forward_hook(lambda m, inputs, output, vectors=vectors: vectors.extend(output[0]))
     for batch in alone:
@@ -381,12 +382,20 @@ def test_diagnostics_are_statistics_over_the_real_positions_of_all_batches(make_
     assert values["decoder_1_signal"] == pytest.approx(float(signal), abs=1e-12)
     assert {f"scores_{level}_saturated" for level in range(settings.encoder_layers + 1)} < values.keys()
 
-    means = {block: torch.stack(seen[block.attention]).mean(0) for block in blocks}
-    of_encoder, of_decoder = ([layer.combination for layer in layers] for layers in (model.encoder, model.decoder))
-    for replaced, name in ((of_encoder, "encoder_phrases"), (of_decoder, "decoder_phrases"), (blocks, "phrases")):
+    of_encoder, of_decoder = (
+        [layer.combination.attention for layer in part] for part in (model.encoder, model.decoder)
+    )
+    means = {attention: torch.stack(seen[attention]).mean(0) for attention in (*of_encoder, *of_decoder, *of_source)}
+    groups = {
+        "phrases": [*of_encoder, *of_decoder],
+        "encoder_phrases": of_encoder,
+        "decoder_phrases": of_decoder,
+        "source_attention": of_source,
+    }
+    for name, replaced in groups.items():
         hooks = [
-            block.attention.register_forward_hook(lambda m, inputs, output, mean=means[block]: mean.expand_as(output))
-            for block in replaced
+            attention.register_forward_hook(lambda m, inputs, output: means[m].expand_as(output))
+            for attention in replaced
         ]
         nll = -sum(float(model.log_probs(batch).sum()) for batch in alone)
         assert values[f"perplexity_without_{name}"] == pytest.approx(math.exp(nll / len(outputs)), rel=1e-6)

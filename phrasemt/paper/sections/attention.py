@@ -29,11 +29,12 @@ PLACE_NAMES: dict[AttentionPlace, str] = {
     "dec_phrases": "decoder, phrases",
     "cross": "decoder, source",
 }
-# Headings of the perplexities of a model without some of its phrases, by the name of the measurement.
-WITHOUT_PHRASES = {
+# Headings of the perplexities of a model without some of its attentions, by the name of the measurement.
+WITHOUT = {
     "perplexity_without_phrases": "Without phrases",
-    "perplexity_without_encoder_phrases": "Without those of the encoder",
-    "perplexity_without_decoder_phrases": "Without those of the decoder",
+    "perplexity_without_encoder_phrases": "Without phrases in the encoder",
+    "perplexity_without_decoder_phrases": "Without phrases in the decoder",
+    "perplexity_without_source_attention": "Without source tokens in the decoder",
 }
 # A sentence with more subwords makes a map that nobody can read.
 _READABLE = 25
@@ -104,7 +105,7 @@ def _label(file: AttentionAnalysis, titles: Mapping[str, str], seeds: bool) -> s
 def _perplexities(files: Sequence[AttentionAnalysis], titles: Mapping[str, str]) -> Analysis:
     """Perplexities; beside them those without phrases, if a model measures them."""
     seeds = len({file.seed for file in files}) > 1
-    columns = {key: name for key, name in WITHOUT_PHRASES.items() if any(key in file.diagnostics for file in files)}
+    columns = {key: name for key, name in WITHOUT.items() if any(key in file.diagnostics for file in files)}
     tables = []
     for dataset, test_set in _places(files):
         rows = []
@@ -119,8 +120,9 @@ def _perplexities(files: Sequence[AttentionAnalysis], titles: Mapping[str, str])
         return Analysis(heading="Perplexity of the references", text=text, tables=tables)
     text += (
         " Without phrases: what every position attends to among the phrases is replaced by its mean over all positions "
-        "of the test set, in all layers, or in the layers of the encoder or of the decoder only. A model whose "
-        "perplexity hardly rises makes no use of these phrases."
+        "of the test set, in all layers, or in the encoder or the decoder only; without source tokens: likewise what "
+        "the decoder attends to among the tokens of the source. A model whose perplexity hardly rises makes no use of "
+        "them."
     )
     return Analysis(heading="Do the models use their phrases?", text=text, tables=tables)
 

@@ -61,7 +61,7 @@ def _parts(tmp_path: Path, monkeypatch: Any) -> dict[str, Any]:
 def test_numbers_of_the_files(tmp_path: Path, monkeypatch: Any) -> None:
     parts = _parts(tmp_path, monkeypatch)
     (table,) = parts["Do the models use their phrases?"].tables
-    assert table.headings == ["System", "Perplexity", "Without phrases", "Without those of the encoder"]
+    assert table.headings == ["System", "Perplexity", "Without phrases", "Without phrases in the encoder"]
     assert table.rows == [
         ["Transformer", "4.000", "–", "–"],
         ["phrasal <1-2>", "4.000", "–", "–"],
