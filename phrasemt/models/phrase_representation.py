@@ -25,9 +25,10 @@ Equations
     Eq. (7)  attention of tokens to phrases
     Eq. (8)  combination of tokens and attended phrases
 
-Deviations and choices (docs/decisions.md, X1-X22)
+Deviations and choices (docs/decisions.md, X1-X23)
     Eqs. (3), (8)   hidden units are sigma(z) - 1/2 (`HiddenUnits`), and W1 and W3 learn at a lower rate
                     (`rate_factors`). The functions are the same; with sigma(z), Adam saturates the units
+    Eq. (8)  the right half of W3 is 0 at the start, so that attention to source tokens learns before phrases come in
     Eq. (7)  the text calls x the keys; as in the paper's Figure 2 and the authors' code, x gives the queries
     combine_hidden, score_hidden   the paper does not state these widths: 3D follows from its numbers of parameters,
                                    D is the authors' code's
@@ -36,7 +37,7 @@ Deviations and choices (docs/decisions.md, X1-X22)
     norm: pre is not in the paper; with it, combination and pooling read the normalised x.
 
 Settings for differences of the authors' code (Neutron); the preset xu-code has all of them
-    sigmoid: plain            hidden units sigma(z), and one learning rate for all weights
+    sigmoid: plain            hidden units sigma(z), one learning rate for all weights, and no zeros in W3
     score_norm: sigmoid_mix   replaces Eqs. (4) and (5): with gates g_i = sigmoid(s_i) / tokens of the phrase, the
                               phrase is sum_i g_i x_i + (1 - sum_i g_i) R_glance
     score_dropout             dropout on the argument of the sigmoid of Eq. (3)
@@ -183,6 +184,11 @@ class Combination(nn.Module):
         self.attention = KeyValueAttention(settings.width, settings.heads, settings.attn_dropout)
         self.hidden = Linear(2 * settings.width, hidden_width)
         self.units = HiddenUnits(settings)
+        if self.units.centred:
+            # Eq. (8) reads x alone at first. Otherwise the decoder learns to read the few phrases before the many
+            # source tokens, and then has no reason left to attend to these (docs/decisions.md, X23).
+            with torch.no_grad():
+                self.hidden.weight[:, settings.width :].zero_()
         self.dropout = Dropout(settings.combine_dropout)
         self.output = Linear(hidden_width, settings.width)
         self.adds_attended = settings.combine_residual == "x+a"

@@ -248,8 +248,8 @@ class PhraseRepresentationModel(TransformerModel):
     )
     sigmoid: Literal["centred", "plain"] = Field(
         "centred",
-        description="hidden units of eq. 3 and 8: sigma(z) - 1/2, where W1 and W3 learn at a lower rate, "
-        "or sigma(z) as in Neutron (X21)",
+        description="hidden units of eq. 3 and 8: sigma(z) - 1/2, where W1 and W3 learn at a lower rate and W3 begins "
+        "without phrases, or sigma(z) as in Neutron (X21, X23)",
     )
     score_norm: Literal["softmax", "sigmoid_mix"] = Field(
         "softmax",

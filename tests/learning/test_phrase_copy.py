@@ -131,5 +131,6 @@ def test_a_phrase_system_learns_what_only_phrases_tell(name: str, tmp_path: Path
     _, inside = system.measure([reader(range(TRAIN, TRAIN + HELD_OUT))])
     dead = [name for name, value in inside.items() if name.endswith("_saturated") and value > 0.95]
     assert not dead, "networks of Eqs. (3) and (8) have saturated units"
-    without_phrases = math.log(inside["perplexity_without_phrases"]) * TOKENS
-    assert without_phrases > learned + AMBIGUITY, "the attended phrases make no difference"
+    for attended in ("phrases", "source_attention"):
+        without = math.log(inside[f"perplexity_without_{attended}"]) * TOKENS
+        assert without > learned + AMBIGUITY, f"{attended}: this attention makes no difference"

@@ -39,6 +39,8 @@ def make_model() -> MakeModel:
                     parameter.add_(torch.randn_like(parameter), alpha=0.3)
                 elif parameter.std() < 0.02:
                     parameter.mul_(30)
+                else:
+                    parameter[parameter == 0] = 0.3 * torch.randn(int((parameter == 0).sum()))
         return model.eval()
 
     return make

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from phrasemt.models.interface import build_model
@@ -87,3 +88,16 @@ def test_mixtures_of_levels_are_drawn_alike_by_xavier():
     assert_bounds(model, {"transparent_attention.weights": 7**-0.5, "transparent_token_attention.weights": 7**-0.5})
     d_by_d = (6 / (8 + 8)) ** 0.5
     assert_bounds(model, {"combination.attention.query": d_by_d, "combination.attention.key_value": d_by_d})
+
+
+@pytest.mark.parametrize(("sigmoid", "begins_without"), [("centred", True), ("plain", False)])
+def test_centred_combinations_begin_without_phrases(sigmoid, begins_without):
+    """The half of W3 for attended phrases is 0, the half for x has the bound of the whole matrix [3d, 2d]."""
+    torch.manual_seed(4)
+    d = 40
+    settings = PhraseRepresentationModel(width=d, heads=4, sigmoid=sigmoid)
+    model = build_model(settings, source_vocabulary=9, target_vocabulary=9)
+    for layer in (*model.encoder, *model.decoder):
+        of_x, of_phrases = layer.combination.hidden.weight.detach().split(d, dim=1)
+        assert bool((of_phrases == 0).all()) == begins_without
+        assert 0.99 < float(of_x.abs().max()) / (6 / (2 * d + 3 * d)) ** 0.5 <= 1
