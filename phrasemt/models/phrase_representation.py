@@ -28,7 +28,8 @@ Equations
 Deviations and choices (docs/decisions.md, X1-X23)
     Eqs. (3), (8)   hidden units are sigma(z) - 1/2 (`HiddenUnits`), and W1 and W3 learn at a lower rate
                     (`rate_factors`). The functions are the same; with sigma(z), Adam saturates the units
-    Eq. (8)  the right half of W3 is 0 at the start, so that attention to source tokens learns before phrases come in
+    Eq. (8)  the right half of W3 is 0 at the start, so that attention to source tokens learns before phrases come in;
+             `init: neutron` draws it
     Eq. (7)  the text calls x the keys; as in the paper's Figure 2 and the authors' code, x gives the queries
     combine_hidden, score_hidden   the paper does not state these widths: 3D follows from its numbers of parameters,
                                    D is the authors' code's
