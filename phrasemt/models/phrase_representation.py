@@ -25,7 +25,7 @@ Equations
     Eq. (7)  attention of tokens to phrases
     Eq. (8)  combination of tokens and attended phrases
 
-Deviations and choices (docs/decisions.md, X1-X23)
+Deviations and choices (docs/decisions.md, X1-X24)
     Eqs. (3), (8)   hidden units are sigma(z) - 1/2 (`HiddenUnits`), and W1 and W3 learn at a lower rate
                     (`rate_factors`). The functions are the same; with sigma(z), Adam saturates the units
     Eq. (8)  the right half of W3 is 0 at the start, so that attention to source tokens learns before phrases come in;
@@ -36,6 +36,8 @@ Deviations and choices (docs/decisions.md, X1-X23)
     Level k of 0..N is pooled from the output of encoder layer k, level 0 from the embeddings. Layer k reads the level
     that is pooled from its own input. b2 cancels in Eq. (4); it is a parameter all the same, as in the paper's counts.
     norm: pre is not in the paper; with it, combination and pooling read the normalised x.
+    phrase.mode: none is a control that is not in the paper: a is 0, and the parameters of Eqs. (3) and (7), the
+    mixtures of phrases of Eq. (6) and the right half of W3 are idle.
 
 Settings for differences of the authors' code (Neutron); the preset xu-code has all of them
     sigmoid: plain            hidden units sigma(z), one learning rate for all weights, and no zeros in W3
@@ -318,10 +320,11 @@ class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
         self.decoder = Stack[DecoderLayer](DecoderLayer(settings) for _ in range(settings.decoder_layers))
         self.encoder_norm = layer_norm(width) if settings.norm == "pre" else nn.Identity()
         self.decoder_norm = layer_norm(width) if settings.norm == "pre" else nn.Identity()
+        self.reads_phrases = settings.source_phrases is not None
         initialise(self, settings.init)
 
     def encode(self, source: Source) -> Memory:
-        phrases = source.phrases
+        phrases = source.phrases if self.reads_phrases else _no_phrases(source)
         assert phrases is not None
         x_BSD = self.words.embed_source(source.ids_BS)
         mask_B11S = key_mask(source.mask_BS)
@@ -370,7 +373,7 @@ class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
             found.append(Attention(place="dec_self", layer=number, module=target_layer.attention))
             found.append(Attention(place="dec_phrases", layer=number, module=target_layer.combination.attention))
             found.append(Attention(place="cross", layer=number, module=target_layer.source_attention))
-        return found
+        return [one for one in found if self.reads_phrases or not one.place.endswith("_phrases")]
 
     def start(self, memory: Memory, beams: int) -> State:
         projected = [(held(phrases), held(source)) for _, phrases, source in self._projected(memory)]
@@ -429,7 +432,7 @@ class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
         networks = {
             f"scores_{level}": Network(units=pooling.units, mask=_tokens_of_phrases)
             for level, pooling in enumerate(self._poolings())
-            if pooling.attentive
+            if pooling.attentive and self.reads_phrases
         }
         for name, combinations, mask in (("encoder", of_encoder, _source), ("decoder", of_decoder, _target)):
             for number, block in enumerate(combinations, 1):
@@ -440,13 +443,22 @@ class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
             "phrases": [*encoder_phrases, *decoder_phrases],
             "encoder_phrases": encoder_phrases,
             "decoder_phrases": decoder_phrases,
-            "source_attention": [Attended(module=layer.source_attention, mask=_target) for layer in self.decoder],
         }
+        attentions = attentions if self.reads_phrases else {}
+        attentions["source_attention"] = [Attended(module=one.source_attention, mask=_target) for one in self.decoder]
         return diagnose(networks, attentions, loss or self.plain_loss, self.plain_loss, batches)
 
     def _poolings(self) -> list[PhrasePooling]:
         """The poolings of levels 0..N."""
         return [*(layer.pooling for layer in self.encoder), self.last_pooling]
+
+
+def _no_phrases(source: Source) -> Phrases:
+    """Return the phrases of `phrase.mode: none`. Attention without keys returns 0, and so a of Eq. (8) is 0."""
+    index_B01 = source.ids_BS.new_zeros(len(source.ids_BS), 0, 1)
+    return Phrases(
+        token_index_BPM=index_B01, token_mask_BPM=index_B01.bool(), phrase_mask_BP=index_B01.squeeze(-1).bool()
+    )
 
 
 def _tokens_of_phrases(batch: Batch) -> Tensor:

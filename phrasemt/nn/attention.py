@@ -36,8 +36,9 @@ def kept(projected: Projected, sentences: Tensor) -> Projected:
 
 def heads_first(projection_BTX: Tensor, heads: int, width: int) -> Tensor:
     """Return n fused projections [B, T, n*D] as a view [n, B, h, T, E]."""
-    sentences, positions, _ = projection_BTX.shape
-    return projection_BTX.view(sentences, positions, -1, heads, width // heads).permute(2, 0, 3, 1, 4)
+    sentences, positions, columns = projection_BTX.shape
+    blocks = projection_BTX.view(sentences, positions, columns // width, heads, width // heads)
+    return blocks.permute(2, 0, 3, 1, 4)
 
 
 def attend(*projections_nBhTE: Tensor, mask: Tensor | None, dropout: float, record: Record | None = None) -> Tensor:

@@ -68,7 +68,7 @@ class Int8Weight(Tensor):
             product_XO.mul_(scales_X1)
         else:
             torch.addcmul(bias, product_XO, scales_X1, out=product_XO)
-        return product_XO.view(*x.shape[:-1], -1)
+        return product_XO.view(*x.shape[:-1], product_XO.shape[-1])
 
     def _chunk(self, *how: Any, **named: Any) -> tuple[Int8Weight, ...]:
         key = (*how, *named.items())

@@ -42,11 +42,11 @@ class PhraseSegmentation(Settings):
     n-gram phrases, and the largest length of phrases from trees.
     """
 
-    mode: Literal["ngram", "parse", "random", "right", "shuffled", "given"] = Field(
+    mode: Literal["ngram", "parse", "random", "right", "shuffled", "given", "none"] = Field(
         "ngram",
         description="ngram: phrases of n tokens; parse: Algorithm 1 on parses; random, right: Algorithm 1 on random "
         "binary trees or on right-branching trees; shuffled: the phrase lengths of parse in random order; given: the "
-        "user's phrases",
+        "user's phrases; none: no phrases, the attended phrases of eq. 8 are 0, a control for its network (X24)",
     )
     ntok_div: Positions = Field(6, description="divisor of L")
     ntok_min: Positions = Field(3, description="smallest n")
@@ -64,13 +64,6 @@ class PhraseSegmentation(Settings):
         description="mode given: folder of <dataset>/<split>.txt, with the phrase ends of each raw pair, in words",
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _some_phrases(cls, values: Any) -> Any:
-        if isinstance(values, dict) and values.get("mode") == "none":
-            raise ValueError("mode none: use family: transformer for a model without phrases")
-        return values
-
     @model_validator(mode="after")
     def _fits_together(self) -> PhraseSegmentation:
         problems = []
@@ -78,10 +71,12 @@ class PhraseSegmentation(Settings):
             problems.append(f"ntok_min ({self.ntok_min}) must not exceed ntok_max ({self.ntok_max})")
         if (self.mode == "given") != (self.given is not None):
             problems.append("the folder `given` must be set with mode: given, and only with it")
+        of_trees = ("parse", "random", "right", "shuffled")
         modes_of = {
             "seed": ("random", "shuffled"),
-            "parse_unit": ("parse", "random", "right", "shuffled"),
+            "parse_unit": of_trees,
             "ntok_scope": ("ngram",),
+            **dict.fromkeys(("ntok_div", "ntok_min", "ntok_max", "ntok_round"), ("ngram", *of_trees)),
         }
         for key, modes in modes_of.items():
             if self.mode not in modes and self.differs(key):
@@ -278,7 +273,7 @@ class PhraseRepresentationModel(TransformerModel):
             problems += [f"{key} has no effect with pool: {self.pool}, only with pool: attn" for key in without_effect]
         if self.ta == "off" and not self.ta_tokens and self.differs("ta_dropout"):
             problems.append("ta_dropout has no effect with ta: off and ta_tokens: false")
-        if self.src_bos and self.phrase.mode != "ngram":
+        if self.src_bos and self.phrase.mode not in ("ngram", "none"):
             problems.append(
                 f"src_bos needs phrase.mode: ngram; phrases of mode {self.phrase.mode} do not count <s> as a position"
             )
@@ -287,7 +282,7 @@ class PhraseRepresentationModel(TransformerModel):
 
     @property
     def source_phrases(self) -> PhraseSegmentation | None:
-        return self.phrase
+        return None if self.phrase.mode == "none" else self.phrase
 
     @property
     def source_begins_with_bos(self) -> bool:

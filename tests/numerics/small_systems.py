@@ -52,6 +52,9 @@ SYSTEMS: dict[str, Architecture] = {
     "+Max+Attn+TA, pre": PhraseRepresentationModel(
         **SMALL, **NO_DROPOUT, phrase=SHORT_PHRASES, pool="attn", ta="on", norm="pre", tie="all"
     ),
+    "no phrases": PhraseRepresentationModel(
+        **SMALL, **NO_DROPOUT, phrase=PhraseSegmentation(mode="none"), pool="attn", ta="on"
+    ),
     "relative positions": RelativePositionsModel(**SMALL, **NO_DROPOUT, rel_k=2),  # most sentences are longer
     "relative positions, pre": RelativePositionsModel(**SMALL, **NO_DROPOUT, rel_k=3, norm="pre", tie="all"),
     "phrasal 1-2": PhrasalAttentionModel(**SMALL, **NO_DROPOUT),

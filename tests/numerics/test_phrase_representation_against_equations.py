@@ -17,7 +17,7 @@ from small_systems import NEUTRON, NO_DROPOUT, SHORT_PHRASES, SMALL
 
 from phrasemt.batching.batch import Phrases, collate_phrases
 from phrasemt.models.phrase_representation import PhrasePooling
-from phrasemt.study.architectures import PhraseRepresentationModel
+from phrasemt.study.architectures import PhraseRepresentationModel, PhraseSegmentation
 from phrasemt.symbols import BOS, EOS
 
 SOURCES, TARGETS = [3, 0, 9, 1], [6, 2, 0, 5]
@@ -351,6 +351,31 @@ def test_centred_units_learn_slower_by_the_number_of_their_inputs(make_model):
     assert slow == {name for name in factors if name.endswith(("combination.hidden.weight", "pooling.hidden.weight"))}
     assert {factors[name] for name in slow} == {25.6 / 96}
     assert not make_model(PhraseRepresentationModel(**wide, **ATTENTIVE, sigmoid="plain")).rate_factors()
+
+
+@pytest.mark.parametrize("switches", [{}, ATTENTIVE, NEUTRON], ids=["+Max", "+Max+Attn+TA", "xu-code"])
+def test_a_model_without_phrases_attends_to_zeros(switches, make_model, make_batch):
+    """Witness: the same weights with phrases, where hooks replace the attended phrases by 0."""
+    switches = {key: value for key, value in switches.items() if key != "phrase"}
+    with_phrases = PhraseRepresentationModel(**SMALL, **NO_DROPOUT, **switches, phrase=SHORT_PHRASES)
+    without = PhraseRepresentationModel(**SMALL, **NO_DROPOUT, **switches, phrase=PhraseSegmentation(mode="none"))
+    model, expected = make_model(without).double(), make_model(with_phrases).double()
+    for layer in (*expected.encoder, *expected.decoder):
+        layer.combination.attention.register_forward_hook(lambda m, inputs, output: torch.zeros_like(output))
+    batch = make_batch(without, SOURCES, TARGETS)
+    assert batch.source.phrases is None
+    log_probs = model.log_probs(batch)
+    torch.testing.assert_close(log_probs, expected.log_probs(make_batch(with_phrases, SOURCES, TARGETS)))
+
+    log_probs.sum().backward()
+    for layer in (*model.encoder, *model.decoder):
+        x_half, attended_half = layer.combination.hidden.weight.grad.chunk(2, dim=1)
+        assert x_half.any()
+        assert not attended_half.any()
+    losses, values = model.measure([batch])
+    assert not [name for name in values if "scores" in name or "phrases" in name]
+    assert values["perplexity_without_source_attention"] > 1
+    assert len(losses) == 1
 
 
 @torch.no_grad()

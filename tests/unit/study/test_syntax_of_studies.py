@@ -96,6 +96,10 @@ MISTAKES: list[tuple[Callable[[Raw], None], list[str]]] = [
         ["systems.parse.model.phrase: seed has no effect in mode right, only in random, shuffled"],
     ),
     (
+        _at("systems.parse.model.phrase", {"mode": "none", "ntok_max": 4}),
+        ["systems.parse.model.phrase: ntok_max has no effect in mode none, only in ngram, parse, random, right, shuff"],
+    ),
+    (
         _at("datasets.demo.target_chunks", {"origin": "gold", "parser": "german"}),
         ["datasets.demo.target_chunks.parser is 'german', allowed: english", "datasets.demo.target_chunks.parser"],
     ),
