@@ -320,7 +320,7 @@ class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
         self.decoder = Stack[DecoderLayer](DecoderLayer(settings) for _ in range(settings.decoder_layers))
         self.encoder_norm = layer_norm(width) if settings.norm == "pre" else nn.Identity()
         self.decoder_norm = layer_norm(width) if settings.norm == "pre" else nn.Identity()
-        self.reads_phrases = settings.source_phrases is not None
+        self.reads_phrases = settings.phrase.mode != "none"
         initialise(self, settings.init)
 
     def encode(self, source: Source) -> Memory:
