@@ -426,7 +426,7 @@ class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
         """Also measure the networks of Eqs. (3) and (8) and the use of phrases and source tokens; see `diagnose`.
 
         The networks are scores_<level>, encoder_<layer> and decoder_<layer>; levels count from 0, layers from 1. The
-        groups of attentions are phrases, encoder_phrases, decoder_phrases and source_attention.
+        groups of attentions are source_attention, phrases, encoder_phrases and decoder_phrases.
         """
         of_encoder, of_decoder = ([layer.combination for layer in layers] for layers in (self.encoder, self.decoder))
         networks = {
@@ -437,15 +437,17 @@ class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
         for name, combinations, mask in (("encoder", of_encoder, _source), ("decoder", of_decoder, _target)):
             for number, block in enumerate(combinations, 1):
                 networks[f"{name}_{number}"] = Network(units=block.units, mask=mask, output=block.output)
-        encoder_phrases = [Attended(module=block.attention, mask=_source) for block in of_encoder]
-        decoder_phrases = [Attended(module=block.attention, mask=_target) for block in of_decoder]
         attentions = {
-            "phrases": [*encoder_phrases, *decoder_phrases],
-            "encoder_phrases": encoder_phrases,
-            "decoder_phrases": decoder_phrases,
+            "source_attention": [Attended(module=layer.source_attention, mask=_target) for layer in self.decoder]
         }
-        attentions = attentions if self.reads_phrases else {}
-        attentions["source_attention"] = [Attended(module=one.source_attention, mask=_target) for one in self.decoder]
+        if self.reads_phrases:
+            encoder_phrases = [Attended(module=block.attention, mask=_source) for block in of_encoder]
+            decoder_phrases = [Attended(module=block.attention, mask=_target) for block in of_decoder]
+            attentions |= {
+                "phrases": [*encoder_phrases, *decoder_phrases],
+                "encoder_phrases": encoder_phrases,
+                "decoder_phrases": decoder_phrases,
+            }
         return diagnose(networks, attentions, loss or self.plain_loss, self.plain_loss, batches)
 
     def _poolings(self) -> list[PhrasePooling]:
