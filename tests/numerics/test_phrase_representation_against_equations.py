@@ -356,7 +356,6 @@ def test_centred_units_learn_slower_by_the_number_of_their_inputs(make_model):
 @pytest.mark.parametrize("switches", [{}, ATTENTIVE, NEUTRON], ids=["+Max", "+Max+Attn+TA", "xu-code"])
 def test_a_model_without_phrases_attends_to_zeros(switches, make_model, make_batch):
     """Witness: the same weights with phrases, where hooks replace the attended phrases by 0."""
-    switches = {key: value for key, value in switches.items() if key != "phrase"}
     with_phrases = PhraseRepresentationModel(**SMALL, **NO_DROPOUT, **switches, phrase=SHORT_PHRASES)
     without = PhraseRepresentationModel(**SMALL, **NO_DROPOUT, **switches, phrase=PhraseSegmentation(mode="none"))
     model, expected = make_model(without).double(), make_model(with_phrases).double()

@@ -13,9 +13,6 @@ from workplace import Workplace
 
 from phrasemt.study.reading import load_study
 
-# The other studies differ from these in languages and corpora only; each takes up to a minute of a core.
-QUICK = {"xu2020-en-de", "phrasal2020-ru-en", "phrasal2020-lm1b", "zhou2017-zh-en", "zhou2017-zh-en-open"}
-
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
@@ -30,10 +27,7 @@ def test_a_dry_run_on_slurm_plans_every_training(path: Path, repository: Path, t
     assert not (tmp_path / "results").exists()
 
 
-@pytest.mark.parametrize(
-    "path",
-    [pytest.param(path, id=path.stem, marks=() if path.stem in QUICK else pytest.mark.slow) for path in STUDIES],
-)
+@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
 def test_a_study_of_a_paper_runs_to_its_table(
     path: Path, repository: Path, tmp_path: Path, warm: dict[str, str]
 ) -> None:
