@@ -17,6 +17,7 @@ import pytest
 
 if TYPE_CHECKING:
     from tiny import TinyAnnotators, TinyData
+    from warm_python import WarmPython
 
 REPOSITORY = Path(__file__).parents[1]
 os.environ.pop("PHRASEMT_CACHE", None)  # of the person who runs the tests
@@ -91,12 +92,12 @@ def tiny_annotators(made_once: MadeOnce) -> TinyAnnotators:
 
 
 @pytest.fixture(scope="session")
-def warm() -> Iterator[dict[str, str]]:
-    """Variables for a workplace whose jobs find all libraries imported (see warm_python)."""
+def warm() -> Iterator[WarmPython]:
+    """For a workplace whose commands find all libraries imported."""
     from warm_python import warm_python
 
-    with tempfile.TemporaryDirectory() as folder, warm_python(Path(folder)) as variables:
-        yield variables
+    with tempfile.TemporaryDirectory() as folder, warm_python(Path(folder)) as python:
+        yield python
 
 
 @pytest.fixture(autouse=True)

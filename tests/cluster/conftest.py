@@ -5,12 +5,12 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from one_host_slurm import ask, missing, one_host_slurm
 from site_of_tests import STUDY, Site
+from warm_python import WarmPython
 
 
 @pytest.fixture(scope="session")
@@ -28,10 +28,10 @@ def cluster() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def _local(repository: Path, tmp_path_factory: pytest.TempPathFactory, warm: dict[str, str]) -> Site:
+def _local(repository: Path, tmp_path_factory: pytest.TempPathFactory, warm: WarmPython) -> Site:
     """The study, run without a cluster and undisturbed."""
-    site = Site.new(repository, tmp_path_factory.mktemp("local"), STUDY)
-    replace(site, variables=warm).finish_here()
+    site = Site.new(repository, tmp_path_factory.mktemp("local"), STUDY, warm)
+    site.finish_here()
     return site
 
 

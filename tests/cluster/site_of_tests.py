@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -82,6 +83,11 @@ class Site(Workplace):
     profile: str = "slurm"
 
     @property
+    def python(self) -> str:
+        """Of Snakemake; only the stages of its jobs may be warm."""
+        return sys.executable
+
+    @property
     def model(self) -> Path:
         """Where the training that tests disturb keeps its files."""
         return self.results / "demo.en-de" / "models" / "base" / "1"
@@ -152,5 +158,5 @@ class Site(Workplace):
 
     def finish_here(self, target: str = "results/tiny/table.md", *options: str) -> None:
         """What is still to be done for the table, or another target, without the cluster."""
-        done = Workplace(self.folder, variables=self.variables).snakemake(target, *options)
+        done = Workplace(self.folder, warm=self.warm).snakemake(target, *options)
         assert done.returncode == 0, done.stderr[-5000:]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from micro_studies import STUDIES, assert_finished, micro
 from one_host_slurm import file_system
 from site_of_tests import STUDY, Site
+from warm_python import WarmPython
 
 FEWEST_JOBS = "phrasal2020-lm1b"
 
@@ -37,9 +37,9 @@ def test_a_study_ends_with_the_table_of_a_run_without_a_cluster(
     ],
 )
 def test_a_study_of_a_paper_at_the_size_micro(
-    path: Path, cluster: Path, repository: Path, tmp_path: Path, warm: dict[str, str]
+    path: Path, cluster: Path, repository: Path, tmp_path: Path, warm: WarmPython
 ) -> None:
-    site = replace(Site.new(repository, tmp_path / "site", micro(path, tmp_path)), variables=warm)
+    site = Site.new(repository, tmp_path / "site", micro(path, tmp_path), warm)
     site.finish(site.start(), patience=7200)
     assert_finished(site.folder)
     assert len(site.jobs()) == len(set(site.jobs().values())), "no job was needed twice"
@@ -47,14 +47,14 @@ def test_a_study_of_a_paper_at_the_size_micro(
 
 
 def test_the_demo_study_ends_with_a_table_of_all_its_systems(
-    cluster: Path, repository: Path, tmp_path: Path, warm: dict[str, str]
+    cluster: Path, repository: Path, tmp_path: Path, warm: WarmPython
 ) -> None:
     """A quarter of the updates: training longer takes minutes, and gives the cluster nothing else to do."""
     study = (repository / "config.yaml").read_text(encoding="utf-8")
     updates = "max_updates: 400"
     assert study.count(updates) == 1
     study = study.replace(updates, "max_updates: 100")
-    site = replace(Site.new(repository, tmp_path / "site", study), variables=warm)
+    site = Site.new(repository, tmp_path / "site", study, warm)
     site.finish(site.start(), patience=7200)
     demo = site.folder / "results" / "demo"
     blocks = json.loads((demo / "table.json").read_text(encoding="utf-8"))["blocks"]

@@ -1,9 +1,10 @@
-"""A `python` that starts the stages of a study at once, for tests that run studies of many short jobs.
+"""A `python` that has imported all libraries, for tests that start many short commands.
 
-A job at the size micro computes for a tenth of a second and imports libraries for two or three. The server below has
-imported the modules of all stages. It forks a process for each command `python -m phrasemt STAGE ...`, with the
-arguments, folder, environment and streams of the caller; other commands start as ever. No signal reaches that process,
-so tests that stop or kill a stage do without.
+A job at the size micro computes for a tenth of a second and imports libraries for two or three; a dry run of Snakemake
+imports for half of its time. The server below has imported the libraries of Snakemake and of all stages. It forks a
+process for each command `python -m snakemake ...`, `python -m phrasemt ...` or `python -c ...`, with the arguments,
+folder, environment and streams of the caller. That process imports phrasemt again when the copy in the caller's folder
+was edited. Other commands start as ever. No signal reaches that process, so tests that stop or kill one do without.
 """
 
 from __future__ import annotations
@@ -12,35 +13,47 @@ import contextlib
 import importlib
 import json
 import os
+import pkgutil
+import runpy
 import shlex
+import signal
 import socket
-import socketserver
 import subprocess
 import sys
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 _PYTHON = """\
 #!{python} -IS
-import json, os, socket, sys
-if sys.argv[1:3] != ["-m", "phrasemt"]:
+import json, os, signal, socket, sys
+if sys.argv[1:2] != ["-c"] and sys.argv[1:3] not in (["-m", "phrasemt"], ["-m", "snakemake"]):
     os.execv({python!r}, [{python!r}, *sys.argv[1:]])
 with socket.socket(socket.AF_UNIX) as server:
     server.connect({address!r})
-    request = json.dumps([sys.argv[3:], os.getcwd(), dict(os.environ)]).encode()
+    request = json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ)]).encode()
     socket.send_fds(server, [len(request).to_bytes(4, "big")], [0, 1, 2])
     server.sendall(request)
     exit_code = server.recv(1)
-sys.exit(exit_code[0] if exit_code else "the process of this stage ended without an exit code")
+if not exit_code:
+    os.kill(os.getpid(), signal.SIGKILL)  # as that process was
+sys.exit(exit_code[0])
 """
+_REPOSITORY = Path(__file__).parents[2]
+_OURS = ("phrasemt", "snakemake_logger_plugin_phrasemt")
+
+
+class WarmPython(NamedTuple):
+    """path: of the `python`. variables: with them, the commands that Snakemake starts find it."""
+
+    path: Path
+    variables: dict[str, str]
 
 
 @contextlib.contextmanager
-def warm_python(folder: Path) -> Iterator[dict[str, str]]:
-    """Runs the server; yields the variables with which the commands of Snakemake find the `python` that asks it.
-
-    The folder's path must be short enough for a socket.
-    """
+def warm_python(folder: Path) -> Iterator[WarmPython]:
+    """Runs the server. The folder's path must be short enough for a socket."""
     address, python = folder / "server", folder / "bin" / "python"
     python.parent.mkdir()
     python.write_text(_PYTHON.format(python=sys.executable, address=str(address)))
@@ -54,43 +67,80 @@ def warm_python(folder: Path) -> Iterator[dict[str, str]]:
     assert server.stdout
     try:
         assert server.stdout.readline() == "ready\n"
-        yield {"BASH_ENV": str(settings)}
+        yield WarmPython(python, {"BASH_ENV": str(settings)})
     finally:
         server.kill()
         server.communicate()
 
 
-class _Server(socketserver.ForkingMixIn, socketserver.UnixStreamServer):
-    """Answers each caller in a process of its own."""
+def _import_all() -> None:
+    """Import all that the commands import, and take the digests of the code, which each run asks for."""
+    for module in pkgutil.iter_modules():
+        if module.name.startswith("snakemake_"):  # Snakemake imports all its plugins
+            importlib.import_module(module.name)
+    stages = importlib.import_module("phrasemt.stages").STAGES.values()
+    for name in ("snakemake.cli", "phrasemt.cli", "phrasemt.workflow.start", *(stage.module for stage in stages)):
+        importlib.import_module(name)
+    for stage in stages:
+        sys.modules["phrasemt.workflow.code"].code_digest(stage.module)
 
 
-class _Command(socketserver.BaseRequestHandler):
-    def handle(self) -> None:
-        length, streams, _, _ = socket.recv_fds(self.request, 4, 3)
-        with self.request.makefile("rb") as request:
-            arguments, folder, environment = json.loads(request.read(int.from_bytes(length, "big")))
-        for number, stream in enumerate(streams):
-            os.dup2(stream, number)
-            os.close(stream)
-        os.chdir(folder)
-        os.environ.clear()
-        os.environ.update(environment)
-        try:
-            exit_code = main(arguments)
-        except SystemExit as left:
-            exit_code = left.code if isinstance(left.code, int) else 1
-        sys.stdout.flush()
-        sys.stderr.flush()
-        self.request.send(bytes([exit_code]))
+def _state_of_code(folder: Path) -> dict[Path, tuple[int, int]]:
+    """Sizes and times of all files of our packages in a folder. A copy of a folder keeps the times."""
+    paths = [path for name in _OURS for path in (folder / name).rglob("*.*") if path.suffix != ".pyc"]
+    return {path.relative_to(folder): (path.stat().st_size, path.stat().st_mtime_ns) for path in paths}
+
+
+def _next_caller(address: str) -> socket.socket:
+    """Serve callers. Returns, in a process of its own for each, the connection to the caller."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for these processes
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(address)
+        server.listen()
+        print("ready", flush=True)
+        while True:
+            caller, _ = server.accept()
+            if os.fork() == 0:
+                break
+            caller.close()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    return caller
+
+
+def _answer(caller: socket.socket) -> None:
+    """Do what the caller asks for, and send it the exit code."""
+    length, streams, _, _ = socket.recv_fds(caller, 4, 3)
+    with caller.makefile("rb") as request:
+        (option, program, *arguments), folder, environment = json.loads(request.read(int.from_bytes(length, "big")))
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    folders = [folder, *environment.get("PYTHONPATH", folder).split(os.pathsep)]
+    sys.path[:1] = folders  # the first was that of this file
+    if _state_of_code(Path(folder)) != _state_of_code(_REPOSITORY):
+        for name in [name for name in sys.modules if name.partition(".")[0] in _OURS]:
+            del sys.modules[name]
+    sys.argv[1:] = arguments
+    try:
+        if option == "-m":
+            runpy.run_module(program, run_name="__main__", alter_sys=True)
+        else:
+            exec(compile(program, "<string>", "exec"), {"__name__": "__main__"})
+        exit_code = 0
+    except SystemExit as left:
+        exit_code = left.code if isinstance(left.code, int) else bool(left.code)
+    except BaseException:
+        traceback.print_exc()
+        exit_code = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    caller.send(bytes([exit_code]))
 
 
 if __name__ == "__main__":
-    # Here, because the tests that start the server need none of it.
-    from phrasemt.cli import main
-    from phrasemt.stages import STAGES
-
-    for module in {stage.module for stage in STAGES.values()}:
-        importlib.import_module(module)
-    with _Server(sys.argv[1], _Command) as server:
-        print("ready", flush=True)
-        server.serve_forever()
+    _import_all()
+    _answer(_next_caller(sys.argv[1]))
+    os._exit(0)  # to take all libraries down takes a second

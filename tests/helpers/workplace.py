@@ -6,10 +6,11 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
+
+from warm_python import WarmPython
 
 from phrasemt.stages import STAGES
 
@@ -99,14 +100,14 @@ class Workplace:
 
     folder: Path
     profile: str = "profiles/local"
-    variables: Mapping[str, str] = field(default_factory=dict)  # of the environment of its commands
+    warm: WarmPython | None = None  # for its commands, when no test is to send them a signal
 
     @classmethod
-    def new(cls, repository: Path, folder: Path, study: str = STUDY) -> Self:
+    def new(cls, repository: Path, folder: Path, study: str = STUDY, warm: WarmPython | None = None) -> Self:
         """A folder with all that a run needs, and nothing run yet."""
         for part in PARTS:
             shutil.copytree(repository / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
-        workplace = cls(folder)
+        workplace = cls(folder, warm=warm)
         workplace.write_study(study)
         return workplace
 
@@ -114,15 +115,23 @@ class Workplace:
     def results(self) -> Path:
         return self.folder / "results" / "tiny"
 
+    @property
+    def python(self) -> str:
+        return str(self.warm.path) if self.warm else sys.executable
+
     def command(self, *arguments: str) -> list[str]:
-        return [sys.executable, *self.program, *arguments, "--profile", self.profile, "--configfile", "study.yaml"]
+        """Of a run of Snakemake."""
+        return [self.python, *self.program, *arguments, "--profile", self.profile, "--configfile", "study.yaml"]
 
     @property
     def environment(self) -> dict[str, str]:
-        return os.environ | {"PYTHONPATH": str(self.folder)} | self.variables
+        return os.environ | {"PYTHONPATH": str(self.folder)} | (self.warm.variables if self.warm else {})
 
     def snakemake(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return self.run(*self.command(*arguments))
+
+    def phrasemt(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return self.run(self.python, "-m", "phrasemt", *arguments)
 
     def run(self, *command: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

@@ -8,23 +8,23 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from warm_python import WarmPython
 from workplace import Workplace
 
 
 @pytest.fixture(scope="session")
 def _finished(
-    repository: Path, made_once: Callable[[str, Callable[[Path], object]], Path], request: pytest.FixtureRequest
+    repository: Path, made_once: Callable[[str, Callable[[Path], object]], Path], warm: WarmPython
 ) -> Workplace:
     def run(folder: Path) -> None:
-        workplace = replace(Workplace.new(repository, folder), variables=request.getfixturevalue("warm"))
-        done = workplace.snakemake()
+        done = Workplace.new(repository, folder, warm=warm).snakemake()
         assert done.returncode == 0, done.stderr[-5000:]
 
-    return Workplace(made_once("workplace", run))
+    return Workplace(made_once("workplace", run), warm=warm)
 
 
 @pytest.fixture
 def finished(_finished: Workplace, tmp_path: Path) -> Workplace:
     """The finished study in a copy of its own (modification times are kept)."""
     shutil.copytree(_finished.folder, tmp_path / "copy")
-    return Workplace(tmp_path / "copy")
+    return replace(_finished, folder=tmp_path / "copy")

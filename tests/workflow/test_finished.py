@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import socket
-import sys
 import zipfile
 from collections import Counter
 from pathlib import Path
@@ -87,14 +86,13 @@ def test_messages_stand_in_the_log_of_the_stage(finished: Workplace) -> None:
 
 
 def test_a_language_model_has_no_translation_to_trace(finished: Workplace) -> None:
-    done = finished.run(sys.executable, "-m", "phrasemt", "trace", "study.yaml", "test:3", "--system", "lm")
+    done = finished.phrasemt("trace", "study.yaml", "test:3", "--system", "lm")
     assert (done.returncode, done.stdout) == (2, "")
     assert "--system lm: a language model does not translate. Next: leave out --system" in done.stderr
 
 
 def test_a_pair_can_be_traced_to_its_translation(finished: Workplace) -> None:
-    command = [sys.executable, "-m", "phrasemt", "trace", "study.yaml", "test:3", "--system", "max"]
-    done = finished.run(*command)
+    done = finished.phrasemt("trace", "study.yaml", "test:3", "--system", "max")
     assert done.returncode == 0, done.stderr
     hops = [line.split("  ")[0] for line in done.stdout.splitlines() if not line.startswith(" ")]
     *hops, table = dict.fromkeys(hops)
@@ -116,7 +114,7 @@ def test_a_pair_can_be_traced_to_its_translation(finished: Workplace) -> None:
 
 
 def test_a_sentence_is_drawn_with_phrases_and_chunks(finished: Workplace) -> None:
-    done = finished.run(sys.executable, "-m", "phrasemt", "tree", "study.yaml", "test:3")
+    done = finished.phrasemt("tree", "study.yaml", "test:3")
     assert done.returncode == 0, done.stderr
     tree, phrases, chunks = done.stdout.split("\n\n")
     source = (finished.results / "demo.en-de" / "tokens" / "test.en").read_text().split("\n")[3]
@@ -129,13 +127,13 @@ def test_a_sentence_is_drawn_with_phrases_and_chunks(finished: Workplace) -> Non
 
 
 def test_phrases_are_counted(finished: Workplace) -> None:
-    command = [sys.executable, "-m", "phrasemt", "phrases", "study.yaml"]
-    done = finished.run(*command, "--stats")
+    command = ("phrases", "study.yaml")
+    done = finished.phrasemt(*command, "--stats")
     assert done.returncode == 0, done.stderr
     statistics = json.loads((finished.results / "demo.en-de/phrases/parse/train.json").read_text())
     assert f"{statistics['phrases']:,}" in done.stdout
     assert "parse: phrases of each length in tokens" in done.stdout
-    missing = finished.run(*command, "--split", "dev")
+    missing = finished.phrasemt(*command, "--split", "dev")
     assert missing.returncode == 2
     assert "no statistics of phrases yet" in missing.stderr
     assert "Next: snakemake" in missing.stderr

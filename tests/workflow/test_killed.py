@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -35,7 +35,7 @@ def _start(workplace: Workplace) -> subprocess.Popen[str]:
 
 
 def _unlock(workplace: Workplace) -> str:
-    done = workplace.run(sys.executable, "-m", "phrasemt", "unlock")
+    done = workplace.phrasemt("unlock")
     assert done.returncode == 0
     return done.stderr
 
@@ -50,6 +50,7 @@ def _unfinished(folder: Path) -> list[Path]:
 
 
 def test_killed_anywhere_the_same_command_ends_with_the_same_table(finished: Workplace) -> None:
+    finished = replace(finished, warm=None)
     expected = _results(finished)
     model = finished.results / "demo.en-de" / "models" / "max" / "1"
     shutil.rmtree(model)

@@ -6,7 +6,6 @@ The process kills itself when the first whole output is about to get its name: e
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -46,7 +45,7 @@ def test_a_stage_killed_before_naming_its_outputs_runs_again(
         sidecar_path(path).unlink()
 
     killed = subprocess.run(
-        [sys.executable, "-c", _DIES_BEFORE_NAMING, *command],
+        [finished.python, "-c", _DIES_BEFORE_NAMING, *command],
         env=finished.environment,
         capture_output=True,
         check=False,

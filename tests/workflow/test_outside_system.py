@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import zipfile
 
 import pytest
@@ -56,7 +55,7 @@ def test_a_translation_of_another_program_becomes_a_row(finished: Workplace) -> 
     page = (finished.results / "report.html").read_text()
     assert page.count("Another toolkit") > 3
     assert "translations.sha256" in page.replace("<wbr>", "")
-    packed = finished.run(sys.executable, "-m", "phrasemt", "capsule", "study.yaml", "--output", "capsule.zip")
+    packed = finished.phrasemt("capsule", "study.yaml", "--output", "capsule.zip")
     assert packed.returncode == 0, packed.stderr
     with zipfile.ZipFile(finished.folder / "capsule.zip") as capsule:
         assert "results/tiny/demo.en-de/translations/other/1/test.tok" in capsule.namelist()
@@ -76,8 +75,7 @@ def test_a_translation_of_another_program_becomes_a_row(finished: Workplace) -> 
 def test_files_that_fit_no_test_set_are_refused(finished: Workplace, content: bytes, form: str, message: str) -> None:
     (finished.folder / "other.de").write_bytes(content)
     _write_study(finished, form=form)
-    done = finished.run(
-        *(sys.executable, "-m", "phrasemt"),
+    done = finished.phrasemt(
         *("import_translations", "--translations", "other.de"),
         *("--reference", "results/tiny/demo.en-de/corpus/test.de"),
         *("--tokens", "made.tok", "--text", "made.txt"),

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from paper_study import CORPORA, PARSE_JOBS, SEEDS, SYSTEMS, TEST_SETS, write_paper_study
+from warm_python import WarmPython
 from workplace import Workplace
 
 PLANS = """
@@ -92,9 +93,9 @@ def _planned(workplace: Workplace, *, only_new: bool = True) -> set[tuple[str, s
     return {(file["rule"], file["output_file"]) for file in files if not only_new or file["plan"] != "no update"}
 
 
-def test_a_new_test_set_trains_and_translates_nothing_old(repository: Path, tmp_path: Path) -> None:
+def test_a_new_test_set_trains_and_translates_nothing_old(repository: Path, tmp_path: Path, warm: WarmPython) -> None:
     """Nor parses, nor cuts into phrases. Every output is there, as if the study had run."""
-    workplace = Workplace.new(repository, tmp_path)
+    workplace = Workplace.new(repository, tmp_path, warm=warm)
     size = {"systems": 6, "seeds": 1, "corpora": 1, "parse_jobs": 2}
     write_paper_study(tmp_path, **size, test_sets=1)
     outputs = _planned(workplace, only_new=False)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from micro_studies import STUDIES, assert_finished, micro
 from nist_texts import write_nist_texts
+from warm_python import WarmPython
 from workplace import Workplace
 
 from phrasemt.study.reading import load_study
@@ -28,10 +29,8 @@ def test_a_dry_run_on_slurm_plans_every_training(path: Path, repository: Path, t
 
 
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
-def test_a_study_of_a_paper_runs_to_its_table(
-    path: Path, repository: Path, tmp_path: Path, warm: dict[str, str]
-) -> None:
-    workplace = replace(Workplace.new(repository, tmp_path, micro(path, tmp_path)), variables=warm)
+def test_a_study_of_a_paper_runs_to_its_table(path: Path, repository: Path, tmp_path: Path, warm: WarmPython) -> None:
+    workplace = Workplace.new(repository, tmp_path, micro(path, tmp_path), warm)
     done = workplace.snakemake()
     assert done.returncode == 0, done.stderr[-5000:]
     assert_finished(tmp_path)

@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import subprocess
-import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,7 +23,7 @@ TRANSLATIONS = "results/tiny/demo.en-de/translations/max/1/test.tok"
 
 
 def _plan(workplace: Workplace, *arguments: str, code: int = 0) -> str:
-    done = workplace.run(sys.executable, "-m", "phrasemt", "plan", *arguments)
+    done = workplace.phrasemt("plan", *arguments)
     assert done.returncode == code, done.stdout + done.stderr
     if code:
         assert "Traceback" not in done.stderr
@@ -317,7 +317,7 @@ def test_a_copy_without_times_is_accepted(finished: Workplace, tmp_path: Path, *
     _compare_no_contents(finished)
     left_out = None if with_records else shutil.ignore_patterns("metadata")
     shutil.copytree(finished.folder, tmp_path / "cp", copy_function=shutil.copyfile, ignore=left_out)
-    copied = Workplace(tmp_path / "cp")
+    copied = replace(finished, folder=tmp_path / "cp")
     for number, path in enumerate(sorted(copied.folder.rglob("*"), reverse=True)):
         os.utime(path, (1e9 + number, 1e9 + number))  # in an order that is far from the order of the work
     contents = {path: path.read_bytes() for path in copied.results.rglob("*") if path.is_file()}
@@ -356,7 +356,7 @@ main(["plan", "--accept", "study.yaml"])
 
 def test_killed_in_between_it_can_be_done_again(finished: Workplace) -> None:
     _edit(finished, "scoring/bleu.py")
-    killed = finished.run(sys.executable, "-c", _DIES_BEFORE_THE_RECORD)
+    killed = finished.run(finished.python, "-c", _DIES_BEFORE_THE_RECORD)
     assert killed.returncode == -9, killed.stderr
     assert _rules(_plan(finished, "study.yaml"))["score_system"] == 3
     assert _accept(finished).startswith("accepted: 3 x score_system\n")
@@ -372,7 +372,7 @@ def _stage(workplace: Workplace) -> subprocess.CompletedProcess[str]:
     """compare_systems by hand, as a job of the run that the workplace has had."""
     sidecar = read_sidecar(workplace.folder / "results/tiny/demo.en-de/comparisons/max.json")
     run = max((workplace.folder / "logs/tiny/runs").glob("*.json"))
-    command = [sys.executable, "-m", "phrasemt", "compare_systems", "--settings", json.dumps(sidecar["settings"])]
+    command = [workplace.python, "-m", "phrasemt", "compare_systems", "--settings", json.dumps(sidecar["settings"])]
     for name, files in sidecar["inputs"].items():
         command += [f"--{name.replace('_', '-')}", *(file["path"] for file in files)]
     command += ["--comparison", "other/comparison.json"]
@@ -423,7 +423,7 @@ def test_code_edited_during_a_run_ends_what_would_use_it(finished: Workplace) ->
     assert not (finished.folder / SCORES).exists()
     assert (finished.folder / TRANSLATIONS).exists()
 
-    done = finished.run(sys.executable, "-m", "phrasemt", "status", "study.yaml")
+    done = finished.phrasemt("status", "study.yaml")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("tiny: failed, since ")
     assert "score_system demo.en-de/max.1: error" in done.stdout
@@ -432,6 +432,6 @@ def test_code_edited_during_a_run_ends_what_would_use_it(finished: Workplace) ->
     done = finished.snakemake()
     assert done.returncode == 0, done.stderr[-3000:]
     assert (finished.results / "table.json").read_bytes() == expected
-    done = finished.run(sys.executable, "-m", "phrasemt", "status", "tiny")
+    done = finished.phrasemt("status", "tiny")
     assert done.stdout.startswith("tiny: finished, since ")
     assert "not done" not in done.stdout

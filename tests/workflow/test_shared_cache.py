@@ -29,7 +29,7 @@ def second(repository: Path, finished: Workplace, tmp_path: Path, monkeypatch: p
     """A study with the texts, the parser and the subwords of the first, and with other systems, in a new folder."""
     monkeypatch.setenv("PHRASEMT_CACHE", str(finished.folder / "resources" / "cache"))
     study = STUDY.replace("study: tiny", "study: second").replace("demo", "pairs").replace("width: 16", "width: 24")
-    return Workplace.new(repository, tmp_path / "elsewhere", study)
+    return Workplace.new(repository, tmp_path / "elsewhere", study, finished.warm)
 
 
 def _run(second: Workplace, *files: str) -> dict[str, set[bool]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 
 from workplace import Workplace
@@ -13,7 +12,7 @@ from phrasemt.files.sidecars import read_sidecar
 
 
 def _verify(workplace: Workplace, code: int) -> list[str]:
-    done = workplace.run(sys.executable, "-m", "phrasemt", "verify", "study.yaml")
+    done = workplace.phrasemt("verify", "study.yaml")
     assert done.returncode == code, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     return done.stdout.splitlines()
@@ -75,7 +74,7 @@ def test_an_artefact_of_other_contents_of_its_input_is_named(finished: Workplace
         *("--round-trip", f"{relative}.round_trip.json", "--settings", json.dumps(read_sidecar(tokens)["settings"])),
     ]
     times = tokens.stat().st_atime_ns, tokens.stat().st_mtime_ns
-    done = finished.run(sys.executable, "-m", "phrasemt", *command)
+    done = finished.phrasemt(*command)
     assert done.returncode == 0, done.stderr
     os.utime(tokens, ns=times)
     lines = _verify(finished, 2)
