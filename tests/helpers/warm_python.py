@@ -2,9 +2,9 @@
 
 A job at the size micro computes for a tenth of a second and imports libraries for two or three; a dry run of Snakemake
 imports for half of its time. The server below has imported the libraries of Snakemake and of all stages. It forks a
-process for each command `python -m snakemake ...`, `python -m phrasemt ...` or `python -c ...`, with the arguments,
-folder, environment and streams of the caller. That process imports phrasemt again when the copy in the caller's folder
-was edited. Other commands start as ever. No signal reaches that process, so tests that stop or kill one do without.
+process for each command `python -m snakemake ...` or `python -m phrasemt ...`, with the arguments, folder, environment
+and streams of the caller. That process imports phrasemt again when the copy in the caller's folder was edited. Other
+commands start as ever. No signal reaches that process, so tests that stop or kill one do without.
 """
 
 from __future__ import annotations
@@ -27,18 +27,16 @@ from typing import NamedTuple
 
 _PYTHON = """\
 #!{python} -IS
-import json, os, signal, socket, sys
-if sys.argv[1:2] != ["-c"] and sys.argv[1:3] not in (["-m", "phrasemt"], ["-m", "snakemake"]):
+import json, os, socket, sys
+if sys.argv[1:3] not in (["-m", "phrasemt"], ["-m", "snakemake"]):
     os.execv({python!r}, [{python!r}, *sys.argv[1:]])
 with socket.socket(socket.AF_UNIX) as server:
     server.connect({address!r})
-    request = json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ)]).encode()
+    request = json.dumps([sys.argv[2:], os.getcwd(), dict(os.environ)]).encode()
     socket.send_fds(server, [len(request).to_bytes(4, "big")], [0, 1, 2])
     server.sendall(request)
     exit_code = server.recv(1)
-if not exit_code:
-    os.kill(os.getpid(), signal.SIGKILL)  # as that process was
-sys.exit(exit_code[0])
+sys.exit(exit_code[0] if exit_code else "the process of this command ended without an exit code")
 """
 _REPOSITORY = Path(__file__).parents[2]
 _OURS = ("phrasemt", "snakemake_logger_plugin_phrasemt")
@@ -111,7 +109,7 @@ def _answer(caller: socket.socket) -> None:
     """Do what the caller asks for, and send it the exit code."""
     length, streams, _, _ = socket.recv_fds(caller, 4, 3)
     with caller.makefile("rb") as request:
-        (option, program, *arguments), folder, environment = json.loads(request.read(int.from_bytes(length, "big")))
+        (module, *arguments), folder, environment = json.loads(request.read(int.from_bytes(length, "big")))
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
@@ -125,10 +123,7 @@ def _answer(caller: socket.socket) -> None:
             del sys.modules[name]
     sys.argv[1:] = arguments
     try:
-        if option == "-m":
-            runpy.run_module(program, run_name="__main__", alter_sys=True)
-        else:
-            exec(compile(program, "<string>", "exec"), {"__name__": "__main__"})
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
         exit_code = 0
     except SystemExit as left:
         exit_code = left.code if isinstance(left.code, int) else bool(left.code)

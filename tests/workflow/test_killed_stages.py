@@ -6,6 +6,7 @@ The process kills itself when the first whole output is about to get its name: e
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,7 @@ def test_a_stage_killed_before_naming_its_outputs_runs_again(
         sidecar_path(path).unlink()
 
     killed = subprocess.run(
-        [finished.python, "-c", _DIES_BEFORE_NAMING, *command],
+        [sys.executable, "-c", _DIES_BEFORE_NAMING, *command],
         env=finished.environment,
         capture_output=True,
         check=False,

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -356,7 +357,7 @@ main(["plan", "--accept", "study.yaml"])
 
 def test_killed_in_between_it_can_be_done_again(finished: Workplace) -> None:
     _edit(finished, "scoring/bleu.py")
-    killed = finished.run(finished.python, "-c", _DIES_BEFORE_THE_RECORD)
+    killed = finished.run(sys.executable, "-c", _DIES_BEFORE_THE_RECORD)
     assert killed.returncode == -9, killed.stderr
     assert _rules(_plan(finished, "study.yaml"))["score_system"] == 3
     assert _accept(finished).startswith("accepted: 3 x score_system\n")
