@@ -23,8 +23,10 @@ from phrasemt.nn.words import Loss
 
 # A unit sigma(z) is saturated below SATURATED or above 1 - SATURATED, where its gradient is below 8 % of the largest.
 SATURATED = 0.02
-# A network learns no more when a larger share of its units is saturated.
-DEAD = 0.95
+# A network is dead when a larger share of its units is saturated, or when the signal of its output is a smaller part of
+# the constant. Trained networks that work have 0.9 or more, those of `sigmoid: plain` 0.2 or more (docs/results.md).
+DEAD_SATURATED = 0.95
+DEAD_SIGNAL = 0.05
 
 log = logging.getLogger("phrasemt.train_model")
 
@@ -116,9 +118,10 @@ def diagnose(
     <name>_unit, <name>_saturated     `UnitStatistics`
     <name>_constant, <name>_signal    `VectorStatistics` of the output of Eq. (8)
 
-    and for each group of attentions `perplexity_without_<group>`, for which the results of the group at every position
-    are replaced by their means over all positions. If it is not clearly higher than the model's perplexity, the model
-    makes no use of what the group attends to.
+    dead_networks, the number of networks that are dead, each with a warning, and for each group of attentions
+    `perplexity_without_<group>`, for which the results of the group at every position are replaced by their means over
+    all positions. If it is not clearly higher than the model's perplexity, the model makes no use of what the group
+    attends to.
     """
     units = {name: UnitStatistics() for name in networks}
     outputs = {name: VectorStatistics() for name, network in networks.items() if network.output}
@@ -153,13 +156,25 @@ def diagnose(
                 nll, tokens = nll + float(sums.nll), tokens + sums.tokens
         return math.exp(min(nll / tokens, 100.0))
 
-    for name, one in units.items():
-        if (share := one.values()["saturated"]) > DEAD:
-            log.warning("%s: %.0f %% of the hidden units are saturated; this network learns no more", name, 100 * share)
-    values = {f"{name}_{key}": value for name, one in units.items() for key, value in one.values().items()}
-    values |= {f"{name}_{key}": value for name, one in outputs.items() for key, value in one.values().items()}
+    found = {name: one.values() | (outputs[name].values() if name in outputs else {}) for name, one in units.items()}
+    dead = {name: reason for name, of_network in found.items() if (reason := _why_dead(of_network))}
+    for name, reason in dead.items():
+        log.warning("%s is dead: %s", name, reason)
+    values = {f"{name}_{key}": value for name, of_network in found.items() for key, value in of_network.items()}
+    values["dead_networks"] = float(len(dead))
     values |= {f"perplexity_without_{name}": perplexity_without(group) for name, group in attentions.items()}
     return losses, values
+
+
+def _why_dead(values: Mapping[str, float]) -> str | None:
+    """Why a network with these statistics is dead, or None. Without an output (Eq. 3) only its units are judged."""
+    if values["saturated"] > DEAD_SATURATED:
+        return f"{100 * values['saturated']:.0f} % of its hidden units are saturated, so it learns no more"
+    if "signal" in values and values["signal"] <= DEAD_SIGNAL * values["constant"]:
+        return (
+            f"its output hardly depends on its input (signal {values['signal']:.3g}, constant {values['constant']:.3g})"
+        )
+    return None
 
 
 def _hook(stack: ExitStack, module: nn.Module, function: Callable[[Tensor, Tensor], Tensor | None]) -> None:

@@ -96,6 +96,16 @@ def test_phrase_mass_equals_the_loops(score, make_model, make_batch):
 
 
 @torch.no_grad()
+def test_phrase_mass_is_the_mean_over_all_queries_of_all_batches(make_model, make_batch):
+    """Each sentence alone, in batches of unequal length, has the mass of one batch of all."""
+    settings = PhrasalAttentionModel(**SMALL, **NO_DROPOUT)
+    model = make_model(settings).double()
+    _, together = model.measure([make_batch(settings, SOURCES, TARGETS)])
+    _, alone = model.measure([make_batch(settings, SOURCES, TARGETS, only=row) for row in range(len(SOURCES))])
+    assert alone == pytest.approx(together, abs=1e-12)
+
+
+@torch.no_grad()
 def test_places_without_ngrams_have_no_phrase_mass(make_model, make_batch):
     settings = PhrasalAttentionModel(**SMALL, **NO_DROPOUT, ngram_where=["cross"])
     assert list(make_model(settings).measure([make_batch(settings, SOURCES, TARGETS)])[1]) == ["phrase_mass_cross"]

@@ -7,6 +7,7 @@ and padding. It sums the same numbers in another order: 1e-10.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from itertools import pairwise
 
@@ -425,6 +426,27 @@ def test_diagnostics_are_statistics_over_the_real_positions_of_all_batches(make_
         assert values[f"perplexity_without_{name}"] == pytest.approx(math.exp(nll / len(outputs)), rel=1e-6)
         for hook in hooks:
             hook.remove()
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        (lambda block: block.hidden.bias.fill_(20), r"100 % of its hidden units are saturated"),
+        (lambda block: block.output.weight.zero_(), r"its output hardly depends on its input \(signal 0, constant 0"),
+        (lambda block: block.output.bias.fill_(1e3), r"its output hardly depends on its input \(signal 0\.\d"),
+    ],
+    ids=["saturated", "zero", "constant"],
+)
+def test_a_dead_network_is_counted_and_named(make_model, make_batch, caplog, broken, reason):
+    settings = PhraseRepresentationModel(**SMALL, **NO_DROPOUT, **ATTENTIVE)
+    model, batch = make_model(settings).double(), make_batch(settings, [3, 9], [6, 2])
+    assert model.measure([batch])[1]["dead_networks"] == 0
+    assert not caplog.messages
+    broken(model.encoder[1].combination)
+    assert model.measure([batch])[1]["dead_networks"] == 1
+    (message,) = caplog.messages
+    assert re.match(rf"encoder_2 is dead: {reason}", message)
 
 
 @pytest.fixture

@@ -9,7 +9,9 @@ import zipfile
 from collections import Counter
 from pathlib import Path
 
+import pytest
 import yaml
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from workplace import STAGES_OF_STUDY, STUDY, Workplace
 
 from phrasemt.files.digests import digest_file
@@ -44,6 +46,28 @@ def test_the_report_stands_alone(finished: Workplace) -> None:
     assert page.startswith("<!DOCTYPE html>") or page.startswith("<!doctype html>")
     assert 'src="http' not in page
     assert 'href="http' not in page.replace('href="https://github.com', "")
+
+
+def test_what_a_training_measures_reaches_all_places(finished: Workplace) -> None:
+    """The last evaluation of a system with phrases: in its record, its metrics, TensorBoard and the report."""
+    folder = finished.results / "demo.en-de" / "models" / "max" / "1"
+    record = json.loads((folder / "training.json").read_text())
+    measured = record["evaluations"][-1]
+    update = measured.pop("update")
+    networks = ("dead_networks", "encoder_1_unit", "encoder_1_saturated", "decoder_1_constant", "decoder_1_signal")
+    perplexities = ("perplexity", *(f"perplexity_without_{part}" for part in ("phrases", "source_attention")))
+    assert {f"dev_{name}" for name in (*networks, *perplexities)} < measured.keys()
+
+    lines = map(json.loads, (folder / record["metrics"]).read_text().splitlines())
+    assert {"update": update, **measured} in [{key: line.get(key) for key in ("update", *measured)} for line in lines]
+    (events,) = folder.rglob("events.*")
+    board = EventAccumulator(str(events)).Reload()
+    on_board = {name: board.Scalars(f"dev/{name.removeprefix('dev_')}")[-1] for name in measured}
+    assert {event.step for event in on_board.values()} == {update}
+    assert {name: event.value for name, event in on_board.items()} == pytest.approx(measured, rel=1e-6)
+    page = (finished.results / "report.html").read_text().replace("<wbr>", "")
+    for name in measured.keys() - {"dev_bleu"}:
+        assert f"<code>{name}</code></th><td>{measured[name]:.3f}</td>" in page
 
 
 def test_the_report_tells_of_the_run_that_wrote_it(finished: Workplace) -> None:

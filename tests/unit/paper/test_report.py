@@ -266,6 +266,17 @@ def test_the_page_shows_the_measurements_of_the_last_evaluation(study: InventedS
     assert "Transformer, demo, seed 1 dev_perplexity" not in text, "a system without further measurements"
 
 
+def test_the_page_names_systems_with_dead_networks(study: InventedStudy) -> None:
+    for seed, dead in ((1, 0.0), (2, 3.0)):
+        path = study.record_path("demo", "max", seed)
+        record = json.loads(path.read_text())
+        record["evaluations"][-1]["dev_dead_networks"] = dead
+        invented_study.rewrite(path, json.dumps(record))
+    study.write_report()
+    text = " ".join(" ".join(Page(source_of(study)).text).split())
+    assert re.findall(r"Dead networks in (.*?) \(below\)", text) == ["+ phrases (max) & <b>, demo, seed 2: 3"]
+
+
 @pytest.mark.parametrize("part", ["page.html", "page.css", "results.html"])
 def test_a_changed_template_is_changed_code(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
     """A changed template changes the digest of the code, so that the report is made again."""
