@@ -62,7 +62,7 @@ def test_what_a_training_measures_reaches_all_places(finished: Workplace) -> Non
     assert {"update": update, **measured} in [{key: line.get(key) for key in ("update", *measured)} for line in lines]
     (events,) = folder.rglob("events.*")
     board = EventAccumulator(str(events)).Reload()
-    on_board = {name: board.Scalars(f"dev/{name.removeprefix('dev_')}")[-1] for name in measured}
+    on_board = {name: board.Scalars(f"dev/{name}")[-1] for name in measured}
     assert {event.step for event in on_board.values()} == {update}
     assert {name: event.value for name, event in on_board.items()} == pytest.approx(measured, rel=1e-6)
     page = (finished.results / "report.html").read_text().replace("<wbr>", "")
