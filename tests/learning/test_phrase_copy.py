@@ -90,8 +90,13 @@ class Task:
         return BatchReader(Examples.open(self._folder / "examples"), model.model_inputs, [columns])
 
 
-def _train(model: PhraseRepresentationModel, task: Task, seed: int, *, in_decoder: bool = True) -> nn.Module:
-    """in_decoder: the decoder attends to phrases, too; else the result of its attention to phrases is 0."""
+def _train(
+    model: PhraseRepresentationModel, task: Task, reader: BatchReader, seed: int, *, in_decoder: bool = True
+) -> nn.Module:
+    """Train a system, and return it with the mean of its last parameters.
+
+    in_decoder: the decoder attends to phrases, too; else the result of its attention to phrases is 0.
+    """
     torch.manual_seed(seed)
     settings = TrainModel(
         **TrainModel.of_model(model),
@@ -109,7 +114,7 @@ def _train(model: PhraseRepresentationModel, task: Task, seed: int, *, in_decode
     if not in_decoder:
         for layer in system.decoder:
             layer.combination.attention.register_forward_hook(lambda _, inputs, attended: torch.zeros_like(attended))
-    trainer, rows = Trainer(system, task.reader(model), settings), np.random.default_rng(seed)
+    trainer, rows = Trainer(system, reader, settings), np.random.default_rng(seed)
     # The rate stays high, so the loss jumps between updates: after the last update it lies between 0.01 and 0.32 of
     # AMBIGUITY, after an average of the parameters (41 seeds) between 0.004 and 0.028.
     averaged = AveragedModel(system)
@@ -137,11 +142,12 @@ def test_a_phrase_system_learns_what_only_phrases_tell(name: str, tmp_path: Path
     model, seed = SYSTEMS[name], random.randrange(2**31)
     print(f"seed {seed}")
     task = Task(tmp_path, random.Random(seed))
-    system = _train(model, task, seed)
-    learned = _loss(system, task.reader(model))
+    reader = task.reader(model)
+    system = _train(model, task, reader, seed)
+    learned = _loss(system, reader)
     assert learned < 0.25 * AMBIGUITY, "the ends of phrases were not learned"
     assert _loss(system, task.reader(model, of_other_sentences=True)) > 2 * AMBIGUITY
-    inside = _measure(system, task.reader(model))
+    inside = _measure(system, reader)
     _check_networks(inside)
     for attended in ("phrases", "source_attention"):
         without = math.log(inside[f"perplexity_without_{attended}"]) * TOKENS
@@ -153,10 +159,11 @@ def test_the_encoder_learns_from_phrases_when_the_decoder_has_none(tmp_path: Pat
     model, seed = SYSTEMS["+Max"], random.randrange(2**31)
     print(f"seed {seed}")
     task = Task(tmp_path, random.Random(seed))
-    system = _train(model, task, seed, in_decoder=False)
-    learned = _loss(system, task.reader(model))
+    reader = task.reader(model)
+    system = _train(model, task, reader, seed, in_decoder=False)
+    learned = _loss(system, reader)
     assert learned < 0.6 * AMBIGUITY, "the ends of phrases were not learned"
-    inside = _measure(system, task.reader(model))
+    inside = _measure(system, reader)
     _check_networks(inside)
     without = math.log(inside["perplexity_without_encoder_phrases"]) * TOKENS
     assert without > learned + AMBIGUITY, "the phrases of the encoder make no difference"

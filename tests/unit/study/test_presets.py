@@ -360,8 +360,8 @@ def test_an_update_is_counted_in_one_way(problems) -> None:
 
 
 @pytest.mark.parametrize(("pair", "dropout"), [("en-de", 0.3), ("en-fr", 0.1)])
-def test_big_rows_of_xu_have_the_dropout_of_their_language_pair(pair: str, dropout: float) -> None:
-    systems = load_study(Path(__file__).parents[3] / f"studies/xu2020-{pair}.yaml").systems
+def test_big_rows_of_xu_have_the_dropout_of_their_language_pair(repository: Path, pair: str, dropout: float) -> None:
+    systems = load_study(repository / f"studies/xu2020-{pair}.yaml").systems
     for name in ("big", "big-pr"):
         model = systems[name].model
         assert (model.dropout, model.attn_dropout, model.act_dropout) == (dropout,) * 3
