@@ -2,7 +2,8 @@
 
 Lines and text have the colours of the page: matplotlib draws with placeholder colours, which are then replaced by CSS
 variables (`--series-1` and so on) and `currentColor`. Text remains text, so a reader can search it and a screen reader
-can read it. The name of a line stands at its end; a legend replaces the names where they are too many or too long.
+can read it. The name of a line stands at its end; a legend above the axes replaces the names where they are too many or
+too long, and the figure grows by its height.
 `svg_file` makes a file of its own from a drawing.
 """
 
@@ -57,6 +58,7 @@ _MAX_POINTS = 120
 # Names at the ends of lines: at most so many, of at most so many lines of so many characters each.
 _MAX_NAMES, _NAME_LINES, _NAME_WIDTH = 7, 3, 17
 _NAME_SIZE = 8.5  # points
+_LEGEND_WIDTH = 52  # characters of a line of the legend
 _LINE_HEIGHT = 0.042  # of a line of a name, as a share of the height of the axes
 # The colours of files of their own: those of page.css for light pages.
 _COLOURS = {
@@ -213,12 +215,28 @@ def _finish(
 ) -> Drawing:
     with matplotlib.rc_context(_STYLE):
         if not (names_at_ends and _name_lines(axes)):
-            labels = axes.get_legend_handles_labels()[1]
-            columns = 2 if len(labels) > 1 and max(map(len, labels)) <= 28 else 1
-            axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, borderaxespad=0, handlelength=1.6)
+            _add_legend(figure, axes)
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     return Drawing(svg=_for_page(buffer.getvalue(), name, f"{title}. {description}"), title=title)
+
+
+def _add_legend(figure: Figure, axes: Axes) -> None:
+    handles, labels = axes.get_legend_handles_labels()
+    columns = 2 if len(labels) > 1 and max(map(len, labels)) <= 28 else 1
+    legend = axes.legend(
+        handles,
+        [textwrap.fill(label, _LEGEND_WIDTH) for label in labels],
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+        ncols=columns,
+        borderaxespad=0,
+        handlelength=1.6,
+    )
+    legend.set_in_layout(False)  # to measure it, while the figure has no room for it
+    figure.draw_without_rendering()
+    legend.set_in_layout(True)
+    figure.set_figheight(figure.get_figheight() + legend.get_window_extent().height / figure.dpi)
 
 
 def _name_lines(axes: Axes) -> bool:

@@ -359,6 +359,19 @@ def test_equal_values_give_equal_figures_in_the_colours_of_the_page() -> None:
     assert not set(re.findall(r'\bid="([^"]+)"', first)) & set(re.findall(r'\bid="([^"]+)"', other))
 
 
+def test_a_legend_leaves_the_axes_their_height() -> None:
+    def height_of_axes(systems: int) -> float:
+        title = "a system with a title that is too long for the end of its line, and for one line of a legend"
+        series = [Series(group=f"{n} {title}", x=range(5), y=[n, 2, 3, 4, 5]) for n in range(systems)]
+        svg = draw_curves("a", series, title="t", x_label="x", y_label="y").svg
+        background = re.search(r'<g id="a-patch_2">\s*<path d="([^"]+)"', svg)
+        assert background
+        ys = [float(y) for _, y in re.findall(r"[ML] (\S+) (\S+)", background[1])]
+        return max(ys) - min(ys)
+
+    assert height_of_axes(24) == pytest.approx(height_of_axes(2), abs=1)
+
+
 def test_long_lines_are_drawn_as_means() -> None:
     line = Series(group="s", x=range(100_000), y=[float(x) for x in range(100_000)])
     svg = draw_curves("a", [line], title="t", x_label="x", y_label="y").svg
