@@ -96,7 +96,7 @@ def _row_of_baseline(study: Study, system: str, place: str) -> str | None:
 
     The baseline of a paper is compared with no other row: it is its own.
     """
-    if baseline_place(place) == place and study.baseline_of(system) == study.baseline:
+    if baseline_place(place) == place:
         return place.rpartition("/")[2]
     table = place.rpartition("/")[0] + "/"
     places = study.systems[study.baseline_of(system)].stands_for

@@ -138,6 +138,23 @@ def test_each_row_is_compared_with_the_baseline_of_its_own_paper() -> None:
     assert {named.baseline_of(name) for name in named.systems} == {"max"}
 
 
+def test_a_row_of_one_table_may_be_the_baseline_of_another() -> None:
+    """The bi-scale decoder of Zhou et al. is compared with dl4mt in Table 1, and is itself the baseline of Table 2."""
+    of = study(
+        dataset={"stands_for": None, "source_language": "zh", "target_language": "en"},
+        base=["nguyen2020/table-1/base"],
+        dl4mt=["zhou2017/table-1/dl4mt"],
+        biscale=["zhou2017/table-1/biscale", "zhou2017/table-2/chunk"],
+    )
+    scores = {"bleu_tok_uncased": cell(30), "bleu_tok_uncased_difference": cell(1.0, mark="†")}
+    card = scorecard(of, block({"dl4mt": {"bleu_tok_uncased": cell(29)}, "biscale": scores}))
+    findings = {entry.place: entry.finding for entry in card.entries if entry.system == "biscale"}
+    assert findings == {
+        "zhou2017/table-1/biscale": "same direction, significant",
+        "zhou2017/table-2/chunk": "baseline",
+    }
+
+
 def test_what_the_study_lacks_is_not_run() -> None:
     tests = {"news": TEST, "MT03": NIST}
     of = study(
