@@ -117,7 +117,7 @@ def browser() -> Iterator[Browser]:
     assert PROGRAM is not None
     requests_end, requests = os.pipe()
     answers, answers_end = os.pipe()
-    # The browser reads requests from descriptor 3 and writes answers to descriptor 4.
+    # The browser reads requests from descriptor 3 and writes answers to descriptor 4. All its processes share descriptor 1.
     shell = f'exec "$0" "$@" 3<&{requests_end} 4>&{answers_end}'
     with tempfile.TemporaryDirectory() as profile:
         options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
@@ -125,7 +125,7 @@ def browser() -> Iterator[Browser]:
         process = subprocess.Popen(
             ["bash", "-c", shell, PROGRAM, *options],
             pass_fds=(requests_end, answers_end),
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
         os.close(requests_end)
@@ -136,4 +136,4 @@ def browser() -> Iterator[Browser]:
             os.close(requests)
             os.close(answers)
             process.terminate()
-            process.wait()
+            process.communicate()  # other processes of the browser outlive the first one and write into the profile
