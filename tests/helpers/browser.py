@@ -117,7 +117,7 @@ def browser() -> Iterator[Browser]:
     assert PROGRAM is not None
     requests_end, requests = os.pipe()
     answers, answers_end = os.pipe()
-    # The browser reads requests from descriptor 3 and writes answers to descriptor 4. All its processes share descriptor 1.
+    # The browser reads requests from descriptor 3 and writes answers to descriptor 4.
     shell = f'exec "$0" "$@" 3<&{requests_end} 4>&{answers_end}'
     with tempfile.TemporaryDirectory() as profile:
         options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
@@ -136,4 +136,4 @@ def browser() -> Iterator[Browser]:
             os.close(requests)
             os.close(answers)
             process.terminate()
-            process.communicate()  # other processes of the browser outlive the first one and write into the profile
+            process.communicate()  # until all processes of the browser have ended: they write into the profile
