@@ -48,7 +48,7 @@ class Claim(Settings):
 
 
 class CostClaim(Settings):
-    """A printed cost of a system, relative to the row that the baseline of the study stands for.
+    """A printed cost of a system, relative to the row that the baseline of the system stands for.
 
     place: paper, table and row as printed. notes: discrepancies in the paper.
     """
@@ -68,12 +68,12 @@ def claims(study: Study) -> Iterator[Claim]:
             baseline = _row_of_baseline(study, name, place)
             compared = [figure for figure in figures_of_row(paper, table, row) if _is_compared(figure)]
             for dataset in study.datasets:
-                for figure, test_sets, same in _on_dataset(study, dataset, compared):
+                for figure, test_sets, same in _on_dataset(study, dataset, compared, baseline):
                     yield _claim(name, place, figure, baseline, dataset, test_sets, same)
 
 
 def cost_claims(study: Study) -> Iterator[CostClaim]:
-    """The printed costs of the systems of a study, except those of the baseline, to which all are relative."""
+    """The printed costs of the systems of a study, except those of the baselines, to which they are relative."""
     for name, system in study.systems.items():
         for place in system.stands_for:
             paper, table, row = row_at(place)
@@ -107,11 +107,14 @@ def _is_compared(figure: Figure) -> bool:
     return figure.measure.ours is not None and figure.data is not None and bool(figure.test_sets)
 
 
-def _on_dataset(study: Study, name: str, compared: list[Figure]) -> Iterator[tuple[Figure, list[str], bool]]:
+def _on_dataset(
+    study: Study, name: str, compared: list[Figure], baseline: str | None
+) -> Iterator[tuple[Figure, list[str], bool]]:
     """The figures of a row that are compared on a data set, with its test sets, and whether its data are the paper's.
 
     Data of the paper: every figure about these data. Other data: every test set, with the figures about the same pair
-    of languages, or about any pair if there is none; of several test sets of a paper, their average stands for all.
+    of languages, or about any pair if there is none; of several test sets of a paper, their average stands for all,
+    unless it covers other test sets than the average of the row `baseline`, which leaves no difference between them.
     """
     dataset = study.datasets[name]
     own = [figure for figure in compared if dataset.stands_for == f"{figure.paper.paper}/{figure.of_column.data}"]
@@ -123,9 +126,14 @@ def _on_dataset(study: Study, name: str, compared: list[Figure]) -> Iterator[tup
     others = [figure for figure in compared if figure.of_column.difference_to is None]
     same_pair = [figure for figure in others if _languages(figure) == dataset.languages]
     chosen = same_pair or others
-    averages = [figure for figure in chosen if len(figure.test_sets) > 1]
+    averages = [
+        figure
+        for figure in chosen
+        if len(figure.test_sets) > 1 and (baseline in (None, figure.row) or figure.difference_to(baseline) is not None)
+    ]
+    chosen = averages or [figure for figure in chosen if len(figure.test_sets) == 1] or chosen
     for test_set in dataset.test_sets:
-        yield from ((figure, [test_set], False) for figure in averages or chosen)
+        yield from ((figure, [test_set], False) for figure in chosen)
 
 
 def _languages(figure: Figure) -> tuple[str | None, str] | None:

@@ -488,10 +488,11 @@ class Study(Settings):
         It is the one that the study names. Without a name: the one that stands for the baseline of the row's paper, if
         there is one; otherwise, and for the baseline of a paper itself, the baseline of the study.
         """
-        places = [] if self.comparison.baseline else self.systems[system].stands_for
-        for place in map(baseline_place, places):
-            for name in self.translating:
-                if name != system and place in self.systems[name].stands_for:
+        own = self.systems[system].stands_for
+        same_kind = self.translating if system in self.translating else self.language_models
+        for place in [] if self.comparison.baseline else map(baseline_place, own):
+            for name in same_kind:
+                if place not in own and place in self.systems[name].stands_for:
                     return name
         return self.baseline
 

@@ -52,8 +52,9 @@ def describe(study: Study, system: str, dataset: str) -> Iterator[str]:
     yield f"{system:<36} {'':>6} {cost.multiply_adds:>13,.0f}"
     plain = model.plain_counterpart
     compared = {f"plain {plain.family} of its size": plain}
-    if (baseline := study.models.get(study.baseline)) is not None:
-        compared = {f"{study.baseline}, the baseline": baseline.model} | {
+    name_of_baseline = study.baseline_of(system)
+    if (baseline := study.models.get(name_of_baseline)) is not None:
+        compared = {f"{name_of_baseline}, the baseline": baseline.model} | {
             name: other for name, other in compared.items() if other != baseline.model
         }
     for name, other in compared.items():

@@ -80,7 +80,7 @@ def score_blocks(
         comparisons,
         ComparisonFile,
         lambda file: {(file.dataset, test_set, file.system): file for test_set in file.test_sets},
-        [(*test_set, name) for test_set in settings.test_sets for name in names if name != settings.baseline],
+        [(*test_set, name) for test_set in settings.test_sets for name in names if name in settings.baselines],
     )
     grids = score_grid, metric_grid, comparison_grid
     return [_block(settings, test_set, *grids) for test_set in settings.test_sets if names]
@@ -133,7 +133,7 @@ def _block(
         rows[system] = Row(system=system, title=title, cells=cells)
     compared = {}
     for system in rows:
-        if system != settings.baseline:
+        if system in settings.baselines:
             source, file = comparison_grid[(*test_set, system)]
             compared[system] = source, file.test_sets[test_set[1]]
             _check_comparison(source, file, compared[system][1], settings, rows)

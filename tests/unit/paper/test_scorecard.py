@@ -15,8 +15,10 @@ from pydantic import ValidationError
 from phrasemt.paper.cells import Block, Cell, Row, Scorecard, Table
 from phrasemt.paper.scorecard import make_scorecard
 from phrasemt.scoring.scores import read_artefact
+from phrasemt.stages.paper import MakeTable
 from phrasemt.study.claims import Claim, claims
 from phrasemt.study.schema import Study
+from phrasemt.workflow.flow import Flow
 
 TRAIN = [{"corpus": name, "part": "de-en"} for name in ("europarl-v7", "commoncrawl", "news-commentary-v9")]
 # A NIST set, whose four references the user has.
@@ -153,6 +155,35 @@ def test_a_row_of_one_table_may_be_the_baseline_of_another() -> None:
         "zhou2017/table-1/biscale": "same direction, significant",
         "zhou2017/table-2/chunk": "baseline",
     }
+
+
+def test_the_first_system_of_a_study_need_not_be_the_baseline_of_its_paper() -> None:
+    of = study(max=["xu2020/table-2/max"], base=["xu2020/table-2/base"])
+    baselines = {"max": "base", "base": "max"}
+    assert {name: of.baseline_of(name) for name in of.systems} == baselines
+    assert Flow(of).challengers == ["max", "base"]
+    assert MakeTable.from_study(of, {}).baselines == baselines
+
+
+def test_a_language_model_is_compared_with_the_baseline_of_its_own_paper() -> None:
+    rows = {"shaw": "shaw", "base": "base", "phrasal": "phrasal-2"}
+    data = {"language": "en", "splits": {"train": TRAIN, "dev": TRAIN[:1], "test": {"news": TEST}}}
+    model = {"family": "language_model"}
+    systems = {name: {"model": model, "stands_for": [f"nguyen2020/table-3/{row}"]} for name, row in rows.items()}
+    of = Study.model_validate({"study": "one", "datasets": {"text": data}, "systems": systems})
+    assert {name: of.baseline_of(name) for name in rows} == {"shaw": "base", "base": "shaw", "phrasal": "base"}
+
+
+def test_averages_over_different_test_sets_are_not_subtracted() -> None:
+    """The printed averages of Word and Chunk cover different sets, so the four sets stand for the row (C10)."""
+    of = study(
+        dataset={"stands_for": None, "source_language": "zh", "target_language": "en"},
+        base=["zhou2017/table-2/chunk"],
+        max=["zhou2017/table-2/word"],
+    )
+    found = {claim.heading: claim.printed_difference for claim in claims(of) if claim.system == "max"}
+    assert found == pytest.approx({"MT02 (dev)": -0.74, "MT03": -0.70, "MT04": -0.66, "MT05": -0.24})
+    assert [claim.heading for claim in claims(of) if claim.system == "base"] == ["Ave."]
 
 
 def test_what_the_study_lacks_is_not_run() -> None:
