@@ -106,8 +106,11 @@ def average_checkpoints(
     )
     if worse:
         log.warning(
-            "average_checkpoints: warning: the average is worse on dev than the last update. Next: lower average_last "
-            "or checkpoint_every, train longer, or let dev choose with average: auto"
+            "average_checkpoints: warning: %s, seed %d: the average is worse on dev than the last update. Next: lower "
+            "average_last or checkpoint_every (with average_best: lower it), train longer, or let dev choose among the "
+            "last checkpoints with average: auto",
+            settings.system,
+            settings.seed,
         )
 
 
@@ -144,7 +147,7 @@ def _means(
         if number < smallest:
             continue
         mean = {parameter: (total / number).to(torch.float32) for parameter, total in sums.items()}
-        yield updates, mean, {**description, "averaged": list(names[-number:])}
+        yield updates, mean, {**first, "averaged": list(names[-number:])}
 
 
 def _scores_of(evaluation: dict[str, Any]) -> dict[str, float]:

@@ -30,7 +30,9 @@ def scores_of(tiny_data, settings, weights):
 def test_average_is_the_mean_and_checkpoints_of_other_trainings_are_refused(tiny_data, tmp_path):
     record, weights, _ = run(tiny_data, tmp_path / "a", settings_of())
     _, averaged = average(tiny_data, tmp_path / "a", settings_of())
-    for name, tensor in load_tensors(averaged)[0].items():
+    tensors, description = load_tensors(averaged)
+    assert description["update"] == record["updates"]
+    for name, tensor in tensors.items():
         expected = np.mean([weight[name].double().numpy() for weight in weights], axis=0)
         np.testing.assert_allclose(tensor.numpy(), expected, rtol=0, atol=1e-7)
 
