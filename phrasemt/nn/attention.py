@@ -5,8 +5,8 @@ G = B*h, n projections that one multiplication computes.
 Some families of the Transformer replace `SelfAttention` and `KeyValueAttention` by modules of their own with the same
 methods. `project_memory` returns a tuple of tensors; the sentences are their second axis.
 
-A mask is True where a query may use a key. Each query must have at least one key that it may use;
-without any keys (S = 0) all queries get 0.
+A mask is True where a query may use a key. Each query must have at least one key that it may use; without
+any keys (S = 0) all queries get 0.
 """
 
 from __future__ import annotations

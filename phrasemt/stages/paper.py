@@ -55,7 +55,7 @@ class MakeTable(Stage):
             study=study.study,
             title=study.title or study.study,
             baseline=study.baseline,
-            baselines={name: study.baseline_of(name) for name in study.systems if name != study.baseline_of(name)},
+            baselines=study.baselines,
             systems=systems,
             metrics=[(name, metric.heading or name, metric.better) for name, metric in study.metrics.items()],
             translating=[(name, title) for name, title in systems if name in study.translating],

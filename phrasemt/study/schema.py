@@ -497,6 +497,12 @@ class Study(Settings):
         return self.baseline
 
     @property
+    def baselines(self) -> dict[str, str]:
+        """The baseline of each system that is compared with another one."""
+        found = {name: self.baseline_of(name) for name in self.systems}
+        return {name: baseline for name, baseline in found.items() if name != baseline}
+
+    @property
     def translating(self) -> list[str]:
         """The systems that translate."""
         return [name for name, system in self.systems.items() if system.translates]

@@ -46,7 +46,7 @@ class Flow:
         self.tuned = study.tuned
         self.translating = study.translating
         self.translating_by_training = [name for name in study.trained if name in study.translating]
-        self.challengers = [name for name in study.translating if name != study.baseline_of(name)]
+        self.challengers = [name for name in study.translating if name in study.baselines]
         self.language_models = study.language_models
         self.chunking = study.chunking
         self.chunked = [name for name, dataset in study.datasets.items() if dataset.target_chunks]

@@ -151,7 +151,7 @@ class InventedStudy:
 
     @property
     def challengers(self) -> list[str]:
-        return [system for system in self.study.translating if system != self.study.baseline_of(system)]
+        return [system for system in self.study.translating if system in self.study.baselines]
 
     def folder(self, dataset: str) -> Path:
         return self.results / f"{dataset}.{'-'.join(self.study.datasets[dataset].languages)}"
