@@ -28,11 +28,11 @@ from phrasemt.machine.gpus import lease
 from phrasemt.machine.launch import is_first, launch, launched
 from phrasemt.machine.slurm import on_nodes, requeue_this_job
 from phrasemt.moses.installation import program_versions
+from phrasemt.runs.notes import QUIET, note_of_run, noted, refuse_edited, run_of_this_process, stage_note
 from phrasemt.stages import STAGES
 from phrasemt.stages.stage import Stage, flag
 from phrasemt.workflow.cache import entry_of
 from phrasemt.workflow.code import code_digest, edited_since_read, module_digests, module_file
-from phrasemt.workflow.journal import QUIET, note_of_run, noted, refuse_edited, run_of_this_process, stage_note
 
 log = logging.getLogger("phrasemt")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from phrasemt.errors import DownloadError
 from phrasemt.files.download import BLOCK, DownloadRequest, FileVerifier, download, with_progress
-from phrasemt.files.lock import lock_file, locked, record
+from phrasemt.files.lock_file import lock_file, locked, record
 from phrasemt.files.source_file import MIRROR, SourceFile
 from phrasemt.stages.corpus import FetchCorpus
 

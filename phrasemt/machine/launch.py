@@ -1,4 +1,4 @@
-"""The launcher runs a command in several processes that train one model (phrasemt/train/process_group.py).
+"""The launcher runs a command in several processes that train one model (phrasemt/training/process_group.py).
 
 All processes end when one of them fails, and when the launcher ends. The launcher passes SIGTERM, SIGINT and SIGUSR1 on
 to them. On several nodes of a Slurm job `srun` starts the processes. On other clusters `torchrun`, or another program

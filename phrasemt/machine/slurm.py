@@ -18,7 +18,7 @@ JOB_NAME = "phrasemt_"
 LOGS = Path("logs/slurm")
 _SECONDS = 60
 _SECONDS_TO_END = 300  # clusters wait up to minutes between SIGTERM and SIGKILL
-# Sets the variables that phrasemt/train/process_group.py reads.
+# Sets the variables that phrasemt/training/process_group.py reads.
 _RANK = 'RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID exec "$@"'
 # Seconds until Slurm kills the other tasks after one has ended.
 _GRACE = 600

@@ -50,6 +50,7 @@ from torch import Tensor, nn
 
 from phrasemt.batching.batch import Batch, Source, Target
 from phrasemt.models.interface import Attention, ChunkingModel, ChunkLogProbs, update_is_likelier
+from phrasemt.nn.embeddings import Loss
 from phrasemt.nn.init import recurrent_blocks, zeros
 from phrasemt.nn.precision import normalised_dtype
 from phrasemt.nn.recurrent import (
@@ -63,7 +64,6 @@ from phrasemt.nn.recurrent import (
     RecurrentWords,
 )
 from phrasemt.nn.unrolled import AttentionSteps, GruSteps, LinearSteps
-from phrasemt.nn.words import Loss
 from phrasemt.study.architectures import BiscaleModel
 from phrasemt.symbols import CHUNK_LABELS
 

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from phrasemt.batching.batch import Batch, Chunks, Source, Target
 from phrasemt.files.attention import AttentionPlace
+from phrasemt.nn.embeddings import Loss, OutputLayer
 from phrasemt.nn.phrase_mass import PhraseMass
 from phrasemt.nn.recording import RecordableAttention
-from phrasemt.nn.words import Loss, OutputLayer
 from phrasemt.study.architectures import Architecture
 
 Memory = TypeVar("Memory")

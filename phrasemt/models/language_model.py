@@ -36,12 +36,12 @@ from phrasemt.models.interface import Attention, TranslationModel
 from phrasemt.models.transformer import EncoderLayer
 from phrasemt.nn.attention import SelfAttention
 from phrasemt.nn.beams import Past
+from phrasemt.nn.embeddings import Words
 from phrasemt.nn.init import initialise
 from phrasemt.nn.layers import Stack, layer_norm
 from phrasemt.nn.masks import causal_mask
 from phrasemt.nn.ngram_attention import NgramSelfAttention
 from phrasemt.nn.relative_attention import RelativeSelfAttention
-from phrasemt.nn.words import Words
 from phrasemt.study.architectures import LanguageModel
 
 

@@ -66,12 +66,12 @@ from phrasemt.nn.attention import KeyValueAttention, Projected, SelfAttention, h
 from phrasemt.nn.beams import BeamCache
 from phrasemt.nn.diagnostics import Attended, Network, diagnose
 from phrasemt.nn.dropout import Dropout
+from phrasemt.nn.embeddings import Loss, Words
 from phrasemt.nn.init import initialise
 from phrasemt.nn.layers import FeedForward, Residual, Stack, layer_norm
 from phrasemt.nn.linear import Linear
 from phrasemt.nn.masks import causal_mask, key_mask
 from phrasemt.nn.precision import normalised_dtype
-from phrasemt.nn.words import Loss, Words
 from phrasemt.study.architectures import PhraseRepresentationModel
 
 

@@ -16,7 +16,7 @@ Notation
 Equations
     Eq. (1)  attention             phrasemt/nn/attention.py
     Eq. (2)  feed-forward network  phrasemt/nn/layers.py
-    (Eq. (3), the learning rate, is in phrasemt/train/optimizers.py.)
+    (Eq. (3), the learning rate, is in phrasemt/training/optimizers.py.)
 
 Deviations and choices (docs/decisions.md)
     norm: pre        layer normalisation before the sub-layers, as in tensor2tensor since version 2
@@ -39,10 +39,10 @@ from phrasemt.batching.batch import Source, Target
 from phrasemt.models.interface import Attention, TranslationModel
 from phrasemt.nn.attention import KeyValueAttention, Projected, SelfAttention, held, kept
 from phrasemt.nn.beams import Past
+from phrasemt.nn.embeddings import Words
 from phrasemt.nn.init import initialise
 from phrasemt.nn.layers import FeedForward, Residual, Stack, layer_norm
 from phrasemt.nn.masks import causal_mask, key_mask
-from phrasemt.nn.words import Words
 from phrasemt.study.architectures import Layers, TransformerModel
 
 

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from phrasemt.batching.batch import Batch
-from phrasemt.nn.words import Loss
+from phrasemt.nn.embeddings import Loss
 
 # A unit sigma(z) is saturated below SATURATED or above 1 - SATURATED, where its gradient is below 8 % of the largest.
 SATURATED = 0.02

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from phrasemt.batching.batch import Batch
 from phrasemt.files.attention import AttentionPlace
+from phrasemt.nn.embeddings import Loss
 from phrasemt.nn.recording import RecordableAttention, recording
-from phrasemt.nn.words import Loss
 
 
 class PhraseMass:

@@ -18,11 +18,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from phrasemt.nn.dropout import Dropout
+from phrasemt.nn.embeddings import OutputLayer
 from phrasemt.nn.init import recurrent_blocks, zeros
 from phrasemt.nn.linear import Linear
 from phrasemt.nn.recording import RecordableAttention
 from phrasemt.nn.unrolled import AttentionSteps, GruSteps
-from phrasemt.nn.words import OutputLayer
 from phrasemt.study.architectures import RecurrentModel
 from phrasemt.symbols import BOS, PAD
 

@@ -27,7 +27,7 @@ from phrasemt.stages.moses import (
     TranslateWithMoses,
     TuneMoses,
 )
-from phrasemt.stages.paper import MakeTable, WriteReport
+from phrasemt.stages.report import MakeTable, WriteReport
 from phrasemt.stages.scoring import CompareSystems, ScoreByLength, ScoreMetric, ScoreSystem
 from phrasemt.stages.stage import Stage
 from phrasemt.stages.subwords import ApplySubwords, BuildVocabulary, LearnSubwords, PackExamples, TokenizeText

@@ -47,7 +47,7 @@ class SearchStage(ModelStage):
 class TuneLengthPenalty(SearchStage):
     """Choose the length penalty with the best BLEU on dev."""
 
-    module = "phrasemt.search.tune_length_penalty"
+    module = "phrasemt.decoding.tune_length_penalty"
     job_name = "{dataset}.{source}-{target}/{system}.{seed}"
     inputs = ("weights*", "dev", "dev_reference", "source_vocabulary", "target_vocabulary", "dev_phrases*")
     outputs = ("scores",)
@@ -72,7 +72,7 @@ class TuneLengthPenalty(SearchStage):
 class TranslateExamples(SearchStage):
     """Translate a split by beam search."""
 
-    module = "phrasemt.search.translate"
+    module = "phrasemt.decoding.translate"
     job_name = "{dataset}.{source}-{target}/{system}.{seed}.{split}"
     inputs = ("weights*", "examples", "source_vocabulary", "target_vocabulary", "phrases*", "length_penalties*")
     outputs = ("translations", "tokens", "text")
@@ -91,7 +91,7 @@ class TranslateExamples(SearchStage):
 class ImportTranslations(Stage):
     """Take the translations of another program for a test set, as tokens and as text."""
 
-    module = "phrasemt.search.outside"
+    module = "phrasemt.decoding.outside"
     job_name = "{dataset}.{source}-{target}/{system}.{seed}.{split}"
     inputs = ("translations", "reference")
     outputs = ("tokens", "text")
@@ -111,7 +111,7 @@ class ImportTranslations(Stage):
 class ScoreContrasts(ModelStage):
     """Count the contrastive pairs in which the right target scores higher, by kind of mistake and by distance."""
 
-    module = "phrasemt.search.contrasts"
+    module = "phrasemt.decoding.contrasts"
     job_name = "{dataset}.{source}-{target}/{system}.{seed}.{split}"
     inputs = (
         "weights",
@@ -152,7 +152,7 @@ class ScoreContrasts(ModelStage):
 class AnalyseAttention(ModelStage):
     """Measure where a model attends on a test set; keep the weights of a few sentence pairs."""
 
-    module = "phrasemt.search.attention"
+    module = "phrasemt.decoding.attention"
     job_name = "{dataset}.{source}-{target}/{system}.{seed}.{split}"
     inputs = ("weights", "examples", "source_vocabulary", "target_vocabulary", "phrases*", "chunks*")
     outputs = ("attention", "analysis")
@@ -187,7 +187,7 @@ class ModelOnTestSets(ModelStage, SystemOnTestSets):
 class ScorePerplexity(ModelOnTestSets):
     """Measure the perplexity of a language model, per token and per word."""
 
-    module = "phrasemt.search.perplexity"
+    module = "phrasemt.decoding.perplexity"
     inputs = ("weights", "examples*", "text*", "source_vocabulary", "target_vocabulary")
     outputs = ("perplexity",)
     libraries = ("torch",)
@@ -207,7 +207,7 @@ class ScorePerplexity(ModelOnTestSets):
 class ScoreChunks(ModelOnTestSets):
     """Compare the decisions of a chunk-based decoder with the chunks of the reference."""
 
-    module = "phrasemt.search.chunks"
+    module = "phrasemt.decoding.chunks"
     inputs = ("weights", "examples*", "source_vocabulary", "target_vocabulary", "chunks*")
     outputs = ("scores",)
     libraries = ("torch", "numpy")

@@ -13,7 +13,7 @@ from phrasemt.study.training import Training
 class TrainModel(ModelStage):
     """Train a system, or continue a training that stopped."""
 
-    module = "phrasemt.train.loop"
+    module = "phrasemt.training.loop"
     job_name = "{dataset}.{source}-{target}/{system}.{seed}"
     inputs = (
         "train",
@@ -53,7 +53,7 @@ class TrainModel(ModelStage):
 class AverageCheckpoints(ModelStage):
     """Average the last or the best checkpoints; score the average on dev."""
 
-    module = "phrasemt.train.average"
+    module = "phrasemt.training.average"
     job_name = "{dataset}.{source}-{target}/{system}.{seed}"
     inputs = (
         "record",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from phrasemt.fields import Settings
-from phrasemt.papers.printed import CostKind, Figure, baseline_place, figures_of_row, row_at
+from phrasemt.printed.results import CostKind, Figure, baseline_place, figures_of_row, row_at
 from phrasemt.study.schema import Study
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from phrasemt.fields import LONGEST, Language, Name, Number, Pairs, Probability, Seed, Settings, refuse
-from phrasemt.papers.printed import data_at
+from phrasemt.printed.results import data_at
 from phrasemt.study.places import PaperDataPlace
 from phrasemt.study.tokenization import Side, Tokenization, Tokenizer
 

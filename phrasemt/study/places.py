@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import AfterValidator
 
 from phrasemt.errors import DataError
-from phrasemt.papers.printed import data_at, row_at
+from phrasemt.printed.results import data_at, row_at
 
 
 def paper_data(place: str) -> str:

@@ -25,7 +25,7 @@ from phrasemt.fields import (
     refuse,
     sections,
 )
-from phrasemt.papers.printed import baseline_place
+from phrasemt.printed.results import baseline_place
 from phrasemt.study.annotators import Chunker, Parser
 from phrasemt.study.architectures import ModelSettings, PhraseSegmentation, own_settings
 from phrasemt.study.datasets import Dataset, TargetChunks

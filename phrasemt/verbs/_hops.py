@@ -18,7 +18,7 @@ from phrasemt.errors import DamagedFileError
 from phrasemt.files.columns import ColumnFile
 from phrasemt.files.lines import count_lines
 from phrasemt.files.sidecars import read_sidecar
-from phrasemt.paper.cells import Table
+from phrasemt.report.cells import Table
 from phrasemt.stages import STAGES
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
 from phrasemt.syntax.store.annotations import Annotations

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from phrasemt.errors import PhrasemtError
-from phrasemt.paper.page import Section, fill, write_page
-from phrasemt.paper.sections.trainings import curves_section, read_unfinished
+from phrasemt.report.page import Section, fill, write_page
+from phrasemt.report.sections.trainings import curves_section, read_unfinished
+from phrasemt.runs.notes import latest_run, study_of
+from phrasemt.runs.status import JobStatus, Status
 from phrasemt.study.reading import load_study
 from phrasemt.verbs.status import (
     MOST_LOGS,
@@ -26,9 +28,7 @@ from phrasemt.verbs.status import (
     states_shown,
     what_of,
 )
-from phrasemt.workflow.journal import latest_run, study_of
 from phrasemt.workflow.paths import Paths
-from phrasemt.workflow.status import JobStatus, Status
 
 # A page that several browsers ask for is not made again within this many seconds.
 _FRESH = 2.0

@@ -20,7 +20,7 @@ from phrasemt.verbs.describe import vocabulary_sizes
 
 if TYPE_CHECKING:  # these import Snakemake and torch
     from phrasemt.models.cost import Cost
-    from phrasemt.workflow.plan import Job, Plan
+    from phrasemt.runs.plan import Job, Plan
 
 TOKENS = 27  # a sentence, about the mean of WMT in subwords: POSITIONS of phrasemt/models/cost.py
 OTHER_SECONDS = 10  # of a stage that takes seconds however much is trained on

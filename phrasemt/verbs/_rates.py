@@ -13,8 +13,8 @@ from pydantic import TypeAdapter, ValidationError
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import count_lines
 from phrasemt.files.sidecars import read_sidecar
+from phrasemt.runs.notes import StageNote, training_note
 from phrasemt.study.architectures import ModelSettings
-from phrasemt.workflow.journal import StageNote, training_note
 from phrasemt.workflow.paths import ANY_STUDY
 
 # Multiply-adds of 16-bit matrices with sums in float32, without sparsity, in 10^12 floating-point operations a second,

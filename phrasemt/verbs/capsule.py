@@ -29,7 +29,7 @@ def add_parser(verbs: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Write the capsule. Raises PhrasemtError if there is no table, DamagedFileError for an altered file."""
-    from phrasemt.paper.capsule import write_capsule
+    from phrasemt.report.capsule import write_capsule
 
     study = load_study(options.study)
     capsule: Path = options.output or Path(f"{study.study}.zip")

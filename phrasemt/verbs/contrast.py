@@ -44,8 +44,8 @@ def run(options: argparse.Namespace) -> None:
     pairs = read_contrastive_pairs(files, kind=path.name if path.is_dir() else "")
     system = training.files()
     with lease(1):
-        from phrasemt.search.contrasts import Line, count_right
-        from phrasemt.search.translator import Translator
+        from phrasemt.decoding.contrasts import Line, count_right
+        from phrasemt.decoding.translator import Translator
 
         translator = Translator(system, decoding=system.settings.decoding, cores=options.cores)
 

@@ -31,8 +31,8 @@ def add_parser(verbs: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Export. Raises PhrasemtError if the folder exists, or the system is not trained or not for CTranslate2."""
-    from phrasemt.paper.model_card import model_card
-    from phrasemt.search.ctranslate2_folder import write_ctranslate2_folder
+    from phrasemt.decoding.ctranslate2_folder import write_ctranslate2_folder
+    from phrasemt.report.model_card import model_card
     from phrasemt.workflow.model_folder import write_model_folder
 
     chosen = chosen_training(options)

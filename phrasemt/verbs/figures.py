@@ -30,8 +30,8 @@ def add_parser(verbs: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Write the files and print their paths. Raises PhrasemtError for a study without report and trainings."""
-    from phrasemt.paper.figures import svg_file
-    from phrasemt.paper.page import drawings_in
+    from phrasemt.report.figures import svg_file
+    from phrasemt.report.page import drawings_in
     from phrasemt.verbs._live_page import curves_so_far
 
     study = study_name(options.study)

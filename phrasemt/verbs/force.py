@@ -46,8 +46,8 @@ def run(options: argparse.Namespace) -> None:
     sources, targets = ([*texts] for texts in zip(*read_parallel(options.source, options.target), strict=True))
     system = training.files()
     with lease(1):
+        from phrasemt.decoding.translator import Translator
         from phrasemt.files.attention import write_forced
-        from phrasemt.search.translator import Translator
 
         translator = Translator(system, decoding=system.settings.decoding, cores=options.cores)
         sentences = list(translator.force(sources, targets, attention=options.attention is not None))

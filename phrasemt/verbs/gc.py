@@ -39,7 +39,7 @@ def add_parser(verbs: Any) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Print what is found, and remove it if the user agrees. Raises PhrasemtError while a run is alive."""
-    from phrasemt.workflow.garbage import garbage, refuse_running
+    from phrasemt.runs.garbage import garbage, refuse_running
 
     given = [load_study(path) for path in options.study]
     others = [] if options.only_given else _others(options.study)

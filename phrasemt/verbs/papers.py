@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from phrasemt.errors import PhrasemtError
-from phrasemt.papers.printed import Figure, Paper, figures, load_papers, paper_named
+from phrasemt.printed.results import Figure, Paper, figures, load_papers, paper_named
 from phrasemt.verbs._study import FILE_OR_NAME, study_name
 from phrasemt.verbs._tables import table
 from phrasemt.workflow.paths import Paths
 
 if TYPE_CHECKING:
-    from phrasemt.paper.cells import ScorecardEntry
+    from phrasemt.report.cells import ScorecardEntry
 
     Entries = dict[tuple[str, str], list[ScorecardEntry]]
 
@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _entries(study: Path) -> Entries:
     """The entries of the scorecard of a study, by the place of the row and the heading of the column."""
-    from phrasemt.paper.cells import Table  # not at the start of `phrasemt --help`: it needs numpy
+    from phrasemt.report.cells import Table  # not at the start of `phrasemt --help`: it needs numpy
     from phrasemt.scoring.scores import read_artefact
 
     path = Path(Paths(study_name(study)).table)

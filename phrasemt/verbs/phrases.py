@@ -11,7 +11,7 @@ from phrasemt.verbs._study import add_dataset, add_study, chosen_dataset
 from phrasemt.workflow.paths import Paths
 
 if TYPE_CHECKING:
-    from phrasemt.paper.sections.syntax import PhraseStatistics
+    from phrasemt.report.sections.syntax import PhraseStatistics
 
 _BAR = 40  # characters of the longest bar of a histogram
 
@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> None:
     study, dataset = chosen_dataset(options)
     statistics_of = Paths.of(study, dataset).phrase_statistics.at(split=options.split)
     paths = [Path(statistics_of.at(segmenter=segmenter)) for segmenter in study.segmentations]
-    from phrasemt.paper.sections.syntax import PhraseStatistics  # its import of matplotlib would delay --help
+    from phrasemt.report.sections.syntax import PhraseStatistics  # its import of matplotlib would delay --help
     from phrasemt.scoring.scores import read_artefact
 
     measured = [read_artefact(path, PhraseStatistics) for path in paths if path.exists()]

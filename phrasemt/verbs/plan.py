@@ -16,8 +16,8 @@ from phrasemt.verbs._study import add_profile, add_study
 from phrasemt.verbs._tables import size, table
 
 if TYPE_CHECKING:  # at run time `phrasemt --help` would wait for the import of Snakemake
-    from phrasemt.workflow.costs import Costs
-    from phrasemt.workflow.plan import Job, Plan
+    from phrasemt.runs.costs import Costs
+    from phrasemt.runs.plan import Job, Plan
 
 MOST_CHANGES = 20
 
@@ -67,8 +67,8 @@ def _share(text: str) -> float:
 
 def run(options: argparse.Namespace) -> None:
     """Print the plan. Raises PhrasemtError for mistakes in the study and for outputs that cannot be accepted."""
-    from phrasemt.workflow.accept import accept
-    from phrasemt.workflow.plan import plan_of
+    from phrasemt.runs.accept import accept
+    from phrasemt.runs.plan import plan_of
 
     if not options.accept and (options.names or options.note):
         raise PhrasemtError(
@@ -91,7 +91,7 @@ def run(options: argparse.Namespace) -> None:
 
 def describe(plan: Plan) -> Iterator[str]:
     """Yield the lines that describe a plan."""
-    from phrasemt.workflow.costs import Recorded
+    from phrasemt.runs.costs import Recorded
 
     total = len(plan.jobs) + len(plan.finished)
     if not plan.jobs:
@@ -117,7 +117,7 @@ def describe(plan: Plan) -> Iterator[str]:
 
 def _offer(plan: Plan) -> Iterator[str]:
     """Yield a line about jobs that need not run, because sidecars prove that only times of files differ."""
-    from phrasemt.workflow.plan import TIMES
+    from phrasemt.runs.plan import TIMES
 
     same = [job for job in plan.jobs if {reason.why for reason in job.reasons} == {TIMES}]
     if same:
@@ -152,7 +152,7 @@ def _changes(jobs: Sequence[Job], all_datasets: Sequence[str]) -> Iterator[str]:
 
     For changed and newer inputs there is one line with an example, after the other changes.
     """
-    from phrasemt.workflow.plan import CHANGES, INPUTS, NEWER
+    from phrasemt.runs.plan import CHANGES, INPUTS, NEWER
 
     affected: dict[tuple[str, str], list[Job]] = {}
     texts: dict[tuple[str, str], list[str]] = {}
@@ -173,7 +173,7 @@ def _changes(jobs: Sequence[Job], all_datasets: Sequence[str]) -> Iterator[str]:
 
 def _why(jobs: Sequence[Job]) -> str:
     """Return the reasons of a rule's jobs. "Other jobs run before it" counts only for jobs without another reason."""
-    from phrasemt.workflow.plan import FOLLOWS
+    from phrasemt.runs.plan import FOLLOWS
 
     reasons: Counter[str] = Counter()
     for job in jobs:

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from phrasemt.errors import PhrasemtError
+from phrasemt.runs.notes import StageNote, last_sign_of_life, training_note
+from phrasemt.runs.units import clock, memory
 from phrasemt.verbs._study import FILE_OR_NAME, study_name
 from phrasemt.verbs._tables import table
-from phrasemt.workflow.journal import StageNote, last_sign_of_life, training_note
 from phrasemt.workflow.paths import RESULTS, Paths
-from phrasemt.workflow.units import clock, memory
 
 
 def add_parser(verbs: Any) -> None:

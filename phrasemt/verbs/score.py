@@ -99,8 +99,8 @@ def _convention(options: argparse.Namespace) -> tuple[Tokenizer, bool]:
 
 
 def _score(path: Path, tokenizer: Tokenizer, shortest: bool, options: argparse.Namespace) -> Scores:
+    from phrasemt.decoding.outside import both_forms
     from phrasemt.scoring.bleu import Sides, check_translations, score_texts
-    from phrasemt.search.outside import both_forms
 
     same = [other for other in options.references if other.exists() and path.exists() and other.samefile(path)]
     if same:

@@ -1,6 +1,6 @@
 """`phrasemt status`: show the progress of the last run of a study: its jobs by state, and its expected end.
 
-The verb reads only small files that Snakemake's main process and the stages write (phrasemt/workflow/journal.py), so
+The verb reads only small files that Snakemake's main process and the stages write (phrasemt/runs/notes.py), so
 it can be called at any time, beside a run on this machine or on a cluster.
 """
 
@@ -19,10 +19,10 @@ from typing import Any, get_args
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import write_text
+from phrasemt.runs.notes import RunNote, StageNote, latest_run, runs_folder
+from phrasemt.runs.status import GONE, JobState, JobStatus, Status, describe_training, status_of
+from phrasemt.runs.units import clock
 from phrasemt.verbs._study import FILE_OR_NAME, add_study, study_name
-from phrasemt.workflow.journal import RunNote, StageNote, latest_run, runs_folder
-from phrasemt.workflow.status import GONE, JobState, JobStatus, Status, describe_training, status_of
-from phrasemt.workflow.units import clock
 
 DEFAULT_PORT = 8765
 LINES_OF_LOG = 5

@@ -28,7 +28,7 @@ from phrasemt.symbols import LONGEST_SENTENCE
 from phrasemt.verbs._system import add_study_option, add_training, chosen_training
 
 if TYPE_CHECKING:
-    from phrasemt.search.translator import Translation, Translator
+    from phrasemt.decoding.translator import Translation, Translator
     from phrasemt.workflow.trained_system import TrainedSystem
 
 log = logging.getLogger("phrasemt.translate")
@@ -147,7 +147,7 @@ def _made_of(system: TrainedSystem, decoding: Decoding, options: argparse.Namesp
 
 def _load(system: TrainedSystem, decoding: Decoding, cores: int, stack: contextlib.ExitStack) -> Translator:
     stack.enter_context(lease(1))
-    from phrasemt.search.translator import Translator
+    from phrasemt.decoding.translator import Translator
 
     return Translator(system, decoding=decoding, cores=cores)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.machine.slurm import cancel_jobs_here, jobs_here
-from phrasemt.workflow.writers import processes_here
+from phrasemt.runs.writers import processes_here
 
 log = logging.getLogger("phrasemt.unlock")
 

@@ -33,8 +33,8 @@ def run(options: argparse.Namespace) -> None:
     if options.study.suffix == ".zip":
         _verify_capsule(options.study)
         return
-    from phrasemt.workflow.plan import plan_of
-    from phrasemt.workflow.verify import verify
+    from phrasemt.runs.plan import plan_of
+    from phrasemt.runs.verify import verify
 
     plan = plan_of(options.study, options.profile)
     checked = verify(plan)
@@ -54,8 +54,8 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _verify_capsule(capsule: Path) -> None:
-    from phrasemt.paper.capsule import opened_capsule
-    from phrasemt.paper.recompute import check_capsule, other_versions
+    from phrasemt.report.capsule import opened_capsule
+    from phrasemt.report.recompute import check_capsule, other_versions
 
     logging.getLogger("phrasemt").setLevel(logging.WARNING)
     different = numbers = 0

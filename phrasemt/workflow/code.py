@@ -19,9 +19,9 @@ WITHOUT_EFFECT = {
     "phrasemt.fields": "it is the base of settings, whose text is part of the rerun key",
     "phrasemt.errors": "it forms messages; a stage that raises an error leaves no artefact",
     "phrasemt.workflow.code": "it computes the digests; another way to compute them changes all digests",
-    "phrasemt.workflow.journal": "it writes notes for people, beside logs",
+    "phrasemt.runs.notes": "it writes notes for people, beside logs",
     "phrasemt.machine": "it starts processes and chooses GPUs; the number of processes changes no result",
-    "phrasemt.train.reporting": "it writes progress for people, beside the state of a training",
+    "phrasemt.training.reporting": "it writes progress for people, beside the state of a training",
 }
 
 

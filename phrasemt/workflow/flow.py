@@ -19,7 +19,6 @@ from phrasemt.study.datasets import ContrastText, Dataset, DatasetText, Registry
 from phrasemt.study.schema import Study
 from phrasemt.study.tokenization import Side
 from phrasemt.workflow.code import code_digest, module_digests
-from phrasemt.workflow.dag import Journal
 from phrasemt.workflow.model_folder import PLACES
 from phrasemt.workflow.paths import ORIGINAL_FILE, REGISTERED_TEXT, STANZA_FILE, Paths, Pattern, initial_weights
 
@@ -29,9 +28,7 @@ Files = Callable[[Wildcards], list[str]]
 
 
 class Flow:
-    """A study as the rules see it. The caller sets `journal`."""
-
-    journal: Journal
+    """A study as the rules see it."""
 
     def __init__(self, study: Study) -> None:
         self.study = study

@@ -62,7 +62,7 @@ def write_store(path: Path, pairs: int) -> None:
 
 
 def read(store: Path) -> None:
-    import phrasemt.train.trainer  # noqa: F401 - torch is not what is measured
+    import phrasemt.training.trainer  # noqa: F401 - torch is not what is measured
     from phrasemt.batching.example import Examples
 
     before, start = anonymous_mib(), time.perf_counter()

@@ -111,7 +111,7 @@ def reading_seconds(examples: Examples, plan: UpdatePlan, updates: int | None = 
     from phrasemt.batching.reader import BatchReader
     from phrasemt.batching.sampler import micro_batches
     from phrasemt.study.architectures import TransformerModel
-    from phrasemt.train.trainer import CPU_POSITIONS
+    from phrasemt.training.trainer import CPU_POSITIONS
 
     reader = BatchReader(examples, TransformerModel().model_inputs)
     lengths = examples.source_lengths, examples.target_lengths

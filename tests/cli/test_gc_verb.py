@@ -13,7 +13,7 @@ import yaml
 from workplace import STUDY
 
 from phrasemt.cli import main
-from phrasemt.workflow.journal import StageNote
+from phrasemt.runs.notes import StageNote
 
 FOLDER = "results/tiny/demo.en-de"
 NAMED = [

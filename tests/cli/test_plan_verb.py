@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from phrasemt.verbs.plan import describe
-from phrasemt.workflow.journal import PlannedJob
-from phrasemt.workflow.plan import (
+from phrasemt.runs.notes import PlannedJob
+from phrasemt.runs.plan import (
     CODE,
     FOLLOWS,
     INPUTS,
@@ -19,6 +18,7 @@ from phrasemt.workflow.plan import (
     Reason,
     _differences,
 )
+from phrasemt.verbs.plan import describe
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +56,7 @@ def test_a_change_names_the_systems_and_data_sets_that_it_affects() -> None:
 def test_changes_of_settings_and_code_come_before_changes_of_inputs() -> None:
     lines = said(
         job("score_system", "demo", "max", Reason(why=INPUTS, what="+a"), Reason(why=SETTINGS, what="x: 1 -> 2")),
-        job("train_model", "demo", "max", Reason(why=CODE, what="phrasemt/train/loop.py")),
+        job("train_model", "demo", "max", Reason(why=CODE, what="phrasemt/training/loop.py")),
     )
     changes = lines[2 : lines.index(next(line for line in lines if line.startswith("rule ")))]
     assert [line.split()[0] for line in changes] == ["settings", "code", "other"]

@@ -20,10 +20,10 @@ from trainings import run, settings_of
 
 from phrasemt.cli import main
 from phrasemt.errors import StoppedError
-from phrasemt.train import reporting
-from phrasemt.train.reporting import Reporter
-from phrasemt.workflow.journal import StageNote, TrainingReport, training_note
-from phrasemt.workflow.units import clock, memory
+from phrasemt.runs.notes import StageNote, TrainingReport, training_note
+from phrasemt.runs.units import clock, memory
+from phrasemt.training import reporting
+from phrasemt.training.reporting import Reporter
 
 STUDY = """\
 study: three

@@ -17,7 +17,7 @@ import yaml
 from invented_study import InventedStudy
 
 from phrasemt.cli import main
-from phrasemt.stages.paper import MakeTable
+from phrasemt.stages.report import MakeTable
 from phrasemt.study.tokenization import Tokenizer
 
 
@@ -208,7 +208,7 @@ def test_show_of_a_study_that_is_not_there(tmp_path: Path, capsys: pytest.Captur
 def test_show_imports_nothing_heavy(repository: Path) -> None:
     code = (
         "import sys; from phrasemt.cli import main\ntry: main(['show', '--help'])\nexcept SystemExit: pass\n"
-        "assert not {'matplotlib', 'sacrebleu', 'jinja2', 'phrasemt.paper.tables'} & set(sys.modules)"
+        "assert not {'matplotlib', 'sacrebleu', 'jinja2', 'phrasemt.report.tables'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=repository, capture_output=True)
 

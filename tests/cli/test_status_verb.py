@@ -20,9 +20,9 @@ from typing import Any
 import pytest
 
 from phrasemt.cli import main
-from phrasemt.workflow import costs
-from phrasemt.workflow.journal import PlannedJob, RunNote, StageNote, TrainingReport, stage_note, training_note
-from phrasemt.workflow.status import status_of
+from phrasemt.runs import costs
+from phrasemt.runs.notes import PlannedJob, RunNote, StageNote, TrainingReport, stage_note, training_note
+from phrasemt.runs.status import status_of
 
 RUN = Path("logs/demo/runs/20260101T000000-1.json")
 

@@ -7,12 +7,12 @@ import sys
 
 import torch
 
-import phrasemt.train.loop as loop
+import phrasemt.training.loop as loop
 from phrasemt.models.weights import load_tensors
 from phrasemt.stages.training import AverageCheckpoints, TrainModel
 from phrasemt.study.architectures import TransformerModel
 from phrasemt.study.training import Adam, Training
-from phrasemt.train.average import average_checkpoints
+from phrasemt.training.average import average_checkpoints
 
 SMALL = {"encoder_layers": 1, "decoder_layers": 1, "width": 16, "heads": 2, "ffn_width": 32, "tie": "all"}
 

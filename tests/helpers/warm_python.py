@@ -77,7 +77,7 @@ def _import_all() -> None:
         if module.name.startswith("snakemake_"):  # Snakemake imports all its plugins
             importlib.import_module(module.name)
     stages = importlib.import_module("phrasemt.stages").STAGES.values()
-    for name in ("snakemake.cli", "phrasemt.cli", "phrasemt.workflow.start", *(stage.module for stage in stages)):
+    for name in ("snakemake.cli", "phrasemt.cli", "phrasemt.runs.start", *(stage.module for stage in stages)):
         importlib.import_module(name)
     for stage in stages:
         sys.modules["phrasemt.workflow.code"].code_digest(stage.module)

@@ -121,7 +121,7 @@ def test_the_table_of_stages_has_every_stage() -> None:
 
 
 def test_the_table_of_training_has_every_module() -> None:
-    modules = {path.stem for path in (REPOSITORY / "phrasemt" / "train").glob("*.py")} - {"__init__"}
+    modules = {path.stem for path in (REPOSITORY / "phrasemt" / "training").glob("*.py")} - {"__init__"}
     assert {name for row in _first_column("How a training runs") for name in row} == modules
 
 

@@ -11,7 +11,7 @@ import random
 from phrasemt.stages.training import TrainModel
 from phrasemt.study.architectures import TransformerModel
 from phrasemt.study.training import Adam, Training
-from phrasemt.train.loop import train_model
+from phrasemt.training.loop import train_model
 
 SIZE = {
     "encoder_layers": 1,

@@ -31,7 +31,7 @@ from phrasemt.study.architectures import (
     TransformerModel,
 )
 from phrasemt.study.training import Adam, Training
-from phrasemt.train.trainer import Trainer
+from phrasemt.training.trainer import Trainer
 
 GOLDEN = Path(__file__).with_name("golden_curves.json")
 UPDATES, RATE = 50, 0.002

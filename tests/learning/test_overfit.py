@@ -22,8 +22,8 @@ from phrasemt.study.architectures import Architecture, RecurrentModel
 from phrasemt.study.presets import PRESETS
 from phrasemt.study.schema import System
 from phrasemt.study.training import Adam, Training
-from phrasemt.train.evaluator import Evaluator
-from phrasemt.train.trainer import Trainer
+from phrasemt.training.evaluator import Evaluator
+from phrasemt.training.trainer import Trainer
 
 UPDATES = 300
 WARMUP, HIGHEST_RATE = 30, 0.004

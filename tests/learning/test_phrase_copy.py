@@ -28,7 +28,7 @@ from phrasemt.stages.training import TrainModel
 from phrasemt.study.architectures import PhraseRepresentationModel, PhraseSegmentation
 from phrasemt.study.training import Adam, Training
 from phrasemt.text.vocab import Vocabulary, build_vocabulary
-from phrasemt.train.trainer import Trainer
+from phrasemt.training.trainer import Trainer
 
 WORDS, PHRASES = 6, 3
 TRAIN, HELD_OUT = 2000, 200  # sentences

@@ -18,8 +18,8 @@ from test_dl4mt import Reference as RecurrentReference
 from test_dl4mt import gru as gru_parameters
 
 from phrasemt.batching.batch import Batch, Chunks, Source
+from phrasemt.decoding.beam import beam_search
 from phrasemt.models.interface import build_model
-from phrasemt.search.beam import beam_search
 from phrasemt.study.architectures import BiscaleModel, BiscaleSearch
 from phrasemt.study.presets import PRESETS
 from phrasemt.study.schema import Decoding

@@ -14,11 +14,11 @@ import torch
 
 from phrasemt.batching.example import Examples
 from phrasemt.batching.reader import BatchReader, SourceCollator
+from phrasemt.decoding.contrasts import forced_scores
+from phrasemt.decoding.decode import translate_split
 from phrasemt.errors import PhrasemtError
 from phrasemt.models.ctranslate2_export import export_ctranslate2
 from phrasemt.models.interface import build_model
-from phrasemt.search.contrasts import forced_scores
-from phrasemt.search.decode import translate_split
 from phrasemt.study.architectures import PhraseRepresentationModel, TransformerModel
 from phrasemt.study.schema import Decoding
 from phrasemt.text.vocab import Vocabulary

@@ -10,14 +10,14 @@ import pytest
 import torch
 from small_systems import NO_DROPOUT, SHORT_PHRASES, SMALL, SMALL_BISCALE, SYSTEMS
 
+from phrasemt.decoding.beam import beam_search
+from phrasemt.decoding.forced import axis_masks, force, forced_sentences
 from phrasemt.errors import DamagedFileError
 from phrasemt.files.attention import AXES, read_forced, write_forced
 from phrasemt.nn.attention import KeyValueAttention, SelfAttention
+from phrasemt.nn.embeddings import Loss
 from phrasemt.nn.masks import causal_mask
 from phrasemt.nn.recording import recording
-from phrasemt.nn.words import Loss
-from phrasemt.search.beam import beam_search
-from phrasemt.search.forced import axis_masks, force, forced_sentences
 from phrasemt.study.architectures import BiscaleModel, PhraseRepresentationModel, PhraseSegmentation
 from phrasemt.study.schema import Decoding
 from phrasemt.symbols import EOS

@@ -9,10 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from phrasemt.decoding.decode import in_precision
 from phrasemt.errors import PhrasemtError
 from phrasemt.nn import int8
 from phrasemt.nn.int8 import Int8Weight, quantise_weights
-from phrasemt.search.decode import in_precision
 from phrasemt.study.schema import Decoding
 
 SHAPES = [(1, 1, 1), (3, 5, 7), (17, 64, 48), (40, 33, 129)]  # positions, outputs, inputs

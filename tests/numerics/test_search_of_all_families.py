@@ -10,9 +10,9 @@ import pytest
 import torch
 from small_systems import SYSTEMS
 
+from phrasemt.decoding.beam import beam_search
+from phrasemt.decoding.decode import in_precision
 from phrasemt.nn import int8
-from phrasemt.search.beam import beam_search
-from phrasemt.search.decode import in_precision
 from phrasemt.study.schema import Decoding
 from phrasemt.symbols import BOS, EOS, PAD
 

@@ -147,7 +147,7 @@ def test_the_family_of_the_model_belongs_to_the_code() -> None:
     def modules(stage: str) -> tuple[str, ...]:
         return _settings(_study(), stage).code_modules()
 
-    assert modules("train_model") == ("phrasemt.train.loop", "phrasemt.models.phrase_representation")
+    assert modules("train_model") == ("phrasemt.training.loop", "phrasemt.models.phrase_representation")
     assert modules("tokenize_text") == ("phrasemt.text.tokenize",)
 
 

@@ -391,7 +391,7 @@ def test_a_stage_of_other_code_than_its_run_writes_nothing(finished: Workplace) 
     (finished.folder / "other/comparison.json.meta.json").unlink()
 
     _edit(finished, "scoring/significance.py")
-    _edit(finished, "search/beam.py")  # not of this stage
+    _edit(finished, "decoding/beam.py")  # not of this stage
     done = _stage(finished)
     assert done.returncode == 2
     assert "phrasemt/scoring/significance.py: edited while the run is going" in done.stderr

@@ -11,8 +11,8 @@ from workplace import STUDY, Workplace, stage_command
 
 from phrasemt.cli import main
 from phrasemt.files.sidecars import read_sidecar
+from phrasemt.runs.notes import StageNote, stage_note
 from phrasemt.stages import STAGES
-from phrasemt.workflow.journal import StageNote, stage_note
 
 # The first one's names, and those of the second.
 NAMES = {"results/tiny/": "results/second/", "demo.en-de": "pairs.en-de"}

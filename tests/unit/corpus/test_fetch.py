@@ -497,8 +497,6 @@ def test_mirror_that_is_no_folder(fetch_it: Fetch, mirror: Path, monkeypatch: py
 
 
 def test_the_workflow_starts_without_an_http_client() -> None:
-    code = (
-        "import sys, phrasemt.workflow.start; sys.exit(', '.join({'http.client', 'tqdm', 'yaml'} & sys.modules.keys()))"
-    )
+    code = "import sys, phrasemt.runs.start; sys.exit(', '.join({'http.client', 'tqdm', 'yaml'} & sys.modules.keys()))"
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert done.stderr.strip() == ""

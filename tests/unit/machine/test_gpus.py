@@ -12,11 +12,11 @@ import pytest
 import torch
 from snakemake.resources import Resources
 
+from phrasemt.decoding.device import choose_device
 from phrasemt.errors import PhrasemtError
 from phrasemt.machine import gpus
 from phrasemt.machine.gpus import VISIBLE, lease
-from phrasemt.search.device import choose_device
-from phrasemt.workflow.start import refuse_absent_gpus
+from phrasemt.runs.start import refuse_absent_gpus
 
 HOLD = """
 import sys, pathlib

@@ -15,14 +15,14 @@ from workplace import STUDY
 
 from phrasemt.errors import StudyError
 from phrasemt.registry.corpora import load_registry
+from phrasemt.runs.journal import rules_of
+from phrasemt.runs.notes import RunNote, study_of
+from phrasemt.runs.start import open_study
 from phrasemt.study.schema import Study
 from phrasemt.study.tokenization import Tokenizer
 from phrasemt.workflow.check import read_study
-from phrasemt.workflow.dag import rules_of
 from phrasemt.workflow.flow import Flow
-from phrasemt.workflow.journal import RunNote, study_of
 from phrasemt.workflow.paths import Paths
-from phrasemt.workflow.start import open_study
 
 PATTERN = Paths("mixed").translated_text
 

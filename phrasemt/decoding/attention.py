@@ -1,0 +1,165 @@
+"""The stage `analyse_attention`: where a model attends while it predicts the references of a test set.
+
+For each attention: the share of the weights that n-grams of each order have, for each head (phrasal attention,
+Figures 2 and 3: 50 to 60 % on n-grams of two or more tokens), and the entropy of the weights, which tells whether
+attention to few phrases is more decided than attention to many tokens. Perplexity with the diagnostics of the
+model, such as `perplexity_without_phrases`, shows whether the model uses its phrases. The weights themselves are kept
+for a few sentence pairs, which are spread evenly over the test set.
+
+Letters: B sentences, h heads, Q query positions, N orders of n-grams (1: tokens), K key positions.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from phrasemt.batching.batch import Batch
+from phrasemt.batching.example import Examples
+from phrasemt.batching.reader import BatchReader
+from phrasemt.batching.sampler import micro_batches
+from phrasemt.decoding.device import choose_device
+from phrasemt.decoding.forced import axis_masks, force, forced_sentences
+from phrasemt.files.attention import AXES, ForcedSentence, write_forced
+from phrasemt.files.lines import write_text
+from phrasemt.models.interface import Attention
+from phrasemt.models.weights import load_model
+from phrasemt.nn.embeddings import Loss
+from phrasemt.stages.decoding import AnalyseAttention
+from phrasemt.text.vocab import Vocabulary
+
+log = logging.getLogger("phrasemt.analyse_attention")
+
+# Smaller than for scores alone, because the weights of all attentions are in memory at once.
+_BATCH_POSITIONS = 1_000
+
+
+class AttentionStatistics:
+    """Sums over the real queries of one attention."""
+
+    def __init__(self, attention: Attention) -> None:
+        self._attention = attention
+        self._queries = 0
+        self._mass_hN: Tensor | float = 0.0
+        self._entropy, self._keys = 0.0, 0.0
+
+    def add(self, weights_BhQNK: Tensor, queries_BQ: Tensor) -> None:
+        """Add the weights of a batch. queries_BQ: True at real queries."""
+        weights_RhNK = weights_BhQNK.transpose(1, 2)[queries_BQ].double()
+        self._queries += len(weights_RhNK)
+        self._mass_hN = weights_RhNK.sum((0, 3)).cpu() + self._mass_hN
+        self._entropy += float(torch.special.entr(weights_RhNK).sum((2, 3)).mean(1).sum())
+        self._keys += float((weights_RhNK > 0).sum((2, 3)).double().mean(1).sum())
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return means over real queries.
+
+        mass: share of the weights on each order, the mean over heads; heads: the same for each head.
+        entropy: in nats, the mean over heads. keys: number of tokens, n-grams or phrases with a weight above 0.
+        """
+        assert isinstance(self._mass_hN, Tensor), "no weights were added"
+        heads_hN = self._mass_hN / self._queries
+        return {
+            "place": self._attention.place,
+            "layer": self._attention.layer,
+            "mass": heads_hN.mean(0).tolist(),
+            "heads": heads_hN.tolist(),
+            "entropy": self._entropy / self._queries,
+            "keys": self._keys / self._queries,
+        }
+
+
+class _Batches(Sequence[Batch]):
+    """The batches of a split, read whenever they are asked for, so that one of them is in memory at a time."""
+
+    def __init__(self, reader: BatchReader, device: torch.device) -> None:
+        store = reader.examples
+        lengths = store.source_lengths, store.target_lengths
+        self._rows = list(micro_batches(np.arange(len(store)), *lengths, capacity=_BATCH_POSITIONS))
+        self._reader, self._device = reader, device
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, number: Any) -> Any:
+        return self._reader(self._rows[number]).to(self._device)
+
+
+@torch.inference_mode()
+def analyse_attention(
+    *,
+    settings: AnalyseAttention,
+    cores: int,
+    weights: Path,
+    examples: Path,
+    source_vocabulary: Path,
+    target_vocabulary: Path,
+    phrases: list[Path],
+    chunks: list[Path],
+    attention: Path,
+    analysis: Path,
+) -> None:
+    """Write the weights of a few sentence pairs (`phrasemt/files/attention.py`), and statistics over all as JSON.
+
+    phrases, chunks: columns of the split, or none for a model that does not read them. Of a chunk-based decoder the
+    chunks of the reference are given.
+    """
+    device = choose_device(cores)
+    source_words, target_words = Vocabulary.from_file(source_vocabulary), Vocabulary.from_file(target_vocabulary)
+    model = load_model(weights, settings.model, source_words, target_words).to(device)
+    store = Examples.open(examples)
+    store.check_vocabularies(source_words, target_words)
+    reader = BatchReader(store, settings.reads, phrases, chunks)
+    kept = set(evenly(len(store), settings.sentences))
+    statistics = [AttentionStatistics(one) for one in model.attentions()]
+    sentences: dict[int, ForcedSentence] = {}
+
+    def recorded_loss(batch: Batch) -> Loss:
+        forced = force(model, batch)
+        masks = axis_masks(batch)
+        for one, (place, weights_BhQNK) in zip(statistics, forced.attentions, strict=True):
+            one.add(weights_BhQNK, masks[AXES[place.place][0]])
+        if kept.intersection(batch.rows):
+            names = store.rows[np.array(batch.rows)].tolist()
+            whole = forced_sentences(forced, batch, rows=names, source_words=source_words, target_words=target_words)
+            sentences.update((place, one) for place, one in zip(batch.rows, whole, strict=True) if place in kept)
+        nll = -forced.log_probs_BT.double().sum()
+        return Loss(objective=nll, nll=nll, tokens=int(batch.target.mask_BT.sum()))
+
+    losses, diagnostics = model.measure(_Batches(reader, device), recorded_loss)
+    tokens = sum(one.tokens for one in losses)
+    write_forced(attention, [sentences[place] for place in sorted(sentences)])
+    result = {
+        "format": 1,
+        "dataset": settings.dataset,
+        "test_set": settings.test_set,
+        "system": settings.system,
+        "seed": settings.seed,
+        "sentences": len(store),
+        "tokens": tokens,
+        "perplexity": math.exp(math.fsum(float(one.nll) for one in losses) / tokens),
+        "diagnostics": diagnostics,
+        "attentions": [one.as_dict() for one in statistics],
+    }
+    write_text(analysis, json.dumps(result, indent=1) + "\n")
+    log.info(
+        "analyse_attention: %s: perplexity %.3f; weights of %d of %d sentence pairs",
+        settings.test_set,
+        result["perplexity"],
+        len(sentences),
+        len(store),
+    )
+
+
+def evenly(count: int, wanted: int) -> list[int]:
+    """Return `wanted` different positions below `count` at equal distances, or all of them if there are fewer."""
+    chosen = min(count, wanted)
+    return [count * number // chosen for number in range(chosen)]

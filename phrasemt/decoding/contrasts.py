@@ -1,0 +1,131 @@
+"""The stage `score_contrasts`: how often a model prefers the right target to one with a single mistake.
+
+Both targets are scored by forced decoding (LingEval97, Sennrich 2017). A pair counts as right when
+log P(right) > log P(wrong), for whole sentences and without length normalisation. Pairs are counted by kind of mistake
+and by the distance between the two words that must agree (phrasemt/scoring/contrasts.py).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phrasemt.batching.reader import SourceCollator
+from phrasemt.corpus.contrastive_pairs import ContrastivePair, read_contrasts
+from phrasemt.decoding.device import choose_device
+from phrasemt.decoding.forced import forced_scores
+from phrasemt.errors import MismatchError
+from phrasemt.files.lines import write_text
+from phrasemt.models.weights import load_model
+from phrasemt.scoring.contrasts import ContrastFile, KindCounts, count_preferred
+from phrasemt.stages.decoding import ScoreContrasts
+from phrasemt.study.tokenization import Tokenizer
+from phrasemt.text.subwords import subword_cutter
+from phrasemt.text.tokenize import line_tokenizer
+from phrasemt.text.vocab import Vocabulary
+
+log = logging.getLogger("phrasemt.score_contrasts")
+
+# A source by its row in a split, and a target; their log-probabilities, in the same order.
+Line = tuple[int, str, str]
+Scorer = Callable[[Sequence[Line]], Sequence[float]]
+
+
+def score_contrasts(
+    *,
+    settings: ScoreContrasts,
+    cores: int,
+    weights: Path,
+    contrasts: Path,
+    codes: list[Path],
+    source_counts: list[Path],
+    target_counts: list[Path],
+    source_vocabulary: Path,
+    target_vocabulary: Path,
+    phrases: list[Path],
+    accuracy: Path,
+) -> None:
+    """Write how many pairs of each kind and distance the model decides right, as JSON.
+
+    contrasts: a table of `extract_contrasts` or of `generate_demo`.
+    codes, source_counts, target_counts: files of subword segmentation, one each, or none for a model of whole words.
+    phrases: phrase columns of the split that the pairs come from, or none for a model that does not read them.
+    """
+    device = choose_device(cores)
+    source_words, target_words = Vocabulary.from_file(source_vocabulary), Vocabulary.from_file(target_vocabulary)
+    model = load_model(weights, settings.model, source_words, target_words).to(device)
+    collate = SourceCollator(settings.reads, phrases)
+
+    def prepare(
+        texts: Sequence[str], tokenizer: Tokenizer, counts: list[Path], words: Vocabulary
+    ) -> list[NDArray[np.int32]]:
+        lines = map(line_tokenizer(tokenizer), texts)
+        if codes:
+            lines = map(subword_cutter(codes[0], counts[0], settings.vocabulary_threshold), lines)
+        return [words.ids([*filter(None, line.split(" "))]) for line in lines]
+
+    def score(lines: Sequence[Line]) -> Sequence[float]:
+        rows, texts, targets = zip(*lines, strict=True)
+        scores: list[float] = forced_scores(
+            model,
+            collate,
+            prepare(texts, settings.source_tokenizer, source_counts, source_words),
+            prepare(targets, settings.target_tokenizer, target_counts, target_words),
+            _positions(rows, collate),
+            device,
+        ).tolist()
+        return scores
+
+    rows, pairs = read_contrasts(contrasts)
+    result = ContrastFile(
+        dataset=settings.dataset,
+        contrast_set=settings.contrast_set,
+        system=settings.system,
+        seed=settings.seed,
+        kinds=count_right(rows, pairs, score),
+    )
+    write_text(accuracy, result.model_dump_json(indent=1) + "\n")
+    total = result.total
+    log.info("score_contrasts: %d of %d pairs right", total.right, total.pairs)
+
+
+def count_right(rows: Sequence[int], pairs: Sequence[ContrastivePair], score: Scorer) -> list[KindCounts]:
+    """Count the pairs whose right target has the higher log-probability. Each different line is scored once.
+
+    rows: the row of each pair's source. score: log P(target | source) of lines.
+    """
+    lines = list(
+        dict.fromkeys(
+            (row, pair.source, target)
+            for row, pair in zip(rows, pairs, strict=True)
+            for target in (pair.right, pair.wrong)
+        )
+    )
+    scores = dict(zip(lines, score(lines) if lines else [], strict=True))
+    preferred = [
+        scores[row, pair.source, pair.right] > scores[row, pair.source, pair.wrong]
+        for row, pair in zip(rows, pairs, strict=True)
+    ]
+    return count_preferred([pair.kind for pair in pairs], [pair.distance for pair in pairs], preferred)
+
+
+def _positions(rows: Sequence[int], collate: SourceCollator) -> Sequence[int]:
+    """Return the positions of rows in the phrase columns.
+
+    Raises MismatchError for a row that the columns do not have.
+    """
+    if collate.phrases is None:
+        return rows  # nobody reads these positions
+    known = {row: position for position, row in enumerate(collate.phrases.rows.tolist())}
+    if missing := [row for row in rows if row not in known]:
+        raise MismatchError(
+            "no phrases for the source of a contrastive pair",
+            where=collate.phrases.path,
+            found=f"no row {missing[0]}",
+            next_step="run extract_phrases on the split that the pairs were made from",
+        )
+    return [known[row] for row in rows]

@@ -1,0 +1,26 @@
+"""BLEU of a search on dev, as training and the choice of the length penalty compute it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from phrasemt.decoding.beam import Hypothesis
+from phrasemt.scoring.multi_bleu import standard_bleu, tokenised_bleu
+from phrasemt.study.tokenization import BleuTokenizer
+from phrasemt.text.subwords import join_subwords
+from phrasemt.text.unspaced import join_unspaced
+from phrasemt.text.vocab import Vocabulary
+
+
+def dev_bleu(
+    found: Sequence[Sequence[Hypothesis]], references: Sequence[str], words: Vocabulary, bleu: BleuTokenizer
+) -> float:
+    """Return BLEU of the best hypotheses from 0 to 100, with four digits.
+
+    On tokens with `13a`. For a language for which sacreBLEU has a tokeniser of its own, sacreBLEU on text, because
+    tokens may be characters. references: tokens, line by line. bleu: sacreBLEU's tokeniser for the target language.
+    """
+    lines = [join_subwords(" ".join(words.tokens(hypotheses[0].tokens))) for hypotheses in found]
+    if bleu == "13a":
+        return round(tokenised_bleu(lines, references), 4)
+    return round(standard_bleu(bleu, [*map(join_unspaced, lines)], [*map(join_unspaced, references)]), 4)

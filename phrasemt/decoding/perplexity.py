@@ -1,0 +1,105 @@
+"""The stage `score_perplexity`: perplexity of a language model on the target side of test sets.
+
+NLL = -sum log P(token | the tokens before it in the sentence), teacher-forced, without label smoothing, `</s>`
+included. The perplexity per token of the vocabulary is exp(NLL / tokens); it is comparable only between systems with
+the same vocabulary. The perplexity per word is exp(NLL / (words + sentences)); a sentence adds one for its `</s>`.
+Models read the first 1,024 tokens of a sentence, and only these and their words count.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from phrasemt.batching.example import Examples
+from phrasemt.batching.reader import BatchReader
+from phrasemt.batching.sampler import micro_batches
+from phrasemt.decoding.device import choose_device
+from phrasemt.errors import MismatchError
+from phrasemt.files.lines import read_lines
+from phrasemt.models.interface import TranslationModel
+from phrasemt.models.weights import load_model
+from phrasemt.scoring.scores import of_test_sets, write_of_test_sets
+from phrasemt.stages.decoding import ScorePerplexity
+from phrasemt.symbols import LONGEST_SENTENCE, SEPARATOR
+from phrasemt.text.vocab import Vocabulary
+
+log = logging.getLogger("phrasemt.score_perplexity")
+
+_BATCH_POSITIONS = 4_000
+
+
+def score_perplexity(
+    *,
+    settings: ScorePerplexity,
+    cores: int,
+    weights: Path,
+    examples: list[Path],
+    text: list[Path],
+    source_vocabulary: Path,
+    target_vocabulary: Path,
+    perplexity: Path,
+) -> None:
+    """Write the perplexities on each test set as JSON.
+
+    text: for each test set the target side as the tokens of the vocabulary, to count words.
+    Raises MismatchError when the examples and the text have different numbers of sentences.
+    """
+    device = choose_device(cores)
+    source_words, target_words = Vocabulary.from_file(source_vocabulary), Vocabulary.from_file(target_vocabulary)
+    model = load_model(weights, settings.model, source_words, target_words).to(device)
+    test_sets = {}
+    for test_set, (examples_file, text_file) in of_test_sets(settings.test_sets, examples, text):
+        store = Examples.open(examples_file)
+        store.check_vocabularies(source_words, target_words)
+        words = _count_words(text_file, store, cut=settings.words_are_cut)
+        nll, count = _nll_and_tokens(model, device, store, BatchReader(store, settings.reads))
+        part = test_sets[test_set] = {
+            "sentences": len(store),
+            "words": words,
+            "tokens": count,
+            "nll": nll,
+            "per_token": math.exp(nll / count),
+            "per_word": math.exp(nll / (words + len(store))),
+        }
+        log.info("score_perplexity: %s: %.3f per token, %.3f per word", test_set, part["per_token"], part["per_word"])
+    write_of_test_sets(perplexity, settings, test_sets)
+
+
+def _count_words(text: Path, store: Examples, *, cut: bool) -> int:
+    """Return the number of words of the target side that end within the tokens that models read.
+
+    cut: whether words are cut into subwords, of which all but the last one end in `@@`. Raises MismatchError unless
+    there is one line for each pair.
+    """
+    tokens_of_lines = ([*filter(None, line.split(" "))][:LONGEST_SENTENCE] for line in read_lines(text))
+    words_of_lines = [sum(not (cut and token.endswith(SEPARATOR)) for token in tokens) for tokens in tokens_of_lines]
+    if len(words_of_lines) != len(store):
+        raise MismatchError(
+            "the text and the examples have different numbers of sentences",
+            where=text,
+            expected=f"{len(store)} lines, the number of pairs in {store.path}",
+            found=len(words_of_lines),
+            next_step="give text and examples of the same split",
+        )
+    return sum(words_of_lines)
+
+
+@torch.inference_mode()
+def _nll_and_tokens(
+    model: TranslationModel[Any, Any], device: torch.device, store: Examples, reader: BatchReader
+) -> tuple[float, int]:
+    """Return the NLL of all target tokens, `</s>` included, and their number."""
+    nll, count = 0.0, 0
+    for rows in micro_batches(
+        np.arange(len(store)), store.target_lengths, store.target_lengths, capacity=_BATCH_POSITIONS
+    ):
+        batch = reader(rows).to(device)
+        nll -= float(model.log_probs(batch).double().sum())
+        count += int(batch.target.mask_BT.sum())
+    return nll, count

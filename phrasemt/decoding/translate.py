@@ -1,0 +1,83 @@
+"""The stage `translate_examples`: translate a split; write n-best lists, tokens and plain text."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tqdm import tqdm
+
+from phrasemt.batching.example import Examples
+from phrasemt.batching.reader import BatchReader
+from phrasemt.decoding.beam import Hypothesis
+from phrasemt.decoding.decode import prefix_ids, translate_split
+from phrasemt.decoding.device import choose_device
+from phrasemt.decoding.ensemble import load_members
+from phrasemt.files.lines import write_lines
+from phrasemt.scoring.length_penalties import chosen_decoding
+from phrasemt.stages.decoding import TranslateExamples
+from phrasemt.text.subwords import join_subwords
+from phrasemt.text.tokenize import line_detokenizer
+from phrasemt.text.vocab import Vocabulary
+
+log = logging.getLogger("phrasemt.translate_examples")
+
+
+def translate_examples(
+    *,
+    settings: TranslateExamples,
+    cores: int,
+    weights: list[Path],
+    examples: Path,
+    source_vocabulary: Path,
+    target_vocabulary: Path,
+    phrases: list[Path],
+    length_penalties: list[Path],
+    translations: Path,
+    tokens: Path,
+    text: Path,
+) -> None:
+    """Translate every pair of an example store.
+
+    weights: of each member of the ensemble, or of the one model.
+    translations: one JSON object per pair (row, score, subwords, n_best).
+    tokens: the best translations as tokens, with subwords joined.
+    text: the best translations, detokenised.
+    phrases: phrase columns of the split, or none for a model that does not read them.
+    length_penalties: file of `tune_length_penalty`, or none where the settings give the length penalty.
+    """
+    device = choose_device(cores)
+    source_words, target_words = Vocabulary.from_file(source_vocabulary), Vocabulary.from_file(target_vocabulary)
+    model = load_members(settings.members, weights, source_words, target_words).to(device)
+    decoding = chosen_decoding(settings.decoding, length_penalties)
+    store = Examples.open(examples)
+    store.check_vocabularies(source_words, target_words)
+    reader = BatchReader(store, settings.reads, phrases)
+    with tqdm(total=len(store), unit="sentence", disable=None, leave=False) as bar:
+        results = translate_split(
+            model,
+            reader,
+            decoding,
+            device=device,
+            prefix=prefix_ids(decoding, target_words),
+            processes=cores,
+            on_progress=bar.update,
+        )
+    best = [" ".join(target_words.tokens(hypotheses[0].tokens)) for hypotheses in results]
+    joined = [join_subwords(line) for line in best]
+    write_lines(translations, _json_lines(store.rows.tolist(), results, target_words))
+    write_lines(tokens, joined)
+    write_lines(text, map(line_detokenizer(settings.target_tokenizer), joined))
+    subwords = sum(len(hypotheses[0].tokens) for hypotheses in results)
+    log.info("translate_examples: %d sentences, %d subwords", len(results), subwords)
+
+
+def _json_lines(rows: Sequence[int], results: Sequence[Sequence[Hypothesis]], words: Vocabulary) -> Iterator[str]:
+    for row, hypotheses in zip(rows, results, strict=True):
+        n_best = [
+            {"score": hypothesis.score, "subwords": " ".join(words.tokens(hypothesis.tokens))}
+            for hypothesis in hypotheses
+        ]
+        yield json.dumps({"row": row, **n_best[0], "n_best": n_best}, ensure_ascii=False)

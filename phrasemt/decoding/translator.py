@@ -1,0 +1,211 @@
+"""Translation of raw text by a trained system, as its study translates a test set.
+
+Functions of the stages make tokens, subwords, packed examples, parses and phrases of the lines, in a temporary folder.
+So the translation of a test set is the same, byte for byte, as the study's.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from phrasemt.batching.example import COLUMNS, Examples, describe
+from phrasemt.batching.reader import BatchReader
+from phrasemt.batching.sampler import micro_batches
+from phrasemt.corpus.normalise import normalise_spaces
+from phrasemt.decoding.decode import prefix_ids, translate_split
+from phrasemt.decoding.device import choose_device
+from phrasemt.decoding.forced import BATCH_POSITIONS, force, forced_sentences
+from phrasemt.files.attention import ForcedSentence
+from phrasemt.files.columns import Lists, write_columns
+from phrasemt.files.lines import write_lines
+from phrasemt.models.weights import load_model
+from phrasemt.stages.syntax import ExtractPhrases
+from phrasemt.study.schema import Decoding
+from phrasemt.symbols import LONGEST_SENTENCE
+from phrasemt.syntax.annotator_card import Card
+from phrasemt.syntax.phrases.extract import extract_phrases
+from phrasemt.syntax.sentences import parser_tokens, sentence_key
+from phrasemt.syntax.store.annotations import write_annotations
+from phrasemt.text.subwords import join_subwords, subword_cutter
+from phrasemt.text.tokenize import line_detokenizer, line_tokenizer
+from phrasemt.text.vocab import Vocabulary
+from phrasemt.workflow.trained_system import TrainedSystem
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A translation. subwords: separated by spaces. score: what the search ranks by, natural logarithm."""
+
+    text: str
+    subwords: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """The translations of a line, the best first. cut: whether the line was cut after `LONGEST_SENTENCE` subwords."""
+
+    candidates: list[Candidate]
+    cut: bool
+
+
+class Translator:
+    """A trained system in memory. It uses a GPU if torch sees one, else `cores` processes or threads.
+
+    Raises the errors of damaged files and of files that do not belong together, and DataError for a forced prefix that
+    the vocabulary lacks.
+    """
+
+    def __init__(self, system: TrainedSystem, *, decoding: Decoding, cores: int) -> None:
+        settings, files = system.settings, system.files
+        self._decoding = decoding
+        self._phrases = settings.model.source_phrases
+        self._reads = settings.model.model_inputs
+        self._tokenize = line_tokenizer(settings.source_tokenizer)
+        self._detokenize = line_detokenizer(settings.target_tokenizer)
+        self._tokenize_target = line_tokenizer(settings.target_tokenizer)
+        self._cut: Callable[[str], str] = str
+        self._cut_target: Callable[[str], str] = str
+        if settings.vocabulary_threshold is not None:
+            self._cut = subword_cutter(files["codes"], files["source_counts"], settings.vocabulary_threshold)
+            self._cut_target = subword_cutter(files["codes"], files["target_counts"], settings.vocabulary_threshold)
+        self._source = Vocabulary.from_file(files["source_vocabulary"])
+        self._target = Vocabulary.from_file(files["target_vocabulary"])
+        self._prefix = prefix_ids(decoding, self._target)
+        self._parser = _Parser(files["parser"]) if settings.reads_parses else None
+        self._cores = cores
+        self._device = choose_device(cores)
+        self._model = load_model(
+            files["weights"], settings.model, self._source, self._target, trained=settings.model.trained_part
+        ).to(self._device)
+
+    def translate(
+        self,
+        lines: Sequence[str],
+        *,
+        first: int = 0,
+        on_progress: Callable[[int], object] = lambda sentences: None,
+    ) -> list[Translation]:
+        """Translate lines of raw text, in order. A line without text has one translation, the empty one.
+
+        first: number of the first line in the whole text, from 0: random draws depend on the number of their line.
+        Raises DamagedFileError for a parse that is not a tree over its sentence.
+        """
+        if not lines:
+            return []
+        with tempfile.TemporaryDirectory(prefix="phrasemt-") as name:
+            reader = self._prepare(lines, Path(name))
+            lengths = reader.examples.source_lengths[np.arange(len(lines))]
+            found = translate_split(
+                self._model,
+                reader,
+                self._decoding,
+                device=self._device,
+                prefix=self._prefix,
+                first=first,
+                processes=self._cores,
+                on_progress=on_progress,
+            )
+        return [
+            Translation(
+                [self._candidate(self._target.tokens(one.tokens), one.score) for one in hypotheses],
+                cut=bool(length > LONGEST_SENTENCE),
+            )
+            for hypotheses, length in zip(found, lengths, strict=True)
+        ]
+
+    def _candidate(self, subwords: Sequence[str], score: float) -> Candidate:
+        line = " ".join(subwords)
+        return Candidate(self._detokenize(join_subwords(line)), line, score)
+
+    def force(
+        self, sources: Sequence[str], targets: Sequence[str], *, attention: bool = False
+    ) -> Iterator[ForcedSentence]:
+        """Force lines of raw text as the targets of other lines, in order. attention: with the weights of all maps.
+
+        A chunk-based decoder decides about chunks by itself.
+        """
+        if not sources:
+            return
+        with tempfile.TemporaryDirectory(prefix="phrasemt-") as name:
+            reader = self._prepare(sources, Path(name), targets)
+            examples, every = reader.examples, np.arange(len(sources))
+            results: dict[int, ForcedSentence] = {}
+            capacity = 1_000 if attention else BATCH_POSITIONS
+            for rows in micro_batches(every, examples.source_lengths, examples.target_lengths, capacity=capacity):
+                batch = reader(rows).to(self._device)
+                forced = force(self._model, batch, attention=attention)
+                whole = forced_sentences(
+                    forced, batch, rows=batch.rows, source_words=self._source, target_words=self._target
+                )
+                results |= {one.row: one for one in whole}
+        yield from (results[row] for row in range(len(sources)))
+
+    def _prepare(self, sources: Sequence[str], folder: Path, targets: Sequence[str] = ()) -> BatchReader:
+        """The lines as a split: examples with the targets, if there are any, and the phrases that the model reads."""
+        lines = [normalise_spaces(line) for line in sources]
+        rows, tokens, subwords, examples = (folder / name for name in ("rows", "tokens", "subwords", "examples.arrow"))
+        tokenized = [self._tokenize(line) for line in lines]
+        cut = [self._cut(line) for line in tokenized]
+        write_lines(rows, map(str, range(len(lines))))
+        write_lines(tokens, tokenized)
+        write_lines(subwords, cut)
+        source = Lists.of([self._source.ids([*filter(None, line.split(" "))]) for line in cut])
+        target = Lists.of(self._target_ids(targets, len(lines)))
+        write_columns(
+            examples,
+            columns=COLUMNS,
+            texts={"source": subwords},
+            description=describe(self._source, self._target),
+            batches=[(np.arange(len(lines)), {"source": source, "target": target})],
+        )
+        phrases = []
+        if self._phrases is not None and self._phrases.mode != "ngram":
+            phrases = [folder / "phrases.arrow"]
+            extract_phrases(
+                settings=ExtractPhrases(segmentation=self._phrases, needs_parses=self._phrases.reads_parses),
+                cores=1,
+                rows=rows,
+                tokens=tokens,
+                subwords=subwords,
+                parses=[self._parse(tokenized, folder / "parses.arrow")] if self._phrases.reads_parses else [],
+                given=[],
+                dropped=[],
+                phrases=phrases[0],
+            )
+        return BatchReader(Examples.open(examples), self._reads, phrases)
+
+    def _target_ids(self, targets: Sequence[str], count: int) -> Sequence[Sequence[int] | NDArray[np.int32]]:
+        if not targets:
+            return [()] * count
+        cut = [self._cut_target(self._tokenize_target(normalise_spaces(line))) for line in targets]
+        return [self._target.ids([*filter(None, line.split(" "))]) for line in cut]
+
+    def _parse(self, tokenized: Sequence[str], parses: Path) -> Path:
+        assert self._parser is not None
+        torch.set_num_threads(1)  # as in parse_sentences; more threads slow the parser down
+        self._parser.parse(tokenized, parses)
+        torch.set_num_threads(self._cores)
+        return parses
+
+
+class _Parser:
+    """The parser of a card. Stanza is imported when the first system needs it."""
+
+    def __init__(self, card: Path) -> None:
+        from phrasemt.syntax.stanza.annotators import load_annotator
+
+        self._annotator = load_annotator(card)
+        self._description = Card.read(card).description
+
+    def parse(self, tokenized: Sequence[str], path: Path) -> None:
+        """Write the trees of lines of tokens, one for each distinct sentence."""
+        sentences = {sentence_key(tokens): tokens for tokens in map(parser_tokens, tokenized) if tokens}
+        write_annotations(path, [*sentences], self._annotator.annotate([*sentences.values()]), self._description)

@@ -1,0 +1,323 @@
+"""Blocks for scores, the user's metrics included: systems that translate, on one test set, and their differences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from phrasemt.errors import MismatchError
+from phrasemt.report.cells import (
+    DIFFERENCE,
+    Block,
+    Cell,
+    Column,
+    Grid,
+    Row,
+    ScoreSource,
+    mean_cell,
+    note_on_seeds,
+    read_grid,
+    runs_of,
+    select_test_set,
+)
+from phrasemt.scoring.external import MetricFile, MetricOnTestSet, metric_key
+from phrasemt.scoring.scores import MetricScore, ScoreFile, Scores, check_comparable
+from phrasemt.scoring.significance import ComparisonFile, ComparisonOnTestSet, MetricComparison, holm
+from phrasemt.scoring.statistics import REFERENCE_LENGTH, SYSTEM_LENGTH
+from phrasemt.stages.report import MakeTable
+
+
+class _Measure(NamedTuple):
+    """A score of the table. with_difference: whether a column with the difference to the baseline follows."""
+
+    heading: str
+    with_difference: bool
+    meaning: str
+    decimals: int = 2
+
+
+_MEASURES = {
+    "bleu_tok": _Measure("BLEU tok", True, "tokens, as multi-bleu.perl"),
+    "bleu_tok_uncased": _Measure("BLEU lc", False, "tokens in lower case, as multi-bleu.perl -lc"),
+    "bleu_tok_compound_split": _Measure("BLEU split", False, "Moses tokens split at hyphens, as Tensor2Tensor"),
+    "bleu_detok": _Measure("BLEU detok", True, "sacreBLEU on detokenised text"),
+    "chrf2": _Measure("chrF2", False, "sacreBLEU on detokenised text"),
+    "chrf2pp": _Measure("chrF++", False, "sacreBLEU on detokenised text"),
+    "ter": _Measure("TER", False, "sacreBLEU on detokenised text; lower is better"),
+}
+_LENGTHS_OF = "bleu_tok"  # the convention whose tokens count
+_RUNAWAY = 2
+
+
+def score_blocks(
+    settings: MakeTable, scores: Sequence[Path], metrics: Sequence[Path], comparisons: Sequence[Path]
+) -> list[Block]:
+    """Make a block for each test set, if the study has systems that translate. metrics: files of `score_metric`."""
+    names = [name for name, _ in settings.translating]
+    metric_grid = read_grid(
+        "score of a metric",
+        metrics,
+        MetricFile,
+        lambda file: {(file.metric, *place): part for place, part in file.by_place.items()},
+        [
+            (metric, *test_set, *run)
+            for metric, *_ in settings.metrics
+            for test_set in settings.test_sets
+            for run in runs_of(settings, names)
+        ],
+    )
+    score_grid = read_grid(
+        "scores",
+        scores,
+        ScoreFile,
+        lambda file: file.by_place,
+        [(*test_set, *run) for test_set in settings.test_sets for run in runs_of(settings, names)],
+    )
+    comparison_grid = read_grid(
+        "comparison",
+        comparisons,
+        ComparisonFile,
+        lambda file: {(file.dataset, test_set, file.system): file for test_set in file.test_sets},
+        [(*test_set, name) for test_set in settings.test_sets for name in names if name in settings.baselines],
+    )
+    grids = score_grid, metric_grid, comparison_grid
+    return [_block(settings, test_set, *grids) for test_set in settings.test_sets if names]
+
+
+def _measures(settings: MakeTable) -> dict[str, _Measure]:
+    """The scores of the table by their key, those of the user's metrics last."""
+    of_user = {
+        metric_key(name): _Measure(
+            heading, True, f"mean over sentences{'; lower is better' if better == 'lower' else ''}", 4
+        )
+        for name, heading, better in settings.metrics
+    }
+    return _MEASURES | of_user
+
+
+def _block(
+    settings: MakeTable,
+    test_set: tuple[str, str],
+    score_grid: Grid[Scores],
+    metric_grid: Grid[MetricOnTestSet],
+    comparison_grid: Grid[ComparisonFile],
+) -> Block:
+    chosen = select_test_set(score_grid, test_set)
+    check_comparable(test_set[1], {source.path: part for source, part in chosen.values()})
+    first = next(iter(chosen.values()))[1]
+    measures = _measures(settings)
+    rows = {}
+    for system, title in settings.translating:
+        of_seeds = {seed: chosen[system, seed] for seed in settings.seeds_of[system]}
+        scores: dict[str, dict[int, tuple[ScoreSource, MetricScore]]] = {
+            name: {seed: (source, part.metrics[name]) for seed, (source, part) in of_seeds.items()}
+            for name in _MEASURES
+            if name in first.metrics
+        }
+        for metric, *_ in settings.metrics:
+            scores[metric_key(metric)] = {
+                seed: _score_of_metric(metric, first.sentences, *metric_grid[(metric, *test_set, system, seed)])
+                for seed in settings.seeds_of[system]
+            }
+        cells = {
+            name: mean_cell(
+                {seed: score.score for seed, (_, score) in by_seed.items()},
+                signature=next(iter(by_seed.values()))[1].signature,
+                sources=[source for source, _ in by_seed.values()],
+                decimals=measures[name].decimals,
+            )
+            for name, by_seed in scores.items()
+        }
+        rows[system] = Row(system=system, title=title, cells=cells)
+    compared = {}
+    for system in rows:
+        if system in settings.baselines:
+            source, file = comparison_grid[(*test_set, system)]
+            compared[system] = source, file.test_sets[test_set[1]]
+            _check_comparison(source, file, compared[system][1], settings, rows)
+    shown = {name: measure for name, measure in measures.items() if any(name in row.cells for row in rows.values())}
+    for name in shown:  # also without a column, because the scorecard shows the difference in the measure of the paper
+        corrected = holm([comparison.metrics[name].p_values.decisive for _, comparison in compared.values()])
+        for (system, (source, comparison)), p_value in zip(compared.items(), corrected, strict=True):
+            cells = rows[system].cells
+            cells[_difference_key(name)] = _difference_cell(source, comparison.metrics[name], cells[name], p_value)
+    _add_intervals(rows, {system: comparison for system, (_, comparison) in compared.items()}, settings.baselines)
+    columns = []
+    for name, measure in shown.items():
+        columns.append(Column(key=name, heading=measure.heading, meaning=measure.meaning))
+        if measure.with_difference and comparison_grid:
+            columns.append(Column(key=_difference_key(name), heading=DIFFERENCE))
+    notes = [note_on_seeds(settings), *_notes_on_rows(settings), *_note_on_lengths(settings, chosen)]
+    if comparison_grid:
+        notes.append(_note_on_differences(settings, [file for _, file in comparison_grid.values()]))
+        notes += _note_on_power(rows, {name: comparison for name, (_, comparison) in compared.items()})
+    return Block(
+        kind="scores",
+        dataset=test_set[0],
+        test_set=test_set[1],
+        size=first.sentences,
+        columns=columns,
+        rows=list(rows.values()),
+        notes=notes,
+    )
+
+
+def _score_of_metric(
+    metric: str, sentences: int, source: ScoreSource, part: MetricOnTestSet
+) -> tuple[ScoreSource, MetricScore]:
+    """The score with its file. Raises MismatchError unless it is of a test set of this many sentences."""
+    if part.sentences != sentences:
+        raise MismatchError(
+            f"metric {metric} has scores of another test set",
+            where=source.path,
+            expected=f"{sentences} sentences",
+            found=part.sentences,
+            next_step="delete it and run again",
+        )
+    return source, MetricScore(score=part.score, signature=part.signature)
+
+
+def _add_intervals(
+    rows: dict[str, Row], comparisons: dict[str, ComparisonOnTestSet], baselines: Mapping[str, str]
+) -> None:
+    """Give the scores that were compared their intervals. Every comparison draws the same samples for a baseline.
+
+    A system that is the baseline of others and has one itself gets the interval of its own comparison.
+    """
+    for side in ("baseline", "system"):
+        for system, comparison in comparisons.items():
+            cells = rows[system if side == "system" else baselines[system]].cells
+            for name, metric in comparison.metrics.items():
+                estimate = getattr(metric.over_seeds or metric, side)
+                cells[name] = cells[name].model_copy(update={"low": estimate.low, "high": estimate.high})
+
+
+def _notes_on_rows(settings: MakeTable) -> Iterator[str]:
+    """Yield notes on rows with one translation in place of one for each seed, by the reason."""
+    for note, systems in (
+        ("Translated by other programs, whose seeds are not ours", settings.outside),
+        ("One translation by an ensemble of several seeds", settings.ensembles),
+        ("One translation, because nothing in it is drawn at random", settings.unseeded),
+    ):
+        if titles := [title for system, title in settings.translating if system in systems]:
+            yield f"{note}: {', '.join(titles)}."
+
+
+def _note_on_lengths(settings: MakeTable, chosen: Grid[Scores]) -> Iterator[str]:
+    """Yield a note that names the systems with outputs of more than twice the tokens of their reference."""
+    found = []
+    for system, title in settings.translating:
+        tables = [chosen[system, seed][1].statistics[_LENGTHS_OF] for seed in settings.seeds_of[system]]
+        longer = sum(row[SYSTEM_LENGTH] > _RUNAWAY * row[REFERENCE_LENGTH] for table in tables for row in table)
+        if longer:
+            ratio = sum(row[SYSTEM_LENGTH] for table in tables for row in table) / max(
+                1, sum(row[REFERENCE_LENGTH] for table in tables for row in table)
+            )
+            outputs = sum(map(len, tables))
+            found.append(f"{title} {longer:,} of {outputs:,} (length of all outputs: {ratio:.2f} of the references)")
+    if found:
+        yield f"Outputs of more than {_RUNAWAY} times the tokens of their reference: {'; '.join(found)}."
+
+
+def _difference_key(metric: str) -> str:
+    return f"{metric}_difference"
+
+
+def _difference_cell(source: ScoreSource, comparison: MetricComparison, scores: Cell, p_value: float) -> Cell:
+    """The cell of a difference. p_value: corrected for the number of systems; the mark shows it, for both signs."""
+    value = comparison.difference.value
+    text = f"{value:+.{scores.decimals}f}"
+    interval = (comparison.over_seeds or comparison).difference
+    return Cell(
+        value=value,
+        text=text if float(text) else text[1:],
+        decimals=scores.decimals,
+        mark=_mark(p_value),
+        signature=comparison.signature,
+        sources=[source, *scores.sources],
+        low=interval.low,
+        high=interval.high,
+        p_values=comparison.p_values,
+        p_value=p_value,
+        seeds_needed=comparison.over_seeds and comparison.over_seeds.seeds_needed,
+    )
+
+
+def _mark(p_value: float) -> str:
+    return "‡" if p_value < 0.01 else "†" if p_value < 0.05 else ""
+
+
+def _check_comparison(
+    source: ScoreSource,
+    file: ComparisonFile,
+    comparison: ComparisonOnTestSet,
+    settings: MakeTable,
+    rows: dict[str, Row],
+) -> None:
+    """Check that a comparison was made from the scores of the table. Raises MismatchError if not."""
+    pairs: list[tuple[str, Any, Any]] = [
+        ("baseline", settings.baselines[file.system], file.baseline),
+        ("seeds", sorted(settings.seeds_of[file.system]), sorted(file.system_seeds)),
+        ("seeds of the baseline", sorted(settings.seeds_of[file.baseline]), sorted(file.baseline_seeds)),
+    ]
+    for name, metric in comparison.metrics.items():
+        for side, estimate in ((file.baseline, metric.baseline), (file.system, metric.system)):
+            cell = rows[side].cells.get(name) if side in rows else None
+            if cell is None or cell.signature != metric.signature:
+                pairs.append((f"convention of {name}", cell and cell.signature, metric.signature))
+            elif not math.isclose(cell.value, estimate.value, abs_tol=1e-9):
+                pairs.append((f"{name} of {side}", cell.value, estimate.value))
+    for what, expected, found in pairs:
+        if expected != found:
+            raise MismatchError(
+                f"the comparison was made from other scores than the table: difference in {what}",
+                where=source.path,
+                expected=expected,
+                found=found,
+                next_step="delete it and run again",
+            )
+
+
+def _note_on_differences(settings: MakeTable, comparisons: Sequence[ComparisonFile]) -> str:
+    draws = {(file.samples, file.seed) for file in comparisons}
+    if len(draws) > 1:
+        raise MismatchError(
+            "comparisons with different numbers of bootstrap samples, or different seeds",
+            found=sorted(draws),
+            next_step="delete the comparisons and run again",
+        )
+    systems = len({file.system for file in comparisons})
+    if len(settings.seeds) == 1:
+        covered = "The test covers the choice of test sentences, not the randomness of training."
+    elif any(len(settings.seeds_of[name]) == 1 for name, _ in settings.translating):
+        covered = "Samples draw trainings and sentences; of a row with one training, sentences only."
+    else:
+        covered = "Samples draw trainings and sentences."
+    titles = dict(settings.systems)
+    others = [
+        f"of {titles[name]} to {titles[baseline]}"
+        for name, baseline in settings.baselines.items()
+        if baseline != settings.baseline and name in dict(settings.translating)
+    ]
+    to_others = "".join(f"; {other}" for other in others)
+    return (
+        f"{DIFFERENCE}: difference to {titles[settings.baseline]}{to_others}. † p < 0.05, ‡ p < 0.01: better or "
+        f"worse by paired bootstrap, two-sided, {comparisons[0].samples:,} samples"
+        f"{f', corrected for {systems} systems (Holm)' if systems > 1 else ''}. {covered}"
+    )
+
+
+def _note_on_power(rows: dict[str, Row], comparisons: dict[str, ComparisonOnTestSet]) -> Iterator[str]:
+    """Yield a note on the trainings that the differences would need, if the study has several seeds."""
+    of_seeds = {system: comparison.metrics[_LENGTHS_OF].over_seeds for system, comparison in comparisons.items()}
+    needed = [
+        f"{rows[system].title} {over.seeds_needed}" for system, over in of_seeds.items() if over and over.seeds_needed
+    ]
+    if needed:
+        yield (
+            f"Trainings of each system that would show its {DIFFERENCE} of {_MEASURES[_LENGTHS_OF].heading} with "
+            "p < 0.05 in 80 % of all repetitions, because of the deviation between trainings alone: "
+            f"{'; '.join(needed)}."
+        )

@@ -1,0 +1,32 @@
+"""Notes on the test sets: what they share with train and dev, and their unusual lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from phrasemt.corpus.compare_splits import SplitsFile, describe
+from phrasemt.errors import DataError
+from phrasemt.scoring.scores import read_artefact
+from phrasemt.stages.report import MakeTable
+from phrasemt.workflow.paths import ANY_STUDY
+
+
+def notes_on_splits(settings: MakeTable, paths: Sequence[Path]) -> dict[tuple[str, str], str]:
+    """Return a note for each test set (data set, name).
+
+    Raises DataError naming a test set without counts.
+    """
+    found = {}
+    for path in paths:
+        dataset = ANY_STUDY.split_counts.names(path)["dataset"]
+        for name, counts in read_artefact(path, SplitsFile).splits.items():
+            found[dataset, name] = f"{dataset}, {name}: {describe(counts)}."
+    for test_set in settings.test_sets:
+        if test_set not in found:
+            raise DataError(
+                f"the table would be incomplete: no counts of what {' '.join(test_set)} shares with train",
+                where=", ".join(map(str, paths)) or "--splits",
+                next_step="run the workflow again, which makes the missing files",
+            )
+    return {test_set: found[test_set] for test_set in settings.test_sets}

@@ -1,0 +1,110 @@
+"""The frame of a page that needs no other file and no network: `page.html`, `page.css`, and the sections in it.
+
+A module that shows something on a page has a template of its own name beside it, which `fill` fills in. They escape
+every value, so text of corpora and titles of systems are never HTML. The policy of the page forbids browsers to load
+anything, and to run scripts other than those that stand here (Content-Security-Policy with the digest of each script).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from phrasemt.report.figures import Drawing
+
+_PACKAGE = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """A section of a page. anchor: its id; heading: also its name in the navigation; script: JavaScript it needs."""
+
+    anchor: str
+    heading: str
+    content: Markup
+    script: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextTable:
+    """A table of text. Cells of the first column are the headings of their rows; `left`: further columns of words."""
+
+    caption: str
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    left: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Analysis:
+    """One part of the section "Analyses": a heading, what is shown and how it was measured, figures and tables."""
+
+    heading: str
+    text: str
+    drawings: Sequence[Drawing] = ()
+    tables: Sequence[TextTable] = ()
+
+
+def fill(module: str, **values: Any) -> Markup:
+    """Fill in the template beside a module. module: its `__file__`."""
+    return Markup(_environment().get_template(_beside(module, ".html")).render(**values))
+
+
+def text_beside(module: str, suffix: str) -> str:
+    """Return the text of the file beside a module that has its name with another suffix."""
+    return (_PACKAGE / _beside(module, suffix)).read_text(encoding="utf-8")
+
+
+def write_page(title: str, introduction: str | Markup, sections: Sequence[Section], *, refresh: int = 0) -> str:
+    """Return the page. refresh: seconds after which a browser reads the page again, 0 for never."""
+    scripts = [section.script for section in sections if section.script]
+    digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    return fill(
+        __file__,
+        title=title,
+        introduction=introduction,
+        sections=sections,
+        refresh=refresh,
+        style=Markup(text_beside(__file__, ".css")),
+        scripts=[Markup(script) for script in scripts],
+        script_policy=" ".join(f"'sha256-{digest}'" for digest in digests) or "'none'",
+    )
+
+
+def drawings_in(page: str) -> list[Drawing]:
+    """Return the figures of a page that was written here, in their order."""
+    found = re.findall(r"<figure><figcaption>(.*?)</figcaption>(<svg .*?</svg>)</figure>", page, re.DOTALL)
+    return [Drawing(svg=svg, title=html.unescape(title)) for title, svg in found]
+
+
+def _beside(module: str, suffix: str) -> str:
+    return Path(module).with_suffix(suffix).relative_to(_PACKAGE).as_posix()
+
+
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_PACKAGE),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters.update(
+        minus=lambda text: re.sub(r"^-", "−", text), svg=lambda drawing: Markup(drawing.svg), breakable=_breakable
+    )
+    return environment
+
+
+def _breakable(name: str) -> Markup:
+    """A name of a program, which a narrow column may break after `_`, `.` and `/` and not within words."""
+    return Markup("<wbr>").join(re.split(r"(?<=[_./])", name))

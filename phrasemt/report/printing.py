@@ -1,0 +1,160 @@
+"""The results table as Markdown for a terminal, as LaTeX for a paper, and as CSV for other programs.
+
+tabulate would do the alignment only: marks beside numbers, escapes and mathematics in LaTeX would stay here.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import textwrap
+import unicodedata
+from collections.abc import Collection, Iterator, Sequence
+
+from phrasemt.report.cells import DIFFERENCE, Block, Cell, Scorecard, Table
+from phrasemt.report.scorecard import scorecard_rows
+
+_MARKS = ("‡", "†")
+
+
+def to_markdown(table: Table) -> Iterator[str]:
+    """Yield the lines of table.md, with columns aligned for a terminal."""
+    yield f"# {table.title}"
+    if table.scorecard is not None:
+        yield from ("", "## Scorecard", "", *_aligned_rows(list(scorecard_rows(table.scorecard)), right=(2, 3, 4)))
+        for number, footnote in enumerate(table.scorecard.footnotes, start=1):
+            yield from ("", *textwrap.wrap(f"[{number}] {footnote}", 100, break_on_hyphens=False))
+        yield from ("", *textwrap.wrap(table.scorecard.note, 100, break_on_hyphens=False))
+    for block in table.blocks:
+        yield from ("", f"## {block.heading}", "", *_aligned(block))
+    for note in table.notes:
+        yield from ("", *textwrap.wrap(note, 100, break_long_words=False, break_on_hyphens=False))
+    yield ""
+    yield from (f"- {signature}" for signature in table.signatures)
+    yield from (
+        "",
+        f"To reproduce, with the file of the study `{table.study}` as STUDY.yaml:",
+        "",
+        f"    {table.command}",
+    )
+
+
+def _aligned(block: Block) -> Iterator[str]:
+    columns = [["System", *(row.title for row in block.rows)]]
+    for column in block.columns:
+        texts = [row.printed(column) for row in block.rows]
+        marked = any(text.endswith(_MARKS) for text in texts)  # a mark stands to the right of the aligned numbers
+        columns.append(
+            [column.heading, *(text if text.endswith(_MARKS) or not marked else text + " " for text in texts)]
+        )
+    yield from _aligned_rows(list(zip(*columns, strict=True)), right=range(1, len(columns)))
+
+
+def _aligned_rows(rows: Sequence[Sequence[str]], *, right: Collection[int]) -> Iterator[str]:
+    """Yield the lines of a Markdown table. rows: headings first. right: columns that are aligned at the right."""
+    escaped = [[text.replace("|", r"\|") for text in row] for row in rows]
+    widths = [max(3, *map(_width, column)) for column in zip(*escaped, strict=True)]
+    for number, row in enumerate(escaped):
+        padding = [" " * (width - _width(text)) for text, width in zip(row, widths, strict=True)]
+        cells = [
+            space + text if column in right else text + space
+            for column, (text, space) in enumerate(zip(row, padding, strict=True))
+        ]
+        yield f"| {' | '.join(cells)} |"
+        if number == 0:
+            rules = ["-" * (width - 1) + (":" if column in right else "-") for column, width in enumerate(widths)]
+            yield f"| {' | '.join(rules)} |"
+
+
+def _width(text: str) -> int:
+    """Return the width of a text in a terminal: two columns for a Chinese character, none for a combining mark."""
+    return sum(
+        0 if unicodedata.combining(character) else 1 + (unicodedata.east_asian_width(character) in "WF")
+        for character in text
+    )
+
+
+def to_latex(table: Table) -> Iterator[str]:
+    """Yield the lines of table.tex: a `table` with booktabs rules for each block."""
+    yield r"% needs \usepackage{booktabs}"
+    yield from (f"% {signature}" for signature in table.signatures)
+    yield f"% {table.command}"
+    if table.scorecard is not None:
+        yield from _latex_scorecard(table, table.scorecard)
+    for block in table.blocks:
+        label = re.sub(r"[^a-zA-Z0-9]+", "-", f"{table.study}-{block.name}")
+        caption = _latex(" ".join([f"{table.title}: {block.heading}.", *block.notes]))
+        yield from ("", r"\begin{table}", r"\centering", rf"\caption{{{caption}}}", rf"\label{{tab:{label}}}")
+        yield rf"\begin{{tabular}}{{l{'r' * len(block.columns)}}}"
+        yield r"\toprule"
+        yield _latex_row("System", *(column.heading for column in block.columns))
+        yield r"\midrule"
+        for row in block.rows:
+            yield _latex_row(row.title, *map(row.printed, block.columns))
+        yield from (r"\bottomrule", r"\end{tabular}", r"\end{table}")
+
+
+def _latex_scorecard(table: Table, scorecard: Scorecard) -> Iterator[str]:
+    notes = [f"[{number}] {footnote}" for number, footnote in enumerate(scorecard.footnotes, start=1)]
+    caption = _latex(" ".join([f"{table.title}: scorecard.", scorecard.note, *notes]))
+    heading, *rows = scorecard_rows(scorecard)
+    yield from ("", r"\begin{table*}", r"\centering", r"\small", rf"\caption{{{caption}}}")
+    yield from (rf"\label{{tab:{table.study}-scorecard}}", r"\begin{tabular}{llrrrlll}", r"\toprule")
+    yield from (_latex_row(*heading), r"\midrule", *(_latex_row(*row) for row in rows))
+    yield from (r"\bottomrule", r"\end{tabular}", r"\end{table*}")
+
+
+def _latex_row(*texts: str) -> str:
+    return " & ".join(map(_latex, texts)) + r" \\"
+
+
+_CSV = (
+    *("kind", "dataset", "test_set", "system", "title", "column", "seed", "value", "deviation", "low", "high"),
+    *("p_value", "signature", "printed", "place"),
+)
+
+
+def to_csv(table: Table) -> Iterator[str]:
+    """Yield the lines of table.csv, numbers unrounded: for each cell, each of its seeds, and each printed figure."""
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, _CSV, lineterminator="\n")
+    writer.writeheader()
+    for entry in table.scorecard.entries if table.scorecard else []:
+        place = {"kind": "scorecard", "dataset": entry.dataset, "test_set": ", ".join(entry.test_sets)}
+        what = {**place, "system": entry.system, "title": entry.title, "column": entry.column}
+        numbers = _numbers(entry.ours) if entry.ours else {}
+        writer.writerow({**what, **numbers, "printed": entry.printed, "place": entry.place})
+    for block in table.blocks:
+        for row in block.rows:
+            for column, cell in row.cells.items():
+                place = {"kind": block.kind, "dataset": block.dataset, "system": row.system}
+                place["test_set"] = block.test_set or block.contrast_set or ""
+                what = {**place, "title": row.title, "column": column, "signature": cell.signature}
+                writer.writerow({**what, **_numbers(cell)})
+                writer.writerows({**what, "seed": seed, "value": one} for seed, one in (cell.by_seed or {}).items())
+    yield from stream.getvalue().splitlines()
+
+
+def _numbers(cell: Cell) -> dict[str, float | None]:
+    return {name: getattr(cell, name) for name in ("value", "deviation", "low", "high", "p_value")}
+
+
+_LATEX = {
+    **{character: rf"\{character}" for character in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": "$<$",
+    ">": "$>$",
+    "±": r"$\pm$",
+    "†": r"$^{\dagger}$",
+    "‡": r"$^{\ddagger}$",
+    DIFFERENCE: r"$\Delta$",
+}
+
+
+def _latex(text: str) -> str:
+    """Escape LaTeX's special characters; set marks, ±, Δ and the minus signs of numbers in mathematics."""
+    escaped = "".join(_LATEX.get(character, character) for character in text)
+    return re.sub(r"(?<![\w-])-(?=\d)", "$-$", escaped)

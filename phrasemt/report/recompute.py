@@ -1,0 +1,183 @@
+"""The numbers of a capsule computed again: by the stages that made them, from the files in the capsule.
+
+Scores come from translations and references; where references are left out, from the statistics of the sentences.
+Comparisons come from the scores, tables from all of them. What a model computed (perplexity, contrastive pairs, chunks,
+scores on dev) is compared with its checksum only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import math
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from phrasemt.errors import PhrasemtError
+from phrasemt.files.digests import digest_file
+from phrasemt.files.sidecars import SUFFIX, library_versions, read_sidecar
+from phrasemt.report.capsule import RECOMPUTED, CapsuleNote
+from phrasemt.scoring.scores import ScoreFile, read_artefact
+from phrasemt.scoring.statistics import as_array, corpus_scores
+from phrasemt.stages import STAGES
+
+# Machines add numbers in different orders.
+_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What became of a file of a capsule. numbers: how many were compared. differences: where, recorded, found."""
+
+    path: str
+    how: Literal["checksum", "recomputed", "statistics", "as recorded"]
+    numbers: int
+    differences: tuple[str, ...] = ()
+
+
+def check_capsule(folder: Path, note: CapsuleNote) -> list[Finding]:
+    """Compare all checksums of an unpacked capsule, and compute its numbers again.
+
+    The working folder is that of the capsule meanwhile, because tables hold the paths of their scores.
+    """
+    with contextlib.chdir(folder):
+        return [*_findings(note)]
+
+
+def _findings(note: CapsuleNote) -> Iterator[Finding]:
+    places = {file.path: Path(file.member) for file in note.files if file.member is not None}
+    recorded = {file.path: file.sha256 for file in note.files}
+    for path, place in places.items():
+        if (found := digest_file(place)) != recorded[path]:
+            yield Finding(path, "checksum", 0, (f"sha256: recorded {recorded[path][:12]}, found {found[:12]}",))
+    runs: dict[str, tuple[dict[str, Any], list[str]]] = {}  # outputs of one run of a stage, by the text of its sidecar
+    for path, place in places.items():
+        if path.endswith(SUFFIX) or f"{path}{SUFFIX}" not in places:
+            continue
+        try:
+            sidecar = read_sidecar(place)
+        except PhrasemtError as error:
+            yield Finding(path, "checksum", 0, (str(error),))
+            continue
+        yield from _origin(path, sidecar, recorded)
+        if sidecar["stage"] in RECOMPUTED:
+            runs.setdefault(json.dumps(sidecar, sort_keys=True), (sidecar, []))[1].append(path)
+        elif place.suffix == ".json":
+            yield Finding(path, "as recorded", 0)
+    for stage in RECOMPUTED:
+        for sidecar, paths in runs.values():
+            if sidecar["stage"] == stage:
+                yield from _of_run(sidecar, paths, places)
+
+
+def other_versions(folder: Path, note: CapsuleNote) -> list[str]:
+    """The libraries whose versions are not those that made the capsule's scores, for readers of differences."""
+    found = set()
+    for file in note.files:
+        if file.member is None or file.member.endswith(SUFFIX) or not (folder / f"{file.member}{SUFFIX}").is_file():
+            continue
+        try:
+            sidecar = read_sidecar(folder / file.member)
+        except PhrasemtError:
+            continue  # `check_capsule` names it
+        if sidecar["stage"] in RECOMPUTED:
+            here = library_versions(STAGES[sidecar["stage"]].libraries)
+            versions = sidecar["versions"].items()
+            found |= {
+                f"{name} {version}, here {here.get(name)}" for name, version in versions if here.get(name) != version
+            }
+    return sorted(found)
+
+
+def _origin(path: str, sidecar: Mapping[str, Any], recorded: Mapping[str, str]) -> Iterator[Finding]:
+    """A file that is not the one that its sidecar describes, or that was made of other inputs."""
+    entries = [*sidecar["outputs"].values(), *(file for files in sidecar["inputs"].values() for file in files)]
+    for entry in entries:
+        if (digest := recorded.get(entry["path"], entry["sha256"])) != entry["sha256"]:
+            what = f"its sidecar names {entry['path']} of sha256 {entry['sha256'][:12]}, found {digest[:12]}"
+            yield Finding(path, "checksum", 0, (what,))
+
+
+def _of_run(sidecar: Mapping[str, Any], paths: list[str], places: Mapping[str, Path]) -> Iterator[Finding]:
+    """The outputs of one run of a stage against those that the stage makes of the files in the capsule."""
+    stage = STAGES[sidecar["stage"]]
+    inputs = [file["path"] for files in sidecar["inputs"].values() for file in files]
+    if any(path not in places for path in inputs):
+        yield from (_by_statistics(path, places[path]) for path in paths)
+        return
+    try:
+        settings = stage.model_validate(sidecar["settings"])
+        function = getattr(importlib.import_module(stage.module), stage.stage_name())
+        arguments: dict[str, Any] = {}
+        for entry in stage.inputs:
+            files = [places[file["path"]] for file in sidecar["inputs"].get(entry.rstrip("*"), [])]
+            arguments[entry.rstrip("*")] = files if entry.endswith("*") else files[0]
+        with tempfile.TemporaryDirectory(prefix="phrasemt-") as name:
+            outputs = {role: Path(name) / Path(file["path"]).name for role, file in sidecar["outputs"].items()}
+            function(settings=settings, cores=1, **arguments, **outputs)
+            for role, file in sidecar["outputs"].items():
+                if file["path"] in paths:
+                    yield _compared(file["path"], places[file["path"]], outputs[role])
+    except (PhrasemtError, ValidationError, LookupError, TypeError) as error:
+        what = str(error).split("\n")[0]
+        yield from (Finding(path, "recomputed", 0, (f"{stage.stage_name()} refuses: {what}",)) for path in paths)
+
+
+def _compared(path: str, recorded: Path, computed: Path) -> Finding:
+    if recorded.suffix == ".json":
+        try:
+            values = json.loads(recorded.read_text(encoding="utf-8"))
+        except ValueError as error:
+            return Finding(path, "recomputed", 0, (str(error),))
+        pairs = list(_leaves(values, json.loads(computed.read_text(encoding="utf-8"))))
+        numbers = sum(isinstance(one, int | float) for _, one, _ in pairs)
+    else:
+        lines, again = (file.read_text(encoding="utf-8").split("\n") for file in (recorded, computed))
+        longest = max(len(lines), len(again))
+        lines, again = (side + [""] * (longest - len(side)) for side in (lines, again))
+        pairs = [(f"line {number}", one, two) for number, (one, two) in enumerate(zip(lines, again, strict=True), 1)]
+        numbers = 0
+    return Finding(path, "recomputed", numbers, tuple(_difference(*pair) for pair in pairs if not _equal(*pair[1:])))
+
+
+def _by_statistics(path: str, place: Path) -> Finding:
+    """The scores of a file whose references are left out, from the statistics of the sentences."""
+    try:
+        file = read_artefact(place, ScoreFile)
+    except PhrasemtError as error:
+        return Finding(path, "statistics", 0, (str(error),))
+    pairs = [
+        (f"{test_set}.{name}", metric.score, float(corpus_scores(metric, as_array(scores.statistics[name]).sum(0))))
+        for test_set, scores in file.test_sets.items()
+        for name, metric in scores.metrics.items()
+        if name in scores.statistics
+    ]
+    return Finding(path, "statistics", len(pairs), tuple(_difference(*pair) for pair in pairs if not _equal(*pair[1:])))
+
+
+def _leaves(one: Any, two: Any, place: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """The values of two JSON trees that stand in the same place; None where one tree has none."""
+    if isinstance(one, dict) and isinstance(two, dict):
+        for key in one | two:
+            yield from _leaves(one.get(key), two.get(key), f"{place}.{key}".lstrip("."))
+    elif isinstance(one, list) and isinstance(two, list) and len(one) == len(two):
+        for number, pair in enumerate(zip(one, two, strict=True)):
+            yield from _leaves(*pair, f"{place}.{number}")
+    else:
+        yield place, one, two
+
+
+def _equal(one: Any, two: Any) -> bool:
+    if isinstance(one, int | float) and isinstance(two, int | float):
+        return math.isclose(one, two, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE)
+    return bool(one == two)
+
+
+def _difference(place: str, recorded: Any, computed: Any) -> str:
+    return f"{place}: recorded {json.dumps(recorded)[:80]}, computed {json.dumps(computed)[:80]}"

@@ -1,0 +1,99 @@
+"""The stage `write_report`: one HTML page about a study, which needs no other file and no network.
+
+Each section is made by a module of `sections/`; phrasemt/report/page.py is their frame. Equal inputs give equal bytes
+up to the last section, "This run".
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from phrasemt.files.lines import write_text
+from phrasemt.report.cells import Table
+from phrasemt.report.page import fill, write_page
+from phrasemt.report.sections.analyses import analyses_section
+from phrasemt.report.sections.attention import attention_analyses
+from phrasemt.report.sections.data import data_section
+from phrasemt.report.sections.lengths import length_analysis
+from phrasemt.report.sections.origins import origins_section
+from phrasemt.report.sections.results import results_section
+from phrasemt.report.sections.scorecard import scorecard_section
+from phrasemt.report.sections.sentences import SentenceFiles, sentences_section
+from phrasemt.report.sections.settings import systems_section
+from phrasemt.report.sections.syntax import syntax_section
+from phrasemt.report.sections.this_run import run_section
+from phrasemt.report.sections.trainings import check_trainings, curves_section, read_training
+from phrasemt.scoring.scores import read_artefact
+from phrasemt.stages.report import WriteReport
+
+log = logging.getLogger("phrasemt.report.report")
+
+
+def write_report(
+    *,
+    settings: WriteReport,
+    cores: int,
+    table: Path,
+    records: list[Path],
+    dropped: list[Path],
+    splits: list[Path],
+    round_trips: list[Path],
+    phrases: list[Path],
+    chunks: list[Path],
+    annotators: list[Path],
+    lengths: list[Path],
+    analyses: list[Path],
+    attention: list[Path],
+    source: list[Path],
+    references: list[Path],
+    translations: list[Path],
+    scores: list[Path],
+    source_units: list[Path],
+    target_units: list[Path],
+    parses: list[Path],
+    phrase_columns: list[Path],
+    chunk_columns: list[Path],
+    report: Path,
+) -> None:
+    """Write the page of a study.
+
+    Raises DataError when a training of the table has no record, MismatchError when a score file is not the one that the
+    table was made from, and DamagedFileError for a file that cannot be read or has changed since its stage wrote it.
+    """
+    content = read_artefact(table, Table)
+    titles = dict(content.systems)
+    trainings = [read_training(path) for path in records]
+    check_trainings(content, trainings)
+    by_length = length_analysis(lengths, titles)
+    parts = [*([by_length] if by_length else []), *attention_analyses(analyses, attention, titles)]
+    sentences = SentenceFiles(
+        source=source,
+        references=references,
+        translations=translations,
+        scores=scores,
+        source_units=source_units,
+        target_units=target_units,
+        parses=parses,
+        phrases=phrase_columns,
+        chunks=chunk_columns,
+        attention=attention,
+    )
+    others = [table, *records, *dropped, *splits, *round_trips, *phrases, *chunks, *annotators]
+    others += [*lengths, *analyses, *attention]
+    others += [*source, *references, *translations, *parses, *phrase_columns, *chunk_columns]
+    sections = [
+        scorecard_section(content),
+        results_section(content),
+        analyses_section(parts),
+        curves_section(content.datasets, trainings, titles),
+        sentences_section(content, sentences),
+        systems_section(content, trainings, records),
+        syntax_section(phrases, chunks, annotators),
+        data_section(dropped, splits, round_trips),
+        origins_section(content, others),
+        run_section(content, trainings, settings.cost_claims),
+    ]
+    shown = [section for section in sections if section is not None]
+    write_text(report, write_page(settings.title, fill(__file__, table=content, titles=titles), shown))
+    log.info("write_report: %d trainings, %d sections", len(trainings), len(shown))

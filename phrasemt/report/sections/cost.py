@@ -1,0 +1,152 @@
+"""Parameters, training time and decoding time relative to the baseline (Xu et al. 2020, Table 2), for "This run".
+
+Times are those of the study's own jobs, so they are comparable only between jobs of one host that had the machine for
+themselves. A ratio of jobs of different hosts is not shown.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from phrasemt.printed.results import CostKind
+from phrasemt.report.sections.trainings import TrainingCurve
+from phrasemt.runs.costs import seconds_of_job
+from phrasemt.runs.notes import StageNote, stage_note
+from phrasemt.study.claims import CostClaim
+from phrasemt.workflow.paths import Paths, log_of
+
+# Ratios that are at most so far apart count as equal: relative times of one device vary by several percent.
+_TOLERANCE = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What a system costs on a data set, mean over its seeds; None where nobody knows.
+
+    training: seconds for a target token, from the median of each training. decoding: wall seconds of all test sets.
+    hosts: on which it was trained and translated. devices: on which it was trained.
+    """
+
+    dataset: str
+    system: str
+    parameters: int
+    training: float | None
+    decoding: float | None
+    hosts: frozenset[str]
+    devices: frozenset[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RelativeCost:
+    """The cost of a system beside the baseline. ratios: of each kind, None for one that is not known.
+
+    together: whether both were trained and translated on one host and kind of device; else ratios of times are unknown.
+    """
+
+    dataset: str
+    system: str
+    title: str
+    parameters: int
+    ratios: Mapping[CostKind, float | None]
+    together: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class CostEntry:
+    """A printed cost beside ours."""
+
+    title: str
+    dataset: str
+    claim: CostClaim
+    ours: float | None
+    verdict: str
+
+
+def costs(study: str, trainings: Sequence[TrainingCurve]) -> list[Cost]:
+    """Return the cost of each system on each data set."""
+    found = []
+    for dataset, system in dict.fromkeys((one.dataset, one.system) for one in trainings):
+        own = [one for one in trainings if (one.dataset, one.system) == (dataset, system)]
+        speeds = [one.tokens_per_second for one in own if one.tokens_per_second]
+        jobs = _jobs(study, "translate_examples", dataset, system)
+        seconds = [seconds for job in jobs if (seconds := seconds_of_job(job)) is not None]
+        notes = [
+            StageNote.read(stage_note(log_of(job))) for job in (*jobs, *_jobs(study, "train_model", dataset, system))
+        ]
+        states = Paths(study).training_state.at(dataset=dataset, system=system).glob
+        states_of_trainings = map(StageNote.read, Path().glob(f"{states}/*/note.json"))
+        found.append(
+            Cost(
+                dataset=dataset,
+                system=system,
+                parameters=own[0].record.parameters,
+                training=1 / statistics.fmean(speeds) if speeds else None,
+                decoding=sum(seconds) / len(own) if seconds and len(seconds) == len(jobs) else None,
+                hosts=frozenset(note.host for note in notes if note),
+                devices=frozenset(note.training.device for note in states_of_trainings if note and note.training),
+            )
+        )
+    return found
+
+
+def _jobs(study: str, stage: str, dataset: str, system: str) -> list[Path]:
+    """The benchmarks of a stage's finished jobs for a system: `<data set>.<languages>/<system>.<seed>...tsv`."""
+    folder = Path(Paths(study).benchmarks) / stage
+    return sorted(path for path in folder.glob(f"{dataset}.*/{system}.*.tsv") if path.name.split(".")[0] == system)
+
+
+def relative_costs(
+    titles: Mapping[str, str], baselines: Mapping[str, str], found: Sequence[Cost]
+) -> list[RelativeCost]:
+    """Return the costs relative to the baseline on the same data set. titles: of systems, in their order.
+
+    baselines: of systems; a system without one is relative to itself.
+    """
+    rows = []
+    for dataset in dict.fromkeys(one.dataset for one in found):
+        of_system = {one.system: one for one in found if one.dataset == dataset}
+        for system, title in titles.items():
+            baseline = of_system.get(baselines.get(system, system))
+            if baseline is None or (one := of_system.get(system)) is None:
+                continue
+            together = len(one.hosts | baseline.hosts) <= 1 and len(one.devices | baseline.devices) <= 1
+            rows.append(
+                RelativeCost(
+                    dataset=dataset,
+                    system=system,
+                    title=title,
+                    parameters=one.parameters,
+                    ratios={
+                        "parameters": _ratio(one.parameters, baseline.parameters),
+                        "training": _ratio(one.training, baseline.training) if together else None,
+                        "decoding": _ratio(one.decoding, baseline.decoding) if together else None,
+                    },
+                    together=together,
+                )
+            )
+    return rows
+
+
+def beside_papers(claims: Sequence[CostClaim], rows: Sequence[RelativeCost]) -> Iterator[CostEntry]:
+    """Yield the printed costs of the systems beside ours, with a verdict on each."""
+    for row in rows:
+        for claim in (claim for claim in claims if claim.system == row.system):
+            ours = row.ratios[claim.cost]
+            if ours is not None:
+                verdict = _verdict(claim.printed, ours)
+            else:
+                verdict = "not measured" if row.together else "not measured on one device"
+            yield CostEntry(title=row.title, dataset=row.dataset, claim=claim, ours=ours, verdict=verdict)
+
+
+def _verdict(printed: float, ours: float) -> str:
+    if abs(ours / printed - 1) <= _TOLERANCE:
+        return "as printed"
+    return f"{'higher' if ours > printed else 'lower'} than printed"
+
+
+def _ratio(value: float | None, baseline: float | None) -> float | None:
+    return value / baseline if value and baseline else None

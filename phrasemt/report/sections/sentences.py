@@ -1,0 +1,302 @@
+"""The section "Sentences": an explorer of the test sets, with every system's output for each sentence.
+
+The sentences of a test set travel as compressed JSON inside the page, and the script beside this module shows them. The
+browser decompresses a test set when it is first looked at, and lays out only the sentences in view.
+
+The sentence score is BLEU of the tokens as `sacrebleu --sentence-level` computes it: exponential smoothing, and no
+n-grams that are longer than the translation (effective order). It is computed from the statistics in the score files.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import itertools
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sacrebleu.metrics import BLEU
+
+from phrasemt.errors import MismatchError
+from phrasemt.files.attention import AXES, AttentionMap, ForcedSentence, read_forced
+from phrasemt.files.columns import ColumnFile
+from phrasemt.files.digests import digest_file
+from phrasemt.files.lines import read_lines
+from phrasemt.report.cells import Table
+from phrasemt.report.page import Section, fill, text_beside
+from phrasemt.report.sections.attention import PLACE_NAMES
+from phrasemt.scoring.scores import ScoreFile, read_artefact
+from phrasemt.scoring.statistics import CORRECT, REFERENCE_LENGTH, SYSTEM_LENGTH, TOTALS
+from phrasemt.symbols import BOS, EOS, SEPARATOR, SPECIAL_TOKENS, unescape
+from phrasemt.syntax.sentences import parser_tokens, sentence_key
+from phrasemt.syntax.store.annotations import Annotations
+from phrasemt.workflow.paths import ANY_STUDY, Pattern
+
+# The convention whose statistics give the sentence scores; outputs and references are shown as its tokens.
+_METRIC = "bleu_tok"
+
+Place = tuple[str, str]  # data set and test set
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentenceFiles:
+    """The files of all test sets that the explorer shows; of translations and scores, those of one seed.
+
+    source, references: tokens. source_units, target_units: what models read, subwords or tokens. parses: of sources.
+    phrases, chunks: columns over the units of sources and of references. attention: weights on some of the sentences.
+    """
+
+    source: Sequence[Path]
+    references: Sequence[Path]
+    translations: Sequence[Path]
+    scores: Sequence[Path]
+    source_units: Sequence[Path]
+    target_units: Sequence[Path]
+    parses: Sequence[Path]
+    phrases: Sequence[Path]
+    chunks: Sequence[Path]
+    attention: Sequence[Path]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestSet:
+    """A test set in the page. data: base64 of the compressed JSON."""
+
+    number: int
+    name: str
+    size: int
+    data: str
+
+
+@dataclass
+class _Content:
+    """What is known of a test set; each list has an entry for each sentence."""
+
+    source: list[str]
+    reference: list[str]
+    outputs: dict[str, list[str]] = field(default_factory=dict)  # by system
+    scores: dict[str, list[float]] = field(default_factory=dict)
+    trees: list[str] = field(default_factory=list)
+    phrases: dict[str, list[list[str]]] = field(default_factory=dict)  # by segmentation
+    chunks: list[list[tuple[str, str]]] = field(default_factory=list)  # label and words
+    maps: dict[int, list[dict[str, Any]]] = field(default_factory=dict)  # by sentence, of each system
+
+
+def sentences_section(table: Table, files: SentenceFiles) -> Section | None:
+    """Make the section; None for a study without translations.
+
+    Raises MismatchError for a file with another number of sentences than its test set has.
+    """
+    contents = _contents(files)
+    titles = dict(table.systems)
+    sets = []
+    for number, ((dataset, test_set), content) in enumerate(contents.items()):
+        if not content.outputs:
+            continue
+        text = json.dumps(_for_browser(content, titles, table.baseline), ensure_ascii=False, separators=(",", ":"))
+        # Without a time, equal sentences give equal bytes.
+        data = base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
+        sets.append(TestSet(number=number, name=f"{dataset}, {test_set}", size=len(content.source), data=data))
+    if not sets:
+        return None
+    page = fill(__file__, sets=sets, seed=table.seeds[0], seeds=len(table.seeds))
+    return Section(anchor="sentences", heading="Sentences", content=page, script=text_beside(__file__, ".js"))
+
+
+def _contents(files: SentenceFiles) -> dict[Place, _Content]:
+    sources, references = (
+        {_place(ANY_STUDY.tokens, path): list(read_lines(path)) for path in paths}
+        for paths in (files.source, files.references)
+    )
+    contents = {place: _Content(lines, references[place]) for place, lines in sources.items()}
+    for path in files.translations:
+        names = ANY_STUDY.translated_tokens.names(path)
+        contents[names["dataset"], names["split"]].outputs[names["system"]] = list(read_lines(path))
+    for path in files.scores:
+        file = read_artefact(path, ScoreFile)
+        for test_set, scores in file.test_sets.items():
+            rows = scores.statistics[_METRIC]
+            contents[file.dataset, test_set].scores[file.system] = list(map(sentence_bleu, rows))
+    for place, paths in _by_place(ANY_STUDY.parses, files.parses).items():
+        words = [parser_tokens(line) for line in contents[place].source]
+        found = Annotations.open(paths).find([sentence_key(one) for one in words])
+        contents[place].trees = [(one.text if one else None) or "" for one in found]
+    source_units, target_units = (
+        {
+            _place(ANY_STUDY.subwords if path.parent.name == "subwords" else ANY_STUDY.tokens, path): path
+            for path in paths
+        }
+        for paths in (files.source_units, files.target_units)
+    )
+    for path in files.phrases:
+        names = ANY_STUDY.phrases.names(path)
+        place = names["dataset"], names["split"]
+        ends = _columns(path, ["ends"], "source", source_units[place])
+        contents[place].phrases[names["segmenter"]] = [
+            _pieces(units, [0, *ends.values("ends", number).tolist()])
+            for number, units in enumerate(_units(source_units[place]))
+        ]
+    for path in files.chunks:
+        place = _place(ANY_STUDY.chunks, path)
+        columns = _columns(path, ["starts", "labels"], "target", target_units[place])
+        names_of_labels = columns.description["labels"]
+        for number, units in enumerate(_units(target_units[place])):
+            pieces = _pieces(units, [*columns.values("starts", number).tolist(), len(units)])
+            labels = [names_of_labels[label] for label in columns.values("labels", number)]
+            contents[place].chunks.append(list(zip(labels, pieces, strict=True)))
+    for path in files.attention:
+        names = ANY_STUDY.attention.names(path)
+        content = contents[names["dataset"], names["split"]]
+        for forced in read_forced(path):  # test sets keep all their pairs, so a row of the raw text is a place
+            content.maps.setdefault(forced.row, []).append({"system": names["system"], **_maps(forced)})
+    for (dataset, test_set), content in contents.items():
+        _check_sizes(f"{dataset}, {test_set}", content)
+    return contents
+
+
+def _maps(forced: ForcedSentence) -> dict[str, Any]:
+    """Return the attention on a sentence pair by groups of heads; a byte is 255 times the root of a weight."""
+    bounds = itertools.pairwise([0, *forced.phrase_ends])
+    axes = {
+        "source": forced.source,
+        "target": forced.target,
+        "phrases": [" ".join(forced.source[start:end]) for start, end in bounds],
+    }
+    attentions = []
+    for one in forced.attentions:
+        queries, keys = AXES[one.place]
+        place = {"place": PLACE_NAMES[one.place], "layer": one.layer, "queries": queries, "keys": keys}
+        if one.place == "dec_self":  # reads the words before the one that it predicts
+            place["keys"] = "before"
+        groups = []
+        for name, weights_TNS in groups_of_heads(one):
+            levels = np.rint(255 * np.sqrt(np.clip(weights_TNS, 0, 1))).astype(np.uint8)
+            encoded = base64.b64encode(levels.tobytes()).decode()
+            groups.append({"name": name, "shape": levels.shape, "levels": encoded})
+        attentions.append({**place, "groups": groups})
+    axes["before"] = [SPECIAL_TOKENS[BOS], *forced.target[:-1]]
+    return {"axes": axes, "attentions": attentions}
+
+
+def groups_of_heads(attention: AttentionMap) -> Iterator[tuple[str, NDArray[np.float32]]]:
+    """Yield names of groups of heads with their mean weights [T, N, S].
+
+    All heads; where there are n-grams, the heads that give tokens more of their weight on this sentence pair and those
+    that give it to n-grams; of attention to the source, each head. Groups show two halves: tokens, and all n-grams of
+    two or more tokens together (phrasal attention, Figures 2 and 3).
+    """
+    weights_hTNS = attention.weights_hTNS
+    yield "mean over heads", weights_hTNS.mean(0)
+    halves_hTNS = weights_hTNS
+    if weights_hTNS.shape[2] > 1:
+        halves_hTNS = np.stack([weights_hTNS[:, :, 0], weights_hTNS[:, :, 1:].sum(2)], axis=2)
+        mass_hN = halves_hTNS.sum((1, 3))
+        on_phrases_h = mass_hN[:, 1] > mass_hN[:, 0]
+        for kind, chosen_h in (("tokens", ~on_phrases_h), ("n-grams", on_phrases_h)):
+            if chosen_h.any():
+                numbers = ", ".join(str(head + 1) for head in np.flatnonzero(chosen_h))
+                yield f"heads on {kind} ({numbers})", halves_hTNS[chosen_h].mean(0)
+    if attention.place == "cross":
+        yield from ((f"head {number}", weights_TNS) for number, weights_TNS in enumerate(halves_hTNS, start=1))
+
+
+def _columns(path: Path, names: Sequence[str], side: str, text: Path) -> ColumnFile:
+    """Open a column file. Raises MismatchError if its rows are not the lines of this text."""
+    columns = ColumnFile.open(path, names)
+    if columns.texts[side] != (digest := digest_file(text)):
+        raise MismatchError(
+            "the columns belong to another text",
+            where=f"{path}, {text}",
+            expected=f"sha256 {columns.texts[side][:12]}",
+            found=f"sha256 {digest[:12]}",
+            next_step="delete the columns and run the study again",
+        )
+    return columns
+
+
+def sentence_bleu(row: Sequence[float]) -> float:
+    """Return the BLEU of a sentence, 0 to 100. row: its statistics in a score file."""
+    score = BLEU.compute_bleu(
+        list(row[CORRECT]),
+        list(row[TOTALS]),
+        row[SYSTEM_LENGTH],
+        row[REFERENCE_LENGTH],
+        smooth_method="exp",
+        effective_order=True,
+    )
+    return float(score.score)
+
+
+def _place(pattern: Pattern, path: Path) -> Place:
+    names = pattern.names(path)
+    return names["dataset"], names["split"]
+
+
+def _by_place(pattern: Pattern, paths: Sequence[Path]) -> dict[Place, list[Path]]:
+    places = sorted((_place(pattern, path), path) for path in paths)
+    return {place: [path for _, path in group] for place, group in itertools.groupby(places, key=lambda one: one[0])}
+
+
+def _units(path: Path) -> Iterator[list[str]]:
+    """Yield the positions that a model reads of each sentence: subwords or tokens, and the end of the sentence."""
+    for line in read_lines(path):
+        yield [*filter(None, line.split(" ")), SPECIAL_TOKENS[EOS]]
+
+
+def _pieces(units: Sequence[str], bounds: Sequence[int]) -> list[str]:
+    """Return the words of each piece; a hyphen ends a piece whose last word goes on in the next one."""
+    pieces = (" ".join(units[start:end]) for start, end in itertools.pairwise(bounds))
+    joined = (piece.replace(f"{SEPARATOR} ", "").replace(SEPARATOR, "‑") for piece in pieces)
+    return [unescape(piece) for piece in joined]
+
+
+def _check_sizes(name: str, content: _Content) -> None:
+    columns: list[Sequence[Any]] = [
+        content.reference,
+        *content.outputs.values(),
+        *content.scores.values(),
+        *content.phrases.values(),
+    ]
+    columns += [column for column in (content.trees, content.chunks) if column]
+    for column in columns:
+        if len(column) != len(content.source):
+            raise MismatchError(
+                "files of one test set have different numbers of sentences",
+                where=name,
+                expected=len(content.source),
+                found=len(column),
+                next_step="run the study again, which makes the older file again",
+            )
+
+
+def _for_browser(content: _Content, titles: dict[str, str], baseline: str) -> dict[str, Any]:
+    """Return the data that the script reads. Sentences are rows, so that equal words stand near each other."""
+    systems = [name for name in titles if name in content.outputs]
+    rows = []
+    for number, (source, reference) in enumerate(zip(content.source, content.reference, strict=True)):
+        row: dict[str, Any] = {
+            "s": unescape(source),
+            "r": unescape(reference),
+            "o": [unescape(content.outputs[name][number]) for name in systems],
+            "b": [round(content.scores[name][number], 1) for name in systems],
+        }
+        if content.trees:
+            row["t"] = content.trees[number]
+        if content.phrases:
+            row["p"] = [phrases[number] for phrases in content.phrases.values()]
+        if content.chunks:
+            row["c"] = content.chunks[number]
+        if number in content.maps:
+            row["m"] = [{**one, "system": titles[one["system"]]} for one in content.maps[number]]
+        rows.append(row)
+    return {
+        "systems": [titles[name] for name in systems],
+        "baseline": systems.index(baseline) if baseline in systems else 0,
+        "segmentations": list(content.phrases),
+        "rows": rows,
+    }

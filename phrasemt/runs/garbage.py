@@ -1,0 +1,174 @@
+"""What no study names any more below results/<study>/: files of other systems, data sets and seeds, and old states."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+from phrasemt.errors import PhrasemtError
+from phrasemt.files.lines import read_lines
+from phrasemt.files.sidecars import SUFFIX, sidecar_path
+from phrasemt.runs.notes import RunNote, StageNote
+from phrasemt.study.datasets import RegistryText
+from phrasemt.study.schema import Study
+from phrasemt.workflow.flow import Flow
+from phrasemt.workflow.paths import LOGS, Paths, Pattern
+
+# Wildcards in the order in which a file is said to belong to nothing, with the name for people.
+_KINDS = {
+    "dataset": "data set",
+    "annotator": "parser or chunker",
+    "system": "system",
+    "seed": "seed",
+    "segmenter": "phrases",
+    "split": "split",
+}
+
+
+@dataclass
+class Garbage:
+    """Files that belong together. what: "system max", "data set demo" and the like; folder: the folder of all files."""
+
+    what: str
+    folder: Path
+    files: list[Path] = field(default_factory=list)
+
+    @property
+    def bytes(self) -> int:
+        return sum(path.stat().st_size for path in self.files)
+
+    def remove(self) -> None:
+        """Remove the files, then the folders that are empty without them."""
+        for path in self.files:
+            path.unlink(missing_ok=True)
+        for folder in sorted({parent for path in self.files for parent in path.parents}, reverse=True):
+            if folder.is_relative_to(self.folder) and folder.is_dir() and not any(folder.iterdir()):
+                folder.rmdir()
+
+
+def garbage(studies: Sequence[Study], others: Sequence[Study] = ()) -> list[Garbage]:
+    """The files below the results of some studies of one name that none of them names.
+
+    others: other studies; files that they name by their paths stay. Files without a sidecar stay, too, because no stage
+    wrote them. Of a system that is named, only the states that its training record does not name are garbage; all stay
+    without a record, or if several studies share the folder, because each state may be needed.
+    """
+    (name,) = {study.study for study in studies}
+    paths = Paths(name)
+    patterns = [*_patterns(paths), Pattern(f"{paths.training_state}/{{state}}/{{content}}")]
+    constraints = [one for study in studies for one in _constraints(study)]
+    strict = [re.compile(_regex(pattern, one)) for pattern in patterns for one in constraints]
+    loose = [re.compile(_regex(pattern, {"content": ".+"})) for pattern in patterns]
+    of_states = loose[-1]
+    kept_paths = [path.resolve() for study in (*studies, *others) for path in _named_paths(study)]
+
+    def kept(path: Path) -> bool:
+        return any(path.resolve().is_relative_to(named) for named in kept_paths)
+
+    found: dict[str, Garbage] = {}
+    for path in sorted(Path(paths.results).rglob("*")):
+        artefact = str(path).removesuffix(SUFFIX)
+        matches = [match for pattern in loose if (match := pattern.fullmatch(artefact))]
+        if not path.is_file() or not matches or any(pattern.fullmatch(artefact) for pattern in strict):
+            continue
+        if kept(Path(artefact)) or not (of_states.fullmatch(artefact) or sidecar_path(artefact).is_file()):
+            continue
+        what = _what(matches[-1].groupdict(), constraints)
+        found.setdefault(what, Garbage(what, Path(paths.results))).files.append(path)
+    result = list(found.values())
+    if len(studies) == 1:
+        removed = {path for one in result for path in one.files}
+        result += [
+            one for one in _old_states(paths) if not removed.intersection(one.files) and not any(map(kept, one.files))
+        ]
+    return result
+
+
+def refuse_running(study: str) -> None:
+    """Raise PhrasemtError if a run or a stage of a study is alive."""
+    now = datetime.now(UTC)
+    for path in sorted((LOGS / study).rglob("*.json")):
+        note = RunNote.read(path) or StageNote.read(path)
+        if note is not None and note.alive(path, now):
+            raise PhrasemtError(
+                "a run of this study is alive, so nothing is removed",
+                where=study,
+                found=f"process {note.pid} on {note.host}, {path}",
+                next_step="wait until it has ended (`phrasemt status`), then run this again",
+            )
+
+
+def _patterns(paths: Paths) -> list[Pattern]:
+    """The patterns of all artefacts of data sets and annotators."""
+    folders = {paths.dataset, paths.model, paths.training_state, paths.annotator_folder}
+    values = [value for value in vars(paths).values() if isinstance(value, Pattern) and value not in folders]
+    return [value for value in values if value.startswith(f"{paths.results}/") and "{" in value]
+
+
+def _regex(pattern: Pattern, constraints: dict[str, str]) -> str:
+    """A regular expression for paths of a pattern. constraints: of some wildcards; others match any name."""
+
+    def group(match: re.Match[str]) -> str:
+        name = match[1]
+        return f"(?P<{name}>{constraints.get(name, '[^/]+?')})"
+
+    return re.sub(r"\\\{(\w+)\\\}", group, re.escape(pattern))
+
+
+def _constraints(study: Study) -> Iterator[dict[str, str]]:
+    """The constraints of all wildcards, for each group of systems with the same seeds."""
+    systems: dict[tuple[int, ...], list[str]] = {}
+    for name in study.systems:
+        systems.setdefault(tuple(study.seeds_of(name)), []).append(name)
+    flow = Flow(study)
+    for seeds, names in systems.items():
+        of_group = {"system": flow.only(names), "seed": flow.only(map(str, seeds))}
+        yield flow.wildcards | of_group | {"state": "[^/]+", "content": ".+"}
+
+
+def _what(names: dict[str, str], constraints: Sequence[dict[str, str]]) -> str:
+    """The first name of a path that no study has together with the names before."""
+    left = constraints
+    for key, kind in _KINDS.items():
+        if key in names:
+            left = [one for one in left if re.fullmatch(one[key], names[key])]
+            if not left:
+                of_others = key == "seed" and any(re.fullmatch(one[key], names[key]) for one in constraints)
+                return f"{kind} {names[key]}" + (f" of system {names['system']}" if of_others else "")
+    return f"data set {names['dataset']} in other languages"
+
+
+def _named_paths(study: Study) -> Iterator[Path]:
+    """Files and folders that a study names by their paths."""
+    for dataset in study.datasets.values():
+        for _, text in dataset.texts:
+            if not isinstance(text, RegistryText):
+                yield from text.files.values()
+    for annotator in study.annotators.values():
+        yield from (text.file for _, text in annotator.texts if text.file is not None)
+        yield from (file for _, file in annotator.files or () if file is not None)
+    yield from (one.given for one in study.segmentations.values() if one.given is not None)
+    yield from (data.subwords.reuse for data in study.datasets.values() if data.subwords.reuse is not None)
+    yield from (system.init_from for system in study.models.values() if system.init_from is not None)
+    yield from (file for system in study.outside.values() for file in system.files(study.datasets).values())
+
+
+def _old_states(paths: Paths) -> Iterator[Garbage]:
+    """The states of trainings under earlier settings, data or code, where a record names the present state."""
+    results = Path(paths.results).resolve()
+    for folder in sorted(Path().glob(paths.training_state.glob)):
+        if not folder.resolve().is_relative_to(results):  # a link to other files
+            continue
+        states = [state for state in folder.iterdir() if state.is_dir() and not state.is_symlink()]
+        record = folder.parent / "training.json"
+        text = "".join(read_lines(record)) if record.is_file() else ""
+        current = [state for state in states if f"{folder.name}/{state.name}/" in text]
+        if not current:
+            continue
+        for state in sorted(set(states) - set(current)):
+            files = [path for path in sorted(state.rglob("*")) if path.is_file()]
+            if files:
+                yield Garbage(f"earlier state {state.name} of {'/'.join(folder.parts[-3:-1])}", folder, files)

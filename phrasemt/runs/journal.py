@@ -1,0 +1,112 @@
+"""Snakemake's graph of jobs, as the journal and `phrasemt plan` want it.
+
+All that is asked of Snakemake's own objects is asked here, in `flow.open_study` and in `plan`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from phrasemt.files.lines import write_text
+from phrasemt.runs.notes import (
+    RUN,
+    PlannedJob,
+    RunNote,
+    State,
+    beating,
+    commit_of_code,
+    new_run,
+    now,
+    study_of,
+)
+
+
+def stages_of(dag: Any) -> list[Any]:
+    """Snakemake's jobs that run a stage, each after those that it waits for, always in the same order."""
+    levels = (sorted(jobs, key=lambda job: (job.rule.name, name_of(job))) for jobs in dag.toposorted())
+    return [job for jobs in levels for job in jobs if not job.rule.norun]
+
+
+def planned(dag: Any, jobs: Sequence[Any]) -> list[PlannedJob]:
+    """Jobs of the graph, with those among them that each waits for."""
+    places = {job: place for place, job in enumerate(jobs)}
+    return [
+        PlannedJob(
+            rule=job.rule.name,
+            name=name_of(job),
+            outputs=[str(path) for path in job.output],
+            log=next(map(str, job.log), None),
+            benchmark=str(job.benchmark) if job.benchmark else None,
+            threads=job.threads,
+            gpus=int(job.resources.get("gpu") or 0),
+            after=sorted(places[other] for other in dag.dependencies[job] if other in places),
+        )
+        for job in jobs
+    ]
+
+
+def name_of(job: Any) -> str:
+    """What tells a job from others of its rule: demo.en-de/max.1; nothing for the only job of a rule."""
+    return "/".join(Path(path).with_suffix("").as_posix() for path in job.log).partition(f"/{job.rule.name}/")[2]
+
+
+def rules_of(workflow: Any) -> dict[str, str]:
+    """Digest of the Snakefile and of each file of rules, without lines that are comments."""
+    snakefile = Path(workflow.main_snakefile)
+    digests = {}
+    for path in (snakefile, *snakefile.parent.parent.glob("rules/*.smk")):
+        lines = path.read_bytes().splitlines()
+        code = b"\n".join(line for line in lines if not line.lstrip().startswith(b"#"))
+        digests[path.name] = hashlib.sha256(code).hexdigest()[:16]
+    return digests
+
+
+class Journal:
+    """Keeps the note of a run: Snakemake's main process, which alone has hooks, says when it begins and ends.
+
+    opened: the journal of the last study that was opened in this process.
+    """
+
+    opened: ClassVar[Journal | None] = None
+
+    def __init__(self, workflow: Any, study: str, text: str, code: Callable[[Iterable[Any]], dict[str, str]]) -> None:
+        """`text` is the study file as it was read; `code` gives the digests of the modules that jobs use."""
+        self.workflow, self._study, self._text, self._code = workflow, study, text, code
+        self._rules = rules_of(workflow)
+        self._path: Path | None = None
+        self._note: RunNote | None = None
+        self._heart = contextlib.ExitStack()
+        workflow.onsuccess(lambda log: self.end("finished"))
+        workflow.onerror(lambda log: self.end("failed"))
+
+    def begin(self, log: list[str]) -> None:
+        dag = self.workflow.dag
+        needed = set(dag.needrun_jobs())
+        waiting = [job for job in stages_of(dag) if job in needed]
+        self._path = new_run(self._study)
+        self._note = RunNote(
+            study=self._study,
+            log=next(map(os.path.relpath, log), None),
+            cores=self.workflow.cores if self.workflow.local_exec else None,
+            done=dict(Counter(job.rule.name for job in stages_of(dag) if job not in needed)),
+            jobs=planned(dag, waiting),
+            code=self._code(waiting),
+            rules=self._rules,
+            commit=commit_of_code(),
+        )
+        write_text(study_of(self._path), self._text)
+        self._note.write(self._path)
+        os.environ[RUN] = str(self._path)
+        self._heart.enter_context(beating(self._path))
+
+    def end(self, state: State) -> None:
+        self._heart.close()
+        if self._note is not None and self._path is not None:
+            replace(self._note, ended=now(), state=state).write(self._path)

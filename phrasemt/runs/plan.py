@@ -1,0 +1,256 @@
+"""Which jobs the next run of a study has, and why: asked of Snakemake's dry run, explained from the sidecars."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from snakemake.cli import args_to_api, parse_args
+from snakemake.logging import logger as snakemake_log
+
+from phrasemt.errors import DamagedFileError, PhrasemtError
+from phrasemt.files.sidecars import read_sidecar, valid_for
+from phrasemt.machine.gpus import visible_gpus
+from phrasemt.runs.evidence import Evidence
+from phrasemt.runs.journal import Journal, planned, stages_of
+from phrasemt.runs.notes import PlannedJob, RunNote, runs_folder
+from phrasemt.stages import STAGES
+from phrasemt.workflow.check import read_study
+from phrasemt.workflow.code import module_digests, module_file
+
+PROFILE = "profiles/local"
+
+# Why a job runs. CHANGES are differences to how its outputs were made, of which a person may accept the COSMETIC ones.
+NEVER, MISSING, UNFINISHED, FOLLOWS = "never run", "output missing", "unfinished", "what it reads is made again"
+NEWER, INPUTS, SETTINGS, CODE, PARAMETERS = "input newer", "other inputs", "settings", "code", "registry entry"
+TIMES = "only times of files"  # in place of NEWER: sidecars prove that the contents are the same
+COSMETIC = (SETTINGS, CODE, PARAMETERS, TIMES)
+CHANGES = (*COSMETIC, NEWER, INPUTS)
+
+
+@dataclass(frozen=True, kw_only=True, order=True)
+class Reason:
+    """why: one of the words above; what: the file, the setting with its old and new value, or the edited modules."""
+
+    why: str
+    what: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.why} {self.what}".rstrip()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A stage of the next run, or one that has a change but waits for others to be made again before it."""
+
+    planned: PlannedJob
+    dataset: str | None
+    system: str | None
+    reasons: list[Reason] = field(default_factory=list)
+    snakemakes: Any  # Snakemake's own object
+
+    @property
+    def changes(self) -> list[Reason]:
+        return [reason for reason in self.reasons if reason.why in CHANGES]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """study: its name; jobs: those to run; finished: those whose outputs stay; workflow: Snakemake's own object.
+
+    unrecorded: those of the finished jobs that Snakemake has no record of, so that no change makes them run again;
+    their reasons are the differences that their sidecars show.
+    """
+
+    study: str
+    datasets: list[str]
+    jobs: list[Job]
+    finished: list[PlannedJob]
+    workflow: Any
+    unrecorded: list[Job] = field(default_factory=list)
+
+
+def plan_of(path: Path, profile: str = PROFILE) -> Plan:
+    """What `snakemake --profile <profile> --configfile <path>` would do now. Runs nothing, and takes no lock.
+
+    Raises StudyError for a study with mistakes, PhrasemtError when Snakemake cannot plan it.
+    """
+    study = read_study(path)
+    workflow, executor = _dry_run(path, profile)
+    dag = workflow.dag
+    needed = set(dag.needrun_jobs())
+    evidence = Evidence()
+    untouched: set[Any] = set()  # jobs to run of which only times of files differ
+    jobs = stages_of(dag)
+    records = planned(dag, jobs)
+    if executor == "local" and not visible_gpus():
+        records = [replace(record, gpus=0) for record in records]
+    to_run, finished, unrecorded = [], [], []
+    for job, record in zip(jobs, records, strict=True):
+        if job in needed:
+            reasons = list(_reasons(job, dag.reason(job), workflow.persistence))
+            after_changes = needed.intersection(dag.dependencies[job]) - untouched
+            reasons = _without_times(job, reasons, workflow.persistence, evidence, after_changes=bool(after_changes))
+            if {reason.why for reason in reasons} == {TIMES}:
+                untouched.add(job)
+            to_run.append(_job(job, record, reasons))
+            continue
+        finished.append(record)
+        if not workflow.persistence.has_metadata(job):
+            unrecorded.append(_job(job, record, _differences_to_the_sidecar(job)))
+    return Plan(
+        study=study.study,
+        datasets=list(study.datasets),
+        jobs=to_run,
+        finished=finished,
+        workflow=workflow,
+        unrecorded=unrecorded,
+    )
+
+
+def _job(snakemakes: Any, planned: PlannedJob, reasons: Iterable[Reason]) -> Job:
+    return Job(
+        planned=planned,
+        dataset=getattr(snakemakes.wildcards, "dataset", None),
+        system=getattr(snakemakes.wildcards, "system", None),
+        reasons=list(reasons),
+        snakemakes=snakemakes,
+    )
+
+
+def _dry_run(study: Path, profile: str) -> tuple[Any, str]:
+    """Snakemake's workflow after a dry run in this process, and the executor that would run it."""
+    arguments = ["--profile", profile, "--configfile", str(study), "--dry-run", "--quiet", "rules", "progress"]
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
+        snakemake_log.propagate = False
+        try:
+            parser, options = parse_args(arguments)
+            success = args_to_api(options, parser)
+        except SystemExit:
+            success = False
+    if not success or Journal.opened is None:
+        raise PhrasemtError(
+            "Snakemake cannot plan this study",
+            where=study,
+            found=" ".join(said.getvalue().split())[-1000:],
+            next_step=f"snakemake --profile {profile} --configfile {study} --dry-run",
+        )
+    return Journal.opened.workflow, options.executor
+
+
+# -------------------------------------------------------------------------------------------------------------- reasons
+
+
+def _reasons(job: Any, reason: Any, persistence: Any) -> Iterator[Reason]:
+    """Why a job runs. Snakemake looks no further once an earlier job runs; changes of its own are told all the same."""
+    absent = [str(path) for path in job.output if not Path(path).is_file()]
+    if absent:
+        yield Reason(why=MISSING, what=absent[0]) if any(map(persistence.metadata, job.output)) else Reason(why=NEVER)
+    elif reason._incomplete_output:
+        yield Reason(why=UNFINISHED)
+    else:
+        yield from changes(job, reason, persistence)
+    if reason._updated_input_run:
+        yield Reason(why=FOLLOWS)
+
+
+def changes(job: Any, reason: Any, persistence: Any) -> Iterator[Reason]:
+    """How a job whose outputs are there differs from the one that made them."""
+    if reason._updated_input:
+        yield Reason(why=NEWER, what=min(map(str, reason._updated_input)))
+    if any(persistence.input_changed(job)):
+        old, new = set(persistence.input(job.output[0]) or ()), set(map(str, job.input))
+        others = [*(f"+{one}" for one in sorted(new - old)), *(f"-{one}" for one in sorted(old - new))]
+        yield Reason(why=INPUTS, what=" ".join(others[:3]))
+    if difference := persistence.params_changed(job):
+        found = list(_differences_to_the_sidecar(job))
+        yield from found or [Reason(why=PARAMETERS, what=_short(", ".join(sorted(map(str, difference.only_new)))))]
+
+
+def _without_times(
+    job: Any, reasons: list[Reason], persistence: Any, evidence: Evidence, *, after_changes: bool
+) -> list[Reason]:
+    """The reasons, with TIMES for NEWER and FOLLOWS where the sidecars prove that no content differs.
+
+    after_changes: whether a job before this one has to run, so that FOLLOWS stays.
+    """
+    kinds = {reason.why for reason in reasons}
+    of_times = {NEWER} if after_changes else {NEWER, FOLLOWS}
+    if not kinds & of_times or kinds & {NEVER, MISSING, UNFINISHED, INPUTS}:
+        return reasons
+    try:
+        sidecar = evidence.check_outputs([str(path) for path in job.output])
+    except PhrasemtError:
+        return reasons
+    same = evidence.made_of(sidecar, read_by(job))
+    if not same or (not persistence.has_metadata(job) and any(_differences_to_the_sidecar(job))):
+        return reasons
+    return [*(reason for reason in reasons if reason.why not in of_times), Reason(why=TIMES)]
+
+
+def read_by(job: Any) -> list[str]:
+    """The files that a job of Snakemake reads. Snakemake calls files ancient that a job only waits for."""
+    return [str(path) for path in job.input if not path.is_ancient]
+
+
+def _differences_to_the_sidecar(job: Any) -> Iterator[Reason]:
+    try:
+        settings, code = valid_for(read_sidecar(job.output[0]))
+    except DamagedFileError:
+        return
+    for what in _differences(settings, json.loads(job.params.settings), ""):
+        yield Reason(why=SETTINGS, what=what)
+    if code != job.params.code:
+        yield from [Reason(why=CODE, what=file) for file in _edited(job)] or [Reason(why=CODE)]
+
+
+def _differences(old: Any, new: Any, place: str) -> Iterator[str]:
+    """The values that differ, with their place: model.dropout: 0.1 -> 0.2."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in sorted(old.keys() | new.keys()):
+            if key not in old or key not in new:
+                yield f"{place}{key}: {_short(old.get(key, '-'))} -> {_short(new.get(key, '-'))}"
+            else:
+                yield from _differences(old[key], new[key], f"{place}{key}.")
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for number, pair in enumerate(zip(old, new, strict=True)):
+            yield from _differences(*pair, f"{place}{number}.")
+    elif isinstance(old, list) and isinstance(new, list):
+        gone, added = [one for one in old if one not in new], [one for one in new if one not in old]
+        yield f"{place[:-1]}: {' '.join([*(f'-{_short(one)}' for one in gone), *(f'+{_short(one)}' for one in added)])}"
+    elif old != new:
+        yield f"{place[:-1]}: {_short(old)} -> {_short(new)}"
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        value = "/".join(value)  # a test set with its data set, a system with its title
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _edited(job: Any) -> list[str]:
+    """Files of a stage's code that are others than in the run that made its outputs; none when its note is gone."""
+    settings = STAGES[job.rule.name].model_validate_json(job.params.settings)
+    now = module_digests(*settings.code_modules())
+    output = Path(job.output[0])
+    made = datetime.fromtimestamp(output.stat().st_mtime, UTC)
+    for run in _runs(output.parts[1]):
+        if run.begin <= made and any(str(output) in other.outputs for other in run.jobs):
+            return [module_file(module) for module, digest in now.items() if run.code.get(module) != digest]
+    return []
+
+
+@functools.cache
+def _runs(study: str) -> list[RunNote]:
+    """The notes of a study's runs, the last one first."""
+    notes = [RunNote.read(path) for path in sorted(runs_folder(study).glob("*.json"), reverse=True)]
+    return [note for note in notes if note]

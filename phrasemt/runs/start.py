@@ -1,0 +1,145 @@
+"""The start of Snakemake: which study runs, and what must hold before its first job."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from phrasemt.errors import PhrasemtError
+from phrasemt.files.lock_file import LOCK
+from phrasemt.files.source_file import MIRROR
+from phrasemt.machine.gpus import visible_gpus
+from phrasemt.machine.slurm import jobs_here
+from phrasemt.moses.installation import MOSES
+from phrasemt.runs.journal import Journal, rules_of
+from phrasemt.runs.notes import note_of_run, refuse_edited, run_of_this_process, study_of
+from phrasemt.runs.writers import processes_here
+from phrasemt.study.reading import load_study
+from phrasemt.workflow.cache import CACHE
+from phrasemt.workflow.check import read_study, warnings_of
+from phrasemt.workflow.flow import Flow
+
+DEFAULT_STUDY = Path("config.yaml")
+
+
+def open_study(workflow: Any) -> Flow:
+    """The study that Snakemake was started with: `--configfile FILE`, or config.yaml.
+
+    The file is read by read_study and not through Snakemake's `configfile:`, which would merge a chosen study into
+    config.yaml and forgive keys given twice. A study with mistakes ends the run with all of them and exit code 2.
+    """
+    try:
+        path = _chosen_file(workflow.config_settings)
+        if not workflow.is_main_process and (run := run_of_this_process()):
+            # A job on a cluster reads study and rules again; they may have been edited since.
+            path = study_of(run)
+            begun, rules = note_of_run(run).rules, rules_of(workflow)
+            refuse_edited(name for name in rules if begun.get(name) != rules[name])
+        study = read_study(path)
+    except PhrasemtError as error:
+        # Snakemake would put the lines of the Snakefile around an exception; they are no help against a typo.
+        _leave(error)
+    if workflow.is_main_process:
+        for warning in warnings_of(study):
+            print(f"phrasemt: warning: {path}: {warning}", file=sys.stderr)
+    folders = ((MIRROR, study.mirror), (CACHE, study.cache), (MOSES, study.moses), (LOCK, path.with_suffix(".lock")))
+    for name, folder in folders:
+        if folder is not None and not os.environ.get(name):  # an empty one would be the folder of the run
+            os.environ[name] = str(folder)
+    # Jobs are `python -m phrasemt ...`: the Python that runs Snakemake, unless a conda environment goes first.
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    # Slurm sends it to all processes of a job whose time is nearly up. It is meant for the stage, which then saves.
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    flow = Flow(study)
+    Journal.opened = Journal(workflow, study.study, path.read_text(encoding="utf-8"), flow.modules)
+    return flow
+
+
+def begin(workflow: Any, log: list[str]) -> None:
+    """Prepare a run before its first job. log: paths of Snakemake's log files."""
+    refuse_second_writer()
+    refuse_absent_gpus(workflow)
+    assert Journal.opened is not None
+    Journal.opened.begin(log)
+
+
+def refuse_second_writer() -> None:
+    """End this run, with exit code 2, when Slurm jobs of another one that is dead still write here."""
+    others = [process for process, name in processes_here() if name == "snakemake"]
+    try:
+        if (jobs := jobs_here()) and not others:  # while another one lives, Snakemake's locks tell them apart
+            raise PhrasemtError(
+                "Slurm jobs of a run that ended still write in this folder",
+                found=", ".join(jobs),
+                next_step="`phrasemt unlock --cancel`, then run again; or wait until they have ended",
+            )
+    except PhrasemtError as error:
+        _leave(error)
+
+
+def refuse_absent_gpus(workflow: Any) -> None:
+    """End this run, with exit code 2, when `--resources gpu=N` promises GPUs that this machine does not have."""
+    resources = workflow.global_resources
+    promised = int(resources["gpu"].raw) if workflow.local_exec and "gpu" in resources else 0
+    if promised and (found := len(visible_gpus())) < promised:
+        _leave(
+            PhrasemtError(
+                "this machine has fewer GPUs, and a training would run on the CPU",
+                where=f"--resources gpu={promised}",
+                expected=f"at most gpu={found}",
+                next_step="see `nvidia-smi`; without --resources, trainings use the GPUs that they find, or the CPU",
+            )
+        )
+
+
+def refuse_unreadable_study(arguments: Sequence[str]) -> None:
+    """End Snakemake, which has these arguments, when it was started with a study that cannot be read.
+
+    Snakemake reads the files of --configfile before the Snakefile, and shows a traceback for a file that is missing, a
+    folder, and YAML that contains itself. So the console calls this first.
+    """
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--configfile", "--configfiles", nargs="+", type=Path, default=[])
+    try:
+        files = parser.parse_known_args(arguments)[0].configfile
+        _refuse_several(files)
+        for path in files:
+            load_study(path)
+    except PhrasemtError as error:
+        _leave(error)
+
+
+def _leave(error: PhrasemtError) -> NoReturn:
+    print(f"phrasemt: error: {error}", file=sys.stderr)
+    sys.exit(error.exit_code)
+
+
+def _refuse_several(files: Sequence[Path]) -> None:
+    """Snakemake takes all that follows --configfile for its files, targets too."""
+    if len(files) > 1:
+        raise PhrasemtError(
+            "a study is one file, complete in itself",
+            where="--configfile",
+            found=" ".join(map(str, files)),
+            next_step="name files to make in front of --configfile, or put everything into one study (YAML anchors "
+            "help against repetition)",
+        )
+
+
+def _chosen_file(settings: Any) -> Path:
+    if settings.config:
+        raise PhrasemtError(
+            "a study cannot be changed on the command line, so that its file says all of it",
+            where=f"--config {' '.join(settings.config)}",
+            next_step="copy the study, change the copy, and pass it with --configfile",
+        )
+    _refuse_several(settings.configfiles)
+    if not settings.configfiles:
+        return DEFAULT_STUDY
+    path: Path = settings.configfiles[0]
+    return Path(os.path.relpath(path)) if path.is_relative_to(Path.cwd()) else path

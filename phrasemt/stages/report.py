@@ -1,0 +1,113 @@
+"""The table and the report of a study (rules/report.smk)."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from phrasemt.stages.stage import Stage, Wildcards
+from phrasemt.study.claims import Claim, CostClaim, claims, cost_claims
+from phrasemt.study.schema import Study
+
+
+class MakeTable(Stage):
+    """Make the table of results as JSON, Markdown, LaTeX and CSV."""
+
+    module = "phrasemt.report.tables"
+    inputs = (
+        "scores*",
+        "metrics*",
+        "comparisons*",
+        "perplexities*",
+        "chunks*",
+        "contrasts*",
+        "averages*",
+        "length_penalties*",
+        "splits*",
+    )
+    outputs = ("table", "markdown", "latex", "csv")
+
+    study: str
+    title: str
+    baseline: str
+    baselines: dict[str, str]  # of each system, what it is compared with
+    # Lists and not mappings: settings travel as JSON with sorted keys, and the order of systems is that of the table.
+    systems: list[tuple[str, str]]  # name and title of each row
+    metrics: list[tuple[str, str, Literal["higher", "lower"]]]  # of the user: name, heading, better scores
+    translating: list[tuple[str, str]]  # name and title of each system that translates
+    trained: list[str]  # systems that are trained; the other rows translate with their weights
+    seeds_of: dict[str, list[int]]  # of each system
+    tuned: list[str]  # systems whose length penalty is chosen on dev
+    outside: list[str]  # systems whose translations other programs made
+    ensembles: list[str]  # systems whose seeds translate together
+    unseeded: list[str]  # systems in which nothing is drawn at random
+    test_sets: list[tuple[str, str]]  # data set and test set of each block
+    datasets: list[str]
+    contrasts: list[tuple[str, str]]  # data set and set of contrastive pairs
+    language_models: list[str]  # systems with perplexities in place of translations
+    chunking: list[str]  # systems that decide about chunks
+    seeds: list[int]
+    claims: list[Claim]  # printed figures that systems stand for
+
+    @classmethod
+    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
+        systems = list(study.titles.items())
+        return cls(
+            study=study.study,
+            title=study.title or study.study,
+            baseline=study.baseline,
+            baselines=study.baselines,
+            systems=systems,
+            metrics=[(name, metric.heading or name, metric.better) for name, metric in study.metrics.items()],
+            translating=[(name, title) for name, title in systems if name in study.translating],
+            test_sets=[(name, test_set) for name, dataset in study.datasets.items() for test_set in dataset.test_sets],
+            datasets=list(study.datasets),
+            contrasts=[(name, split) for name, dataset in study.datasets.items() for split in dataset.contrastive],
+            language_models=study.language_models,
+            chunking=study.chunking,
+            trained=study.trained,
+            tuned=study.tuned,
+            outside=list(study.outside),
+            ensembles=[name for name, system in study.models.items() if system.decoding.ensemble],
+            unseeded=[name for name, system in study.phrase_based.items() if system.tuning is None],
+            seeds_of={name: study.seeds_of(name) for name in study.systems},
+            seeds=study.seeds,
+            claims=list(claims(study)),
+        )
+
+
+class WriteReport(Stage):
+    """Write one self-contained HTML page about the study."""
+
+    module = "phrasemt.report.report"
+    inputs = (
+        "table",
+        "records*",
+        "dropped*",
+        "splits*",
+        "round_trips*",
+        "phrases*",
+        "chunks*",
+        "annotators*",
+        "lengths*",
+        "analyses*",
+        "attention*",
+        # Of the test sets, for the explorer of sentences.
+        "source*",
+        "references*",
+        "translations*",
+        "scores*",
+        "source_units*",
+        "target_units*",
+        "parses*",
+        "phrase_columns*",
+        "chunk_columns*",
+    )
+    outputs = ("report",)
+    libraries = ("jinja2", "matplotlib")
+
+    title: str
+    cost_claims: list[CostClaim]  # printed costs of systems, for the section that has times
+
+    @classmethod
+    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
+        return cls(title=study.title or study.study, cost_claims=list(cost_claims(study)))

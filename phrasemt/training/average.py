@@ -1,0 +1,167 @@
+"""The stage `average_checkpoints`: the mean of the weights of checkpoints (Vaswani et al. 2017, section 6.1).
+
+These weights translate. Their dev scores may be better or worse than the score of each checkpoint: while a curve is
+still steep, the mean of old and new weights is worse than the last checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from phrasemt.batching.example import Examples
+from phrasemt.batching.reader import BatchReader
+from phrasemt.decoding.device import choose_device
+from phrasemt.errors import DamagedFileError, MismatchError
+from phrasemt.files.lines import read_lines, write_text
+from phrasemt.models.interface import build_model
+from phrasemt.models.weights import load_tensors, save_tensors, set_weights
+from phrasemt.stages.training import AverageCheckpoints
+from phrasemt.text.vocab import Vocabulary
+from phrasemt.training.checkpoint import Progress
+from phrasemt.training.evaluator import Evaluator
+
+log = logging.getLogger("phrasemt.average_checkpoints")
+
+AVERAGE_FORMAT = 1
+# Fields of the description that are equal in all checkpoints of a training.
+_COMMON_FIELDS = ("format", "model", "signature", "source_vocabulary", "target_vocabulary")
+
+
+def average_checkpoints(
+    *,
+    settings: AverageCheckpoints,
+    cores: int,
+    record: Path,
+    dev: Path,
+    dev_reference: Path,
+    source_vocabulary: Path,
+    target_vocabulary: Path,
+    dev_phrases: list[Path],
+    dev_chunks: list[Path],
+    weights: Path,
+    scores: Path,
+) -> None:
+    """Average the last checkpoints that a training record names, with sums in float64, and score the average on dev.
+
+    record: record of `train_model`. weights: file to write. scores: JSON with the updates of the averaged checkpoints,
+    the dev scores of the average, and the dev scores of the training's last update beside them.
+    With `average: auto` each number of checkpoints up to `settings.last` is scored, and the best average is written.
+    Raises DamagedFileError for a missing or damaged checkpoint and MismatchError for checkpoints of different
+    trainings.
+    """
+    device = choose_device(cores)
+    source_words, target_words = Vocabulary.from_file(source_vocabulary), Vocabulary.from_file(target_vocabulary)
+    examples = Examples.open(dev)
+    examples.check_vocabularies(source_words, target_words)
+    references = list(read_lines(dev_reference)) if settings.reads.source else None
+    evaluate = Evaluator(
+        BatchReader(examples, settings.reads, dev_phrases, dev_chunks), references, target_words, settings.dev_bleu
+    )
+    model = build_model(settings.model, source_vocabulary=len(source_words), target_vocabulary=len(target_words))
+    model.to(device)
+
+    training = json.loads(record.read_text(encoding="utf-8"))
+    known = {evaluation["update"]: _scores_of(evaluation) for evaluation in training["evaluations"]}
+    candidates: list[dict[str, Any]] = []
+    names = training["checkpoints"][-settings.last :]
+    smallest = 1 if settings.average == "auto" else len(names)
+    for updates, average, description in _means(record, names, smallest):
+        if len(updates) == 1 and updates[0] in known:  # the checkpoint itself, which the training has scored
+            found = known[updates[0]]
+        else:
+            set_weights(model, average, where=weights)
+            found = _scores_of(evaluate(model))
+        candidates.append({"updates": updates, **found})
+        if _best(candidates, settings) is candidates[-1]:
+            save_tensors(weights, average, description)
+    best = _best(candidates, settings)
+    last = {"update": training["updates"], **known[training["updates"]]}
+    worse = _best([best, last], settings) is last
+    content = {
+        "format": AVERAGE_FORMAT,
+        "dataset": settings.dataset,
+        "system": settings.system,
+        "seed": settings.seed,
+        "sentences": len(examples),
+        "dev_bleu_tokenizer": settings.dev_bleu,
+        **best,
+        "last": last,
+        "worse_than_last": worse,
+        **({"candidates": candidates} if settings.average == "auto" else {}),
+    }
+    write_text(scores, json.dumps(content, indent=1) + "\n")
+    log.info(
+        "average_checkpoints: %d checkpoints, of the updates %s: dev %s; the last update: dev %s",
+        len(best["updates"]),
+        ", ".join(map(str, best["updates"])),
+        _told(best),
+        _told(last),
+    )
+    if worse:
+        log.warning(
+            "average_checkpoints: warning: %s, seed %d: the average is worse on dev than the last update. Next: lower "
+            "average_last or checkpoint_every (with average_best: lower it), train longer, or let dev choose among the "
+            "last checkpoints with average: auto",
+            settings.system,
+            settings.seed,
+        )
+
+
+def _means(
+    record: Path, names: Sequence[str], smallest: int
+) -> Iterator[tuple[list[int], dict[str, Tensor], dict[str, Any]]]:
+    """Yield the mean of the last `smallest` checkpoints, of one more, and so on to the mean of all.
+
+    Each with the updates of its checkpoints, in float32, and with the description of its file.
+    """
+    sums: dict[str, Tensor] = {}
+    updates: list[int] = []
+    first: dict[str, Any] = {}
+    for number, name in enumerate(reversed(names), start=1):
+        path = record.parent / name
+        if not path.exists():
+            raise DamagedFileError(
+                "a checkpoint named by the training record is missing",
+                where=path,
+                next_step=f"delete {record} and run train_model again",
+            )
+        tensors, description = load_tensors(path)
+        first = first or description
+        if any(description.get(key) != first.get(key) for key in _COMMON_FIELDS):
+            raise MismatchError(
+                "checkpoints of different trainings",
+                where=path,
+                expected=f"a checkpoint of the same training as {record.parent / names[-1]}",
+                next_step=f"delete {record} and run train_model again",
+            )
+        for parameter, tensor in tensors.items():
+            sums[parameter] = sums[parameter] + tensor if number > 1 else tensor.double()
+        updates = [description["update"], *updates]
+        if number < smallest:
+            continue
+        mean = {parameter: (total / number).to(torch.float32) for parameter, total in sums.items()}
+        yield updates, mean, {**first, "averaged": list(names[-number:])}
+
+
+def _scores_of(evaluation: dict[str, Any]) -> dict[str, float]:
+    """The scores that rank evaluations. A language model has no dev_bleu."""
+    return {key: evaluation[key] for key in ("dev_bleu", "dev_perplexity") if key in evaluation}
+
+
+def _best(candidates: list[dict[str, Any]], settings: AverageCheckpoints) -> dict[str, Any]:
+    """The candidate with the best dev score, as in the training; the first of equals."""
+    best = Progress(best_by=settings.best_by, evaluations=candidates).best
+    assert best is not None
+    return best
+
+
+def _told(scores: dict[str, Any]) -> str:
+    bleu = f"BLEU {scores['dev_bleu']:.2f}, " if "dev_bleu" in scores else ""
+    return f"{bleu}perplexity {scores['dev_perplexity']:.3f}"

@@ -1,0 +1,355 @@
+"""The files of a training: checkpoints to average, and the state from which it resumes.
+
+    state/<signature>/checkpoint-000500.safetensors     weights after update 500
+    state/<signature>/latest.safetensors                weights, optimiser and place in the plan
+    state/<signature>/previous.safetensors              the state before, in case the latest is damaged
+    state/<signature>/metrics.jsonl                     one line per report
+    state/<signature>/note.json                         how it goes (phrasemt/runs/notes.py)
+    state/<signature>/lock                              locked while a process trains
+
+A state contains no state of a random generator: the random numbers of an update depend on its number
+(phrasemt/training/trainer.py).
+
+The signature is the digest of everything that decides the result. So trainings with different settings have different
+folders, and a return to earlier settings finds their state again. A training without a state may continue a copy of the
+state of an earlier training (phrasemt/training/continuing.py).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from phrasemt.errors import DamagedFileError, MismatchError, PhrasemtError
+from phrasemt.files.exclusive import try_lock
+from phrasemt.files.lines import commit_file, flush_to_disk, temporary_beside, write_text
+from phrasemt.models.weights import load_tensors, read_description, save_tensors, set_weights, weights_of
+from phrasemt.runs.notes import StageNote, training_note
+from phrasemt.training.trainer import Trainer
+
+log = logging.getLogger("phrasemt.train_model")
+
+UPDATES_BETWEEN_REPORTS = 20
+
+
+@dataclass(kw_only=True)
+class Progress:
+    """The progress of a training.
+
+    best_by: "bleu" or "perplexity", the dev score that ranks evaluations (setting training.best_by).
+    epoch, position: place of the next update in the plan. seconds: training time of all runs.
+    skipped: updates without a step, because loss or gradient was not finite; skipped_in_a_row: the last of them.
+    recent: results of the updates since the last report. capacities: `Trainer.capacity` of each process.
+    micro_batches: number in all updates and processes. checkpoints: names of the files to average.
+    """
+
+    best_by: str = "bleu"
+
+    update: int = 0
+    epoch: int = 0
+    position: int = 0
+    seconds: float = 0.0
+    skipped: int = 0
+    skipped_in_a_row: int = 0
+    recent: list[dict[str, Any]] = field(default_factory=list)
+    capacities: list[int] = field(default_factory=list)
+    micro_batches: int = 0
+    checkpoints: list[str] = field(default_factory=list)
+    evaluations: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def checkpoint(self) -> str:
+        """The name of the checkpoint of the present update."""
+        return checkpoint_name(self.update)
+
+    @property
+    def is_evaluated(self) -> bool:
+        """Whether the present update has an evaluation."""
+        return self.evaluations[-1:] != [] and bool(self.evaluations[-1]["update"] == self.update)
+
+    @property
+    def best(self) -> dict[str, Any] | None:
+        """The first of `ranked`; None before the first evaluation."""
+        return next(iter(self.ranked), None)
+
+    @property
+    def ranked(self) -> list[dict[str, Any]]:
+        """The evaluations, the best first: by dev BLEU, then by dev perplexity, then the earlier one.
+
+        dev BLEU is 0 at first, and often for long. Perplexity tells these evaluations apart. `best_by: perplexity` and
+        language models go by perplexity alone.
+        """
+        return sorted(self.evaluations, key=lambda evaluation: (-self._bleu(evaluation), evaluation["dev_perplexity"]))
+
+    @property
+    def evaluations_since_best(self) -> int:
+        """The number of evaluations after the best one, for early stopping.
+
+        It is 0 while the score is dev BLEU and dev BLEU has never been above 0.
+        """
+        best = self.best
+        if best is None or (self._by_bleu(best) and not self._bleu(best)):
+            return 0
+        return len(self.evaluations) - 1 - self.evaluations.index(best)
+
+    def _by_bleu(self, evaluation: Mapping[str, Any]) -> bool:
+        return self.best_by == "bleu" and "dev_bleu" in evaluation
+
+    def _bleu(self, evaluation: Mapping[str, Any]) -> float:
+        """dev BLEU where it decides, else 0."""
+        return float(evaluation["dev_bleu"]) if self._by_bleu(evaluation) else 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signature:
+    """Digests of the things that a training is made of.
+
+    training: of everything; it names the state folder. updates: of everything that decides the weights after each
+    update. dev: of the data of evaluations.
+    """
+
+    training: str
+    updates: str
+    dev: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class EarlierState:
+    """A state of a training under other settings that has the same weights after each update.
+
+    path: the file. same_dev: whether its evaluations were made on the same data. checkpoints: names of its files.
+    """
+
+    path: Path
+    progress: Progress
+    same_dev: bool
+    checkpoints: set[str]
+
+
+def checkpoint_name(update: int) -> str:
+    """The name of the file with the weights after an update."""
+    return f"checkpoint-{update:06d}.safetensors"
+
+
+class StateFolder:
+    """The folder with the files of one training. A file appears under its name when it is complete."""
+
+    def __init__(self, folder: Path, *, signature: Signature, description: dict[str, Any]) -> None:
+        self.folder = folder / signature.training[:12]
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._signature = signature
+        self._description = description
+        self._latest = self.folder / "latest.safetensors"
+        self._previous = self.folder / "previous.safetensors"
+        self._named_before: list[str] = []  # checkpoints that the previous state names
+        self._damaged = False
+
+    @property
+    def metrics(self) -> Path:
+        return self.folder / "metrics.jsonl"
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the folder has no state yet."""
+        return not (self._latest.exists() or self._previous.exists())
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """In the block, no other process trains here. Raises PhrasemtError while another process does.
+
+        A killed run of the workflow, or one of another machine, may have left a training that still goes on.
+        """
+        with (self.folder / "lock").open("ab") as stream:
+            if not try_lock(stream):
+                raise PhrasemtError(
+                    "another process trains this model",
+                    where=self.folder,
+                    found=self._trained_by(),
+                    next_step="wait for its end, or end it, then run again; a training resumes from its last state",
+                )
+            yield
+
+    def _trained_by(self) -> str | None:
+        """The process that trains here, from its note; None before it has written the note."""
+        path = training_note(self.metrics)
+        note = StageNote.read(path)
+        if note is None or not note.alive(path, datetime.now(UTC)):
+            return None
+        job = f", job {note.queue_job} of Slurm" if note.queue_job else ""
+        return f"process {note.pid} on {note.host}{job}, since {note.started}"
+
+    def earlier_states(self) -> Iterator[EarlierState]:
+        """Yield the states in the folders beside this one that have the same weights after each update."""
+        for path in sorted(self.folder.parent.glob(f"*/{self._latest.name}")):
+            try:
+                description = read_description(path)
+            except DamagedFileError as error:
+                log.warning("%s", error)
+                continue
+            if description.get("updates") == self._signature.updates:
+                yield EarlierState(
+                    path=path,
+                    progress=Progress(**description["progress"]),
+                    same_dev=description["dev"] == self._signature.dev,
+                    checkpoints={file.name for file in path.parent.glob("checkpoint-*.safetensors")},
+                )
+
+    def take_over(self, earlier: EarlierState, progress: Progress, *, end: int) -> None:
+        """Copy a state and its checkpoints into this folder, where the state has this progress.
+
+        end: the last update of this training. Reports of evaluations that the progress does not contain are left out,
+        and reports that only the end of the earlier training made. Raises DamagedFileError for a damaged file.
+        """
+        before = earlier.path.parent
+        tensors, _ = load_tensors(earlier.path)
+        for name in progress.checkpoints:
+            weights, description = load_tensors(before / name)
+            self._save(self.folder / name, weights, {"update": description["update"]})
+        evaluated = {evaluation["update"] for evaluation in progress.evaluations}
+        reported = evaluated & {end}
+        kept = [
+            line
+            for line in _json_lines(before / self.metrics.name)
+            if line["update"] in (reported if "loss" in line else evaluated)
+            or ("loss" in line and line["update"] % UPDATES_BETWEEN_REPORTS == 0)
+        ]
+        write_text(self.metrics, "".join(json.dumps(line) + "\n" for line in kept))
+        for path in before.glob("events.*"):  # of TensorBoard
+            shutil.copyfile(path, self.folder / path.name)
+        self._save_state(tensors, progress)
+
+    def clean_up(self, update: int) -> None:
+        """Prepare the folder for resuming after an update.
+
+        Removes incomplete files of a killed run and its reports of later updates; sets a damaged state aside.
+        """
+        if self._damaged:
+            self._latest.replace(self._latest.with_name("damaged.safetensors"))
+        for leftover in self.folder.glob(".*.part"):
+            leftover.unlink()
+        kept = [line for line in _json_lines(self.metrics) if line["update"] <= update]
+        write_text(self.metrics, "".join(json.dumps(line) + "\n" for line in kept))
+
+    def save_checkpoint(self, trainer: Trainer, progress: Progress) -> None:
+        """Write the weights of this update, and update the names of the checkpoints to average in `progress`."""
+        name = progress.checkpoint
+        self._save(self.folder / name, trainer.averaged_weights(), {"update": progress.update})
+        names = [*(kept for kept in progress.checkpoints if kept != name), name]
+        settings = trainer.settings
+        if settings.average_best is None:
+            progress.checkpoints = names[-settings.average_last :]
+        else:
+            best = {checkpoint_name(evaluation["update"]) for evaluation in progress.ranked[: settings.average_best]}
+            progress.checkpoints = [name for name in names if name in best]
+
+    def save_latest(self, trainer: Trainer, progress: Progress) -> None:
+        """Write the state from which the training can resume; remove checkpoints that no state names any more."""
+        tensors = {f"model.{name}": tensor for name, tensor in weights_of(trainer.model).items()}
+        for name, parameter in trainer.model.named_parameters():
+            for key, value in trainer.optimizer.wrapped.state[parameter].items():
+                tensors[f"optimizer.{key}.{name}"] = value.detach().cpu().clone()
+        if trainer.average:
+            tensors |= {f"average.{name}": tensor for name, tensor in trainer.averaged_weights().items()}
+        self._save_state(tensors, progress)
+        for path in self.folder.glob("checkpoint-*.safetensors"):
+            if path.name not in {*progress.checkpoints, *self._named_before}:
+                path.unlink()
+        self._named_before = list(progress.checkpoints)
+
+    def load(self, trainer: Trainer) -> Progress | None:
+        """Restore model and optimiser from the last saved state; return its progress, or None without a saved state.
+
+        If the last state is damaged, restores the previous state and logs a warning. Raises DamagedFileError when both
+        are damaged, and MismatchError for the state of another training.
+        """
+        damaged: DamagedFileError | None = None
+        for path in (self._latest, self._previous):
+            if not path.exists():
+                continue
+            try:
+                progress = self._load(path, trainer)
+            except DamagedFileError as error:
+                damaged = error
+                log.warning("%s", error)
+                continue
+            if damaged:
+                log.warning("resuming from the previous state, after update %d", progress.update)
+            self._damaged = damaged is not None
+            self._named_before = list(progress.checkpoints)
+            return progress
+        if damaged:
+            raise damaged
+        if others := [path for path in self.folder.parent.iterdir() if path != self.folder and path.is_dir()]:
+            log.info(
+                "starting anew; %s contains %d states of other settings, data or code", self.folder.parent, len(others)
+            )
+        return None
+
+    def _load(self, path: Path, trainer: Trainer) -> Progress:
+        tensors, description = load_tensors(path)
+        if description.get("signature") != self._signature.training:
+            raise MismatchError(
+                "training state of another study, data set or version of the code",
+                where=path,
+                expected=f"signature {self._signature.training[:12]}",
+                found=f"signature {str(description.get('signature'))[:12]}",
+                next_step=f"move {self.folder} away and run again",
+            )
+        progress = Progress(**description["progress"])
+        for name in progress.checkpoints:
+            if not (self.folder / name).exists():
+                raise DamagedFileError(
+                    "a checkpoint of this training is missing",
+                    where=self.folder / name,
+                    next_step=f"move {self.folder} away and train again",
+                )
+            load_tensors(self.folder / name)  # find a damaged file now and not at the end of the training
+        set_weights(trainer.model, _part(tensors, "model."), where=path)
+        parameters = dict(trainer.model.named_parameters())
+        for key, tensor in _part(tensors, "optimizer.").items():
+            entry, _, name = key.partition(".")
+            trainer.optimizer.wrapped.state[parameters[name]][entry] = tensor.to(parameters[name].device)
+        if trainer.average:
+            for name, tensor in _part(tensors, "average.").items():
+                trainer.average.weights[name].copy_(tensor)
+        return progress
+
+    def _save_state(self, tensors: dict[str, Tensor], progress: Progress) -> None:
+        described = {"updates": self._signature.updates, "dev": self._signature.dev, "progress": asdict(progress)}
+        self._save(self._latest, tensors, described, before=self._previous)
+
+    def _save(
+        self, path: Path, tensors: dict[str, Tensor], extra: dict[str, Any], *, before: Path | None = None
+    ) -> None:
+        """Write a file. before: new name for the file that has this name now, if any."""
+        temporary = temporary_beside(path)
+        try:
+            save_tensors(temporary, tensors, {**self._description, "signature": self._signature.training, **extra})
+            if before is not None and path.exists():
+                flush_to_disk(temporary)
+                path.replace(before)
+            commit_file(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def _json_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the reports in a file of metrics; a line that a killed run left incomplete is omitted."""
+    for line in path.read_text(encoding="utf-8").split("\n") if path.exists() else ():
+        with suppress(json.JSONDecodeError):
+            report = json.loads(line)
+            if isinstance(report, dict) and "update" in report:
+                yield report
+
+
+def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

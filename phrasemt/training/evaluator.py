@@ -1,0 +1,70 @@
+"""Scores on dev during training."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from phrasemt.batching.reader import BatchReader
+from phrasemt.batching.sampler import micro_batches
+from phrasemt.decoding.decode import translate_split
+from phrasemt.decoding.dev_bleu import dev_bleu
+from phrasemt.models.interface import TranslationModel
+from phrasemt.study.schema import Decoding
+from phrasemt.study.tokenization import BleuTokenizer
+from phrasemt.text.vocab import Vocabulary
+
+# Positions of a batch, padding included. Without gradients it needs little memory.
+_POSITIONS = 4_096
+
+
+class Evaluator:
+    """Computes the scores of a model on dev.
+
+    dev_perplexity: per subword, without label smoothing. dev_<part>: further losses of the model, per subword.
+    dev_<measurement>: further measurements of the model. dev_bleu: of greedy search (`phrasemt.decoding.dev_bleu`).
+    references: tokenised references, or None for a model that does not translate, which then has no dev_bleu.
+    bleu: sacreBLEU's tokeniser for the target language.
+    """
+
+    _SEARCH = Decoding(beam=1, length_penalty=0.0)
+
+    def __init__(
+        self, reader: BatchReader, references: Sequence[str] | None, words: Vocabulary, bleu: BleuTokenizer
+    ) -> None:
+        self._reader = reader
+        self._references = references
+        self._words = words
+        self._bleu = bleu
+
+    @torch.inference_mode()
+    def __call__(self, model: TranslationModel[Any, Any]) -> dict[str, float]:
+        model.eval()
+        device = next(model.parameters()).device
+        examples = self._reader.examples
+        nll, tokens = 0.0, 0
+        parts: dict[str, float] = defaultdict(float)
+        batches = [
+            self._reader(rows).to(device)
+            for rows in micro_batches(
+                np.arange(len(examples)), examples.source_lengths, examples.target_lengths, capacity=_POSITIONS
+            )
+        ]
+        losses, measurements = model.measure(batches)
+        for loss in losses:
+            nll += float(loss.nll)
+            for name, value in loss.parts.items():
+                parts[name] += float(value)
+            tokens += loss.tokens
+        values = {"dev_perplexity": round(math.exp(min(nll / tokens, 100.0)), 6)}
+        values |= {f"dev_{name}": round(value / tokens, 6) for name, value in parts.items()}
+        values |= {f"dev_{name}": round(value, 6) for name, value in measurements.items()}
+        if self._references is None:
+            return values
+        results = translate_split(model, self._reader, self._SEARCH, device=device)
+        return {"dev_bleu": dev_bleu(results, self._references, self._words, self._bleu), **values}

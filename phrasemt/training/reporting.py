@@ -1,0 +1,163 @@
+"""What people look at while a model trains: a bar or a line a minute, JSON lines, TensorBoard, `phrasemt runs`."""
+
+from __future__ import annotations
+
+import json
+import logging
+import resource
+import sys
+import time
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import torch
+from torch.utils.tensorboard import SummaryWriter
+from tqdm import tqdm
+
+from phrasemt.runs.notes import TrainingReport, noted, now, training_note
+from phrasemt.runs.units import clock, memory
+
+log = logging.getLogger("phrasemt.train_model")
+
+_SECONDS_BETWEEN_LINES = 60
+_SECONDS_BETWEEN_NOTES = 10
+
+
+class Reporter:
+    """Reports of one training. `seconds` counts training time over all its runs, evaluations included.
+
+    A note beside the metrics says how the training goes, as long as the block lasts, and how it ended. processes: how
+    many train together.
+    """
+
+    def __init__(
+        self,
+        metrics: Path,
+        *,
+        first_update: int,
+        max_updates: int,
+        seconds: float,
+        device: torch.device,
+        processes: int,
+    ) -> None:
+        self._stream = metrics.open("a", encoding="utf-8", buffering=1)
+        self._board = SummaryWriter(str(metrics.parent), purge_step=first_update + 1)
+        self._device = device
+        self._started = time.monotonic()
+        self._seconds_before = seconds
+        self._seconds_of_evaluations = 0.0
+        self._next_line = self._started + _SECONDS_BETWEEN_LINES
+        self._next_note = self._started
+        self._note_path = training_note(metrics)
+        self._open = ExitStack()
+        self._report = TrainingReport(
+            device=torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
+            processes=processes,
+            first_update=first_update,
+            update=first_update,
+            max_updates=max_updates,
+            seconds=round(seconds, 3),
+            seconds_left=None,
+            tokens_per_second=None,
+            memory_mib=self._memory_mib(),
+            reported=now(),
+        )
+        self._bar = tqdm(
+            total=max_updates, initial=first_update, unit="update", disable=None, leave=False, file=sys.stderr
+        )
+
+    def __enter__(self) -> Self:
+        self._note = self._open.enter_context(noted("train_model", self._note_path))
+        for output in (self._stream, self._board, self._bar):
+            self._open.callback(output.close)
+        self._open.callback(self._tell)
+        self._tell()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open.__exit__(kind, error, trace)
+
+    @property
+    def seconds(self) -> float:
+        return self._seconds_before + time.monotonic() - self._started
+
+    def update(self, update: int, values: dict[str, float]) -> None:
+        """Averages over the updates since the last report: loss, tokens_per_second, ..."""
+        self._write(update, "train", values)
+        self._note_progress(update, tokens_per_second=values["tokens_per_second"])
+        text = " ".join(
+            f"{name} {values[key]:{form}}"
+            for name, key, form in (
+                ("loss", "loss", ".3f"),
+                ("perplexity", "perplexity", ".2f"),
+                ("tokens/s", "tokens_per_second", ",.0f"),
+            )
+        )
+        text += f" memory {memory(self._report.memory_mib)}"
+        self._bar.set_postfix_str(text, refresh=False)
+        self._bar.update(update - self._bar.n)
+        if time.monotonic() >= self._next_line:
+            self._next_line = time.monotonic() + _SECONDS_BETWEEN_LINES
+            left = self._report.seconds_left
+            assert left is not None
+            with tqdm.external_write_mode(file=sys.stderr):
+                log.info("update %d of %d, %s, time left %s", update, self._report.max_updates, text, clock(left))
+
+    def evaluation(self, update: int, values: dict[str, float], *, best: bool, seconds: float) -> None:
+        """Dev scores, with a mark when they are the best so far. seconds: that the evaluation took.
+
+        The line names the share of evaluations in the time of this run.
+        """
+        self._seconds_of_evaluations += seconds
+        share = self._seconds_of_evaluations / (time.monotonic() - self._started)
+        self._write(update, "dev", {**values, "evaluation_seconds": round(seconds, 3)})
+        self._note_progress(update)
+        with tqdm.external_write_mode(file=sys.stderr):
+            log.info(
+                "update %d: dev %sperplexity %.3f%s; evaluations take %.1f %% of the time",
+                update,
+                f"BLEU {values['dev_bleu']:.2f}, " if "dev_bleu" in values else "",
+                values["dev_perplexity"],
+                " (best)" if best else "",
+                100 * share,
+            )
+
+    def _write(self, update: int, group: str, values: dict[str, float]) -> None:
+        values = {**values, "memory_mib": self._memory_mib()}
+        self._stream.write(json.dumps({"update": update, "seconds": round(self.seconds, 3), **values}) + "\n")
+        for name, value in values.items():
+            self._board.add_scalar(f"{group}/{name}", value, update)
+
+    def _note_progress(self, update: int, **changes: Any) -> None:
+        """Take a report into the note, which is written now if it was not a moment ago."""
+        done = update - self._report.first_update
+        left = (self._report.max_updates - update) * (time.monotonic() - self._started) / done if done else None
+        self._report = replace(
+            self._report,
+            update=update,
+            seconds_left=None if left is None else round(left, 3),
+            memory_mib=self._memory_mib(),
+            **changes,
+        )
+        if time.monotonic() >= self._next_note:
+            self._tell()
+
+    def _tell(self) -> None:
+        self._next_note = time.monotonic() + _SECONDS_BETWEEN_NOTES
+        self._report = replace(
+            self._report, reported=now(), seconds=round(self.seconds, 3), memory_mib=self._memory_mib()
+        )
+        self._note.tell(training=self._report)
+
+    def _memory_mib(self) -> float:
+        """The most memory so far: of PyTorch's tensors on a GPU, of the whole process without one."""
+        if self._device.type == "cuda":
+            size = torch.cuda.max_memory_allocated(self._device)
+        else:  # Linux counts in KiB, macOS in bytes
+            size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+        return round(size / 2**20, 1)

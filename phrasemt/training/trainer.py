@@ -1,0 +1,213 @@
+"""One update: sum the gradients of micro-batches over all processes, then take a step of the optimiser."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from phrasemt.batching.reader import BatchReader
+from phrasemt.batching.sampler import UpdatePlan, micro_batches_of_rank
+from phrasemt.errors import PhrasemtError
+from phrasemt.models.interface import TranslationModel
+from phrasemt.models.weights import weights_of
+from phrasemt.nn.precision import usable_precision
+from phrasemt.stages.training import TrainModel
+from phrasemt.training.optimizers import ExponentialAverage, ScheduledOptimizer
+from phrasemt.training.process_group import ALONE, ProcessGroup
+
+log = logging.getLogger("phrasemt.train_model")
+
+# Positions of a micro-batch on a CPU, padding included. Every value gives the same sums.
+CPU_POSITIONS = 8_192
+# On a GPU the trainer tries micro-batches of this many positions first, then smaller ones, until they fit.
+_MAX_GPU_POSITIONS = 2**18
+_USABLE_SHARE_OF_MEMORY = 0.9
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpdateResult:
+    """Sums of one update over all micro-batches and processes.
+
+    objective, nll, parts: as in `phrasemt.nn.embeddings.Loss`. skipped: True if the loss or gradient was not finite, so
+    that the optimiser took no step.
+    """
+
+    objective: float
+    nll: float
+    tokens: int
+    micro_batches: int
+    parts: Mapping[str, float]
+    learning_rate: float
+    skipped: bool
+
+
+class Trainer:
+    """A model with its optimiser.
+
+    capacity: the largest number of positions of a micro-batch, padding included. It shrinks when memory runs out.
+    precision: of matrix products; the precision of the settings, where the device has units for it.
+    """
+
+    def __init__(
+        self,
+        model: TranslationModel[Any, Any],
+        reader: BatchReader,
+        settings: TrainModel,
+        group: ProcessGroup = ALONE,
+    ) -> None:
+        self.model = model
+        self.settings = settings.training
+        self.optimizer = ScheduledOptimizer(
+            model.parameters(),
+            self.settings.optimizer,
+            width=settings.rate_width,
+            rate_factors=model.rate_factors(),
+        )
+        decay = self.settings.average_decay
+        self.average = None if decay is None else ExponentialAverage(model, decay)
+        self.capacity = CPU_POSITIONS
+        self._seed = settings.seed
+        self._reader = reader
+        self._group = group
+        self.device = next(model.parameters()).device
+        self.precision = usable_precision(self.settings.precision, self.device)
+
+    def update(self, number: int, rows: NDArray[np.int64]) -> UpdateResult:
+        """Do one update: accumulate the gradient of the mean loss of all rows, then take a step.
+
+        Without micro-batches this would be (loss(batch(rows)).objective / tokens).backward(); optimizer.step().
+        The mean is over real target tokens, or over sentences if the study gives the size of an update in sentences.
+        number: of the update, from 1. It determines dropout, together with the seed and the rank, so that a resumed
+        training needs no saved state of a random generator.
+        rows: positions in the example store. Without a finite loss and gradient there is no step.
+        """
+        while (sums := self._try_gradients(number, rows)) is None:
+            self._shrink()
+            log.warning("memory ran out: micro-batches of %s positions from now on", f"{self.capacity:,}")
+        parameters = list(self.model.parameters())
+        self._group.sum_gradients(parameters)
+        objective, nll, *parts, micro_batches = self._group.sum(list(sums.values()))
+        norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+        skipped = not (math.isfinite(objective) and bool(norm.isfinite()))
+        learning_rate = 0.0
+        if not skipped:
+            if self.settings.clip_norm is not None:
+                torch.nn.utils.clip_grads_with_norm_(parameters, self.settings.clip_norm, norm)
+            learning_rate = self.optimizer.step(number)
+            if self.average:
+                self.average.add(self.model, number)
+        return UpdateResult(
+            objective=objective,
+            nll=nll,
+            tokens=self._tokens(rows),
+            micro_batches=round(micro_batches),
+            parts=dict(zip(list(sums)[2:-1], parts, strict=True)),
+            learning_rate=learning_rate,
+            skipped=skipped,
+        )
+
+    def _try_gradients(self, number: int, rows: NDArray[np.int64]) -> dict[str, float] | None:
+        """Compute gradients and sums of this process's share of an update; return None when memory runs out."""
+        torch.manual_seed(_seed(self._seed, number, self._group.rank))
+        try:
+            return self._accumulate(self._micro_batches(rows), self._update_size(rows))
+        except torch.OutOfMemoryError:
+            return None
+
+    def averaged(self) -> AbstractContextManager[None]:
+        """Give the model the weights to evaluate, within a `with` block: its own, or their exponential average."""
+        return nullcontext() if self.average is None else self.average.in_place(self.model)
+
+    def averaged_weights(self) -> dict[str, Tensor]:
+        """Return the weights to evaluate and to save, on the CPU: the model's, or their exponential average."""
+        if self.average is None:
+            return weights_of(self.model)
+        return {name: weight.cpu() for name, weight in self.average.weights.items()}
+
+    def _tokens(self, rows: NDArray[np.int64]) -> int:
+        return int(self._reader.examples.target_lengths[rows].sum()) + len(rows)
+
+    def _update_size(self, rows: NDArray[np.int64]) -> int:
+        """Return the number of tokens or sentences that the loss is averaged over."""
+        return self._tokens(rows) if self.settings.sentences_per_update is None else len(rows)
+
+    def _micro_batches(self, rows: NDArray[np.int64]) -> list[tuple[NDArray[np.int64], float]]:
+        """Return the micro-batches of this process with the weight 1; a process without any gets one of weight 0."""
+        examples = self._reader.examples
+        parts = micro_batches_of_rank(
+            rows,
+            examples.source_lengths,
+            examples.target_lengths,
+            capacity=self.capacity,
+            rank=self._group.rank,
+            ranks=self._group.size,
+        )
+        return [(part, 1.0) for part in parts] or [(rows[:1], 0.0)]
+
+    def _accumulate(self, parts: Sequence[tuple[NDArray[np.int64], float]], units: int) -> dict[str, float]:
+        """Accumulate the gradients of weighted micro-batches; return their sums of losses."""
+        self.model.train()
+        self.optimizer.wrapped.zero_grad(set_to_none=True)
+        sums: dict[str, Tensor] = {}
+        for rows, weight in parts:
+            batch = self._reader(rows).to(self.device)
+            with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
+                loss = self.model.loss(batch, label_smoothing=self.settings.label_smoothing)
+            (loss.objective * (weight / units)).backward()  # type: ignore[no-untyped-call]
+            for name, value in {"objective": loss.objective, "nll": loss.nll, **loss.parts}.items():
+                sums[name] = sums.get(name, 0.0) + value.detach() * weight
+        micro_batches = sum(weight for _, weight in parts)
+        return {**{name: float(value) for name, value in sums.items()}, "micro_batches": micro_batches}
+
+    def _shrink(self) -> None:
+        """Halve the capacity, after memory ran out. Raises PhrasemtError when it cannot become smaller."""
+        self.optimizer.wrapped.zero_grad(set_to_none=True)
+        longest = self.settings.max_length + 2  # `<s>` and `</s>`
+        if self.capacity <= longest:
+            raise PhrasemtError(
+                "the memory of the device is too small for a single pair",
+                expected=f"memory for the model and {longest} positions",
+                next_step="lower training.max_length, or train on a device with more memory",
+            )
+        self.capacity = max(self.capacity // 2, longest)
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def find_capacity(self, plan: UpdatePlan) -> None:
+        """On a GPU, find the largest capacity that fits into the memory, by trials with the longest pairs.
+
+        Some memory is left for the two moments of the optimiser. The trials do not change the model.
+        """
+        if self.device.type != "cuda":
+            return
+        longest, width = plan.longest(_MAX_GPU_POSITIONS)
+        moments = 2 * sum(parameter.nbytes for parameter in self.model.parameters())
+        room = _USABLE_SHARE_OF_MEMORY * torch.cuda.get_device_properties(self.device).total_memory - moments
+        self.capacity = _MAX_GPU_POSITIONS
+        while self._memory_needed(longest[: max(1, self.capacity // width)]) > room:
+            self._shrink()
+        log.info("micro-batches of at most %s positions fit the memory", f"{self.capacity:,}")
+
+    def _memory_needed(self, rows: NDArray[np.int64]) -> float:
+        """Return the bytes of GPU memory that a micro-batch needs; infinity when memory runs out."""
+        torch.cuda.reset_peak_memory_stats(self.device)
+        try:
+            self._accumulate([(rows, 1.0)], 1)
+        except torch.OutOfMemoryError:
+            return math.inf
+        finally:
+            self.optimizer.wrapped.zero_grad(set_to_none=True)
+        return torch.cuda.max_memory_reserved(self.device)
+
+
+def _seed(*numbers: int) -> int:
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0])

@@ -1,0 +1,195 @@
+"""Beam search against a plain loop and against enumeration of all sentences, on a model that is a table."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from phrasemt.decoding.beam import beam_search, best_continuations, length_penalty
+from phrasemt.errors import PhrasemtError
+from phrasemt.study.schema import Decoding
+from phrasemt.symbols import BOS, EOS
+from tests.helpers.table_model import TableModel, V, source_of
+
+
+def settings_of(beam, *, extra=6, alpha=0.6, n_best=None, **options):
+    sizes = {"max_length_factor": 0, "max_length_extra": extra, "n_best": n_best or beam}
+    return Decoding(beam=beam, length_penalty=alpha, **sizes, **options)
+
+
+def plain_beam(model, word, settings, prefix=()):
+    """Beam search for one sentence, one hypothesis at a time."""
+    live, done = [((), 0.0)], []
+    limit = max(settings.max_length_extra, len(prefix))
+
+    def score_of(hypothesis):
+        return hypothesis[1] / length_penalty(len(hypothesis[0]), settings)
+
+    for position in range(limit + 1):
+        candidates = []
+        for tokens, score in live:
+            row = model.table[word, position, tokens[-1] if tokens else BOS]
+            for token in range(V):
+                if token in (0, BOS) or (position == limit and token != EOS):
+                    continue
+                if position < len(prefix):
+                    if token != prefix[position]:
+                        continue
+                elif position < settings.min_length and token == EOS:
+                    continue
+                candidates.append(((*tokens, token), score + float(row[token])))
+        candidates.sort(key=lambda candidate: -candidate[1])
+        done += [candidate for candidate in candidates[: settings.beam] if candidate[0][-1] == EOS]
+        live = [candidate for candidate in candidates if candidate[0][-1] != EOS][: settings.beam]
+        if not live:
+            break
+        if settings.stopping == "fairseq":
+            if len(done) >= settings.beam:
+                done = done[: settings.beam]
+                break
+        elif len(done) >= settings.n_best:
+            worst = sorted(map(score_of, done))[-settings.n_best]
+            if worst >= live[0][1] / length_penalty(limit + 1, settings):
+                break
+    if settings.stopping == "fairseq":
+        done = done[: settings.beam]
+    finished = [(hypothesis[0][:-1], hypothesis[1], score_of(hypothesis)) for hypothesis in done]
+    return sorted(finished, key=lambda hypothesis: -hypothesis[2])[: settings.n_best]
+
+
+OPTIONS = {
+    "": {},
+    "min_length": {"min_length": 3},
+    "admissible": {"stopping": "admissible"},
+    "admissible, one best": {"stopping": "admissible", "n_best": 1, "alpha": 1.0, "min_length": 2},
+}
+
+
+@pytest.mark.parametrize("prefix", [(), (4,), (5, 3)], ids=["no prefix", "prefix", "long prefix"])
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+@pytest.mark.parametrize("beam", [1, 2, 3, 5])
+@pytest.mark.parametrize("seed", range(3))
+def test_equals_a_plain_loop(beam, seed, options, prefix):
+    model, settings = TableModel(seed), settings_of(beam, **options)
+    results = beam_search(model, source_of(range(4, 24)), settings, [prefix] * 20)
+    for word, found in zip(range(4, 24), results, strict=True):
+        expected = plain_beam(model, word, settings, prefix)
+        assert [hypothesis.tokens for hypothesis in found] == [tokens for tokens, _, _ in expected]
+        # float32 sums of at most seven terms in another order
+        assert [hypothesis.log_prob for hypothesis in found] == pytest.approx([e[1] for e in expected], abs=1e-5)
+        assert [hypothesis.score for hypothesis in found] == pytest.approx([e[2] for e in expected], abs=1e-5)
+
+
+def test_beam_1_is_greedy_search():
+    model = TableModel(7)
+    for word, (best,) in zip(range(4, 30), beam_search(model, source_of(range(4, 30)), settings_of(1)), strict=True):
+        tokens, last = [], BOS
+        for position in range(7):
+            row = model.table[word, position, last].clone()
+            row[[0, BOS]] = -torch.inf
+            last = int(row.argmax()) if position < 6 else EOS
+            if last == EOS:
+                break
+            tokens.append(last)
+        assert best.tokens == tuple(tokens)
+
+
+@pytest.mark.parametrize("prefix", [(), (5,)], ids=["no prefix", "prefix"])
+@pytest.mark.parametrize("stopping", ["fairseq", "admissible"])
+@pytest.mark.parametrize("min_length", [0, 2])
+def test_a_beam_wide_enough_for_all_sentences_finds_the_best_one(stopping, min_length, prefix):
+    model = TableModel(1)
+    settings = settings_of(200, extra=3, n_best=1, stopping=stopping, min_length=min_length)
+    words = [token for token in range(V) if token not in (0, BOS, EOS)]
+    results = beam_search(model, source_of(range(4, 8)), settings, [prefix] * 4)
+    for word, (best,) in zip(range(4, 8), results, strict=True):
+        scores = {}
+        for length in range(min_length, 4):
+            for tokens in itertools.product(words, repeat=length):
+                if tokens[: len(prefix)] != prefix:
+                    continue
+                path = [BOS, *tokens, EOS]
+                log_prob = sum(float(model.table[word, i, a, b]) for i, (a, b) in enumerate(itertools.pairwise(path)))
+                scores[tokens] = log_prob / ((5 + length + 1) / 6) ** 0.6
+        assert best.tokens == max(scores, key=scores.__getitem__)
+
+
+def test_a_translation_does_not_depend_on_the_other_sentences():
+    model, settings = TableModel(3, end=1.0), settings_of(4)
+    together = beam_search(model, source_of(range(4, 40)), settings)
+    for word, found in zip(range(4, 40), together, strict=True):
+        assert beam_search(model, source_of([word]), settings) == [found]
+
+
+def test_each_sentence_has_its_own_prefix():
+    model, settings = TableModel(3), settings_of(3)
+    prefixes = [(), (4, 5), (3,), (5, 5, 5)]
+    together = beam_search(model, source_of(range(4, 8)), settings, prefixes)
+    for word, prefix, found in zip(range(4, 8), prefixes, together, strict=True):
+        assert all(hypothesis.tokens[: len(prefix)] == prefix for hypothesis in found)
+        assert beam_search(model, source_of([word]), settings, [prefix]) == [found]
+
+
+def test_an_admissible_search_never_returns_a_worse_score_than_fairseq_stopping_on_the_same_beam():
+    model = TableModel(4, end=-1.0)
+    for fairseq, admissible in zip(
+        *(
+            beam_search(
+                model, source_of(range(4, 40)), settings_of(3, alpha=1.5, extra=12, n_best=1, stopping=stopping)
+            )
+            for stopping in ("fairseq", "admissible")
+        ),
+        strict=True,
+    ):
+        assert admissible[0].score >= fairseq[0].score - 1e-6
+
+
+@given(
+    st.integers(0, 2**31), st.integers(1, 5), st.integers(1, 400), st.integers(1, 6), st.sampled_from([0.0, 0.3, 0.9])
+)
+def test_best_continuations_are_those_of_topk(seed, sentences, vocabulary, beams, share_of_infinite):
+    random = torch.Generator().manual_seed(seed)
+    log_probs = torch.randn(sentences, beams, vocabulary, generator=random)
+    log_probs[torch.rand(log_probs.shape, generator=random) < share_of_infinite] = -torch.inf
+    scores = torch.randn(sentences, beams, generator=random)
+    sums, parents, words = best_continuations(log_probs, scores, 2 * beams)
+    every = (log_probs + scores[:, :, None]).flatten(1)
+    assert torch.equal(sums, every.topk(min(2 * beams, beams * vocabulary)).values)
+    assert torch.equal(every.gather(1, parents * vocabulary + words), sums)
+    assert all(len(set(row)) == sums.shape[1] for row in (parents * vocabulary + words).tolist())
+
+
+def test_each_sentence_has_its_own_length_limit():
+    model = TableModel(2, end=-50.0)  # `</s>` is never among the best
+    settings = Decoding(beam=2, max_length_factor=2.0, max_length_extra=1)
+    short, long = beam_search(model, source_of([4, 5], lengths=[1, 3]), settings)
+    assert len(short[0].tokens) == 2 * 1 + 1
+    assert len(long[0].tokens) == 2 * 3 + 1
+    assert math.isfinite(short[0].score)
+
+
+def test_length_penalties():
+    assert length_penalty(1, Decoding(length_penalty=0.6)) == 1.0
+    assert length_penalty(7, Decoding(length_penalty=1.0)) == 2.0
+    assert length_penalty(9, Decoding(length_penalty=0.0)) == 1.0
+    assert length_penalty(9, Decoding(length_penalty=1.0, length_penalty_form="length")) == 9.0
+    assert length_penalty(9, Decoding(length_penalty=0.5, length_penalty_form="length")) == 3.0
+
+
+def test_n_best_is_sorted_and_distinct():
+    for hypotheses in beam_search(TableModel(5), source_of(range(4, 20)), settings_of(5)):
+        scores = [hypothesis.score for hypothesis in hypotheses]
+        assert scores == sorted(scores, reverse=True)
+        assert len({hypothesis.tokens for hypothesis in hypotheses}) == len(hypotheses) == 5
+
+
+def test_weights_that_are_not_finite_are_no_translation():
+    model = TableModel(1)
+    model.table[5] = torch.nan
+    with pytest.raises(PhrasemtError, match=r"sentence 2 of a batch: no translation has a finite probability"):
+        beam_search(model, source_of([4, 5]), settings_of(2))

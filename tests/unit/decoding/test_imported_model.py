@@ -1,0 +1,196 @@
+"""An exported model: `phrasemt import`, the study that starts from it, and its folder for CTranslate2."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+from phrasemt.cli import main
+from phrasemt.decoding.ctranslate2_folder import write_ctranslate2_folder
+from phrasemt.errors import DamagedFileError, PhrasemtError, StudyError
+from phrasemt.files.lines import write_lines
+from phrasemt.models.interface import build_model
+from phrasemt.models.weights import describe_weights, load_tensors, save_tensors, start_from, weights_of
+from phrasemt.stages.subwords import BuildVocabulary, LearnSubwords
+from phrasemt.study.architectures import Architecture, PhraseRepresentationModel, TransformerModel
+from phrasemt.study.schema import Study
+from phrasemt.text.subwords import learn_subwords
+from phrasemt.text.vocab import Vocabulary, build_vocabulary
+from phrasemt.workflow.check import read_study
+from phrasemt.workflow.model_folder import write_model_folder
+from phrasemt.workflow.paths import initial_weights
+from phrasemt.workflow.trained_system import SystemSettings, TrainedSystem
+
+SIZE = {"encoder_layers": 1, "decoder_layers": 1, "width": 16, "heads": 2, "ffn_width": 24}
+STUDY = {
+    "study": "first",
+    "datasets": {
+        "toy": {
+            "source_language": "en",
+            "target_language": "de",
+            "splits": {"train": [], "dev": [], "test": {"test": []}},
+            "tokenization": {"aggressive_dash": True},
+            "subwords": {"merges": 12, "vocabulary_threshold": 0},
+        }
+    },
+    "systems": {"base": {"model": {"family": "transformer", **SIZE}}},
+}
+
+
+def _study(folder: Path, **changes: object) -> dict:
+    text = [{"source": str(folder / "train.source"), "target": str(folder / "train.target")}]
+    data = {**STUDY["datasets"]["toy"], "splits": {"train": text, "dev": text, "test": {"test": text}}}
+    return {**STUDY, "datasets": {"toy": data}, **changes}
+
+
+def _system(folder: Path, model: Architecture) -> tuple[Study, TrainedSystem]:
+    """A system with random weights, whose subwords are learned on two lines."""
+    sides = {side: folder / f"train.{side}" for side in ("source", "target")}
+    write_lines(sides["source"], ["the old dog and the old cat", "an older dog"])
+    write_lines(sides["target"], ["der alte Hund und die alte Katze", "ein älterer Hund"])
+    counts = {f"{side}_counts": folder / f"{side}.counts" for side in sides}
+    vocabularies = {f"{side}_vocabulary": folder / f"{side}.vocabulary" for side in sides}
+    learn_subwords(settings=LearnSubwords(merges=12), cores=1, **sides, codes=folder / "codes", **counts)
+    build_vocabulary(settings=BuildVocabulary(shared=True), cores=1, **sides, **vocabularies)
+    words = Vocabulary.from_file(vocabularies["source_vocabulary"])
+    torch.manual_seed(3)
+    built = build_model(model, source_vocabulary=len(words), target_vocabulary=len(words))
+    save_tensors(folder / "weights", weights_of(built), describe_weights(model, words, words))
+    study = Study.model_validate(_study(folder))
+    settings = SystemSettings.of_study(study, "toy", "base").model_copy(update={"model": model})
+    files = {"weights": folder / "weights", "codes": folder / "codes", **vocabularies, **counts}
+    return study, TrainedSystem("toy", settings, files)
+
+
+@pytest.fixture
+def exported(tmp_path):
+    study, system = _system(tmp_path, TransformerModel(**SIZE))
+    about = {"phrasemt": "0", "study": "first", "dataset": "toy", "system": "base", "seed": 1}
+    write_model_folder(tmp_path / "exported", system, about, {"study.json": study.model_dump_json()})
+    return tmp_path / "exported"
+
+
+@pytest.fixture
+def imported(exported, tmp_path, monkeypatch, capsys):
+    """The study that `phrasemt import` describes, in a file, and the imported folder."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["import", str(exported)]) == 0
+    first, *lines = capsys.readouterr().out.splitlines()
+    folder = Path(first.split(":")[0])
+    assert folder == Path("resources/models/first.base.1")
+    lines = yaml.safe_load("\n".join(lines))
+    raw = _study(tmp_path, study="second", systems=lines["systems"])
+    raw["datasets"] = {"NAME": {"splits": raw["datasets"]["toy"]["splits"], **lines["datasets"]["NAME"]}}
+    return raw, folder
+
+
+def _write(raw: dict) -> Path:
+    path = Path("study.yaml")
+    path.write_text(yaml.safe_dump(raw))
+    return path
+
+
+def test_a_training_starts_from_an_imported_model_with_its_subwords(imported, exported, tmp_path):
+    raw, folder = imported
+    study = read_study(_write(raw))
+    data = study.datasets["NAME"]
+    assert SystemSettings.of_study(study, "NAME", "NAME").source_tokenizer.aggressive_dash
+    (weights,) = initial_weights(study.systems["NAME"], seed=7)
+    made = {name: tmp_path / f"made.{name}" for name in ("codes", "source_counts", "target_counts")}
+    other = dict.fromkeys(("source", "target"), exported / "study.json")  # any other text
+    given = [folder / name for name in ("codes.bpe", "source_counts.txt", "target_counts.txt")]
+    learn_subwords(settings=LearnSubwords(merges=data.subwords.merges), cores=1, **other, given=given, **made)
+    assert [path.read_bytes() for path in made.values()] == [path.read_bytes() for path in given]
+    vocabularies = {f"{side}_vocabulary": tmp_path / f"made.{side}" for side in other}
+    given = [folder / f"{side}_vocabulary.tsv" for side in other]
+    build_vocabulary(settings=BuildVocabulary(shared=True), cores=1, **other, given=given, **vocabularies)
+    words = Vocabulary.from_file(vocabularies["source_vocabulary"])
+    model = study.systems["NAME"].model
+    fresh = build_model(model, source_vocabulary=len(words), target_vocabulary=len(words))
+    start_from(fresh, weights, describe_weights(model, words, words))
+    expected, _ = load_tensors(exported / "weights.safetensors")
+    assert all(torch.equal(tensor, expected[name]) for name, tensor in weights_of(fresh).items())
+
+
+@pytest.mark.parametrize(
+    ("section", "value", "message"),
+    [
+        ("subwords", {"vocabulary_threshold": 8}, "subwords.vocabulary_threshold is 8, but the model in .* reads 0"),
+        ("tokenization", {"aggressive_dash": False}, "tokenization, source is .*aggressive_dash=False"),
+        ("subwords", {"reuse": "nowhere"}, "subwords.reuse: nowhere: not a model folder"),
+    ],
+)
+def test_a_study_that_reads_other_text_is_refused(imported, section, value, message):
+    raw, _ = imported
+    raw["datasets"]["NAME"][section] |= value
+    with pytest.raises(StudyError, match=rf"datasets\.NAME\.{message}"):
+        read_study(_write(raw))
+
+
+def test_a_damaged_model_is_not_imported(exported, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (exported / "codes.bpe").write_text("#version: 0.2\n")
+    assert main(["import", str(exported)]) == 2
+    assert "codes.bpe: not the file that was exported" in capsys.readouterr().err
+    assert not Path("resources").exists()
+
+
+def test_a_folder_for_ctranslate2_can_be_loaded_and_has_the_subwords(tmp_path):
+    ctranslate2 = pytest.importorskip("ctranslate2")
+    _, system = _system(tmp_path, TransformerModel(**SIZE))
+    write_ctranslate2_folder(tmp_path / "fast", system, {"README.md": "# A model\n"})
+    translator = ctranslate2.Translator(str(tmp_path / "fast"))
+    (result,) = translator.translate_batch([["the", "old"]], max_decoding_length=3)
+    assert len(result.hypotheses[0]) <= 3
+    assert (tmp_path / "fast" / "codes.bpe").read_bytes() == (tmp_path / "codes").read_bytes()
+    with pytest.raises(PhrasemtError, match="the folder is there already"):
+        write_ctranslate2_folder(tmp_path / "fast", system, {})
+
+
+def test_another_family_is_not_for_ctranslate2_and_leaves_no_folder(tmp_path):
+    _, system = _system(tmp_path, PhraseRepresentationModel(**SIZE))
+    with pytest.raises(PhrasemtError, match="CTranslate2 cannot run this model"):
+        write_ctranslate2_folder(tmp_path / "fast", system, {})
+    assert not [*tmp_path.glob("*fast*")]
+
+
+def test_given_subwords_are_checked(tmp_path):
+    write_lines(tmp_path / "codes", ["no codes"])
+    outputs = {name: tmp_path / f"made.{name}" for name in ("codes", "source_counts", "target_counts")}
+    with pytest.raises(DamagedFileError):
+        learn_subwords(
+            settings=LearnSubwords(merges=1),
+            cores=1,
+            source=tmp_path / "codes",
+            target=tmp_path / "codes",
+            given=[tmp_path / "codes"] * 3,
+            **outputs,
+        )
+
+
+def test_an_interrupted_translation_of_a_file_goes_on_where_it_was(exported, tmp_path, monkeypatch, capfd):
+    """The interruption is a line that is not UTF-8, which is mended then. Blocks of two lines, so some are done."""
+    monkeypatch.setattr("phrasemt.verbs.translate._LINES", 2)
+    lines = [b"the old dog", b"", b"an older cat", b"a\x00b", b"dog", b"the cat", b"old"]
+    text, output = tmp_path / "text", tmp_path / "out"
+    command = ["translate", str(text), "--model", str(exported), "--decoding", "max_length_extra=3", "--output"]
+    text.write_bytes(b"\n".join(lines))
+    assert main([*command, str(tmp_path / "whole")]) == 0
+    text.write_bytes(b"\n".join([*lines[:4], b"\xff", *lines[5:]]))
+    assert main([*command, str(output)]) == 2
+    assert "text, line 5, byte 1: not UTF-8" in capfd.readouterr().err
+    part = (tmp_path / "out.part").read_bytes()
+    assert part.count(b"\n") == 4
+    assert not output.exists()
+    text.write_bytes(b"\n".join(lines))
+    assert main([*command, str(output), "--decoding", "beam=1"]) == 2
+    assert "an unfinished output of another model or of other settings is here" in capfd.readouterr().err
+    assert (tmp_path / "out.part").read_bytes() == part
+    assert main([*command, str(output)]) == 0
+    assert output.read_bytes() == (tmp_path / "whole").read_bytes()
+    assert output.read_bytes().count(b"\n") == len(lines)
+    assert not [*tmp_path.glob("out.part*")]
+    assert capfd.readouterr().err == ""

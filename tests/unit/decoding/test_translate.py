@@ -1,0 +1,265 @@
+"""Invariants of translation and forced decoding, on two model families with random weights."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from phrasemt.batching.example import Examples
+from phrasemt.batching.pack import pack_examples
+from phrasemt.batching.reader import BatchReader, SourceCollator
+from phrasemt.decoding.beam import beam_search, length_penalty
+from phrasemt.decoding.contrasts import score_contrasts
+from phrasemt.decoding.decode import translate_split
+from phrasemt.decoding.forced import forced_scores
+from phrasemt.decoding.translate import translate_examples
+from phrasemt.errors import DataError, MismatchError
+from phrasemt.files.lines import read_lines, write_lines
+from phrasemt.models.interface import build_model
+from phrasemt.models.weights import describe_weights, save_tensors, weights_of
+from phrasemt.stages.decoding import Member, ScoreContrasts, TranslateExamples
+from phrasemt.stages.subwords import BuildVocabulary, LearnSubwords, PackExamples
+from phrasemt.study.architectures import PhraseRepresentationModel, TransformerModel
+from phrasemt.study.schema import Decoding
+from phrasemt.study.tokenization import Tokenizer
+from phrasemt.text.subwords import learn_subwords
+from phrasemt.text.vocab import Vocabulary, build_vocabulary
+
+SIZE = {"encoder_layers": 2, "decoder_layers": 2, "width": 32, "heads": 4, "ffn_width": 48}
+FAMILIES = [
+    TransformerModel(**SIZE),
+    TransformerModel(**SIZE, norm="pre"),
+    PhraseRepresentationModel(**SIZE),
+    PhraseRepresentationModel(**SIZE, pool="attn", ta="on"),
+]
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(params=FAMILIES, ids=["transformer", "pre-norm", "max", "max-attn-ta"])
+def settings(request):
+    return request.param
+
+
+@pytest.fixture
+def words(tiny_data):
+    return Vocabulary.from_file(tiny_data.target_vocabulary)
+
+
+@pytest.fixture
+def model(settings, words):
+    """Random weights, scaled up so that translations differ from each other and end before the length limit."""
+    torch.manual_seed(11)
+    model = build_model(settings, source_vocabulary=len(words), target_vocabulary=len(words)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(1.5)
+    return model
+
+
+@pytest.fixture
+def reader(tiny_data, settings):
+    return BatchReader(Examples.open(tiny_data.dev), settings.model_inputs)
+
+
+DECODING = Decoding(beam=3, n_best=3, max_length_extra=10)
+
+
+def test_reported_score_is_the_score_of_forced_decoding(model, reader, settings):
+    """Incremental float32 steps against one teacher-forced pass: 1e-4 on sums of up to 20 log-probabilities."""
+    for row, hypotheses in enumerate(translate_split(model, reader, DECODING, device=CPU)[:20]):
+        targets = [np.array(hypothesis.tokens, dtype=np.int32) for hypothesis in hypotheses]
+        sources = [reader.examples.source(row)] * len(targets)
+        forced = forced_scores(
+            model, SourceCollator(settings.model_inputs), sources, targets, [row] * len(targets), CPU
+        )
+        assert [hypothesis.log_prob for hypothesis in hypotheses] == pytest.approx(forced.tolist(), abs=1e-4)
+        for hypothesis in hypotheses:
+            penalty = length_penalty(len(hypothesis.tokens) + 1, DECODING)
+            assert hypothesis.score == hypothesis.log_prob / penalty
+
+
+def test_a_translation_does_not_depend_on_its_batch(model, reader):
+    together = translate_split(model, reader, DECODING, device=CPU)
+    for row in range(0, len(together), 7):
+        (alone,) = beam_search(model, reader.source([row]), DECODING)
+        assert [hypothesis.tokens for hypothesis in alone] == [hypothesis.tokens for hypothesis in together[row]]
+
+
+def test_a_blank_source_has_an_empty_translation(model, settings, words, tiny_data, tmp_path):
+    source = [" ".join(words.tokens([7, 9, 8])), "", " ".join(words.tokens([11, 6]))]
+    files = {"rows": ["0", "1", "2"], "source": source, "target": source}
+    for name, lines in files.items():
+        write_lines(tmp_path / name, lines)
+    vocabularies = {"source_vocabulary": tiny_data.source_vocabulary, "target_vocabulary": tiny_data.target_vocabulary}
+    paths = {name: tmp_path / name for name in files}
+    pack_examples(settings=PackExamples(), cores=1, **paths, **vocabularies, examples=tmp_path / "examples")
+    reader = BatchReader(Examples.open(tmp_path / "examples"), settings.model_inputs)
+    first, blank, last = translate_split(model, reader, DECODING, device=CPU)
+    assert [hypothesis.tokens for hypothesis in blank] == [()]
+    for hypotheses, row in ((first, 0), (last, 2)):
+        (alone,) = beam_search(model, reader.source([row]), DECODING)
+        assert [hypothesis.tokens for hypothesis in hypotheses] == [hypothesis.tokens for hypothesis in alone]
+
+
+def test_beam_1_is_the_argmax_of_teacher_forcing(model, reader):
+    for row, (best,) in enumerate(translate_split(model, reader, Decoding(beam=1), device=CPU)[:10]):
+        memory = model.encode(reader.source([row]))
+        state, last, tokens = model.start(memory, 1), 1, []
+        while len(tokens) < len(best.tokens) + 1:
+            log_probs_BKV, state = model.step(memory, state, torch.tensor([[last]]))
+            log_probs_BKV[..., :2] = -torch.inf
+            last = int(log_probs_BKV.argmax())
+            tokens.append(last)
+        assert tokens[:-1] == list(best.tokens)
+        assert tokens[-1] == 2 or len(best.tokens) == len(reader.examples.source(row)) + 50
+
+
+@pytest.fixture
+def weights(model, settings, words, tmp_path):
+    path = tmp_path / "weights.safetensors"
+    save_tensors(path, weights_of(model), describe_weights(settings, words, words))
+    return path
+
+
+def _settings_of(model):
+    reads = model.model_inputs
+    return TranslateExamples(
+        model=model,
+        members=[Member(model=model, trained=model.trained_part)],
+        reads=reads,
+        decoding=DECODING,
+        target_tokenizer=Tokenizer.for_language("de"),
+    )
+
+
+def test_the_stage_writes_every_pair_in_order(model, reader, settings, words, weights, tiny_data, tmp_path):
+    outputs = {name: tmp_path / name for name in ("translations", "tokens", "text")}
+    stage_settings = _settings_of(settings)
+    inputs = {name: getattr(tiny_data, name) for name in ("source_vocabulary", "target_vocabulary")}
+    paths = {**inputs, **outputs, "phrases": [], "length_penalties": []}
+    translate_examples(settings=stage_settings, cores=1, weights=[weights], examples=tiny_data.dev, **paths)
+    lines = [json.loads(line) for line in read_lines(outputs["translations"])]
+    assert [line["row"] for line in lines] == list(range(len(reader.examples)))
+    expected = translate_split(model, reader, DECODING, device=CPU)
+    for line, hypotheses in zip(lines, expected, strict=True):
+        assert [entry["subwords"].split() for entry in line["n_best"]] == [words.tokens(h.tokens) for h in hypotheses]
+        assert (line["subwords"], line["score"]) == (line["n_best"][0]["subwords"], line["n_best"][0]["score"])
+    assert len(list(read_lines(outputs["text"]))) == len(list(read_lines(outputs["tokens"]))) == len(lines)
+
+
+def test_weights_of_another_study_are_refused(weights, tiny_data, settings, tmp_path):
+    other = settings.model_copy(update={"heads": 2})
+    with pytest.raises(MismatchError, match=r"trained with other settings \(expected heads 2, found heads 4\)"):
+        translate_examples(
+            settings=_settings_of(other),
+            cores=1,
+            weights=[weights],
+            examples=tiny_data.dev,
+            source_vocabulary=tiny_data.source_vocabulary,
+            target_vocabulary=tiny_data.target_vocabulary,
+            phrases=[],
+            length_penalties=[],
+            **{name: tmp_path / name for name in ("translations", "tokens", "text")},
+        )
+
+
+HEADER = "row\tsource\tright\twrong\tdistance\tkind"
+
+
+@pytest.fixture
+def contrast_files(tmp_path):
+    """Codes, counts and vocabularies of a few sentences, and the weights of a model for them."""
+    text = {
+        "source": ["the dog sleeps .", "the dogs sleep ."] * 5,
+        "target": ["der Hund schläft .", "die Hunde schlafen ."] * 5,
+    }
+    for side, lines in text.items():
+        write_lines(tmp_path / side, lines)
+    names = ("codes", "source_counts", "target_counts")
+    learn_subwords(
+        settings=LearnSubwords(merges=20),
+        cores=1,
+        source=tmp_path / "source",
+        target=tmp_path / "target",
+        **{name: tmp_path / name for name in names},
+    )
+    vocabularies = {name: tmp_path / name for name in ("source_vocabulary", "target_vocabulary")}
+    build_vocabulary(
+        settings=BuildVocabulary(shared=False),
+        cores=1,
+        source=tmp_path / "source",
+        target=tmp_path / "target",
+        **vocabularies,
+    )
+    return {**{name: tmp_path / name for name in names}, **vocabularies}
+
+
+def contrasts_of(contrast_files, tmp_path, lines, *, whole_words=False):
+    source_words, target_words = (
+        Vocabulary.from_file(contrast_files[f"{side}_vocabulary"]) for side in ("source", "target")
+    )
+    settings = TransformerModel(**SIZE)
+    torch.manual_seed(2)
+    model = build_model(settings, source_vocabulary=len(source_words), target_vocabulary=len(target_words)).eval()
+    weights = tmp_path / "contrast-weights"
+    save_tensors(weights, weights_of(model), describe_weights(settings, source_words, target_words))
+    write_lines(tmp_path / "contrasts", lines)
+    files = {name: path if "vocabulary" in name else [path] for name, path in contrast_files.items()}
+    if whole_words:
+        files |= {"codes": [], "source_counts": [], "target_counts": []}
+    score_contrasts(
+        settings=ScoreContrasts(
+            dataset="demo",
+            contrast_set="test",
+            system="base",
+            seed=1,
+            **ScoreContrasts.of_model(settings),
+            source_tokenizer=Tokenizer.for_language("en"),
+            target_tokenizer=Tokenizer.for_language("de"),
+            vocabulary_threshold=0,
+        ),
+        cores=1,
+        weights=weights,
+        contrasts=tmp_path / "contrasts",
+        **files,
+        phrases=[],
+        accuracy=tmp_path / "accuracy",
+    )
+    return json.loads((tmp_path / "accuracy").read_text())
+
+
+@pytest.mark.parametrize("whole_words", [False, True])
+def test_exactly_one_side_of_a_contrast_wins(contrast_files, tmp_path, whole_words):
+    right, wrong = "der Hund schläft .", "der Hund schlafen ."
+    lines = [
+        HEADER,
+        f"0\tthe dog sleeps .\t{right}\t{wrong}\t1\tnumber",
+        f"1\tthe dog sleeps .\t{wrong}\t{right}\t12\tnumber",
+        f"2\tthe dog sleeps .\t{right}\t{right}\t40\tnumber",
+        f"2\tthe dog sleeps .\t{right}\t{right}\t\tword",
+    ]
+    result = contrasts_of(contrast_files, tmp_path, lines, whole_words=whole_words)
+    number, word = result["kinds"]
+    by_low = {group["low"]: group for group in number["by_distance"]}
+    assert list(by_low) == [1, 11, 16]
+    assert by_low[1]["right"] + by_low[11]["right"] == 1  # the same pair, once each way round
+    assert by_low[16] == {"pairs": 1, "right": 0, "low": 16, "high": None}  # a tie is not a preference
+    assert (number["kind"], number["pairs"], number["right"]) == ("number", 3, 1)
+    assert word == {"pairs": 1, "right": 0, "kind": "word", "by_distance": []}
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["source\tright"], "contrasts: not a file of contrastive pairs"),
+        ([HEADER, "0\ta\tb\tc\tfar\tsingular"], "contrasts, line 2: not a contrastive pair"),
+        ([HEADER, "0\ta\tb\tc\t0\tsingular"], "contrasts, line 2: not a contrastive pair .* at least 1"),
+        ([HEADER, "0\ta\tb\tc\t1\tsingular", "0\ta\tb"], "contrasts, line 3: not a contrastive pair"),
+    ],
+)
+def test_the_error_names_a_damaged_contrast_file(contrast_files, tmp_path, lines, message):
+    with pytest.raises(DataError, match=message):
+        contrasts_of(contrast_files, tmp_path, lines)

@@ -1,0 +1,116 @@
+"""The printed figures agree with themselves, and a file with mistakes is refused.
+
+Witnesses: arithmetic that the papers print (differences, averages, largest gains) and the discrepancies that are known.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from phrasemt.errors import DamagedFileError, DataError
+from phrasemt.printed.results import FOLDER, Figure, data_at, figures, figures_of_row, load_papers, row_at
+from phrasemt.registry.corpora import files_of
+
+
+def value(place: str, column: str) -> float:
+    found = {figure.column: figure.cell.value for figure in figures_of_row(*row_at(place))}[column]
+    assert found is not None
+    return found
+
+
+def test_every_difference_of_table_2_is_that_of_its_scores() -> None:
+    rows = load_papers()["xu2020"].tables["table-2"].rows
+    for row in rows.keys() - {"base"}:
+        gain = value(f"xu2020/table-2/{row}", "bleu") - value("xu2020/table-2/base", "bleu")
+        assert gain == pytest.approx(value(f"xu2020/table-2/{row}", "delta"))
+
+
+def test_rows_that_stand_in_two_tables_have_one_score() -> None:
+    for one, two in (
+        ("table-1/base", "table-2/base"),
+        ("table-1/base-pr", "table-2/max-attn-ta"),
+        ("table-1/big", "table-2/big"),
+    ):
+        assert value(f"xu2020/{one}", "en-de") == value(f"xu2020/{two}", "bleu")
+
+
+def test_the_largest_gains_of_the_text_are_those_of_the_tables() -> None:
+    for pair in ("en-de", "en-ru", "en-fr"):
+        gain = value("nguyen2020/table-1/phrasal-3", pair) - value("nguyen2020/table-1/base", pair)
+        assert gain == pytest.approx(value("nguyen2020/text/phrasal", pair))
+    perplexities = [value(f"nguyen2020/table-3/{row}", "perplexity") for row in ("phrasal-2", "base")]
+    assert round(perplexities[0] - perplexities[1], 1) == value("nguyen2020/text/phrasal", "perplexity")
+
+
+def test_averages_cover_the_test_sets_that_they_name() -> None:
+    """Rounding of four printed figures moves their mean by at most 0.005, and it is printed with two digits."""
+    paper = load_papers()["zhou2017"]
+    for name in ("table-1", "table-2"):
+        for row in paper.tables[name].rows:
+            (average,) = (f for f in figures_of_row(paper, name, row) if f.column == "average")
+            of_sets = [value(f"zhou2017/{name}/{row}", test_set) for test_set in average.test_sets]
+            assert sum(of_sets) / len(of_sets) == pytest.approx(value(f"zhou2017/{name}/{row}", "average"), abs=0.0101)
+
+
+def test_a_difference_between_averages_over_other_test_sets_is_not_formed() -> None:
+    chunk = {figure.column: figure for figure in figures_of_row(*row_at("zhou2017/table-2/chunk"))}
+    assert chunk["MT03"].difference_to("word") == pytest.approx(0.70)
+    assert chunk["average"].difference_to("word") is None
+
+
+def test_an_empty_cell_is_no_figure() -> None:
+    paper = load_papers()["nguyen2020"]
+    assert [figure.column for figure in figures_of_row(paper, "table-2", "big")] == ["en-de", "en-ru"]
+    (phrasal,) = (f for f in figures_of_row(*row_at("nguyen2020/table-2/phrasal-2")) if f.column == "de-en")
+    assert phrasal.difference_to("big") is None
+
+
+def test_texts_of_papers_are_in_the_registry() -> None:
+    for paper in load_papers().values():
+        for data in paper.data.values():
+            texts = [*(data.train or []), *(text for part in data.test_sets.values() for text in part or [])]
+            for text in texts:
+                assert files_of(text.corpus, text.part, data.target_language)
+
+
+def test_every_figure_has_a_convention() -> None:
+    for paper in load_papers().values():
+        found: list[Figure] = list(figures(paper))
+        assert len({(figure.table, figure.row, figure.column) for figure in found}) == len(found) > 40
+        assert all(figure.measure.convention for figure in found)
+
+
+@pytest.mark.parametrize(
+    ("find", "name", "nearest"),
+    [(row_at, "xu2020/table-2/maxx", "xu2020/table-2/max"), (data_at, "xu2020/en-dee", "xu2020/en-de")],
+)
+def test_an_unknown_place_has_a_nearest_one(find: object, name: str, nearest: str) -> None:
+    with pytest.raises(DataError, match=f"did you mean '{nearest}'"):
+        find(name)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("value: 27.99", "value: many", r"tables\.table-2\.rows\.mean\.cells\.bleu\.value: expected a number"),
+        ("note: mean", "note: men", "notes.men: missing"),
+        ("measure: training_time", "measure: time", "tables.table-2.columns.train.measure: no such measure: time"),
+        ("difference_to: base", "difference_to: bas", "difference_to: no such row: bas"),
+        ("{en-de: 28.49,", "{de-en: 28.49,", "tables.table-1.rows.big.cells.de-en: no such column"),
+        ("test_sets: [newstest2014]}", "test_sets: [newstest2015]}", "no such test set: newstest2015"),
+        ("venue:", "venues:", "venue: Field required"),
+        ("paper: xu2020", "paper: xu2021", "the name of the paper is not that of the file"),
+        ("tolerance: 0.3", "decimals: 2", "ours and tolerance belong together"),
+        ("tables:\n", "tables: [\n", "cannot be read as YAML"),
+    ],
+)
+def test_a_file_with_a_mistake_is_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
+    text = (FOLDER / "xu2020.yaml").read_text()
+    assert old in text
+    (tmp_path / "xu2020.yaml").write_text(text.replace(old, new))
+    with pytest.raises(DamagedFileError, match=message) as error:
+        load_papers(tmp_path)
+    assert str(error.value).startswith(str(tmp_path / "xu2020.yaml"))
+    assert "\n" not in str(error.value)

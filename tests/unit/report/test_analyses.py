@@ -1,0 +1,123 @@
+"""The parts of the section "Analyses" about attention, from files made by hand."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from phrasemt.files.attention import AttentionMap, ForcedSentence, write_forced
+from phrasemt.report.heat_map import Panel, draw_heat_map
+from phrasemt.report.sections.attention import attention_analyses
+from phrasemt.report.sections.sentences import groups_of_heads
+
+TITLES = {"base": "Transformer", "ng": "phrasal <1-2>", "pr": "+PR"}
+FOLDER = Path("results/study/d.en-de/attention")
+
+
+def _attention(place: str, layer: int, heads: list[list[float]]) -> dict[str, Any]:
+    mass = np.mean(heads, axis=0).tolist()
+    return {"place": place, "layer": layer, "mass": mass, "heads": heads, "entropy": np.log(3), "keys": 7.5}
+
+
+def _write(system: str, attentions: list[dict[str, Any]], **diagnostics: float) -> None:
+    folder = FOLDER / system / "1"
+    folder.mkdir(parents=True)
+    place = {"dataset": "d", "test_set": "test", "system": system, "seed": 1, "sentences": 2, "tokens": 9}
+    content = {"format": 1, **place, "perplexity": 4.0, "diagnostics": diagnostics, "attentions": attentions}
+    (folder / "test.json").write_text(json.dumps(content))
+    orders = max((len(one["mass"]) for one in attentions), default=1)
+    weights_hTNS = np.zeros((2, 3, orders, 2), dtype=np.float32)
+    weights_hTNS[:, :, 0, 0], weights_hTNS[:, :, -1, 1] = 0.25, 0.75
+    chunks: dict[str, Any] = {}
+    if system == "pr":
+        chunks = {"chunk_starts": [True, False, True], "chunk_labels": ["NP", "NP", "eos"]}
+    sentence = ForcedSentence(
+        row=17,
+        source=["a", "</s>"],
+        target=["x", "<y>", "</s>"],
+        log_probs=[-1.0, -2.0, -3.0],
+        attentions=[AttentionMap(place="cross", layer=1, weights_hTNS=weights_hTNS)],
+        **chunks,
+    )
+    write_forced(folder / "test.arrow", [sentence])
+
+
+def _parts(tmp_path: Path, monkeypatch: Any) -> dict[str, Any]:
+    monkeypatch.chdir(tmp_path)
+    without = {"perplexity_without_phrases": 5.0, "perplexity_without_encoder_phrases": 4.0}
+    _write("pr", [_attention("cross", 1, [[1.0], [1.0]])], **without)
+    _write("ng", [_attention("cross", layer, [[0.5, 0.5], [0.3, 0.7]]) for layer in (1, 2)])
+    _write("base", [_attention("cross", 1, [[1.0], [1.0]])])
+    paths = sorted(FOLDER.rglob("*.json"))
+    parts = attention_analyses(paths, [path.with_suffix(".arrow") for path in paths], TITLES)
+    return {part.heading: part for part in parts}
+
+
+def test_numbers_of_the_files(tmp_path: Path, monkeypatch: Any) -> None:
+    parts = _parts(tmp_path, monkeypatch)
+    (table,) = parts["Do the models use their phrases?"].tables
+    assert table.headings == ["System", "Perplexity", "Without phrases", "Without phrases in the encoder"]
+    assert table.rows == [
+        ["Transformer", "4.000", "–", "–"],
+        ["phrasal <1-2>", "4.000", "–", "–"],
+        ["+PR", "4.000", "5.000 (+25.0 %)", "4.000 (+0.0 %)"],
+    ]
+    masses = parts["Attention on n-grams by layer"]
+    (drawing,) = masses.drawings
+    assert drawing.title == "phrasal <1-2>, d test: 60.0 % on n-grams"
+    assert "60.0 (50.0 to 70.0) at 1, 60.0 (50.0 to 70.0) at 2" in drawing.svg
+    assert masses.tables[0].rows[0] == ["decoder, source, layer 1", "40.0", "60.0"]
+    assert "printed: 50 to 60 %" in drawing.svg
+    assert masses.text.endswith("phrasal <1-2>, d test: 60.0 %, in the printed range.")
+    (table,) = parts["How decided attention is"].tables
+    assert table.rows[0] == ["Transformer", "3.0 of 7.5"]
+
+
+def test_maps_show_tokens_ngrams_and_chunks(tmp_path: Path, monkeypatch: Any) -> None:
+    base, phrasal, chunked = _parts(tmp_path, monkeypatch)["Attention on one sentence"].drawings
+    assert base.title == "Transformer, d test:17, layer 1"
+    assert ">n-grams<" not in base.svg
+    assert ">n-grams<" in phrasal.svg
+    assert "&lt;y&gt; attends most to &lt;/s&gt;" in phrasal.svg
+    assert ">NP x<" in chunked.svg
+    assert chunked.svg.count('stroke="currentColor"') == 1, "a line before the second chunk"
+    for drawing in (base, phrasal, chunked):
+        ElementTree.fromstring(drawing.svg)
+
+
+def test_no_files_no_parts() -> None:
+    assert list(attention_analyses([], [], TITLES)) == []
+
+
+def test_the_darkness_of_a_cell_is_the_root_of_its_weight() -> None:
+    weights_QK = np.array([[0.0, 0.25], [1.0, 0.0]], dtype=np.float32)
+    drawing = draw_heat_map(
+        title="t", rows=["x", "y"], panels=[Panel(title="p", weights_QK=weights_QK, columns=["a", "b"])]
+    )
+    cells = re.findall(r'<path d="M(\d+) (\d+)[^"]*z" fill-opacity="([\d.]+)"', drawing.svg)
+    (right, upper, half), (left, lower, full) = cells
+    assert (half, full) == ("0.50", "1.00")
+    assert int(right) - int(left) == int(lower) - int(upper) > 0
+
+
+def test_groups_of_heads_by_the_half_that_has_more_of_their_weight() -> None:
+    """Head 1 gives tokens 0.7, heads 2 and 3 give n-grams 0.6 and 0.8; n-grams of both orders make one half."""
+    weights_hTNS = np.zeros((3, 1, 3, 2), dtype=np.float32)
+    weights_hTNS[0, 0, :, 0] = 0.7, 0.2, 0.1
+    weights_hTNS[1, 0, :, 1] = 0.4, 0.3, 0.3
+    weights_hTNS[2, 0, :, 1] = 0.2, 0.8, 0.0
+    groups = dict(groups_of_heads(AttentionMap(place="cross", layer=1, weights_hTNS=weights_hTNS)))
+    assert list(groups) == [
+        "mean over heads", "heads on tokens (1)", "heads on n-grams (2, 3)", "head 1", "head 2", "head 3",
+    ]  # fmt: skip
+    assert groups["mean over heads"].shape == (1, 3, 2)
+    np.testing.assert_allclose(groups["heads on tokens (1)"][0], [[0.7, 0], [0.3, 0]], atol=1e-6)
+    np.testing.assert_allclose(groups["heads on n-grams (2, 3)"][0], [[0, 0.3], [0, 0.7]], atol=1e-6)
+    np.testing.assert_allclose(groups["head 2"][0], [[0, 0.4], [0, 0.6]], atol=1e-6)
+    plain = AttentionMap(place="enc_self", layer=1, weights_hTNS=weights_hTNS[:, :, :1])
+    assert list(dict(groups_of_heads(plain))) == ["mean over heads"]

@@ -1,0 +1,235 @@
+"""Table and report of language models and of chunk-based decoders."""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+
+import invented_study
+import pytest
+from invented_study import InventedStudy, rewrite
+
+from phrasemt.errors import DataError, PhrasemtError
+from phrasemt.report.blocks.contrasts import wilson_interval
+from phrasemt.report.cells import Block, Table
+from phrasemt.scoring.scores import read_artefact
+
+
+def built(folder: Path, *systems: str, seeds: tuple[int, ...] = (1, 2)) -> InventedStudy:
+    return invented_study.build(folder, seeds=seeds, systems=systems, datasets=("demo",))
+
+
+def table_and_page(study: InventedStudy) -> tuple[Table, str]:
+    study.make_table()
+    study.write_report()
+    return read_artefact(study.results / "table.json", Table), (study.results / "report.html").read_text()
+
+
+def test_language_models_have_their_own_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = built(tmp_path, "lm", "base", "lm2")
+    monkeypatch.chdir(tmp_path)
+    assert study.study.baseline == "base"
+    table, page = table_and_page(study)
+    assert [block.kind for block in table.blocks] == ["scores", "perplexity", "contrasts", "averages"]
+    systems = [[row.system for row in block.rows] for block in table.blocks]
+    assert systems == [["base"], ["lm", "lm2"], ["base"], ["lm", "base", "lm2"]]
+    assert "dev_bleu" not in table.blocks[3].rows[0].cells, "a language model has no BLEU"
+    block = table.blocks[1]
+    assert block.heading == "demo, test, perplexity (60 sentences)"
+    cell = block.rows[0].cells["per_word"]
+    # 3000 * 0.4 + 10 * seed nats over 600 words and 60 sentences
+    assert cell.by_seed == pytest.approx({1: math.exp(1210 / 660), 2: math.exp(1220 / 660)})
+    assert [column.heading for column in block.columns] == ["per token", "per word"]
+    markdown = (study.results / "table.md").read_text()
+    assert "exp(NLL / (words + sentences))): perplexity|smooth:none|sentences:60|words:600|tokens:780" in markdown
+    assert "dev perplexity" in page
+    assert "dev BLEU" in page
+
+
+def test_every_score_has_a_tested_difference_for_the_scorecard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = built(tmp_path, "base", "max")
+    monkeypatch.chdir(tmp_path)
+    study.make_table()
+    block = read_artefact(study.results / "table.json", Table).blocks[0]
+    base, system = (row.cells for row in block.rows)
+    assert {"bleu_tok_uncased", "bleu_tok_compound_split"} <= base.keys()
+    for measure in base:
+        difference = system[f"{measure}_difference"]
+        assert difference.value == pytest.approx(system[measure].value - base[measure].value)
+        assert difference.p_values is not None
+    shown = [column.key for column in block.columns if column.key.endswith("_difference")]
+    assert shown == ["bleu_tok_difference", "bleu_detok_difference"]
+
+
+def test_an_ensemble_of_seeds_is_a_row_with_one_score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = built(tmp_path, "base", "together", "max")
+    monkeypatch.chdir(tmp_path)
+    table, page = table_and_page(study)
+    rows = {block.kind: {row.system: row for row in block.rows} for block in table.blocks}
+    assert list(rows["scores"]) == ["base", "together", "max"]
+    assert list(rows["averages"]) == list(rows["contrasts"]) == ["base", "max"]
+    score = rows["scores"]["together"].cells["bleu_tok"]
+    assert (list(score.by_seed or {}), score.deviation) == ([1], None)
+    assert list(rows["scores"]["base"].cells["bleu_tok"].by_seed or {}) == [1, 2]
+    assert rows["scores"]["together"].cells["bleu_tok_difference"].p_values is not None
+    assert "One translation by an ensemble of several seeds: together." in table.blocks[0].notes
+    assert "decoding.ensemble" in page.replace("<wbr>", "")
+
+
+def test_a_system_with_fewer_seeds_has_means_of_its_own_trainings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = built(tmp_path, "base", "once", "max")
+    monkeypatch.chdir(tmp_path)
+    table, page = table_and_page(study)
+    assert [block.kind for block in table.blocks] == ["scores", "contrasts", "averages"]
+    for block in table.blocks:
+        seeds = {row.system: {tuple(cell.by_seed) for cell in row.cells.values() if cell.by_seed} for row in block.rows}
+        assert seeds == {"base": {(1, 2)}, "once": {(1,)}, "max": {(1, 2)}}
+        assert "2 trainings per system (seeds 1, 2). Fewer trainings, of the first seeds: once (1)." in block.notes[0]
+    once = {row.system: row for row in table.blocks[0].rows}["once"].cells
+    assert once["bleu_tok"].deviation is None
+    assert once["bleu_tok_difference"].p_values is not None
+    assert table.trained == {"base": [1, 2], "once": [1], "max": [1, 2]}
+    assert "Fewer trainings, of the first seeds: once (1)." in page
+    assert "of a row with one training, sentences only." in page
+
+
+def test_a_study_of_language_models_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = built(tmp_path, "lm", "lm2", seeds=(1,))
+    monkeypatch.chdir(tmp_path)
+    table, page = table_and_page(study)
+    assert study.table_inputs["scores"] == study.table_inputs["comparisons"] == study.table_inputs["contrasts"] == []
+    assert [block.kind for block in table.blocks] == ["perplexity", "averages"]
+    assert [column.key for column in table.blocks[1].columns] == ["dev_perplexity", "last_perplexity", "updates"]
+    assert table.baseline == "lm"
+    assert "decoding.beam" not in page
+    assert page.count("<svg") == page.count('role="img"') == 3  # loss, perplexity, lengths of phrases
+
+
+def test_the_block_of_chunk_decisions_has_a_row_for_the_majority(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = built(tmp_path, "base", "bi")
+    monkeypatch.chdir(tmp_path)
+    table, page = table_and_page(study)
+    assert [block.kind for block in table.blocks] == ["scores", "chunks", "contrasts", "averages"]
+    block = table.blocks[1]
+    assert block.heading == "demo, test, chunks (60 sentences)"
+    assert [column.heading for column in block.columns] == ["boundary", "P", "R", "F1", "label/all", "label"]
+    majority, biscale = block.rows
+    assert [majority.cells[column.key].text for column in block.columns] == [
+        "65.00", "65.00", "100.00", "78.80", "30.00", "46.00",
+    ]  # fmt: skip
+    assert biscale.cells["label_acc_paper"].by_seed == pytest.approx({1: 46.0, 2: 47.0})
+    assert biscale.cells["label_acc_paper"].text == "46.50 ± 0.71"
+    assert 'id="from-chunks-demo-test-bi"' in page
+    notes = {block.kind: block.notes for block in table.blocks}
+    assert "Dev perplexities given where the chunks of the reference begin, unlike others: bi." in notes["averages"]
+    assert 'id="from-chunks-demo-test-"' in page
+
+
+@pytest.mark.parametrize("what", ["perplexities", "chunks"])
+def test_the_error_names_a_missing_score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    study = built(tmp_path, "base", "bi", "lm")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        PhrasemtError, match=r"the table would be incomplete: .* for demo test \w+ 2 \(expected 2, found 1\)"
+    ):
+        study.make_table(**{what: study.table_inputs[what][:-1]})
+
+
+def test_perplexities_of_other_sentences_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = built(tmp_path, "lm", "lm2")
+    monkeypatch.chdir(tmp_path)
+    path = study.perplexity_path("demo", "lm2", 1)
+    rewrite(path, path.read_text().replace('"words": 600', '"words": 599'))
+    with pytest.raises(PhrasemtError) as error:
+        study.make_table()
+    first = study.perplexity_path("demo", "lm", 1)
+    assert str(error.value).startswith(f"{path}: test cannot be compared with {first}")
+
+
+def test_blocks_have_different_names() -> None:
+    common = {"dataset": "demo", "size": 1, "columns": [], "rows": [], "notes": []}
+    kinds = ("scores", "perplexity", "chunks")
+    blocks = [Block(kind=kind, test_set="test", **common) for kind in kinds]
+    assert len({block.name for block in [*blocks, Block(kind="contrasts", **common)]}) == 4
+
+
+@pytest.mark.parametrize(("right", "pairs"), [(0, 4), (3, 4), (4, 4), (40, 61), (500, 886)])
+def test_intervals_of_accuracies_end_where_the_normal_test_begins_to_refuse(right: int, pairs: int) -> None:
+    """Wilson's interval holds the shares p that a test with deviation sqrt(p(1-p)/n) does not refuse at 5 %."""
+    share = right / pairs
+    low, high = wilson_interval(share, pairs)
+    assert 0 <= low <= share <= high <= 1 + 1e-12
+    for end in (low, high):
+        assert abs(share - end) == pytest.approx(1.959964 * math.sqrt(end * (1 - end) / pairs), abs=1e-6)
+
+
+def test_systems_of_two_papers_have_two_baselines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = built(tmp_path, "base", "max", "mean")
+    monkeypatch.chdir(tmp_path)
+    rows = {"base": "xu2020/table-2/base", "max": "nguyen2020/table-1/base", "mean": "nguyen2020/table-1/phrasal-2"}
+    raw = study.study.model_dump(exclude_unset=True)
+    for name, row in rows.items():
+        raw["systems"][name]["stands_for"] = [row]
+    study.study = type(study.study).model_validate(raw)
+    with pytest.raises(PhrasemtError, match="made from other scores than the table: difference in baseline"):
+        study.make_table()  # comparisons of the study as it was
+    study.compare("demo", "mean")
+    table, page = table_and_page(study)
+    cells = {row.system: row.cells for row in table.blocks[0].rows}
+    for name, baseline in (("max", "base"), ("mean", "max")):
+        difference = cells[name]["bleu_tok"].value - cells[baseline]["bleu_tok"].value
+        assert cells[name]["bleu_tok_difference"].value == pytest.approx(difference)
+    expected = "Δ: difference to Transformer; of + phrases | mean to + phrases (max) & <b>."
+    assert any(note.startswith(expected) for note in table.blocks[0].notes)
+    assert "Differences to the baselines" in page
+
+
+def test_a_metric_of_the_user_is_a_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The invented metric is the number of characters of a translation, so its mean is known from the file."""
+    monkeypatch.chdir(tmp_path)
+    study = built(tmp_path, "base", "max")
+    program = "import sys; [print(len(line) - 1) for line in open(sys.argv[1], encoding='utf-8', newline='')]"
+    command = f'{sys.executable} -c "{program}" {{hypotheses}}'
+    raw = study.study.model_dump(exclude_unset=True) | {"metrics": {"length": {"command": command, "better": "lower"}}}
+    study.study = type(study.study).model_validate(raw)
+    paths: dict[str, list[Path]] = {"base": [], "max": []}
+    for system, seed in study.translated:
+        text = study.translation_path("demo", "test", system, seed).with_suffix(".txt")
+        paths[system].append(study.folder("demo") / "metrics" / "length" / system / f"{seed}.json")
+        study.run(
+            "score_metric",
+            {"dataset": "demo", "system": system, "seed": str(seed), "metric": "length"},
+            text=[text],
+            reference=[text],
+            source=[text],
+            files=[],
+            scores=paths[system][-1],
+        )
+    study.compare("demo", "max", baseline_metrics=paths["base"], system_metrics=paths["max"])
+    study.make_table(metrics=[*paths["base"], *paths["max"]])
+    study.write_report()
+    table = read_artefact(study.results / "table.json", Table)
+    block = table.blocks[0]
+    assert [column.heading for column in block.columns[-2:]] == ["length", "Δ"]
+    texts = [study.translation_path("demo", "test", "max", seed).with_suffix(".txt") for seed in study.study.seeds]
+    lengths = [len(line) for text in texts for line in text.read_text().split("\n")[:-1]]
+    assert block.rows[1].cells["metric_length"].value == pytest.approx(sum(lengths) / len(lengths))
+    assert any("lower is better" in signature and "length|mean:lower|" in signature for signature in table.signatures)
+    difference = block.rows[1].cells["metric_length_difference"]
+    means = [row.cells["metric_length"].value for row in block.rows]
+    assert difference.value == pytest.approx(means[1] - means[0])
+    assert difference.low is not None
+    assert difference.high is not None
+    assert difference.low <= difference.value <= difference.high
+    assert (
+        f"{difference.low:+.4f} to {difference.high:+.4f}".replace("-", "−")
+        in (study.results / "report.html").read_text()
+    )
+    assert "metric_length" in (study.results / "table.csv").read_text()
+    with pytest.raises(DataError, match="no score of a metric for length demo test max 2"):
+        study.make_table(metrics=[*paths["base"], *paths["max"][:-1]])

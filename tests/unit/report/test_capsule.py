@@ -1,0 +1,183 @@
+"""Capsules: what they hold, that every number in them is computed again, and that whatever was edited is found."""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+from pathlib import Path
+
+import invented_study
+import pytest
+
+from phrasemt.cli import main
+from phrasemt.errors import DamagedFileError, PhrasemtError
+from phrasemt.files.digests import digest_bytes
+from phrasemt.report.capsule import NOTE, opened_capsule, write_capsule
+from phrasemt.report.recompute import check_capsule
+
+SCORES = "results/invented/demo.en-de/scores/max/1.json"
+LEFT_OUT = "results/invented/captions.de-en/scores/max/1.json"  # the registry does not allow copies of its references
+TRANSLATION = "results/invented/demo.en-de/translations/max/1/test.tok"
+COMPARISON = "results/invented/demo.en-de/comparisons/max.json"
+TABLE = "results/invented/table.json"
+HYPOTHESIS = "results/invented/captions.de-en/translations/max/1/coco.tok"
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The members of a capsule."""
+    folder = tmp_path_factory.mktemp("study")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        invented = invented_study.build(folder, seeds=(1, 2), systems=("base", "max"))
+        invented.make_table()
+        write_capsule(invented.study, folder / "capsule.zip", all_references=False)
+        write_capsule(invented.study, folder / "again.zip", all_references=False)
+    assert (folder / "capsule.zip").read_bytes() == (folder / "again.zip").read_bytes()
+    with zipfile.ZipFile(folder / "capsule.zip") as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+@pytest.fixture
+def capsule(tmp_path):
+    """Writes members as a capsule. honest: the note and the sidecars then have the checksums of the members."""
+
+    def write(members: dict[str, bytes], *, changed: dict[str, bytes] | None = None, honest: bool = True) -> Path:
+        members = dict(members)
+        for name, content in (changed or {}).items():
+            old, new = digest_bytes(members[name]).encode(), digest_bytes(content).encode()
+            members[name] = content
+            if honest:
+                sidecars = [one for one in members if one.endswith(".meta.json")]
+                for other in sidecars:
+                    before = members[other]
+                    members[other] = before.replace(old, new)
+                    members[NOTE] = members[NOTE].replace(
+                        digest_bytes(before).encode(), digest_bytes(members[other]).encode()
+                    )
+                members[NOTE] = members[NOTE].replace(old, new)
+        with zipfile.ZipFile(tmp_path / "capsule.zip", "w") as archive:
+            for name, content in members.items():
+                archive.writestr(name, content)
+        return tmp_path / "capsule.zip"
+
+    return write
+
+
+def _differences(path: Path) -> dict[str, str]:
+    with opened_capsule(path) as (folder, note):
+        return {one.path: " ".join(one.differences) for one in check_capsule(folder, note) if one.differences}
+
+
+def _edited(content: bytes, pattern: bytes, replacement: bytes) -> bytes:
+    changed, count = re.subn(pattern, replacement, content, count=1)
+    assert count == 1
+    assert changed != content
+    return changed
+
+
+def test_every_number_is_computed_again_and_agrees(whole, capsule, monkeypatch, tmp_path, capsys):
+    path = capsule(whole)
+    monkeypatch.chdir(tmp_path)
+    assert main(["verify", str(path)]) == 0
+    said = capsys.readouterr().out
+    for name in (SCORES, COMPARISON, TABLE, "results/invented/table.md", "results/invented/table.tex"):
+        assert re.search(rf"^{re.escape(name)}: \d+ values computed again, all agree$", said, re.MULTILINE), name
+    assert re.search(rf"^{LEFT_OUT}: \d\d+ scores computed again from the statistics", said, re.MULTILINE)
+    assert "left out of the capsule: results/invented/captions.de-en/corpus/coco.en, " in said
+    assert f"{path}: all " in said
+
+
+def test_a_capsule_holds_references_only_where_they_may_be_copied(whole):
+    texts = [name for name in whole if "/corpus/" in name or "/tokens/" in name]
+    assert {name.split("/")[2] for name in texts} == {"demo.en-de"}
+    assert whole["results/invented/demo.en-de/corpus/test.de"]
+    listed = dict(line.split("\t") for line in whole["digests.tsv"].decode().splitlines())
+    assert listed[SCORES] == digest_bytes(whole[SCORES])
+    assert "results/invented/captions.de-en/models/base/2/averaged.json" in listed
+
+
+# An edit with checksums that fit again, so that only the computation can find it.
+@pytest.mark.parametrize(
+    ("name", "pattern", "replacement", "found_in"),
+    [
+        (SCORES, rb'("score":)\d+', rb"\g<1>99", SCORES),
+        (LEFT_OUT, rb'("score":)\d+', rb"\g<1>99", LEFT_OUT),
+        (TRANSLATION, rb"^\S+", b"Haus Haus", SCORES),
+        (COMPARISON, rb'("koehn2004": )[\d.]+', rb"\g<1>0.77", COMPARISON),
+        (TABLE, rb'("value": )[\d.]+', rb"\g<1>99.5", TABLE),
+        ("results/invented/table.md", rb"\d\d\.\d\d", b"99.99", "results/invented/table.md"),
+        ("results/invented/table.tex", rb"\d\d\.\d\d", b"99.99", "results/invented/table.tex"),
+        ("results/invented/table.csv", rb"\d\d\.\d\d", b"99.99", "results/invented/table.csv"),
+    ],
+)
+def test_an_edited_number_is_found_although_its_checksums_fit(whole, capsule, name, pattern, replacement, found_in):
+    changed = {name: _edited(whole[name], pattern, replacement)}
+    differences = _differences(capsule(whole, changed=changed))
+    assert "recorded" in differences[found_in]
+    assert "sha256" not in differences[found_in]
+
+
+def test_an_edited_translation_without_its_reference_is_found_by_its_checksum(whole, capsule):
+    path = capsule(whole, changed={HYPOTHESIS: b"edited\n"}, honest=False)
+    assert _differences(path)[HYPOTHESIS].startswith("sha256: recorded ")
+
+
+def test_scores_of_other_translations_are_found(whole, capsule):
+    changed = {HYPOTHESIS: whole[HYPOTHESIS] + b"one more line\n"}
+    note = whole[NOTE].replace(digest_bytes(whole[HYPOTHESIS]).encode(), digest_bytes(changed[HYPOTHESIS]).encode())
+    path = capsule({**whole, NOTE: note}, changed=changed, honest=False)
+    assert f"its sidecar names {HYPOTHESIS}" in _differences(path)[LEFT_OUT]
+
+
+def test_an_edited_capsule_ends_the_command_with_the_place(whole, capsule, capsys):
+    path = capsule(whole, changed={SCORES: _edited(whole[SCORES], rb'("score":)\d+', rb"\g<1>99")})
+    assert main(["verify", str(path)]) == 2
+    printed = capsys.readouterr()
+    assert re.search(rf"^{SCORES}: recomputed: test_sets\.test\.metrics\.\w+\.score: recorded 99", printed.out, re.M)
+
+
+@pytest.mark.parametrize(
+    "name", ["../outside", "/etc/outside", "a/../../outside", "a\\..\\outside", "C:/outside", "folder/"]
+)
+def test_names_that_lead_elsewhere_are_refused(whole, capsule, tmp_path, name):
+    with (
+        pytest.raises(DamagedFileError, match="a member that leads elsewhere"),
+        opened_capsule(capsule({**whole, name: b"x"})),
+    ):
+        pass
+    assert not (tmp_path.parent / "outside").exists()
+
+
+def test_damaged_capsules_are_refused(whole, capsule, tmp_path):
+    path = capsule(whole)
+    content = path.read_bytes()
+    for damaged in (content[: len(content) // 2], content[:500] + b"\0\0\0\0" + content[504:], b"no zip", b""):
+        path.write_bytes(damaged)
+        with pytest.raises(DamagedFileError, match="not a whole capsule"), opened_capsule(path):
+            pass
+    for members in (
+        {name: content for name, content in whole.items() if name != NOTE},
+        {name: content for name, content in whole.items() if name != SCORES},
+        {**whole, "more": b"x"},
+        {**whole, NOTE: b"{}"},
+        {**whole, NOTE: whole[NOTE].replace(b'"format": 1', b'"format": 9')},
+    ):
+        with pytest.raises(DamagedFileError, match="not a whole capsule"), opened_capsule(capsule(members)):
+            pass
+    with pytest.raises(FileNotFoundError), opened_capsule(tmp_path / "absent.zip"):
+        pass
+
+
+def test_a_study_without_a_table_or_with_an_altered_file_is_not_packed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    invented = invented_study.build(tmp_path, seeds=(1,), systems=("base", "max"), datasets=("demo",))
+    with pytest.raises(PhrasemtError, match="there are no results yet"):
+        write_capsule(invented.study, Path("capsule.zip"), all_references=False)
+    invented.make_table()
+    scores = Path(SCORES)
+    scores.write_text(json.dumps(json.loads(scores.read_text())))
+    with pytest.raises(DamagedFileError, match="not the file that score_system wrote"):
+        write_capsule(invented.study, Path("capsule.zip"), all_references=False)
+    assert not Path("capsule.zip").exists()

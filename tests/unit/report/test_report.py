@@ -1,0 +1,387 @@
+"""The report of an invented study, read by an HTML parser."""
+
+from __future__ import annotations
+
+import contextlib
+import html.parser
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import invented_study
+import pytest
+from invented_study import InventedStudy
+
+from phrasemt.errors import PhrasemtError
+from phrasemt.report.cells import Scorecard, ScorecardEntry, Table
+from phrasemt.report.figures import Series, draw_categories, draw_curves
+from phrasemt.scoring.scores import read_artefact
+from phrasemt.stages.stage import flag
+from phrasemt.workflow import code
+from phrasemt.workflow.code import code_digest
+
+# Elements without an end tag.
+VOID = {"meta", "br", "link", "img", "hr", "input", "wbr"}
+
+
+class Page(html.parser.HTMLParser):
+    """Ids, links, attributes and text of a page; checks that elements are closed in order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.cells: list[str] = []
+        self.feed(text.replace("<wbr>", ""))
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        self.ids += [value or "" for name, value in attrs if name == "id"]
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag in ("td", "th"):
+            self.cells.append("")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.handle_endtag(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag, (tag, self.getpos())
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+        if "td" in self.open or "th" in self.open:
+            self.cells[-1] += data
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, InventedStudy]:
+    folder = tmp_path_factory.mktemp("finished")
+    study = invented_study.build(folder)
+    with contextlib.chdir(folder):
+        study.make_table()
+        study.write_report()
+    return folder, study
+
+
+@pytest.fixture
+def study(finished: tuple[Path, InventedStudy], tmp_path: Path) -> Iterator[InventedStudy]:
+    folder, invented = finished
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    with contextlib.chdir(tmp_path):
+        yield invented
+
+
+def source_of(study: InventedStudy) -> str:
+    return (study.results / "report.html").read_text()
+
+
+def test_the_page_shows_every_number_of_the_table(study: InventedStudy) -> None:
+    cells = [cell.strip() for cell in Page(source_of(study)).cells]
+    table = read_artefact(study.results / "table.json", Table)
+    for block in table.blocks:
+        for row in block.rows:
+            start = cells.index(row.title)
+            expected = [row.printed(column).replace("-", "−", 1) for column in block.columns]
+            while cells[start + 1 : start + 1 + len(expected)] != expected:
+                start = cells.index(row.title, start + 1)  # raises ValueError when no row is left
+    assert "+ phrases (max) & <b>" in cells  # escaped in the source, so the page shows it unchanged
+    assert "<b>" not in source_of(study)
+
+
+def test_the_page_needs_no_other_file_and_no_network(study: InventedStudy) -> None:
+    source = source_of(study)
+    page = Page(source)
+    assert not {"link", "iframe", "object", "img"} & {tag for tag, _ in page.elements}
+    for _, attributes in page.elements:
+        for name in ("src", "href", "xlink:href", "data", "action"):
+            assert (attributes.get(name) or "#").startswith("#")
+        assert not any(name.startswith("on") for name in attributes)
+    assert "@import" not in source
+    assert not re.search(r"url\((?!#)", source)
+    assert "http" not in re.sub(r"http-equiv|http://www\.w3\.org/2000/svg", "", source)  # the name of SVG is no address
+    assert "default-src 'none'" in source
+
+
+def test_every_link_has_its_id(study: InventedStudy) -> None:
+    page = Page(source_of(study))
+    assert len(page.ids) == len(set(page.ids))
+    links = [attributes["href"] for _, attributes in page.elements if attributes.get("href")]
+    assert {str(link)[1:] for link in links} <= set(page.ids)
+    assert "#from-scores-demo-test-max" in links
+    assert "#from-contrasts-demo-test-max" in links
+    labels = [attributes["aria-labelledby"] for _, attributes in page.elements if "aria-labelledby" in attributes]
+    assert set(labels) <= set(page.ids)
+
+
+def test_figures_have_descriptions_in_words(study: InventedStudy) -> None:
+    figures = [attributes for tag, attributes in Page(source_of(study)).elements if tag == "svg"]
+    # Contrasts; BLEU by length of three test sets; loss and dev BLEU of two data sets; lengths of phrases.
+    assert len(figures) == 10
+    for attributes in figures:
+        assert attributes["role"] == "img"
+        assert len(str(attributes["aria-label"])) > 80
+    spoken = str(figures[0]["aria-label"])
+    assert re.search(r"\+ phrases \(max\) & <b>: 92\.8 \([\d.]+ to [\d.]+\) at 1-2, 89\.2 ", spoken)
+
+
+def test_the_page_has_styles_for_light_dark_phone_and_print(study: InventedStudy) -> None:
+    source = source_of(study)
+    assert "prefers-color-scheme: dark" in source
+    assert "@media print" in source
+    assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in source
+    used = set(re.findall(r"var\((--[\w-]+)\)", source))
+    defined = [set(re.findall(r"(--[\w-]+):", part)) for part in re.findall(r":root \{(.*?)\}", source, re.DOTALL)]
+    assert len(defined) == 3, "light, dark, print"
+    assert all(used <= names for names in defined)
+    assert '<html lang="en">' in source
+
+
+def test_the_page_shows_parsers_phrases_and_chunks(study: InventedStudy) -> None:
+    page = Page(source_of(study))
+    for shown in ("f1 97.3, f1_gold_tags 99.1", "abababababab", "3.20", "43.3 %", "88.0 %", "parser 92.4"):
+        assert shown in [cell.strip() for cell in page.cells]
+    assert "demo: lengths of phrases" in "".join(page.text)
+
+
+def test_the_page_shows_trainings_settings_cleaning_and_origins(study: InventedStudy) -> None:
+    page = Page(source_of(study))
+    text = " ".join("".join(page.text).split())
+    cells = [" ".join(cell.split()) for cell in page.cells]
+    for expected in (
+        "1,234,567",
+        "6,000",
+        "max updates",
+        "9,000",
+        "7.3",
+        "12,345",
+        "12,342",
+        "max_words 2, duplicate 1",
+    ):
+        assert expected in cells
+    start = cells.index("model.glance")
+    assert cells[start : start + 4] == ["model.glance", "–", "max", "mean"]
+    start = cells.index("decoding.beam")
+    assert cells[start : start + 2] == ["decoding.beam", "4"]
+    for stage in ("score_system", "compare_systems", "score_contrasts", "make_table", "train_model", "clean_pairs"):
+        assert stage in cells
+    assert code_digest("phrasemt.scoring.bleu") in cells
+    table = read_artefact(study.results / "table.json", Table)
+    for row in (row for block in table.blocks for row in block.rows):
+        for source in (source for cell in row.cells.values() for source in cell.sources):
+            assert f"{source.path}{source.sha256}" in text
+    assert all(signature in text for signature in table.signatures)
+    assert all(note in text for note in table.notes)
+
+
+def test_the_scorecard_comes_first_when_a_study_has_one(study: InventedStudy) -> None:
+    assert 'id="scorecard"' not in source_of(study)
+    path = study.results / "table.json"
+    table = read_artefact(path, Table)
+    note = "The paper prints two figures."
+    common: dict[str, Any] = {
+        "paper": "Xu <2020>",
+        "table": "Table 2: BLEU",
+        "row": "+Max",
+        "convention": "bleu_tok",
+        "data": "WMT",
+    }
+    common |= {"place": "xu2020/table-2/max", "heading": "BLEU", "dataset": "demo", "test_sets": ["test"]}
+    common |= {"printed": 28.13, "decimals": 2, "tolerance": 0.3, "better": "higher", "is_difference": False}
+    common |= {"kind": "scores", "column": "bleu_tok", "same_data": True, "notes": [note]}
+    cell = table.blocks[0].rows[1].cells["bleu_tok"]
+    entries = [
+        ScorecardEntry(
+            **common,
+            system=system,
+            title=dict(table.systems)[system],
+            ours=cell,
+            gap=gap,
+            verdict=verdict,
+            finding="",
+        )
+        for system, gap, verdict in (("max", 0.1, "reproduced"), ("mean", -3.0, "not reproduced"))
+    ]
+    card = Scorecard(entries=entries, footnotes=[note], note="How to read it.")
+    invented_study.rewrite(path, table.model_copy(update={"scorecard": card}).model_dump_json())
+    study.write_report()
+    source = source_of(study)
+    assert re.search(r'<nav.*?<a href="#(\w+)">', source, re.DOTALL)[1] == "scorecard"  # type: ignore[index]
+    cells = [" ".join(cell.split()) for cell in Page(source).cells]
+    for gap, verdict in (("+0.10", "✓ reproduced"), ("−3.00", "✗ not reproduced")):
+        start = cells.index(gap)
+        assert cells[start - 3 : start - 1] == [verdict, "28.13"]
+        assert cells[start + 2] == "Xu <2020>, Table 2: +Max, BLEU[1]"
+    assert f"<li>{note}</li>" in source
+
+
+def test_equal_inputs_give_equal_bytes_in_another_process(study: InventedStudy) -> None:
+    """Hash seeds and dates differ between processes; the page must not."""
+    before = source_of(study)
+    (study.results / "report.html").unlink()
+    inputs = study.report_inputs
+    command = [
+        *(sys.executable, "-m", "phrasemt", "write_report", "--table", study.results / "table.json"),
+        *(word for name, paths in inputs.items() for word in (flag(name), *paths)),
+        *(
+            "--report",
+            study.results / "report.html",
+            "--settings",
+            json.dumps({"title": study.study.title, "cost_claims": []}),
+        ),
+    ]
+    environment = {**os.environ, "PYTHONHASHSEED": "7", "SOURCE_DATE_EPOCH": "1000000000"}
+    subprocess.run([str(word) for word in command], check=True, env=environment, capture_output=True)
+    assert source_of(study) == before
+    assert not re.search(r"20\d\d-\d\d-\d\d", before)
+
+
+def test_the_page_names_trainings_without_a_curve(study: InventedStudy) -> None:
+    """Training states are large, and users may delete them."""
+    (study.record_path("demo", "max", 2).parent / invented_study.METRICS).unlink()
+    study.write_report()
+    text = " ".join("".join(Page(source_of(study)).text).split())
+    assert "No loss curve of + phrases (max) & <b>, demo, seed 2: its training state was deleted." in text
+
+
+def test_the_page_shows_the_measurements_of_the_last_evaluation(study: InventedStudy) -> None:
+    study.write_report()
+    text = " ".join(" ".join(Page(source_of(study)).text).split())
+    for seed in study.study.seeds:
+        assert re.search(
+            rf"phrases \(max\) & <b>, demo, seed {seed} dev_perplexity [\d.]+ dev_encoder_1_saturated 0.600", text
+        )
+    assert "Transformer, demo, seed 1 dev_perplexity" not in text, "a system without further measurements"
+
+
+def test_the_page_names_systems_with_dead_networks(study: InventedStudy) -> None:
+    for seed, dead in ((1, 0.0), (2, 3.0)):
+        path = study.record_path("demo", "max", seed)
+        record = json.loads(path.read_text())
+        record["evaluations"][-1]["dev_dead_networks"] = dead
+        invented_study.rewrite(path, json.dumps(record))
+    study.write_report()
+    text = " ".join(" ".join(Page(source_of(study)).text).split())
+    assert re.findall(r"Dead networks in (.*?) \(below\)", text) == ["+ phrases (max) & <b>, demo, seed 2: 3"]
+
+
+@pytest.mark.parametrize("part", ["page.html", "page.css", "results.html"])
+def test_a_changed_template_is_changed_code(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
+    """A changed template changes the digest of the code, so that the report is made again."""
+    read = Path.read_bytes
+    monkeypatch.setattr(code, "_code", code._code.__wrapped__)  # no cache of earlier reads
+    before = code_digest.__wrapped__("phrasemt.report.report")
+    monkeypatch.setattr(Path, "read_bytes", lambda path: read(path) + b" " * (path.name == part))
+    assert code_digest.__wrapped__("phrasemt.report.report") != before
+    assert code_digest.__wrapped__("phrasemt.report.tables") == code_digest("phrasemt.report.tables")
+
+
+# ------------------------------------------------------------------------------------------------------------ refusals
+
+
+def fails(study: InventedStudy, **inputs: list[Path]) -> str:
+    report = study.results / "report.html"
+    report.unlink()
+    with pytest.raises(PhrasemtError) as error:
+        study.write_report(**inputs)
+    assert not report.exists()
+    return str(error.value)
+
+
+def test_the_error_names_a_missing_training(study: InventedStudy) -> None:
+    found = fails(study, records=study.report_inputs["records"][:-1])
+    assert found.startswith("the report would be incomplete: no training record for captions mean 2. Next: ")
+
+
+def test_a_file_changed_by_hand_is_refused(study: InventedStudy) -> None:
+    path = study.score_path("demo", "max", 2)  # no input of the stage, but named by the table
+    path.write_text(path.read_text() + " ")
+    assert fails(study).startswith(f"{path}: changed after it was made (expected sha256 ")
+
+
+def test_scores_made_after_the_table_are_refused(study: InventedStudy) -> None:
+    path = study.score_path("demo", "max", 1)
+    study.score("demo", "max", 1, text=[study.translation_path("demo", "test", "max", 2).with_suffix(".txt")])
+    assert fails(study).startswith(f"{path}: not the file that the table was made from (expected sha256 ")
+
+
+def test_the_error_names_a_missing_sidecar(study: InventedStudy) -> None:
+    path = study.record_path("demo", "base", 1)
+    path.with_name("training.json.meta.json").unlink()
+    assert fails(study).startswith(f"{path}.meta.json: no readable sidecar")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "# read 5 kept 4 dropped 1\nrow\tfilter\tvalue\n",
+        "# read 5 kept 3 dropped 1\nrow\tfilter\tvalue\n1\tmax_words\t9\n",
+        "row\tfilter\tvalue\n",
+    ],
+)
+def test_cleaning_counts_that_do_not_add_up_are_refused(study: InventedStudy, content: str) -> None:
+    path = study.report_inputs["dropped"][0]
+    path.write_text(content)
+    assert "dropped" in fails(study)
+
+
+@pytest.mark.parametrize("line", ['{"update": 60', "60", "null", "[]", '{"update": 60, "loss": "low"}'])
+def test_the_error_names_a_damaged_line_of_metrics(study: InventedStudy, line: str) -> None:
+    path = study.record_path("demo", "base", 1).parent / invented_study.METRICS
+    with path.open("a") as stream:
+        stream.write(line)
+    assert fails(study).startswith(f"{path}, line 302: not a line of training metrics")
+
+
+# ------------------------------------------------------------------------------------------------------------- figures
+
+
+def test_equal_values_give_equal_figures_in_the_colours_of_the_page() -> None:
+    series = [Series(group=f"system {n}", x=range(5), y=[n, 2, 3, 4, 5]) for n in range(8)]
+    first, second = (draw_curves("a", series, title="t", x_label="x", y_label="y").svg for _ in range(2))
+    assert first == second
+    assert not re.search(r"#[0-9a-f]{6}\b", first)
+    assert all(f"var(--series-{number})" in first for number in range(1, 7))
+    assert first.count("stroke-dasharray") >= 2  # the seventh and eighth system have the first colours, dashed
+    other = draw_curves("b", series, title="t", x_label="x", y_label="y").svg
+    assert not set(re.findall(r'\bid="([^"]+)"', first)) & set(re.findall(r'\bid="([^"]+)"', other))
+
+
+def test_a_legend_leaves_the_axes_their_height() -> None:
+    def height_of_axes(systems: int) -> float:
+        title = "a system with a title that is too long for the end of its line, and for one line of a legend"
+        series = [Series(group=f"{n} {title}", x=range(5), y=[n, 2, 3, 4, 5]) for n in range(systems)]
+        svg = draw_curves("a", series, title="t", x_label="x", y_label="y").svg
+        background = re.search(r'<g id="a-patch_2">\s*<path d="([^"]+)"', svg)
+        assert background
+        ys = [float(y) for _, y in re.findall(r"[ML] (\S+) (\S+)", background[1])]
+        return max(ys) - min(ys)
+
+    assert height_of_axes(24) == pytest.approx(height_of_axes(2), abs=1)
+
+
+def test_long_lines_are_drawn_as_means() -> None:
+    line = Series(group="s", x=range(100_000), y=[float(x) for x in range(100_000)])
+    svg = draw_curves("a", [line], title="t", x_label="x", y_label="y").svg
+    assert len(svg) < 40_000
+    assert "s ends at 99" in svg
+
+
+def test_names_are_escaped_in_figures() -> None:
+    series = [Series(group=name, x=[0, 1], y=[1.0, 2.0]) for name in ('<b> & "x"', r"$\nothing and 5$")]
+    svg = draw_categories("a", ["1-2", "3+"], series, title="t", x_label="x", y_label="y").svg
+    assert "<b>" not in svg
+    assert "&lt;b&gt; &amp; &quot;x&quot;: 1.0 at 1-2, 2.0 at 3+" in svg
+    assert svg.count(r"$\nothing and 5$") == 2  # in the description and in the legend

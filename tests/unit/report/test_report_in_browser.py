@@ -1,0 +1,195 @@
+"""The report of an invented study in a real browser: it opens, searches, sorts, and takes no text for HTML."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import invented_study
+import pytest
+from browser import Browser, browser, needs_browser
+from sacrebleu import sentence_bleu as sentence_bleu_of_sacrebleu
+
+from phrasemt.report.sections.sentences import sentence_bleu
+from phrasemt.scoring.scores import ScoreFile, read_artefact
+from phrasemt.symbols import unescape
+
+WIDTHS = (320, 400, 768, 1280, 1920)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("study")
+    study = invented_study.build(folder)
+    with contextlib.chdir(folder):
+        study.make_table()
+        study.write_report()
+    return folder / "results" / "invented"
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browser() as started:
+        yield started
+
+
+@pytest.fixture
+def page(chromium: Browser, folder: Path) -> Browser:
+    """The browser, which shows the sentences of the report."""
+    chromium.problems.clear()
+    chromium.size(1280)
+    chromium.open(folder / "report.html")
+    chromium.run("document.getElementById('sentences').scrollIntoView()")
+    chromium.wait_for("document.querySelector('.row')")
+    return chromium
+
+
+def choose(page: Browser, name: str, value: str) -> None:
+    control = f"document.querySelector('#explorer-controls [name={name}]')"
+    page.run(f"{control}.value = {value!r}; {control}.dispatchEvent(new Event('input'))")
+
+
+def rows(page: Browser) -> list[str]:
+    listed: list[str] = page.run("[...document.querySelectorAll('.row')].map(row => row.textContent)")
+    return listed
+
+
+@needs_browser
+def test_text_of_a_corpus_is_never_html(page: Browser) -> None:
+    assert page.problems == []
+    assert page.run("document.title") == "Phrases on <invented> data"
+    source = unescape(invented_study.HOSTILE)
+    assert rows(page)[0].startswith(source)
+    assert page.run("document.querySelector('#explorer-detail .sentence').textContent") == source
+    assert page.run("document.querySelectorAll('img').length") == 0
+    leaves = page.run("[...document.querySelectorAll('.tree .leaf')].map(leaf => leaf.textContent)")
+    assert leaves == source.split(" ")
+
+
+@needs_browser
+def test_search_length_and_order_choose_the_sentences(page: Browser) -> None:
+    choose(page, "query", "NUMBER 17 ")
+    assert [row.split(" ")[1] for row in rows(page)] == ["17"]
+    choose(page, "query", "no such words")
+    assert rows(page) == []
+    assert page.run("document.getElementById('explorer-detail').textContent") == "No sentence is like that."
+    choose(page, "query", "")
+    choose(page, "shortest", "9")
+    choose(page, "longest", "10")
+    lengths = {page.run(f"document.querySelectorAll('.row')[{n}].textContent.split(' · ')[1]") for n in range(3)}
+    assert lengths <= {"9 words", "10 words"}
+    choose(page, "shortest", "")
+    choose(page, "longest", "")
+    choose(page, "order", "best")
+    change = "[...document.querySelectorAll('.row b')].map(b => Number(b.textContent.slice(1).replace('−', '-')))"
+    changes = page.run(change)
+    assert len(changes) > 5
+    assert changes == sorted(changes, reverse=True)
+    choose(page, "order", "worst")
+    changes = page.run(change)
+    assert changes == sorted(changes)
+    assert page.problems == []
+
+
+@needs_browser
+def test_keys_move_through_the_list(page: Browser) -> None:
+    page.press("/")
+    assert page.run("document.activeElement.name") == "query"
+    page.run("document.getElementById('explorer-list').focus()")
+    heading = "document.querySelector('#explorer-detail h3').textContent"
+    for key, number in (("ArrowDown", 2), ("End", 60), ("ArrowUp", 59), ("Home", 1)):
+        page.press(key)
+        assert page.run(heading) == f"Sentence {number}"
+        active = page.run("document.getElementById('explorer-list').getAttribute('aria-activedescendant')")
+        assert page.run(f"document.getElementById({active!r}).getAttribute('aria-selected')") == "true"
+
+
+@needs_browser
+def test_differences_phrases_and_chunks_of_a_sentence_are_shown(page: Browser, folder: Path) -> None:
+    page.run("document.getElementById('explorer-list').focus()")
+    page.press("ArrowDown")
+    files = folder / "demo.en-de"
+    reference = (files / "tokens/test.de").read_text().split("\n")[1].split(" ")
+    outputs = [
+        (files / "translations" / system / "1" / "test.tok").read_text().split("\n")[1].split(" ")
+        for system in ("base", "max", "mean")
+    ]
+    lines = "[...document.querySelectorAll('#explorer-detail .line')].slice(-3)"
+    shown = page.run(f"{lines}.map(line => line.querySelector('p').textContent.replaceAll('‸', '').trim())")
+    assert [line.split() for line in shown] == outputs
+    kept = page.run(
+        f"{lines}.map(line => [...line.querySelector('p').childNodes].filter(n => n.nodeType === 3)"
+        ".map(n => n.textContent).join('').trim())"
+    )
+    for words in kept:  # what is not marked stands in the reference, in its order
+        places = iter(reference)
+        assert all(word in places for word in words.split())
+    pieces = page.run("[...document.querySelectorAll('.pieces')].map(one => [...one.children].map(c => c.textContent))")
+    source = (files / "tokens/test.en").read_text().split("\n")[1].split(" ")
+    assert pieces[0] == [" ".join([*source, "</s>"][at : at + 2]) for at in range(0, len(source) + 1, 2)]
+    assert pieces[1][0] == f"VP {' '.join(reference[:3])}"
+
+
+@needs_browser
+def test_a_heat_map_is_drawn_on_demand(page: Browser) -> None:
+    choose(page, "order", "maps")
+    page.run("document.getElementById('explorer-list').focus()")
+    page.press("Home")
+    assert page.run("document.querySelector('#explorer-detail h3').textContent") == "Sentence 2"
+    assert page.run("document.querySelectorAll('.map').length") == 0
+    page.run("document.querySelector('.maps summary').click()")
+    page.wait_for("document.querySelector('.map')")
+    titles = page.run("[...document.querySelectorAll('.map .cell title')].map(title => title.textContent)")
+    source = unescape(page.run("document.querySelector('#explorer-detail .sentence').textContent")).split(" ")
+    first = page.run("document.querySelector('.map text').textContent")
+    keys = len(source) + 1  # with </s>
+    one_half = len(titles) // 2  # tokens, then bigrams
+    row = [*titles[:keys], *titles[one_half : one_half + keys]]
+    heavy = [title for title in row if not title.endswith(": 0.000")]
+    # (180 / 255)^2: the roots of weights travel as bytes
+    assert heavy == [f"{first} → {source[0]}: 0.498", f"{first} → </s>: 0.498"]
+    assert page.run("[...document.querySelectorAll('.map .panel')].map(one => one.textContent)") == [
+        "tokens",
+        "2-grams",
+    ]
+    heads = "[...document.querySelectorAll('.maps select[aria-label=heads] option')].map(one => one.textContent)"
+    names = page.run(heads)
+    assert names[0] == "mean over heads"
+    assert names[-1].startswith("head ")
+    page.run("{ const heads = document.querySelector('.maps select[aria-label=heads]');"
+             " heads.value = heads.options.length - 1; heads.dispatchEvent(new Event('change')); }")  # fmt: skip
+    assert page.run("[...document.querySelectorAll('.map .panel')].map(one => one.textContent)")[1] == "n-grams"
+    page.size(400)
+    assert page.run("document.documentElement.scrollWidth") <= 400
+    assert page.problems == []
+
+
+@needs_browser
+@pytest.mark.parametrize("width", WIDTHS)
+def test_nothing_is_cut_off(page: Browser, width: int) -> None:
+    """Whatever is wider than the window stands in a region that scrolls."""
+    page.size(width)
+    assert page.run("document.documentElement.scrollWidth") <= width
+    headings = page.run("[...document.querySelectorAll('main > section > h2')].map(heading => heading.textContent)")
+    assert page.run("[...document.querySelectorAll('nav a')].map(link => link.textContent)") == headings
+    right = "Math.max(...[...document.querySelectorAll('nav a')].map(link => link.getBoundingClientRect().right))"
+    assert page.run(right) <= width
+
+
+@needs_browser
+def test_a_test_set_is_chosen(page: Browser) -> None:
+    choose(page, "set", "1")
+    page.wait_for("!document.querySelector('.tree')")
+    assert "60 of 60 sentences" in page.run("document.getElementById('explorer-count').textContent")
+    assert page.problems == []
+
+
+def test_sentence_scores_are_those_of_sacrebleu(folder: Path) -> None:
+    files = folder / "demo.en-de"
+    references = (files / "tokens/test.de").read_text().split("\n")[:-1]
+    outputs = (files / "translations/max/1/test.tok").read_text().split("\n")[:-1]
+    statistics = read_artefact(files / "scores/max/1.json", ScoreFile).test_sets["test"].statistics["bleu_tok"]
+    for output, reference, row in zip(outputs, references, statistics, strict=True):
+        witness = sentence_bleu_of_sacrebleu(output, [reference], tokenize="none")
+        assert sentence_bleu(row) == pytest.approx(witness.score)

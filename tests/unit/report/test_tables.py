@@ -1,0 +1,432 @@
+"""The results table of an invented study: each number comes from its files, none is missing or mixed up."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import functools
+import itertools
+import json
+import math
+import shutil
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import invented_study
+import pytest
+from invented_study import InventedStudy, rewrite
+from snakemake.cli import get_argument_parser
+
+from phrasemt.errors import PhrasemtError
+from phrasemt.files.digests import digest_file
+from phrasemt.report import cells, printing
+from phrasemt.report.blocks import scores
+from phrasemt.report.cells import Column, Row, Table
+from phrasemt.scoring.scores import read_artefact
+from phrasemt.scoring.significance import holm
+from phrasemt.scoring.statistics import REFERENCE_LENGTH, SYSTEM_LENGTH
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, InventedStudy]:
+    folder = tmp_path_factory.mktemp("finished")
+    return folder, invented_study.build(folder)
+
+
+@pytest.fixture
+def study(finished: tuple[Path, InventedStudy], tmp_path: Path) -> Iterator[InventedStudy]:
+    """A copy of a finished study in the current folder, which a test may damage."""
+    folder, invented = finished
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    with contextlib.chdir(tmp_path):
+        yield invented
+
+
+def table_of(study: InventedStudy) -> Table:
+    study.make_table()
+    return read_artefact(study.results / "table.json", Table)
+
+
+def change(path: Path, **fields: object) -> None:
+    rewrite(path, json.dumps({**json.loads(path.read_text()), **fields}))
+
+
+# --------------------------------------------------------------------------------------------------------- the numbers
+
+
+def test_cells_are_means_of_their_files(study: InventedStudy) -> None:
+    """Each cell against a mean that the test computes from the JSON of the score files."""
+    table = table_of(study)
+    blocks = table.blocks[:3]
+    assert [(block.kind, block.dataset, block.test_set) for block in blocks] == [
+        ("scores", *test_set) for test_set in study.test_sets
+    ]
+    for block, row in [(scores_block, row) for scores_block in blocks for row in scores_block.rows]:
+        files = [study.score_path(block.dataset, row.system, seed) for seed in (1, 2)]
+        parts = [json.loads(path.read_text())["test_sets"][block.test_set] for path in files]
+        for metric in parts[0]["metrics"]:
+            values = [part["metrics"][metric]["score"] for part in parts]
+            cell = row.cells[metric]
+            assert cell.value == pytest.approx(sum(values) / 2, abs=1e-12)
+            assert cell.text == f"{sum(values) / 2:.2f} ± {abs(values[0] - values[1]) / math.sqrt(2):.2f}"
+            assert cell.by_seed == dict(zip((1, 2), values, strict=True))
+            assert cell.signature == parts[0]["metrics"][metric]["signature"]
+            assert [(source.path, source.sha256) for source in cell.sources] == [
+                (str(path), digest_file(path)) for path in files
+            ]
+
+
+def test_differences_come_from_unrounded_scores(study: InventedStudy) -> None:
+    for block in table_of(study).blocks[:3]:
+        base, *others = block.rows
+        assert not any(key.endswith("_difference") for key in base.cells)
+        for row, metric in itertools.product(others, ("bleu_tok", "bleu_detok")):
+            cell = row.cells[f"{metric}_difference"]
+            assert cell.value == pytest.approx(row.cells[metric].value - base.cells[metric].value, abs=1e-9)
+            assert cell.text == f"{cell.value:+.2f}"
+            path = study.comparison_path(block.dataset, row.system)
+            p_values = [
+                json.loads(study.comparison_path(block.dataset, other.system).read_text())["test_sets"][block.test_set][
+                    "metrics"
+                ][metric]["p_values"]["over_seeds"]
+                for other in others
+            ]
+            p = holm(p_values)[others.index(row)]
+            assert cell.p_value == p
+            assert cell.mark == ("‡" if p < 0.01 else "†" if p < 0.05 else "")
+            assert cell.sources[0].path == str(path)
+
+
+def test_notes_name_what_a_test_set_shares_with_train(study: InventedStudy) -> None:
+    blocks = {
+        (block.dataset, block.test_set): block.notes for block in table_of(study).blocks if block.kind == "scores"
+    }
+    assert blocks.keys() == set(study.test_sets)
+    note = "demo, test: 1 of 60 pairs also in train; 2 of 60 sources also in train; 3 of 60 targets also in train; 1 "
+    assert [one.startswith(note) for one in blocks["demo", "test"]].count(True) == 1
+    assert any(one.startswith("captions, coco: 2 of 60 pairs also in train") for one in blocks["captions", "coco"])
+    assert "1 of 60 pairs also in train" in (study.results / "table.md").read_text().replace("\n", " ")
+
+
+def test_a_test_set_without_counts_is_refused(study: InventedStudy) -> None:
+    found = fails(study, splits=study.table_inputs["splits"][:1])
+    assert "no counts of what captions flickr_2016 shares with train" in found
+
+
+def test_long_outputs_are_named(study: InventedStudy) -> None:
+    """Two outputs of a system, and one of another seed, have more than twice the tokens of their reference."""
+    assert not any("Outputs of more than" in note for note in table_of(study).notes)
+    for seed, longer in ((1, [0, 5]), (2, [7])):
+        path = study.score_path("demo", "max", seed)
+        content = json.loads(path.read_text())
+        for sentence in longer:
+            row = content["test_sets"]["test"]["statistics"]["bleu_tok"][sentence]
+            row[SYSTEM_LENGTH] = 2 * row[REFERENCE_LENGTH] + 1
+        rewrite(path, json.dumps(content))
+    (note,) = [note for note in table_of(study).notes if "Outputs of more than" in note]
+    assert "Outputs of more than 2 times the tokens of their reference: + phrases (max) & <b> 3 of 120 (length" in note
+
+
+def test_marks_of_a_difference() -> None:
+    assert [scores._mark(p) for p in (0.0, 0.0099, 0.01, 0.049, 0.05, 1.0)] == ["‡", "‡", "†", "†", "", ""]
+
+
+def test_only_german_blocks_have_the_compound_split(study: InventedStudy) -> None:
+    headings = {block.dataset: [column.heading for column in block.columns] for block in table_of(study).blocks[:3]}
+    assert headings == {
+        "demo": ["BLEU tok", "Δ", "BLEU lc", "BLEU split", "BLEU detok", "Δ", "chrF2", "chrF++", "TER"],
+        "captions": ["BLEU tok", "Δ", "BLEU lc", "BLEU detok", "Δ", "chrF2", "chrF++", "TER"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ([27.375], "27.38"),  # exact in binary: a tie goes to the even digit
+        ([27.125], "27.12"),
+        ([2.675], "2.67"),  # the double is below 2.675
+        ([27.125, 27.125], "27.12 ± 0.00"),
+        ([27.0, 28.0, 29.5], f"28.17 ± {statistics.stdev([27.0, 28.0, 29.5]):.2f}"),
+    ],
+)
+def test_numbers_are_rounded_once(values: list[float], text: str) -> None:
+    assert cells.mean_cell(dict(enumerate(values)), signature="", sources=[]).text == text
+
+
+def test_contrasts_by_distance(study: InventedStudy) -> None:
+    block = table_of(study).blocks[3]
+    assert (block.dataset, block.contrast_set, block.size) == ("demo", "test", 1000)
+    assert [column.heading for column in block.columns] == ["all (1,000)", "1-2 (300)", "3-4 (400)", "11+ (300)"]
+    cell = block.rows[1].cells["11+"]
+    assert cell.by_seed == pytest.approx({1: 79.0, 2: 78.0})
+    assert cell.text == "78.5 ± 0.7"
+    assert cell.signature == "contrastive_accuracy|group:11+|pairs:300"
+
+
+def test_averages_on_dev_stand_beside_the_last_update(study: InventedStudy) -> None:
+    study.average("captions", "mean", 2, updates=[5500, 6000])
+    demo, captions = table_of(study).blocks[4:]
+    assert (demo.kind, demo.heading) == ("averages", "demo, dev, averages (900 sentences)")
+    base, phrases, mean = (row.cells for row in captions.rows)
+    # 45 * (1 - 0.3) + seed, and one less after the last update
+    assert (base["dev_bleu"].text, base["last_bleu"].text) == ("33.00 ± 0.71", "32.00 ± 0.71")
+    assert (base["dev_perplexity"].text, base["last_perplexity"].text) == ("5.30 ± 0.00", "5.50 ± 0.00")
+    assert base["updates"].text == "5000 to 6000 (3)"
+    assert mean["updates"].text == "5000 to 6000 (3); 5500 to 6000 (2)"
+    assert phrases["last_bleu"].value == phrases["dev_bleu"].value + 2
+    markdown = " ".join((study.results / "table.md").read_text().split())
+    title = "+ phrases (max) & <b>"
+    assert (
+        f"Averages of captions that are worse on dev than the last update: {title} (seed 1), {title} (seed 2)."
+        in markdown
+    )
+
+
+def test_dev_bleu_of_averages_says_how_its_language_is_scored(study: InventedStudy) -> None:
+    for seed in (1, 2):
+        study.average("demo", "base", seed, dev_bleu_tokenizer="zh")
+    base, phrases = (row.cells for row in table_of(study).blocks[4].rows[:2])
+    assert base["dev_bleu"].signature == base["last_bleu"].signature
+    assert base["dev_bleu"].signature == "BLEU|case:mixed|tok:zh|smooth:exp|beam:1|sentences:900"
+    assert phrases["dev_bleu"].signature == "BLEU|case:mixed|tok:none|smooth:none|beam:1|sentences:900"
+
+
+def test_averages_on_another_dev_set_are_refused(study: InventedStudy) -> None:
+    study.average("demo", "max", 1, sentences=899)
+    path, first = study.average_path("demo", "max", 1), study.average_path("demo", "base", 1)
+    assert fails(study).startswith(f"{path}: dev of demo cannot be compared with {first}")
+
+
+def test_one_seed_and_one_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    table = table_of(invented_study.build(tmp_path, seeds=(7,), systems=("base",)))
+    assert [column.heading for column in table.blocks[1].columns] == [
+        "BLEU tok",
+        "BLEU lc",
+        "BLEU detok",
+        "chrF2",
+        "chrF++",
+        "TER",
+    ]
+    assert "±" not in table.blocks[0].rows[0].cells["bleu_tok"].text
+    assert table.notes[0] == ("One training per system (seed 7). The variation between trainings was not measured.")
+    assert not any("bootstrap" in note for note in table.notes)
+
+
+def test_order_of_inputs_does_not_matter(study: InventedStudy) -> None:
+    study.make_table()
+    before = {path.name: path.read_bytes() for path in study.results.glob("table.*") if path.suffix != ".json"}
+    study.make_table(**{name: paths[::-1] for name, paths in study.table_inputs.items()})
+    assert {name: (study.results / name).read_bytes() for name in before} == before
+
+
+# ---------------------------------------------------------------------------------------------------------- the output
+
+
+def test_markdown_columns_are_aligned(study: InventedStudy) -> None:
+    study.make_table()
+    lines = (study.results / "table.md").read_text().split("\n")
+    blocks = [list(group) for is_row, group in itertools.groupby(lines, lambda line: line.startswith("|")) if is_row]
+    assert len(blocks) == 6
+    for rows in blocks:
+        assert len({len(row) for row in rows}) == 1
+        bars = [i for i, character in enumerate(rows[0]) if character == "|"]
+        assert all(row[i] == "|" for row in rows for i in bars)
+        assert [row.replace(r"\|", "").count("|") for row in rows] == [len(bars)] * len(rows)
+    assert lines[0] == "# Phrases on <invented> data"
+    assert lines[2] == "## demo, test (60 sentences)"
+    signatures = [line for line in lines if line.startswith("- ")]
+    assert len(signatures) == 9
+    assert all("|version:" in line for line in signatures if " dev " not in line)
+    # As Snakemake reads it: what follows --configfile would be a study, too.
+    program, *arguments = lines[-2].split()
+    read = get_argument_parser().parse_args(arguments)
+    assert program == "snakemake"
+    assert (read.targets, read.configfile) == (["results/invented/table.md"], [Path("STUDY.yaml")])
+    assert max(len(line) for line in lines if not line.startswith(("|", "- ", "    "))) <= 100
+
+
+def test_markdown_counts_wide_characters() -> None:
+    assert printing._width("中文 a") == 6
+    assert printing._width("e\u0301±") == 2
+
+
+def test_the_caption_explains_the_marks(study: InventedStudy) -> None:
+    notes = table_of(study).notes
+    assert notes[0] == "Mean ± sample standard deviation over 2 trainings per system (seeds 1, 2)."
+    assert notes[1] == (
+        "Δ: difference to Transformer. † p < 0.05, ‡ p < 0.01: better or worse by paired bootstrap, two-sided, 100 "
+        "samples, corrected for 2 systems (Holm). Samples draw trainings and sentences."
+    )
+
+
+def test_latex_is_balanced_and_escaped(study: InventedStudy) -> None:
+    study.make_table()
+    latex = (study.results / "table.tex").read_text()
+    for environment in ("table", "tabular"):
+        assert latex.count(rf"\begin{{{environment}}}") == latex.count(rf"\end{{{environment}}}") == 6
+    body = "\n".join(line for line in latex.split("\n") if not line.startswith("%"))
+    assert body.count("{") - body.count(r"\{") == body.count("}") - body.count(r"\}")
+    assert r"+ phrases (max) \& $<$b$>$" in body
+    assert r"captions, flickr\_2016" in body
+    assert not set(body) & set("±†‡Δ")
+    rows = [line for line in body.split("\n") if line.endswith(r"\\")]
+    columns = [9 + 1] * 4 + [8 + 1] * 8 + [4 + 1] * 4 + [5 + 1] * 8
+    assert [row.replace(r"\&", "").count("&") + 1 for row in rows] == columns
+
+
+def test_csv_has_every_number_unrounded(study: InventedStudy) -> None:
+    table = table_of(study)
+    with (study.results / "table.csv").open(newline="") as stream:
+        lines = list(csv.DictReader(stream))
+    found = {
+        (line["kind"], line["dataset"], line["test_set"], line["system"], line["column"], line["seed"]): line["value"]
+        for line in lines
+    }
+    assert len(found) == len(lines)
+    count = 0
+    for block in table.blocks:
+        for row in block.rows:
+            for column, cell in row.cells.items():
+                split = block.test_set or block.contrast_set or ""
+                place = block.kind, block.dataset, split, row.system, column
+                by_seed = {str(seed): value for seed, value in (cell.by_seed or {}).items()}
+                for seed, value in {"": cell.value, **by_seed}.items():
+                    assert float(found[*place, seed]) == value
+                    count += 1
+    assert count == len(lines)
+    assert {line["title"] for line in lines if line["system"] == "mean"} == {"+ phrases | mean"}
+
+
+def test_latex_escapes() -> None:
+    assert printing._latex(r"50% of_a {b} #1 \x ~ ^ $") == (
+        r"50\% of\_a \{b\} \#1 \textbackslash{}x \textasciitilde{} \textasciicircum{} \$"
+    )
+    assert printing._latex("-0.31‡") == r"$-$0.31$^{\ddagger}$"
+    assert printing._latex("zh-en, 3-4") == "zh-en, 3-4"
+
+
+def test_a_missing_cell_is_printed_as_nothing() -> None:
+    row = Row(system="base", title="Base", cells={})
+    assert row.printed(Column(key="bleu_tok_difference", heading="Δ")) == ""
+
+
+# ------------------------------------------------------------------------------------------- missing and wrong files
+
+
+def fails(study: InventedStudy, **inputs: list[Path]) -> str:
+    with pytest.raises(PhrasemtError) as error:
+        study.make_table(**inputs)
+    assert not list(study.results.glob("table.*"))
+    assert not list(study.results.glob(".table.*"))
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("scores", "no scores for captions flickr_2016 mean 2 (expected 18, found 16)"),
+        ("comparisons", "no comparison for captions flickr_2016 mean (expected 6, found 4)"),
+        ("contrasts", "no contrastive accuracy for demo test mean 2 (expected 6, found 5)"),
+        ("averages", "no scores of averaged weights for captions mean 2 (expected 12, found 11)"),
+    ],
+)
+def test_the_error_names_a_missing_score_file(study: InventedStudy, what: str, message: str) -> None:
+    found = fails(study, **{what: study.table_inputs[what][:-1]})
+    assert (
+        found
+        == f"the table would be incomplete: {message}. Next: run the workflow again, which makes the missing files"
+    )
+
+
+def test_a_study_without_any_contrast_file_is_incomplete(study: InventedStudy) -> None:
+    assert "no contrastive accuracy for demo test base 1 (expected 6, found 0)" in fails(study, contrasts=[])
+
+
+def test_files_given_twice_or_of_another_study_are_refused(study: InventedStudy) -> None:
+    paths = study.table_inputs["scores"]
+    copy = Path("copy.json")
+    shutil.copy(paths[0], copy)
+    assert fails(study, scores=[*paths, copy]).startswith("copy.json: second scores for demo test base 1")
+    change(copy, seed=3)
+    assert fails(study, scores=[*paths, copy]).startswith("copy.json: scores outside of the table: demo test base 3")
+
+
+@pytest.mark.parametrize(
+    "field",
+    ["seed", "system", "test_sets", "format", *(f"test_sets.test.{name}" for name in ("metrics", "references"))],
+)
+def test_the_error_names_a_missing_field(study: InventedStudy, field: str) -> None:
+    path = study.table_inputs["scores"][4]
+    content = json.loads(path.read_text())
+    *sections, key = field.split(".")
+    del functools.reduce(lambda part, name: part[name], sections, content)[key]
+    rewrite(path, json.dumps(content))
+    assert fails(study).startswith(f"{path}: {field}: Field required")
+
+
+def test_a_file_without_a_test_set_is_incomplete(study: InventedStudy) -> None:
+    path = study.score_path("captions", "max", 2)
+    content = json.loads(path.read_text())
+    del content["test_sets"]["coco"]
+    rewrite(path, json.dumps(content))
+    assert "no scores for captions coco max 2 (expected 18, found 17)" in fails(study)
+
+
+_COMPARED = ("test_sets", "test", "metrics")
+
+
+def edited(path: Path, *keys: str | int, value: object) -> None:
+    content: dict[str, Any] = json.loads(path.read_text())
+    inner: Any = content
+    for key in keys[:-1]:
+        inner = inner[key]
+    inner[keys[-1]] = value
+    rewrite(path, json.dumps(content))
+
+
+def test_scores_of_another_convention_are_refused(study: InventedStudy) -> None:
+    path = study.score_path("demo", "max", 2)
+    edited(path, "test_sets", "test", "metrics", "bleu_tok", "signature", value="nrefs:1|tok:intl|smooth:none")
+    assert fails(study).startswith(
+        f"{path}: test cannot be compared with {study.score_path('demo', 'base', 1)}: "
+        "the convention of bleu_tok differs"
+    )
+
+
+def test_another_reference_is_refused(study: InventedStudy) -> None:
+    path = study.score_path("demo", "mean", 1)
+    edited(path, "test_sets", "test", "references", "text", value=["0" * 64])
+    assert "the reference differs" in fails(study)
+
+
+@pytest.mark.parametrize(
+    ("keys", "value", "message"),
+    [
+        ((*_COMPARED, "bleu_tok", "system", "value"), 12.5, "difference in bleu_tok of max"),
+        ((*_COMPARED, "bleu_detok", "baseline", "value"), 12.5, "difference in bleu_detok of base"),
+        ((*_COMPARED, "bleu_tok", "signature"), "tok:13a", "difference in convention of bleu_tok"),
+        (("system_seeds",), [1], "difference in seeds (expected [1, 2], found [1])"),
+        (("baseline",), "mean", "difference in baseline (expected base, found mean)"),
+    ],
+)
+def test_comparisons_of_other_scores_are_refused(
+    study: InventedStudy, keys: tuple[str, ...], value: object, message: str
+) -> None:
+    path = study.comparison_path("demo", "max")
+    edited(path, *keys, value=value)
+    found = fails(study)
+    assert found.startswith(f"{path}: the comparison was made from other scores than the table: {message}")
+
+
+def test_comparisons_with_other_samples_are_refused(study: InventedStudy) -> None:
+    edited(study.comparison_path("demo", "max"), "samples", value=7)
+    assert "different numbers of bootstrap samples" in fails(study)
+
+
+def test_contrasts_of_other_pairs_are_refused(study: InventedStudy) -> None:
+    path = study.contrasts_path("demo", "mean", 2)
+    edited(path, "kinds", 0, "pairs", value=1001)
+    assert fails(study).startswith(f"{path}: not the contrastive pairs of the first system")

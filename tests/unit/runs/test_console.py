@@ -1,0 +1,272 @@
+"""What the console says of invented events of Snakemake and invented notes of stages."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from snakemake_interface_logger_plugins.common import LogEvent
+
+from phrasemt.runs import console
+from phrasemt.runs.console import LogHandler, describe_progress
+from phrasemt.runs.notes import PlannedJob, RunNote, StageNote, TrainingReport, stage_note
+from phrasemt.runs.status import JobStatus, Status
+
+RUN = Path("logs/demo/runs/20260101T000000-1.json")
+SETTINGS = {
+    "printshellcmds": False, "nocolor": True, "quiet": None, "debug_dag": False, "verbose": False,
+    "show_failed_logs": False, "stdout": False, "dryrun": False,
+}  # fmt: skip
+
+
+def at(seconds: float = 0) -> str:
+    return (datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)).isoformat()
+
+
+def planned(name: str) -> PlannedJob:
+    return PlannedJob(
+        rule="translate_examples", name=name, outputs=[f"results/demo/{name}"], log=log_of(name), benchmark=None,
+        threads=1, gpus=0, after=[],
+    )  # fmt: skip
+
+
+def log_of(name: str) -> str:
+    return f"logs/demo/translate_examples/{name}.log"
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PHRASEMT_RUN", str(tmp_path / RUN))
+    monkeypatch.setenv("PHRASEMT_QUIET", "")  # so that it is taken back afterwards
+
+
+class Console:
+    """A handler, and Snakemake's events by short names."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.handler = LogHandler(SimpleNamespace(**SETTINGS | settings), None)
+
+    def event(self, event: LogEvent | None = None, text: str = "", level: int = logging.INFO, **values: Any) -> None:
+        record = logging.LogRecord("snakemake", level, "", 0, text, None, None)
+        self.handler.handle(logging.makeLogRecord(record.__dict__ | values | ({"event": event} if event else {})))
+
+    def begin(self, number: int, name: str) -> None:
+        self.event(
+            LogEvent.JOB_INFO,
+            jobid=number,
+            rule_name="translate_examples",
+            rule_msg=f"Translate {name}",
+            log=[log_of(name)],
+        )
+
+    def finish(self, number: int, name: str, **note: Any) -> None:
+        keep(name, state="finished", **note)
+        self.event(LogEvent.JOB_FINISHED, job_id=number)
+
+    def fail(self, number: int, name: str, reason: str | None = None, logs: tuple[str, ...] = ()) -> None:
+        self.event(
+            LogEvent.JOB_ERROR, level=logging.ERROR, jobid=number, rule_name="translate_examples", rule_msg=reason,
+            log=[log_of(name), *logs],
+        )  # fmt: skip
+
+
+def keep(name: str, **values: Any) -> None:
+    StageNote(**{"stage": "translate_examples", "started": at(), "ended": at(83)} | values).write(
+        stage_note(log_of(name))
+    )
+
+
+@pytest.fixture
+def run() -> Callable[..., Console]:
+    def run(*names: str, **done: int) -> Console:
+        note = RunNote(
+            study="demo", log=".snakemake/log/a.log", cores=2, done=done, jobs=[planned(name) for name in names],
+            code={}, rules={},
+        )  # fmt: skip
+        note.write(RUN)
+        console = Console()
+        for number, name in enumerate(names):
+            console.begin(number, name)
+        return console
+
+    return run
+
+
+@pytest.fixture
+def said(capsys: pytest.CaptureFixture[str]) -> Callable[[], list[str]]:
+    """Lines since the last call, without the time of the day in front."""
+
+    def said() -> list[str]:
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        return [re.sub(r"^\d\d:\d\d:\d\d  ", "", line) for line in captured.err.splitlines()]
+
+    return said
+
+
+def test_each_job_that_ends_has_a_line(run, said):
+    console = run("a", "b", "c", clean_pairs=7)
+    assert said() == ["demo: 3 jobs to do, 7 done before"]
+    console.finish(0, "a")
+    console.finish(1, "b", from_cache=True)
+    keep("c", run="20250101T000000-1.json", state="finished")  # of an earlier run: nothing is known of this one
+    console.event(LogEvent.JOB_FINISHED, job_id=2)
+    assert said() == ["Translate a (0:01:23)", "Translate b (from the cache)", "Translate c"]
+    console.event(LogEvent.JOB_INFO, jobid=9, rule_name="all", rule_msg=None, log=[])
+    console.event(LogEvent.JOB_FINISHED, job_id=9)
+    console.event(text="Finished jobid: 9")
+    console.handler.close()
+    assert said() == ["demo: finished, 3 jobs in 0:00:00, 1 from the cache"]
+
+
+def test_failures_stand_at_the_end_with_their_messages(run, said):
+    console = run("broken", "killed", "fine", "cancelled")
+    said()
+    keep("broken", state="failed", error="a.txt: no such file. Next: make it")
+    console.event(LogEvent.ERROR, "RuleException: CalledProcessError ... Command 'python'", logging.ERROR)
+    console.fail(0, "broken")
+    keep("killed", ended=None)
+    console.fail(1, "killed", "SLURM status is: 'OUT_OF_MEMORY'", ("logs/slurm/1.log",))
+    console.finish(2, "fine")
+    console.fail(3, "cancelled", "submission\n failed")
+    console.event(text="Exiting because a job execution failed. Look above", level=logging.ERROR)
+    assert said() == [
+        "failed: Translate broken, log: logs/demo/translate_examples/broken.log",
+        "failed: Translate killed, log: logs/demo/translate_examples/killed.log, logs/slurm/1.log",
+        "Translate fine (0:01:23)",
+        "failed: Translate cancelled, log: logs/demo/translate_examples/cancelled.log",
+    ]
+    console.handler.close()
+    assert said() == [
+        "demo: failed after 0:00:00, 1 of 4 jobs done, 3 failed",
+        "  failed: Translate broken",
+        "    a.txt: no such file. Next: make it",
+        "    log: logs/demo/translate_examples/broken.log",
+        "  failed: Translate killed",
+        "    gone without a word: killed, or out of memory; SLURM status is: 'OUT_OF_MEMORY'",
+        "    log: logs/demo/translate_examples/killed.log, logs/slurm/1.log",
+        "  failed: Translate cancelled",
+        "    submission failed",
+        "    log: logs/demo/translate_examples/cancelled.log",
+        "Next: mend the cause; the same command goes on. `phrasemt status demo` shows where the run is. "
+        "Snakemake's log: .snakemake/log/a.log",
+    ]
+
+
+def test_a_job_that_is_tried_again_with_success_has_not_failed(run, said):
+    console = run("a")
+    keep("a", state="stopped", error="stopped by SIGTERM")
+    console.fail(0, "a")
+    console.begin(0, "a")
+    console.finish(0, "a")
+    console.handler.close()
+    assert said()[1:] == [
+        "stopped: Translate a, log: logs/demo/translate_examples/a.log",
+        "tried again: Translate a",
+        "Translate a (0:01:23)",
+        "demo: finished, 1 job in 0:00:00",
+    ]
+
+
+def test_a_run_that_was_asked_to_stop_has_not_failed(run, said):
+    console = run("a")
+    keep("a", state="stopped", error="stopped by SIGINT. Next: the same command goes on")
+    console.fail(0, "a")
+    console.event(text="At least one job did not complete successfully.", level=logging.ERROR)
+    console.handler.close()
+    assert said()[2] == "demo: stopped after 0:00:00, 0 of 1 job done, 1 stopped"
+
+
+def test_of_many_failures_the_first_are_shown(run, said):
+    console = run(*map(str, range(8)))
+    for number in range(8):
+        keep(str(number), state="failed", error="the same mistake")
+        console.fail(number, str(number))
+    console.handler.close()
+    lines = said()
+    assert lines.count("    the same mistake") == 5
+    assert lines[-2] == "  and 3 more"
+
+
+def test_warnings_and_errors_of_snakemake_are_shown(run, said):
+    console = run("a")
+    console.event(text="Building DAG of jobs...")
+    console.event(text="a clock is wrong", level=logging.WARNING)
+    console.finish(0, "a")
+    assert said()[1:] == ["a clock is wrong", "Translate a (0:01:23)"]
+    console.event(LogEvent.ERROR, "MissingOutputException: b", logging.ERROR)
+    console.handler.close()
+    assert said()[:2] == ["MissingOutputException: b", "demo: failed after 0:00:00, 1 of 1 job done"]
+
+
+def test_a_command_without_jobs_shows_what_snakemake_says(said):
+    console = Console()
+    console.event(text="Unlocked working directory.")
+    assert said() == []
+    console.handler.close()
+    assert said() == ["Unlocked working directory."]
+    console = Console()
+    console.event(text="Building DAG of jobs...")
+    console.event(LogEvent.ERROR, "LockException: in use", logging.ERROR)
+    console.handler.close()
+    assert said() == ["LockException: in use"]
+
+
+@pytest.mark.parametrize("settings", [{"verbose": True}, {"dryrun": True}])
+def test_verbose_and_dry_runs_show_what_snakemake_says(said, settings):
+    console = Console(**settings)
+    console.event(text="Building DAG of jobs...")
+    console.event(LogEvent.JOB_FINISHED, "Finished jobid: 9", job_id=9)
+    console.handler.close()
+    lines = said()
+    assert lines[0] == "Building DAG of jobs..."
+    assert lines[-1] == "Finished jobid: 9"
+    assert not os.environ["PHRASEMT_QUIET"], "stages write to the terminal, too"
+
+
+def test_without_a_terminal_the_progress_is_printed_now_and_then(run, said, monkeypatch):
+    monkeypatch.setattr(console, "_SECONDS_BETWEEN_LINES", 0.01)
+    shown = run("a", "b")
+    lines: list[str] = []
+    while len(lines) < 3:  # the first one says how many jobs there are
+        lines += said()
+        time.sleep(0.01)
+    shown.handler.close()
+    assert lines[1] == "0 of 2 jobs done"
+
+
+def test_the_progress_names_jobs_trainings_and_the_end():
+    report = TrainingReport(
+        device="cpu", processes=1, first_update=0, update=240, max_updates=4000, seconds=60.0, seconds_left=80.0,
+        tokens_per_second=None, memory_mib=1.0, reported=at(),
+    )  # fmt: skip
+    now = datetime.now(UTC).astimezone().replace(hour=10, minute=0, second=0)
+    jobs = [
+        *(JobStatus(planned=planned(f"demo.en-de/base.{number}"), state="done") for number in range(1200)),
+        *(JobStatus(planned=planned(f"demo.en-de/max.{n}"), state="running", training=report) for n in range(5)),
+        JobStatus(planned=planned("demo.en-de/other"), state="failed"),
+    ]
+    note = RunNote(study="demo", log=None, cores=2, done={}, jobs=[], code={}, rules={})
+
+    def progress(seconds_left: float, unknown: int) -> list[str]:
+        status = Status(run=note, state="running", jobs=jobs, now=now, seconds_left=seconds_left, unknown=unknown)
+        return describe_progress(status, failed=1).split(", training ")
+
+    start = "1,200 of 1,206 jobs done, 1 failed"
+    first, second, third = progress(600, 0)[1:]
+    assert (first, second) == ("max.0: update 240 of 4,000, 0:01:20 left", "max.1: update 240 of 4,000, 0:01:20 left")
+    assert third == "max.2: update 240 of 4,000, 0:01:20 left, 2 more trainings"
+    assert progress(600, 0)[0] == f"{start}, end about 10:10 (in 0:10:00)"
+    assert progress(600, 2)[0] == f"{start}, end not before 10:10 (2 jobs of unknown length)"
+    assert progress(0, 2)[0] == start
+    tomorrow = now + timedelta(days=1)
+    assert progress(86_400, 0)[0] == f"{start}, end about {tomorrow:%Y-%m-%d} 10:00 (in 24:00:00)"

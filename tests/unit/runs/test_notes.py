@@ -1,0 +1,199 @@
+"""What a run and its stages write about themselves, and who counts as alive."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import platform
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from phrasemt.errors import PhrasemtError, StoppedError
+from phrasemt.runs import notes
+from phrasemt.runs.notes import (
+    PlannedJob,
+    RunNote,
+    StageNote,
+    beating,
+    latest_run,
+    new_run,
+    noted,
+    stage_note,
+    study_of,
+)
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SLURM_JOB_ID", "17")
+    monkeypatch.setenv("PHRASEMT_RUN", str(tmp_path / "logs/demo/runs/one.json"))
+
+
+def _note(error: BaseException | None) -> StageNote:
+    log = Path("logs/demo/make_table.log")
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with pytest.raises(type(error)) if error else contextlib.nullcontext(), noted("make_table", stage_note(log)):
+        begun = StageNote.read(stage_note(log))
+        assert begun is not None
+        assert (begun.state, begun.ended, begun.pid) == ("running", None, os.getpid())
+        if error:
+            raise error
+    note = StageNote.read(Path("logs/demo/make_table.json"))
+    assert note is not None
+    assert note.ended is not None
+    return note
+
+
+def test_a_stage_notes_where_it_runs_and_how_it_ends() -> None:
+    note = _note(None)
+    assert (note.stage, note.state, note.error) == ("make_table", "finished", None)
+    assert (note.host, note.queue_job, note.run) == (platform.node(), "17", "one.json")
+
+
+@pytest.mark.parametrize(
+    ("error", "state", "text"),
+    [
+        (PhrasemtError("no such file", where="a.txt"), "failed", "a.txt: no such file"),
+        (
+            ZeroDivisionError("by zero"),
+            "failed",
+            "a mistake in phrasemt, not of yours: ZeroDivisionError('by zero'). Next: report it, with the log",
+        ),
+        (
+            OSError(errno.ENOSPC, "No space left", "a.txt"),
+            "failed",
+            "a.txt: the disk is full; nothing half-written was kept. Next: free space and run again",
+        ),
+        (StoppedError("stopped by SIGTERM"), "stopped", "stopped by SIGTERM"),
+        (SystemExit(143), "stopped", "stopped by SIGTERM. Next: the same command"),
+        (KeyboardInterrupt(), "stopped", "stopped by SIGINT. Next: the same command"),
+        (SystemExit("why"), "stopped", "SystemExit('why')"),
+    ],
+)
+def test_an_error_is_noted_and_goes_on(error: BaseException, state: str, text: str) -> None:
+    note = _note(error)
+    assert (note.state, note.error) == (state, text)
+
+
+def test_a_note_that_cannot_be_written_ends_no_stage(tmp_path: Path) -> None:
+    (tmp_path / "logs").write_text("a file where a folder should be")
+    with noted("make_table", Path("logs/make_table.json")):
+        pass
+
+
+def test_until_it_ends_well_again_its_last_outputs_are_those_of_the_cache() -> None:
+    path = Path("logs/demo/make_table.json")
+    path.parent.mkdir(parents=True)
+    with noted("make_table", path) as note:
+        note.from_cache = True
+    assert _note(PhrasemtError("no such file")).from_cache
+    with noted("make_table", path):
+        begun = StageNote.read(path)
+        assert begun is not None
+        assert begun.from_cache
+    assert not _note(None).from_cache
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"stage": "make_table"', '{"unheard": 1}', '{"jobs": 3}'])
+def test_what_is_no_note_is_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "note.json").write_text(text)
+    assert StageNote.read(tmp_path / "note.json") is None
+    assert RunNote.read(tmp_path / "note.json") is None
+    assert RunNote.read(tmp_path / "missing.json") is None
+
+
+# ----------------------------------------------------------------------------------------------------------- alive
+
+
+def _on_disk(note: StageNote, silent: timedelta = timedelta(0)) -> Path:
+    path = Path("note.json")
+    note.write(path)
+    time = (datetime.now(UTC) - silent).timestamp()
+    os.utime(path, (time, time))
+    return path
+
+
+def test_a_process_of_this_machine_is_asked() -> None:
+    now = datetime.now(UTC)
+    mine = StageNote(stage="translate_examples")
+    assert mine.alive(_on_disk(mine, timedelta(days=1)), now)
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    gone = replace(mine, pid=ended.pid)
+    assert not gone.alive(_on_disk(gone), now)
+    elder = replace(mine, started=(now - timedelta(days=300)).isoformat())  # this process has its number now
+    assert not elder.alive(_on_disk(elder), now)
+
+
+def test_a_process_of_another_machine_lives_while_it_gives_signs() -> None:
+    note, now = StageNote(stage="translate_examples", host="elsewhere", pid=1), datetime.now(UTC)
+    assert note.alive(_on_disk(note, timedelta(minutes=9)), now)
+    assert not note.alive(_on_disk(note, timedelta(minutes=11)), now)
+    assert not replace(note, state="finished").alive(_on_disk(note), now)
+    assert not note.alive(Path("missing.json"), now)
+
+
+def test_a_heart_beats_while_the_block_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notes, "_HEARTBEAT", 0.01)
+    path = _on_disk(StageNote(stage="translate_examples"), timedelta(hours=1))
+    old = path.stat().st_mtime
+    with beating(path):
+        for _ in range(1000):
+            if path.stat().st_mtime > old:
+                break
+            notes.threading.Event().wait(0.01)
+    assert path.stat().st_mtime > old
+
+
+# ------------------------------------------------------------------------------------------------------------ runs
+
+
+def _run(**changes: object) -> RunNote:
+    job = PlannedJob(
+        rule="make_table", name="", outputs=["results/demo/table.md"], log="logs/demo/make_table.log",
+        benchmark=None, threads=1, gpus=0, after=[],
+    )  # fmt: skip
+    values = {
+        "study": "demo",
+        "log": None,
+        "cores": 2,
+        "done": {"translate_examples": 3},
+        "jobs": [job],
+        "code": {"phrasemt": "a"},
+        "rules": {},
+    }
+    return RunNote(**values | changes)  # type: ignore[arg-type]
+
+
+def test_a_run_is_read_as_it_was_written() -> None:
+    path = new_run("demo")
+    note = _run()
+    note.write(path)
+    assert RunNote.read(path) == note
+    latest = latest_run("demo")
+    assert latest is not None
+    assert latest.absolute() == path
+    assert latest_run("other") is None
+
+
+def test_notes_of_old_runs_are_removed_but_for_those_that_live(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notes, "_RUNS_KEPT", 2)
+    folder = Path("logs/demo/runs")
+    ended = "2026-01-01T00:00:00+00:00"
+    for number in range(5):
+        path = folder / f"{number}.json"
+        _run(state="running" if number == 1 else "failed", ended=ended).write(path)
+        study_of(path).write_text("study: demo\n")
+    new_run("demo")
+    assert sorted(path.name for path in folder.iterdir()) == [
+        f"{number}.{kind}" for number in (1, 3, 4) for kind in ("json", "yaml")
+    ]
+    assert json.loads((folder / "1.json").read_text())["state"] == "running"

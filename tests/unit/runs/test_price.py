@@ -1,0 +1,126 @@
+"""The price of a study before its run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from phrasemt.errors import PhrasemtError
+from phrasemt.files.lines import write_lines, write_text
+from phrasemt.runs.notes import PlannedJob, StageNote, TrainingReport
+from phrasemt.runs.plan import Job, Plan
+from phrasemt.study.reading import load_study
+from phrasemt.verbs._price import Prices, price_of
+from phrasemt.verbs._rates import GPUS, MEASURED, rate_of
+
+
+def job(rule: str, *, mem_mb: int = 0, **wildcards: str) -> Job:
+    planned = PlannedJob(rule=rule, name="", outputs=[], log=None, benchmark=None, threads=1, gpus=0, after=[])
+    snakemakes: Any = SimpleNamespace(wildcards=wildcards, resources={"mem_mb": mem_mb})
+    return Job(
+        planned=planned,
+        dataset=wildcards.get("dataset"),
+        system=wildcards.get("system"),
+        snakemakes=snakemakes,
+    )
+
+
+@pytest.fixture
+def prices(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Prices:
+    monkeypatch.chdir(tmp_path)
+    return Prices(load_study(repository / "studies" / "xu2020-en-de.yaml"), rate_of("a100", 0.3))
+
+
+def test_a_training_costs_six_operations_for_each_parameter_and_token(prices: Prices) -> None:
+    """The rule of Kaplan et al. (2020, section 2.1), without the lookup of embeddings. Source and target are equally
+    long, so each target token also pays for a source position. Their rule leaves out the products of queries and keys,
+    which are below 3 % at 27 positions and width 512.
+    """
+    width, vocabulary = 512, 32_004
+    parameters = 6 * (4 + 2 * 4) * width**2 + 6 * (8 + 2 * 4) * width**2 + width * vocabulary
+    hours = 6 * parameters * 25_000 * 100_000 / (312e12 * 0.3) / 3600
+    found = prices.of(job("train_model", dataset="wmt14", system="base", mem_mb=16_000))
+    assert hours < found.gpu_hours < 1.03 * hours
+    assert found.longest == found.gpu_hours
+    assert found.memory == 16_000
+
+
+def test_text_stages_cost_lines_and_unknown_numbers_are_named(prices: Prices) -> None:
+    # Europarl v7, Common Crawl and News Commentary v9 have 1,920,209 + 2,399,123 + 201,288 pairs.
+    pairs = 4_520_620
+    found = prices.of(job("clean_pairs", dataset="wmt14", split="train", source="en", target="de"))
+    assert found.core_hours == pytest.approx((10 + pairs / 82_000) / 3600)
+    assert not found.unknown
+    parses = prices.of(job("parse_sentences", dataset="wmt14", split="train", annotator="english"))
+    assert parses.core_hours == pytest.approx((10 + pairs // 64 / 10) / 3600)  # a published parser, 64 jobs
+    texts = job("extract_text", corpus="yandex-en-ru", part="ru-en", language="ru")
+    assert prices.of(texts).unknown == {"yandex-en-ru ru-en"}
+
+
+def test_a_text_of_one_language_takes_half_the_disk_of_pairs(prices: Prices, repository: Path) -> None:
+    of_words = Prices(load_study(repository / "studies" / "phrasal2020-lm1b.yaml"), rate_of("a100", 0.3))
+    packing = job("pack_examples", dataset="wmt14", split="train")
+    assert prices.of(packing).bytes == 240 * 4_520_620
+    (name,) = of_words._study.datasets
+    assert of_words.of(job("pack_examples", dataset=name, split="train")).bytes == 120 * 30_301_028
+
+
+def test_days_are_those_of_the_longest_training_when_there_are_many_gpus(prices: Prices) -> None:
+    study = prices._study
+    jobs = [job("train_model", dataset="wmt14", system=name) for name in ("base", "base")]
+    plan = Plan(study=study.study, datasets=["wmt14"], jobs=jobs, finished=[], workflow=None)
+    days = prices.of(jobs[0]).gpu_hours / 24
+    for gpus, expected in ((1, 2 * days), (2, days), (8, days)):
+        lines = list(price_of(plan, study, rate=rate_of("a100", 0.3), gpus=gpus))
+        (line,) = (line for line in lines if "days of the GPUs" in line)
+        assert line == f"{expected:,.1f} days of the GPUs; the longest job, base, takes {days:,.1f} on one of them"
+    assert GPUS["a100"] == 312  # data sheet of the A100: BFLOAT16 tensor core, 312 TFLOPS (624 with sparsity)
+
+
+def _finished_training(host: str, device: str, tokens_per_second: float, *, seed: int, processes: int = 1) -> None:
+    """What a training of a Transformer of base size leaves, as far as its rate is concerned."""
+    folder = Path(f"results/other/d.en-de/models/base/{seed}")
+    vocabulary = Path("vocabulary.tsv")
+    write_lines(vocabulary, ["x"] * 32_004)
+    (folder / "state" / "abc").mkdir(parents=True)
+    record = {"metrics": "state/abc/metrics.jsonl", "model": {"family": "transformer"}}
+    write_text(folder / "training.json", json.dumps(record))
+    file = [{"path": str(vocabulary), "sha256": ""}]
+    inputs = {"source_vocabulary": file, "target_vocabulary": file}
+    sidecar = {"stage": "train_model", "settings": {}, "code": "", "versions": {}, "inputs": inputs, "outputs": {}}
+    write_text(folder / "training.json.meta.json", json.dumps(sidecar))
+    report = TrainingReport(
+        device=device, processes=processes, first_update=0, update=9, max_updates=9, seconds=1.0, seconds_left=0.0,
+        tokens_per_second=tokens_per_second, memory_mib=1.0, reported="",
+    )  # fmt: skip
+    StageNote(stage="train_model", host=host, training=report).write(folder / "state" / "abc" / "note.json")
+
+
+def test_a_measured_rate_is_that_of_the_device_with_most_trainings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Six operations for each parameter and token, as above; two processes share their tokens."""
+    monkeypatch.chdir(tmp_path)
+    _finished_training("node1", "NVIDIA A100", 40_000, seed=1)
+    _finished_training("node1", "NVIDIA A100", 60_000, seed=2)
+    _finished_training("node1", "NVIDIA A100", 160_000, seed=3, processes=2)
+    _finished_training("laptop", "cpu", 100, seed=4)
+    Path("results/other/d.en-de/models/base/5").mkdir()
+    Path("results/other/d.en-de/models/base/5/training.json").write_text("of another version")
+    parameters = 6 * (4 + 2 * 4) * 512**2 + 6 * (8 + 2 * 4) * 512**2 + 512 * 32_004
+    rate = rate_of(MEASURED, 0.3)
+    assert 6 * parameters * 60_000 < rate.training < 1.03 * 6 * parameters * 60_000
+    assert rate.search == pytest.approx(rate.training / 10)
+    assert rate.device == "NVIDIA A100"
+    assert "measured rates of NVIDIA A100 on node1: " in rate.basis
+    assert "the median of 3 finished trainings" in rate.basis
+
+
+def test_without_a_finished_training_no_rate_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(PhrasemtError, match="no finished training tells a rate"):
+        rate_of(MEASURED, 0.3)

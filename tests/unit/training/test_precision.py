@@ -1,0 +1,93 @@
+"""bfloat16 on devices with and without units for it."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+from types import MappingProxyType
+
+import pytest
+import torch
+from trainings import assert_equal_runs, run, settings_of
+
+from phrasemt.batching.example import Examples
+from phrasemt.batching.reader import BatchReader
+from phrasemt.decoding.decode import translate_split
+from phrasemt.models.interface import build_model
+from phrasemt.nn.precision import usable_precision
+from phrasemt.study.architectures import TransformerModel
+from phrasemt.study.schema import Decoding
+from phrasemt.text.vocab import Vocabulary
+
+CPU = torch.device("cpu")
+CPUINFO = Path("/proc/cpuinfo")
+
+
+@pytest.fixture
+def cpu_with(monkeypatch):
+    """Lets torch find these features in the CPU."""
+
+    def features(*names):
+        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: MappingProxyType(dict.fromkeys(names, True)))
+
+    return features
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64" or not CPUINFO.exists(), reason="reads the flags of an x86-64 CPU")
+def test_the_kernel_names_the_same_bfloat16_units():
+    flags = next(line for line in CPUINFO.read_text().splitlines() if line.startswith("flags")).split()
+    has_units = not {"amx_bf16", "avx512_bf16"}.isdisjoint(flags)
+    assert usable_precision("bfloat16", CPU) == ("bfloat16" if has_units else "float32")
+
+
+@pytest.mark.parametrize(
+    ("features", "usable"),
+    [(["avx2"], "float32"), (["avx512_f", "avx512_bf16"], "bfloat16"), (["amx_bf16"], "bfloat16")],
+    ids=["AVX2", "AVX-512", "AMX"],
+)
+def test_bfloat16_needs_units(cpu_with, features, usable):
+    cpu_with(*features)
+    assert usable_precision("bfloat16", CPU) == usable
+    assert usable_precision("float32", CPU) == "float32"
+    assert usable_precision("int8", CPU) == "int8"
+
+
+@pytest.mark.parametrize(("units", "usable"), [(True, "bfloat16"), (False, "float32")])
+def test_bfloat16_that_a_gpu_emulates_is_not_used(monkeypatch, units, usable):
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: including_emulation or units)
+    assert usable_precision("bfloat16", torch.device("cuda")) == usable
+
+
+def test_without_units_bfloat16_trains_in_float32_and_says_so(tiny_data, tmp_path, cpu_with, caplog):
+    cpu_with("avx2")
+    exact = run(tiny_data, tmp_path / "float32", settings_of(precision="float32"))
+    assert "no units" not in caplog.text
+    without = run(tiny_data, tmp_path / "bfloat16", settings_of(precision="bfloat16"))
+    assert_equal_runs(exact, without)
+    assert without[0]["precision"] == "float32"
+    assert "this CPU has no units for bfloat16, so the training computes in float32" in caplog.text
+
+
+def test_with_units_bfloat16_trains_in_bfloat16(tiny_data, tmp_path, cpu_with, caplog):
+    cpu_with("avx512_bf16")
+    exact = run(tiny_data, tmp_path / "float32", settings_of(precision="float32"))
+    rounded = run(tiny_data, tmp_path / "bfloat16", settings_of(precision="bfloat16"))
+    assert rounded[0]["precision"] == "bfloat16"
+    weights, others = exact[1][-1], rounded[1][-1]
+    assert any(not torch.equal(weights[name], others[name]) for name in weights)
+    assert "no units" not in caplog.text
+
+
+def test_without_units_bfloat16_translates_in_float32(tiny_data, cpu_with):
+    settings = TransformerModel(encoder_layers=1, decoder_layers=1, width=32, heads=4, ffn_width=48)
+    words = Vocabulary.from_file(tiny_data.target_vocabulary)
+    torch.manual_seed(11)
+    model = build_model(settings, source_vocabulary=len(words), target_vocabulary=len(words)).eval()
+    reader = BatchReader(Examples.open(tiny_data.dev), settings.model_inputs)
+    decoding = Decoding(beam=2, max_length_extra=5)
+    exact = translate_split(model, reader, decoding, device=CPU)
+    rounding = decoding.model_copy(update={"precision": "bfloat16"})
+    cpu_with("avx2")
+    assert translate_split(model, reader, rounding, device=CPU) == exact
+    cpu_with("avx512_bf16")
+    assert translate_split(model, reader, rounding, device=CPU) != exact

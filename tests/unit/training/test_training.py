@@ -1,0 +1,444 @@
+"""Training: learning rates, accumulation of gradients, evaluation, checkpoints, and resuming after a kill."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import subprocess
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import sacrebleu
+import torch
+from processes import wait_until
+from trainings import SMALL, assert_equal_runs, command, run, settings_of
+
+import phrasemt.training.evaluator as evaluator
+from phrasemt.batching.example import Examples
+from phrasemt.batching.reader import BatchReader
+from phrasemt.errors import DamagedFileError, MismatchError, PhrasemtError, StoppedError
+from phrasemt.files.lines import read_lines
+from phrasemt.models.interface import build_model
+from phrasemt.models.transformer import Transformer
+from phrasemt.models.weights import FORMAT, load_model, load_tensors, save_tensors
+from phrasemt.study.architectures import Dl4mtModel, PhraseRepresentationModel, TransformerModel
+from phrasemt.study.training import Adadelta, Adam
+from phrasemt.text.vocab import Vocabulary
+from phrasemt.training.checkpoint import Progress
+from phrasemt.training.evaluator import Evaluator
+from phrasemt.training.optimizers import ScheduledOptimizer, noam
+from phrasemt.training.trainer import Trainer
+
+
+def test_noam_rises_during_warmup_and_then_falls_with_the_square_root():
+    settings = Adam(warmup=4000, factor=2.0)
+    rates = [noam(update, width=512, settings=settings) for update in (1, 2000, 4000, 16000)]
+    # by hand: 2/sqrt(512)/4000^1.5, half of the peak, the peak 2/sqrt(512*4000), half of the peak
+    peak = 2 / math.sqrt(512 * 4000)
+    assert rates == pytest.approx([peak / 4000, peak / 2, peak, peak / 2])
+
+
+@pytest.mark.parametrize("settings", [Adam(), Adadelta(name="adadelta")], ids=lambda settings: settings.name)
+def test_a_parameter_with_a_rate_factor_takes_that_share_of_each_step(settings):
+    whole, third = torch.nn.Parameter(torch.zeros(3)), torch.nn.Parameter(torch.zeros(3))
+    optimizer = ScheduledOptimizer([whole, third], settings, width=512, rate_factors={third: 1 / 3})
+    for update in (1, 2):
+        for parameter in (whole, third):
+            parameter.grad = torch.tensor([0.1, -2.0, 30.0])
+        optimizer.step(update)
+    assert whole.abs().min() > 0
+    torch.testing.assert_close(third, whole / 3)
+
+
+def test_training_learns_and_writes_a_complete_record(tiny_data, tmp_path):
+    record, weights, metrics = run(tiny_data, tmp_path, settings_of())
+    assert record["updates"] == 12
+    assert record["stopped"] == "max_updates"
+    assert [evaluation["update"] for evaluation in record["evaluations"]] == [4, 8, 12]
+    assert [name.split("/")[-1] for name in record["checkpoints"]] == [
+        "checkpoint-000008.safetensors",
+        "checkpoint-000012.safetensors",
+    ]
+    assert record["evaluations"][-1]["dev_perplexity"] < record["evaluations"][0]["dev_perplexity"]
+    assert record["parameters"] == sum(tensor.numel() for tensor in weights[0].values())
+    assert [update for update, loss, _ in metrics if loss is not None] == [12]
+    assert not list(tmp_path.rglob("*.part"))
+
+
+def test_the_seed_determines_the_weights(tiny_data, tmp_path):
+    first = run(tiny_data, tmp_path / "a", settings_of())
+    assert_equal_runs(first, run(tiny_data, tmp_path / "b", settings_of()))
+    other = run(tiny_data, tmp_path / "c", settings_of(seed=2))
+    assert any(not torch.equal(first[1][0][name], other[1][0][name]) for name in first[1][0])
+
+
+def test_micro_batches_accumulate_the_gradient_of_the_whole_update(tiny_data):
+    """Without dropout, micro-batches differ only in the order of float32 sums: 1e-6 of the largest."""
+    examples = Examples.open(tiny_data.train)
+    words = Vocabulary.from_file(tiny_data.source_vocabulary)
+    gradients = []
+    for capacity in (100_000, 64):
+        settings = settings_of(dropout=0.0)
+        torch.manual_seed(3)
+        model = build_model(settings.model, source_vocabulary=len(words), target_vocabulary=len(words))
+        trainer = Trainer(model, BatchReader(examples, settings.reads), settings)
+        trainer.capacity = capacity
+        result = trainer.update(1, np.arange(50))
+        gradients.append({name: parameter.grad.clone() for name, parameter in model.named_parameters()})
+        assert result.tokens == int(examples.target_lengths[np.arange(50)].sum()) + 50
+    for name, gradient in gradients[0].items():
+        torch.testing.assert_close(
+            gradients[1][name], gradient, rtol=0, atol=1e-6 * max(1.0, float(gradient.abs().max()))
+        )
+
+
+class Killed(BaseException):
+    pass
+
+
+def killed(tiny_data, folder, settings, monkeypatch, *, update):
+    """Run a training that ends abruptly before this update, as in a power cut."""
+    original = Trainer.update
+
+    def dying(self, number, rows):
+        if number == update:
+            raise Killed
+        return original(self, number, rows)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Trainer, "update", dying)
+        with pytest.raises(Killed):
+            run(tiny_data, folder, settings)
+
+
+BY_SENTENCES = {"sentences_per_update": 12, "clip_norm": 1.0, "optimizer": Adadelta(name="adadelta")}
+
+
+@pytest.mark.parametrize(
+    ("model", "training"),
+    [
+        (TransformerModel(**SMALL), {}),
+        (PhraseRepresentationModel(**SMALL), {}),
+        (Dl4mtModel(family="dl4mt", embedding=8, hidden=12), BY_SENTENCES),
+    ],
+    ids=["transformer", "phrase_representation", "dl4mt"],
+)
+def test_resuming_after_a_kill_gives_the_same_weights(tiny_data, tmp_path, monkeypatch, model, training):
+    settings = settings_of(model=model, evaluate_every=4, checkpoint_every=3, **training)
+    whole = run(tiny_data, tmp_path / "whole", settings)
+    for update in (1, 4, 5, 10):
+        killed(tiny_data, tmp_path / "killed", settings, monkeypatch, update=update)
+        assert not (tmp_path / "killed" / "training.json").exists()
+    resumed = run(tiny_data, tmp_path / "killed", settings)
+    assert_equal_runs(whole, resumed)
+
+
+def test_the_same_command_resumes_after_kill_9(tiny_data, tmp_path):
+    settings = settings_of(max_updates=60, checkpoint_every=5, evaluate_every=20)
+    whole = run(tiny_data, tmp_path / "whole", settings)
+    folder = tmp_path / "killed"
+    words = command(tiny_data, folder, settings)
+    process = subprocess.Popen(words, stderr=subprocess.DEVNULL)
+    wait_until(lambda: list(folder.glob("state/*/latest.safetensors")), process)
+    process.kill()
+    process.wait()
+    assert not (folder / "training.json").exists()
+    assert subprocess.run(words, stderr=subprocess.DEVNULL, check=False).returncode == 0
+    assert (folder / "training.json.meta.json").exists()
+    assert not list(folder.rglob("*.part"))
+    assert_equal_runs(whole, run(tiny_data, folder, settings))  # runs no update: all are done
+
+
+def test_early_stopping(tiny_data, tmp_path, monkeypatch):
+    scores = iter([5.0, 7.0, 6.0, 6.5, 9.0])
+    monkeypatch.setattr(Evaluator, "__call__", lambda self, model: {"dev_bleu": next(scores), "dev_perplexity": 2.0})
+    record, _, _ = run(tiny_data, tmp_path, settings_of(evaluate_every=2, early_stopping=2, max_updates=50))
+    assert record["stopped"] == "early_stopping"
+    assert record["updates"] == 8
+    assert record["best_update"] == 4
+    assert record["checkpoints"][-1].endswith("checkpoint-000008.safetensors")
+
+
+def test_without_bleu_the_evaluation_with_the_lowest_perplexity_is_best():
+    values = [
+        {"update": update, "dev_perplexity": perplexity} for update, perplexity in enumerate([9.0, 4.0, 4.0, 5.0])
+    ]
+    progress = Progress(evaluations=values)
+    assert progress.best is values[1]
+    with_bleu = [{**value, "dev_bleu": bleu} for value, bleu in zip(values, [1.0, 3.0, 9.0, 2.0], strict=True)]
+    assert Progress(evaluations=with_bleu).best is with_bleu[2]
+    assert Progress(evaluations=with_bleu, best_by="perplexity").best is with_bleu[1]
+    assert progress.evaluations_since_best == 2
+
+
+def evaluations_of(*scores):
+    """Evaluations with these dev BLEU and dev perplexities."""
+    return [
+        {"update": update, "dev_bleu": bleu, "dev_perplexity": perplexity}
+        for update, (bleu, perplexity) in enumerate(scores)
+    ]
+
+
+def test_perplexity_decides_between_equal_bleu():
+    values = evaluations_of((0.0, 90.0), (0.0, 20.0), (0.0, 30.0))
+    assert Progress(evaluations=values).ranked == [values[1], values[2], values[0]]
+    values = evaluations_of((3.0, 9.0), (4.0, 8.0), (4.0, 7.0), (2.0, 1.0))
+    assert Progress(evaluations=values).ranked == [values[2], values[1], values[0], values[3]]
+
+
+def test_early_stopping_counts_from_the_first_bleu_above_zero():
+    values = evaluations_of((0.0, 20.0), (0.0, 30.0), (0.0, 40.0), (1.5, 50.0), (0.0, 60.0), (1.0, 70.0))
+    counts = [Progress(evaluations=values[:seen]).evaluations_since_best for seen in range(len(values) + 1)]
+    assert counts == [0, 0, 0, 0, 0, 1, 2]
+    counts = [Progress(evaluations=values[:seen], best_by="perplexity").evaluations_since_best for seen in range(1, 5)]
+    assert counts == [0, 1, 2, 3]
+
+
+def test_a_training_without_bleu_keeps_its_best_weights_and_goes_to_its_end(tiny_data, tmp_path, monkeypatch):
+    perplexities = iter([90.0, 50.0, 20.0, 10.0, 15.0])
+    monkeypatch.setattr(
+        Evaluator, "__call__", lambda self, model: {"dev_bleu": 0.0, "dev_perplexity": next(perplexities)}
+    )
+    settings = settings_of(evaluate_every=2, max_updates=10, average_best=2, early_stopping=1)
+    record, _, _ = run(tiny_data, tmp_path, settings)
+    assert (record["stopped"], record["updates"], record["best_update"]) == ("max_updates", 10, 8)
+    assert [name.split("-")[-1] for name in record["checkpoints"]] == ["000008.safetensors", "000010.safetensors"]
+
+
+def test_a_language_model_is_evaluated_without_a_search(tiny_data, monkeypatch):
+    monkeypatch.setattr(evaluator, "translate_split", None)
+    words = Vocabulary.from_file(tiny_data.source_vocabulary)
+    settings = settings_of()
+    model = build_model(settings.model, source_vocabulary=len(words), target_vocabulary=len(words))
+    values = Evaluator(BatchReader(Examples.open(tiny_data.dev), settings.reads), None, words, "13a")(model)
+    assert list(values) == ["dev_perplexity"]
+
+
+@pytest.mark.parametrize("bleu", ["13a", "char"])
+def test_dev_bleu_counts_what_sacrebleu_counts_in_the_language(tiny_data, monkeypatch, bleu):
+    """13a: tokens, as multi-bleu.perl. Otherwise the text that the tokens make, without spaces between them."""
+    words = Vocabulary.from_file(tiny_data.target_vocabulary)
+    references = [*read_lines(tiny_data.dev_reference)]
+    found = [line.removeprefix("A ") for line in references[:-1]] + [references[-1][::-1]]
+    hypotheses = [[SimpleNamespace(tokens=words.ids(line.split(" ")))] for line in found]
+    monkeypatch.setattr(evaluator, "translate_split", lambda *_, **__: hypotheses)
+    settings = settings_of()
+    model = build_model(settings.model, source_vocabulary=len(words), target_vocabulary=len(words))
+    values = Evaluator(BatchReader(Examples.open(tiny_data.dev), settings.reads), references, words, bleu)(model)
+    if bleu == "13a":
+        expected = sacrebleu.corpus_bleu(found, [references], tokenize="none", smooth_method="none", force=True)
+    else:
+        sides = ([line.replace(" ", "") for line in side] for side in (found, references))
+        expected = sacrebleu.corpus_bleu(next(sides), [next(sides)], tokenize=bleu)
+    assert values["dev_bleu"] == pytest.approx(expected.score, abs=1e-4)
+    assert 0 < values["dev_bleu"] < 100
+
+
+def test_further_losses_of_a_family_are_reported_per_token(tiny_data, tmp_path, monkeypatch):
+    """The further losses are the numbers of tokens and of half tokens: 1 and 0.5 per token, in training and on dev."""
+    loss = Transformer.loss
+
+    def counting(self, batch, *, label_smoothing):
+        words = loss(self, batch, label_smoothing=label_smoothing)
+        tokens = torch.tensor(float(words.tokens), requires_grad=True)
+        return dataclasses.replace(words, parts={"whole": tokens, "half": tokens / 2})
+
+    monkeypatch.setattr(Transformer, "loss", counting)
+    record, _, _ = run(tiny_data, tmp_path, settings_of())
+    assert [(one["dev_whole"], one["dev_half"]) for one in record["evaluations"]] == [(1.0, 0.5)] * 3
+    lines = [json.loads(line) for line in (tmp_path / record["metrics"]).read_text().splitlines()]
+    assert [(line["whole"], line["half"]) for line in lines if "loss" in line] == [(1.0, 0.5)]
+
+
+def spoilt(monkeypatch, updates):
+    """Make the loss of the micro-batches of these updates NaN."""
+    update, loss, now = Trainer.update, Transformer.loss, []
+
+    def counted(self, number, rows):
+        now[:] = [number]
+        return update(self, number, rows)
+
+    def spoiling(self, batch, *, label_smoothing):
+        value = loss(self, batch, label_smoothing=label_smoothing)
+        return dataclasses.replace(value, objective=value.objective * math.nan) if now[0] in updates else value
+
+    monkeypatch.setattr(Trainer, "update", counted)
+    monkeypatch.setattr(Transformer, "loss", spoiling)
+
+
+def test_an_update_without_a_finite_loss_is_skipped_and_counted(tiny_data, tmp_path, monkeypatch):
+    spoilt(monkeypatch, {1, 2, 6})
+    record, weights, metrics = run(
+        tiny_data, tmp_path, settings_of(evaluate_every=1, checkpoint_every=1, max_updates=6)
+    )
+    assert record["skipped"] == 3
+    perplexities = [evaluation["dev_perplexity"] for evaluation in record["evaluations"]]
+    assert perplexities[0] == perplexities[1] != perplexities[2]  # no step was taken
+    assert perplexities[4] == perplexities[5]
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+    assert [math.isfinite(loss) for _, loss, _ in metrics if loss is not None] == [True]
+
+
+def test_a_training_that_skips_ten_updates_in_a_row_ends(tiny_data, tmp_path, monkeypatch):
+    spoilt(monkeypatch, set(range(3, 100)))
+    with pytest.raises(PhrasemtError, match=r"update 12: loss or gradient was not finite in 10 consecutive updates"):
+        run(tiny_data, tmp_path, settings_of(max_updates=50, evaluate_every=50))
+
+
+def damage(path):
+    """Flip one bit of the last tensor."""
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(bytes(data))
+
+
+def test_a_damaged_state_is_replaced_by_the_previous_one(tiny_data, tmp_path, monkeypatch, caplog):
+    settings = settings_of(max_updates=16)
+    whole = run(tiny_data, tmp_path / "whole", settings)
+    folder = tmp_path / "damaged"
+    killed(tiny_data, folder, settings, monkeypatch, update=14)
+    (latest,) = folder.glob("state/*/latest.safetensors")
+    damage(latest)
+    assert_equal_runs(whole, run(tiny_data, folder, settings))
+    assert "its checksum is wrong" in caplog.text
+    assert "resuming from the previous state, after update 8" in caplog.text
+    assert latest.with_name("damaged.safetensors").exists()
+
+
+def test_a_file_with_a_changed_description_counts_as_damaged(tiny_data, tmp_path, caplog):
+    settings = settings_of(max_updates=16)
+    run(tiny_data, tmp_path, settings)
+    (latest,) = tmp_path.glob("state/*/latest.safetensors")
+    data = latest.read_bytes()
+    changed = data.replace(b'\\"position\\": ', b'\\"position\\":1')
+    assert len(changed) == len(data)
+    assert changed != data
+    latest.write_bytes(changed)
+    run(tiny_data, tmp_path, settings)
+    assert "its checksum is wrong" in caplog.text
+
+
+def test_a_state_of_another_training_is_refused_and_other_states_are_reported(tiny_data, tmp_path, caplog):
+    caplog.set_level("INFO", "phrasemt")
+    run(tiny_data, tmp_path, settings_of())
+    (latest,) = tmp_path.glob("state/*/latest.safetensors")
+    run(tiny_data, tmp_path, settings_of(seed=2))
+    assert "starting anew" in caplog.text
+    (other,) = set(tmp_path.glob("state/*/latest.safetensors")) - {latest}
+    other.write_bytes(latest.read_bytes())
+    with pytest.raises(MismatchError, match="training state of another study, data set or version of the code"):
+        run(tiny_data, tmp_path, settings_of(seed=2))
+
+
+def test_the_error_names_two_damaged_states(tiny_data, tmp_path):
+    settings = settings_of()
+    run(tiny_data, tmp_path, settings)
+    for path in tmp_path.glob("state/*/[lp]*.safetensors"):
+        path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(DamagedFileError, match=r"previous\.safetensors: not a readable weights file"):
+        run(tiny_data, tmp_path, settings)
+
+
+def test_running_out_of_memory_halves_the_micro_batches(tiny_data, monkeypatch):
+    """The update is repeated in smaller micro-batches; its gradient equals that of a run which began with these."""
+    words = Vocabulary.from_file(tiny_data.source_vocabulary)
+    settings = settings_of(max_length=16)
+    loss = Transformer.loss
+    examples = Examples.open(tiny_data.train)
+    longest = int(max(examples.source_lengths[np.arange(50)].max(), examples.target_lengths[np.arange(50)].max())) + 1
+    room = 4 * longest
+    small = 4096
+    while small > room:
+        small //= 2
+
+    def greedy(self, batch, *, label_smoothing):
+        if batch.source.ids_BS.numel() > room:
+            raise torch.OutOfMemoryError
+        return loss(self, batch, label_smoothing=label_smoothing)
+
+    monkeypatch.setattr(Transformer, "loss", greedy)
+    gradients = {}
+    for positions in (4096, small):
+        torch.manual_seed(3)
+        model = build_model(settings.model, source_vocabulary=len(words), target_vocabulary=len(words))
+        trainer = Trainer(model, BatchReader(Examples.open(tiny_data.train), settings.reads), settings)
+        trainer.capacity = positions
+        trainer.update(1, np.arange(50))
+        gradients[positions] = [parameter.grad for parameter in model.parameters()]
+        assert trainer.capacity == small
+    assert all(torch.equal(*pair) for pair in zip(*gradients.values(), strict=True))
+    room = 0
+    with pytest.raises(PhrasemtError, match="the memory of the device is too small for a single pair"):
+        trainer.update(2, np.arange(50))
+
+
+def test_the_exponential_average_is_saved_and_evaluated(tiny_data, tmp_path, monkeypatch):
+    """Against the definition, from the weights after each update of another run with the same seed."""
+    steps = settings_of(max_updates=6, checkpoint_every=1, evaluate_every=6, average_last=6)
+    words = Vocabulary.from_file(tiny_data.source_vocabulary)
+    torch.manual_seed(1)
+    start = build_model(steps.model, source_vocabulary=len(words), target_vocabulary=len(words))
+    _, weights, _ = run(tiny_data, tmp_path / "steps", steps)
+    averaged = settings_of(max_updates=6, checkpoint_every=2, evaluate_every=3, average_last=1, average_decay=0.4)
+    killed(tiny_data, tmp_path / "averaged", averaged, monkeypatch, update=5)
+    record, (kept,), _ = run(tiny_data, tmp_path / "averaged", averaged)
+    for name, parameter in start.named_parameters():
+        expected = parameter.detach().double()
+        for update, weight in enumerate(weights, start=1):
+            decay = min(0.4, (1 + update) / (10 + update))
+            expected = decay * expected + (1 - decay) * weight[name].double()
+        torch.testing.assert_close(kept[name].double(), expected, rtol=0, atol=1e-6)
+    # The last evaluation is that of the average, not of the last weights.
+    last = run(tiny_data, tmp_path / "steps", steps)[0]["evaluations"][-1]
+    assert record["evaluations"][-1]["dev_perplexity"] != last["dev_perplexity"]
+
+
+def test_the_best_checkpoints_are_kept(tiny_data, tmp_path, monkeypatch):
+    scores = iter([5.0, 7.0, 6.0, 9.0, 8.0, 1.0])
+    monkeypatch.setattr(Evaluator, "__call__", lambda self, model: {"dev_bleu": next(scores), "dev_perplexity": 2.0})
+    settings = settings_of(evaluate_every=2, checkpoint_every=3, max_updates=12, average_best=3)
+    record, _, _ = run(tiny_data, tmp_path, settings)
+    updates = [int(name.split("-")[-1].split(".")[0]) for name in record["checkpoints"]]
+    assert updates == [4, 8, 10]
+
+
+def test_a_stopped_training_resumes_from_its_saved_state(tiny_data, tmp_path):
+    """A run without any time left still does one update."""
+    settings = settings_of(max_updates=5)
+    whole = run(tiny_data, tmp_path / "whole", settings)
+    for update in range(1, 5):
+        with pytest.raises(StoppedError, match=rf"stopped after update {update} and saved the state: its time is up"):
+            run(tiny_data, tmp_path / "pieces", settings, minutes=1e-9)
+    assert_equal_runs(whole, run(tiny_data, tmp_path / "pieces", settings, minutes=1e-9))
+
+
+def test_equal_weights_give_equal_files(tmp_path):
+    """Ten files are equal byte for byte: no order in a file depends on hashes."""
+    tensors = {name: torch.full((2, 3), float(number)) for number, name in enumerate("edcba")}
+    for number in range(10):
+        save_tensors(tmp_path / str(number), tensors, {"format": FORMAT, "a": [0.1, "x"], "c": {"z": None, "y": True}})
+    assert len({path.read_bytes() for path in tmp_path.iterdir()}) == 1
+    found, description = load_tensors(tmp_path / "0")
+    assert description == {"format": FORMAT, "a": [0.1, "x"], "c": {"z": None, "y": True}}
+    assert {name: tensor.tolist() for name, tensor in found.items()} == {
+        name: tensor.tolist() for name, tensor in tensors.items()
+    }
+
+
+def test_weights_of_another_model_or_vocabulary_are_refused(tiny_data, tmp_path):
+    settings = settings_of()
+    record, _, _ = run(tiny_data, tmp_path, settings)
+    words = Vocabulary.from_file(tiny_data.source_vocabulary)
+    path = tmp_path / record["checkpoints"][0]
+    assert not load_model(path, settings.model, words, words).training
+    wider = settings.model.model_copy(update={"ffn_width": 64})
+    with pytest.raises(
+        MismatchError, match=r"trained with other settings \(expected ffn_width 64, found ffn_width 32\)"
+    ):
+        load_model(path, wider, words, words)
+    shorter = tmp_path / "vocabulary.tsv"
+    shorter.write_text("".join(tiny_data.source_vocabulary.read_text().splitlines(keepends=True)[:-1]))
+    with pytest.raises(MismatchError, match="weights were trained with another target vocabulary"):
+        load_model(path, settings.model, words, Vocabulary.from_file(shorter))

@@ -1,0 +1,193 @@
+"""Several processes that train one model: the same training, and ends that leave nothing behind.
+
+Real processes with gloo, started as a user starts them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+import torch
+from processes import PATIENCE, descendants, is_running, wait_until, wait_until_gone
+from trainings import assert_equal_runs, command, results, run, settings_of
+
+import phrasemt.training.trainer as trainer
+from phrasemt.cli import main
+
+STOPPED = 85
+
+
+def start(tiny_data, folder, settings, *options):
+    folder.mkdir(exist_ok=True)
+    with (folder / "messages").open("a") as messages:
+        return subprocess.Popen(command(tiny_data, folder, settings, *options), stderr=messages)
+
+
+def finish(tiny_data, folder, settings, *options):
+    process = start(tiny_data, folder, settings, *options)
+    assert process.wait(timeout=PATIENCE) == 0, (folder / "messages").read_text()
+    return results(folder)
+
+
+def assert_close_runs(one, other):
+    """float32 sums in another order: after 50 updates of Adam, losses and weights differ by rounding only."""
+    for ours, theirs in zip(one[0]["evaluations"], other[0]["evaluations"], strict=True):
+        assert ours["dev_perplexity"] == pytest.approx(theirs["dev_perplexity"], rel=1e-5)
+    for (update, ours, _), (same_update, theirs, _) in zip(one[2], other[2], strict=True):
+        assert update == same_update
+        assert ours == (theirs if theirs is None else pytest.approx(theirs, abs=1e-5))
+    for name, tensor in one[1][-1].items():
+        torch.testing.assert_close(other[1][-1][name], tensor, rtol=0, atol=1e-4)
+
+
+def test_one_process_two_and_smaller_micro_batches_train_alike(tiny_data, tmp_path, monkeypatch):
+    settings = settings_of(dropout=0.0, max_updates=50, evaluate_every=10, checkpoint_every=50)
+    alone = run(tiny_data, tmp_path / "alone", settings)
+    assert len([loss for _, loss, _ in alone[2] if loss is not None]) == 3
+    monkeypatch.setattr(trainer, "CPU_POSITIONS", 64)
+    smaller = run(tiny_data, tmp_path / "smaller", settings)
+    assert_close_runs(alone, smaller)
+    assert smaller[0]["micro_batches_per_update"] >= 4 * alone[0]["micro_batches_per_update"]
+    together = finish(tiny_data, tmp_path / "together", settings, "--processes", "2")
+    assert together[0]["processes"] == 2
+    assert_close_runs(alone, together)
+
+
+def test_processes_of_another_launcher_train_alike(tiny_data, tmp_path):
+    """Started as by torchrun or srun."""
+    settings = settings_of(dropout=0.0, max_updates=10, evaluate_every=10, checkpoint_every=10)
+    launched = finish(tiny_data, tmp_path / "launched", settings, "--processes", "2")
+    folder = tmp_path / "started"
+    folder.mkdir()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    world = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    processes = [
+        subprocess.Popen(
+            command(tiny_data, folder, settings, "--processes", "2"),
+            env=os.environ | world | {"RANK": rank, "LOCAL_RANK": rank},
+        )
+        for rank in "01"
+    ]
+    assert [process.wait(timeout=PATIENCE) for process in processes] == [0, 0]
+    assert_close_runs(launched, results(folder))
+
+
+def test_more_processes_than_pairs(tiny_data, tmp_path):
+    """Updates of one pair: the second process contributes nothing, and no process waits for it."""
+    settings = settings_of(dropout=0.0, sentences_per_update=1, max_updates=3, evaluate_every=3, checkpoint_every=3)
+    alone = run(tiny_data, tmp_path / "alone", settings)
+    assert_close_runs(alone, finish(tiny_data, tmp_path / "together", settings, "--processes", "2"))
+
+
+def state_of(folder):
+    """The state in the note of a training; None before it has written one."""
+    notes = list(folder.glob("state/*/note.json"))
+    return json.loads(notes[0].read_text())["state"] if notes else None
+
+
+def test_two_processes_stop_after_the_same_update_and_resume(tiny_data, tmp_path):
+    """Stopped once by each signal, the training ends with the weights of a training without stops."""
+    settings = settings_of(max_updates=300, evaluate_every=300, checkpoint_every=300)
+    folder = tmp_path / "stopped"
+    for signum in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT):
+        process = start(tiny_data, folder, settings, "--processes", "2")
+        wait_until(lambda: state_of(folder) == "running", process)
+        process.send_signal(signum)
+        assert process.wait(timeout=PATIENCE) == STOPPED
+        assert not (folder / "training.json").exists()
+        assert state_of(folder) == "stopped"
+        assert f"saved the state: asked to stop by {signum.name}" in (folder / "messages").read_text()
+    stopped = finish(tiny_data, folder, settings, "--processes", "2")
+    assert_equal_runs(finish(tiny_data, tmp_path / "whole", settings, "--processes", "2"), stopped)
+
+
+def test_a_second_training_of_a_model_is_refused_and_leaves_the_first_alone(tiny_data, tmp_path):
+    settings = settings_of(max_updates=100, evaluate_every=100, checkpoint_every=100)
+    folder, options = tmp_path / "both", ("--processes", "2")
+    first = start(tiny_data, folder, settings, *options)
+    wait_until(lambda: state_of(folder) == "running", first)
+    pids = [first.pid, *descendants(first)]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    second = subprocess.run(
+        command(tiny_data, folder, settings, *options), stderr=subprocess.PIPE, text=True, timeout=PATIENCE, check=False
+    )
+    for pid in pids:
+        os.kill(pid, signal.SIGCONT)
+    assert second.returncode == 2, second.stderr
+    assert re.search(
+        rf"another process trains this model \(found process ({'|'.join(map(str, pids))}) on ", second.stderr
+    )
+    assert first.wait(timeout=PATIENCE) == 0
+    assert_equal_runs(finish(tiny_data, tmp_path / "alone", settings, *options), results(folder))
+
+
+def test_a_process_that_dies_ends_the_others(tiny_data, tmp_path):
+    settings = settings_of(max_updates=100_000, evaluate_every=100_000, checkpoint_every=20)
+    process = start(tiny_data, tmp_path, settings, "--processes", "2")
+    wait_until(lambda: list(tmp_path.glob("state/*/latest.safetensors")), process)
+    pids = descendants(process)
+    assert len(pids) == 2
+    os.kill(pids[1], signal.SIGKILL)
+    assert process.wait(timeout=PATIENCE) == 2
+    assert "process 1 of 2 was ended by SIGKILL" in (tmp_path / "messages").read_text()
+    assert not [pid for pid in pids if is_running(pid)]
+
+
+def test_processes_end_with_their_launcher(tiny_data, tmp_path):
+    settings = settings_of(max_updates=100_000, evaluate_every=100_000)
+    process = start(tiny_data, tmp_path, settings, "--processes", "2")
+    wait_until(lambda: list(tmp_path.glob("state/*/note.json")), process)
+    pids = descendants(process)
+    assert len(pids) == 2
+    process.kill()
+    process.wait()
+    wait_until_gone(pids)
+
+
+def test_another_number_of_processes_than_requested_is_refused(tiny_data, tmp_path):
+    environment = {**os.environ, "RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "3"}
+    words = command(tiny_data, tmp_path, settings_of(), "--processes", "2")
+    finished = subprocess.run(words, env=environment, stderr=subprocess.PIPE, text=True, check=False)
+    assert finished.returncode == 2
+    assert "is not the requested one (expected 2 (--processes), found 3" in finished.stderr
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "two"])
+def test_an_invalid_number_of_processes_is_refused(tiny_data, tmp_path, capsys, number):
+    with pytest.raises(SystemExit):
+        main(command(tiny_data, tmp_path, settings_of(), f"--processes={number}")[3:])
+    assert f"expected a whole number from 1, found '{number}'" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [1, 2])
+def test_killed_again_and_again(tiny_data, tmp_path, processes):
+    """SIGKILL or SIGTERM at random moments until the training is done gives the same curve and weights."""
+    seed = random.randrange(2**31)
+    print(f"seed {seed}")
+    draw = random.Random(seed)
+    options = ("--processes", str(processes))
+    updates = 3000 // processes  # a quarter of a minute
+    settings = settings_of(max_updates=updates, evaluate_every=250, checkpoint_every=7, average_last=3)
+    whole = finish(tiny_data, tmp_path / "whole", settings, *options)
+    folder, kills = tmp_path / "killed", 0
+    while not (folder / "training.json").exists():
+        process = start(tiny_data, folder, settings, *options)
+        time.sleep(draw.uniform(3, 7))
+        if process.poll() is None:
+            kills += 1
+            process.send_signal(draw.choice([signal.SIGKILL, signal.SIGTERM]))
+        process.wait(timeout=PATIENCE)
+    print(f"{kills} kills")
+    assert kills >= 3
+    assert_equal_runs(whole, results(folder))
