@@ -29,8 +29,7 @@ WITHOUT_EFFECT = {
 def code_digest(*modules: str) -> str:
     """Digest of modules and all phrasemt modules they import, without comments, docstrings and layout.
 
-    A template, style or script that a module puts on a page (`page.html` and `page.css` beside `page.py`) counts as its
-    code.
+    A template, style, script or table beside a module (`page.html` and `page.css` beside `page.py`) counts as its code.
 
     Snakemake sees only the command of a rule; with this among a rule's parameters, a changed formula reruns the stage
     and what follows, and a changed comment reruns nothing.
@@ -123,7 +122,7 @@ def _statements(node: ast.AST) -> Iterator[ast.AST]:
 
 @functools.cache
 def _code(module: str) -> bytes:
-    """The code of a module without comments, docstrings and layout, and the parts of pages beside it."""
+    """The code of a module without comments, docstrings and layout, and the files of its name beside it."""
     tree = _tree(module)
     for node in (tree, *_statements(tree)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
@@ -131,5 +130,5 @@ def _code(module: str) -> bytes:
                 case [ast.Expr(value=ast.Constant(value=str())), *rest]:
                     node.body = rest or [ast.Pass()]
     path = _module_path(module)
-    parts = [path.with_suffix(suffix) for suffix in (".html", ".css", ".js")] if path else []
+    parts = [path.with_suffix(suffix) for suffix in (".html", ".css", ".js", ".tsv")] if path else []
     return f"{ast.unparse(tree)}\0".encode() + b"".join(part.read_bytes() for part in parts if part.is_file())

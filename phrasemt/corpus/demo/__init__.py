@@ -7,9 +7,8 @@ have a contrastive variant, in which the German verb has the wrong number.
 
 A sentence pair passes through these modules:
 
-    words        tables of English words with their German translations
     morphology   rules that inflect a word
-    lexicon      the words with all their forms
+    lexicon      the words with all their forms; lexicon.tsv is the table of English words and their translations
     grammar      the content of a sentence, independent of the language: a derivation
     sampling     random derivations
     english      a derivation as an English sentence with tree and chunks

@@ -7,39 +7,26 @@ subject, pronouns, time, recipient, object, negation, manner, prepositional obje
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
+from phrasemt.corpus.demo import lexicon
 from phrasemt.corpus.demo.grammar import (
+    ChunkWriter,
     Clause,
     Coordination,
     Name,
     Nominal,
     NounPhrase,
     PrepositionalPhrase,
-    Quality,
     Relative,
     Sentence,
     Slot,
     agreement,
     german_row,
     relative_slot,
+    without,
 )
-from phrasemt.corpus.demo.lexicon import (
-    BARE,
-    COMPLEMENTIZERS,
-    CONTRACTIONS,
-    HABEN,
-    HE,
-    INDEFINITE,
-    KEIN,
-    SEIN,
-    THE,
-    WERDEN,
-    Adverb,
-    Connective,
-    Pronoun,
-)
+from phrasemt.corpus.demo.lexicon import Adverb, Connective, Pronoun
 from phrasemt.corpus.demo.morphology import (
     DATIVE,
     FEMININE,
@@ -52,6 +39,8 @@ from phrasemt.corpus.demo.morphology import (
     SINGULAR,
     Finite,
 )
+
+Postponed = list[Clause] | None
 
 
 class Agreement(NamedTuple):
@@ -81,41 +70,31 @@ def realise_german(sentence: Sentence) -> GermanSentence:
     return GermanSentence(tuple(writer.tokens), tuple(writer.chunks), tuple(writer.agreements))
 
 
-class _GermanWriter:
+class _GermanWriter(ChunkWriter):
     """Writes a sentence from left to right; each method writes one constituent.
 
     Methods request a comma with `comma_due`. It is written before the next word, only once even if several clauses meet
-    there, and not before the full stop.
+    there, and not before the full stop. postponed, in many methods: a list that receives the relative clauses, which
+    are then written in the afterfield; None writes them in their place.
     """
 
     def __init__(self) -> None:
-        self.tokens: list[str] = []
-        self.chunks: list[str] = []
+        super().__init__()
         self.agreements: list[Agreement] = []
         self.comma_due = False
-        self.next_chunk = "O"
-        self.same_chunk = "O"
 
     # --- words ---
 
-    def begin_chunk(self, kind: str) -> None:
-        """The next words form a chunk of this kind."""
-        self.next_chunk, self.same_chunk = "B-" + kind, "I-" + kind
-
     def word(self, word: str) -> None:
         """Write a token of the current chunk."""
-        if not self.tokens:
-            word = word[0].upper() + word[1:]
-        elif self.comma_due:
+        if self.tokens and self.comma_due:
             self.tokens.append(",")
             self.chunks.append("O")
         self.comma_due = False
-        self.tokens.append(word)
-        self.chunks.append(self.next_chunk)
-        self.next_chunk = self.same_chunk
+        self.token(word)
 
-    def chunk(self, kind: str, *words: str) -> None:
-        """Write a whole chunk."""
+    def chunk(self, kind: str | None, *words: str) -> None:
+        """Write a whole chunk, or words outside of all chunks."""
         self.begin_chunk(kind)
         for word in words:
             self.word(word)
@@ -134,8 +113,7 @@ class _GermanWriter:
             self.chunk("NP", RELATIVE_PRONOUNS[nominal.row][case])
         else:
             self.nominal(nominal.first, case)
-            self.next_chunk = "O"
-            self.word("und")
+            self.chunk(None, "und")
             self.nominal(nominal.second, case)
         return len(self.tokens) - 1
 
@@ -146,15 +124,14 @@ class _GermanWriter:
         *,
         contracted: bool = False,
         negated: bool = False,
-        postponed: list[Clause] | None = None,
+        postponed: Postponed = None,
     ) -> int:
         """A noun phrase with its attributes.
 
-        contracted: the preposition already contains the article. negated: kein replaces the article. postponed: a list
-        that receives the relative clause, which is then written in the afterfield; None writes it here.
+        contracted: the preposition already contains the article. negated: kein replaces the article.
         """
         row = german_row(phrase)
-        determiner = KEIN if negated else phrase.determiner
+        determiner = lexicon.KEIN if negated else phrase.determiner
         self.begin_chunk("NP")
         if determiner.german and not contracted:
             self.word(determiner.german[row][case])
@@ -165,8 +142,10 @@ class _GermanWriter:
         noun = phrase.noun.german[phrase.plural][case]
         self.word(phrase.modifier.german + noun.lower() if phrase.modifier else noun)
         head = len(self.tokens) - 1
-        if phrase.owner:
-            self.owner(phrase.owner)
+        if isinstance(phrase.owner, NounPhrase) and _shows_genitive(phrase.owner):
+            self.noun_phrase(phrase.owner, GENITIVE)
+        elif phrase.owner:
+            self.preposition("von", phrase.owner, DATIVE)
         if phrase.attribute:
             self.prepositional(phrase.attribute)
         if phrase.relative and postponed is not None:
@@ -175,20 +154,11 @@ class _GermanWriter:
             self.relative(phrase.relative)
         return head
 
-    def owner(self, owner: NounPhrase | Name) -> None:
-        """A genitive, or a phrase with von for names and for noun phrases without a visible case."""
-        if isinstance(owner, NounPhrase) and _shows_genitive(owner):
-            self.noun_phrase(owner, GENITIVE)
-        else:
-            self.preposition("von", owner, DATIVE)
-
-    def prepositional(self, phrase: PrepositionalPhrase, *, postponed: list[Clause] | None = None) -> None:
+    def prepositional(self, phrase: PrepositionalPhrase, *, postponed: Postponed = None) -> None:
         """A prepositional phrase."""
         self.preposition(phrase.preposition.german, phrase.object, phrase.preposition.case, postponed=postponed)
 
-    def preposition(
-        self, preposition: str, object_: Nominal, case: int, *, postponed: list[Clause] | None = None
-    ) -> None:
+    def preposition(self, preposition: str, object_: Nominal, case: int, *, postponed: Postponed = None) -> None:
         """A preposition and its object. German contracts some prepositions with the article."""
         self.begin_chunk("PP")
         if not isinstance(object_, NounPhrase):
@@ -198,8 +168,10 @@ class _GermanWriter:
         if case == GENITIVE and not _shows_genitive(object_):
             case = DATIVE
         contraction = None
-        if object_.determiner is THE and not object_.relative and object_.determiner.german:
-            contraction = CONTRACTIONS.get(f"{preposition}+{object_.determiner.german[german_row(object_)][case]}")
+        if object_.determiner is lexicon.THE and not object_.relative and object_.determiner.german:
+            contraction = lexicon.CONTRACTIONS.get(
+                f"{preposition}+{object_.determiner.german[german_row(object_)][case]}"
+            )
         self.word(contraction or preposition)
         self.noun_phrase(object_, case, contracted=contraction is not None, postponed=postponed)
 
@@ -217,8 +189,7 @@ class _GermanWriter:
         elif sentence.second_is_main:
             self.main_clause(main)
             self.comma_due = True
-            self.next_chunk = "O"
-            self.word(connective.german)
+            self.chunk(None, connective.german)
             self.main_clause(second)
         elif sentence.second_is_fronted:
             self.subordinate(connective, second)
@@ -227,47 +198,46 @@ class _GermanWriter:
             self.main_clause(main)
             self.subordinate(connective, second)
         self.comma_due = False
-        self.next_chunk = "O"
-        self.word(".")
+        self.chunk(None, ".")
 
     def main_clause(self, clause: Clause, *, prefield_is_filled: bool = False) -> None:
         """A clause with the finite verb in second place."""
         assert clause.subject is not None
         finite, prefix, infinite = _verb_forms(clause)
-        front: Slot | None = None if prefield_is_filled else clause.front
-        head = -1
-        if front == "subject":
-            head = self.nominal(clause.subject, NOMINATIVE)
-        elif front == "time" and clause.time:
+        head = None
+        if prefield_is_filled:
+            assert clause.front == "subject"
+        elif clause.front == "time" and clause.time:
             self.adverb(clause.time)
-        elif front == "place" and clause.place:
+        elif clause.front == "place" and clause.place:
             self.prepositional(clause.place)
-        elif front == "comment" and clause.comment:
+        elif clause.front == "comment" and clause.comment:
             self.adverb(clause.comment)
+        else:
+            head = self.nominal(clause.subject, NOMINATIVE)
         self.chunk("VP", finite[agreement(clause.subject)])
         verb = len(self.tokens) - 1
-        if head < 0:
+        if head is None:
             head = self.nominal(clause.subject, NOMINATIVE)
-        postponed: list[Clause] | None = [] if prefix or infinite else None
-        self.middle_field(clause, front, postponed)
+        postponed: Postponed = [] if prefix or infinite else None
+        self.middle_field(without(clause, clause.front), postponed)
         if prefix:
             self.chunk("PRT", prefix)
         if infinite:
-            self.begin_chunk("VP")
-            if len(self.tokens) == verb + 1:  # nothing between the parts of the verb: one chunk
-                self.next_chunk = self.same_chunk
+            if len(self.tokens) > verb + 1:  # else there is nothing between the parts of the verb: one chunk
+                self.begin_chunk("VP")
             for word in infinite:
                 self.word(word)
-        self.afterfield(clause, postponed or ())
+        self.afterfield(clause, postponed)
         self.note_agreement(clause, head, verb, finite)
 
-    def final_clause(self, clause: Clause, *, gap: Slot | None = None) -> None:
+    def final_clause(self, clause: Clause, *, gap: Slot = "subject") -> None:
         """A clause with the finite verb at the end. gap: slot of a relative pronoun that `relative` has written."""
         assert clause.subject is not None
         finite, prefix, infinite = _verb_forms(clause)
         head = self.nominal(clause.subject, NOMINATIVE)
         postponed: list[Clause] = []
-        self.middle_field(clause, gap, postponed)
+        self.middle_field(without(clause, gap), postponed)
         self.chunk("VP", *infinite, prefix + finite[agreement(clause.subject)])
         verb = len(self.tokens) - 1
         self.afterfield(clause, postponed)
@@ -277,7 +247,7 @@ class _GermanWriter:
         """An infinitive with zu, between commas."""
         self.comma_due = True
         postponed: list[Clause] = []
-        self.middle_field(clause, None, postponed)
+        self.middle_field(clause, postponed)
         verb = clause.verb.german
         if verb.prefix:
             self.chunk("VP", verb.prefix + "zu" + verb.infinitive)
@@ -286,31 +256,28 @@ class _GermanWriter:
         self.afterfield(clause, postponed)
         self.comma_due = True
 
-    def middle_field(self, clause: Clause, moved: Slot | None, postponed: list[Clause] | None) -> None:
+    def middle_field(self, clause: Clause, postponed: Postponed) -> None:
         """The constituents between finite verb or conjunction and right bracket, except the subject."""
-        verb, recipient = clause.verb, clause.recipient
-        object_ = None if moved == "object" else clause.object
+        verb, recipient, object_ = clause.verb, clause.recipient, clause.object
         plain_object = None if verb.german_preposition else object_
-        negated = clause.negated
+        kein = False
         if isinstance(plain_object, Pronoun):
             self.nominal(plain_object, verb.case)
             plain_object = None
         if isinstance(recipient, Pronoun):
             self.nominal(recipient, DATIVE)
             recipient = None
-        if clause.time and moved != "time":
-            self.adverb(clause.time)
-        if clause.frequency:
-            self.adverb(clause.frequency)
+        for adverb in (clause.time, clause.frequency):
+            if adverb:
+                self.adverb(adverb)
         if recipient is not None:
             self.nominal(recipient, DATIVE)
         if isinstance(plain_object, NounPhrase):
-            kein = negated and plain_object.determiner in (INDEFINITE, BARE)
-            negated = negated and not kein
+            kein = clause.negated and plain_object.determiner in (lexicon.INDEFINITE, lexicon.BARE)
             self.noun_phrase(plain_object, verb.case, negated=kein, postponed=postponed)
         elif plain_object is not None:
             self.nominal(plain_object, verb.case)
-        if negated:
+        if clause.negated and not kein:
             self.chunk("ADVP", "nicht")
         if clause.manner:
             self.adverb(clause.manner)
@@ -318,27 +285,20 @@ class _GermanWriter:
             self.preposition(verb.german_preposition, object_, verb.case, postponed=postponed)
         if clause.agent is not None:
             self.preposition("von", clause.agent, DATIVE, postponed=postponed)
-        if clause.place and moved != "place":
+        if clause.place:
             self.prepositional(clause.place, postponed=postponed)
         if clause.predicate:
-            self.predicate(clause.predicate)
+            intensifier = clause.predicate.intensifier
+            self.chunk("ADJP", *(intensifier.german if intensifier else ()), clause.predicate.adjective.german)
 
-    def predicate(self, quality: Quality) -> None:
-        """An uninflected adjective."""
-        self.begin_chunk("ADJP")
-        if quality.intensifier:
-            self.word(quality.intensifier.german[0])
-        self.word(quality.adjective.german)
-
-    def afterfield(self, clause: Clause, postponed: Sequence[Clause]) -> None:
+    def afterfield(self, clause: Clause, postponed: Postponed) -> None:
         """The constituents after the right bracket: postponed relative clauses and the complement of the verb."""
-        for relative in postponed:
+        for relative in postponed or ():
             self.relative(relative)
-        if clause.complement is not None:
-            if clause.complement.subject is None:
-                self.infinitive_clause(clause.complement)
-            else:
-                self.subordinate(COMPLEMENTIZERS[clause.verb.frame], clause.complement)
+        if clause.complement is not None and clause.complement.subject is None:
+            self.infinitive_clause(clause.complement)
+        elif clause.complement is not None:
+            self.subordinate(lexicon.COMPLEMENTIZERS[clause.verb.frame], clause.complement)
 
     def subordinate(self, connective: Connective, clause: Clause) -> None:
         """A conjunction and its clause, between commas."""
@@ -369,20 +329,24 @@ class _GermanWriter:
 
 def _shows_genitive(phrase: NounPhrase) -> bool:
     """Whether the genitive is visible. It is not in numerals and in bare plurals without an adjective."""
-    return phrase.determiner.tag != "CD" and (phrase.determiner is not BARE or bool(phrase.qualities))
+    return phrase.determiner.tag != "CD" and (phrase.determiner is not lexicon.BARE or bool(phrase.qualities))
 
 
 def _verb_forms(clause: Clause) -> tuple[Finite, str, tuple[str, ...]]:
     """The forms of the finite verb, its separable prefix, and participles and infinitives in the right bracket."""
     verb = clause.verb.german
     if clause.modal:
-        infinite = (verb.participle, WERDEN.infinitive) if clause.passive else (verb.prefix + verb.infinitive,)
+        infinite = (verb.participle, lexicon.WERDEN.infinitive) if clause.passive else (verb.prefix + verb.infinitive,)
         return clause.modal.german, "", infinite
     if clause.tense == "perfect":
-        auxiliary = SEIN if clause.passive or verb.perfect_with_sein else HABEN
-        return auxiliary.present, "", (verb.participle, WERDEN.participle) if clause.passive else (verb.participle,)
+        auxiliary = lexicon.SEIN if clause.passive or verb.perfect_with_sein else lexicon.HABEN
+        return (
+            auxiliary.present,
+            "",
+            (verb.participle, lexicon.WERDEN.participle) if clause.passive else (verb.participle,),
+        )
     if clause.passive:
-        return (WERDEN.past if clause.tense == "past" else WERDEN.present), "", (verb.participle,)
+        return (lexicon.WERDEN.past if clause.tense == "past" else lexicon.WERDEN.present), "", (verb.participle,)
     return (verb.past if clause.tense == "past" else verb.present), verb.prefix, ()
 
 
@@ -413,13 +377,13 @@ def _number_is_certain(clause: Clause, *, is_inverted: bool) -> bool:
     subject, verb = clause.subject, clause.verb
     if subject is None or agreement(subject) == FIRST:
         return False
-    if isinstance(subject, Pronoun) and subject.german != HE.german:
+    if isinstance(subject, Pronoun) and subject.german != lexicon.HE.german:
         return False
     if isinstance(subject, Relative) and subject.row in (FEMININE, PLURAL):
         return False
     if isinstance(subject, Coordination) and is_inverted:
         return False
-    if isinstance(subject, NounPhrase) and subject.determiner is BARE and not subject.qualities:
+    if isinstance(subject, NounPhrase) and subject.determiner is lexicon.BARE and not subject.qualities:
         singular, plural = subject.noun.german
         if singular[NOMINATIVE] == plural[NOMINATIVE]:
             return False

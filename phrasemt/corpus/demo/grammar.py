@@ -7,7 +7,7 @@ sentences are translations of each other.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from phrasemt.corpus.demo.lexicon import (
     Adjective,
@@ -137,3 +137,31 @@ def relative_slot(clause: Clause) -> Slot:
     if isinstance(clause.subject, Relative):
         return "subject"
     return "object" if isinstance(clause.object, Relative) else "place"
+
+
+def without(clause: Clause, slot: Slot) -> Clause:
+    """The clause with an empty slot. The subject stays, because the finite verb agrees with it."""
+    empty: dict[str, Any] = {} if slot == "subject" else {slot: None}
+    return clause._replace(**empty)
+
+
+class ChunkWriter:
+    """Writes tokens and their IOB2 chunk tags from left to right: the base of the writers of both languages."""
+
+    def __init__(self) -> None:
+        self.tokens: list[str] = []
+        self.chunks: list[str] = []
+        self.begin_chunk(None)
+
+    def begin_chunk(self, kind: str | None) -> None:
+        """The next words form a chunk of this kind; None: they are outside of all chunks."""
+        self.next_tag, self.inner_tag = (f"B-{kind}", f"I-{kind}") if kind else ("O", "O")
+
+    def token(self, word: str) -> str:
+        """Write a token of the current chunk; returns it as it is written, the first one in upper case."""
+        if not self.tokens:
+            word = word[0].upper() + word[1:]
+        self.tokens.append(word)
+        self.chunks.append(self.next_tag)
+        self.next_tag = self.inner_tag
+        return word

@@ -1,16 +1,15 @@
-"""The lexicon of the demonstration corpus: the words of `words` as entries with all forms from `morphology`.
+"""The lexicon of the demonstration corpus: the words of lexicon.tsv as entries with all forms from `morphology`.
 
-Closed classes are constants. Functions return the open classes, which are read once. Entries are immutable tuples.
+Entries are immutable tuples. Each class of words is in the order of the file, common words first.
 """
 
 from __future__ import annotations
 
-import functools
 import itertools
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple, TypeVar
 
-from phrasemt.corpus.demo import words as demo_words
 from phrasemt.corpus.demo.morphology import (
     ARTICLES,
     DIESER_ENDINGS,
@@ -29,6 +28,7 @@ from phrasemt.corpus.demo.morphology import (
     german_verb,
     inflect,
 )
+from phrasemt.files.lines import read_lines
 
 
 class Noun(NamedTuple):
@@ -128,26 +128,86 @@ class Pronoun(NamedTuple):
     agreement: int
 
 
-def _entries(table: str) -> Iterator[str]:
-    return (entry for entry in map(str.strip, table.split(";")) if entry)
+Entry = TypeVar("Entry")
 
 
-def _pair(text: str, separator: str = "|") -> tuple[str, str]:
-    """The texts on both sides of a separator; without a separator, the whole text twice."""
-    left, found, right = text.partition(separator)
-    return left.strip(), right.strip() if found else left.strip()
+def _read_sections() -> dict[str, list[list[str]]]:
+    """The rows of lexicon.tsv by the names of their sections."""
+    sections: dict[str, list[list[str]]] = {}
+    for line in read_lines(Path(__file__).with_suffix(".tsv")):
+        if line.startswith("["):
+            rows = sections.setdefault(line.strip("[]"), [])
+        elif line and not line.startswith("#"):
+            rows.append(line.split("\t"))
+    return sections
 
 
-# --- closed classes -------------------------------------------------------------------------------------------------
+_SECTIONS = _read_sections()
+
+
+def _entries(section: str, entry: Callable[..., Entry], *more: str) -> tuple[Entry, ...]:
+    """An entry of each row of a section. more: arguments of all entries."""
+    return tuple(entry(*row, *more) for row in _SECTIONS[section])
+
+
+def _groups(word_class: str, entry: Callable[..., Entry]) -> dict[str, tuple[Entry, ...]]:
+    """The entries of a class of words by their group, their last argument: those of `[modal past]` by `past`."""
+    groups = [name.split(" ")[1] for name in _SECTIONS if name.startswith(f"{word_class} ")]
+    return {group: _entries(f"{word_class} {group}", entry, group) for group in groups}
+
+
+def _pair(text: str) -> tuple[str, str]:
+    """The texts on both sides of a slash; without a slash, the whole text twice."""
+    left, found, right = text.partition("/")
+    return left, right if found else left
+
+
+# --- nouns and what goes with them ----------------------------------------------------------------------------------
+
+
+def _noun(english: str, nominative: str, gender: str, genitive: str, plural: str, kind: str) -> Noun:
+    word, _, irregular = english.partition("/")
+    forms = german_noun(nominative, nominative if genitive == "-" else genitive, plural, weak=gender == "w")
+    return Noun((word, irregular or english_s(word)), forms, {"f": 1, "n": 2}.get(gender, 0), kind)
+
+
+def _place(english: str, nominative: str, gender: str, genitive: str, plural: str, place: str) -> Noun:
+    return _noun(english, nominative, gender, genitive, plural, "l")._replace(place=place)
+
+
+_PLACES = _groups("place", _place)
+# By kind. The preposition groups of places alternate.
+NOUNS = _groups("noun", _noun) | {
+    "l": tuple(noun for turn in itertools.zip_longest(*_PLACES.values()) for noun in turn if noun)
+}
+MODIFIERS = _entries("modifier", Modifier)
+COMPOUND_KINDS = "tvdxlef"  # of nouns that a modifier may precede
+
+
+def _adjective(english: str, german: str, kinds: str) -> Adjective:
+    predicate, stem = _pair(german)
+    return Adjective(english, predicate, german_adjective(stem), kinds)
+
+
+ADJECTIVES = _entries("adjective", _adjective)
 
 THE = Determiner(("the", "the"), "DT", ARTICLES, "weak", definite=True)
 INDEFINITE = Determiner(("a", None), "DT", inflect("ein", EIN_ENDINGS), "mixed")
 BARE = Determiner((None, ""), "", None, "strong")
 THIS = Determiner(("this", "these"), "DT", inflect("dies", DIESER_ENDINGS), "weak", definite=True)
 EVERY = Determiner(("every", None), "DT", inflect("jed", DIESER_ENDINGS), "weak")
-KEIN = Determiner(
-    (None, None), "", inflect("kein", EIN_ENDINGS), "mixed"
-)  # "not a", "not any"; English has no such determiner
+# "not a", "not any"; English has no such determiner
+KEIN = Determiner((None, None), "", inflect("kein", EIN_ENDINGS), "mixed")
+
+
+def _determiner(english: str, tag: str, german: str, declension: str, group: str) -> Determiner:
+    if group == "possessive":
+        return Determiner((english, english), tag, inflect(german, EIN_ENDINGS), declension, definite=True)
+    endings = DIESER_ENDINGS if group == "quantifier" else (("",) * 4,) * 4
+    return Determiner((None, english), tag, inflect(german, endings), declension)
+
+
+DETERMINERS = _groups("determiner", _determiner)
 
 SPEAKER = Pronoun(("I", "me"), ("ich", "mich", "mir"), FIRST)
 WE = Pronoun(("we", "us"), ("wir", "uns", "uns"), MANY)
@@ -156,141 +216,20 @@ SHE = Pronoun(("she", "her"), ("sie", "sie", "ihr"), SINGULAR)
 THEY = Pronoun(("they", "them"), ("sie", "sie", "ihnen"), MANY)
 GERMAN_THIRD_PERSONS = (HE.german, SHE.german, ("es", "es", "ihm"), THEY.german)  # by gender or plural
 
-BE = english_verb("be")
-DO = english_verb("do", "did", "done")
-HAVE = english_verb("have", "had")
-HABEN = german_verb("haben", "hat", "hatte", "gehabt")
-SEIN = german_verb("sein", "ist", "war", "gewesen")
-WERDEN = german_verb("werden", "wird", "wurde", "worden")
+WOMEN, MEN, FAMILIES = (_entries(name, str) for name in ("woman", "man", "family"))
+CITIES = tuple((english, german) for english, german in _SECTIONS["city"])
 
-CONTRACTIONS = dict(_pair(entry, " ") for entry in _entries(demo_words.CONTRACTIONS))
-
-
-def _preposition(entry: str) -> Preposition:
-    english, german, case = entry.split()
-    return Preposition(english, german, "NADG".index(case))
-
-
-OF, BY, WITH, ABOUT, FROM = map(_preposition, ("of von D", "by von D", "with mit D", "about über A", "from aus D"))
-IN_CITY, TO_CITY = map(_preposition, ("in in D", "to nach D"))
-AT_PLACE = {group: _preposition(entry) for group, entry in demo_words.PLACE_PREPOSITIONS.items()}
-TO_PLACE = {group: _preposition(entry) for group, entry in demo_words.GOAL_PREPOSITIONS.items()}
-NEAR_PLACE = tuple(map(_preposition, _entries(demo_words.NEAR_PREPOSITIONS)))
-AROUND_EVENT = tuple(map(_preposition, _entries(demo_words.EVENT_PREPOSITIONS)))
-IN_COMPANY = tuple(map(_preposition, _entries(demo_words.COMPANY_PREPOSITIONS)))
-
-
-def _quantifier(entry: str) -> Determiner:
-    word, german, declension = entry.split()
-    english, tag = _pair(word, "/")
-    return Determiner((None, english), tag, inflect(german, DIESER_ENDINGS), declension)
-
-
-def _numeral(entry: str) -> Determiner:
-    english, german = entry.split()
-    return Determiner((None, english), "CD", inflect(german, (("",) * 4,) * 4), "strong")
-
-
-def _possessive(entry: str) -> Determiner:
-    english, german = entry.split()
-    return Determiner((english, english), "PRP$", inflect(german, EIN_ENDINGS), "mixed", definite=True)
-
-
-QUANTIFIERS = tuple(map(_quantifier, _entries(demo_words.QUANTIFIERS)))
-NUMERALS = tuple(map(_numeral, _entries(demo_words.NUMERALS)))
-POSSESSIVES = tuple(map(_possessive, _entries(demo_words.POSSESSIVES)))
-
-
-def _modal(entry: str) -> Modal:
-    english, german = _pair(entry)
-    singular, plural = german.split()
-    first = "werde" if singular == "wird" else singular
-    word, _, to = english.partition(" ")
-    if not to:
-        return Modal((word, word, word), "MD", False, (first, singular, plural))
-    past = word.endswith("d")
-    finite = (word, word, word) if past else english_verb(word, "-").present
-    return Modal(finite, "VBD" if past else None, True, (first, singular, plural))
-
-
-MODALS = {tense: tuple(map(_modal, _entries(table))) for tense, table in demo_words.MODALS.items()}
-WILL = MODALS["present"][2]
-
-
-def _connective(entry: str) -> Connective:
-    english, german = _pair(entry)
-    word, tag = _pair(english, "/")
-    return Connective(word, tag, german)
-
-
-SUBORDINATORS = {tense: tuple(map(_connective, _entries(table))) for tense, table in demo_words.SUBORDINATORS.items()}
-REASONS = tuple(map(_connective, _entries(demo_words.REASONS)))
-COORDINATORS = tuple(map(_connective, _entries(demo_words.COORDINATORS)))
-COMPLEMENTIZERS = {"clause": Connective("that", "IN", "dass"), "question": Connective("whether", "IN", "ob")}
-
-
-def _adverb(entry: str) -> Adverb:
-    english, german = _pair(entry)
-    words = tuple(_pair(word, "/") for word in english.split())
-    return Adverb(words, tuple(german.split()), words[-1][1] == "NN")
-
-
-def _adverbs(table: str) -> tuple[Adverb, ...]:
-    return tuple(map(_adverb, _entries(table)))
-
-
-FREQUENCIES, MANNERS, COMMENTS = map(_adverbs, (demo_words.FREQUENCIES, demo_words.MANNERS, demo_words.COMMENTS))
-TIMES = {tense: _adverbs(table) for tense, table in demo_words.TIMES.items()}
-INTENSIFIERS = _adverbs(demo_words.INTENSIFIERS)
-PREDICATE_INTENSIFIERS = INTENSIFIERS + _adverbs(demo_words.PREDICATE_INTENSIFIERS)
-
-
-# --- open classes, common words first -------------------------------------------------------------------------------
-
-
-def _noun(entry: str, kind: str, place: str = "") -> Noun:
-    word, nominative, gender, genitive, plural = entry.split()
-    singular, _, irregular = word.partition("/")
-    forms = german_noun(nominative, nominative if genitive == "-" else genitive, plural, weak=gender == "w")
-    return Noun((singular, irregular or english_s(singular)), forms, {"f": 1, "n": 2}.get(gender, 0), kind, place)
-
-
-@functools.cache
-def nouns() -> dict[str, tuple[Noun, ...]]:
-    """The nouns of each kind. The preposition groups of places alternate."""
-    by_kind = {kind: tuple(_noun(entry, kind) for entry in _entries(table)) for kind, table in demo_words.NOUNS.items()}
-    groups = ([_noun(entry, "l", group) for entry in _entries(table)] for group, table in demo_words.PLACES.items())
-    places = tuple(noun for turn in itertools.zip_longest(*groups) for noun in turn if noun)
-    return by_kind | {"l": places}
-
-
-@functools.cache
-def modifiers() -> tuple[Modifier, ...]:
-    """The first parts of compounds."""
-    return tuple(Modifier(*entry.split()) for entry in _entries(demo_words.COMPOUND_MODIFIERS))
-
-
-def _adjective(entry: str) -> Adjective:
-    english, german, kinds = entry.split()
-    predicate, stem = _pair(german, "/")
-    return Adjective(english, predicate, german_adjective(stem), kinds)
-
-
-@functools.cache
-def adjectives() -> tuple[Adjective, ...]:
-    """The adjectives."""
-    return tuple(map(_adjective, _entries(demo_words.ADJECTIVES)))
+# --- verbs and what goes with them ----------------------------------------------------------------------------------
 
 
 def _take_preposition(side: str) -> tuple[list[str], str]:
     """The words of one side of a verb's entry without the preposition, which is marked by "+", and the preposition."""
-    words = side.split()
-    marked = [word for word in words if word.startswith("+")]
-    return [word for word in words if word not in marked], "".join(marked)[1:]
+    words, _, preposition = side.partition("+")
+    return words.split(), preposition
 
 
-def _verb(line: str, frame: str) -> Verb:
-    english_side, german_side, *kinds = map(str.strip, line.split("|"))
+def _verb(english_side: str, german_side: str, subjects: str, *rest: str) -> Verb:
+    *objects, frame = rest
     english_parts, english_preposition = _take_preposition(english_side)
     german_parts, german_preposition = _take_preposition(german_side)
     base, _, particle = english_parts[0].partition("·")
@@ -308,37 +247,58 @@ def _verb(line: str, frame: str) -> Verb:
             perfect_with_sein=participle.startswith("*"),
         ),
         frame,
-        kinds[0],
-        kinds[1] if len(kinds) > 1 else "",
+        subjects,
+        "".join(objects),
         "NAD".index(case or ("D" if frame == "dative" else "A")),
         english_preposition,
         german_word,
     )
 
 
-@functools.cache
-def verbs() -> dict[str, tuple[Verb, ...]]:
-    """The verbs of each frame."""
-    return {
-        frame: tuple(_verb(line, frame) for line in table.strip().split("\n"))
-        for frame, table in demo_words.VERBS.items()
-    }
+VERBS = _groups("verb", _verb)  # by frame
+
+BE = english_verb("be")
+DO = english_verb("do", "did", "done")
+HAVE = english_verb("have", "had")
+HABEN = german_verb("haben", "hat", "hatte", "gehabt")
+SEIN = german_verb("sein", "ist", "war", "gewesen")
+WERDEN = german_verb("werden", "wird", "wurde", "worden")
 
 
-# --- names ----------------------------------------------------------------------------------------------------------
+def _modal(english: str, singular: str, plural: str, tense: str) -> Modal:
+    word, _, to = english.partition(" ")
+    german = ("werde" if singular == "wird" else singular, singular, plural)
+    if not to:
+        return Modal((word, word, word), "MD", False, german)
+    if tense == "past":
+        return Modal((word, word, word), "VBD", True, german)
+    return Modal(english_verb(word).present, None, True, german)
 
 
-class Names(NamedTuple):
-    """Proper names: given names by sex, family names, cities in English and German."""
-
-    women: tuple[str, ...]
-    men: tuple[str, ...]
-    families: tuple[str, ...]
-    cities: tuple[tuple[str, str], ...]
+MODALS = _groups("modal", _modal)  # by tense
+WILL = MODALS["present"][2]
 
 
-@functools.cache
-def names() -> Names:
-    """All proper names."""
-    women, men, families = (tuple(table.split()) for table in (demo_words.WOMEN, demo_words.MEN, demo_words.FAMILIES))
-    return Names(women, men, families, tuple(_pair(city, "/") for city in demo_words.CITIES.split()))
+def _adverb(english: str, german: str, group: str) -> Adverb:
+    words = tuple(_pair(word) for word in english.split())
+    return Adverb(words, tuple(german.split()), words[-1][1] == "NN")
+
+
+ADVERBS = _groups("adverb", _adverb)
+PREDICATE_INTENSIFIERS = ADVERBS["intensifier"] + ADVERBS["predicate"]
+
+# --- words between phrases and clauses ------------------------------------------------------------------------------
+
+
+def _preposition(english: str, german: str, case: str, *group: str) -> Preposition:
+    return Preposition(english, german, "NADG".index(case))
+
+
+PREPOSITIONS = _groups("preposition", _preposition)
+AT_PLACE, TO_PLACE = (dict(zip(_PLACES, PREPOSITIONS[name], strict=True)) for name in ("place", "goal"))
+WITH, ABOUT, FROM = (_preposition(*entry.split()) for entry in ("with mit D", "about über A", "from aus D"))
+IN_CITY, TO_CITY = _preposition("in", "in", "D"), _preposition("to", "nach", "D")
+CONTRACTIONS = {whole: short for whole, short, *_ in _SECTIONS["contraction"]}
+
+CONNECTIVES = _groups("connective", lambda english, tag, german, group: Connective(english, tag, german))
+COMPLEMENTIZERS = {"clause": Connective("that", "IN", "dass"), "question": Connective("whether", "IN", "ob")}

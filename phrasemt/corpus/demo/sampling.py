@@ -30,7 +30,6 @@ from phrasemt.corpus.demo.grammar import (
 )
 from phrasemt.corpus.demo.lexicon import Adjective, Adverb, Connective, Determiner, Modal, Noun, Pronoun, Verb
 from phrasemt.corpus.demo.morphology import MASCULINE, NEUTER, SINGULAR
-from phrasemt.corpus.demo.words import COMPOUND_KINDS
 
 Item = TypeVar("Item")
 
@@ -78,15 +77,21 @@ NO_RELATIVE = (0.0, 0.0, 0.0)  # in an attribute, where the reference of a relat
 ADJUNCT = (0.05, 0.14, 0.16)
 
 SINGULAR_DETERMINERS = Distribution.weighted(
-    {(lexicon.THE,): 50, (lexicon.INDEFINITE,): 22, lexicon.POSSESSIVES: 16, (lexicon.THIS,): 7, (lexicon.EVERY,): 5}
+    {
+        (lexicon.THE,): 50,
+        (lexicon.INDEFINITE,): 22,
+        lexicon.DETERMINERS["possessive"]: 16,
+        (lexicon.THIS,): 7,
+        (lexicon.EVERY,): 5,
+    }
 )
 PLURAL_DETERMINERS = Distribution.weighted(
     {
         (lexicon.THE,): 44,
         (lexicon.BARE,): 14,
-        lexicon.POSSESSIVES: 14,
-        lexicon.QUANTIFIERS: 13,
-        lexicon.NUMERALS: 9,
+        lexicon.DETERMINERS["possessive"]: 14,
+        lexicon.DETERMINERS["quantifier"]: 13,
+        lexicon.DETERMINERS["numeral"]: 9,
         (lexicon.THIS,): 6,
     }
 )
@@ -94,20 +99,20 @@ PRONOUNS = Distribution.weighted(
     {lexicon.HE: 25, lexicon.SHE: 25, lexicon.THEY: 20, lexicon.SPEAKER: 15, lexicon.WE: 15}
 )
 THIRD_PERSONS = Distribution.weighted({lexicon.HE: 1, lexicon.SHE: 1, lexicon.THEY: 1})
-COORDINATORS = Distribution.by_rank(lexicon.COORDINATORS)
-REASONS = Distribution.by_rank(lexicon.REASONS)
-SUBORDINATORS = {tense: Distribution.by_rank(words) for tense, words in lexicon.SUBORDINATORS.items()}
-FREQUENCIES = Distribution.by_rank(lexicon.FREQUENCIES)
+CONNECTIVES = {group: Distribution.by_rank(entries) for group, entries in lexicon.CONNECTIVES.items()}
+FREQUENCIES = Distribution.by_rank(lexicon.ADVERBS["frequency"])
+WOMEN, MEN, FAMILIES = map(Distribution.by_rank, (lexicon.WOMEN, lexicon.MEN, lexicon.FAMILIES))
+CITIES, MODIFIERS = Distribution.by_rank(lexicon.CITIES), Distribution.by_rank(lexicon.MODIFIERS)
 
 
 @functools.cache
 def _nouns(kind: str) -> Distribution[Noun]:
-    return Distribution.by_rank(lexicon.nouns()[kind])
+    return Distribution.by_rank(lexicon.NOUNS[kind])
 
 
 @functools.cache
 def _adjectives(kind: str) -> Distribution[Adjective]:
-    return Distribution.by_rank([adjective for adjective in lexicon.adjectives() if kind in adjective.kinds])
+    return Distribution.by_rank([adjective for adjective in lexicon.ADJECTIVES if kind in adjective.kinds])
 
 
 @functools.cache
@@ -118,7 +123,7 @@ def _verbs(frame: str, subject_kind: str, *, passive: bool = False) -> Distribut
     """
     fitting = [
         verb
-        for verb in lexicon.verbs()[frame]
+        for verb in lexicon.VERBS[frame]
         if (not passive and subject_kind in verb.subjects)
         or (passive and subject_kind in verb.objects and "p" in verb.subjects and not verb.english_preposition)
     ]
@@ -131,7 +136,7 @@ def _verbs_with_object(kind: str) -> Distribution[Verb] | None:
     fitting = [
         verb
         for frame in ("transitive", "stative", "dative")
-        for verb in lexicon.verbs()[frame]
+        for verb in lexicon.VERBS[frame]
         if kind in verb.objects and not verb.english_preposition and not verb.german_preposition
     ]
     return Distribution.by_rank(fitting) if fitting else None
@@ -149,10 +154,6 @@ class Sampler:
 
     def __init__(self, generator: random.Random) -> None:
         self.random = generator.random
-        names = lexicon.names()
-        self.women, self.men = Distribution.by_rank(names.women), Distribution.by_rank(names.men)
-        self.families, self.cities = Distribution.by_rank(names.families), Distribution.by_rank(names.cities)
-        self.modifiers = Distribution.by_rank(lexicon.modifiers())
 
     def draw(self, distribution: Distribution[Item]) -> Item:
         """An item drawn from a distribution."""
@@ -177,7 +178,7 @@ class Sampler:
         if shape == "coordinated":
             first = self.clause(past=past, depth=1, is_main=True)
             second = self.clause(past=past, depth=1, is_main=True, subject=self.repeated_subject(first.subject, 0.35))
-            return Sentence(first, self.draw(COORDINATORS), second, second_is_main=True)
+            return Sentence(first, self.draw(CONNECTIVES["coordinator"]), second, second_is_main=True)
         connective = self.connective(past)
         if shape == "subordinate after":
             first = self.clause(past=past, depth=1, is_main=True)
@@ -190,7 +191,7 @@ class Sampler:
 
     def connective(self, past: bool) -> Connective:
         """A subordinating conjunction."""
-        return self.draw(REASONS if self.chance(0.5) else SUBORDINATORS["past" if past else "present"])
+        return self.draw(CONNECTIVES["reason" if self.chance(0.5) else "past" if past else "present"])
 
     def repeated_subject(self, subject: Nominal | None, probability: float) -> tuple[Pronoun, str] | None:
         """With this probability, a pronoun for the subject of another clause and the kind of the subject; else None."""
@@ -268,11 +269,11 @@ class Sampler:
         if has_room and place is None and clause.agent is None and not is_scoped and self.chance(ADJUNCT[depth]):
             place = self.adjunct()
         if has_room and place is None and kind in "pa" and not clause.passive and self.chance(MANNER):
-            manner = self.choose(lexicon.MANNERS)
+            manner = self.choose(lexicon.ADVERBS["manner"])
         if not clause.negated and self.chance(FREQUENCY):
             frequency = self.draw(FREQUENCIES)
         elif is_main and self.chance(COMMENT):
-            comment = self.choose(lexicon.COMMENTS)
+            comment = self.choose(lexicon.ADVERBS["comment"])
         elif (is_main or has_room) and self.chance(TIME):
             time = self.time_adverb(clause.tense, clause.modal)
         front: Slot = "subject"
@@ -299,8 +300,8 @@ class Sampler:
         if tense == "perfect":
             return None
         if tense == "past" or modal in lexicon.MODALS["past"]:
-            return self.choose(lexicon.TIMES["past"])
-        return self.choose(lexicon.TIMES["future" if modal is lexicon.WILL else "present"])
+            return self.choose(lexicon.ADVERBS["past"])
+        return self.choose(lexicon.ADVERBS["future" if modal is lexicon.WILL else "present"])
 
     def infinitive(self, kind: str, depth: int, subject: Nominal) -> Clause:
         """An infinitive clause. kind: of its implicit subject."""
@@ -316,7 +317,7 @@ class Sampler:
         past = self.chance(PAST)
         pronoun = Relative(noun.kind == "p", 3 if plural else noun.gender)
         if noun.place and self.chance(0.5):
-            verb = self.choose(lexicon.verbs()["location"])
+            verb = self.choose(lexicon.VERBS["location"])
             subject = self.nominal("p", depth, RELATIVE_OF_OBJECT)
             tense, modal = self.tense(past, "p")
             return Clause(verb, subject, tense, modal, place=PrepositionalPhrase(lexicon.AT_PLACE[noun.place], pronoun))
@@ -354,8 +355,8 @@ class Sampler:
     def name(self) -> Name:
         """The name of a person, with or without family name."""
         female = self.chance(0.5)
-        given = self.draw(self.women if female else self.men)
-        words = (given, self.draw(self.families)) if self.chance(FAMILY_NAME) else (given,)
+        given = self.draw(WOMEN if female else MEN)
+        words = (given, self.draw(FAMILIES)) if self.chance(FAMILY_NAME) else (given,)
         return Name(words, words, female)
 
     def noun_phrase(
@@ -366,8 +367,8 @@ class Sampler:
         owner = self.owner(noun.kind, depth - 1) if self.chance(OWNER[depth]) else None
         determiner = lexicon.THE if owner else self.determiner(plural=plural, plain=plain)
         modifier = None
-        if noun.kind in COMPOUND_KINDS and self.chance(COMPOUND):
-            modifier = self.draw(self.modifiers)
+        if noun.kind in lexicon.COMPOUND_KINDS and self.chance(COMPOUND):
+            modifier = self.draw(MODIFIERS)
             if modifier.english == noun.english[0]:
                 modifier = None
         attribute = self.attribute(noun) if self.chance(ATTRIBUTE[depth]) else None
@@ -389,7 +390,7 @@ class Sampler:
         if count >= ONE_QUALITY + TWO_QUALITIES:
             return ()
         first = self.draw(_adjectives(kind))
-        intensifier = self.choose(lexicon.INTENSIFIERS) if self.chance(INTENSIFIED) else None
+        intensifier = self.choose(lexicon.ADVERBS["intensifier"]) if self.chance(INTENSIFIED) else None
         if count < ONE_QUALITY:
             return (Quality(first, intensifier),)
         second = self.draw(_adjectives(kind))
@@ -425,7 +426,7 @@ class Sampler:
 
     def city(self) -> Name:
         """A city."""
-        english, german = self.draw(self.cities)
+        english, german = self.draw(CITIES)
         return Name((english,), (german,))
 
     def location(self, depth: int) -> PrepositionalPhrase:
@@ -435,7 +436,7 @@ class Sampler:
             return PrepositionalPhrase(lexicon.IN_CITY, self.city())
         place = self.noun_phrase_of("l", depth)
         if form < 0.35:
-            return PrepositionalPhrase(self.choose(lexicon.NEAR_PLACE), place)
+            return PrepositionalPhrase(self.choose(lexicon.PREPOSITIONS["near"]), place)
         return PrepositionalPhrase(lexicon.AT_PLACE[place.noun.place], place)
 
     def goal(self, depth: int) -> PrepositionalPhrase:
@@ -449,9 +450,9 @@ class Sampler:
         """A phrase for the place, the time or the company of an action."""
         form = self.random()
         if form < 0.2:
-            return PrepositionalPhrase(self.choose(lexicon.AROUND_EVENT), self.noun_phrase_of("e"))
+            return PrepositionalPhrase(self.choose(lexicon.PREPOSITIONS["event"]), self.noun_phrase_of("e"))
         if form < 0.4:
-            return PrepositionalPhrase(self.choose(lexicon.IN_COMPANY), self.noun_phrase_of("p"))
+            return PrepositionalPhrase(self.choose(lexicon.PREPOSITIONS["company"]), self.noun_phrase_of("p"))
         return self.location(0)
 
 

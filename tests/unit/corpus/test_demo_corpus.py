@@ -54,12 +54,12 @@ from phrasemt.corpus.demo.sampling import anaphor
 
 def the(noun: str, *adjectives: str, **parts: object) -> NounPhrase:
     """A noun phrase by its English words; definite and singular unless said otherwise."""
-    found = [entry for entries in lexicon.nouns().values() for entry in entries if entry.english[0] == noun]
-    by_name = {adjective.english: adjective for adjective in lexicon.adjectives()}
+    found = [entry for entries in lexicon.NOUNS.values() for entry in entries if entry.english[0] == noun]
+    by_name = {adjective.english: adjective for adjective in lexicon.ADJECTIVES}
     qualities = tuple(Quality(by_name[adjective]) for adjective in adjectives)
     modifier = parts.pop("compound", None)
     if modifier:
-        (parts["modifier"],) = (entry for entry in lexicon.modifiers() if entry.english == modifier)
+        (parts["modifier"],) = (entry for entry in lexicon.MODIFIERS if entry.english == modifier)
     return NounPhrase(found[0], **{"determiner": THE, "qualities": qualities, **parts})  # type: ignore[arg-type]
 
 
@@ -69,12 +69,12 @@ def plural(noun: str, *adjectives: str, **parts: object) -> NounPhrase:
 
 def verb(frame: str, base: str) -> Verb:
     """The last one, which for "eat" is the one of animals."""
-    return [entry for entry in lexicon.verbs()[frame] if entry.english.base == base][-1]
+    return [entry for entry in lexicon.VERBS[frame] if entry.english.base == base][-1]
 
 
 def predicate(adjective: str, intensifier: str | None = None) -> Quality:
     by_name = {entry.english[0][0]: entry for entry in lexicon.PREDICATE_INTENSIFIERS}
-    (found,) = (entry for entry in lexicon.adjectives() if entry.english == adjective)
+    (found,) = (entry for entry in lexicon.ADJECTIVES if entry.english == adjective)
     return Quality(found, by_name[intensifier] if intensifier else None)
 
 
@@ -92,18 +92,18 @@ def modal(english: str) -> Modal:
 
 
 def adverb(english: str) -> Adverb:
-    groups = (lexicon.FREQUENCIES, lexicon.MANNERS, lexicon.COMMENTS, *lexicon.TIMES.values())
-    return next(entry for entry in itertools.chain(*groups) if " ".join(word for word, _ in entry.english) == english)
+    entries = itertools.chain.from_iterable(lexicon.ADVERBS.values())
+    return next(entry for entry in entries if " ".join(word for word, _ in entry.english) == english)
 
 
 def connective(english: str, tense: str = "present") -> lexicon.Connective:
-    groups = (*lexicon.REASONS, *lexicon.COORDINATORS, *lexicon.SUBORDINATORS[tense])
-    return next(entry for entry in groups if entry.english == english)
+    entries = (entry for group in ("reason", "coordinator", tense) for entry in lexicon.CONNECTIVES[group])
+    return next(entry for entry in entries if entry.english == english)
 
 
 def determiner(english: str) -> lexicon.Determiner:
-    groups = (lexicon.THIS, lexicon.EVERY, *lexicon.POSSESSIVES, *lexicon.QUANTIFIERS, *lexicon.NUMERALS)
-    return next(entry for entry in groups if english in entry.english)
+    entries = (lexicon.THIS, lexicon.EVERY, *itertools.chain.from_iterable(lexicon.DETERMINERS.values()))
+    return next(entry for entry in entries if english in entry.english)
 
 
 DOG = the("dog", relative=do("transitive", "chase", Relative(False, MASCULINE), object=plural("cat")))
@@ -229,7 +229,7 @@ BY_HAND = [
     (
         Sentence(
             do("dative", "listen", the("captain"), object=plural("pilot", "tired"),
-               place=PrepositionalPhrase(lexicon.AROUND_EVENT[3], the("storm", "terrible")), front="place")
+               place=PrepositionalPhrase(lexicon.PREPOSITIONS["event"][3], the("storm", "terrible")), front="place")
         ),
         "Despite the terrible storm, the captain listens to the tired pilots.",
         "Trotz des schrecklichen Sturmes hört der Kapitän den müden Piloten zu.",
@@ -523,7 +523,7 @@ def test_chunks_by_hand() -> None:
 
 
 def test_contrasts_differ_in_the_number_of_one_verb(train: list[DemoPair]) -> None:
-    finite = [lexicon.HABEN, lexicon.SEIN, lexicon.WERDEN, *itertools.chain(*lexicon.verbs().values())]
+    finite = [lexicon.HABEN, lexicon.SEIN, lexicon.WERDEN, *itertools.chain(*lexicon.VERBS.values())]
     pairs = {(modal.german[1], modal.german[2]) for modals in lexicon.MODALS.values() for modal in modals}
     for entry in finite:
         german = entry.german if isinstance(entry, Verb) else entry
