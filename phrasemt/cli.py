@@ -12,7 +12,6 @@ import importlib
 import inspect
 import logging
 import os
-import pkgutil
 import signal
 import sys
 from collections.abc import Mapping, Sequence, Set
@@ -21,7 +20,7 @@ from typing import Any, NoReturn
 
 from pydantic import ValidationError
 
-import phrasemt.verbs
+import phrasemt
 from phrasemt.errors import PhrasemtError, StoppedError, message_of
 from phrasemt.files.sidecars import check_file, origin, produce
 from phrasemt.machine.gpus import lease
@@ -31,6 +30,8 @@ from phrasemt.moses.installation import program_versions
 from phrasemt.runs.notes import QUIET, note_of_run, noted, refuse_edited, run_of_this_process, stage_note
 from phrasemt.stages import STAGES
 from phrasemt.stages.stage import Stage, flag
+from phrasemt.verbs import VERBS
+from phrasemt.verbs._numbers import in_range
 from phrasemt.workflow.cache import entry_of
 from phrasemt.workflow.code import code_digest, edited_since_read, module_digests, module_file
 
@@ -105,20 +106,23 @@ def _set_up_logging(log_file: Path | None) -> None:
     log.setLevel(logging.INFO if is_first() else logging.WARNING)
 
 
-def _parser(verb: str | None = None) -> argparse.ArgumentParser:
-    """Of a stage its own flags only: what verbs import would be half of the time of a stage that is in the cache."""
+def _parser(chosen: str | None = None) -> argparse.ArgumentParser:
+    """With the arguments of the chosen subcommand only: to import all verbs takes seconds."""
     parser = argparse.ArgumentParser(
         prog="phrasemt",
         description="Reproduce, vary and extend three papers on phrases in neural machine translation.",
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {phrasemt.__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
-    if verb in STAGES:
-        _add_stage_parser(verbs, verb, STAGES[verb])
+    if chosen in STAGES:
+        _add_stage_parser(verbs, chosen, STAGES[chosen])
         return parser
-    for module in pkgutil.iter_modules(phrasemt.verbs.__path__):
-        if not module.name.startswith("_"):
-            importlib.import_module(f"phrasemt.verbs.{module.name}").add_parser(verbs)
+    for name, text in VERBS.items():
+        verb = verbs.add_parser(name, help=text)
+        if name == chosen:
+            module = importlib.import_module(f"phrasemt.verbs.{'import_model' if name == 'import' else name}")
+            verb.set_defaults(run=getattr(module, "run", None))  # some have actions, which name their functions
+            module.add_arguments(verb)
     for name, stage in STAGES.items():
         _add_stage_parser(verbs, name, stage)
     return parser
@@ -147,10 +151,18 @@ def _add_stage_parser(verbs: Any, name: str, stage: type[Stage]) -> None:
     parser.add_argument("--cores", type=int, default=1, metavar="N", help="cores to use (default 1)")
     if stage.resumes:
         parser.add_argument(
-            "--processes", type=_positive, default=1, metavar="N", help="that work together, one per GPU (default 1)"
+            "--processes",
+            type=in_range(int, 1),
+            default=1,
+            metavar="N",
+            help="that work together, one per GPU (1)",
         )
         parser.add_argument(
-            "--nodes", type=_positive, default=1, metavar="N", help="of a Slurm job, to spread them over (default 1)"
+            "--nodes",
+            type=in_range(int, 1),
+            default=1,
+            metavar="N",
+            help="of a Slurm job, to spread them over (1)",
         )
         parser.add_argument(
             "--minutes", type=float, default=0, metavar="N",
@@ -251,12 +263,6 @@ def _places_and_times(inputs: Mapping[str, Sequence[Path]]) -> list[tuple[int, i
     """What is another when a file was edited meanwhile, so that its digest is no longer true."""
     states = [path.stat() for paths in inputs.values() for path in paths]
     return [(state.st_ino, state.st_size, state.st_mtime_ns) for state in states]
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number from 1, found {text!r}")
-    return int(text)
 
 
 if __name__ == "__main__":

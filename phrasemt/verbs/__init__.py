@@ -1,1 +1,31 @@
-"""Commands for users, such as `phrasemt status`. The function `add_parser` of each module adds one command."""
+"""The commands for people: a module for each, with `add_arguments` and `run`, which is imported when it is called."""
+
+# What `phrasemt --help` says of each.
+VERBS = {
+    "capsule": "pack the table of a study with everything that its numbers are computed from",
+    "check": "check a study file without running anything",
+    "contrast": "accuracy on contrastive pairs: LingEval97, DistilLingEval, or a table of your own",
+    "corpora": "list the corpora that a study can name, or show one",
+    "describe": "show layers, parameters and multiply-adds of a system, compared with the baseline",
+    "export": "put a trained system into one folder for other machines",
+    "figures": "write the figures of a study as SVG files",
+    "force": "log-probabilities of given translations, and attention, by forced decoding",
+    "gc": "list and remove systems, data sets and states that no study names any more",
+    "import": "copy an exported model to where studies find it, for trainings that start from it",
+    "papers": "list the figures that the papers print, and what a study knows of them",
+    "phrases": "show lengths of phrases, shares of constituents, and numbers of sentences without a parse",
+    "plan": "show which jobs the next run of a study has, why, and their cost",
+    "ratings": "make blind sheets for human evaluation; score filled sheets",
+    "runs": "list all trainings: their progress, and which of them run",
+    "scale": "write a study at a smaller size: micro or small",
+    "schema": "print the JSON schema of a study file",
+    "score": "score translations of any origin, and compare two files",
+    "show": "print the results table of a study",
+    "status": "show the progress of the last run of a study, and its expected end",
+    "store": "list, check, move and clean up the annotations and outputs that studies share",
+    "trace": "show one sentence pair after each stage",
+    "translate": "translate raw text with a trained system",
+    "tree": "draw the parse, the phrases and the chunks of a sentence pair",
+    "unlock": "remove the lock of a killed run, unless one of its processes or Slurm jobs is alive",
+    "verify": "compare all artefacts of a study with their sidecars, or compute the numbers of a capsule again",
+}

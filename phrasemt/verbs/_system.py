@@ -5,15 +5,13 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
 from phrasemt.verbs._study import choose
-
-if TYPE_CHECKING:
-    from phrasemt.workflow.trained_system import TrainedSystem
+from phrasemt.workflow.trained_system import TrainedSystem
 
 
 @dataclass(frozen=True)
@@ -27,8 +25,6 @@ class Training:
 
     def files(self) -> TrainedSystem:
         """The settings and files of the trained system. Raises the errors of `TrainedSystem.of_study`."""
-        from phrasemt.workflow.trained_system import TrainedSystem
-
         return TrainedSystem.of_study(self.study, self.dataset, self.system, self.seed)
 
 

@@ -4,33 +4,28 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
+from phrasemt.report.capsule import write_capsule
 from phrasemt.study.reading import load_study
 from phrasemt.verbs._study import add_study
 from phrasemt.verbs._tables import size
 
 
-def add_parser(verbs: Any) -> None:
-    parser = verbs.add_parser(
-        "capsule",
-        help="pack the table of a study with everything that its numbers are computed from",
-        description="Write one zip file with the study, tables, scores, comparisons, translations, sidecars, checksums "
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Write one zip file with the study, tables, scores, comparisons, translations, sidecars, checksums "
         "of all artefacts, and references where their licence allows copies. `phrasemt verify FILE.zip` computes the "
-        "numbers again. Equal studies give equal files.",
+        "numbers again. Equal studies give equal files."
     )
     add_study(parser)
     parser.add_argument("--output", type=Path, metavar="FILE", help="zip file (default: <study>.zip)")
     parser.add_argument(
         "--all-references", action="store_true", help="pack references whose licence is not known to allow copies, too"
     )
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Write the capsule. Raises PhrasemtError if there is no table, DamagedFileError for an altered file."""
-    from phrasemt.report.capsule import write_capsule
-
     study = load_study(options.study)
     capsule: Path = options.output or Path(f"{study.study}.zip")
     note = write_capsule(study, capsule, all_references=options.all_references)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-from typing import Any
 
 from phrasemt.verbs._study import add_study
 from phrasemt.workflow.check import read_study, warnings_of
@@ -12,10 +11,8 @@ from phrasemt.workflow.check import read_study, warnings_of
 log = logging.getLogger("phrasemt.check")
 
 
-def add_parser(verbs: Any) -> None:
-    parser = verbs.add_parser("check", help="check a study file without running anything")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_study(parser)
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -8,21 +8,20 @@ import logging
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from phrasemt.corpus.contrastive_pairs import files_of_folder, read_contrastive_pairs
+from phrasemt.decoding.contrasts import Line, count_right
+from phrasemt.decoding.translator import Translator
 from phrasemt.machine.gpus import lease
 from phrasemt.scoring.contrasts import KindCounts
 from phrasemt.verbs._system import add_study_option, add_training, chosen_training
 from phrasemt.verbs._tables import table
 
 
-def add_parser(verbs: Any) -> None:
-    parser = verbs.add_parser(
-        "contrast",
-        help="accuracy on contrastive pairs: LingEval97, DistilLingEval, or a table of your own",
-        description="Count the pairs whose right translation is more probable than the wrong one, in percent: all, by "
-        "kind of mistake, and by distance in words between the words that must agree.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Count the pairs whose right translation is more probable than the wrong one, in percent: all, by "
+        "kind of mistake, and by distance in words between the words that must agree."
     )
     parser.add_argument(
         "pairs", type=Path, metavar="PAIRS",
@@ -32,7 +31,6 @@ def add_parser(verbs: Any) -> None:
     add_training(parser)
     parser.add_argument("--json", action="store_true", help="print a JSON object with counts")
     parser.add_argument("--cores", type=int, default=len(os.sched_getaffinity(0)), metavar="N", help="default: all")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -44,9 +42,6 @@ def run(options: argparse.Namespace) -> None:
     pairs = read_contrastive_pairs(files, kind=path.name if path.is_dir() else "")
     system = training.files()
     with lease(1):
-        from phrasemt.decoding.contrasts import Line, count_right
-        from phrasemt.decoding.translator import Translator
-
         translator = Translator(system, decoding=system.settings.decoding, cores=options.cores)
 
         def score(lines: Sequence[Line]) -> list[float]:

@@ -8,7 +8,6 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from phrasemt.files.source_file import MIRROR, SourceFile
 from phrasemt.registry.corpora import Corpus, contrasts_of, corpus, files_of, load_registry, source_file
@@ -19,12 +18,10 @@ from phrasemt.verbs._tables import size, table
 from phrasemt.workflow.paths import ORIGINAL_FILE
 
 
-def add_parser(verbs: Any) -> None:
-    parser = verbs.add_parser("corpora", help="list the corpora that a study can name, or show one")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = parser.add_mutually_exclusive_group()
     what.add_argument("id", nargs="?", metavar="ID", help="show the files, checksums and citation of this corpus")
     what.add_argument("--study", type=Path, metavar="STUDY", help="list what this study fetches, and what you bring")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:

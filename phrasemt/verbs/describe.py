@@ -5,22 +5,19 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+from phrasemt.models.cost import POSITIONS, cost_of
 from phrasemt.study.schema import Study
 from phrasemt.symbols import SPECIAL_TOKENS
+from phrasemt.text.vocab import Vocabulary
 from phrasemt.verbs._study import add_dataset, add_study, choose, chosen_dataset
 from phrasemt.workflow.paths import Paths
 
 
-def add_parser(verbs: Any) -> None:
-    parser = verbs.add_parser(
-        "describe", help="show layers, parameters and multiply-adds of a system, compared with the baseline"
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_study(parser)
     parser.add_argument("system", metavar="SYSTEM", help="system of the study")
     add_dataset(parser)
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -34,7 +31,6 @@ def run(options: argparse.Namespace) -> None:
 def describe(study: Study, system: str, dataset: str) -> Iterator[str]:
     """Yield the lines about a system of a study, with the vocabularies of a data set."""
     # Imported here, so that `phrasemt --help` does not wait for torch.
-    from phrasemt.models.cost import POSITIONS, cost_of
 
     source, target, origin = vocabulary_sizes(study, dataset)
     model = study.models[system].model
@@ -69,8 +65,6 @@ def vocabulary_sizes(study: Study, dataset: str) -> tuple[int, int, str]:
     vocabulary = Paths.of(study, dataset).vocabulary
     paths = [Path(vocabulary.at(language=language)) for language in settings.languages]
     if all(path.exists() for path in paths):
-        from phrasemt.text.vocab import Vocabulary  # its import of numpy would delay `phrasemt --help`
-
         source, target = (len(Vocabulary.from_file(path)) for path in paths)
         return source, target, vocabulary.glob
     key = "words" if settings.subwords.unit == "word" else "merges"

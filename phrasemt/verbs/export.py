@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from phrasemt import __version__
+from phrasemt.decoding.ctranslate2_folder import write_ctranslate2_folder
+from phrasemt.report.model_card import model_card
 from phrasemt.verbs._system import add_study_option, add_training, chosen_training
+from phrasemt.workflow.model_folder import write_model_folder
 
 
-def add_parser(verbs: Any) -> None:
-    parser = verbs.add_parser(
-        "export",
-        help="put a trained system into one folder for other machines",
-        description="Write a folder with weights, vocabularies, subwords, settings, the study, checksums, a model card "
-        "and, for a system that reads parses, its parser. `phrasemt translate --model FOLDER` translates with it.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Write a folder with weights, vocabularies, subwords, settings, the study, checksums, a model card "
+        "and, for a system that reads parses, its parser. `phrasemt translate --model FOLDER` translates with it."
     )
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="new folder")
     add_study_option(parser)
@@ -26,15 +26,10 @@ def add_parser(verbs: Any) -> None:
         default="phrasemt",
         help="ctranslate2: for the engine CTranslate2, plain Transformers only (default: %(default)s)",
     )
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Export. Raises PhrasemtError if the folder exists, or the system is not trained or not for CTranslate2."""
-    from phrasemt.decoding.ctranslate2_folder import write_ctranslate2_folder
-    from phrasemt.report.model_card import model_card
-    from phrasemt.workflow.model_folder import write_model_folder
-
     chosen = chosen_training(options)
     system = chosen.files()
     card = {"README.md": model_card(chosen.study, chosen.dataset, chosen.system, chosen.seed)}

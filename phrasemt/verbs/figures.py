@@ -8,32 +8,27 @@ from __future__ import annotations
 import argparse
 import re
 from pathlib import Path
-from typing import Any
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import write_text
+from phrasemt.report.figures import svg_file
+from phrasemt.report.page import drawings_in
+from phrasemt.verbs._live_page import curves_so_far
 from phrasemt.verbs._study import FILE_OR_NAME, add_study, study_name
 from phrasemt.workflow.paths import Paths
 
 
-def add_parser(verbs: Any) -> None:
-    parser = verbs.add_parser(
-        "figures",
-        help="write the figures of a study as SVG files",
-        description="Write the figures of a study's report as SVG files in colours for white paper, named by their "
-        "titles. While a study has no report yet, write the learning curves of its trainings so far.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Write the figures of a study's report as SVG files in colours for white paper, named by their "
+        "titles. While a study has no report yet, write the learning curves of its trainings so far."
     )
     add_study(parser, FILE_OR_NAME)
     parser.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="where the files are written")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Write the files and print their paths. Raises PhrasemtError for a study without report and trainings."""
-    from phrasemt.report.figures import svg_file
-    from phrasemt.report.page import drawings_in
-    from phrasemt.verbs._live_page import curves_so_far
-
     study = study_name(options.study)
     report = Path(Paths(study).report)
     so_far = None if report.is_file() else curves_so_far(study)

@@ -7,22 +7,19 @@ import json
 import logging
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from phrasemt.decoding.translator import Translator
+from phrasemt.files.attention import ForcedSentence, write_forced
 from phrasemt.files.lines import read_parallel
 from phrasemt.machine.gpus import lease
 from phrasemt.verbs._system import add_study_option, add_training, chosen_training
 
-if TYPE_CHECKING:
-    from phrasemt.files.attention import ForcedSentence
 
-
-def add_parser(verbs: Any) -> None:
-    parser = verbs.add_parser(
-        "force",
-        help="log-probabilities of given translations, and attention, by forced decoding",
-        description="Print log P(TARGET | SOURCE) of each line of raw text, natural logarithm with the end of the "
-        "sentence. A line is cut after 1,024 subwords.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Print log P(TARGET | SOURCE) of each line of raw text, natural logarithm with the end of the "
+        "sentence. A line is cut after 1,024 subwords."
     )
     parser.add_argument("source", type=Path, metavar="SOURCE", help="text, one sentence per line")
     parser.add_argument("target", type=Path, metavar="TARGET", help="translations of the same lines")
@@ -36,7 +33,6 @@ def add_parser(verbs: Any) -> None:
         help="write tokens and attention weights as Arrow (some 100 kB a line)",
     )
     parser.add_argument("--cores", type=int, default=len(os.sched_getaffinity(0)), metavar="N", help="default: all")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -46,9 +42,6 @@ def run(options: argparse.Namespace) -> None:
     sources, targets = ([*texts] for texts in zip(*read_parallel(options.source, options.target), strict=True))
     system = training.files()
     with lease(1):
-        from phrasemt.decoding.translator import Translator
-        from phrasemt.files.attention import write_forced
-
         translator = Translator(system, decoding=system.settings.decoding, cores=options.cores)
         sentences = list(translator.force(sources, targets, attention=options.attention is not None))
     if options.attention is not None:

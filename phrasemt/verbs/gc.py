@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
 
 from phrasemt.errors import PhrasemtError
+from phrasemt.runs.garbage import garbage, refuse_running
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
 from phrasemt.verbs._tables import size, table
@@ -15,14 +15,12 @@ from phrasemt.verbs._tables import size, table
 OTHER_STUDIES = ("config.yaml", "studies/*.yaml")
 
 
-def add_parser(verbs: Any) -> None:
-    parser = verbs.add_parser(
-        "gc",
-        help="list and remove systems, data sets and states that no study names any more",
-        description="List the files below the results of studies that belong to systems, data sets, seeds, phrases, "
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "List the files below the results of studies that belong to systems, data sets, seeds, phrases, "
         "parsers and chunkers that no study names any more, and states of trainings under earlier settings, data or "
         "code; then remove them after a confirmation. Files that config.yaml or a study in studies/ names stay. So do "
-        "files that no stage writes. Nothing is removed while a run of the study is alive.",
+        "files that no stage writes. Nothing is removed while a run of the study is alive."
     )
     parser.add_argument(
         "study",
@@ -34,13 +32,10 @@ def add_parser(verbs: Any) -> None:
     )
     parser.add_argument("--yes", action="store_true", help="remove without asking")
     parser.add_argument("--only-given", action="store_true", help="ignore other studies than the given ones")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Print what is found, and remove it if the user agrees. Raises PhrasemtError while a run is alive."""
-    from phrasemt.runs.garbage import garbage, refuse_running
-
     given = [load_study(path) for path in options.study]
     others = [] if options.only_given else _others(options.study)
     found = []

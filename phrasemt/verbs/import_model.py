@@ -6,29 +6,25 @@ import argparse
 import json
 import shutil
 from pathlib import Path
-from typing import Any
+
+from phrasemt.workflow.model_folder import new_folder, read_model_folder, read_note
 
 _FOLDER = Path("resources/models")
 
 
-def add_parser(verbs: Any) -> None:
-    parser = verbs.add_parser(
-        "import",
-        help="copy an exported model to where studies find it, for trainings that start from it",
-        description="Check all files of a folder of `phrasemt export`, copy it, and print the lines of a study whose "
-        "training starts from it, with its subwords.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Check all files of a folder of `phrasemt export`, copy it, and print the lines of a study whose "
+        "training starts from it, with its subwords."
     )
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="folder of `phrasemt export`")
     parser.add_argument(
         "--to", type=Path, metavar="FOLDER", help=f"new folder (default: {_FOLDER}/<study>.<system>.<seed>)"
     )
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Import. Raises DamagedFileError for a file that is missing or altered, PhrasemtError if the place is taken."""
-    from phrasemt.workflow.model_folder import new_folder, read_model_folder, read_note
-
     read_model_folder(options.folder)
     note = read_note(options.folder)
     place = options.to or _FOLDER / f"{note.study}.{note.system}.{note.seed}"

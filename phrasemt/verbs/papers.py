@@ -8,27 +8,23 @@ import textwrap
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.printed.results import Figure, Paper, figures, load_papers, paper_named
+from phrasemt.report.cells import ScorecardEntry, Table
+from phrasemt.scoring.scores import read_artefact
 from phrasemt.verbs._study import FILE_OR_NAME, study_name
 from phrasemt.verbs._tables import table
 from phrasemt.workflow.paths import Paths
 
-if TYPE_CHECKING:
-    from phrasemt.report.cells import ScorecardEntry
-
-    Entries = dict[tuple[str, str], list[ScorecardEntry]]
+Entries = dict[tuple[str, str], list[ScorecardEntry]]
 
 
-def add_parser(verbs: Any) -> None:
-    parser = verbs.add_parser("papers", help="list the figures that the papers print, and what a study knows of them")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paper", nargs="?", metavar="PAPER", help="one paper, e.g. xu2020 (default: all)")
     parser.add_argument(
         "--study", type=Path, metavar="STUDY", help=f"{FILE_OR_NAME}; adds our figures and the verdicts"
     )
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -40,9 +36,6 @@ def run(options: argparse.Namespace) -> None:
 
 def _entries(study: Path) -> Entries:
     """The entries of the scorecard of a study, by the place of the row and the heading of the column."""
-    from phrasemt.report.cells import Table  # not at the start of `phrasemt --help`: it needs numpy
-    from phrasemt.scoring.scores import read_artefact
-
     path = Path(Paths(study_name(study)).table)
     if not path.exists():
         raise PhrasemtError("the study has no table yet", where=path, next_step="run the study, or leave out --study")

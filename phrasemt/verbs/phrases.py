@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from phrasemt.errors import PhrasemtError
+from phrasemt.report.sections.syntax import PhraseStatistics
+from phrasemt.scoring.scores import read_artefact
 from phrasemt.verbs._study import add_dataset, add_study, chosen_dataset
 from phrasemt.workflow.paths import Paths
-
-if TYPE_CHECKING:
-    from phrasemt.report.sections.syntax import PhraseStatistics
 
 _BAR = 40  # characters of the longest bar of a histogram
 
 
-def add_parser(verbs: Any) -> None:
-    parser = verbs.add_parser(
-        "phrases", help="show lengths of phrases, shares of constituents, and numbers of sentences without a parse"
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_study(parser)
     add_dataset(parser)
     parser.add_argument("--split", default="train", help="split (default: train)")
     parser.add_argument("--stats", action="store_true", help="also show histograms of lengths")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -32,8 +26,6 @@ def run(options: argparse.Namespace) -> None:
     study, dataset = chosen_dataset(options)
     statistics_of = Paths.of(study, dataset).phrase_statistics.at(split=options.split)
     paths = [Path(statistics_of.at(segmenter=segmenter)) for segmenter in study.segmentations]
-    from phrasemt.report.sections.syntax import PhraseStatistics  # its import of matplotlib would delay --help
-    from phrasemt.scoring.scores import read_artefact
 
     measured = [read_artefact(path, PhraseStatistics) for path in paths if path.exists()]
     if not measured:

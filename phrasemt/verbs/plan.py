@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.study.reading import load_study
+from phrasemt.verbs._numbers import in_range
 from phrasemt.verbs._price import price_of
 from phrasemt.verbs._rates import GPUS, MEASURED, UTILISATION, rate_of
 from phrasemt.verbs._study import add_profile, add_study
@@ -22,47 +22,33 @@ if TYPE_CHECKING:  # at run time `phrasemt --help` would wait for the import of 
 MOST_CHANGES = 20
 
 
-def add_parser(verbs: Any) -> None:
-    parser = verbs.add_parser(
-        "plan",
-        help="show which jobs the next run of a study has, why, and their cost",
-        description="Show which jobs the next run of a study has, why, and their cost; run nothing. The cost comes "
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Show which jobs the next run of a study has, why, and their cost; run nothing. The cost comes "
         "from finished jobs: the same job, or else jobs of the same rule in this study, or else in other studies of "
         "this folder. With --accept, record that the existing outputs of changed jobs are valid for the present "
         "settings and code, so that the next run does not make them again; NAME restricts this to some rules or "
         "artefacts. Use it for changes that you know to have no effect, and after a copy of the folder, which changes "
         "the times of all files: it compares the contents with the sidecars. It accepts nothing when an output is "
         "damaged, or when an output that you name was made from other inputs. With --gpus, also print the price of the "
-        "jobs before anything like them has run: hours, disk and memory of each rule and days on these GPUs.",
+        "jobs before anything like them has run: hours, disk and memory of each rule and days on these GPUs."
     )
     add_study(parser)
     parser.add_argument("names", nargs="*", metavar="NAME", help="with --accept: rules or artefacts (default: all)")
     add_profile(parser)
     parser.add_argument("--accept", action="store_true", help="declare the outputs of changed jobs valid")
     parser.add_argument("--note", metavar="TEXT", help="with --accept: reason, recorded in the sidecars")
-    parser.add_argument("--gpus", type=_positive, metavar="N", help="price on so many GPUs, one training on each")
+    parser.add_argument(
+        "--gpus", type=in_range(int, 1), metavar="N", help="price on so many GPUs, one training on each"
+    )
     parser.add_argument(
         "--gpu", choices=[*GPUS, MEASURED], default="a100",
         help="with --gpus: their kind (default a100), or the rate of the trainings that have finished below results/",
     )  # fmt: skip
     parser.add_argument(
-        "--utilisation", type=_share, default=UTILISATION, metavar="X",
+        "--utilisation", type=in_range(float, 0.001, 1), default=UTILISATION, metavar="X",
         help="with --gpus: share of its stated rate that a GPU reaches in a training (default %(default)s)",
     )  # fmt: skip
-    parser.set_defaults(run=run)
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number from 1, found {text!r}")
-    return int(text)
-
-
-def _share(text: str) -> float:
-    with contextlib.suppress(ValueError):
-        if 0 < (share := float(text)) <= 1:
-            return share
-    raise argparse.ArgumentTypeError(f"expected a share above 0 and at most 1, found {text!r}")
 
 
 def run(options: argparse.Namespace) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines
+from phrasemt.scoring.ratings import KEY, SCALES, score_sheets, write_sheets
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
 from phrasemt.verbs._study import choose
@@ -16,8 +16,7 @@ from phrasemt.verbs._tables import table
 from phrasemt.workflow.paths import Paths
 
 
-def add_parser(verbs: Any) -> None:
-    parser = verbs.add_parser("ratings", help="make blind sheets for human evaluation; score filled sheets")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     make = actions.add_parser(
         "make",
@@ -42,8 +41,6 @@ def add_parser(verbs: Any) -> None:
 
 def _make(options: argparse.Namespace) -> None:
     """Write the sheets. Raises PhrasemtError for a system, test set or translation that is not there."""
-    from phrasemt.scoring.ratings import KEY, write_sheets
-
     study = load_study(options.study)
     dataset = choose("dataset", options.dataset, list(study.datasets))
     test_set = choose("test set", options.test_set, list(study.datasets[dataset].test_sets))
@@ -86,8 +83,6 @@ def _lines(path: Path) -> list[str]:
 
 def _score(options: argparse.Namespace) -> None:
     """Print ratings and agreement. Raises DataError for sheets that are not filled in."""
-    from phrasemt.scoring.ratings import SCALES, score_sheets
-
     ratings, agreement, raters = score_sheets(options.folder)
     rows = [
         [

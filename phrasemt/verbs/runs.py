@@ -21,19 +21,16 @@ from phrasemt.verbs._tables import table
 from phrasemt.workflow.paths import RESULTS, Paths
 
 
-def add_parser(verbs: Any) -> None:
-    parser = verbs.add_parser(
-        "runs",
-        help="list all trainings: their progress, and which of them run",
-        description="List all trainings below results/. state: running; finished; stopped (by a signal, or at the end "
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "List all trainings below results/. state: running; finished; stopped (by a signal, or at the end "
         "of its time); failed (its log names the error); dead (its process ended without a report, or runs on another "
         "machine and has not reported for ten minutes). To continue a training that is not finished, run the same "
-        "command again.",
+        "command again."
     )
     parser.add_argument("study", nargs="*", type=Path, metavar="STUDY", help=f"{FILE_OR_NAME} (default: all studies)")
     parser.add_argument("--all", action="store_true", help="also list trainings under earlier settings, data or code")
     parser.add_argument("--json", action="store_true", help="print a JSON list")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -6,7 +6,6 @@ import argparse
 import logging
 import sys
 from pathlib import Path
-from typing import Any
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import write_text
@@ -18,14 +17,12 @@ from phrasemt.verbs._study import add_study
 log = logging.getLogger("phrasemt.scale")
 
 
-def add_parser(verbs: Any) -> None:
-    parser = verbs.add_parser("scale", help="write a study at a smaller size: micro or small")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_study(parser)
     parser.add_argument(
         "size", choices=list(SIZES), help="micro: generated corpus, minutes; small: about an hour a system"
     )
     parser.add_argument("--output", type=Path, metavar="FILE", help="the new study (default: standard output)")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:

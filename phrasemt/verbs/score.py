@@ -6,33 +6,32 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Mapping
+from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
+from phrasemt.decoding.outside import both_forms
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import read_parallel
+from phrasemt.scoring.bleu import Sides, check_translations, score_texts
+from phrasemt.scoring.scores import Scores
+from phrasemt.scoring.significance import MetricComparison, compare_scores
 from phrasemt.study.languages import MISTAKEN, language_name
 from phrasemt.study.reading import load_study
 from phrasemt.study.tokenization import Tokenizer
+from phrasemt.verbs._numbers import in_range
 from phrasemt.verbs._study import choose
 from phrasemt.verbs._tables import table
-
-if TYPE_CHECKING:
-    from phrasemt.scoring.scores import Scores
-    from phrasemt.scoring.significance import MetricComparison
 
 _SEED = 12345  # of sacreBLEU and of the default study
 
 
-def add_parser(verbs: Any) -> None:
-    parser = verbs.add_parser(
-        "score",
-        # As argparse would write it, the translations would follow the references and be taken for more of them.
-        usage="%(prog)s FILE [FILE] --references FILE [FILE ...] (--language CODE | --study STUDY) [options]",
-        help="score translations of any origin, and compare two files",
-        description="Score translations of any program in the conventions of the project, with signatures. With a "
-        "second file, test the difference, second minus first. Files are UTF-8, one sentence per line.",
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    # As argparse would write it, the translations would follow the references and be taken for more of them.
+    parser.usage = "%(prog)s FILE [FILE] --references FILE [FILE ...] (--language CODE | --study STUDY) [options]"
+    parser.description = (
+        "Score translations of any program in the conventions of the project, with signatures. With a "
+        "second file, test the difference, second minus first. Files are UTF-8, one sentence per line."
     )
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="translations: one file, or two to compare")
     parser.add_argument(
@@ -48,9 +47,10 @@ def add_parser(verbs: Any) -> None:
     parser.add_argument(
         "--shortest", action="store_true", help="length of the shortest reference, for scores on tokens (mteval-v11b)"
     )
-    parser.add_argument("--samples", type=_positive, default=1000, metavar="N", help="samples of the tests (1000)")
+    parser.add_argument(
+        "--samples", type=in_range(int, 1), default=1000, metavar="N", help="samples of the tests (1000)"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON, with the counts of BLEU")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -66,8 +66,6 @@ def run(options: argparse.Namespace) -> None:
     scores = {str(path): _score(path, tokenizer, shortest, options) for path in options.files}
     comparison: Mapping[str, MetricComparison] = {}
     if len(scores) == 2:
-        from phrasemt.scoring.significance import compare_scores
-
         first, second = scores.values()
         comparison = compare_scores([first], [second], samples=options.samples, seed=_SEED)
     lines = _json(scores, comparison) if options.json else _lines(scores, comparison, options.samples)
@@ -99,8 +97,6 @@ def _convention(options: argparse.Namespace) -> tuple[Tokenizer, bool]:
 
 
 def _score(path: Path, tokenizer: Tokenizer, shortest: bool, options: argparse.Namespace) -> Scores:
-    from phrasemt.decoding.outside import both_forms
-    from phrasemt.scoring.bleu import Sides, check_translations, score_texts
 
     same = [other for other in options.references if other.exists() and path.exists() and other.samefile(path)]
     if same:
@@ -130,8 +126,6 @@ def _score(path: Path, tokenizer: Tokenizer, shortest: bool, options: argparse.N
 
 def _versions() -> dict[str, str]:
     """The versions of the libraries that tokenise here."""
-    from importlib.metadata import version
-
     return {name: version(name) for name in ("sacremoses", "jieba")}
 
 
@@ -164,9 +158,3 @@ def _json(scores: Mapping[str, Scores], comparison: Mapping[str, MetricCompariso
     files = {path: of_file.model_dump(exclude={"statistics"}) for path, of_file in scores.items()}
     tests = {name: metric.model_dump(exclude_none=True) for name, metric in comparison.items()}
     yield json.dumps({"files": files, **({"comparison": tests} if tests else {})}, indent=1)
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number from 1, found {text!r}")
-    return int(text)

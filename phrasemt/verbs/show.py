@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines
@@ -12,10 +11,8 @@ from phrasemt.verbs._study import FILE_OR_NAME, add_study, study_name
 from phrasemt.workflow.paths import Paths
 
 
-def add_parser(verbs: Any) -> None:
-    parser = verbs.add_parser("show", help="print the results table of a study")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_study(parser, FILE_OR_NAME)
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:

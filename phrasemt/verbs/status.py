@@ -7,21 +7,20 @@ it can be called at any time, beside a run on this machine or on a cluster.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import functools
-import math
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import write_text
 from phrasemt.runs.notes import RunNote, StageNote, latest_run, runs_folder
 from phrasemt.runs.status import GONE, JobState, JobStatus, Status, describe_training, status_of
 from phrasemt.runs.units import clock
+from phrasemt.verbs._numbers import in_range
 from phrasemt.verbs._study import FILE_OR_NAME, add_study, study_name
 
 DEFAULT_PORT = 8765
@@ -31,20 +30,18 @@ MOST_LOGS = 5  # of failed jobs
 CLEAR_SCREEN = "\033[2J\033[H"
 
 
-def add_parser(verbs: Any) -> None:
-    parser = verbs.add_parser(
-        "status",
-        help="show the progress of the last run of a study, and its expected end",
-        description="Show the progress of the last run of a study: jobs that are done, run, wait, or failed, with the "
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Show the progress of the last run of a study: jobs that are done, run, wait, or failed, with the "
         "last lines of the logs of failed jobs; jobs that are blocked, because they wait for a failed job; trainings "
         "with their progress; the expected end, estimated from earlier runs of the same jobs. A job has failed, too, "
         "when its process ended without a report, or when it runs on another machine and gave no sign of life for ten "
-        "minutes. The command only reads files, so it can be called at any time during a run, here or on a cluster.",
+        "minutes. The command only reads files, so it can be called at any time during a run, here or on a cluster."
     )
     add_study(parser, FILE_OR_NAME)
     parser.add_argument("--watch", action="store_true", help="repeat until the run has ended")
     parser.add_argument(
-        "--every", type=_positive, default=5, metavar="SECONDS", help="with --watch (default: %(default)s)"
+        "--every", type=in_range(float, 0.1), default=5, metavar="SECONDS", help="with --watch (default: %(default)s)"
     )
     pages = parser.add_mutually_exclusive_group()
     pages.add_argument(
@@ -55,14 +52,13 @@ def add_parser(verbs: Any) -> None:
     )
     pages.add_argument(
         "--serve",
-        type=_port,
+        type=in_range(int, 0, 65_535),
         nargs="?",
         const=DEFAULT_PORT,
         metavar="PORT",
         help="show this page to browsers on this machine, until Ctrl-C, at http://127.0.0.1:PORT "
         f"(default: {DEFAULT_PORT}; 0: a free port)",
     )
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -103,19 +99,6 @@ def _current(study: str) -> Status:
             next_step="snakemake --profile profiles/local --configfile STUDY.yaml",
         )
     return status_of(path, datetime.now(UTC))
-
-
-def _port(text: str) -> int:
-    if text.isdecimal() and int(text) < 2**16:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"expected a port from 0 to 65535, found {text!r}")
-
-
-def _positive(text: str) -> float:
-    with contextlib.suppress(ValueError):
-        if 0 < (seconds := float(text)) < math.inf:
-            return seconds
-    raise argparse.ArgumentTypeError(f"expected a number above 0, found {text!r}")
 
 
 # ------------------------------------------------------------------------------------------------------------ printing

@@ -9,28 +9,25 @@ from __future__ import annotations
 import argparse
 import math
 import os
-from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from phrasemt.errors import DamagedFileError, PhrasemtError
 from phrasemt.files.shared import Removals
+from phrasemt.syntax.store.archive import export_annotations, import_annotations
+from phrasemt.syntax.store.store import AnnotationStore
+from phrasemt.syntax.store.upkeep import clean, remove
+from phrasemt.verbs._numbers import in_range
 from phrasemt.verbs._tables import size, table
 from phrasemt.workflow import cache as artefacts
 from phrasemt.workflow.cache import CACHE
-
-if TYPE_CHECKING:  # at run time `phrasemt --help` would wait for the imports of numpy and pyarrow
-    from phrasemt.syntax.store.store import AnnotationStore
 
 DEFAULT_CACHE = Path("resources/cache")
 SECONDS_OF_A_DAY = 86_400
 
 
-def add_parser(verbs: Any) -> None:
-    parser = verbs.add_parser(
-        "store", help="list, check, move and clean up the annotations and outputs that studies share"
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
     where = argparse.ArgumentParser(add_help=False)
     where.add_argument(
@@ -62,16 +59,9 @@ def add_parser(verbs: Any) -> None:
         "--remove", nargs="+", default=[], metavar="FINGERPRINT", help="also remove all annotations of these annotators"
     )
     clean_up.add_argument(
-        "--unused", type=_days, default=math.inf, metavar="DAYS",
+        "--unused", type=in_range(float, 0), default=math.inf, metavar="DAYS",
         help="also remove outputs of stages that nobody has used for this number of days",
     )  # fmt: skip
-
-
-def _days(text: str) -> float:
-    with suppress(ValueError):
-        if (days := float(text)) >= 0:
-            return days
-    raise argparse.ArgumentTypeError(f"invalid number of days: {text!r}")
 
 
 def _list(options: argparse.Namespace) -> None:
@@ -126,7 +116,6 @@ def _verify(options: argparse.Namespace) -> None:
 
 
 def _export(options: argparse.Namespace) -> None:
-    from phrasemt.syntax.store.archive import export_annotations
 
     store = _store(options.cache, options.fingerprint)
     files = export_annotations(store, options.file)
@@ -134,14 +123,12 @@ def _export(options: argparse.Namespace) -> None:
 
 
 def _import(options: argparse.Namespace) -> None:
-    from phrasemt.syntax.store.archive import import_annotations
 
     for store, new, files in import_annotations(options.cache, options.source):
         print(f"{store.fingerprint}: {files:,} files, {new:,} of them new")
 
 
 def _clean_up(options: argparse.Namespace) -> None:
-    from phrasemt.syntax.store.upkeep import clean, remove
 
     _check_folder(options.cache)
     for store in [_store(options.cache, fingerprint) for fingerprint in options.remove]:
@@ -172,7 +159,6 @@ def _check_folder(cache: Path) -> None:
 
 
 def _stores(cache: Path) -> list[AnnotationStore]:
-    from phrasemt.syntax.store.store import AnnotationStore
 
     return AnnotationStore.all(cache)
 

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.verbs import _pair
+from phrasemt.verbs._hops import hops_to, views
 from phrasemt.verbs._study import choose
 
 
-def add_parser(verbs: Any) -> None:
-    parser = verbs.add_parser("trace", help="show one sentence pair after each stage")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     _pair.add_arguments(parser)
     parser.add_argument("--system", help="also show the translation of this system (default: the preparation only)")
     parser.add_argument("--seed", type=int, help="seed of the system's training (default: the first of the study)")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Print a pair after each stage. Raises PhrasemtError when the pair or the translation does not exist."""
-    from phrasemt.verbs._hops import hops_to, views
-
     pair = _pair.chosen_pair(options)
     prepared = [Path(pair.paths.examples.at(split=pair.split)), Path(pair.paths.chunks.at(split=pair.split))]
     if options.system is None:

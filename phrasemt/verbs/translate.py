@@ -11,11 +11,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ValidationError
 from tqdm import tqdm
 
+from phrasemt.decoding.translator import Translation, Translator
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.continued import continued_output, write_all
 from phrasemt.files.digests import digest_file
@@ -26,10 +27,8 @@ from phrasemt.machine.gpus import lease
 from phrasemt.study.schema import Decoding
 from phrasemt.symbols import LONGEST_SENTENCE
 from phrasemt.verbs._system import add_study_option, add_training, chosen_training
-
-if TYPE_CHECKING:
-    from phrasemt.decoding.translator import Translation, Translator
-    from phrasemt.workflow.trained_system import TrainedSystem
+from phrasemt.workflow.model_folder import read_model_folder
+from phrasemt.workflow.trained_system import TrainedSystem
 
 log = logging.getLogger("phrasemt.translate")
 
@@ -39,13 +38,11 @@ _LINES = 4096
 _NAMED = 5  # lines that a message names
 
 
-def add_parser(verbs: Any) -> None:
-    parser = verbs.add_parser(
-        "translate",
-        help="translate raw text with a trained system",
-        description="Translate raw text, one sentence per line: one line out for each line in, in order. Lines without "
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Translate raw text, one sentence per line: one line out for each line in, in order. Lines without "
         "text stay empty. A line is cut after 1,024 subwords, with a warning. With --output, the same command goes on "
-        "after an interruption.",
+        "after an interruption."
     )
     parser.add_argument("file", nargs="?", metavar="FILE", help="text to translate (default: standard input)")
     where = parser.add_mutually_exclusive_group()
@@ -64,7 +61,6 @@ def add_parser(verbs: Any) -> None:
         help="replace a setting of the search, e.g. beam=12; may be repeated",
     )  # fmt: skip
     parser.add_argument("--cores", type=int, default=len(os.sched_getaffinity(0)), metavar="N", help="default: all")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -93,7 +89,6 @@ def run(options: argparse.Namespace) -> None:
 def _chosen_system(options: argparse.Namespace) -> TrainedSystem:
     if options.model is None:
         return chosen_training(options).files()
-    from phrasemt.workflow.model_folder import read_model_folder
 
     for name in ("system", "seed", "dataset"):
         if getattr(options, name) is not None:
@@ -147,7 +142,6 @@ def _made_of(system: TrainedSystem, decoding: Decoding, options: argparse.Namesp
 
 def _load(system: TrainedSystem, decoding: Decoding, cores: int, stack: contextlib.ExitStack) -> Translator:
     stack.enter_context(lease(1))
-    from phrasemt.decoding.translator import Translator
 
     return Translator(system, decoding=decoding, cores=cores)
 

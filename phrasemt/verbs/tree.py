@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from phrasemt.verbs import _pair
+from phrasemt.verbs._hops import hops_to, views
 from phrasemt.workflow.flow import source_parses
 
 
-def add_parser(verbs: Any) -> None:
-    parser = verbs.add_parser("tree", help="draw the parse, the phrases and the chunks of a sentence pair")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     _pair.add_arguments(parser)
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
     """Print the annotations of a pair that exist. Raises PhrasemtError when the pair does not exist."""
-    from phrasemt.verbs._hops import hops_to, views
-
     pair = _pair.chosen_pair(options)
     phrases = pair.paths.phrases.at(split=pair.split)
     wanted = [

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import logging
 from pathlib import Path
-from typing import Any
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.machine.slurm import cancel_jobs_here, jobs_here
@@ -20,12 +19,8 @@ log = logging.getLogger("phrasemt.unlock")
 LOCKS = Path(".snakemake/locks")
 
 
-def add_parser(verbs: Any) -> None:
-    parser = verbs.add_parser(
-        "unlock", help="remove the lock of a killed run, unless one of its processes or Slurm jobs is alive"
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cancel", action="store_true", help="cancel the Slurm jobs that the killed run left behind")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -5,27 +5,27 @@ from __future__ import annotations
 import argparse
 import logging
 from pathlib import Path
-from typing import Any
 
 from phrasemt.errors import DamagedFileError
+from phrasemt.report.capsule import opened_capsule
+from phrasemt.report.recompute import check_capsule, other_versions
+from phrasemt.runs.plan import plan_of
+from phrasemt.runs.verify import verify
 from phrasemt.verbs._study import add_profile, add_study
 
 MOST_NAMED = 20
 
 
-def add_parser(verbs: Any) -> None:
-    parser = verbs.add_parser(
-        "verify",
-        help="compare all artefacts of a study with their sidecars, or compute the numbers of a capsule again",
-        description="Of a study: read all artefacts and compare them with their sidecars, whether each file is the "
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Of a study: read all artefacts and compare them with their sidecars, whether each file is the "
         "file that its stage wrote, and whether it was made of the inputs that are there now. Name each file that "
         "differs and the next step; change nothing. `phrasemt plan` tells which settings and code have changed since. "
         "Of a capsule (a .zip file of `phrasemt capsule`): compute every number of the tables again, and say which "
-        "agree, without GPU, models and training text.",
+        "agree, without GPU, models and training text."
     )
     add_study(parser, "study file, or capsule")
     add_profile(parser)
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -33,8 +33,6 @@ def run(options: argparse.Namespace) -> None:
     if options.study.suffix == ".zip":
         _verify_capsule(options.study)
         return
-    from phrasemt.runs.plan import plan_of
-    from phrasemt.runs.verify import verify
 
     plan = plan_of(options.study, options.profile)
     checked = verify(plan)
@@ -54,8 +52,6 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _verify_capsule(capsule: Path) -> None:
-    from phrasemt.report.capsule import opened_capsule
-    from phrasemt.report.recompute import check_capsule, other_versions
 
     logging.getLogger("phrasemt").setLevel(logging.WARNING)
     different = numbers = 0

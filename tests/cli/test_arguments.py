@@ -32,8 +32,8 @@ def test_the_study_is_the_first_argument_or_config_yaml(
     verb: ModuleType, others: list[str], expected: dict[str, object], study: str | None
 ) -> None:
     parser = argparse.ArgumentParser()
-    verb.add_parser(parser.add_subparsers())
-    options = vars(parser.parse_args([verb.__name__.rsplit(".", 1)[1], *([study] if study else []), *others]))
+    verb.add_arguments(parser)
+    options = vars(parser.parse_args([*([study] if study else []), *others]))
     assert options.items() >= {"study": Path(study or "config.yaml"), **expected}.items()
 
 

@@ -313,7 +313,7 @@ def test_pauses_that_are_none(seconds, capsys):
     begun(job("translate_examples", "a"), state="finished")
     with pytest.raises(SystemExit, match="2"):
         main(["status", "demo", "--watch", "--every", seconds])
-    assert f"expected a number above 0, found '{seconds}'" in capsys.readouterr().err
+    assert f"expected a number from 0.1, found '{seconds}'" in capsys.readouterr().err
 
 
 def test_it_writes_nothing_and_loads_no_torch(tmp_path):
@@ -447,7 +447,7 @@ def test_the_page_is_served_on_this_machine_until_ctrl_c(tmp_path):
 def test_the_port_is_checked(status, port, capsys):
     with pytest.raises(SystemExit):
         status("demo", f"--serve={port}")
-    assert "expected a port from 0 to 65535" in capsys.readouterr().err
+    assert "expected a whole number from 0 to 65535" in capsys.readouterr().err
 
 
 def test_a_study_without_a_run_is_served_by_nobody(status):

@@ -217,7 +217,7 @@ def test_days_are_a_number(filled, capsys, days):
     with pytest.raises(SystemExit) as end:
         main(["store", "gc", "--unused", days])
     assert end.value.code == 2
-    assert f"argument --unused: invalid number of days: '{days}'" in capsys.readouterr().err
+    assert f"argument --unused: expected a number from 0, found '{days}'" in capsys.readouterr().err
 
 
 def test_an_action_is_needed(capsys):
