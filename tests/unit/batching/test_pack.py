@@ -207,7 +207,6 @@ def test_examples_of_other_vocabularies_are_refused(folder):
 
 def write_store(path: Path, *, source: pa.Array, schema_format: object = 2) -> None:
     columns = {"row": pa.array([0, 1]), "source": source, "target": pa.array([[4], [5]], pa.list_(pa.int32()))}
-    """A file that another program wrote: it has no checksums."""
     description = {"format": schema_format, "texts": {}, "source_vocabulary": "s", "target_vocabulary": "t"}
     table = pa.table(columns).replace_schema_metadata({"phrasemt": json.dumps(description)})
     with pa.ipc.new_file(str(path), table.schema) as writer:
@@ -218,30 +217,10 @@ def lists(*sentences: list[int]) -> pa.Array:
     return pa.array(sentences, pa.list_(pa.int32()))
 
 
-@pytest.mark.parametrize("offsets", [[0, 1, 5], [0, 3, 2], [0, 2, 1], [-1, 1, 2]])
-def test_offsets_are_checked(offsets, tmp_path):
-    path = tmp_path / "examples.arrow"
-    write_store(path, source=lists([4], [5]))
-    good = np.array([0, 1, 2], np.int32).tobytes()
-    assert good in path.read_bytes()
-    path.write_bytes(path.read_bytes().replace(good, np.array(offsets, np.int32).tobytes(), 1))
-    with pytest.raises(DamagedFileError) as error:
-        Examples.open(path)
-    assert str(error.value).startswith(f"{path}: incomplete or damaged column file (found In column 1: Invalid: ")
-    assert str(error.value).endswith("). Next: delete it and run again")
-
-
 def write_ids(path: Path, source: list[list[int]]) -> None:
     batch = {"source": Lists.of(source), "target": Lists.of([[4], [5]])}
     description = {"source_vocabulary": "s", "target_vocabulary": "t"}
     write_columns(path, columns=batch.keys(), texts={}, description=description, batches=[(np.arange(2), batch)])
-
-
-def test_files_without_checksums_are_refused(tmp_path):
-    path = tmp_path / "examples.arrow"
-    write_store(path, source=lists([4], [5]))
-    with pytest.raises(DamagedFileError, match="expected checksum None of column row, record batch 0"):
-        Examples.open(path)
 
 
 def test_ids_are_checked(tmp_path):
@@ -259,13 +238,6 @@ def test_ids_are_checked(tmp_path):
         Examples.open(path).check_ids(10, 6)
 
 
-def test_missing_values_are_refused(tmp_path):
-    path = tmp_path / "examples.arrow"
-    write_store(path, source=lists([4], None))
-    with pytest.raises(DamagedFileError, match="found missing values"):
-        Examples.open(path)
-
-
 def test_other_formats_and_schemas_are_refused(tmp_path):
     path = tmp_path / "examples.arrow"
     write_store(path, source=lists([4], [5]), schema_format=1)
@@ -278,31 +250,16 @@ def test_other_formats_and_schemas_are_refused(tmp_path):
 
 
 @pytest.mark.usefixtures("small_batches")
-def test_a_truncated_or_corrupt_file_is_refused_or_whole(folder):
-    """No cut and no flipped byte may crash the reader or change what it reads."""
+def test_a_truncated_file_is_refused(folder):
     folder.pack_lines([(["a", "b@@", "c"], ["x"]), (["c"], []), ([], ["y"]), (["a"], ["x", "y"])] * 2)
-    data, whole = folder.examples.read_bytes(), content(Examples.open(folder.examples))
-    rows = Examples.open(folder.examples).rows.tolist()
-    damaged = folder.path / "damaged.arrow"
+    data = folder.examples.read_bytes()
+    cut = folder.path / "cut.arrow"
     for size in range(0, len(data), 31):
-        damaged.write_bytes(data[:size])
+        cut.write_bytes(data[:size])
         with pytest.raises(DamagedFileError) as error:
-            Examples.open(damaged)
-        assert str(error.value).startswith(f"{damaged}: incomplete or damaged column file (")
+            Examples.open(cut)
+        assert str(error.value).startswith(f"{cut}: incomplete or damaged column file (")
         assert str(error.value).endswith("). Next: delete it and run again")
-    refused = 0
-    for position in range(0, len(data), 3):
-        damaged.write_bytes(data[:position] + bytes([data[position] ^ 0xFF]) + data[position + 1 :])
-        try:
-            examples = Examples.open(damaged)
-        except DamagedFileError:
-            refused += 1
-        else:
-            assert content(examples) == whole
-            assert examples.rows.tolist() == rows
-            lengths = examples.source_lengths.tolist(), examples.target_lengths.tolist()
-            assert list(zip(*lengths, strict=True)) == [(len(source), len(target)) for source, target in whole]
-    assert refused > 200
 
 
 def test_reading_does_not_import_torch():
