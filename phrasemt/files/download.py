@@ -12,15 +12,12 @@ import hashlib
 import http.client
 import logging
 import ssl
-import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-
-from tqdm import tqdm
 
 from phrasemt import __version__
 from phrasemt.errors import DownloadError
@@ -55,43 +52,27 @@ def download(wanted: DownloadRequest, file: Path) -> None:
     partial = file.with_name(f".{wanted.file.name}.partial")
     if wanted.file.checksum is None:
         partial.unlink(missing_ok=True)
-    *addresses, last = wanted.file.url, *wanted.file.mirrors
-    for address in addresses:
+    *others, last = wanted.file.url, *wanted.file.mirrors
+    for address in others:
         try:
-            _download_from(address, wanted, partial)
+            _Download(address, wanted, partial).run()
             break
         except DownloadError as error:
             log.warning("%s: %s\n%s: trying the next address", wanted.stage, error, wanted.stage)
     else:
-        _download_from(last, wanted, partial)
+        _Download(last, wanted, partial).run()
     partial.replace(file)
 
 
-def _download_from(url: str, wanted: DownloadRequest, partial: Path) -> None:
-    """Complete `partial` from this address, or raise DownloadError."""
-    try:
-        _Download(url, wanted, partial).run()
-    except _InterruptedError as error:
-        kept = partial.stat().st_size if partial.exists() and wanted.file.checksum else 0
-        again = f"run again to continue after the first {kept} bytes" if kept else "run again"
-        raise DownloadError(
-            "the download failed again and again",
-            where=url,
-            expected=f"{wanted.file.bytes} bytes" if wanted.file.bytes else None,
-            found=error,
-            next_step=f"{again}, or {wanted.other_ways}",
-        ) from None
-    except (DownloadError, OSError):  # another file than the described one, or a full disk
-        partial.unlink(missing_ok=True)
-        raise
-
-
 class _InterruptedError(Exception):
-    """An attempt failed for a temporary reason; the bytes that it received can be used."""
+    """An attempt failed for a temporary reason.
 
+    stale: the bytes of earlier attempts belong to another file and must be deleted before the next attempt.
+    """
 
-class _StaleError(_InterruptedError):
-    """The bytes of earlier attempts belong to another file and must be deleted before the next attempt."""
+    def __init__(self, reason: str, *, stale: bool = False) -> None:
+        super().__init__(reason)
+        self.stale = stale
 
 
 class FileVerifier:
@@ -146,15 +127,25 @@ class _Download:
                 self._attempt()
                 return
             except _InterruptedError as error:
-                if isinstance(error, _StaleError):
+                if error.stale:
                     self.partial.unlink()
                 size = self.partial.stat().st_size if self.partial.exists() else 0
                 furthest, failures = (size, 0) if size > furthest else (furthest, failures + 1)
                 if failures > len(PAUSES):
-                    raise
+                    kept = f" to continue after the first {size} bytes" if size and self.source.checksum else ""
+                    raise DownloadError(
+                        "the download failed again and again",
+                        where=self.url,
+                        expected=f"{self.source.bytes} bytes" if self.source.bytes else None,
+                        found=error,
+                        next_step=f"run again{kept}, or {self.wanted.other_ways}",
+                    ) from None
                 pause = PAUSES[max(failures - 1, 0)]
                 log.warning("%s: %s: %s; next attempt in %g s", self.wanted.stage, self.url, error, pause)
                 time.sleep(pause)
+            except (DownloadError, OSError):  # another file than the described one, or a full disk
+                self.partial.unlink(missing_ok=True)
+                raise
 
     def _attempt(self) -> None:
         """Request the bytes that `partial` lacks, append them, and verify the file.
@@ -189,7 +180,8 @@ class _Download:
             check.verify(where=self.url, next_step=self.wanted.other_ways)
         except DownloadError as error:
             if resumed:
-                raise _StaleError(f"the bytes of an earlier attempt belong to another file ({error.what})") from None
+                reason = f"the bytes of an earlier attempt belong to another file ({error.what})"
+                raise _InterruptedError(reason, stale=True) from None
             raise
 
     def _open(self, *, start: int) -> http.client.HTTPResponse:
@@ -204,7 +196,8 @@ class _Download:
         except urllib.error.HTTPError as error:
             answer = f"HTTP {error.code} {error.reason}"
             if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-                raise _StaleError("the partial file is longer than the file at the source") from None
+                reason = "the partial file is longer than the file at the source"
+                raise _InterruptedError(reason, stale=True) from None
             if error.code in _MAY_PASS:
                 raise _InterruptedError(answer) from None
             raise self._refusal("the server does not give the file", found=answer) from None
@@ -243,17 +236,12 @@ def _blocks(response: http.client.HTTPResponse) -> Iterator[bytes]:
 
 
 def with_progress(blocks: Iterator[bytes], wanted: DownloadRequest, *, start: int) -> Iterator[bytes]:
-    """Yield the blocks and show the progress: a bar on a terminal, else a log message every few seconds."""
+    """Yield the blocks, and log the progress every few seconds."""
     done, last = start, time.monotonic()
-    terminal = sys.stderr.isatty()
-    with tqdm(
-        desc=wanted.file.name, total=wanted.file.bytes, initial=start, unit="B", unit_scale=True, disable=not terminal
-    ) as bar:
-        for block in blocks:
-            yield block
-            done += len(block)
-            bar.update(len(block))
-            if not terminal and time.monotonic() - last >= PROGRESS_EVERY:
-                last = time.monotonic()
-                of = f" of {wanted.file.bytes / 1e6:.1f}" if wanted.file.bytes else ""
-                log.info("%s: %s: %.1f%s MB", wanted.stage, wanted.file.name, done / 1e6, of)
+    of = f" of {wanted.file.bytes / 1e6:.1f}" if wanted.file.bytes else ""
+    for block in blocks:
+        yield block
+        done += len(block)
+        if time.monotonic() - last >= PROGRESS_EVERY:
+            last = time.monotonic()
+            log.info("%s: %s: %.1f%s MB", wanted.stage, wanted.file.name, done / 1e6, of)
