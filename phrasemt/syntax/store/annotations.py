@@ -2,7 +2,8 @@
 
 A file is an Arrow IPC file with the columns `key` (16 bytes), `text` and `failure`. In each row exactly one of text and
 failure has a value. Each bucket with sentences has one record batch; keys increase over the whole file. The metadata
-hold the description of the annotator (`phrasemt.syntax.annotator_card.Card.description`).
+hold the description of the annotator (`phrasemt.syntax.annotator_card.Card.description`). Readers compare a digest of
+the whole file, in its sidecar or in its name, and nothing below it.
 """
 
 from __future__ import annotations
@@ -48,23 +49,12 @@ class Annotation:
 
 
 class AnnotationBatch:
-    """The annotations of sentences of one bucket, a view of a record batch. keys: [n], increasing.
-
-    Raises ValueError or an Arrow error if the record batch has missing values, unordered keys or keys of two buckets.
-    """
+    """The annotations of sentences of one bucket, a view of a record batch. keys: [n], increasing."""
 
     def __init__(self, batch: pa.RecordBatch) -> None:
-        batch.validate(full=True)
         key, self._text, self._failure = batch.columns
-        if key.null_count:
-            raise ValueError("missing keys")
         self.keys = numpy_keys(key)
-        buckets = buckets_of(self.keys)
-        if not len(buckets) or (buckets != buckets[0]).any() or not (self.keys[1:] > self.keys[:-1]).all():
-            raise ValueError("keys out of order")
-        if not (self.failed ^ self._failure.is_null().to_numpy(False)).all():
-            raise ValueError("a sentence without an annotation, or with two")
-        self.bucket = int(buckets[0])
+        self.bucket = int(buckets_of(self.keys[:1])[0])
 
     @property
     def failed(self) -> NDArray[np.bool_]:
@@ -88,38 +78,37 @@ class AnnotationBatch:
 
 
 class Annotations:
-    """The annotations of the sentences of a data set, memory-mapped, found by key. Use `open` to make one.
+    """The annotations of the sentences of a data set, memory-mapped, found by key. Use `open` to make one."""
 
-    description, fingerprint: of the annotator.
-    """
-
-    def __init__(self, description: dict[str, Any], batches: Sequence[AnnotationBatch]) -> None:
-        self.description = description
-        self.fingerprint: str = description["fingerprint"]
+    def __init__(self, batches: Sequence[AnnotationBatch]) -> None:
         self._batches = batches
 
     @classmethod
     def open(cls, paths: Sequence[Path]) -> Annotations:
         """Open the files that the annotation jobs of a data set wrote, at least one.
 
-        Raises DamagedFileError if a file is cut off, altered in its structure, or of another schema or format version;
-        MismatchError if the files come from different annotators.
+        Raises DamagedFileError if a file is cut off or of another schema or format version; MismatchError if the files
+        come from different annotators.
         """
-        files = [read_annotations(path) for path in paths]
-        first = files[0][0]
-        for path, (description, _) in zip(paths, files, strict=True):
-            if description["fingerprint"] != first["fingerprint"]:
-                raise MismatchError(
-                    "annotations of different annotators",
-                    where=f"{paths[0]}, {path}",
-                    expected=f"fingerprint {first['fingerprint']}",
-                    found=description["fingerprint"],
-                    next_step="delete both and run again",
-                )
-        return cls(first, [batch for _, batches in files for batch in batches])
-
-    def __len__(self) -> int:
-        return sum(len(batch.keys) for batch in self._batches)
+        batches: list[AnnotationBatch] = []
+        annotators: dict[str, Path] = {}
+        for path in paths:
+            try:
+                card, batches_of_file = parse_annotations(pa.memory_map(str(path)))
+            except ValueError as error:
+                raise DamagedFileError(
+                    "not a complete file of annotations", where=path, found=error, next_step="delete it and run again"
+                ) from None
+            batches += batches_of_file
+            annotators[card["fingerprint"]] = path
+        if len(annotators) > 1:
+            raise MismatchError(
+                "annotations of different annotators",
+                where=", ".join(map(str, annotators.values())),
+                found=f"fingerprints {', '.join(annotators)}",
+                next_step="delete them and run again",
+            )
+        return cls(batches)
 
     def find(self, keys: Sequence[bytes]) -> list[Annotation | None]:
         """The annotation of each key; None for a key that no file holds."""
@@ -138,41 +127,19 @@ class Annotations:
         return found
 
 
-def read_annotations(path: Path) -> tuple[dict[str, Any], list[AnnotationBatch]]:
-    """The description of the annotator and the record batches of a file, memory-mapped.
-
-    Raises DamagedFileError as `Annotations.open` does.
-    """
-    try:
-        return parse_annotations(pa.memory_map(str(path)))
-    except ValueError as error:
-        raise DamagedFileError(
-            "not a complete file of annotations", where=path, found=error, next_step="delete it and run again"
-        ) from None
-
-
 def parse_annotations(source: pa.NativeFile | pa.Buffer) -> tuple[dict[str, Any], list[AnnotationBatch]]:
-    """Description and record batches from an open file or from bytes. Raises ValueError with the reason of a defect."""
+    """Description of the annotator and record batches, from an open file or from bytes.
+
+    Raises ValueError, with the reason, if it is cut off or of another schema or format version.
+    """
     try:
         reader = pa.ipc.open_file(source)
         metadata = json.loads((reader.schema.metadata or {}).get(METADATA_KEY, b"{}"))
-        if not isinstance(metadata, dict):
-            raise ValueError("no format version")
-        if (found := metadata.get("format", "none")) != FORMAT:
-            raise ValueError(f"format version {found} instead of {FORMAT}")
-        if not reader.schema.equals(SCHEMA):
-            raise ValueError(f"columns {', '.join(reader.schema.names)} instead of {', '.join(SCHEMA.names)}")
-        batches = [AnnotationBatch(reader.get_batch(i)) for i in range(reader.num_record_batches)]
-        return checked_card(metadata.get("annotator")), batches
+        if metadata.get("format") != FORMAT or not reader.schema.equals(SCHEMA):
+            raise ValueError(f"format version {metadata.get('format')}, columns {', '.join(reader.schema.names)}")
+        return metadata["annotator"], [AnnotationBatch(reader.get_batch(i)) for i in range(reader.num_record_batches)]
     except (pa.ArrowException, OSError) as error:
         raise ValueError(str(error)) from None
-
-
-def checked_card(card: object) -> dict[str, Any]:
-    """The description of an annotator from a file. Raises ValueError if it has no fingerprint."""
-    if not isinstance(card, dict) or not isinstance(card.get("fingerprint"), str):
-        raise ValueError("no annotator")
-    return card
 
 
 def write_annotations(

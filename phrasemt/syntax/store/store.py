@@ -1,6 +1,6 @@
 """The store of annotations: no annotator parses or tags a sentence twice.
 
-    <cache>/annotations/<fingerprint>/card.json               `phrasemt.syntax.store.card_file`
+    <cache>/annotations/<fingerprint>/card.json               the annotator's description
     <cache>/annotations/<fingerprint>/<bucket>/<digest>.arrow `phrasemt.syntax.store.bucket_files`
 
 Several writers may add the same sentence. Readers then prefer a text to a failure, and among several texts, or several
@@ -11,6 +11,7 @@ failures, the one in the file whose name comes first. Memory: the annotations of
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,11 +20,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from phrasemt.errors import DamagedFileError
 from phrasemt.files.shared import new_file
 from phrasemt.syntax.sentences import BUCKETS, Keys, key_array
 from phrasemt.syntax.store.annotations import Annotation, AnnotationBatch, annotation_batches
 from phrasemt.syntax.store.bucket_files import BucketFiles
-from phrasemt.syntax.store.card_file import CARD, card_text, read_card
+
+FORMAT = 1
+CARD = "card.json"
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,8 @@ class Contents:
 class AnnotationStore:
     """The annotations of one annotator. The constructor writes the card if the store is new.
 
-    Raises MismatchError if the store has another format version, DamagedFileError if its card is not readable.
+    card: the description of the annotator (`annotator_card.Card.description`). Raises DamagedFileError if the card that
+    is there is not readable or of another format version.
     """
 
     def __init__(self, cache: Path, card: Mapping[str, Any]) -> None:
@@ -49,13 +54,18 @@ class AnnotationStore:
         self.files = BucketFiles(self.folder, cache, self.fingerprint)
         self._cache = cache
         self._write_card()
-        read_card(self.folder)
+        _read_card(self.folder / CARD)
+
+    @property
+    def card_text(self) -> bytes:
+        """The content of the card file."""
+        return (json.dumps({"format": FORMAT, "annotator": self.card}, indent=1, sort_keys=True) + "\n").encode()
 
     @classmethod
     def all(cls, cache: Path) -> list[AnnotationStore]:
         """The stores of all annotators in a folder, by fingerprint. Raises the errors of the constructor."""
         cards = sorted((cache / "annotations").glob(f"*/{CARD}"))
-        return [cls(cache, read_card(card.parent)) for card in cards]
+        return [cls(cache, _read_card(card)) for card in cards]
 
     def missing(self, bucket: int, keys: Keys) -> NDArray[np.int32]:
         """Positions in `keys`, which belong to one bucket, of the sentences that the store lacks."""
@@ -122,7 +132,7 @@ class AnnotationStore:
         path = self.folder / CARD
         if not path.exists():
             with new_file(path, self._cache) as unfinished:
-                unfinished.write_bytes(card_text(self.card))
+                unfinished.write_bytes(self.card_text)
 
 
 def distinct(keys: Keys, failed: Sequence[bool] | NDArray[np.bool_]) -> tuple[Keys, NDArray[np.intp]]:
@@ -130,3 +140,23 @@ def distinct(keys: Keys, failed: Sequence[bool] | NDArray[np.bool_]) -> tuple[Ke
     order = np.argsort(failed, kind="stable")
     distinct_keys, first = np.unique(keys[order], return_index=True)
     return distinct_keys, order[first]
+
+
+def _read_card(path: Path) -> dict[str, Any]:
+    """The description of the annotator of a folder. Raises DamagedFileError for another file than `card_text`."""
+    try:
+        content = json.loads(path.read_bytes())
+        card: dict[str, Any] = content["annotator"]
+        if (content["format"], card["fingerprint"]) == (FORMAT, path.parent.name):
+            return card
+        reason = f"format version {content['format']}, annotator {card['fingerprint']}"
+    except (ValueError, KeyError, TypeError) as error:
+        reason = repr(error)
+    raise DamagedFileError(
+        "the card of the annotator is not readable",
+        where=path,
+        expected=f"format version {FORMAT}",
+        found=reason,
+        next_step="delete the file, and the next run with this annotator writes it again; or use another folder "
+        "(`cache` in the study)",
+    )

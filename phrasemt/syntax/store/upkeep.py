@@ -10,8 +10,7 @@ import numpy as np
 from phrasemt.files.shared import Removals
 from phrasemt.syntax.sentences import BUCKETS
 from phrasemt.syntax.store.annotations import Annotation, annotation_batches
-from phrasemt.syntax.store.card_file import CARD
-from phrasemt.syntax.store.store import AnnotationStore, distinct
+from phrasemt.syntax.store.store import CARD, AnnotationStore, distinct
 
 
 @dataclass

@@ -11,15 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from phrasemt.errors import DamagedFileError, MismatchError
-from phrasemt.syntax.sentences import METADATA_KEY, key_array
-from phrasemt.syntax.store.annotations import (
-    SCHEMA,
-    Annotation,
-    AnnotationBatch,
-    Annotations,
-    write_annotations,
-    write_sorted_annotations,
-)
+from phrasemt.syntax.sentences import key_array
+from phrasemt.syntax.store.annotations import Annotation, Annotations, write_annotations, write_sorted_annotations
 
 CARD = {"format": 1, "kind": "chunks", "fingerprint": "f" * 32, "scores": {"f1": 93.0}}
 # Few different bytes, so that keys share beginnings, and zero bytes at both ends.
@@ -42,8 +35,6 @@ def test_find(files, others, tmp_path_factory):
     annotations = Annotations.open(paths)
     asked = [*others, *expected, *others]
     assert annotations.find(asked) == [expected.get(key) for key in asked]
-    assert (annotations.fingerprint, annotations.description) == ("f" * 32, CARD)
-    assert len(annotations) == sum(map(len, files))
 
 
 def numbered(count: int) -> dict[bytes, Annotation]:
@@ -69,7 +60,7 @@ def test_the_same_bytes_in_any_order_and_in_parts(tmp_path):
 def test_none_and_nothing(tmp_path):
     write_annotations(tmp_path / "empty", [], [], CARD)
     annotations = Annotations.open([tmp_path / "empty"])
-    assert (annotations.find([bytes(16)]), annotations.find([]), len(annotations)) == ([None], [], 0)
+    assert (annotations.find([bytes(16)]), annotations.find([])) == ([None], [])
 
 
 def test_different_annotators(tmp_path):
@@ -79,7 +70,7 @@ def test_different_annotators(tmp_path):
         Annotations.open([tmp_path / "a", tmp_path / "b"])
     assert str(error.value) == (
         f"{tmp_path}/a, {tmp_path}/b: annotations of different annotators "
-        f"(expected fingerprint {'f' * 32}, found {'e' * 32}). Next: delete both and run again"
+        f"(found fingerprints {'f' * 32}, {'e' * 32}). Next: delete them and run again"
     )
 
 
@@ -88,16 +79,12 @@ def test_damaged_files(tmp_path):
     known = numbered(200)
     write_annotations(path, list(known), list(known.values()), CARD)
     whole = path.read_bytes()
-    first, second, *_ = (key for key in sorted(known) if key[0] >> 2 == 5)
     for data in (
         b"",
         whole[:-1000],
         whole[:5000],
         whole.replace(b'"format": 1}', b'"format": 7}').replace(b'"format": 1, ', b'"format": 7, '),
         whole.replace(b"failure", b"feilure"),
-        whole.replace(second, bytes([5 << 2, *bytes(15)])),  # not after the first
-        whole.replace(second, bytes(16)),  # of another bucket
-        whole.replace(first.hex().encode(), b"\xff" * 32),  # no text
     ):
         assert data != whole
         path.write_bytes(data)
@@ -105,22 +92,6 @@ def test_damaged_files(tmp_path):
             DamagedFileError, match=r"not a complete file of annotations .*Next: delete it and run again"
         ):
             Annotations.open([path])
-
-
-@pytest.mark.parametrize("metadata", ["[]", '{"format": 1}', '{"format": 1, "annotator": {}}'])
-def test_annotations_of_no_annotator(tmp_path, metadata):
-    with pa.ipc.new_file(tmp_path / "a", SCHEMA.with_metadata({METADATA_KEY: metadata})):
-        pass
-    with pytest.raises(DamagedFileError, match=r"not a complete file .* \(found no (annotator|format version)"):
-        Annotations.open([tmp_path / "a"])
-
-
-@pytest.mark.parametrize(("texts", "failures"), [(["a", None], [None, None]), (["a", "b"], [None, "c"])])
-def test_exactly_one_of_text_and_failure(texts, failures):
-    keys = pa.array([bytes(16), bytes(15) + b"1"], pa.binary(16))
-    columns = [keys, pa.array(texts, pa.string()), pa.array(failures, pa.string())]
-    with pytest.raises(ValueError, match="a sentence without an annotation, or with two"):
-        AnnotationBatch(pa.record_batch(columns, names=["key", "text", "failure"]))
 
 
 def test_batches_are_views_that_keep_their_memory(tmp_path):
