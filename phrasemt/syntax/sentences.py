@@ -56,11 +56,6 @@ def sentence_key(tokens: Sequence[str]) -> bytes:
     return blake2b("\n".join(tokens).encode("utf-8"), digest_size=KEY_BYTES).digest()
 
 
-def bucket_of(key: bytes) -> int:
-    """The bucket of a key, 0 <= bucket < 64: its first six bits."""
-    return key[0] >> 2
-
-
 def key_array(keys: Sequence[bytes]) -> Keys:
     """Keys as an array, [n]."""
     return np.frombuffer(b"".join(keys), dtype=f"S{KEY_BYTES}")
@@ -73,7 +68,7 @@ def key_bytes(keys: Keys) -> list[bytes]:
 
 
 def buckets_of(keys: Keys) -> NDArray[np.uint8]:
-    """The bucket of each key, uint8 [n]."""
+    """The bucket of each key, 0 <= bucket < 64: its first six bits; uint8 [n]."""
     first: NDArray[np.uint8] = np.ascontiguousarray(keys).view(np.uint8)[::KEY_BYTES]
     return first >> np.uint8(2)
 
@@ -177,41 +172,25 @@ class Sentences:
         """
         try:
             reader = pa.ipc.open_file(pa.memory_map(str(path)))
-            description = json.loads((reader.schema.metadata or {}).get(METADATA_KEY, b"{}"))
-            if (found := description.get("format", "none")) != FORMAT:
-                raise _damaged(path, expected=f"format version {FORMAT}", found=found)
-            if not reader.schema.equals(SCHEMA) or reader.num_record_batches != BUCKETS:
-                raise _damaged(path, found=f"{reader.num_record_batches} batches of {', '.join(reader.schema.names)}")
-            return cls(path, [reader.get_batch(number).num_rows for number in range(BUCKETS)])
-        except FileNotFoundError:
-            raise
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise _damaged(path, found=error) from None
+            found = json.loads((reader.schema.metadata or {}).get(METADATA_KEY, b"{}")).get("format", "none")
+            if found == FORMAT and reader.schema.equals(SCHEMA):
+                return cls(path, [reader.get_batch(number).num_rows for number in range(BUCKETS)])
+            reason: object = f"format version {found}, columns {', '.join(reader.schema.names)}"
+        except pa.ArrowException as error:
+            reason = error
+        raise DamagedFileError(
+            "not a complete file of sentences",
+            where=path,
+            expected=f"format version {FORMAT}",
+            found=reason,
+            next_step="delete it and run collect_sentences again",
+        )
 
     def __len__(self) -> int:
         return sum(self.lengths)
 
     def bucket(self, number: int) -> Bucket:
-        """The sentences of a bucket. Raises DamagedFileError if keys or tokens are damaged."""
-        try:
-            # A mapping for this bucket only, so that the process does not keep pages of other buckets.
-            batch = pa.ipc.open_file(pa.memory_map(str(self.path))).get_batch(number)
-            batch.validate(full=True)
-        except pa.ArrowException as error:
-            raise _damaged(self.path, found=error) from None
-        if any(column.null_count for column in batch.columns):
-            raise _damaged(self.path, found=f"missing values in bucket {number}")
-        keys = numpy_keys(batch.column("key"))
-        if not (keys[1:] > keys[:-1]).all() or (buckets_of(keys) != number).any():
-            raise _damaged(self.path, found=f"keys of bucket {number} out of order")
-        return Bucket(keys, batch.column("tokens"))
-
-
-def _damaged(path: Path, *, expected: object = None, found: object) -> DamagedFileError:
-    return DamagedFileError(
-        "not a complete file of sentences",
-        where=path,
-        expected=expected,
-        found=found,
-        next_step="delete it and run collect_sentences again",
-    )
+        """The sentences of a bucket."""
+        # A mapping for this bucket only, so that the process does not keep pages of other buckets.
+        batch = pa.ipc.open_file(pa.memory_map(str(self.path))).get_batch(number)
+        return Bucket(numpy_keys(batch.column("key")), batch.column("tokens"))

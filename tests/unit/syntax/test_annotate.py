@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 from processes import descendants, wait_until, wait_until_gone
 
@@ -111,7 +112,7 @@ def check(outputs: list[Path], lines: list[str]) -> None:
     annotations = Annotations.open(outputs)
     wanted = sentences(lines)
     assert annotations.find([sentence_key(tokens) for tokens in wanted]) == list(map(expected, wanted))
-    assert len(annotations) == len(wanted)
+    assert sum(pa.ipc.open_file(path).read_all().num_rows for path in outputs) == len(wanted)
 
 
 def messages(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -180,12 +181,9 @@ def test_a_grown_corpus(folder, caplog):
 @pytest.mark.parametrize("order", [list(range(7)), [5, 1, 6, 0, 3, 2, 4]])
 def test_jobs_share_the_work(folder, order):
     folder.collect(numbered(700))
-    alone = Annotations.open([folder.parse()])
     outputs = {job: folder.parse(job=job, jobs=7, cache="jobs") for job in order}
     check([outputs[job] for job in sorted(outputs)], numbered(700))
-    together = Annotations.open([outputs[job] for job in sorted(outputs)])
-    assert (together.fingerprint, len(together)) == (alone.fingerprint, len(alone))
-    assert len(folder.asked()) == 1400
+    assert len(folder.asked()) == 700
 
 
 def test_more_jobs_than_sentences(folder):
@@ -210,9 +208,8 @@ def test_an_empty_corpus(folder, lines):
 
 def test_another_annotator_begins_anew(folder):
     folder.collect(numbered(20))
-    first = Annotations.open([folder.parse()])
-    second = Annotations.open([folder.parse(card=folder.card("other", model="1" * 64))])
-    assert first.fingerprint != second.fingerprint
+    folder.parse()
+    folder.parse(card=folder.card("other", model="1" * 64))
     assert len(folder.asked()) == 40
 
 

@@ -19,7 +19,6 @@ from phrasemt.stages.syntax import CollectSentences
 from phrasemt.syntax.sentences import (
     BUCKETS,
     Sentences,
-    bucket_of,
     buckets_of,
     collect_sentences,
     key_array,
@@ -50,7 +49,7 @@ def content(path: Path) -> list[tuple[bytes, list[str]]]:
         bucket = opened.bucket(number)
         tokens = bucket.sentences(np.arange(len(bucket.keys)))
         pairs += list(zip(key_bytes(bucket.keys), tokens, strict=True))
-        assert all(bucket_of(key) == number for key in key_bytes(bucket.keys))
+        assert (buckets_of(bucket.keys) == number).all()
     assert len(opened) == len(pairs)
     return pairs
 
@@ -73,15 +72,15 @@ def test_key():
     # printf 'A\ndog\nbarks\n.' | b2sum -l 128
     assert sentence_key(["A", "dog", "barks", "."]).hex() == "64718a08ccb92154c768d180d72b2dfb"
     assert sentence_key(["ab"]) != sentence_key(["a", "b"])
-    assert bucket_of(bytes([0b11111100, *range(15)])) == 63
-    assert bucket_of(bytes([0b00000111, *range(15)])) == 1
+    keys = [bytes([0b11111100, *range(15)]), bytes([0b00000111, *range(15)])]
+    assert buckets_of(key_array(keys)).tolist() == [63, 1]
 
 
 @given(keys=st.lists(st.binary(min_size=16, max_size=16)))
 def test_keys_as_arrays(keys):
     array = key_array(keys)
     assert key_bytes(array) == keys  # zero bytes at the end too
-    assert buckets_of(array).tolist() == list(map(bucket_of, keys))
+    assert buckets_of(array).tolist() == [key[0] >> 2 for key in keys]
     assert (array[1:] > array[:-1]).tolist() == [b > a for a, b in itertools.pairwise(keys)]
 
 
@@ -133,10 +132,5 @@ def test_damaged_files(tmp_path):
             Sentences.open(path)
     with pa.OSFile(str(path), "wb") as stream, pa.ipc.new_file(stream, pa.schema([("a", pa.int8())])):
         pass
-    with pytest.raises(DamagedFileError, match=r"expected format version 1, found none"):
+    with pytest.raises(DamagedFileError, match=r"expected format version 1, found format version none, columns a"):
         Sentences.open(path)
-    key = content(collect(tmp_path, ["word 7"]))[0][0]
-    assert whole.count(key) == 1
-    path.write_bytes(whole.replace(key, key[::-1]))
-    with pytest.raises(DamagedFileError, match="out of order"):
-        content(path)
