@@ -1,13 +1,59 @@
-"""Positions of words among the subwords that encoder and decoder read."""
+"""The lines of a split: their rows, and positions of words among the subwords that encoder and decoder read."""
 
 from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
 
 from phrasemt.errors import DataError
-from phrasemt.files.lines import LineBlock
+from phrasemt.files.lines import LineBlock, read_parallel_blocks
 from phrasemt.symbols import SEPARATOR
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class SplitLines(Generic[Item]):
+    """Some lines of a split. of_user: for each line what the user's files say about it; None without such files."""
+
+    rows: list[int]
+    tokens: LineBlock
+    subwords: LineBlock
+    of_user: list[Item] | None
+
+    def place(self, number: int) -> str:
+        """The file and the line of a sentence, for messages."""
+        return f"{self.tokens.path}, line {self.tokens.first + number}"
+
+
+def split_lines(
+    rows: Path, tokens: Path, subwords: Path, *, lines: int, what: str, files: Sequence[Path], items: Iterable[Item]
+) -> Iterator[SplitLines[Item]]:
+    """The lines of a split in blocks of this number.
+
+    items: what the user's files (`files`) say about each raw pair, dropped pairs included; what: its name in messages.
+    Raises DataError, with file and line, if rows do not increase, if the files have unequal numbers of lines, and if
+    there are too few items.
+    """
+    rest = iter(items)
+    last = -1
+    for rows_block, tokens_block, subwords_block in read_parallel_blocks(rows, tokens, subwords, lines=lines):
+        numbers = row_numbers(rows_block, after=last)
+        steps = itertools.pairwise([last, *numbers])
+        kept = [item for before, row in steps for item in itertools.islice(rest, row - before - 1, row - before)]
+        if files and len(kept) < len(numbers):
+            raise DataError(
+                f"the file of {what} has too few sentences",
+                where=", ".join(map(str, files)),
+                expected=f"at least {numbers[-1] + 1}, one for each raw pair",
+                next_step=f"give the {what} of every raw sentence, dropped sentences included",
+            )
+        yield SplitLines(numbers, tokens_block, subwords_block, kept if files else None)
+        last = numbers[-1]
 
 
 def word_offsets(tokens: str, subwords: str) -> list[int] | None:

@@ -10,25 +10,25 @@ import itertools
 import json
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemt.errors import DamagedFileError, DataError
+from phrasemt.errors import DataError
 from phrasemt.files.columns import Lists, write_columns
-from phrasemt.files.lines import LineBlock, read_parallel_blocks, write_text
+from phrasemt.files.lines import write_text
 from phrasemt.files.parallel import map_in_order
 from phrasemt.stages.syntax import ExtractChunks
-from phrasemt.symbols import CHUNK_LABELS, CHUNK_TYPES, EOS_LABEL
-from phrasemt.syntax.chunks.conll import TAGS, ChunkScores, chunk_spans, read_conll
+from phrasemt.symbols import CHUNK_LABELS, EOS_LABEL
+from phrasemt.syntax.chunks.conll import ChunkScores, chunk_spans, read_conll
 from phrasemt.syntax.chunks.rules import chunk_tags
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
-from phrasemt.syntax.store.annotations import Annotation, Annotations, damaged_parse, required
-from phrasemt.syntax.trees import parse_tree, words
-from phrasemt.syntax.words import offsets_of_block, row_numbers
+from phrasemt.syntax.store.annotations import Annotations, required
+from phrasemt.syntax.trees import parse_tree
+from phrasemt.syntax.words import SplitLines, offsets_of_block, split_lines
 
 log = logging.getLogger("phrasemt.extract_chunks")
 
@@ -37,16 +37,7 @@ _NUMBERS = {label: number for number, label in enumerate(CHUNK_LABELS)}
 _LINES_PER_BATCH = 4096
 
 Tags = list[str]
-
-
-@dataclass(frozen=True)
-class _Lines:
-    """Some lines of a split. gold: gold tokens and tags of each line; None without a gold file."""
-
-    rows: list[int]
-    tokens: LineBlock
-    subwords: LineBlock
-    gold: list[tuple[list[str], Tags]] | None
+Gold = tuple[list[str], Tags]  # gold tokens and their tags
 
 
 @dataclass
@@ -101,14 +92,22 @@ def extract_chunks(
     given annotation against the selected one.
 
     Raises DataError, with file and line, if rows do not increase, if words and subwords or gold tokens belong to
-    different sentences, or if a tag is unknown; DamagedFileError if an annotation does not fit its sentence.
+    different sentences; MismatchError if a sentence is not among the annotations.
     """
     given = {"gold": gold, "chunker": tags, "parser": parses}
     if not given[settings.origin]:
         raise DataError(f"no file for the origin {settings.origin}", where="extract_chunks", found="none")
     found = map_in_order(
         _find_chunks,
-        _read_lines(rows, tokens, subwords, gold),
+        split_lines(
+            rows,
+            tokens,
+            subwords,
+            lines=_LINES_PER_BATCH,
+            what="gold chunks",
+            files=gold,
+            items=itertools.chain.from_iterable(map(read_conll, gold)),
+        ),
         jobs=cores,
         prepare=_Sources,
         arguments=(settings.origin, gold, tags, parses),
@@ -183,31 +182,6 @@ def align_tags(gold_tokens: Sequence[str], gold_tags: Sequence[str], tokens: Seq
     return tags
 
 
-def _read_lines(rows: Path, tokens: Path, subwords: Path, gold: Sequence[Path]) -> Iterator[_Lines]:
-    sentences = itertools.chain.from_iterable(map(read_conll, gold))
-    last = -1
-    for rows_block, tokens_block, subwords_block in read_parallel_blocks(
-        rows, tokens, subwords, lines=_LINES_PER_BATCH
-    ):
-        numbers = row_numbers(rows_block, after=last)
-        steps = itertools.pairwise([last, *numbers])
-        kept = [pair for before, row in steps for pair in itertools.islice(sentences, row - before - 1, row - before)]
-        if gold and len(kept) < len(numbers):
-            raise DataError(
-                "the file of gold chunks has too few sentences",
-                where=", ".join(map(str, gold)),
-                expected=f"at least {numbers[-1] + 1} sentences, one for each raw pair",
-                next_step="give the chunks of every raw sentence, and a blank line after each",
-            )
-        yield _Lines(numbers, tokens_block, subwords_block, kept if gold else None)
-        last = numbers[-1]
-
-
-@dataclass(frozen=True)
-class _Missing:
-    reason: str
-
-
 class _Sources:
     """The given annotations. `map_in_order` opens them in each process."""
 
@@ -220,35 +194,24 @@ class _Sources:
             if paths
         ]
 
-    def find(self, lines: _Lines, sentences: Sequence[list[str]]) -> dict[str, list[Tags | _Missing]]:
-        """The tags of each sentence, by origin."""
+    def find(self, lines: SplitLines[Gold], sentences: Sequence[list[str]]) -> dict[str, list[Tags | str]]:
+        """The tags of each sentence, or the reason why it has none, by origin."""
         keys = [sentence_key(tokens) for tokens in sentences]
-        found: dict[str, list[Tags | _Missing]] = {}
-        if lines.gold is not None:
+        found: dict[str, list[Tags | str]] = {}
+        if lines.of_user is not None:
             found["gold"] = [
                 _tags_of_gold(tokens, *gold, f"{self._gold}, sentence {row + 1}")
-                for tokens, gold, row in zip(sentences, lines.gold, lines.rows, strict=True)
+                for tokens, gold, row in zip(sentences, lines.of_user, lines.rows, strict=True)
             ]
         for name, reader, store in self._stored:
-            found[name] = [
-                _tags_of_annotation(reader, annotation, tokens, f"{lines.tokens.path}, line {number}")
-                for number, (tokens, annotation) in enumerate(
-                    zip(sentences, store.find(keys), strict=True), start=lines.tokens.first
-                )
-            ]
+            found[name] = []
+            for number, (tokens, annotation) in enumerate(zip(sentences, store.find(keys), strict=True)):
+                if not tokens:  # an empty sentence is never annotated
+                    found[name].append([])
+                else:
+                    given = required(annotation, lines.place(number))
+                    found[name].append(str(given.failure) if given.text is None else reader(given.text, tokens))
         return found
-
-
-def _tags_of_annotation(
-    reader: Callable[[str, list[str], str], Tags | _Missing],
-    annotation: Annotation | None,
-    tokens: list[str],
-    where: str,
-) -> Tags | _Missing:
-    if not tokens:
-        return []
-    found = required(annotation, where)
-    return _Missing(str(found.failure)) if found.text is None else reader(found.text, tokens, where)
 
 
 def _tags_of_gold(tokens: list[str], gold_tokens: list[str], gold_tags: Tags, where: str) -> Tags:
@@ -263,38 +226,20 @@ def _tags_of_gold(tokens: list[str], gold_tokens: list[str], gold_tags: Tags, wh
     return tags
 
 
-def _tags_of_text(text: str, tokens: list[str], where: str) -> Tags:
+def _tags_of_text(text: str, tokens: list[str]) -> Tags:
     tags = text.split(" ")
-    if len(tags) != len(tokens):
-        raise DamagedFileError(
-            "the chunk tags do not fit this sentence",
-            where=where,
-            expected=f"{len(tokens)} tags",
-            found=len(tags),
-            next_step="delete the tags of this data set and run again",
-        )
-    if unknown := set(tags) - TAGS:
-        raise DataError(
-            "the chunker gives tags that CoNLL-2000 does not have",
-            where=where,
-            expected=f"O, or B- or I- and one of {' '.join(CHUNK_TYPES)}",
-            found=min(unknown),
-            next_step="name a chunker that was trained on the chunk types of CoNLL-2000",
-        )
+    assert len(tags) == len(tokens), "the annotator gives a tag for each token"
     return tags
 
 
-def _tags_of_tree(text: str, tokens: list[str], where: str) -> Tags | _Missing:
-    tree = parse_tree(text, where)
-    if (count := len(words(tree))) != len(tokens):
-        raise damaged_parse(where, ValueError(f"{count} leaves for {len(tokens)} words"))
+def _tags_of_tree(text: str, tokens: list[str]) -> Tags | str:
     try:
-        return chunk_tags(tree, tokens)
+        return chunk_tags(parse_tree(text), tokens)
     except RecursionError:
-        return _Missing("the tree is too deep for the rules")
+        return "the tree is too deep for the rules"
 
 
-def _find_chunks(sources: _Sources, lines: _Lines) -> _Chunks:
+def _find_chunks(sources: _Sources, lines: SplitLines[Gold]) -> _Chunks:
     texts, offsets = offsets_of_block(lines.tokens, lines.subwords)
     sentences = [parser_tokens(text) for text in texts]
     found = sources.find(lines, sentences)
@@ -302,12 +247,12 @@ def _find_chunks(sources: _Sources, lines: _Lines) -> _Chunks:
     counts = _Counts(agreement={origin: ChunkScores() for origin in found})
     starts, labels = [], []
     for number, tags in enumerate(chosen):
-        if isinstance(tags, _Missing):
-            counts.fallbacks[tags.reason] += 1
+        if isinstance(tags, str):
+            counts.fallbacks[tags] += 1
             tags = ["O"] * len(sentences[number])
         else:
             for origin, others in found.items():
-                if not isinstance(other := others[number], _Missing):
+                if not isinstance(other := others[number], str):
                     counts.agreement[origin].add(tags, other)
         of_sentence = starts_and_labels(tags, offsets[number])
         starts.append(of_sentence[0])

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from phrasemt.errors import DataError
 from phrasemt.files.columns import Lists, write_columns
-from phrasemt.files.lines import LineBlock, read_lines, read_parallel_blocks
+from phrasemt.files.lines import read_lines
 from phrasemt.files.parallel import map_in_order
 from phrasemt.stages.syntax import ExtractPhrases
 from phrasemt.study.architectures import PhraseSegmentation
@@ -27,22 +27,12 @@ from phrasemt.syntax.phrases.ngrams import ngram_ends
 from phrasemt.syntax.phrases.segmenters import segmenter
 from phrasemt.syntax.phrases.source_sentence import SourceSentence
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
-from phrasemt.syntax.store.annotations import Annotation, Annotations, damaged_parse, required
-from phrasemt.syntax.words import offsets_of_block, row_numbers
+from phrasemt.syntax.store.annotations import Annotation, Annotations, required
+from phrasemt.syntax.words import SplitLines, offsets_of_block, split_lines
 
 log = logging.getLogger("phrasemt.extract_phrases")
 
 _LINES_PER_BATCH = 8192
-
-
-@dataclass(frozen=True)
-class _Batch:
-    """Some lines of a split. given: for each line the phrase ends that the user gave; None without a user's file."""
-
-    rows: list[int]
-    tokens: LineBlock
-    subwords: LineBlock
-    given: list[str] | None
 
 
 @dataclass(frozen=True)
@@ -74,7 +64,7 @@ def extract_phrases(
     sentence depend only on the sentence, its parse and the settings.
 
     Raises DataError, with file and line, if rows do not increase, if words and subwords belong to different sentences,
-    or if the user's phrases do not fit the sentence; DamagedFileError if a parse is not a tree over its sentence.
+    or if the user's phrases do not fit the sentence; MismatchError if a sentence is not among the parses.
     """
     segmentation = settings.segmentation
     for name, paths, needed in (
@@ -112,23 +102,14 @@ def extract_phrases(
 
 def _read_batches(
     rows: Path, tokens: Path, subwords: Path, given: Sequence[Path], dropped: Sequence[Path]
-) -> Iterator[_Batch]:
+) -> Iterator[SplitLines[str]]:
     user_lines = itertools.chain.from_iterable(map(read_lines, given))
     last = -1
-    for blocks in read_parallel_blocks(rows, tokens, subwords, lines=_LINES_PER_BATCH):
-        numbers = row_numbers(blocks[0], after=last)
-        # The user's file has a line for every raw pair, dropped pairs included.
-        steps = itertools.pairwise([last, *numbers])
-        lines = [line for row, after in steps for line in itertools.islice(user_lines, after - row - 1, after - row)]
-        if given and len(lines) < len(numbers):
-            raise DataError(
-                "the file of phrases has too few lines",
-                where=given[-1],
-                expected=f"a line for each of {numbers[-1] + 1} raw pairs",
-                next_step="give the phrase ends of every raw sentence, dropped sentences included",
-            )
-        yield _Batch(numbers, blocks[1], blocks[2], lines if given else None)
-        last = numbers[-1]
+    for batch in split_lines(
+        rows, tokens, subwords, lines=_LINES_PER_BATCH, what="phrases", files=given, items=user_lines
+    ):
+        yield batch
+        last = batch.rows[-1]
     for path in dropped:
         raw_pairs = int(next(read_lines(path)).split(" ")[2])  # "# read N kept K dropped D"
         if (found := last + 1 + sum(1 for _ in user_lines)) != raw_pairs:
@@ -153,37 +134,26 @@ class _Cutter:
         return self.parses.find(keys) if self.parses else [Annotation("", None)] * len(keys)
 
 
-def _cut_batch(cutter: _Cutter, batch: _Batch) -> _Cut:
+def _cut_batch(cutter: _Cutter, batch: SplitLines[str]) -> _Cut:
     settings = cutter.settings
     segment = segmenter(settings.mode)
-    ends: list[int] = []
-    lengths: list[int] = []
+    found: list[Sequence[int]] = []
     fallbacks: Counter[str] = Counter()
     lines, offsets = offsets_of_block(batch.tokens, batch.subwords)
     keys = [sentence_key(parser_tokens(line)) for line in lines]
-    given = (
-        [
-            _given_ends(line, len(of_line) - 1, f"{cutter.given}, line {row + 1}")
-            for row, line, of_line in zip(batch.rows, batch.given, offsets, strict=True)
-        ]
-        if batch.given is not None
-        else [()] * len(lines)
-    )
-    for number, (key, annotation) in enumerate(zip(keys, cutter.trees(keys), strict=True)):
-        where = f"{batch.tokens.path}, line {batch.tokens.first + number}"
+    given: list[Sequence[int]] = [()] * len(lines)
+    for number, line in enumerate(batch.of_user or ()):
+        where = f"{cutter.given}, line {batch.rows[number] + 1}"
+        given[number] = _given_ends(line, len(offsets[number]) - 1, where)
+    for number, annotation in enumerate(cutter.trees(keys)):
         if len(offsets[number]) == 1:  # an empty sentence is never annotated
-            found: Sequence[int] = [1]
-        elif (parse := required(annotation, where)).text is None:
+            found.append([1])
+        elif (parse := required(annotation, batch.place(number))).text is None:
             fallbacks[str(parse.failure)] += 1
-            found = ngram_ends(offsets[number][-1] + 1, settings).tolist()
+            found.append(ngram_ends(offsets[number][-1] + 1, settings).tolist())
         else:
-            try:
-                found = segment(SourceSentence(offsets[number], key, parse.text, given[number]), settings)
-            except ValueError as error:
-                raise damaged_parse(where, error) from None
-        lengths.append(len(found))
-        ends += found
-    return _Cut(np.array(batch.rows, np.int64), Lists(np.array(lengths, np.int32), np.array(ends, np.int32)), fallbacks)
+            found.append(segment(SourceSentence(offsets[number], keys[number], parse.text, given[number]), settings))
+    return _Cut(np.array(batch.rows, np.int64), Lists.of(found), fallbacks)
 
 
 def _given_ends(line: str, words: int, where: str) -> list[int]:

@@ -14,8 +14,9 @@ from phrasemt.files.columns import ColumnFile
 from phrasemt.files.lines import read_parallel_blocks, write_text
 from phrasemt.stages.syntax import MeasurePhrases
 from phrasemt.study.architectures import PhraseSegmentation
+from phrasemt.syntax.phrases.algorithm_1 import tree_nodes
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
-from phrasemt.syntax.store.annotations import Annotations, damaged_parse, required
+from phrasemt.syntax.store.annotations import Annotations, required
 from phrasemt.syntax.words import offsets_of_block
 
 log = logging.getLogger("phrasemt.measure_phrases")
@@ -61,18 +62,13 @@ def measure_phrases(
             lengths.update(end - start for start, end in itertools.pairwise([0, *ends]))
             if annotations is None or len(words) == 1:  # an empty sentence is never annotated
                 continue
-            where = f"{tokens}, line {position}"
-            parse = required(annotation, where)
+            parse = required(annotation, f"{tokens}, line {position}")
             if parse.text is None:
                 fallbacks[str(parse.failure)] += settings.needs_parses
                 continue
-            try:
-                nodes = node_spans(parse.text, words)
-            except ValueError as error:
-                raise damaged_parse(where, error) from None
             spans = set(itertools.pairwise([0, *(end for end in ends[:-1] if end < words[-1]), words[-1]]))
             comparable += len(spans)
-            constituents += len(spans & nodes)
+            constituents += len(spans & node_spans(parse.text, words))
     if position != len(columns):
         raise _mismatch(phrases, tokens, position, 0, columns.values("ends", position).tolist())
     token_count = sum(length * count for length, count in lengths.items())
@@ -97,24 +93,14 @@ def measure_phrases(
 
 
 def node_spans(text: str, offsets: Sequence[int]) -> set[tuple[int, int]]:
-    """The spans (start, end) of the nodes of a tree in the short text; offsets as in `tree_nodes`.
-
-    Raises ValueError if the numbers of leaves and words differ or the brackets do not match.
-    """
-    spans, starts, word = set(), [], 0
-    try:
-        for piece in text.split(" "):
-            if piece[0] == "(":
-                starts.append(offsets[word])
-                continue
-            word += 1
-            for _ in range(len(piece) - len(piece.rstrip(")"))):
-                spans.add((starts.pop(), offsets[word]))
-    except IndexError:
-        word = -1
-    if starts or word != len(offsets) - 1:
-        raise ValueError(f"not a tree over {len(offsets) - 1} words: {text[:80]}")
-    return spans
+    """The spans (start, end) of the nodes of a tree in the short text, without those that `tree_nodes` adds."""
+    nodes = tree_nodes(text, range(len(offsets)))
+    ends: dict[int, int] = {}
+    for end, node in enumerate(nodes.leaves, start=1):
+        while node:
+            ends[node] = end
+            node = nodes.parents[node]
+    return {(offsets[nodes.starts[node]], offsets[end]) for node, end in ends.items()}
 
 
 def _mismatch(phrases: Path, tokens: Path, position: int, length: int, ends: Sequence[int]) -> MismatchError:

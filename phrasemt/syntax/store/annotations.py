@@ -197,13 +197,3 @@ def required(annotation: Annotation | None, where: str) -> Annotation:
             next_step="give the annotations of this data set and side; if you did, delete them and run again",
         )
     return annotation
-
-
-def damaged_parse(where: str, error: Exception) -> DamagedFileError:
-    """The error for a parse that does not fit its sentence."""
-    return DamagedFileError(
-        "the parse is not a tree over this sentence",
-        where=where,
-        found=error,
-        next_step="delete the parses of this data set and run again",
-    )
