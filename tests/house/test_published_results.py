@@ -1,0 +1,110 @@
+"""The files of docs/results/ agree with themselves, and tables and figures of the documents say what they say."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import invented_study
+import numpy as np
+import pytest
+import runs
+import tables
+from sacrebleu.metrics import BLEU, CHRF, TER
+
+from phrasemt.scoring.statistics import columns_of
+
+FILES = sorted(path for path in runs.FOLDER.iterdir() if path.is_file())
+STUDIES = [path.name.removesuffix(".json.xz") for path in FILES if path.name.endswith(".json.xz")]
+PRINTED = {path: path.read_text() for path in tables.DOCUMENTS}
+
+
+def test_tables_say_what_the_files_say() -> None:
+    """One test, because the documents share comparisons."""
+    for document, text in PRINTED.items():
+        assert tables.with_tables(text) == text, f"{document.name}. Next: make tables"
+
+
+def test_a_wrong_figure_is_found() -> None:
+    text = PRINTED[tables.DOCS / "results.md"]
+    printed = text[text.index("<!-- table: tatoeba-lm/scores -->") :].partition("\n\n")[0] + "\n"
+    assert tables.with_tables(printed) == printed
+    assert tables.with_tables(printed.replace("43.44", "43.45")) == printed
+
+
+def test_every_table_is_printed_once() -> None:
+    names = re.findall(r"<!-- table: (\S+) -->\n\|", "".join(PRINTED.values()))
+    assert sorted(names) == sorted(tables.names())
+
+
+@pytest.mark.parametrize("document", PRINTED, ids=lambda path: path.stem)
+def test_a_table_is_computed_or_named_as_one_without_a_file(document: Path) -> None:
+    """Tables with a decimal point, which may be measurements."""
+    found = re.findall(r"([^\n]*)\n((?:\|[^\n]*\n)+)", PRINTED[document])
+    measured = {rows.split("\n")[0]: before for before, rows in found if re.search(r"\d\.\d", rows)}
+    assert measured
+    marker = r"<!-- (?:table: \S+|no file) -->"
+    assert not [heading for heading, before in measured.items() if not re.fullmatch(marker, before)]
+
+
+@pytest.mark.parametrize("figure", tables.FIGURES)
+def test_figures_are_drawn_from_the_files(figure: str) -> None:
+    assert (runs.FOLDER / f"{figure}.svg").read_text() == tables.draw(figure), "Next: make tables"
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_scores_are_those_of_sacrebleu(study: str) -> None:
+    for part in _translated(study):
+        for name, score in part.scores.metrics.items():
+            sums = np.sum(part.statistics[name], axis=1)
+            if "smooth" in score.signature:
+                smoothing = dict(item.split(":", 1) for item in score.signature.split("|"))["smooth"]
+                metric: BLEU | CHRF | TER = BLEU(smooth_method=smoothing)
+                sums = np.roll(sums, 2)  # sacreBLEU has the lengths first
+            elif "nc:" in score.signature:
+                metric = CHRF(word_order=columns_of(score.signature) // 3 - CHRF.CHAR_ORDER)
+            else:
+                metric = TER()
+            assert metric._aggregate_and_compute([sums.tolist()]).score == pytest.approx(score.score, abs=1e-9)
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_statistics_are_those_of_the_translations(study: str) -> None:
+    """References are not published. The first statistic of chrF is the number of characters of the translation."""
+    for part in _translated(study):
+        assert [len("".join(line.split())) for line in part.translations] == part.statistics["chrf2"][0]
+
+
+def _translated(study: str) -> list[runs.TestSet]:
+    return [part for run in runs.read_runs(study) for part in run.test_sets.values() if part.translations]
+
+
+def test_the_files_are_few_and_small() -> None:
+    assert len(FILES) <= 60
+    assert max(path.stat().st_size for path in FILES) < 1e6
+    assert sum(path.stat().st_size for path in FILES) < 6e6
+
+
+def test_a_finished_study_is_added(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(runs, "FOLDER", tmp_path)
+    invented = invented_study.build(tmp_path, seeds=(1, 2), systems=("base", "max", "bi", "lm"), datasets=("demo",))
+    runs.add(invented.results)
+    runs.add(invented.results)
+    found = {(run.dataset, run.system, run.seed): run for run in runs.read_runs("invented")}
+    assert found.keys() == {("demo", system, seed) for system in ("base", "max", "bi", "lm") for seed in (1, 2)}
+    for (dataset, system, seed), run in found.items():
+        record = json.loads(invented.record_path(dataset, system, seed).read_text())
+        assert run.record["parameters"] == record["parameters"]
+        assert run.evaluations["dev_perplexity"] == [one["dev_perplexity"] for one in record["evaluations"]]
+        assert run.average["dev_perplexity"]
+    scores = json.loads(invented.score_path("demo", "max", 2).read_text())["test_sets"]["test"]
+    part = found["demo", "max", 2].test_sets["test"]
+    assert part.scores.statistics == scores["statistics"]
+    assert part.scores.metrics["ter"].score == pytest.approx(scores["metrics"]["ter"]["score"])
+    text = invented.translation_path("demo", "test", "max", 2).with_suffix(".txt").read_text()
+    assert part.translations == text.split("\n")[:-1]
+    assert part.contrasts == json.loads(invented.contrasts_path("demo", "max", 2).read_text())["kinds"]
+    assert found["demo", "bi", 1].test_sets["test"].chunks["boundary_acc"]
+    assert found["demo", "lm", 1].test_sets["test"].perplexity["nll"]
