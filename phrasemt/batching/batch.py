@@ -14,11 +14,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from phrasemt.batching.tensors import Tensors
+from phrasemt.files.attention import Axis
 from phrasemt.symbols import BOS, EOS, NULL_LABEL, PAD
 
 
 @dataclass(frozen=True, kw_only=True)
-class Phrases:
+class Phrases(Tensors):
     """Source phrases of a batch.
 
     token_index_BPM: source position of each token of each phrase (int64), 0 at padding.
@@ -30,16 +32,9 @@ class Phrases:
     token_mask_BPM: Tensor
     phrase_mask_BP: Tensor
 
-    def to(self, device: torch.device) -> Phrases:
-        return Phrases(
-            token_index_BPM=self.token_index_BPM.to(device, non_blocking=True),
-            token_mask_BPM=self.token_mask_BPM.to(device, non_blocking=True),
-            phrase_mask_BP=self.phrase_mask_BP.to(device, non_blocking=True),
-        )
-
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class Source(Tensors):
     """Source side: subwords and `</s>`, with `<pad>` at the end of shorter sentences.
 
     ids_BS: subword ids (int64).
@@ -51,16 +46,9 @@ class Source:
     mask_BS: Tensor
     phrases: Phrases | None = None
 
-    def to(self, device: torch.device) -> Source:
-        return Source(
-            ids_BS=self.ids_BS.to(device, non_blocking=True),
-            mask_BS=self.mask_BS.to(device, non_blocking=True),
-            phrases=self.phrases.to(device) if self.phrases else None,
-        )
-
 
 @dataclass(frozen=True, kw_only=True)
-class Chunks:
+class Chunks(Tensors):
     """Chunks of the target side. Positions are positions in `Target.outputs_BT`.
 
     starts_BT: True where a chunk starts with this word; `</s>` is a chunk of its own.
@@ -70,15 +58,9 @@ class Chunks:
     starts_BT: Tensor
     labels_BT: Tensor
 
-    def to(self, device: torch.device) -> Chunks:
-        return Chunks(
-            starts_BT=self.starts_BT.to(device, non_blocking=True),
-            labels_BT=self.labels_BT.to(device, non_blocking=True),
-        )
-
 
 @dataclass(frozen=True, kw_only=True)
-class Target:
+class Target(Tensors):
     """Target side for teacher forcing.
 
     inputs_BT: `<s>` y1..yn (int64).
@@ -92,25 +74,20 @@ class Target:
     mask_BT: Tensor
     chunks: Chunks | None = None
 
-    def to(self, device: torch.device) -> Target:
-        return Target(
-            inputs_BT=self.inputs_BT.to(device, non_blocking=True),
-            outputs_BT=self.outputs_BT.to(device, non_blocking=True),
-            mask_BT=self.mask_BT.to(device, non_blocking=True),
-            chunks=self.chunks.to(device) if self.chunks else None,
-        )
-
 
 @dataclass(frozen=True, kw_only=True)
-class Batch:
+class Batch(Tensors):
     """Sentence pairs of a micro-batch. rows: position of each pair in the example store."""
 
     rows: tuple[int, ...]
     source: Source
     target: Target
 
-    def to(self, device: torch.device) -> Batch:
-        return Batch(rows=self.rows, source=self.source.to(device), target=self.target.to(device))
+    @property
+    def masks(self) -> dict[Axis, Tensor]:
+        """The real positions of each axis of attention: [B, S], [B, T] and, with phrases, [B, P]."""
+        masks: dict[Axis, Tensor] = {"source": self.source.mask_BS, "target": self.target.mask_BT}
+        return masks | ({} if self.source.phrases is None else {"phrases": self.source.phrases.phrase_mask_BP})
 
 
 def pad(sequences: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:

@@ -27,12 +27,12 @@ from phrasemt.batching.example import Examples
 from phrasemt.batching.reader import BatchReader
 from phrasemt.batching.sampler import micro_batches
 from phrasemt.decoding.device import choose_device
-from phrasemt.decoding.forced import axis_masks, force, forced_sentences
+from phrasemt.decoding.forced import force, forced_sentences
 from phrasemt.files.attention import AXES, ForcedSentence, write_forced
 from phrasemt.files.lines import write_text
-from phrasemt.models.interface import Attention
 from phrasemt.models.weights import load_model
-from phrasemt.nn.embeddings import Loss
+from phrasemt.nn.losses import Loss
+from phrasemt.nn.recording import Attention
 from phrasemt.stages.decoding import AnalyseAttention
 from phrasemt.text.vocab import Vocabulary
 
@@ -124,9 +124,8 @@ def analyse_attention(
 
     def recorded_loss(batch: Batch) -> Loss:
         forced = force(model, batch)
-        masks = axis_masks(batch)
         for one, (place, weights_BhQNK) in zip(statistics, forced.attentions, strict=True):
-            one.add(weights_BhQNK, masks[AXES[place.place][0]])
+            one.add(weights_BhQNK, batch.masks[AXES[place.place][0]])
         if kept.intersection(batch.rows):
             names = store.rows[np.array(batch.rows)].tolist()
             whole = forced_sentences(forced, batch, rows=names, source_words=source_words, target_words=target_words)

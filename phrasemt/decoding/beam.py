@@ -194,10 +194,10 @@ def beam_search(
         live = int(live_B.sum())
         if not live:
             break
-        state = model.reorder(state, parents_BK)
+        state = state.reordered(parents_BK)
         if live < _REMOVE_FINISHED_BELOW * len(live_B):
             kept = live_B.nonzero().squeeze(-1)
-            memory, state = model.select_sentences(memory, state, kept)
+            memory, state = memory.select_sentences(kept), state.select_sentences(kept)
             sentences_B, tokens_BKL, scores_BK = sentences_B[kept], tokens_BKL[kept], scores_BK[kept]
             allowed.select_sentences(kept)
             finished.select_sentences(kept)

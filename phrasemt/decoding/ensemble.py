@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +17,22 @@ from torch import Tensor, nn
 from phrasemt.batching.batch import Source
 from phrasemt.models.interface import SearchableModel
 from phrasemt.models.weights import load_model
+from phrasemt.nn.beams import SearchTensors
 from phrasemt.stages.decoding import Member
 from phrasemt.text.vocab import Vocabulary
 
-Parts = tuple[Any, ...]
+
+@dataclass(frozen=True, kw_only=True)
+class Parts(SearchTensors):
+    """Memories or states of all members."""
+
+    of_members: tuple[SearchTensors, ...]
 
 
 class Ensemble(SearchableModel[Parts, Parts]):
     """The members must have the same target vocabulary, and each must be able to read the same batches.
 
-    Memory and state are tuples with one entry for each member. An ensemble is for searches only.
+    An ensemble is for searches only.
     """
 
     def __init__(self, members: Sequence[SearchableModel[Any, Any]]) -> None:
@@ -37,36 +44,20 @@ class Ensemble(SearchableModel[Parts, Parts]):
         return list(self.members)  # type: ignore[arg-type]
 
     def encode(self, source: Source) -> Parts:
-        return tuple(model.encode(source) for model in self._models)
+        return Parts(of_members=tuple(model.encode(source) for model in self._models))
 
     def start(self, memory: Parts, beams: int) -> Parts:
-        return tuple(model.start(part, beams) for model, part in zip(self._models, memory, strict=True))
+        parts = zip(self._models, memory.of_members, strict=True)
+        return Parts(of_members=tuple(model.start(part, beams) for model, part in parts))
 
     def step(self, memory: Parts, state: Parts, last_tokens_BK: Tensor) -> tuple[Tensor, Parts]:
-        log_probs, states = zip(
-            *(
-                model.step(of_memory, of_state, last_tokens_BK)
-                for model, of_memory, of_state in zip(self._models, memory, state, strict=True)
-            ),
-            strict=True,
-        )
+        parts = zip(self._models, memory.of_members, state.of_members, strict=True)
+        steps = [model.step(of_memory, of_state, last_tokens_BK) for model, of_memory, of_state in parts]
+        log_probs, states = zip(*steps, strict=True)
         sum_BKV = log_probs[0]
         for log_probs_BKV in log_probs[1:]:
             torch.logaddexp(sum_BKV, log_probs_BKV, out=sum_BKV)
-        return sum_BKV.sub_(math.log(len(log_probs))), states
-
-    def reorder(self, state: Parts, parents_BK: Tensor) -> Parts:
-        return tuple(model.reorder(part, parents_BK) for model, part in zip(self._models, state, strict=True))
-
-    def select_sentences(self, memory: Parts, state: Parts, sentences: Tensor) -> tuple[Parts, Parts]:
-        memories, states = zip(
-            *(
-                model.select_sentences(of_memory, of_state, sentences)
-                for model, of_memory, of_state in zip(self._models, memory, state, strict=True)
-            ),
-            strict=True,
-        )
-        return memories, states
+        return sum_BKV.sub_(math.log(len(log_probs))), Parts(of_members=states)
 
 
 def load_members(

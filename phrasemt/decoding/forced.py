@@ -19,8 +19,8 @@ from phrasemt.batching.batch import Batch, Phrases, collate_target
 from phrasemt.batching.reader import SourceCollator
 from phrasemt.batching.sampler import micro_batches
 from phrasemt.files.attention import AXES, AttentionMap, ForcedSentence
-from phrasemt.models.interface import Attention, ChunkingModel, ChunkLogProbs, TranslationModel
-from phrasemt.nn.recording import recording
+from phrasemt.models.interface import ChunkingModel, ChunkLogProbs, TranslationModel
+from phrasemt.nn.recording import Attention, recording
 from phrasemt.symbols import CHUNK_LABELS
 from phrasemt.text.vocab import Vocabulary
 
@@ -75,17 +75,11 @@ def _rows(weights_BhTNS: Tensor, rows_BT: Tensor) -> Tensor:
     return weights_BhTNS.gather(2, rows_BT[:, None, :, None, None].expand_as(weights_BhTNS))
 
 
-def axis_masks(batch: Batch) -> dict[str, Tensor]:
-    """Return the mask of real positions of each axis of attention: [B, S], [B, T] and, with phrases, [B, P]."""
-    masks = {"source": batch.source.mask_BS, "target": batch.target.mask_BT}
-    return masks if batch.source.phrases is None else masks | {"phrases": batch.source.phrases.phrase_mask_BP}
-
-
 def forced_sentences(
     forced: Forced, batch: Batch, *, rows: Sequence[int], source_words: Vocabulary, target_words: Vocabulary
 ) -> list[ForcedSentence]:
     """Return the sentence pairs of a batch one by one, without padding. rows: row of each pair in the raw text."""
-    lengths = {axis: mask.sum(1).tolist() for axis, mask in axis_masks(batch).items()}
+    lengths = {axis: mask.sum(1).tolist() for axis, mask in batch.masks.items()}
     sentences = []
     for place, row in enumerate(rows):
         s, t = lengths["source"][place], lengths["target"][place]

@@ -39,8 +39,7 @@ Deviations and choices (docs/decisions.md, C1-C16)
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
@@ -49,10 +48,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from phrasemt.batching.batch import Batch, Source, Target
-from phrasemt.models.interface import Attention, ChunkingModel, ChunkLogProbs, update_is_likelier
-from phrasemt.nn.embeddings import Loss
+from phrasemt.models.interface import ChunkingModel, ChunkLogProbs, update_is_likelier
+from phrasemt.nn.beams import SearchTensors
+from phrasemt.nn.diagnostics import Measurement, OwnChunks
 from phrasemt.nn.init import recurrent_blocks, zeros
+from phrasemt.nn.losses import Loss
 from phrasemt.nn.precision import normalised_dtype
+from phrasemt.nn.recording import Attention
 from phrasemt.nn.recurrent import (
     AdditiveAttention,
     AttentionMemory,
@@ -69,7 +71,7 @@ from phrasemt.symbols import CHUNK_LABELS
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChunkState:
+class ChunkState(SearchTensors):
     """The chunk state at a word, and what its chunk has besides. Before the first chunk all but p are zero."""
 
     p_XP: Tensor
@@ -83,18 +85,13 @@ class ChunkState:
         names = [field.name for field in fields(cls)]
         return cls(**{name: torch.stack([getattr(chunk, name) for chunk in positions], dim=1) for name in names})
 
-    def map(self, change: Callable[[Tensor], Tensor]) -> ChunkState:
-        return ChunkState(**{field.name: change(getattr(self, field.name)) for field in fields(self)})
-
     def where(self, starts_X: Tensor, other: ChunkState) -> ChunkState:
         """Select this state where `starts_X` is True and the other elsewhere. Shared tensors are not copied."""
-        pairs = {field.name: (getattr(self, field.name), getattr(other, field.name)) for field in fields(self)}
-        return ChunkState(
-            **{
-                name: ours if ours is theirs else torch.where(starts_X[..., None], ours, theirs)
-                for name, (ours, theirs) in pairs.items()
-            }
-        )
+
+        def selected(ours: Tensor, theirs: Tensor) -> Tensor:
+            return ours if ours is theirs else torch.where(starts_X[..., None], ours, theirs)
+
+        return ChunkState(**{name: selected(ours, getattr(other, name)) for name, ours in vars(self).items()})
 
 
 class Steps(NamedTuple):
@@ -120,14 +117,11 @@ class Unrolled:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DecoderState:
+class DecoderState(SearchTensors):
     """The two states that the decoder passes from word to word: [B, ...], or in a search [B, K, ...]."""
 
     s_XH: Tensor
     chunk: ChunkState
-
-    def map(self, change: Callable[[Tensor], Tensor]) -> DecoderState:
-        return DecoderState(s_XH=change(self.s_XH), chunk=self.chunk.map(change))
 
     def where(self, starts_X: Tensor, other: DecoderState) -> DecoderState:
         s_XH = torch.where(starts_X[..., None], self.s_XH, other.s_XH)
@@ -135,7 +129,7 @@ class DecoderState:
 
 
 @dataclass(frozen=True, kw_only=True)
-class State:
+class State(SearchTensors):
     """Search state of all hypotheses.
 
     first: True before the first word.
@@ -148,14 +142,6 @@ class State:
     state: DecoderState
     state_if_copied: DecoderState | None = None
     update_wins_BKV: Tensor | None = None
-
-    def map(self, change: Callable[[Tensor], Tensor]) -> State:
-        return State(
-            first=self.first,
-            state=self.state.map(change),
-            state_if_copied=None if self.state_if_copied is None else self.state_if_copied.map(change),
-            update_wins_BKV=None if self.update_wins_BKV is None else change(self.update_wins_BKV),
-        )
 
     def resolve(self, words_BK: Tensor) -> DecoderState:
         """Return the decoder state of each hypothesis, now that its newest word is known."""
@@ -326,7 +312,7 @@ class Biscale(ChunkingModel[AttentionMemory, State]):
 
     def label_log_probs(self, unrolled: Unrolled, places_N: Tensor) -> Tensor:
         """Log-probabilities of all labels [N, L] at N of the B*T positions."""
-        chunk = unrolled.chunks.map(lambda x: x.flatten(0, 1).index_select(0, places_N))
+        chunk = unrolled.chunks.map(lambda x, _: x.flatten(0, 1).index_select(0, places_N))
         log_probs_NL: Tensor = self.label(chunk.p_XP, chunk.pe_XQ, chunk.c_XC)  # Eq. (11)
         return log_probs_NL
 
@@ -349,21 +335,6 @@ class Biscale(ChunkingModel[AttentionMemory, State]):
             parts={"boundary_nll": boundary_nll.detach(), "label_nll": label_nll.detach()},
         )
 
-    def measure(
-        self, batches: Sequence[Batch], loss: Callable[[Batch], Loss] | None = None
-    ) -> tuple[list[Loss], dict[str, float]]:
-        """Also measure perplexity_own_chunks: of the words, where chunks begin where the model decides.
-
-        The given chunks tell something about the words to come: where they begin, and how long they are. A search does
-        not know them, nor does a model without chunks. So this perplexity compares with that of other families.
-        """
-        losses, values = super().measure(batches, loss)
-        nll = 0.0
-        for batch in batches:
-            nll -= float(self.log_probs(replace(batch, target=replace(batch.target, chunks=None))).double().sum())
-        tokens = sum(one.tokens for one in losses)
-        return losses, {**values, "perplexity_own_chunks": math.exp(min(nll / tokens, 100.0))}
-
     def chunk_log_probs(self, batch: Batch) -> ChunkLogProbs:
         unrolled = self.unroll(self.encode(batch.source), batch.target)
         shape = unrolled.starts_BT.shape
@@ -376,11 +347,11 @@ class Biscale(ChunkingModel[AttentionMemory, State]):
     def attentions(self) -> list[Attention]:
         return [Attention(place="cross", layer=1, module=self.attention)]
 
-    def start(self, memory: AttentionMemory, beams: int) -> State:
-        def for_each_hypothesis(x_BD: Tensor) -> Tensor:
-            return x_BD[:, None].expand(-1, beams, -1)
+    def measurements(self) -> list[Measurement]:
+        return [OwnChunks(self.log_probs)]
 
-        return State(first=True, state=self.initial(memory).map(for_each_hypothesis))
+    def start(self, memory: AttentionMemory, beams: int) -> State:
+        return State(first=True, state=self.initial(memory).map(lambda x, _: x[:, None].expand(-1, beams, -1)))
 
     def step(self, memory: AttentionMemory, state: State, last_tokens_BK: Tensor) -> tuple[Tensor, State]:
         """One step of the search. With boundary_decode: branch each word has the better score of UPDATE and COPY.
@@ -425,18 +396,5 @@ class Biscale(ChunkingModel[AttentionMemory, State]):
             log_probs_BKV += torch.where(starts_BK, update_BK, copy_BK)[..., None]
         return log_probs_BKV, State(first=False, state=next_state)
 
-    def reorder(self, state: State, parents_BK: Tensor) -> State:
-        def reordered(x_BKD: Tensor) -> Tensor:
-            return x_BKD.gather(1, parents_BK[..., None].expand(-1, -1, x_BKD.shape[-1]))
 
-        return state.map(reordered)
-
-    def select_sentences(
-        self, memory: AttentionMemory, state: State, sentences: Tensor
-    ) -> tuple[AttentionMemory, State]:
-        return memory.select_sentences(sentences), state.map(lambda x_BKD: x_BKD.index_select(0, sentences))
-
-
-def build(settings: BiscaleModel, *, source_vocabulary: int, target_vocabulary: int) -> Biscale:
-    """Return the untrained model. Sizes of vocabularies include the special symbols."""
-    return Biscale(settings, source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary)
+build = Biscale

@@ -41,7 +41,9 @@ import torch
 from torch import Tensor, nn
 
 from phrasemt.batching.batch import Source, Target
-from phrasemt.models.interface import Attention, TranslationModel
+from phrasemt.models.interface import TranslationModel
+from phrasemt.nn.beams import SearchTensors
+from phrasemt.nn.recording import Attention
 from phrasemt.nn.recurrent import (
     AdditiveAttention,
     AttentionMemory,
@@ -69,7 +71,7 @@ class UpperLayer(nn.Module):
 
 
 @dataclass(frozen=True, kw_only=True)
-class State:
+class State(SearchTensors):
     """Recurrent states of all hypotheses [B, K, H]. upper_BKH: state of the second layer, None with one layer."""
 
     s_BKH: Tensor
@@ -143,23 +145,5 @@ class Dl4mt(TranslationModel[AttentionMemory, State]):
         log_probs_BKV = self.words.next_log_probs(self.readout(read_from_BKH, e_BKE, c_BKC))
         return log_probs_BKV, State(s_BKH=s_BKH, upper_BKH=upper_BKH)
 
-    def reorder(self, state: State, parents_BK: Tensor) -> State:
-        def reordered(h_BKH: Tensor) -> Tensor:
-            return h_BKH.gather(1, parents_BK[..., None].expand(-1, -1, h_BKH.shape[-1]))
 
-        return State(
-            s_BKH=reordered(state.s_BKH), upper_BKH=None if state.upper_BKH is None else reordered(state.upper_BKH)
-        )
-
-    def select_sentences(
-        self, memory: AttentionMemory, state: State, sentences: Tensor
-    ) -> tuple[AttentionMemory, State]:
-        return memory.select_sentences(sentences), State(
-            s_BKH=state.s_BKH.index_select(0, sentences),
-            upper_BKH=None if state.upper_BKH is None else state.upper_BKH.index_select(0, sentences),
-        )
-
-
-def build(settings: Dl4mtModel, *, source_vocabulary: int, target_vocabulary: int) -> Dl4mt:
-    """Return the untrained model. Sizes of vocabularies include the special symbols."""
-    return Dl4mt(settings, source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary)
+build = Dl4mt

@@ -8,29 +8,23 @@ from __future__ import annotations
 import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+import torch
 from torch import Tensor, nn
 
 from phrasemt.batching.batch import Batch, Chunks, Source, Target
-from phrasemt.files.attention import AttentionPlace
-from phrasemt.nn.embeddings import Loss, OutputLayer
-from phrasemt.nn.phrase_mass import PhraseMass
-from phrasemt.nn.recording import RecordableAttention
+from phrasemt.nn.beams import SearchTensors
+from phrasemt.nn.diagnostics import Measurement, NgramMass
+from phrasemt.nn.embeddings import OutputLayer
+from phrasemt.nn.losses import Loss
+from phrasemt.nn.recording import Attention
 from phrasemt.study.architectures import Architecture
 
-Memory = TypeVar("Memory")
-State = TypeVar("State")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Attention:
-    """An attention of a model. layer: counts from 1."""
-
-    place: AttentionPlace
-    layer: int
-    module: RecordableAttention
+Memory = TypeVar("Memory", bound=SearchTensors)
+State = TypeVar("State", bound=SearchTensors)
 
 
 def update_is_likelier(boundary_X2: Tensor) -> Tensor:
@@ -59,6 +53,7 @@ class SearchableModel(nn.Module, ABC, Generic[Memory, State]):
 
     Memory: the encoder's output for B sources; a search never copies it for each hypothesis.
     State: what the decoder keeps between the steps of a search, for [B, K] hypotheses.
+    A search drops finished sentences from both and reorders the hypotheses of a state (`SearchTensors`).
     """
 
     @abstractmethod
@@ -76,17 +71,6 @@ class SearchableModel(nn.Module, ABC, Generic[Memory, State]):
         Returns log-probabilities [B, K, V], float32, and the next state. The two states may share memory that later
         steps overwrite, so the caller must not use the old state any more.
         """
-
-    @abstractmethod
-    def reorder(self, state: State, parents_BK: Tensor) -> State:
-        """Return the state in which hypothesis k of sentence b continues hypothesis parents_BK[b, k].
-
-        There may be more hypotheses than before.
-        """
-
-    @abstractmethod
-    def select_sentences(self, memory: Memory, state: State, sentences: Tensor) -> tuple[Memory, State]:
-        """Return memory and state of some sentences (int64 indices); the search drops finished sentences."""
 
 
 class TranslationModel(SearchableModel[Memory, State]):
@@ -121,21 +105,30 @@ class TranslationModel(SearchableModel[Memory, State]):
         """Return the loss sums of a batch without label smoothing."""
         return self.loss(batch, label_smoothing=0.0)
 
-    def measure(
-        self, batches: Sequence[Batch], loss: Callable[[Batch], Loss] | None = None
-    ) -> tuple[list[Loss], dict[str, float]]:
-        """Return the losses of batches, and further measurements of the model on them, by name.
-
-        The caller has set the model to evaluation without gradients. A family takes its measurements in the pass that
-        computes the losses. loss: replaces `plain_loss` in this pass; it decodes the batch with this model once, and
-        may record what the model computes. Models with attention to n-grams measure `PhraseMass`.
-        """
-        mass = PhraseMass((attention.place, attention.module) for attention in self.attentions())
-        return [*map(mass.watch(loss or self.plain_loss), batches)], mass.measurements()
-
     def attentions(self) -> Sequence[Attention]:
         """Return all attentions of the model, in the order in which a sentence passes through them."""
         return ()
+
+    def measurements(self) -> Sequence[Measurement]:
+        """Return what an evaluation measures besides the losses."""
+        return [NgramMass(self.attentions())]
+
+    @torch.no_grad()
+    def measure(
+        self, batches: Sequence[Batch], loss: Callable[[Batch], Loss] | None = None
+    ) -> tuple[list[Loss], dict[str, float]]:
+        """Return the losses of batches, and the figures of `measurements` by name. The model is in evaluation mode.
+
+        loss: replaces `plain_loss` in the pass that computes the losses; it decodes the batch with this model once, and
+        may record what the model computes.
+        """
+        taken, losses = self.measurements(), []
+        for batch in batches:
+            with ExitStack() as stack:
+                for measurement in taken:
+                    measurement.watch(batch, stack)
+                losses.append((loss or self.plain_loss)(batch))
+        return losses, {name: value for measurement in taken for name, value in measurement.values(batches).items()}
 
 
 class ChunkingModel(TranslationModel[Memory, State]):

@@ -32,31 +32,32 @@ from typing import Any
 from torch import Tensor, nn
 
 from phrasemt.batching.batch import Source, Target
-from phrasemt.models.interface import Attention, TranslationModel
+from phrasemt.models.interface import TranslationModel
 from phrasemt.models.transformer import EncoderLayer
 from phrasemt.nn.attention import SelfAttention
-from phrasemt.nn.beams import Past
+from phrasemt.nn.beams import BeamCache, SearchTensors
 from phrasemt.nn.embeddings import Words
 from phrasemt.nn.init import initialise
 from phrasemt.nn.layers import Stack, layer_norm
 from phrasemt.nn.masks import causal_mask
 from phrasemt.nn.ngram_attention import NgramSelfAttention
+from phrasemt.nn.recording import Attention
 from phrasemt.nn.relative_attention import RelativeSelfAttention
 from phrasemt.study.architectures import LanguageModel
 
 
 @dataclass(frozen=True, kw_only=True)
-class Memory:
+class Memory(SearchTensors):
     """An empty tensor [B, 0, D]: the number of sentences, and the model's type and device."""
 
     empty_B0D: Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
-class State:
+class State(SearchTensors):
     """State of a search. cache: keys and values of self-attention for all hypotheses."""
 
-    cache: Past
+    cache: BeamCache
 
 
 def _attention(settings: LanguageModel) -> Any:
@@ -73,12 +74,12 @@ class LanguageModelTransformer(TranslationModel[Memory, State]):
 
     words: Words
 
-    def __init__(self, settings: LanguageModel, *, vocabulary: int) -> None:
+    def __init__(self, settings: LanguageModel, *, source_vocabulary: int = 0, target_vocabulary: int) -> None:
         super().__init__()
         self.words = Words.for_transformer(
             settings,
             source_vocabulary=0,
-            target_vocabulary=vocabulary,
+            target_vocabulary=target_vocabulary,
             tie_all=True,
             positions=settings.attention != "relative",
         )
@@ -116,14 +117,5 @@ class LanguageModelTransformer(TranslationModel[Memory, State]):
             y_BKD = layer(y_BKD, partial(layer.attention.step, cache=cache, layer=index))
         return self.words.next_log_probs(self.decoder_norm(y_BKD)), State(cache=cache)
 
-    def reorder(self, state: State, parents_BK: Tensor) -> State:
-        return State(cache=state.cache.reordered(parents_BK))
 
-    def select_sentences(self, memory: Memory, state: State, sentences: Tensor) -> tuple[Memory, State]:
-        empty_B0D = memory.empty_B0D.index_select(0, sentences)
-        return Memory(empty_B0D=empty_B0D), State(cache=state.cache.select_sentences(sentences))
-
-
-def build(settings: LanguageModel, *, source_vocabulary: int, target_vocabulary: int) -> LanguageModelTransformer:
-    """Return the untrained model of the target side. The vocabulary's size includes the special symbols."""
-    return LanguageModelTransformer(settings, vocabulary=target_vocabulary)
+build = LanguageModelTransformer

@@ -69,6 +69,4 @@ class PhrasalTransformer(Transformer):
         )
 
 
-def build(settings: PhrasalAttentionModel, *, source_vocabulary: int, target_vocabulary: int) -> PhrasalTransformer:
-    """Return the untrained model. Sizes of vocabularies include the special symbols."""
-    return PhrasalTransformer(settings, source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary)
+build = PhrasalTransformer

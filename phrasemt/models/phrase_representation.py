@@ -60,23 +60,24 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from phrasemt.batching.batch import Batch, Phrases, Source, Target
-from phrasemt.models.interface import Attention, TranslationModel
-from phrasemt.nn.attention import KeyValueAttention, Projected, SelfAttention, held, kept
-from phrasemt.nn.beams import BeamCache
-from phrasemt.nn.diagnostics import Attended, Network, diagnose
+from phrasemt.batching.batch import Phrases, Source, Target
+from phrasemt.models.interface import TranslationModel
+from phrasemt.nn.attention import KeyValueAttention, Projected, SelfAttention, held
+from phrasemt.nn.beams import BeamCache, SearchTensors
+from phrasemt.nn.diagnostics import DeadNetworks, Measurement, Network, UseOfAttentions
 from phrasemt.nn.dropout import Dropout
-from phrasemt.nn.embeddings import Loss, Words
+from phrasemt.nn.embeddings import Words
 from phrasemt.nn.init import initialise
 from phrasemt.nn.layers import FeedForward, Residual, Stack, layer_norm
 from phrasemt.nn.linear import Linear
 from phrasemt.nn.masks import causal_mask, key_mask
 from phrasemt.nn.precision import normalised_dtype
+from phrasemt.nn.recording import Attention
 from phrasemt.study.architectures import PhraseRepresentationModel
 
 
 @dataclass(frozen=True, kw_only=True)
-class Memory:
+class Memory(SearchTensors):
     """Output of the encoder.
 
     states_JBSD, phrases_JBPD: tokens and phrases for each of J decoder layers; J is 1 if all layers read the same.
@@ -90,16 +91,16 @@ class Memory:
 
 
 @dataclass(frozen=True, kw_only=True)
-class State:
+class State(SearchTensors):
     """State of a search.
 
     cache: keys and values of self-attention for all hypotheses.
-    source, phrases: for each decoder layer the keys and values of the source tokens and of the source phrases.
+    source_2BhSE, phrases_2BhPE: for each decoder layer the keys and values of the source tokens and of the phrases.
     """
 
     cache: BeamCache
-    source: tuple[Projected, ...]
-    phrases: tuple[Projected, ...]
+    source_2BhSE: tuple[Projected, ...]
+    phrases_2BhPE: tuple[Projected, ...]
 
 
 def tokens_of_phrases(x_BSX: Tensor, phrases: Phrases) -> Tensor:
@@ -380,34 +381,25 @@ class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
         phrases, source = zip(*projected, strict=True)
         first = next(iter(self.decoder)).attention
         cache = first.cache(layers=len(self.decoder), beams=beams, like_BXD=memory.states_JBSD[0])
-        return State(cache=cache, source=source, phrases=phrases)
+        return State(cache=cache, source_2BhSE=source, phrases_2BhPE=phrases)
 
     def step(self, memory: Memory, state: State, last_tokens_BK: Tensor) -> tuple[Tensor, State]:
         y_BKD = self.words.embed_last(last_tokens_BK, state.cache.steps)
         cache = state.cache.grown()
         masks = key_mask(memory.phrase_mask_BP), key_mask(memory.mask_BS)
-        per_layer = zip(self.decoder, state.phrases, state.source, strict=True)
+        per_layer = zip(self.decoder, state.phrases_2BhPE, state.source_2BhSE, strict=True)
         for index, (layer, phrases, source) in enumerate(per_layer):
             attend_to_past = partial(layer.attention.step, cache=cache, layer=index)
             y_BKD = layer(y_BKD, attend_to_past, phrases, masks[0], source, masks[1])
         return self.words.next_log_probs(self.decoder_norm(y_BKD)), replace(state, cache=cache)
 
-    def reorder(self, state: State, parents_BK: Tensor) -> State:
-        return replace(state, cache=state.cache.reordered(parents_BK))
-
-    def select_sentences(self, memory: Memory, state: State, sentences: Tensor) -> tuple[Memory, State]:
-        memory = Memory(
-            states_JBSD=memory.states_JBSD.index_select(1, sentences),
-            mask_BS=memory.mask_BS.index_select(0, sentences),
-            phrases_JBPD=memory.phrases_JBPD.index_select(1, sentences),
-            phrase_mask_BP=memory.phrase_mask_BP.index_select(0, sentences),
-        )
-        state = State(
-            cache=state.cache.select_sentences(sentences),
-            source=tuple(kept(projected, sentences) for projected in state.source),
-            phrases=tuple(kept(projected, sentences) for projected in state.phrases),
-        )
-        return memory, state
+    def networks(self) -> list[Network]:
+        """The networks of Eqs. (3) and (8): scores_<level>, encoder_<layer>, decoder_<layer>."""
+        poolings = [*(layer.pooling for layer in self.encoder), self.last_pooling]
+        scores = [Network(f"scores_{level}", one, "phrases") for level, one in enumerate(poolings) if one.attentive]
+        encoder = [Network(f"encoder_{n}", layer.combination, "source") for n, layer in enumerate(self.encoder, 1)]
+        decoder = [Network(f"decoder_{n}", layer.combination, "target") for n, layer in enumerate(self.decoder, 1)]
+        return [*(scores if self.reads_phrases else []), *encoder, *decoder]
 
     def rate_factors(self) -> dict[nn.Parameter, float]:
         """W1 and W3 learn at min(1, RATE_FAN_IN / fan_in) of the learning rate, unless `sigmoid: plain`.
@@ -415,44 +407,12 @@ class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
         A step of Adam changes each weight by up to the learning rate, and so z of Eq. (8) by up to rate * fan_in times
         the size of an input. At the full rate, sigma saturates before the other weights have learned anything.
         """
-        poolings = (pooling for pooling in self._poolings() if pooling.attentive)
-        networks = (*poolings, *(layer.combination for layer in (*self.encoder, *self.decoder)))
-        weights = [network.hidden.weight for network in networks if network.units.centred]
+        modules = [network.module for network in self.networks()]
+        weights = [module.hidden.weight for module in modules if module.units.centred]
         return {weight: min(1.0, RATE_FAN_IN / weight.shape[1]) for weight in weights}
 
-    def measure(
-        self, batches: Sequence[Batch], loss: Callable[[Batch], Loss] | None = None
-    ) -> tuple[list[Loss], dict[str, float]]:
-        """Also measure the networks of Eqs. (3) and (8) and the use of phrases and source tokens; see `diagnose`.
-
-        The networks are scores_<level>, encoder_<layer> and decoder_<layer>; levels count from 0, layers from 1. The
-        groups of attentions are source_attention, phrases, encoder_phrases and decoder_phrases.
-        """
-        of_encoder, of_decoder = ([layer.combination for layer in layers] for layers in (self.encoder, self.decoder))
-        networks = {
-            f"scores_{level}": Network(units=pooling.units, mask=_tokens_of_phrases)
-            for level, pooling in enumerate(self._poolings())
-            if pooling.attentive and self.reads_phrases
-        }
-        for name, combinations, mask in (("encoder", of_encoder, _source), ("decoder", of_decoder, _target)):
-            for number, block in enumerate(combinations, 1):
-                networks[f"{name}_{number}"] = Network(units=block.units, mask=mask, output=block.output)
-        attentions = {
-            "source_attention": [Attended(module=layer.source_attention, mask=_target) for layer in self.decoder]
-        }
-        if self.reads_phrases:
-            encoder_phrases = [Attended(module=block.attention, mask=_source) for block in of_encoder]
-            decoder_phrases = [Attended(module=block.attention, mask=_target) for block in of_decoder]
-            attentions |= {
-                "phrases": [*encoder_phrases, *decoder_phrases],
-                "encoder_phrases": encoder_phrases,
-                "decoder_phrases": decoder_phrases,
-            }
-        return diagnose(networks, attentions, loss or self.plain_loss, self.plain_loss, batches)
-
-    def _poolings(self) -> list[PhrasePooling]:
-        """The poolings of levels 0..N."""
-        return [*(layer.pooling for layer in self.encoder), self.last_pooling]
+    def measurements(self) -> list[Measurement]:
+        return [DeadNetworks(self.networks()), UseOfAttentions(self.attentions(), self.plain_loss)]
 
 
 def _no_phrases(source: Source) -> Phrases:
@@ -463,23 +423,4 @@ def _no_phrases(source: Source) -> Phrases:
     )
 
 
-def _tokens_of_phrases(batch: Batch) -> Tensor:
-    assert batch.source.phrases is not None
-    return batch.source.phrases.token_mask_BPM
-
-
-def _source(batch: Batch) -> Tensor:
-    return batch.source.mask_BS
-
-
-def _target(batch: Batch) -> Tensor:
-    return batch.target.mask_BT
-
-
-def build(
-    settings: PhraseRepresentationModel, *, source_vocabulary: int, target_vocabulary: int
-) -> PhraseRepresentationTransformer:
-    """Return the untrained model. Sizes of vocabularies include the special symbols."""
-    return PhraseRepresentationTransformer(
-        settings, source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary
-    )
+build = PhraseRepresentationTransformer

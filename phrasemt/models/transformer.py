@@ -36,18 +36,19 @@ from typing import Any
 from torch import Tensor, nn
 
 from phrasemt.batching.batch import Source, Target
-from phrasemt.models.interface import Attention, TranslationModel
-from phrasemt.nn.attention import KeyValueAttention, Projected, SelfAttention, held, kept
-from phrasemt.nn.beams import Past
+from phrasemt.models.interface import TranslationModel
+from phrasemt.nn.attention import KeyValueAttention, Projected, SelfAttention, held
+from phrasemt.nn.beams import BeamCache, SearchTensors
 from phrasemt.nn.embeddings import Words
 from phrasemt.nn.init import initialise
 from phrasemt.nn.layers import FeedForward, Residual, Stack, layer_norm
 from phrasemt.nn.masks import causal_mask, key_mask
+from phrasemt.nn.recording import Attention
 from phrasemt.study.architectures import Layers, TransformerModel
 
 
 @dataclass(frozen=True, kw_only=True)
-class Memory:
+class Memory(SearchTensors):
     """Output of the encoder. mask_BS: True at real positions."""
 
     states_BSD: Tensor
@@ -55,15 +56,15 @@ class Memory:
 
 
 @dataclass(frozen=True, kw_only=True)
-class State:
+class State(SearchTensors):
     """State of a search.
 
     cache: keys and values of self-attention for all hypotheses.
-    source: for each decoder layer the keys and values of the source.
+    source_nBhSE: for each decoder layer the keys and values of the source.
     """
 
-    cache: Past
-    source: tuple[Projected, ...]
+    cache: BeamCache
+    source_nBhSE: tuple[Projected, ...]
 
 
 @dataclass(frozen=True)
@@ -203,28 +204,18 @@ class Transformer(TranslationModel[Memory, State]):
         first = next(iter(self.decoder)).attention
         return State(
             cache=first.cache(layers=len(self.decoder), beams=beams, like_BXD=memory.states_BSD),
-            source=tuple(held(layer.source_attention.project_memory(memory.states_BSD)) for layer in self.decoder),
+            source_nBhSE=tuple(
+                held(layer.source_attention.project_memory(memory.states_BSD)) for layer in self.decoder
+            ),
         )
 
     def step(self, memory: Memory, state: State, last_tokens_BK: Tensor) -> tuple[Tensor, State]:
         y_BKD = self.words.embed_last(last_tokens_BK, state.cache.steps)
         cache = state.cache.grown()
         source_mask_B11S = key_mask(memory.mask_BS)
-        for index, (layer, source) in enumerate(zip(self.decoder, state.source, strict=True)):
+        for index, (layer, source) in enumerate(zip(self.decoder, state.source_nBhSE, strict=True)):
             y_BKD = layer(y_BKD, partial(layer.attention.step, cache=cache, layer=index), source, source_mask_B11S)
         return self.words.next_log_probs(self.decoder_norm(y_BKD)), replace(state, cache=cache)
 
-    def reorder(self, state: State, parents_BK: Tensor) -> State:
-        return replace(state, cache=state.cache.reordered(parents_BK))
 
-    def select_sentences(self, memory: Memory, state: State, sentences: Tensor) -> tuple[Memory, State]:
-        memory = Memory(
-            states_BSD=memory.states_BSD.index_select(0, sentences), mask_BS=memory.mask_BS.index_select(0, sentences)
-        )
-        source = tuple(kept(projected, sentences) for projected in state.source)
-        return memory, State(cache=state.cache.select_sentences(sentences), source=source)
-
-
-def build(settings: TransformerModel, *, source_vocabulary: int, target_vocabulary: int) -> Transformer:
-    """Return the untrained model. Sizes of vocabularies include the special symbols."""
-    return Transformer(settings, source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary)
+build = Transformer

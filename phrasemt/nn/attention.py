@@ -30,11 +30,6 @@ def held(projected: Projected) -> Projected:
     return tuple(tensor.contiguous() for tensor in projected)
 
 
-def kept(projected: Projected, sentences: Tensor) -> Projected:
-    """Return the projections of some sentences only. sentences: int64 indices."""
-    return tuple(tensor.index_select(1, sentences) for tensor in projected)
-
-
 def heads_first(projection_BTX: Tensor, heads: int, width: int) -> Tensor:
     """Return n fused projections [B, T, n*D] as a view [n, B, h, T, E]."""
     sentences, positions, columns = projection_BTX.shape

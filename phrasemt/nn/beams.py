@@ -1,45 +1,61 @@
-"""The cache of self-attention in beam search: keys and values of the tokens of all hypotheses.
+"""What a search keeps of sentences and hypotheses: the base of memories and states, and the cache of self-attention.
 
 All hypotheses of a sentence share one cache. At each step every hypothesis adds one entry, and a mask says which
 entries belong to its own history. So reordering hypotheses moves booleans and no keys or values.
 
-Letters: N layers, B sentences, K hypotheses, L = steps * K entries, h heads, E head width.
+Letters: N layers, B sentences, K hypotheses, L = steps * K entries, h heads, E head width; X in the name of a state: B
+and K.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from phrasemt.batching.tensors import Tensors
+
 FIRST_CAPACITY = 16  # steps
 
 
-class Past(Protocol):
-    """The cache of any kind of self-attention, as models use it. All methods return a new cache."""
+@dataclass(frozen=True, kw_only=True)
+class SearchTensors(Tensors):
+    """Base of memories of sentences and states of hypotheses.
 
-    @property
-    def steps(self) -> int:
-        """Number of steps that have entries."""
+    The letters at the end of a field's name tell where the axes of sentences (B) and of hypotheses (K) are.
+    """
 
-    def grown(self) -> Past:
-        """Make room for the entries of one more step, and count them to the history of their hypotheses."""
+    def select_sentences(self, sentences: Tensor) -> Self:
+        """Keep some sentences (int64 indices)."""
 
-    def reordered(self, parents_BK: Tensor) -> Past:
+        def selected(x: Tensor, axes: str) -> Tensor:
+            return x.index_select(axes.replace("X", "BK").index("B"), sentences)
+
+        return self._changed(selected, lambda part: part.select_sentences(sentences))
+
+    def reordered(self, parents_BK: Tensor) -> Self:
         """Let hypothesis k of sentence b continue hypothesis parents_BK[b, k].
 
         There may be more hypotheses than before.
         """
 
-    def select_sentences(self, sentences: Tensor) -> Past:
-        """Keep some sentences (int64 indices)."""
+        def reordered(x: Tensor, axes: str) -> Tensor:
+            if "K" not in axes and "X" not in axes:
+                return x
+            first = axes.replace("X", "BK").index("B")
+            sentences, beams = x.shape[first : first + 2]
+            rows_BK = torch.arange(sentences, device=x.device)[:, None] * beams + parents_BK
+            found = x.flatten(first, first + 1).index_select(first, rows_BK.flatten())
+            return torch.unflatten(found, first, parents_BK.shape)
+
+        return self._changed(reordered, lambda part: part.reordered(parents_BK))
 
 
 @dataclass(frozen=True, kw_only=True)
-class BeamCache:
+class BeamCache(SearchTensors):
     """Keys and values of multi-head attention, by step and hypothesis.
 
     keys_values_N2BhLE: entry step*K + k comes from hypothesis k at that step. Its L is a capacity, at least steps*K.
@@ -53,29 +69,33 @@ class BeamCache:
     steps: int
 
     @classmethod
-    def empty(cls, *, layers: int, beams: int, heads: int, like_BXD: Tensor) -> BeamCache:
-        """Return a cache without entries; `like_BXD` gives sentences, model width, type and device."""
+    def empty(cls, *, layers: int, beams: int, heads: int, like_BXD: Tensor, **more: Any) -> Self:
+        """Return a cache without entries; `like_BXD` gives sentences, model width, type and device.
+
+        more: further fields of a subclass.
+        """
         sentences, width = like_BXD.shape[0], like_BXD.shape[-1]
         entries = (layers, 2, sentences, heads, FIRST_CAPACITY * beams, width // heads)
         return cls(
             keys_values_N2BhLE=like_BXD.new_empty(entries),
             history_BKL=torch.empty(sentences, beams, 0, dtype=torch.bool, device=like_BXD.device),
             steps=0,
+            **more,
         )
 
     @property
     def beams(self) -> int:
         return self.history_BKL.shape[1]
 
-    def grown(self) -> BeamCache:
+    def grown(self) -> Self:
         """Make room for one more entry of each hypothesis, as part of its history. `add` fills it, layer by layer."""
-        keys_values, (_, beams, entries) = self.keys_values_N2BhLE, self.history_BKL.shape
+        keys_values, (sentences, beams, entries) = self.keys_values_N2BhLE, self.history_BKL.shape
         if entries == keys_values.shape[4]:
             keys_values = _room_like(keys_values, 2 * entries)
             keys_values[:, :, :, :, :entries] = self.keys_values_N2BhLE
-        own_BKK = torch.eye(beams, dtype=torch.bool, device=keys_values.device).expand(keys_values.shape[2], -1, -1)
+        own_BKK = torch.eye(beams, dtype=torch.bool, device=keys_values.device).expand(sentences, -1, -1)
         history_BKL = torch.cat((self.history_BKL, own_BKK), dim=-1)
-        return BeamCache(keys_values_N2BhLE=keys_values, history_BKL=history_BKL, steps=self.steps + 1)
+        return replace(self, keys_values_N2BhLE=keys_values, history_BKL=history_BKL, steps=self.steps + 1)
 
     def add(self, layer: int, keys_BhKE: Tensor, values_BhKE: Tensor) -> Tensor:
         """Write the newest entries of a layer; return the layer's keys and values of all entries [2, B, h, L, E]."""
@@ -90,31 +110,18 @@ class BeamCache:
         """True where a hypothesis may use an entry; the same for all heads."""
         return self.history_BKL[:, None]
 
-    def reordered(self, parents_BK: Tensor) -> BeamCache:
-        """Let hypothesis k of sentence b continue hypothesis parents_BK[b, k].
-
-        There may be more hypotheses than before.
-        """
-        cache = self if parents_BK.shape[1] == self.beams else self._widened(parents_BK.shape[1])
-        parents_BKL = parents_BK[:, :, None].expand(-1, -1, cache.history_BKL.shape[-1])
-        return replace(cache, history_BKL=cache.history_BKL.gather(1, parents_BKL))
-
-    def _widened(self, beams: int) -> BeamCache:
-        """Return the same hypotheses with the entries in the layout of more hypotheses; the new entries are 0."""
-        keys_values, steps, more = self.keys_values_N2BhLE, (self.steps, self.beams), beams - self.beams
-        used = torch.unflatten(keys_values[:, :, :, :, : self.steps * self.beams], 4, steps)
-        widened = _room_like(keys_values, keys_values.shape[4] // self.beams * beams)
-        widened[:, :, :, :, : self.steps * beams] = F.pad(used, (0, 0, 0, more)).flatten(4, 5)
-        history_BKL = F.pad(torch.unflatten(self.history_BKL, -1, steps), (0, more)).flatten(-2)
-        return BeamCache(keys_values_N2BhLE=widened, history_BKL=history_BKL, steps=self.steps)
-
-    def select_sentences(self, sentences: Tensor) -> BeamCache:
-        """Keep some sentences (int64 indices)."""
-        return BeamCache(
-            keys_values_N2BhLE=self.keys_values_N2BhLE.index_select(2, sentences),
-            history_BKL=self.history_BKL.index_select(0, sentences),
-            steps=self.steps,
-        )
+    def reordered(self, parents_BK: Tensor) -> Self:
+        """As in the base. More hypotheses than before need another layout of the entries; the new entries are 0."""
+        keys_values, steps, more = self.keys_values_N2BhLE, self.steps, parents_BK.shape[1] - self.beams
+        ordered = super().reordered(parents_BK)
+        if not more:
+            return ordered
+        by_step = (steps, self.beams)
+        widened = _room_like(keys_values, keys_values.shape[4] // self.beams * parents_BK.shape[1])
+        used = torch.unflatten(keys_values[:, :, :, :, : steps * self.beams], 4, by_step)
+        widened[:, :, :, :, : steps * parents_BK.shape[1]] = F.pad(used, (0, 0, 0, more)).flatten(4, 5)
+        history_BKL = F.pad(torch.unflatten(ordered.history_BKL, -1, by_step), (0, more)).flatten(-2)
+        return replace(ordered, keys_values_N2BhLE=widened, history_BKL=history_BKL)
 
 
 def _room_like(keys_values_N2BhLE: Tensor, entries: int) -> Tensor:

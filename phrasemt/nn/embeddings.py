@@ -7,7 +7,6 @@ tokens. A "word" here is a symbol of the vocabulary: a subword, a whole word, or
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -16,25 +15,9 @@ from phrasemt.batching.batch import Target
 from phrasemt.nn.dropout import Dropout
 from phrasemt.nn.init import embedding_table, zeros
 from phrasemt.nn.layers import layer_norm
-from phrasemt.nn.losses import log_probabilities, reference_log_probabilities, smoothed_cross_entropy
+from phrasemt.nn.losses import Loss, log_probabilities, reference_log_probabilities, smoothed_cross_entropy
 from phrasemt.nn.positions import SinusoidalPositions
 from phrasemt.study.architectures import Layers
-
-
-@dataclass(frozen=True, kw_only=True)
-class Loss:
-    """Loss sums over the real target tokens of a batch. The trainer divides them by the size of the whole update.
-
-    objective: the sum that training minimises, with label smoothing and extra terms (scalar, float32, has a gradient).
-    nll: negative log-likelihood of the words, without label smoothing (scalar, no gradient).
-    tokens: number of real target tokens, `</s>` included.
-    parts: further sums that a model family reports, by name.
-    """
-
-    objective: Tensor
-    nll: Tensor
-    tokens: int
-    parts: dict[str, Tensor] = field(default_factory=dict)
 
 
 class Embedding(nn.Module):
@@ -81,8 +64,7 @@ class OutputLayer(nn.Module, ABC):
         real_N = target.mask_BT.flatten().nonzero().squeeze(1)
         states_ND = states_BTD.flatten(0, 1).index_select(0, real_N)
         references_N = target.outputs_BT.flatten().index_select(0, real_N)
-        objective, nll = smoothed_cross_entropy(states_ND, *self.output_weights, references_N, label_smoothing)
-        return Loss(objective=objective, nll=nll, tokens=real_N.numel())
+        return smoothed_cross_entropy(states_ND, *self.output_weights, references_N, label_smoothing)
 
     def log_probs(self, states_BTD: Tensor, target: Target) -> Tensor:
         """Return the log-probability of each reference word [B, T], float32, 0 at padding."""

@@ -7,7 +7,8 @@ one slice of tokens after the other, so that the logits of a whole batch are nev
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -20,11 +21,20 @@ from phrasemt.nn.precision import matmul_dtype, normalised_dtype
 LOGITS_AT_ONCE = {"cpu": 2**23, "cuda": 2**28}
 
 
-class SmoothedCrossEntropy(NamedTuple):
-    """Sums over tokens. objective: label-smoothed cross entropy; nll: negative log-likelihood, without a gradient."""
+@dataclass(frozen=True, kw_only=True)
+class Loss:
+    """Loss sums over the real target tokens of a batch. The trainer divides them by the size of the whole update.
+
+    objective: the sum that training minimises, with label smoothing and extra terms (scalar, float32, has a gradient).
+    nll: negative log-likelihood of the words, without label smoothing (scalar, no gradient).
+    tokens: number of real target tokens, `</s>` included.
+    parts: further sums that a model family reports, by name.
+    """
 
     objective: Tensor
     nll: Tensor
+    tokens: int
+    parts: dict[str, Tensor] = field(default_factory=dict)
 
 
 def slices(length: int, size: int) -> list[slice]:
@@ -117,16 +127,15 @@ def _logits(states_ND: Tensor, table_VD: Tensor, bias_V: Tensor | None, out: Ten
 
 def smoothed_cross_entropy(
     states_ND: Tensor, table_VD: Tensor, bias_V: Tensor | None, references_N: Tensor, smoothing: float
-) -> SmoothedCrossEntropy:
+) -> Loss:
     """Return label-smoothed cross entropy and plain negative log-likelihood, summed over tokens.
 
     The smoothed reference distribution has 1-e on the reference and e/(V-1) on each other word (tensor2tensor,
     Neutron), which is F.cross_entropy with label_smoothing = e*V/(V-1).
     """
     with_gradient = torch.is_grad_enabled()
-    return SmoothedCrossEntropy(
-        *_SmoothedCrossEntropy.apply(states_ND, table_VD, bias_V, references_N, smoothing, with_gradient)  # type: ignore[no-untyped-call]
-    )
+    objective, nll = _SmoothedCrossEntropy.apply(states_ND, table_VD, bias_V, references_N, smoothing, with_gradient)  # type: ignore[no-untyped-call]
+    return Loss(objective=objective, nll=nll, tokens=len(references_N))
 
 
 def log_probabilities(states_XD: Tensor, table_VD: Tensor, bias_V: Tensor | None) -> Tensor:

@@ -173,35 +173,15 @@ def ngram_attend(
 
 
 @dataclass(frozen=True, kw_only=True)
-class NgramCache:
+class NgramCache(BeamCache):
     """The past of a search: the n-grams of all hypotheses, each at its last token, and the newest tokens.
 
-    entries: keys and values of all orders side by side, each N*E wide. Hypotheses share them.
-    newest_LBKPX: projections of the last P = N-1 tokens of each hypothesis in each of L layers, 0 before the first
+    Keys and values of all orders stand side by side, each N*E wide. Hypotheses share them.
+    newest_LBKPW: projections of the last P = N-1 tokens of each hypothesis in each of L layers, 0 before the first
     token. The next n-grams begin with these tokens. Each hypothesis has its own.
     """
 
-    entries: BeamCache
-    newest_LBKPX: Tensor
-
-    @property
-    def steps(self) -> int:
-        return self.entries.steps
-
-    def grown(self) -> NgramCache:
-        return replace(self, entries=self.entries.grown())
-
-    def reordered(self, parents_BK: Tensor) -> NgramCache:
-        layers, sentences, beams, *entry = self.newest_LBKPX.shape
-        rows_BK = torch.arange(sentences, device=parents_BK.device)[:, None] * beams + parents_BK
-        newest_LXPX = self.newest_LBKPX.flatten(1, 2).index_select(1, rows_BK.flatten())
-        newest_LBKPX = newest_LXPX.view(layers, *parents_BK.shape, *entry)
-        return NgramCache(entries=self.entries.reordered(parents_BK), newest_LBKPX=newest_LBKPX)
-
-    def select_sentences(self, sentences: Tensor) -> NgramCache:
-        return NgramCache(
-            entries=self.entries.select_sentences(sentences), newest_LBKPX=self.newest_LBKPX.index_select(1, sentences)
-        )
+    newest_LBKPW: Tensor
 
 
 class _NgramAttention(RecordableAttention):
@@ -289,9 +269,9 @@ class NgramSelfAttention(_NgramAttention):
         sentences = like_BXD.shape[0]
         like_BXX = like_BXD.new_empty(sentences, 0, self.orders * self.width)
         blocks = len(self.query_key_value) - self.query_blocks * self.width
-        return NgramCache(
-            entries=BeamCache.empty(layers=layers, beams=beams, heads=self.heads, like_BXD=like_BXX),
-            newest_LBKPX=like_BXD.new_zeros(layers, sentences, beams, self.orders - 1, blocks),
+        newest_LBKPW = like_BXD.new_zeros(layers, sentences, beams, self.orders - 1, blocks)
+        return NgramCache.empty(
+            layers=layers, beams=beams, heads=self.heads, like_BXD=like_BXX, newest_LBKPW=newest_LBKPW
         )
 
     def step(self, x_BKD: Tensor, cache: NgramCache, layer: int) -> Tensor:
@@ -304,8 +284,8 @@ class NgramSelfAttention(_NgramAttention):
         queries_BKX, newest_BKX = projection_BKX.tensor_split([self.query_blocks * self.width], dim=-1)
         (queries_BhXW,) = self.arrange(queries_BKX, self.query_layout)
 
-        last_BKNX = torch.cat((cache.newest_LBKPX[layer], newest_BKX[:, :, None]), dim=2)
-        cache.newest_LBKPX[layer] = last_BKNX[:, :, 1:]
+        last_BKNX = torch.cat((cache.newest_LBKPW[layer], newest_BKX[:, :, None]), dim=2)
+        cache.newest_LBKPW[layer] = last_BKNX[:, :, 1:]
         layouts = self.key_layout, self.value_layout
         new_BhKX = []
         for layout, arranged in zip(layouts, self.arrange(last_BKNX.flatten(0, 1), *layouts), strict=True):
@@ -313,13 +293,13 @@ class NgramSelfAttention(_NgramAttention):
             new_BhKX.append(
                 ending_here_XGhE.permute(1, 2, 0, 3).reshape(sentences, beams, self.heads, -1).transpose(1, 2)
             )
-        keys_values_2BhLX = cache.entries.add(layer, *new_BhKX)
+        keys_values_2BhLX = cache.add(layer, *new_BhKX)
 
         keys_BhLX, values_BhLX = keys_values_2BhLX
         entries = keys_BhLX.shape[:3]
         keys_BhXW = keys_BhLX.view(*entries, -1, queries_BhXW.shape[-1]).transpose(2, 3).flatten(2, 3)
         values_BhNLE = values_BhLX.view(*entries, self.orders, -1).transpose(2, 3)
-        mask = ngram_mask(cache.entries.mask_B1KL, self.orders, entries[2], x_BKD.device, at_once=beams)
+        mask = ngram_mask(cache.mask_B1KL, self.orders, entries[2], x_BKD.device, at_once=beams)
         return self.attend(queries_BhXW, keys_BhXW, values_BhNLE, mask)
 
 

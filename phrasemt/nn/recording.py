@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+
+from phrasemt.files.attention import AttentionPlace
 
 # Takes weights [B, h, T, N, S] as the softmax returns them, before dropout.
 Record = Callable[[Tensor], None]
@@ -26,6 +29,15 @@ class RecordableAttention(nn.Module):
 
     record: Record | None = None
     over_ngrams = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attention:
+    """An attention of a model. layer: counts from 1."""
+
+    place: AttentionPlace
+    layer: int
+    module: RecordableAttention
 
 
 @contextmanager

@@ -17,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from phrasemt.nn.beams import SearchTensors
 from phrasemt.nn.dropout import Dropout
 from phrasemt.nn.embeddings import OutputLayer
 from phrasemt.nn.init import recurrent_blocks, zeros
@@ -175,20 +176,12 @@ class InitialState(nn.Module):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AttentionMemory:
+class AttentionMemory(SearchTensors):
     """Source states h and keys U h + b, to which attention attends. mask_BS: True at real positions."""
 
     states_BSC: Tensor
     keys_BSA: Tensor
     mask_BS: Tensor
-
-    def select_sentences(self, sentences: Tensor) -> AttentionMemory:
-        """Keep some sentences (int64 indices)."""
-        return AttentionMemory(
-            states_BSC=self.states_BSC.index_select(0, sentences),
-            keys_BSA=self.keys_BSA.index_select(0, sentences),
-            mask_BS=self.mask_BS.index_select(0, sentences),
-        )
 
 
 class AdditiveAttention(RecordableAttention):

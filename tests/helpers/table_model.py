@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 
 from phrasemt.batching.batch import collate_source
 from phrasemt.models.interface import TranslationModel
+from phrasemt.nn.beams import SearchTensors
 from phrasemt.symbols import EOS
 
 V = 6  # two words and the four special symbols
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory(SearchTensors):
+    words_B: torch.Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class State(SearchTensors):
+    """The position of each hypothesis, so that reordering moves something."""
+
+    positions_BK: torch.Tensor
 
 
 class TableModel(TranslationModel):
@@ -23,21 +38,14 @@ class TableModel(TranslationModel):
         self.table = scores.log_softmax(-1)
 
     def encode(self, source):
-        return source.ids_BS[:, 0]
+        return Memory(words_B=source.ids_BS[:, 0])
 
     def start(self, memory, beams):
-        return torch.zeros(
-            len(memory), beams, dtype=torch.long
-        )  # the position of each hypothesis, so that reordering moves something
+        return State(positions_BK=torch.zeros(len(memory.words_B), beams, dtype=torch.long))
 
     def step(self, memory, state, last_tokens_BK):
-        return self.table[memory[:, None], state, last_tokens_BK].clone(), state + 1
-
-    def reorder(self, state, parents_BK):
-        return state.gather(1, parents_BK)
-
-    def select_sentences(self, memory, state, sentences):
-        return memory[sentences], state[sentences]
+        log_probs_BKV = self.table[memory.words_B[:, None], state.positions_BK, last_tokens_BK].clone()
+        return log_probs_BKV, State(positions_BK=state.positions_BK + 1)
 
     def decode(self, memory, target):
         raise AssertionError("not used in search")

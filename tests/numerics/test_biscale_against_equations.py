@@ -284,7 +284,7 @@ def test_updating_only_sentences_with_a_boundary_is_the_same(make_model, make_ba
     for t, starts_B in enumerate(starts_BT.unbind(1)):
         rows = starts_B.nonzero().squeeze(1)
         if len(rows):
-            last = chunk.map(lambda x, rows=rows: x[rows])
+            last = chunk.map(lambda x, _, rows=rows: x[rows])
             updated = model.update_chunk(model.steps(memory.select_sentences(rows)), unrolled.u_BTH[rows, t], last)
             chunk = type(chunk)(
                 **{name: x.index_copy(0, rows, getattr(updated, name)) for name, x in vars(chunk).items()}

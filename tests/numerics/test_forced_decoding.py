@@ -11,11 +11,11 @@ import torch
 from small_systems import NO_DROPOUT, SHORT_PHRASES, SMALL, SMALL_BISCALE, SYSTEMS
 
 from phrasemt.decoding.beam import beam_search
-from phrasemt.decoding.forced import axis_masks, force, forced_sentences
+from phrasemt.decoding.forced import force, forced_sentences
 from phrasemt.errors import DamagedFileError
 from phrasemt.files.attention import AXES, read_forced, write_forced
 from phrasemt.nn.attention import KeyValueAttention, SelfAttention
-from phrasemt.nn.embeddings import Loss
+from phrasemt.nn.losses import Loss
 from phrasemt.nn.masks import causal_mask
 from phrasemt.nn.recording import recording
 from phrasemt.study.architectures import BiscaleModel, PhraseRepresentationModel, PhraseSegmentation
@@ -44,7 +44,7 @@ def test_log_probs_sum_to_the_loss_and_recording_changes_nothing(settings, make_
 
 def test_weights_sum_to_one_over_real_keys(settings, make_model, make_batch) -> None:
     model, batch = make_model(settings), make_batch(settings, SOURCES, TARGETS)
-    masks = axis_masks(batch)
+    masks = batch.masks
     forced = force(model, batch)
     assert forced.attentions
     for attention, weights_BhQNK in forced.attentions:

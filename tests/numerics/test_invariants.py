@@ -176,7 +176,7 @@ def test_search_steps_equal_teacher_forcing(settings, make_model, make_batch):
             torch.testing.assert_close(log_probs.flatten(0, 1), expected, rtol=0, atol=1e-10)
         parents = torch.randint(beams, (sentences, next_beams), generator=generator)
         words = torch.randint(4, 29, (sentences, next_beams, 1), generator=generator)
-        state = model.reorder(state, parents)
+        state = state.reordered(parents)
         prefixes = torch.cat((prefixes.gather(1, parents[:, :, None].expand(-1, -1, step + 1)), words), dim=2)
 
 
@@ -205,7 +205,7 @@ def test_removing_finished_sentences_changes_nothing(settings, make_model, make_
         log_probs, all_state = model.step(memory, all_state, last)
         some_log_probs, some_state = model.step(some_memory, some_state, last if step < 2 else last[kept])
         if step == 1:
-            some_memory, some_state = model.select_sentences(some_memory, some_state, kept)
+            some_memory, some_state = some_memory.select_sentences(kept), some_state.select_sentences(kept)
     torch.testing.assert_close(some_log_probs, log_probs[kept], rtol=0, atol=1e-5)
 
 

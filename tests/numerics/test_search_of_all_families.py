@@ -1,7 +1,7 @@
 """Searches over every family: alone and in a batch, beside a slow search, in bfloat16 and in int8.
 
 Witness: a search of one sentence and one hypothesis at a time, which computes every hypothesis anew from `<s>` and so
-needs neither `reorder` nor `select_sentences`.
+needs neither `reordered` nor `select_sentences`.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from phrasemt.decoding.attention import AttentionStatistics, evenly
-from phrasemt.models.interface import Attention
+from phrasemt.nn.recording import Attention
 
 
 def test_means_over_real_queries() -> None:

@@ -35,7 +35,7 @@ LABELS = [[NP, NP, PP, VP, EOS], [VP, NULL, EOS, PP, PP]]
 class FixedDecisions(ChunkingModel):
     """A model with fixed decisions. shown: the chunks of the last batch that it was given."""
 
-    for name in ("encode", "decode", "start", "step", "reorder", "select_sentences"):
+    for name in ("encode", "decode", "start", "step"):
         vars()[name] = None
 
     def chunk_log_probs(self, batch):
