@@ -60,11 +60,11 @@ def align_words(
             # -d: links near the diagonal; -o: how near is estimated; -v: a Dirichlet prior of translations
             run(
                 "bin/fast_align", "-i", both, "-d", "-o", "-v", *more,
-                stdout=work / name, messages=work / f"fast_align_{name}.messages",
+                stdout=work / name, work=work,
             )  # fmt: skip
         run(
             "bin/atools", "-i", work / "forward", "-j", work / "reverse", "-c", settings.symmetrization,
-            stdout=work / "symmetrised", messages=work / "atools.messages",
+            stdout=work / "symmetrised", work=work,
         )  # fmt: skip
         if (found := count_lines(work / "symmetrised")) != kept:
             raise DataError("the aligner left out pairs", where=alignment, expected=f"{kept} lines", found=found)

@@ -26,7 +26,7 @@ def train_truecaser(*, settings: TrainTruecaser, cores: int, tokens: Path, truec
         made = work / "truecaser"
         run(
             "scripts/recaser/train-truecaser.perl", "--model", made, "--corpus", tokens.absolute(),
-            messages=work / "train-truecaser.messages",
+            work=work,
         )  # fmt: skip
         shutil.move(made, truecaser)
 
@@ -49,7 +49,7 @@ def normalize_case(*, settings: NormalizeCase, cores: int, tokens: Path, truecas
         cased = work / "cased"
         run(
             "scripts/recaser/truecase.perl", "--model", truecaser[0].absolute(),
-            stdin=tokens, stdout=cased, messages=work / "truecase.messages",
+            stdin=tokens, stdout=cased, work=work,
         )  # fmt: skip
         # The script adds a blank to each line.
         write_lines(text, (line.strip(" ") for line in read_lines(cased)))
@@ -59,4 +59,4 @@ def normalize_case(*, settings: NormalizeCase, cores: int, tokens: Path, truecas
 
 def restore_case(tokens: Path, cased: Path, work: Path) -> None:
     """Write the first word of each sentence, and after quotation marks, in upper case, as Moses' detruecaser does."""
-    run("scripts/recaser/detruecase.perl", stdin=tokens, stdout=cased, messages=work / "detruecase.messages")
+    run("scripts/recaser/detruecase.perl", stdin=tokens, stdout=cased, work=work)

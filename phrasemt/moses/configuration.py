@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from phrasemt.errors import DamagedFileError, PhrasemtError
@@ -19,60 +18,51 @@ Weights = Mapping[str, list[float]]  # of each feature of moses.ini, by its name
 _REORDERING_SCORES = {"msd-bidirectional-fe": 6, "mslr-bidirectional-fe": 8}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Model:
-    """The files of a phrase-based model, and the settings of it and of its search."""
+def untuned_weights(model: MosesModel) -> Weights:
+    """The weights that train-model.perl begins with."""
+    return {
+        "UnknownWordPenalty0": [1.0],
+        "WordPenalty0": [-1.0],
+        "PhrasePenalty0": [0.2],
+        "TranslationModel0": [0.2] * 4,
+        "LexicalReordering0": [0.3] * _REORDERING_SCORES[model.reordering],
+        "Distortion0": [0.3],
+        "LM0": [0.5],
+    }
 
-    settings: MosesModel
-    decoding: Search
-    language_model: Path
-    phrase_table: Path
-    reordering_table: Path
 
-    @property
-    def untuned_weights(self) -> Weights:
-        """The weights that train-model.perl begins with."""
-        return {
-            "UnknownWordPenalty0": [1.0],
-            "WordPenalty0": [-1.0],
-            "PhrasePenalty0": [0.2],
-            "TranslationModel0": [0.2] * 4,
-            "LexicalReordering0": [0.3] * _REORDERING_SCORES[self.settings.reordering],
-            "Distortion0": [0.3],
-            "LM0": [0.5],
-        }
-
-    def ini(self, weights: Weights) -> str:
-        """The text of moses.ini, with absolute paths."""
-        reordering_table, phrase_table, language_model = (
-            path.absolute() for path in (self.reordering_table, self.phrase_table, self.language_model)
-        )
-        reordering = self.settings.reordering
-        return "\n".join(
-            [
-                "[input-factors]",
-                "0",
-                "[mapping]",
-                "0 T 0",
-                "[distortion-limit]",
-                str(self.decoding.distortion_limit),
-                "[stack]",
-                str(self.decoding.stack),
-                "[feature]",
-                "UnknownWordPenalty",
-                "WordPenalty",
-                "PhrasePenalty",
-                f"PhraseDictionaryMemory name=TranslationModel0 num-features=4 path={phrase_table} input-factor=0 "
-                "output-factor=0",
-                f"LexicalReordering name=LexicalReordering0 num-features={_REORDERING_SCORES[reordering]} "
-                f"type=wbe-{reordering}-allff input-factor=0 output-factor=0 path={reordering_table}",
-                "Distortion",
-                f"KENLM name=LM0 factor=0 path={language_model} order={self.settings.lm_order}",
-                "[weight]",
-                *(f"{name}= {' '.join(map(str, values))}" for name, values in weights.items()),
-                "",
-            ]
-        )
+def moses_ini(
+    model: MosesModel,
+    search: Search,
+    language_model: Path,
+    phrase_table: Path,
+    reordering_table: Path,
+    weights: Weights,
+) -> str:
+    """The text of moses.ini, with absolute paths."""
+    lines = [
+        "[input-factors]",
+        "0",
+        "[mapping]",
+        "0 T 0",
+        "[distortion-limit]",
+        str(search.distortion_limit),
+        "[stack]",
+        str(search.stack),
+        "[feature]",
+        "UnknownWordPenalty",
+        "WordPenalty",
+        "PhrasePenalty",
+        f"PhraseDictionaryMemory name=TranslationModel0 num-features=4 path={phrase_table.absolute()} input-factor=0 "
+        "output-factor=0",
+        f"LexicalReordering name=LexicalReordering0 num-features={_REORDERING_SCORES[model.reordering]} "
+        f"type=wbe-{model.reordering}-allff input-factor=0 output-factor=0 path={reordering_table.absolute()}",
+        "Distortion",
+        f"KENLM name=LM0 factor=0 path={language_model.absolute()} order={model.lm_order}",
+        "[weight]",
+        *(f"{name}= {' '.join(map(str, values))}" for name, values in weights.items()),
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def weights_of_ini(path: Path) -> dict[str, list[float]]:

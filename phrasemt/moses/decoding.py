@@ -11,7 +11,7 @@ from pathlib import Path
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines, write_lines, write_text
 from phrasemt.moses.casing import restore_case
-from phrasemt.moses.configuration import Model, read_weights
+from phrasemt.moses.configuration import moses_ini, read_weights, untuned_weights
 from phrasemt.moses.installation import run, work_folder
 from phrasemt.stages.moses import TranslateWithMoses
 from phrasemt.symbols import escape, unescape
@@ -37,16 +37,11 @@ def translate_with_moses(
     weights: the tuned ones; without a file, the untuned ones. tokens: with the first word in upper case if the system
     has a truecaser. text: detokenised. Raises PhrasemtError if the decoder leaves out a sentence.
     """
-    model = Model(
-        settings=settings.model,
-        decoding=settings.decoding,
-        language_model=language_model,
-        phrase_table=phrase_table,
-        reordering_table=reordering_table,
-    )
+    values = read_weights(weights[0]) if weights else untuned_weights(settings.model)
+    ini = moses_ini(settings.model, settings.decoding, language_model, phrase_table, reordering_table, values)
     lines = [line.strip() for line in read_lines(source)]
     with work_folder(tokens) as work:
-        write_text(work / "moses.ini", model.ini(read_weights(weights[0]) if weights else model.untuned_weights))
+        write_text(work / "moses.ini", ini)
         found = iter(_decode([line for line in lines if line], work, cores, cased=settings.model.case == "truecase"))
         best = [next(found) if line else "" for line in lines]
     write_lines(tokens, best)
@@ -62,11 +57,11 @@ def _decode(sentences: list[str], work: Path, cores: int, *, cased: bool) -> lis
     write_lines(source, sentences)
     run(
         "scripts/training/filter-model-given-input.pl", filtered, work / "moses.ini", source,
-        messages=work / "filter.messages",
+        work=work,
     )  # fmt: skip
     run(
         "bin/moses", "-threads", cores, "-config", filtered / "moses.ini", "-input-file", source,
-        stdout=best, messages=work / "moses.messages",
+        stdout=best, work=work,
     )  # fmt: skip
     if cased:
         restore_case(best, work / "cased", work)

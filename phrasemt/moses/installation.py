@@ -79,17 +79,18 @@ def program_versions(names: Sequence[str]) -> dict[str, str]:
 def run(
     name: str,
     *arguments: object,
-    messages: Path,
+    work: Path,
     stdin: Path | None = None,
     stdout: Path | None = None,
     kept_open: Sequence[int] = (),
-) -> None:
-    """Run a program of Moses to its end.
+) -> str:
+    """Run a program of Moses to its end; returns its messages: what it wrote to stderr, and to stdout without a file.
 
-    messages: the file for what it writes to stderr, and to stdout without a file for it. kept_open: file descriptors
-    that it inherits. Paths are made absolute, LC_ALL is C. All processes that the program starts end with this one.
-    Raises OSError (ENOSPC) for a full disk, and PhrasemtError with the last message for another failure.
+    work: the folder for the file of its messages. kept_open: file descriptors that it inherits. Paths are made
+    absolute, LC_ALL is C. All processes that the program starts end with this one.
+    Raises OSError (ENOSPC) for a full disk, and PhrasemtError for another failure, whose last messages are logged.
     """
+    messages = work / f"{Path(name).stem}.messages"
     command = [str(_plain(program(name))), *(str(_plain(a) if isinstance(a, Path) else a) for a in arguments)]
     with contextlib.ExitStack() as stack:
         source = stack.enter_context(stdin.open("rb")) if stdin else subprocess.DEVNULL
@@ -106,21 +107,25 @@ def run(
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
                 raise
-    _check(name, code, messages)
+    said = messages.read_text(encoding="utf-8", errors="replace")
+    _check(name, code, said.split("\n"), work)
+    return said
 
 
-def _check(name: str, code: int, messages: Path) -> None:
-    lines = [line.strip() for line in messages.read_text(encoding="utf-8", errors="replace").split("\n")]
+def _check(name: str, code: int, said: list[str], work: Path) -> None:
+    lines = [line.strip() for line in said]
     failures = [line for line in lines if _FAILED.search(line)]
     # Not every program says that the disk is full; the next one then stumbles over a file that is cut off.
-    full = shutil.disk_usage(messages.parent).free < _LITTLE_SPACE
+    full = shutil.disk_usage(work).free < _LITTLE_SPACE
     if any(_FULL_DISK.search(line) for line in lines) or ((code or failures) and full):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(final_name(messages.parent)))
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(final_name(work)))
     if code or failures:
-        said = failures or [line for line in lines if line]
+        for line in lines[-20:]:
+            log.error("%s: %s", Path(name).stem, line[:500])
+        reason = (failures or [line for line in lines if line] or ["no message"])[-1]
         raise PhrasemtError(
             f"{name} of Moses failed",
-            found=f"exit code {code}, {(said[-1] if said else 'no message')[:300]!r}",
+            found=f"exit code {code}, {reason[:300]!r}",
             next_step="see the lines above in the log of this stage",
         )
 
@@ -148,10 +153,5 @@ def work_folder(output: Path) -> Iterator[Path]:
     folder.mkdir(parents=True)
     try:
         yield folder
-    except PhrasemtError:
-        for file in sorted(folder.glob("*.messages")):
-            for line in file.read_text(encoding="utf-8", errors="replace").split("\n")[-20:]:
-                log.error("%s: %s", file.stem, line[:500])
-        raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)

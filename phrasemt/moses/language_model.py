@@ -23,7 +23,7 @@ def train_lm(*, settings: TrainLm, cores: int, text: Path, language_model: Path)
         arpa, binary = work / "arpa", work / "binary"
         run(
             "bin/lmplz", "-o", settings.order, "-S", _MEMORY, "-T", work, "--discount_fallback",
-            stdin=text, stdout=arpa, messages=work / "lmplz.messages",
+            stdin=text, stdout=arpa, work=work,
         )  # fmt: skip
-        run("bin/build_binary", "-T", work, "trie", arpa, binary, messages=work / "build_binary.messages")
+        run("bin/build_binary", "-T", work, "trie", arpa, binary, work=work)
         binary.replace(language_model)

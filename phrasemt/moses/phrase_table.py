@@ -50,7 +50,7 @@ def extract_phrase_table(
             "-e", "target", "-alignment", _ALIGNMENT, "-first-step", 4, "-last-step", 7,
             "-reordering", settings.reordering, "-max-phrase-length", settings.phrase_length, "-temp-dir", work,
             "-cores", cores, "-sort-parallel", cores, "-sort-buffer-size", _MEMORY,
-            messages=work / "train-model.messages",
+            work=work,
         )  # fmt: skip
         tables = (
             (model / "phrase-table.gz", phrase_table),

@@ -19,7 +19,7 @@ from phrasemt.errors import PhrasemtError
 from phrasemt.files.digests import digest_bytes, digest_file
 from phrasemt.files.exclusive import try_lock
 from phrasemt.files.lines import write_text
-from phrasemt.moses.configuration import Model, weights_of_ini
+from phrasemt.moses.configuration import moses_ini, untuned_weights, weights_of_ini
 from phrasemt.moses.installation import moses_folder, program, run
 from phrasemt.stages.moses import TuneMoses
 
@@ -47,15 +47,9 @@ def tune_moses(
     whose weights they are, and its BLEU on dev (0 to 100). state: a folder that stays between runs, empty at the end.
     Raises PhrasemtError if another process tunes here.
     """
-    model = Model(
-        settings=settings.model,
-        decoding=settings.decoding,
-        language_model=language_model,
-        phrase_table=phrase_table,
-        reordering_table=reordering_table,
-    )
-    ini = model.ini(model.untuned_weights)
-    work = state.absolute() / _digest(settings, ini, language_model, phrase_table, reordering_table, source, reference)
+    tables = (language_model, phrase_table, reordering_table)
+    ini = moses_ini(settings.model, settings.decoding, *tables, untuned_weights(settings.model))
+    work = state.absolute() / _digest(settings, ini, *tables, source, reference)
     with _alone(state) as lock:
         _clear(state, keep=work)
         goes_on = (work / _FINISHED).is_file()
@@ -68,21 +62,10 @@ def tune_moses(
             shutil.copyfile(reference, work / "reference")
         else:
             log.info("tune_moses: goes on after run %s", (work / _FINISHED).read_text(encoding="utf-8").strip())
-        messages = work / "mert-moses.messages"
-        try:
-            run(
-                "scripts/training/mert-moses.pl",
-                *_arguments(settings, cores, work, goes_on=goes_on),
-                messages=messages,
-                kept_open=[lock],
-            )
-        except PhrasemtError:
-            for line in messages.read_text(encoding="utf-8", errors="replace").split("\n")[-20:]:
-                log.error("mert-moses: %s", line[:500])
-            raise
-        best = _BEST.findall(messages.read_text(encoding="utf-8", errors="replace"))
+        arguments = _arguments(settings, cores, work, goes_on=goes_on)
+        best = _BEST.findall(run("scripts/training/mert-moses.pl", *arguments, work=work, kept_open=[lock]))
         if not best:
-            raise PhrasemtError("mert-moses.pl of Moses ended without weights", where=messages)
+            raise PhrasemtError("mert-moses.pl of Moses ended without weights", where=work)
         run_number, bleu = best[-1]
         result = {
             "format": 1,

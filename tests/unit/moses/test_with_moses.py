@@ -25,7 +25,7 @@ import sacremoses
 
 from phrasemt.moses.alignment import align_words
 from phrasemt.moses.casing import normalize_case, restore_case, train_truecaser
-from phrasemt.moses.configuration import Model, weights_of_ini
+from phrasemt.moses.configuration import moses_ini, untuned_weights, weights_of_ini
 from phrasemt.moses.decoding import translate_with_moses
 from phrasemt.moses.installation import MOSES, run
 from phrasemt.moses.language_model import train_lm
@@ -64,8 +64,8 @@ def test_escapes_are_those_of_moses_and_of_sacremoses(tmp_path: Path) -> None:
     lines += [escape(line) for line in SPECIAL] + ["&amp;lt;", "&bar;", "&#91", "AT&T", "a &amp b"]
     text, escaped, back = tmp_path / "text", tmp_path / "escaped", tmp_path / "back"
     text.write_text("".join(f"{line}\n" for line in lines))
-    run(ESCAPES[0], stdin=text, stdout=escaped, messages=tmp_path / "messages")
-    run(ESCAPES[1], stdin=escaped, stdout=back, messages=tmp_path / "messages")
+    run(ESCAPES[0], stdin=text, stdout=escaped, work=tmp_path)
+    run(ESCAPES[1], stdin=escaped, stdout=back, work=tmp_path)
     of_moses = escaped.read_text().split("\n")[:-1]
     assert [escape(line) for line in lines] == of_moses
     assert [sacremoses.MosesTokenizer().escape_xml(line) for line in lines] == of_moses
@@ -181,7 +181,7 @@ def test_the_language_model_is_modified_kneser_ney(tmp_path: Path) -> None:
     text.write_text("".join(f"{' '.join(sentence)}\n" for sentence in train))
     train_lm(settings=TrainLm(order=3), cores=1, text=text, language_model=model)
     asked.write_text("".join(f"{' '.join(sentence)}\n" for sentence in test))
-    run("bin/query", "-v", "sentence", model, stdin=asked, stdout=tmp_path / "scores", messages=tmp_path / "messages")
+    run("bin/query", "-v", "sentence", model, stdin=asked, stdout=tmp_path / "scores", work=tmp_path)
     scores = [float(found) for found in re.findall(r"Total: (\S+)", (tmp_path / "scores").read_text())]
     slow = SlowKneserNey(train, 3)
     # The sum of the probabilities of all words, unseen ones included, shows that the slow program is right, too.
@@ -325,15 +325,12 @@ def test_features_and_untuned_weights_are_those_of_train_model(tmp_path: Path, r
     run(
         "scripts/training/train-model.perl", "-root-dir", tmp_path, "-corpus", tmp_path / "text", "-f", "source", "-e",
         "target", "-alignment", "any", "-first-step", 9, "-last-step", 9, "-reordering", reordering,
-        "-lm", f"0:4:{tmp_path}/lm:8", messages=tmp_path / "messages",
+        "-lm", f"0:4:{tmp_path}/lm:8", work=tmp_path,
     )  # fmt: skip
     theirs = (tmp_path / "model/moses.ini").read_text()
-    model = Model(
-        settings=MosesModel.model_validate({"family": "moses", "reordering": reordering}), decoding=Search(),
-        language_model=tmp_path / "lm", phrase_table=tmp_path / "model/phrase-table.gz",
-        reordering_table=tmp_path / f"model/reordering-table.wbe-{reordering}.gz",
-    )  # fmt: skip
-    ours = model.ini(model.untuned_weights)
+    model = MosesModel.model_validate({"family": "moses", "reordering": reordering})
+    tables = (tmp_path / "model/phrase-table.gz", tmp_path / f"model/reordering-table.wbe-{reordering}.gz")
+    ours = moses_ini(model, Search(), tmp_path / "lm", *tables, untuned_weights(model))
 
     def features(ini: str) -> list[str]:
         return [line for line in ini.split("[feature]")[1].split("[weight]")[0].split("\n") if line and line[0] != "#"]
