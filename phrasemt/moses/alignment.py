@@ -12,7 +12,8 @@ from pathlib import Path
 
 from phrasemt.errors import DataError
 from phrasemt.files.lines import count_lines, read_parallel, write_atomic
-from phrasemt.moses.installation import run, work_folder
+from phrasemt.files.work_folder import work_folder
+from phrasemt.moses.installation import run
 from phrasemt.stages.moses import AlignWords
 
 log = logging.getLogger("phrasemt.align_words")

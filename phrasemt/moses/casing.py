@@ -13,7 +13,8 @@ from pathlib import Path
 
 from phrasemt.errors import DataError
 from phrasemt.files.lines import count_lines, read_lines, write_lines
-from phrasemt.moses.installation import run, work_folder
+from phrasemt.files.work_folder import work_folder
+from phrasemt.moses.installation import run
 from phrasemt.stages.moses import NormalizeCase, TrainTruecaser
 from phrasemt.symbols import escape, unescape
 

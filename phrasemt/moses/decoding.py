@@ -10,9 +10,10 @@ from pathlib import Path
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines, write_lines, write_text
+from phrasemt.files.work_folder import work_folder
 from phrasemt.moses.casing import restore_case
 from phrasemt.moses.configuration import moses_ini, read_weights, untuned_weights
-from phrasemt.moses.installation import run, work_folder
+from phrasemt.moses.installation import run
 from phrasemt.stages.moses import TranslateWithMoses
 from phrasemt.symbols import escape, unescape
 from phrasemt.text.tokenize import line_detokenizer

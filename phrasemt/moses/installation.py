@@ -14,7 +14,7 @@ import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from phrasemt.errors import PhrasemtError
@@ -139,19 +139,3 @@ def _plain(path: Path) -> Path:
             next_step="run the study in a folder with a plain name",
         )
     return absolute
-
-
-@contextlib.contextmanager
-def work_folder(output: Path) -> Iterator[Path]:
-    """A folder beside an output, absolute, for files that go when the block ends; what a killed run left goes first.
-
-    The workflow never runs two jobs for one output.
-    """
-    final = final_name(output).absolute()
-    folder = final.with_name(f"{final.name}.work")
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from phrasemt.moses.installation import run, work_folder
+from phrasemt.files.work_folder import work_folder
+from phrasemt.moses.installation import run
 from phrasemt.stages.moses import TrainLm
 
 # Larger texts are sorted on the disk in parts of this size, so it limits no text. No result depends on it.

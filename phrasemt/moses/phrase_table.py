@@ -12,7 +12,8 @@ from pathlib import Path
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import final_name
-from phrasemt.moses.installation import run, work_folder
+from phrasemt.files.work_folder import work_folder
+from phrasemt.moses.installation import run
 from phrasemt.stages.moses import ExtractPhraseTable
 
 log = logging.getLogger("phrasemt.extract_phrase_table")

@@ -7,22 +7,14 @@ import logging
 from pathlib import Path
 
 from phrasemt.files.lines import write_text
+from phrasemt.files.work_folder import work_folder
 from phrasemt.stages.syntax import TrainChunker
 from phrasemt.syntax.annotator_card import Card
 from phrasemt.syntax.chunks.conll import chunk_scores
 from phrasemt.syntax.stanza.chunker import ChunkerAnnotator
 from phrasemt.syntax.stanza.runtime import prepare_stanza
 from phrasemt.syntax.stanza.training_data import read_chunked, train_and_dev
-from phrasemt.syntax.stanza.training_tools import (
-    DEVICE,
-    EVALUATIONS,
-    SHORTHAND,
-    ProgressLog,
-    evaluations_of_stanza,
-    flags,
-    publish_model,
-    work_folder,
-)
+from phrasemt.syntax.stanza.training_tools import DEVICE, train_by_updates
 
 log = logging.getLogger("phrasemt.train_chunker")
 
@@ -44,9 +36,7 @@ def train_chunker(
     """
     prepare_stanza(DEVICE)
     from stanza.models import ner_tagger as program
-    from stanza.models.common.utils import set_random_seed
 
-    interval = max(1, settings.updates // EVALUATIONS)
     with work_folder(chunker) as folder:
         parts = train_and_dev(read_chunked, train, dev, settings.sentences)
         for name, sentences in zip(("train", "dev"), parts, strict=True):
@@ -54,34 +44,10 @@ def train_chunker(
                 [{"text": token, "ner": tag} for token, tag in zip(*sentence, strict=True)] for sentence in sentences
             ]
             write_text(folder / name, json.dumps(document))
-        arguments = program.parse_args(
-            flags(
-                shorthand=SHORTHAND,
-                train_file=folder / "train",
-                eval_file=folder / "dev",
-                wordvec_pretrain_file=vectors.absolute(),
-                save_dir=folder,
-                save_name="model.pt",
-                seed=settings.seed,
-                device=DEVICE,
-                batch_size=32,
-                max_steps=interval * EVALUATIONS,
-                eval_interval=interval,
-                optim="adam",
-                lr=0.002,
-                patience=1,
-                dropout=0.4,
-                hidden_dim=settings.hidden,
-                char_hidden_dim=max(1, settings.hidden // 2),
-                char_emb_dim=32,
-                scheme="bioes",
-            )
-        )
-        progress = ProgressLog(log, "train_chunker", "update", interval * EVALUATIONS)
-        set_random_seed(arguments["seed"])
-        with evaluations_of_stanza(lambda done, score: progress.report(done, score, "F1")):
-            program.train(arguments)
-        publish_model(folder, chunker)
+        train_by_updates(
+            program, folder, chunker, log, "F1", vectors=vectors, settings=settings, updates=settings.updates,
+            optim="adam", lr=0.002, patience=1, dropout=0.4, scheme="bioes",
+        )  # fmt: skip
     files = {"chunker": chunker, "vectors": vectors}
     gold = read_chunked(test)
     annotations = ChunkerAnnotator(files, device=DEVICE).annotate([tokens for tokens, _ in gold])

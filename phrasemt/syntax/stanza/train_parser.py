@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from phrasemt.errors import DataError
+from phrasemt.files.work_folder import work_folder
 from phrasemt.stages.syntax import TrainParser
 from phrasemt.syntax.annotator_card import Card
 from phrasemt.syntax.bracket_scores import BracketScores
@@ -18,7 +18,7 @@ from phrasemt.syntax.stanza.parser import ParserAnnotator, short_text
 from phrasemt.syntax.stanza.runtime import prepare_stanza
 from phrasemt.syntax.stanza.tagger import load_tagger
 from phrasemt.syntax.stanza.training_data import read_trees, retagged, stanza_tree, train_and_dev
-from phrasemt.syntax.stanza.training_tools import DEVICE, SHORTHAND, ProgressLog, flags, publish_model, work_folder
+from phrasemt.syntax.stanza.training_tools import DEVICE, ProgressLog, flags, publish_model
 from phrasemt.syntax.trees import Tree, leaves, parse_tree, words
 
 log = logging.getLogger("phrasemt.train_parser")
@@ -51,29 +51,17 @@ def train_parser(
     from stanza.models.constituency.utils import remove_duplicate_trees, remove_singleton_trees
 
     with work_folder(constituency) as folder:
-        arguments = program.parse_args(
-            flags(
-                lang=settings.language,
-                shorthand=SHORTHAND,
-                eval_file="dev",  # Stanza uses it in messages only
-                wordvec_pretrain_file=vectors.absolute(),
-                save_dir=folder,
-                save_name="model.pt",
-                seed=settings.seed,
-                device=DEVICE,
-                epochs=settings.epochs,
-                epoch_size=0,  # all trees
-                train_batch_size=30,
-                no_multistage=True,
-                optim="adadelta",
-                hidden_size=settings.hidden,
-                num_lstm_layers=1,
-                delta_embedding_dim=50,
-                no_check_valid_states=True,  # dev may have labels that train lacks
-                no_checkpoint=True,
-                no_retag=True,
-            )
-        )
+        options = flags(
+            folder, vectors, settings.seed, lang=settings.language,
+            eval_file="dev",  # Stanza uses it in messages only
+            epochs=settings.epochs,
+            epoch_size=0,  # all trees
+            train_batch_size=30, no_multistage=True, optim="adadelta", hidden_size=settings.hidden, num_lstm_layers=1,
+            delta_embedding_dim=50,
+            no_check_valid_states=True,  # dev may have labels that train lacks
+            no_checkpoint=True, no_retag=True,
+        )  # fmt: skip
+        arguments = program.parse_args(options)
         # Stanza stores these in the model: the parser reads XPOS tags. Without them it would be given UPOS tags.
         arguments |= {"retag_package": "local", "retag_method": "xpos", "retag_xpos": True}
         trained_tagger = load_tagger(tagger, vectors, DEVICE)
@@ -85,23 +73,15 @@ def train_parser(
         )
         if not (train_trees := remove_singleton_trees(train_trees)):
             raise DataError("only trees of one token to learn from", where=", ".join(map(str, train)))
-        progress = ProgressLog(log, "train_parser", "epoch", settings.epochs)
+        progress = ProgressLog(log, "epoch", settings.epochs)
         set_random_seed(arguments["seed"])
         cache = FoundationCache()
         trainer, sequences, silver, transitions = loop.build_trainer(arguments, train_trees, dev_trees, [], cache, None)
-        with _replaced(loop, "tqdm", lambda items, **_: items):
-            loop.iterate_training(
-                arguments,
-                trainer,
-                train_trees,
-                sequences,
-                transitions,
-                dev_trees,
-                [],
-                silver,
-                cache,
-                DevEvaluator(progress),
-            )
+        loop.tqdm = lambda items, **_: items  # no bars beside the log
+        loop.iterate_training(
+            arguments, trainer, train_trees, sequences, transitions, dev_trees, [], silver, cache,
+            DevEvaluator(progress),
+        )  # fmt: skip
         publish_model(folder, constituency)
     files = {"constituency": constituency, "tagger": tagger, "vectors": vectors}
     scores = {
@@ -147,13 +127,3 @@ def _scores(parser: ParserAnnotator, gold: list[Tree]) -> dict[str, float]:
         for tree, text in zip(gold, texts, strict=True):
             scores[-1].add(tree, parse_tree(text) if text else None)
     return {**scores[0].as_dict(), "failures": parses.count(None), "f1_gold_tags": scores[1].f1}
-
-
-@contextlib.contextmanager
-def _replaced(module: Any, name: str, value: object) -> Iterator[None]:
-    before = getattr(module, name)
-    setattr(module, name, value)
-    try:
-        yield
-    finally:
-        setattr(module, name, before)

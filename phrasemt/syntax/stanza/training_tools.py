@@ -11,14 +11,11 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from phrasemt.files.lines import final_name
 from phrasemt.syntax.stanza.runtime import Device
 
 # The device of training and scoring, so that the results do not depend on whether the machine has a GPU.
@@ -29,30 +26,57 @@ EVALUATIONS = 8
 SHORTHAND = "phrasemt_trained"
 
 
-@contextlib.contextmanager
-def work_folder(output: Path) -> Iterator[Path]:
-    """A temporary folder beside an output. Folders that killed runs of the same output left are removed, too."""
-    prefix = f".{final_name(output).name}.work-"
-    for leftover in output.parent.glob(f"{prefix}*"):
-        shutil.rmtree(leftover, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=prefix, dir=output.parent) as folder:
-        yield Path(folder).absolute()
-
-
-def flags(**options: object) -> list[str]:
-    """Command-line options for Stanza's programs; the value True means a flag without value."""
+def flags(folder: Path, vectors: Path, seed: int, **options: object) -> list[str]:
+    """Command-line options for Stanza's programs, which train in a work folder; True means a flag without value."""
+    shared = {
+        "shorthand": SHORTHAND,
+        "wordvec_pretrain_file": vectors.absolute(),
+        "save_dir": folder,
+        "save_name": "model.pt",
+        "seed": seed,
+        "device": DEVICE,
+    }
     return [
         text
-        for name, value in options.items()
+        for name, value in (shared | options).items()
         for text in ([f"--{name}"] if value is True else [f"--{name}", str(value)])
     ]
+
+
+def train_by_updates(
+    program: Any, folder: Path, output: Path, log: logging.Logger, measure: str, *, vectors: Path, settings: Any,
+    updates: int, **options: object,
+) -> None:  # fmt: skip
+    """Train a tagger or chunker by Stanza's program, and keep its best evaluation on dev.
+
+    folder: a work folder with the files `train` and `dev`. measure: the name of the score in the log.
+    """
+    from stanza.models.common.utils import set_random_seed
+
+    interval = max(1, updates // EVALUATIONS)
+    sizes = {
+        "batch_size": 32,
+        "max_steps": interval * EVALUATIONS,
+        "eval_interval": interval,
+        "hidden_dim": settings.hidden,
+        "char_hidden_dim": max(1, settings.hidden // 2),
+        "char_emb_dim": 32,
+    }
+    files = {"train_file": folder / "train", "eval_file": folder / "dev"}
+    arguments = program.parse_args(flags(folder, vectors, settings.seed, **files, **sizes, **options))
+    progress = ProgressLog(log, "update", interval * EVALUATIONS)
+    set_random_seed(arguments["seed"])
+    with evaluations_of_stanza(lambda done, score: progress.report(done, score, measure)):
+        program.train(arguments)
+    publish_model(folder, output)
 
 
 class ProgressLog:
     """One line in the log for each evaluation: the best score so far and the time left."""
 
-    def __init__(self, log: logging.Logger, stage: str, unit: str, total: int) -> None:
-        self._log, self._stage, self._unit, self._total = log, stage, unit, total
+    def __init__(self, log: logging.Logger, unit: str, total: int) -> None:
+        """log: `phrasemt.` and the name of the stage; unit: update or epoch."""
+        self._log, self._unit, self._total = log, unit, total
         self._start, self._best = time.monotonic(), 0.0
 
     def report(self, done: int, score: float | None = None, measure: str = "") -> None:
@@ -64,7 +88,7 @@ class ProgressLog:
             dev = f", dev {measure} {score:.1%}, best {self._best:.1%}"
         self._log.info(
             "%s: %s %d of %d%s, about %s left",
-            self._stage,
+            self._log.name.removeprefix("phrasemt."),
             self._unit,
             done,
             self._total,

@@ -11,9 +11,10 @@ from typing import Any
 
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_lines, write_lines
+from phrasemt.files.work_folder import work_folder
 from phrasemt.stages.syntax import TrainVectors
 from phrasemt.syntax.chunks.conll import read_conll
-from phrasemt.syntax.stanza.training_tools import ProgressLog, save_model, work_folder
+from phrasemt.syntax.stanza.training_tools import ProgressLog, save_model
 from phrasemt.syntax.trees import read_treebank, words
 
 log = logging.getLogger("phrasemt.train_vectors")
@@ -88,7 +89,7 @@ def _learn(sentences: Iterable[list[str]], settings: TrainVectors) -> tuple[list
 
     class Report(CallbackAny2Vec):  # type: ignore[misc]
         def __init__(self) -> None:
-            self._progress = ProgressLog(log, "train_vectors", "epoch", EPOCHS)
+            self._progress = ProgressLog(log, "epoch", EPOCHS)
             self._done = 0
 
         def on_epoch_end(self, model: Word2Vec) -> None:

@@ -107,7 +107,7 @@ def test_a_parser_with_character_models_from_its_download_to_a_tree(
     # Our own training knows no character models: it is told of them behind its back.
     flags = train_parser.flags
     added = {f"charlm_{role.removesuffix('_charlm')}_file": path for role, path in charlms.items()}
-    monkeypatch.setattr(train_parser, "flags", lambda **options: flags(**options, **added))
+    monkeypatch.setattr(train_parser, "flags", lambda *given, **options: flags(*given, **options, **added))
     monkeypatch.setattr(
         train_parser, "ParserAnnotator", lambda files, device: ParserAnnotator({**files, **charlms}, device=device)
     )

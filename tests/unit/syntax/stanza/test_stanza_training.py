@@ -15,13 +15,13 @@ import pytest
 
 from phrasemt.corpus.demo.generate import conll, demo_pairs
 from phrasemt.errors import DataError
+from phrasemt.files.work_folder import work_folder
 from phrasemt.stages.syntax import TrainChunker, TrainParser, TrainTagger, TrainVectors
 from phrasemt.syntax.annotator_card import Card
 from phrasemt.syntax.stanza.train_chunker import train_chunker
 from phrasemt.syntax.stanza.train_parser import train_parser
 from phrasemt.syntax.stanza.train_tagger import train_tagger
 from phrasemt.syntax.stanza.training_data import train_and_dev
-from phrasemt.syntax.stanza.training_tools import work_folder
 from phrasemt.syntax.stanza.vectors import train_vectors
 from phrasemt.syntax.trees import parse_tree, read_treebank, tree_text, words
 
@@ -229,7 +229,7 @@ def test_a_long_chain_of_single_children(
 
 def test_the_folder_of_a_killed_run_goes_with_the_next(tmp_path: Path) -> None:
     code = (
-        "import sys, time; from pathlib import Path; from phrasemt.syntax.stanza.training_tools import work_folder\n"
+        "import sys, time; from pathlib import Path; from phrasemt.files.work_folder import work_folder\n"
         "with work_folder(Path(sys.argv[1])) as folder:\n"
         "    (folder / 'half').touch(); print('there', flush=True); time.sleep(60)"
     )
@@ -243,7 +243,8 @@ def test_the_folder_of_a_killed_run_goes_with_the_next(tmp_path: Path) -> None:
     killed.stdout.close()
     (left,) = tmp_path.iterdir()
     with work_folder(tmp_path / ".model.pt.78.part") as folder:
-        assert list(tmp_path.iterdir()) == [folder] != [left]
+        assert list(tmp_path.iterdir()) == [folder] == [left]
+        assert list(folder.iterdir()) == []
     assert list(tmp_path.iterdir()) == []
 
 
