@@ -19,10 +19,10 @@ import shutil
 import tempfile
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from phrasemt.corpus.normalise import normalise_spaces
 from phrasemt.errors import DataError
@@ -66,10 +66,10 @@ def clean_pairs(
         listing = stack.enter_context(tempfile.TemporaryFile(dir=dropped.parent))  # unnamed: killed runs leave nothing
         for judged in map_in_order(_judge, batches, jobs=cores, prepare=_Judge, arguments=(settings,)):
             _drop_duplicates(judged, counts.read, seen)
-            for stream, lines in zip(sides, judged.sides, strict=True):
-                _write(stream, lines)
-            _write(kept_rows, [str(counts.read + offset) for offset in judged.offsets])
-            _write(listing, [f"{counts.read + offset}\t{name}\t{value}" for offset, name, value in judged.dropped])
+            for side, stream in enumerate(sides):
+                _write(stream, (pair[side] for _, pair, _ in judged.kept))
+            _write(kept_rows, (str(counts.read + offset) for offset, _, _ in judged.kept))
+            _write(listing, (f"{counts.read + offset}\t{name}\t{value}" for offset, name, value in judged.dropped))
             counts.add(judged)
         if not counts.kept:
             raise DataError(
@@ -110,9 +110,8 @@ def _raw_pairs(raw_source: list[Path], raw_target: list[Path]) -> Iterator[tuple
             )
 
 
-def _write(stream: IO[bytes], lines: list[str]) -> None:
-    if lines:
-        stream.write(("\n".join(lines) + "\n").encode("utf-8"))
+def _write(stream: IO[bytes], lines: Iterable[str]) -> None:
+    stream.write("".join(f"{line}\n" for line in lines).encode("utf-8"))
 
 
 @dataclass
@@ -127,7 +126,7 @@ class _Counts:
 
     def add(self, judged: _Judged) -> None:
         self.read += judged.size
-        self.kept += len(judged.offsets)
+        self.kept += len(judged.kept)
         self.carriage_returns += judged.carriage_returns
         self.normalised += judged.normalised
         self.dropped.update(name for _, name, _ in judged.dropped)
@@ -143,47 +142,6 @@ class _Counts:
             log.info("clean_pairs: %d lines ended in a carriage return (CRLF)", self.carriage_returns)
         if self.normalised:
             log.info("clean_pairs: %d lines had white space or control characters normalised", self.normalised)
-
-
-# ------------------------------------------------------------------------------------------------------------- filters
-
-FILTERS = ("empty", "too_long", "ratio", "identical", "wrong_script", "duplicate")  # in the order of their use
-
-
-def empty(source: str, target: str) -> str | None:
-    """The side without text; None keeps the pair."""
-    if source and target:
-        return None
-    return "target" if source else "source" if target else "both"
-
-
-def too_long(source_words: int, target_words: int, max_words: int) -> str | None:
-    """The number of words of the longer side if it exceeds the limit; None keeps the pair."""
-    longest = max(source_words, target_words)
-    return str(longest) if longest > max_words else None
-
-
-def ratio(source_words: int, target_words: int, max_ratio: float) -> str | None:
-    """The ratio of longer to shorter side, in words, if it exceeds the limit; None keeps the pair."""
-    shortest, longest = sorted((source_words, target_words))
-    return f"{longest / shortest:.2f}" if longest > max_ratio * shortest else None
-
-
-def identical(source: str, target: str) -> str | None:
-    """A remark if the sides are equal; None keeps the pair."""
-    return "source = target" if source == target else None
-
-
-def wrong_script(source_share: float, target_share: float, min_letters: float) -> str | None:
-    """The side with too few letters of the script of its language, and their share; None keeps the pair."""
-    if source_share < min_letters:
-        return f"source {source_share:.2f}"
-    return f"target {target_share:.2f}" if target_share < min_letters else None
-
-
-def pair_digest(*sides: str) -> bytes:
-    """16 bytes by which duplicates are found."""
-    return hashlib.blake2b("\n".join(sides).encode(), digest_size=16).digest()
 
 
 # -------------------------------------------------------------------------------------------------- words and scripts
@@ -277,16 +235,18 @@ class WrittenLanguage:
 class _Judged:
     """A batch of pairs after all filters except `duplicate`. Offsets count from the first pair of the batch.
 
-    sides: the lines of both sides, or of the one side of a monolingual text.
+    kept: offset, lines and digest of a pair; a monolingual text has one line, and without the filter `duplicate` a
+    digest is empty.
     """
 
     size: int
-    sides: tuple[list[str], ...]
-    offsets: list[int] = field(default_factory=list)
-    digests: list[bytes] = field(default_factory=list)
+    kept: list[tuple[int, tuple[str, ...], bytes]] = field(default_factory=list)
     dropped: list[Dropped] = field(default_factory=list)
     carriage_returns: int = 0
     normalised: int = 0
+
+
+FILTERS = ("empty", "too_long", "ratio", "identical", "wrong_script", "duplicate")  # in the order of their use
 
 
 class _Judge:
@@ -298,32 +258,31 @@ class _Judge:
         self.target = WrittenLanguage(settings.target_language)
 
     def reason_to_drop(self, *sides: str) -> tuple[str, str] | None:
-        """Name and value of the first filter that refuses a normalised pair; None keeps the pair.
+        """The first filter that refuses a normalised pair, and the value that it computed; None keeps the pair.
 
-        A line of a monolingual text stands for both sides.
+        A line of a monolingual text stands for both sides. Lengths are numbers of words.
         """
-        limits = self.filters
-        if limits is None:
+        if (limits := self.filters) is None:
             return None
         source, target = sides[0], sides[-1]
-        if value := empty(source, target):
-            return "empty", value
-        source_words, target_words = self.source.words(source), self.target.words(target)
-        if value := too_long(source_words, target_words, limits.max_words):
-            return "too_long", value
-        if value := ratio(source_words, target_words, limits.max_ratio):
-            return "ratio", value
-        if len(sides) == 2 and limits.drop_identical and (value := identical(source, target)):
-            return "identical", value
-        shares = self.source.script_share(source), self.target.script_share(target)
-        if value := wrong_script(*shares, limits.min_letters):
-            return "wrong_script", value
+        if not (source and target):
+            return "empty", "target" if source else "source" if target else "both"
+        shortest, longest = sorted((self.source.words(source), self.target.words(target)))
+        if longest > limits.max_words:
+            return "too_long", str(longest)
+        if longest > limits.max_ratio * shortest:
+            return "ratio", f"{longest / shortest:.2f}"
+        if len(sides) == 2 and limits.drop_identical and source == target:
+            return "identical", "source = target"
+        for side, language, line in (("source", self.source, source), ("target", self.target, target)):
+            if (share := language.script_share(line)) < limits.min_letters:
+                return "wrong_script", f"{side} {share:.2f}"
         return None
 
 
 def _judge(judge: _Judge, batch: list[tuple[str, ...]]) -> _Judged:
-    judged = _Judged(size=len(batch), sides=tuple([] for _ in batch[0]))
-    digests = judge.filters is not None and judge.filters.drop_duplicates
+    judged = _Judged(size=len(batch))
+    drops_duplicates = judge.filters is not None and judge.filters.drop_duplicates
     for offset, raw_pair in enumerate(batch):
         pair = tuple(map(normalise_spaces, raw_pair))
         if pair != raw_pair:
@@ -332,27 +291,24 @@ def _judge(judge: _Judge, batch: list[tuple[str, ...]]) -> _Judged:
                 judged.normalised += raw.removesuffix("\r") != line
         if reason := judge.reason_to_drop(*pair):
             judged.dropped.append((offset, *reason))
-            continue
-        for lines, line in zip(judged.sides, pair, strict=True):
-            lines.append(line)
-        judged.offsets.append(offset)
-        if digests:
-            judged.digests.append(pair_digest(*pair))
+        else:
+            judged.kept.append((offset, pair, pair_digest(*pair) if drops_duplicates else b""))
     return judged
+
+
+def pair_digest(*sides: str) -> bytes:
+    """16 bytes by which duplicates are found."""
+    return hashlib.blake2b("\n".join(sides).encode(), digest_size=16).digest()
 
 
 def _drop_duplicates(judged: _Judged, first_row: int, seen: dict[bytes, int]) -> None:
     """Move repeated pairs from the kept to the dropped pairs, with the row of their first occurrence as value."""
-    again = []
-    for index, digest in enumerate(judged.digests):
-        row = first_row + judged.offsets[index]
-        first = seen.setdefault(digest, row)
-        if first != row:
-            again.append(index)
-            judged.dropped.append((judged.offsets[index], "duplicate", str(first)))
-    if again:
-        judged.dropped.sort()
-        columns: list[list[Any]] = [*judged.sides, judged.offsets, judged.digests]
-        for index in reversed(again):
-            for column in columns:
-                del column[index]
+    kept, judged.kept = judged.kept, []
+    for offset, pair, digest in kept:
+        row = first_row + offset
+        first = seen.setdefault(digest, row) if digest else row
+        if first == row:
+            judged.kept.append((offset, pair, digest))
+        else:
+            judged.dropped.append((offset, "duplicate", str(first)))
+    judged.dropped.sort()
