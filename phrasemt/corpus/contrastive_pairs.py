@@ -9,6 +9,7 @@ sources of any split.
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -63,11 +64,9 @@ def extract_contrasts(
     Raises DataError for files of another form, with the place, and for texts without pairs.
     """
     rest = iter(files)
-    pairs = [
-        pair
-        for text in settings.texts
-        for pair in read_contrastive_pairs([next(rest) for _ in range(text.files)], kind=text.kind)
-    ]
+    pairs: list[ContrastivePair] = []
+    for text in settings.texts:
+        pairs += read_contrastive_pairs(list(itertools.islice(rest, text.files)), kind=text.kind)
     rows: dict[tuple[str, str], int] = {}
     lines = [HEADER]
     for pair in pairs:
@@ -134,12 +133,8 @@ def read_contrastive_pairs(files: Sequence[Path], *, kind: str = "") -> list[Con
 def _read_texts(files: Sequence[Path]) -> Iterator[tuple[str, ...]]:
     for number, texts in enumerate(read_parallel(*files), start=1):
         if not all(texts) or any("\t" in text for text in texts):
-            raise DataError(
-                "not a contrastive pair",
-                where=f"{', '.join(map(str, files))}, line {number}",
-                expected="three texts without tabulators",
-                found=" | ".join(texts)[:80],
-            )
+            where = ", ".join(map(str, files))
+            raise _not_a_pair(where, number, " | ".join(texts), "three texts without tabulators")
         yield texts
 
 
@@ -171,10 +166,5 @@ def _read_row(path: Path, number: int, line: str, *, kind: str = "") -> Contrast
     return ContrastivePair(source, right, wrong, own_kind or kind, int(distance) if distance else None)
 
 
-def _not_a_pair(path: Path, number: int, line: str, expected: str) -> DataError:
-    return DataError(
-        "not a contrastive pair",
-        where=f"{path}, line {number}",
-        expected=expected,
-        found=repr(line[:80]),
-    )
+def _not_a_pair(path: Path | str, number: int, line: str, expected: str) -> DataError:
+    return DataError("not a contrastive pair", where=f"{path}, line {number}", expected=expected, found=repr(line[:80]))

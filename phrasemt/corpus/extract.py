@@ -1,9 +1,8 @@
 """The stage `extract_text`: one side of one part of a corpus, as a plain text file.
 
 The stage reads an archive as a stream, once and from front to back, even if it has gigabytes and the side is spread
-over many members. It checks that lines are
-UTF-8, adds a missing "\\n" at the end, and keeps lines unchanged otherwise. The number of lines must equal the
-registered number, so that a wrong member or a cut-off archive is noticed.
+over many members. It checks that lines are UTF-8, adds a missing "\\n" at the end, and keeps lines unchanged otherwise.
+The number of lines must equal the registered number, so that a wrong member or a cut-off archive is noticed.
 """
 
 from __future__ import annotations
@@ -48,25 +47,21 @@ def extract_text(*, settings: ExtractText, cores: int, files: list[Path], text: 
             next_step="fetch it with `phrasemt fetch_corpus`",
         )
     path = given[side.file]
-    where = f"{path}, member {side.members[0]}" if side.members[0] else str(path)
-    count = write_lines(text, _counted(_lines(side, path), settings.lines, where))
-    log.info("extract_text: %s %s.%s: %d lines", settings.corpus, settings.part, settings.language, count)
-
-
-def _counted(lines: Iterable[str], expected: int | None, where: str) -> Iterator[str]:
-    """Yield the lines; raise DataError at the end if their number differs from the expected one."""
-    count = 0
-    for line in lines:
-        count += 1
-        yield line
-    if expected is not None and count != expected:
+    count = write_lines(text, _lines(side, path))
+    if settings.lines not in (None, count):
+        text.unlink()
         raise DataError(
             "not the text that the registry describes",
-            where=where,
-            expected=f"{expected} lines",
+            where=_place(path, side.members[0]),
+            expected=f"{settings.lines} lines",
             found=f"{count} lines",
             next_step="fetch the file again; if that does not help, report the registry entry",
         )
+    log.info("extract_text: %s %s.%s: %d lines", settings.corpus, settings.part, settings.language, count)
+
+
+def _place(path: Path, member: str | None) -> str:
+    return f"{path}, member {member}" if member else str(path)
 
 
 # ------------------------------------------------------------------------------------------------------------- formats
@@ -114,10 +109,10 @@ def _lines(side: CorpusSide, path: Path) -> Iterator[str]:
     Members of a zip archive come in the order of the registry, those of a tar archive in the order of the archive,
     which is unpacked once.
     """
-    where = f"{path}, member {side.members[0]}" if side.members[0] else str(path)
+    where = _place(path, side.members[0])
     try:
         for opened, member in _opened(path, side.members):
-            where = f"{path}, member {member}" if member else str(path)
+            where = _place(path, member)
             with contextlib.ExitStack() as stack:
                 stream = stack.enter_context(opened)
                 if (member or path.name).endswith(".gz"):
