@@ -99,9 +99,9 @@ def _verify(options: argparse.Namespace) -> None:
     damaged: list[Path] = []
     for store in _stores(options.cache):
         contents = store.contents()
-        damaged += store.files.damaged
+        damaged += store.damaged
         good = f"{contents.files:,} files, {contents.sentences:,} sentences whole"
-        print(f"{store.fingerprint}: {good}, {len(store.files.damaged):,} damaged")
+        print(f"{store.fingerprint}: {good}, {len(store.damaged):,} damaged")
     whole, damaged_outputs = artefacts.verify(options.cache)
     print(f"outputs of stages: {whole:,} files whole, {len(damaged_outputs):,} damaged")
     damaged += damaged_outputs

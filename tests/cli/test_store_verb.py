@@ -209,7 +209,7 @@ def test_a_store_of_another_version(store, filled):
     card.write_text(card.read_text().replace('"format": 1', '"format": 9'))
     code, _, err = store("ls")
     assert code == 2
-    assert "the store has another format version (expected 1, found 9). Next: use another folder" in err
+    assert "the card of the annotator is not readable (expected format version 1, found format version 9, " in err
 
 
 @pytest.mark.parametrize("days", ["-1", "nan", "many"])

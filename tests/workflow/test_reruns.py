@@ -184,7 +184,7 @@ CODE_CHANGES: dict[str, set[str]] = {
     "syntax/phrases/segmenters/parse.py": _phrases(),
     "syntax/phrases/segmenters/random.py": set(),  # no such phrases in this study
     "syntax/phrases/statistics.py": {"measure_phrases", "write_report"},
-    "syntax/store/bucket_files.py": _annotations(),
+    "syntax/store/store.py": _annotations(),
     "syntax/store/upkeep.py": set(),
     "syntax/stanza/training_data.py": {"train_tagger", "train_parser", "train_chunker"} | _annotations(),
     "decoding/translate.py": _translations(*TRANSLATING),

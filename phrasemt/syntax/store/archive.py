@@ -16,7 +16,6 @@ from pathlib import Path
 
 from phrasemt.errors import DamagedFileError, DataError
 from phrasemt.files.lines import write_atomic
-from phrasemt.syntax.sentences import BUCKETS
 from phrasemt.syntax.store.store import CARD, AnnotationStore
 
 _END = "complete.json"
@@ -29,10 +28,9 @@ def export_annotations(store: AnnotationStore, path: Path) -> int:
     files = 0
     with write_atomic(path) as stream, tarfile.open(fileobj=stream, mode="w") as archive:
         _append(archive, f"{store.fingerprint}/{CARD}", store.card_text)
-        for bucket in range(BUCKETS):
-            for file in store.files.of_bucket(bucket):
-                _append(archive, f"{store.fingerprint}/{bucket:02}/{file.name}", file.data)
-                files += 1
+        for file in store.files():
+            _append(archive, f"{store.fingerprint}/{file.path.relative_to(store.folder)}", file.data)
+            files += 1
         _append(archive, f"{store.fingerprint}/{_END}", json.dumps({"files": files}).encode())
     return files
 
@@ -55,10 +53,9 @@ def import_annotations(cache: Path, source: Path) -> Iterator[Imported]:
 def _add_all(cache: Path, other: AnnotationStore) -> Imported:
     store = AnnotationStore(cache, other.card)
     new = files = 0
-    for bucket in range(BUCKETS):
-        for file in other.files.of_bucket(bucket):
-            new += store.add_file(bucket, file.name, file.data)
-            files += 1
+    for file in other.files():
+        new += store.add_file(file)
+        files += 1
     return store, new, files
 
 

@@ -1,33 +1,51 @@
 """The store of annotations: no annotator parses or tags a sentence twice.
 
     <cache>/annotations/<fingerprint>/card.json               the annotator's description
-    <cache>/annotations/<fingerprint>/<bucket>/<digest>.arrow `phrasemt.syntax.store.bucket_files`
+    <cache>/annotations/<fingerprint>/<bucket>/<digest>.arrow annotations of sentences of one bucket
+
+A file never changes. It is written under a temporary name and then renamed to the digest of its content. Any number of
+writers can therefore share a store without locks, on one machine or on a shared file system, and a file whose content
+does not have the digest of its name is damaged. Readers rename a damaged file to `<name>.damaged`; its sentences then
+count as missing. Nothing is memory-mapped, so one process can remove a file while another one reads it.
 
 Several writers may add the same sentence. Readers then prefer a text to a failure, and among several texts, or several
 failures, the one in the file whose name comes first. Memory: the annotations of one bucket.
 
 `phrasemt.syntax.store.upkeep` merges and removes files, `phrasemt.syntax.store.archive` moves stores between machines.
+SQLite and the libraries on it (diskcache, for example) need locks, which shared file systems may lack.
 """
 
 from __future__ import annotations
 
 import json
+import logging
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from phrasemt.errors import DamagedFileError
-from phrasemt.files.shared import new_file
+from phrasemt.files.digests import digest_bytes
+from phrasemt.files.shared import new_file, set_aside
 from phrasemt.syntax.sentences import BUCKETS, Keys, key_array
-from phrasemt.syntax.store.annotations import Annotation, AnnotationBatch, annotation_batches
-from phrasemt.syntax.store.bucket_files import BucketFiles
+from phrasemt.syntax.store.annotations import (
+    Annotation,
+    AnnotationBatch,
+    annotation_batches,
+    parse_annotations,
+    schema_of,
+)
 
-FORMAT = 1
+log = logging.getLogger("phrasemt.store")
+
+FORMAT = 1  # of the card
 CARD = "card.json"
+_FILE_NAME = re.compile(r"[0-9a-f]{32}\.arrow")
 
 
 @dataclass(frozen=True)
@@ -40,18 +58,26 @@ class Contents:
     bytes: int
 
 
+class StoredFile(NamedTuple):
+    """A file of a bucket after it was read and checked."""
+
+    path: Path
+    data: bytes
+    batch: AnnotationBatch
+
+
 class AnnotationStore:
     """The annotations of one annotator. The constructor writes the card if the store is new.
 
-    card: the description of the annotator (`annotator_card.Card.description`). Raises DamagedFileError if the card that
-    is there is not readable or of another format version.
+    card: the description of the annotator (`annotator_card.Card.description`). damaged: the files that this object
+    found damaged. Raises DamagedFileError if the card that is there is not readable or of another format version.
     """
 
     def __init__(self, cache: Path, card: Mapping[str, Any]) -> None:
         self.card = dict(card)
         self.fingerprint: str = card["fingerprint"]
         self.folder: Path = cache / "annotations" / self.fingerprint
-        self.files = BucketFiles(self.folder, cache, self.fingerprint)
+        self.damaged: list[Path] = []
         self._cache = cache
         self._write_card()
         _read_card(self.folder / CARD)
@@ -66,6 +92,8 @@ class AnnotationStore:
         """The stores of all annotators in a folder, by fingerprint. Raises the errors of the constructor."""
         cards = sorted((cache / "annotations").glob(f"*/{CARD}"))
         return [cls(cache, _read_card(card)) for card in cards]
+
+    # --- look up ---
 
     def missing(self, bucket: int, keys: Keys) -> NDArray[np.int32]:
         """Positions in `keys`, which belong to one bucket, of the sentences that the store lacks."""
@@ -82,24 +110,30 @@ class AnnotationStore:
                 found[number] = annotation
         return found
 
-    def add(self, keys: Keys, annotations: Sequence[Annotation]) -> None:
-        """Store annotations in one file per bucket. All of them are on disk when the method returns."""
-        keys, chosen = distinct(keys, [annotation.failure is not None for annotation in annotations])
-        for batch in annotation_batches(keys, [annotations[number] for number in chosen.tolist()]):
-            self._write_card()  # another process may have removed the folder
-            self.files.add(batch)
+    def _locate(self, bucket: int, keys: Keys) -> Iterator[tuple[NDArray[np.intp], AnnotationBatch, NDArray[np.intp]]]:
+        """For each file of a bucket: numbers of the keys whose annotations it supplies, and their positions in it.
 
-    def add_file(self, bucket: int, name: str, data: bytes) -> bool:
-        """Add a file of another store; returns whether this store lacked it. Raises ValueError if it is damaged."""
-        self._write_card()
-        return self.files.add_file(bucket, name, data)
+        A key may come twice: first with a failure, later with a text from another file.
+        """
+        wanted = np.arange(len(keys))
+        failed = np.zeros(len(keys), dtype=bool)
+        for file in self.files(bucket):
+            positions = file.batch.positions(keys[wanted])
+            fails = (positions >= 0) & file.batch.failed[positions]
+            text = (positions >= 0) & ~fails
+            chosen = text | (fails & ~failed[wanted])
+            yield wanted[chosen], file.batch, positions[chosen]
+            failed[wanted[fails]] = True
+            wanted = wanted[~text]
+            if not len(wanted):
+                return
 
     def contents(self) -> Contents:
         """Read and check every file, and count."""
         sentences = failures = files = size = 0
         for bucket in range(BUCKETS):
             keys, failed = [key_array([])], [np.empty(0, dtype=bool)]
-            for file in self.files.of_bucket(bucket):
+            for file in self.files(bucket):
                 keys.append(file.batch.keys)
                 failed.append(file.batch.failed)
                 files += 1
@@ -110,23 +144,76 @@ class AnnotationStore:
             failures += int(all_failed[chosen].sum())
         return Contents(sentences, failures, files, size)
 
-    def _locate(self, bucket: int, keys: Keys) -> Iterator[tuple[NDArray[np.intp], AnnotationBatch, NDArray[np.intp]]]:
-        """For each file of a bucket: numbers of the keys whose annotations it supplies, and their positions in it.
+    # --- files ---
 
-        A key may come twice: first with a failure, later with a text from another file.
-        """
-        wanted = np.arange(len(keys))
-        failed = np.zeros(len(keys), dtype=bool)
-        for file in self.files.of_bucket(bucket):
-            positions = file.batch.positions(keys[wanted])
-            fails = (positions >= 0) & file.batch.failed[positions]
-            text = (positions >= 0) & ~fails
-            chosen = text | (fails & ~failed[wanted])
-            yield wanted[chosen], file.batch, positions[chosen]
-            failed[wanted[fails]] = True
-            wanted = wanted[~text]
-            if not len(wanted):
-                return
+    def files(self, *buckets: int) -> Iterator[StoredFile]:
+        """The undamaged files of some buckets, or of all, in the order of their names, read one at a time."""
+        for bucket in buckets or range(BUCKETS):
+            folder = self._bucket_folder(bucket)
+            seen: set[str] = set()
+            # List the folder again until it shows no new name: a file that has vanished was merged into a new one.
+            while names := sorted(_names(folder) - seen):
+                seen.update(names)
+                yield from filter(None, (self._read(folder / name) for name in names))
+
+    def add(self, keys: Keys, annotations: Sequence[Annotation]) -> list[Path]:
+        """Store annotations in one file per bucket, on disk when the method returns; returns the files."""
+        keys, chosen = distinct(keys, [annotation.failure is not None for annotation in annotations])
+        added = []
+        for batch in annotation_batches(keys, [annotations[number] for number in chosen.tolist()]):
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_file(sink, schema_of({"fingerprint": self.fingerprint})) as writer:
+                writer.write_batch(batch)
+            data = bytes(sink.getvalue())
+            added.append(self._bucket_folder(AnnotationBatch(batch).bucket) / f"{_digest(data)}.arrow")
+            self._put(added[-1], data)
+        return added
+
+    def add_file(self, file: StoredFile) -> bool:
+        """Add a file of another store of this annotator; returns whether this store lacked it."""
+        return self._put(self._bucket_folder(file.batch.bucket) / file.path.name, file.data)
+
+    def _put(self, path: Path, data: bytes) -> bool:
+        """Write a file unless an undamaged one of that name exists; returns whether it was written."""
+        if self._read(path):
+            return False
+        self._write_card()  # another process may have removed the folder
+        with new_file(path, self._cache) as unfinished:
+            unfinished.write_bytes(data)
+        return True
+
+    def _bucket_folder(self, bucket: int) -> Path:
+        return self.folder / f"{bucket:02}"
+
+    def _read(self, path: Path) -> StoredFile | None:
+        """An undamaged file; None if the file is missing, unreadable or damaged."""
+        for again in (False, True):
+            try:
+                data = path.read_bytes()
+                return StoredFile(path, data, self._check(data, path))
+            except FileNotFoundError:
+                return None
+            except PermissionError as error:
+                log.warning("warning: %s cannot be read (%s); its sentences count as missing", path, error.strerror)
+                return None
+            except ValueError as reason:
+                # Read a second time before the rename: meanwhile another process may have set the file aside, and a
+                # third one may have written it anew.
+                if again:
+                    done = set_aside(path)
+                    self.damaged.append(path)
+                    log.warning("warning: %s is damaged (%s). %s; its sentences count as missing", path, reason, done)
+        return None
+
+    def _check(self, data: bytes, path: Path) -> AnnotationBatch:
+        """The annotations in a file. Raises ValueError, with the reason, if content, name and place disagree."""
+        if _digest(data) != path.stem:
+            raise ValueError("its content is not what its name says")
+        annotator, batches = parse_annotations(pa.py_buffer(data))
+        place = self._bucket_folder(batches[0].bucket)
+        if annotator["fingerprint"] != self.fingerprint or path.parent != place:
+            raise ValueError("it is of another annotator or bucket")
+        return batches[0]
 
     def _write_card(self) -> None:
         path = self.folder / CARD
@@ -140,6 +227,17 @@ def distinct(keys: Keys, failed: Sequence[bool] | NDArray[np.bool_]) -> tuple[Ke
     order = np.argsort(failed, kind="stable")
     distinct_keys, first = np.unique(keys[order], return_index=True)
     return distinct_keys, order[first]
+
+
+def _digest(data: bytes) -> str:
+    return digest_bytes(data)[:32]
+
+
+def _names(folder: Path) -> set[str]:
+    try:
+        return {entry.name for entry in folder.iterdir() if _FILE_NAME.fullmatch(entry.name)}
+    except FileNotFoundError:
+        return set()
 
 
 def _read_card(path: Path) -> dict[str, Any]:

@@ -9,8 +9,8 @@ import numpy as np
 
 from phrasemt.files.shared import Removals
 from phrasemt.syntax.sentences import BUCKETS
-from phrasemt.syntax.store.annotations import Annotation, annotation_batches
-from phrasemt.syntax.store.store import CARD, AnnotationStore, distinct
+from phrasemt.syntax.store.annotations import Annotation
+from phrasemt.syntax.store.store import CARD, AnnotationStore
 
 
 @dataclass
@@ -30,21 +30,17 @@ def clean(store: AnnotationStore) -> StoreCleanup:
 
 
 def _merge(store: AnnotationStore, bucket: int, done: StoreCleanup) -> None:
-    files = list(store.files.of_bucket(bucket))
+    files = list(store.files(bucket))
     if len(files) < 2:
         return
     annotations: list[Annotation] = []
     for file in files:
         annotations += file.batch.annotations(np.arange(len(file.batch.keys)))
-    keys, chosen = distinct(
-        np.concatenate([file.batch.keys for file in files]), np.concatenate([file.batch.failed for file in files])
-    )
-    (batch,) = annotation_batches(keys, [annotations[number] for number in chosen.tolist()])
-    merged = store.files.add(batch)
+    merged = store.add(np.concatenate([file.batch.keys for file in files]), annotations)
     # The merged file is on disk before the others go, so a reader always finds each sentence.
     for file in files:
-        if file.name != merged:
-            done.merged += done.remove(store.files.path(bucket, file.name))
+        if file.path not in merged:
+            done.merged += done.remove(file.path)
 
 
 def remove(store: AnnotationStore) -> Removals:

@@ -120,7 +120,9 @@ def test_the_first_file_by_name_is_believed(tmp_path):
     texts = {}
     for path in files(store):
         alone = AnnotationStore(tmp_path / path.stem, CARD)
-        alone.add_file(0, path.name, path.read_bytes())
+        place = alone.folder / "00" / path.name
+        place.parent.mkdir()
+        place.write_bytes(path.read_bytes())
         texts[path.name] = alone.find(0, key_array([key]))[0]
     assert believed == texts[min(texts)]
     clean(store)
@@ -177,7 +179,7 @@ def test_two_writers_add_a_thousand_times(tmp_path):
         assert process.exitcode == 0
     everything = numbered(*range(250), *range(1000, 3000))
     assert found(store, everything) == everything
-    assert (store.contents().sentences, store.files.damaged) == (2250, [])
+    assert (store.contents().sentences, store.damaged) == (2250, [])
     clean(store)
     assert len(files(store)) == len({key[0] >> 2 for key in everything})
     assert (found(store, everything), unusual(store)) == (everything, [])
@@ -198,7 +200,7 @@ def test_a_killed_writer(tmp_path):
     assert kept.items() <= everything.items()
     write_many(tmp_path, 0, 300)
     assert found(store, everything) == everything
-    assert store.files.damaged == []
+    assert store.damaged == []
     clean(store)  # what the dead writer was writing is young: nobody can know that it is dead
     for path in store.folder.rglob(".*.part"):
         os.utime(path, (time.time() - 90_000,) * 2)
@@ -248,7 +250,7 @@ def test_a_file_merged_away_while_it_is_looked_for(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Path, "read_bytes", read_later)
     assert found(store, known) == known
-    assert (len(files(store)), store.files.damaged) == (1, [])
+    assert (len(files(store)), store.damaged) == (1, [])
 
 
 # ------------------------------------------------------------------------------------------------------------- damages
@@ -270,7 +272,7 @@ def test_damaged_files_are_set_aside(tmp_path, caplog, damage: Callable[[bytes],
     lost = {key for key in known if key[0] >> 2 == int(victim.parent.name)}
     victim.write_bytes(damage(victim.read_bytes()))
     assert found(store, known).keys() == known.keys() - lost
-    assert store.files.damaged == [victim]
+    assert store.damaged == [victim]
     assert [record.message for record in caplog.records] == [
         f"warning: {victim} is damaged (its content is not what its name says). It is set aside as "
         f"{victim.name}.damaged; its sentences count as missing"
@@ -317,7 +319,7 @@ def test_a_file_that_is_whole_again_stays(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Path, "read_bytes", read_before_another_repairs)
     assert found(store, known) == known
-    assert (store.files.damaged, unusual(store)) == ([], [])
+    assert (store.damaged, unusual(store)) == ([], [])
 
 
 def test_files_in_the_wrong_place_are_set_aside(tmp_path):
@@ -329,7 +331,7 @@ def test_files_in_the_wrong_place_are_set_aside(tmp_path):
         place.parent.mkdir(exist_ok=True)
         place.write_bytes(path.read_bytes())
     assert (found(store, numbered(1)), other.contents().sentences) == ({}, 1)
-    assert len(store.files.damaged) == len(other.files.damaged) == 1
+    assert len(store.damaged) == len(other.damaged) == 1
 
 
 @pytest.mark.parametrize(
@@ -479,7 +481,7 @@ def test_damaged_exports(tmp_path):
         assert reason in str(e.value)
     there = AnnotationStore(tmp_path / "there", CARD)
     assert found(there, known) == known  # from the one that lacked the end, and nothing wrong from the others
-    assert there.files.damaged == []
+    assert there.damaged == []
 
 
 def test_nothing_to_import(tmp_path):
@@ -494,11 +496,11 @@ def test_a_look_up_reads_one_file_at_a_time(tmp_path, monkeypatch):
     keys: Keys = key_array([bytes([0, number, *bytes(14)]) for number in range(30)])
     for number in range(30):
         store.add(keys[number : number + 1], [Annotation("a", None)])
-    iterator = store.files.of_bucket(0)
+    iterator = store.files(0)
     first = next(iterator)
     assert np.isin(first.batch.keys, keys).all()
     for path in files(store):
-        if path.name != first.name:
+        if path != first.path:
             path.write_bytes(b"changed after the first was given")
     assert list(iterator) == []
-    assert len(store.files.damaged) == 29
+    assert len(store.damaged) == 29
