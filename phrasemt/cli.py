@@ -59,7 +59,7 @@ def main(arguments: list[str] | None = None) -> int:
             with noted(options.verb, stage_note(options.log)) if noting else contextlib.nullcontext() as note:
                 from_cache = _start_stage(arguments, options)
                 if note:
-                    note.from_cache = from_cache
+                    note.tell(from_cache=from_cache)
     except StoppedError as error:
         log.error("phrasemt %s: %s%s", options.verb, error, "; the Slurm job comes back" if _comes_back() else "")
         return error.exit_code

@@ -101,7 +101,7 @@ def _note(job: Job, sidecar: dict[str, Any], note: str | None) -> None:
     if valid_for(sidecar) == (settings, code):
         return  # a changed entry of a registry, or an earlier `--accept` that was killed after this
     entry = {
-        "when": now(),
+        "when": now().isoformat(),
         "changes": [str(change) for change in job.changes],
         "settings": settings,
         "code": code,

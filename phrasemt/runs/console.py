@@ -4,20 +4,20 @@ A logger plugin of Snakemake (`logger: phrasemt` in the profiles, package snakem
 events say which jobs begin and end; the notes of stages (phrasemt/runs/notes.py) say how long they took, how far
 trainings are, and why a job failed. Snakemake's own messages go to its log file. The console shows them in dry runs and
 with `--verbose`; otherwise it shows its errors and warnings, and the messages of commands that run no job (`--unlock`).
+The plugin `snakemake-logger-plugin-rich` knows Snakemake's events only: no training's progress, no end, no message of a
+stage in place of its whole log, and nothing at all where there is no terminal.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sized
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from tqdm import tqdm
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.runs.notes import QUIET, RunNote, StageNote, run_of_this_process, stage_note
-from phrasemt.runs.status import GONE, Status, status_of
+from phrasemt.runs.status import GONE, Status, describe_training, status_of
 from phrasemt.runs.units import clock
 
 _SECONDS_BETWEEN_LINES = 60.0  # of progress, where there is no terminal
@@ -99,7 +99,7 @@ class LogHandler(LogHandlerBase):  # type: ignore[misc]
         elif record.levelno >= logging.WARNING:
             self._errors = self._errors or record.levelno >= logging.ERROR
             if not any(repetition in record.getMessage() for repetition in _REPETITIONS):
-                with _above_the_progress():
+                with tqdm.external_write_mode(file=sys.stderr):
                     self._snakemakes.handle(record)
         elif self._run is None:
             self._before.append(record)
@@ -115,152 +115,119 @@ class LogHandler(LogHandlerBase):  # type: ignore[misc]
         super().close()
 
 
-@dataclass(frozen=True)
-class _Job:
-    message: str
-    logs: list[str]
-
-    def note(self, run: str) -> StageNote | None:
-        """The note of its stage, if the stage has begun in the run of this name."""
-        note = StageNote.read(stage_note(self.logs[0])) if self.logs else None
-        return note if note and note.run == run else None
-
-
 class _Run:
     """What the console says of a run. path: of its note; None when Snakemake was told to run without hooks."""
 
     def __init__(self, path: Path | None) -> None:
-        note = RunNote.read(path) if path else None
-        self._name = path.name if path else ""
-        self._study = note.study if note else "run"
-        self._log = note.log if note else None
-        self._total = len(note.jobs) if note else 0
+        nothing = RunNote(study="run", log=None, cores=None, done={}, jobs=[], code={}, rules={})
+        self._path = path or Path()
+        self._note = (RunNote.read(path) if path else None) or nothing
         self._started = time.monotonic()
-        self._jobs: dict[int, _Job] = {}
+        self._jobs: dict[int, tuple[str, list[str]]] = {}  # message and logs, by the number that Snakemake gives
         self._done = self._from_cache = 0
         self._failed: dict[int, tuple[str, str]] = {}  # "failed" or "stopped", and the message
-        earlier = sum(note.done.values()) if note else 0
-        _say(f"{self._study}: {_jobs(self._total)} to do" + (f", {earlier:,} done before" if earlier else ""))
-        self._progress = _Progress(path, self._failed) if path else None
+        earlier = sum(self._note.done.values())
+        before = f", {earlier:,} done before" if earlier else ""
+        _say(f"{self._note.study}: {_jobs(len(self._note.jobs))} to do{before}")
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._show_progress, daemon=True)
+        if path:
+            self._thread.start()
 
     def begin(self, number: int, message: str, logs: list[str]) -> None:
-        self._jobs[number] = _Job(message, [os.path.relpath(log) for log in logs])
+        self._jobs[number] = message, [os.path.relpath(log) for log in logs]
         if self._failed.pop(number, None):
             _say(f"tried again: {message}")
 
     def finish(self, number: int) -> None:
-        job = self._jobs[number]
-        if not job.logs:  # the rule `all`, which does nothing
+        message, logs = self._jobs[number]
+        if not logs:  # the rule `all`, which does nothing
             return
         self._done += 1
-        how = ""
-        if (note := job.note(self._name)) and note.ended:
+        if (note := self._note_of(number)) and note.ended:
             self._from_cache += note.from_cache
-            seconds = (datetime.fromisoformat(note.ended) - note.begin).total_seconds()
-            how = " (from the cache)" if note.from_cache else f" ({clock(seconds)})"
-        _say(job.message + how)
+            message += f" ({'from the cache' if note.from_cache else clock(note.seconds(note.ended))})"
+        _say(message)
 
     def fail(self, number: int, snakemakes: str | None, logs: list[str]) -> None:
         """`snakemakes`: its own reason; `logs`: of the stage, and of the job on a cluster."""
-        job = self._jobs[number]
-        note = job.note(self._name)
+        message, _ = self._jobs[number]
+        note = self._note_of(number)
         what = "stopped" if note and note.state == "stopped" else "failed"
         known = [GONE if note and note.state == "running" else "", " ".join((snakemakes or "").split())]
         reason = (note and note.error) or "; ".join(filter(None, known)) or GONE
-        shown = ", ".join(os.path.relpath(log) for log in logs)
-        self._failed[number] = what, f"{what}: {job.message}\n{_indented(reason)}\n{_indented(f'log: {shown}')}"
-        _say(f"{what}: {job.message}, log: {shown}")
+        log = f"log: {', '.join(os.path.relpath(log) for log in logs)}"
+        self._failed[number] = what, f"{what}: {message}\n{_indented(reason)}\n{_indented(log)}"
+        _say(f"{what}: {message}, {log}")
+
+    def _note_of(self, number: int) -> StageNote | None:
+        """The note of a job's stage, if the stage has begun in this run."""
+        _, logs = self._jobs[number]
+        note = StageNote.read(stage_note(logs[0])) if logs else None
+        return note if note and note.run == self._path.name else None
 
     def end(self, *, errors: bool) -> None:
-        if self._progress:
-            self._progress.end()
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        study = self._note.study
         took = clock(time.monotonic() - self._started)
         if not errors and not self._failed:
             cached = f", {self._from_cache:,} from the cache" if self._from_cache else ""
-            _say(f"{self._study}: finished, {_jobs(self._done)} in {took}{cached}")
+            _say(f"{study}: finished, {_jobs(self._done)} in {took}{cached}")
             return
         counts = Counter(what for what, _ in self._failed.values())
         ended = "stopped" if counts.keys() == {"stopped"} else "failed"
-        figures = [f"{self._done:,} of {_jobs(self._total)} done", *(f"{n:,} {what}" for what, n in counts.items())]
-        _say(f"{self._study}: {ended} after {took}, {', '.join(figures)}")
+        figures = [f"{self._done:,} of {_jobs(len(self._note.jobs))} done"]
+        figures += [f"{number:,} {what}" for what, number in counts.items()]
+        _say(f"{study}: {ended} after {took}, {', '.join(figures)}")
         failures = [message for _, message in self._failed.values()]
-        if len(failures) > _FAILURES_SHOWN:
-            failures[_FAILURES_SHOWN:] = [f"and {len(failures) - _FAILURES_SHOWN:,} more"]
+        if (more := len(failures) - _FAILURES_SHOWN) > 0:
+            failures[_FAILURES_SHOWN:] = [f"and {more:,} more"]
         mend = "" if ended == "stopped" else "mend the cause; "
         print(
             *map(_indented, failures),
-            f"Next: {mend}the same command goes on. `phrasemt status {self._study}` shows where the run is. "
-            f"Snakemake's log: {self._log}",
+            f"Next: {mend}the same command goes on. `phrasemt status {study}` shows where the run is. "
+            f"Snakemake's log: {self._note.log}",
             sep="\n",
             file=sys.stderr,
         )
 
-
-class _Progress:
-    """The line about the whole run: on a terminal the last line, drawn anew; elsewhere a line once a minute.
-
-    failed: the jobs that Snakemake calls failed, kept up to date by the caller.
-    """
-
-    def __init__(self, run: Path, failed: Sized) -> None:
-        self._run = run
-        self._failed = failed
-        self._terminal = sys.stderr.isatty()
-        self._line = tqdm(
-            bar_format="{desc}", file=sys.stderr, leave=False, dynamic_ncols=True, disable=not self._terminal
-        )
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._look_again_and_again, daemon=True)
-        self._thread.start()
-
-    def end(self) -> None:
-        self._ended.set()
-        self._thread.join()
-        self._line.close()
-
-    def _look_again_and_again(self) -> None:
-        pause = 0.0 if self._terminal else _SECONDS_BETWEEN_LINES
-        while not self._ended.wait(pause):
-            began = time.monotonic()
-            try:
-                line = describe_progress(status_of(self._run, datetime.now(UTC)), len(self._failed))
-            except (PhrasemtError, OSError):  # the note cannot be read; perhaps next time
-                line = ""
-            took = time.monotonic() - began
-            if self._terminal:
-                self._line.set_description_str(line)
-                pause = max(_SECONDS_BETWEEN_LOOKS, took / _LOOKING)
-            elif line:
-                _say(line)
+    def _show_progress(self) -> None:
+        """Shows the line about the whole run: on a terminal the last line, drawn anew; elsewhere once a minute."""
+        terminal = sys.stderr.isatty()
+        pause = 0.0 if terminal else _SECONDS_BETWEEN_LINES
+        with tqdm(bar_format="{desc}", file=sys.stderr, leave=False, dynamic_ncols=True, disable=not terminal) as line:
+            while not self._ended.wait(pause):
+                began = time.monotonic()
+                text = ""
+                with contextlib.suppress(PhrasemtError, OSError):  # the note cannot be read; perhaps next time
+                    text = describe_progress(status_of(self._path, datetime.now(UTC)), len(self._failed))
+                if terminal:
+                    line.set_description_str(text)
+                    pause = max(_SECONDS_BETWEEN_LOOKS, (time.monotonic() - began) / _LOOKING)
+                elif text:
+                    _say(text)
 
 
 def describe_progress(status: Status, failed: int) -> str:
-    """Jobs done, trainings that run, the expected end.
+    """Jobs done, the expected end, trainings that run.
 
     failed: number of jobs that Snakemake calls failed. Snakemake knows better than the notes of jobs: the queue of a
     cluster may start a job again whose process is gone.
     """
-    return ", ".join(_parts_of_the_progress(status, failed))
-
-
-def _parts_of_the_progress(status: Status, failed: int) -> Iterator[str]:
-    counts = Counter(job.state for job in status.jobs)
-    yield f"{counts['done']:,} of {_jobs(len(status.jobs))} done"
+    parts = [f"{len(status.of_state('done')):,} of {_jobs(len(status.jobs))} done"]
     if failed:
-        yield f"{failed:,} failed"
-    if status.seconds_left:
-        end = (status.now + timedelta(seconds=status.seconds_left)).astimezone()
-        day = "" if end.date() == datetime.now().date() else f"{end:%Y-%m-%d} "
-        if status.unknown:
-            yield f"end not before {day}{end:%H:%M} ({_jobs(status.unknown)} of unknown length)"
-        else:
-            yield f"end about {day}{end:%H:%M} (in {clock(status.seconds_left)})"
-    trainings = [(job.planned.name, job.training) for job in status.jobs if job.state == "running" and job.training]
-    for name, report in trainings[:_TRAININGS_NAMED]:
-        left = "" if report.seconds_left is None else f", {clock(report.seconds_left)} left"
-        yield f"training {name.rpartition('/')[2]}: update {report.update:,} of {report.max_updates:,}{left}"
-    if len(trainings) > _TRAININGS_NAMED:
-        yield f"{len(trainings) - _TRAININGS_NAMED:,} more trainings"
+        parts.append(f"{failed:,} failed")
+    if status.end:
+        parts.append(f"end {status.end}")
+    trainings = [job for job in status.of_state("running") if job.training]
+    for job in trainings[:_TRAININGS_NAMED]:
+        assert job.training is not None
+        parts.append(f"training {job.planned.name.rpartition('/')[2]}: {describe_training(job.training)}")
+    if (more := len(trainings) - _TRAININGS_NAMED) > 0:
+        parts.append(f"{more:,} more trainings")
+    return ", ".join(parts)
 
 
 def _jobs(number: int) -> str:
@@ -272,9 +239,4 @@ def _indented(text: str) -> str:
 
 
 def _say(text: str) -> None:
-    with _above_the_progress():
-        print(f"{datetime.now():%H:%M:%S}  {text}", file=sys.stderr, flush=True)
-
-
-def _above_the_progress() -> AbstractContextManager[None]:
-    return tqdm.external_write_mode(file=sys.stderr)
+    tqdm.write(f"{datetime.now():%H:%M:%S}  {text}", file=sys.stderr)

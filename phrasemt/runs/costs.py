@@ -1,6 +1,7 @@
 """What jobs cost, as far as finished jobs tell: the benchmarks that Snakemake records, and the sizes of outputs.
 
 A job whose outputs came from the cache tells nothing: whether the next one finds its outputs there nobody knows.
+Snakemake records benchmarks and nothing estimates from them.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import functools
 import itertools
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,15 +23,27 @@ from phrasemt.workflow.paths import Paths, log_of
 OWN, OF_THE_RULE, OF_OTHER_STUDIES, NOTHING = "the same job", "jobs of the rule", "other studies", "nothing"
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Costs:
-    """Of some jobs together. basis: how many jobs' times rest on what; unknown: rules of which nothing is known."""
+    """Of a job, or of some jobs together.
 
-    core_seconds: float = 0
-    gpu_seconds: float = 0
+    memory: the most that the profile reserves for one of them, in MB. basis: how many times rest on what.
+    """
+
+    jobs: int = 1
+    core_hours: float = 0
+    gpu_hours: float = 0
     bytes: float = 0
+    memory: float = 0
     basis: Counter[str] = field(default_factory=Counter)
-    unknown: Counter[str] = field(default_factory=Counter)
+
+    def add(self, other: Costs) -> None:
+        self.jobs += other.jobs
+        self.core_hours += other.core_hours
+        self.gpu_hours += other.gpu_hours
+        self.bytes += other.bytes
+        self.memory = max(self.memory, other.memory)
+        self.basis += other.basis
 
 
 class Recorded:
@@ -44,36 +57,30 @@ class Recorded:
         self._study = study
         self._sizes: dict[str, list[int]] = {}
         for job in finished:
-            self._sizes.setdefault(job.rule, []).append(size_of(job))
-        self._seconds = functools.cache(seconds_of_job)
-        self._mean_seconds = functools.cache(self._mean)
+            self._sizes.setdefault(job.rule, []).append(_size_of(job))
+        self._own_seconds = functools.cache(seconds_of_job)
+        self._seconds_of_rule = functools.cache(seconds_of_jobs)
 
     def seconds(self, job: PlannedJob) -> tuple[float | None, str]:
         """How long a job is likely to take, and what this rests on."""
-        if job.benchmark and (own := self._seconds(Path(job.benchmark))) is not None:
+        if job.benchmark and (own := self._own_seconds(Path(job.benchmark))) is not None:
             return own, OWN
         for study, basis in ((self._study, OF_THE_RULE), ("*", OF_OTHER_STUDIES)):
-            if (mean := self._mean_seconds(study, job.rule)) is not None:
-                return mean, basis
+            if seconds := self._seconds_of_rule(study, job.rule):
+                return statistics.fmean(seconds), basis
         return None, NOTHING
 
-    def of(self, jobs: Sequence[PlannedJob]) -> Costs:
-        costs = Costs()
-        for job in jobs:
-            seconds, basis = self.seconds(job)
-            costs.basis[basis] += 1
-            if seconds is None:
-                costs.unknown[job.rule] += 1
-            else:
-                costs.core_seconds += seconds * job.threads
-                costs.gpu_seconds += seconds * job.gpus
-            sizes = self._sizes.get(job.rule)
-            costs.bytes += size_of(job) or (statistics.fmean(sizes) if sizes else 0)
-        return costs
-
-    def _mean(self, study: str, rule: str) -> float | None:
-        seconds = seconds_of_jobs(study, rule)
-        return statistics.fmean(seconds) if seconds else None
+    def of(self, job: PlannedJob) -> Costs:
+        """What a job is likely to cost."""
+        seconds, basis = self.seconds(job)
+        hours = (seconds or 0) / 3600
+        sizes = self._sizes.get(job.rule)
+        return Costs(
+            core_hours=hours * job.threads,
+            gpu_hours=hours * job.gpus,
+            bytes=_size_of(job) or (statistics.fmean(sizes) if sizes else 0),
+            basis=Counter([basis]),
+        )
 
 
 def seconds_of_jobs(study: str, rule: str) -> list[float]:
@@ -81,16 +88,6 @@ def seconds_of_jobs(study: str, rule: str) -> list[float]:
     folder = Paths(study).benchmarks
     files = itertools.chain(Path().glob(f"{folder}/{rule}/**/*.tsv"), Path().glob(f"{folder}/{rule}.tsv"))
     return [seconds for seconds in map(seconds_of_job, files) if seconds is not None]
-
-
-def size_of(job: PlannedJob) -> int:
-    """Bytes of a job's outputs, and of the newest of the states that it keeps beside them; 0 when there are none."""
-    paths = [Path(path) for path in job.outputs]
-    for folder in STAGES[job.rule].folders:
-        states = [path for path in paths[0].parent.glob(f"{folder}/*") if path.is_dir()]
-        if states:
-            paths += max(states, key=lambda path: path.stat().st_mtime).rglob("*")
-    return sum(path.stat().st_size for path in paths if path.is_file())
 
 
 def seconds_of_job(benchmark: Path) -> float | None:
@@ -103,3 +100,13 @@ def seconds_of_job(benchmark: Path) -> float | None:
             return statistics.fmean(float(row["s"]) for row in csv.DictReader(stream, delimiter="\t"))
     except (OSError, ValueError, KeyError, TypeError):  # StatisticsError is a ValueError
         return None
+
+
+def _size_of(job: PlannedJob) -> int:
+    """Bytes of a job's outputs, and of the newest of the states that it keeps beside them; 0 when there are none."""
+    paths = [Path(path) for path in job.outputs]
+    for folder in STAGES[job.rule].folders:
+        states = [path for path in paths[0].parent.glob(f"{folder}/*") if path.is_dir()]
+        if states:
+            paths += max(states, key=lambda path: path.stat().st_mtime).rglob("*")
+    return sum(path.stat().st_size for path in paths if path.is_file())

@@ -10,7 +10,6 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -109,4 +108,4 @@ class Journal:
     def end(self, state: State) -> None:
         self._heart.close()
         if self._note is not None and self._path is not None:
-            replace(self._note, ended=now(), state=state).write(self._path)
+            self._note.model_copy(update={"ended": now(), "state": state}).write(self._path)

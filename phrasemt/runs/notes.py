@@ -8,26 +8,24 @@ Three kinds of work keep a note, all in one format:
 - a training, `note.json` beside its `metrics.jsonl`: also its last report of progress.
 
 `phrasemt status`, `phrasemt runs` and the console of a run read notes. The time of a note's file is the last sign of
-life. A disk that is full, or a folder that cannot be written, ends no stage.
+life. A disk that is full, or a folder that cannot be written, ends no stage. Jobs on other nodes write them, so they
+are files and no rows of a database: SQLite, as the library snkmt uses it, is not safe on file systems of clusters.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
-import json
 import os
 import platform
 import subprocess
 import threading
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, Self
 
 import psutil
-from pydantic import TypeAdapter
+from pydantic import BaseModel, Field
 
 from phrasemt.errors import PhrasemtError, StoppedError, message_of
 from phrasemt.files.lines import write_text
@@ -48,28 +46,26 @@ _LONGEST_MESSAGE = 2000
 State = Literal["running", "finished", "stopped", "failed"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Note:
-    """A process and what became of it. Times are ISO 8601 in UTC."""
+class _Note(BaseModel, frozen=True):
+    """A process and what became of it. Times are in UTC."""
 
-    host: str = field(default_factory=platform.node)
-    pid: int = field(default_factory=os.getpid)
-    started: str = field(default_factory=lambda: now())
-    ended: str | None = None
+    host: str = Field(default_factory=platform.node)
+    pid: int = Field(default_factory=os.getpid)
+    started: datetime = Field(default_factory=lambda: now())
+    ended: datetime | None = None
     state: State = "running"
 
     @classmethod
     def read(cls, path: Path) -> Self | None:
         """None when there is no such file, or none that this version can read."""
         try:
-            note: Self = _json_of(cls).validate_json(path.read_bytes())  # type: ignore[arg-type]
+            return cls.model_validate_json(path.read_bytes())
         except (OSError, ValueError):
             return None
-        return note
 
     def write(self, path: Path) -> None:
         with contextlib.suppress(OSError):
-            write_text(path, json.dumps(asdict(self)) + "\n")
+            write_text(path, self.model_dump_json() + "\n")
 
     def alive(self, path: Path, now: datetime) -> bool:
         """Whether the process of this note, which stands in this file, still works.
@@ -87,16 +83,11 @@ class _Note:
             born, status = process.create_time(), process.status()
         except psutil.NoSuchProcess:
             return False
-        return status != psutil.STATUS_ZOMBIE and bool(born <= self.begin.timestamp() + _CLOCK_CORRECTED)
+        return status != psutil.STATUS_ZOMBIE and bool(born <= self.started.timestamp() + _CLOCK_CORRECTED)
 
-    @property
-    def begin(self) -> datetime:
-        return datetime.fromisoformat(self.started)
-
-
-@functools.cache
-def _json_of(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+    def seconds(self, now: datetime) -> float:
+        """From its begin to its end, or until now."""
+        return ((self.ended or now) - self.started).total_seconds()
 
 
 def last_sign_of_life(path: Path) -> datetime | None:
@@ -110,13 +101,12 @@ def last_sign_of_life(path: Path) -> datetime | None:
 # --------------------------------------------------------------------------------------------------------------- stages
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrainingReport:
+class TrainingReport(BaseModel, frozen=True):
     """How far a training is, as it last reported.
 
     device: "cpu" or the GPU's name; processes: how many train together; first_update: updates that earlier runs of the
     training had done; seconds: training time over all its runs; memory_mib: most memory so far of the process, or of
-    its GPU; reported: ISO 8601 in UTC.
+    its GPU.
     """
 
     device: str
@@ -128,14 +118,10 @@ class TrainingReport:
     seconds_left: float | None
     tokens_per_second: float | None
     memory_mib: float
-    reported: str
-
-    def seconds_since(self, now: datetime) -> float:
-        return max(0.0, (now - datetime.fromisoformat(self.reported)).total_seconds())
+    reported: datetime
 
 
-@dataclass(frozen=True, kw_only=True)
-class StageNote(_Note):
+class StageNote(_Note, frozen=True):
     """A stage. run: name of the run's note; queue_job: its number in Slurm's queue; error: its message.
 
     training: the last report of a training. from_cache: whether the stage's outputs were copied from the cache when it
@@ -143,23 +129,23 @@ class StageNote(_Note):
     """
 
     stage: str
-    run: str | None = field(default_factory=lambda: os.environ.get(RUN) and Path(os.environ[RUN]).name)
-    queue_job: str | None = field(default_factory=lambda: os.environ.get("SLURM_JOB_ID"))
+    run: str | None = Field(default_factory=lambda: os.environ.get(RUN) and Path(os.environ[RUN]).name)
+    queue_job: str | None = Field(default_factory=lambda: os.environ.get("SLURM_JOB_ID"))
     error: str | None = None
     from_cache: bool = False
     training: TrainingReport | None = None
 
 
 class KeptNote:
-    """The note of a stage that runs. from_cache: whether its outputs came from the cache, if it ends well."""
+    """The note of a stage that runs."""
 
     def __init__(self, note: StageNote, path: Path) -> None:
         self._note, self._path = note, path
-        self.from_cache = False
+        note.write(path)
 
     def tell(self, **changes: Any) -> None:
         """Writes the note with new values of some fields."""
-        self._note = replace(self._note, **changes)
+        self._note = self._note.model_copy(update=changes)
         self._note.write(self._path)
 
 
@@ -173,13 +159,16 @@ def training_note(metrics: Path) -> Path:
     return metrics.with_name("note.json")
 
 
+def notes_of_trainings(models: str) -> list[StageNote]:
+    """The notes of all trainings in models/<system>/<seed>/, or in all folders of a pattern."""
+    return [note for note in map(StageNote.read, Path().glob(f"{models}/state/*/note.json")) if note]
+
+
 @contextlib.contextmanager
 def noted(stage: str, path: Path) -> Iterator[KeptNote]:
     """Keeps the note of a stage that runs in this block: running, then finished, stopped on request, or failed."""
     before = StageNote.read(path)
-    from_cache = before is not None and before.from_cache
-    kept = KeptNote(StageNote(stage=stage, from_cache=from_cache), path)
-    kept.tell()
+    kept = KeptNote(StageNote(stage=stage, from_cache=before is not None and before.from_cache), path)
     try:
         with beating(path):
             yield kept
@@ -187,7 +176,7 @@ def noted(stage: str, path: Path) -> Iterator[KeptNote]:
         stopped = isinstance(error, StoppedError | KeyboardInterrupt | SystemExit)
         kept.tell(ended=now(), state="stopped" if stopped else "failed", error=message_of(error)[:_LONGEST_MESSAGE])
         raise
-    kept.tell(ended=now(), state="finished", from_cache=kept.from_cache)
+    kept.tell(ended=now(), state="finished")
 
 
 @contextlib.contextmanager
@@ -210,9 +199,11 @@ def beating(path: Path) -> Iterator[None]:
 # ----------------------------------------------------------------------------------------------------------------- runs
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlannedJob:
-    """A job of a run. after: places in the list of those it waits for; name: what tells it from others of its rule."""
+class PlannedJob(BaseModel, frozen=True):
+    """A job of a run. name: what tells it from others of its rule.
+
+    after: places in the list of jobs of those it waits for, which are lower than its own.
+    """
 
     rule: str
     name: str
@@ -224,8 +215,7 @@ class PlannedJob:
     after: list[int]
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunNote(_Note):
+class RunNote(_Note, frozen=True):
     """A run. cores: None on a cluster; done: jobs of each rule that were finished before.
 
     code: digest of each module that its stages use; rules: of the Snakefile and of each file of rules. commit: of
@@ -310,6 +300,6 @@ def commit_of_code() -> str | None:
         return None
 
 
-def now() -> str:
-    """ISO 8601 in UTC."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
+def now() -> datetime:
+    """The time, in UTC and whole seconds."""
+    return datetime.now(UTC).replace(microsecond=0)

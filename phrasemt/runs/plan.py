@@ -1,4 +1,8 @@
-"""Which jobs the next run of a study has, and why: asked of Snakemake's dry run, explained from the sidecars."""
+"""Which jobs the next run of a study has, and why: asked of Snakemake's dry run, explained from the sidecars.
+
+Snakemake tells the kind of a reason, and of changed parameters the old and the new text as a whole. The sidecars tell
+which settings differ, and prove that nothing but the times of files does.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,8 @@ import contextlib
 import functools
 import io
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -51,10 +55,12 @@ class Job:
     """A stage of the next run, or one that has a change but waits for others to be made again before it."""
 
     planned: PlannedJob
-    dataset: str | None
-    system: str | None
-    reasons: list[Reason] = field(default_factory=list)
+    reasons: list[Reason]
     snakemakes: Any  # Snakemake's own object
+
+    @property
+    def wildcards(self) -> dict[str, str]:
+        return dict(self.snakemakes.wildcards.items())
 
     @property
     def changes(self) -> list[Reason]:
@@ -71,9 +77,9 @@ class Plan:
 
     study: str
     datasets: list[str]
-    jobs: list[Job]
-    finished: list[PlannedJob]
     workflow: Any
+    jobs: list[Job] = field(default_factory=list)
+    finished: list[PlannedJob] = field(default_factory=list)
     unrecorded: list[Job] = field(default_factory=list)
 
 
@@ -84,45 +90,29 @@ def plan_of(path: Path, profile: str = PROFILE) -> Plan:
     """
     study = read_study(path)
     workflow, executor = _dry_run(path, profile)
-    dag = workflow.dag
+    dag, persistence = workflow.dag, workflow.persistence
+    plan = Plan(study=study.study, datasets=list(study.datasets), workflow=workflow)
     needed = set(dag.needrun_jobs())
-    evidence = Evidence()
     untouched: set[Any] = set()  # jobs to run of which only times of files differ
+    evidence = Evidence()
     jobs = stages_of(dag)
     records = planned(dag, jobs)
     if executor == "local" and not visible_gpus():
-        records = [replace(record, gpus=0) for record in records]
-    to_run, finished, unrecorded = [], [], []
+        records = [record.model_copy(update={"gpus": 0}) for record in records]
     for job, record in zip(jobs, records, strict=True):
         if job in needed:
-            reasons = list(_reasons(job, dag.reason(job), workflow.persistence))
+            reasons = list(_reasons(job, dag.reason(job), persistence))
             after_changes = needed.intersection(dag.dependencies[job]) - untouched
-            reasons = _without_times(job, reasons, workflow.persistence, evidence, after_changes=bool(after_changes))
+            reasons = _without_times(job, reasons, persistence, evidence, after_changes=bool(after_changes))
             if {reason.why for reason in reasons} == {TIMES}:
                 untouched.add(job)
-            to_run.append(_job(job, record, reasons))
+            plan.jobs.append(Job(planned=record, reasons=reasons, snakemakes=job))
             continue
-        finished.append(record)
-        if not workflow.persistence.has_metadata(job):
-            unrecorded.append(_job(job, record, _differences_to_the_sidecar(job)))
-    return Plan(
-        study=study.study,
-        datasets=list(study.datasets),
-        jobs=to_run,
-        finished=finished,
-        workflow=workflow,
-        unrecorded=unrecorded,
-    )
-
-
-def _job(snakemakes: Any, planned: PlannedJob, reasons: Iterable[Reason]) -> Job:
-    return Job(
-        planned=planned,
-        dataset=getattr(snakemakes.wildcards, "dataset", None),
-        system=getattr(snakemakes.wildcards, "system", None),
-        reasons=list(reasons),
-        snakemakes=snakemakes,
-    )
+        plan.finished.append(record)
+        if not persistence.has_metadata(job):
+            differences = list(_differences_to_the_sidecar(job))
+            plan.unrecorded.append(Job(planned=record, reasons=differences, snakemakes=job))
+    return plan
 
 
 def _dry_run(study: Path, profile: str) -> tuple[Any, str]:
@@ -157,12 +147,12 @@ def _reasons(job: Any, reason: Any, persistence: Any) -> Iterator[Reason]:
     elif reason._incomplete_output:
         yield Reason(why=UNFINISHED)
     else:
-        yield from changes(job, reason, persistence)
+        yield from _changes(job, reason, persistence)
     if reason._updated_input_run:
         yield Reason(why=FOLLOWS)
 
 
-def changes(job: Any, reason: Any, persistence: Any) -> Iterator[Reason]:
+def _changes(job: Any, reason: Any, persistence: Any) -> Iterator[Reason]:
     """How a job whose outputs are there differs from the one that made them."""
     if reason._updated_input:
         yield Reason(why=NEWER, what=min(map(str, reason._updated_input)))
@@ -244,7 +234,7 @@ def _edited(job: Any) -> list[str]:
     output = Path(job.output[0])
     made = datetime.fromtimestamp(output.stat().st_mtime, UTC)
     for run in _runs(output.parts[1]):
-        if run.begin <= made and any(str(output) in other.outputs for other in run.jobs):
+        if run.started <= made and any(str(output) in other.outputs for other in run.jobs):
             return [module_file(module) for module, digest in now.items() if run.code.get(module) != digest]
     return []
 

@@ -1,14 +1,16 @@
 """Where a run of the workflow is: its jobs and their states, trainings with their progress, the expected end.
 
 Everything follows from notes (phrasemt/runs/notes.py) and from the times of earlier jobs, so it can be asked at
-any time, beside a run on this machine or on a cluster.
+any time, beside a run on this machine or on a cluster. `snakemake --summary` knows outputs only: jobs that run, wait
+and failed look alike to it.
 """
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
@@ -19,14 +21,17 @@ from phrasemt.runs.notes import (
     StageNote,
     TrainingReport,
     note_of_run,
+    notes_of_trainings,
     stage_note,
-    training_note,
 )
-from phrasemt.runs.units import clock
+from phrasemt.runs.units import clock, local_time
 from phrasemt.stages import STAGES
 
 JobState = Literal["done", "running", "waiting", "failed", "blocked"]
 GONE = "gone without a word: killed, or out of memory"
+# Of the jobs that run, and of those that have failed, so many are shown to people; of the latter so many with a log.
+MOST_SHOWN, MOST_LOGS = 20, 5
+_LINES_OF_LOG = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +45,35 @@ class JobStatus:
     state: JobState
     note: StageNote | None = None
     training: TrainingReport | None = None
+
+    @property
+    def title(self) -> str:
+        """Rule and name."""
+        return f"{self.planned.rule} {self.planned.name}"
+
+    @property
+    def where(self) -> str:
+        """Host, and process or job of Slurm, of a job that has begun."""
+        assert self.note is not None
+        job, process = self.note.queue_job, self.note.pid
+        return f"{self.note.host}, Slurm job {job}" if job else f"{self.note.host}, process {process}"
+
+    def what(self, now: datetime) -> str:
+        """What is known of a job that runs or has failed."""
+        assert self.note is not None
+        if self.state == "failed":
+            return "error" if self.note.state == "failed" else GONE
+        time = f"for {clock(self.note.seconds(now))}"
+        return f"{time}, {describe_training(self.training)}" if self.training else time
+
+    @property
+    def last_lines(self) -> list[str]:
+        """The last lines of the log, each cut at 200 characters; none when it cannot be read."""
+        try:
+            with Path(self.planned.log or "").open(encoding="utf-8", errors="replace") as stream:
+                return [line.rstrip()[:200] for line in deque(stream, _LINES_OF_LOG)]
+        except OSError:
+            return []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,13 +90,52 @@ class Status:
     seconds_left: float
     unknown: int
 
+    def of_state(self, state: JobState) -> list[JobStatus]:
+        """The jobs in a state."""
+        return [job for job in self.jobs if job.state == state]
+
+    @property
+    def counts(self) -> dict[str, Counter[str]]:
+        """Jobs in each state, with those that were done before: of each rule that is not done, and of `all`."""
+        rules = {rule: Counter(done=number) for rule, number in self.run.done.items()}
+        for job in self.jobs:
+            rules.setdefault(job.planned.rule, Counter())[job.state] += 1
+        unfinished = {rule: counts for rule, counts in rules.items() if counts["done"] < counts.total()}
+        return unfinished | {"all": sum(rules.values(), Counter())}
+
+    @property
+    def end(self) -> str:
+        """When the run is expected to end; empty where nobody knows."""
+        if not self.seconds_left:
+            return ""
+        end = (self.now + timedelta(seconds=self.seconds_left)).astimezone()
+        time = f"{end:%H:%M}" if end.date() == self.now.astimezone().date() else local_time(end)
+        if self.unknown:
+            return f"not before {time} ({self.unknown:,} jobs of unknown length)"
+        return f"about {time} (in {clock(self.seconds_left)})"
+
+    @property
+    def outlook(self) -> str:
+        """When the run is expected to end or, of a run that has ended, what it has left; empty when all is done."""
+        if self.state == "running":
+            going_on = self.of_state("running") or self.of_state("waiting")
+            known = self.end or "not known, because no such jobs have finished here yet"
+            return f"expected end: {known}" if going_on else ""
+        left = sum(job.state != "done" for job in self.jobs)
+        return f"not done: {left:,} jobs; run the same command again. Snakemake's log: {self.run.log}" if left else ""
+
 
 def status_of(path: Path, now: datetime) -> Status:
     """The run whose note stands in this file. Raises PhrasemtError when the note cannot be read."""
     run = note_of_run(path)
-    jobs = [job_status(job, path.name, now) for job in run.jobs]
-    # All jobs of a finished run are done, whatever their notes say; `snakemake --touch` runs no stages.
-    jobs = [replace(job, state="done") for job in jobs] if run.state == "finished" else _with_blocked(jobs)
+    jobs: list[JobStatus] = []
+    for planned in run.jobs:
+        job = _job_status(planned, path.name, now)
+        if run.state == "finished":  # all are done, whatever their notes say; `snakemake --touch` runs no stages
+            job = replace(job, state="done")
+        elif job.state == "waiting" and any(jobs[other].state in ("failed", "blocked") for other in planned.after):
+            job = replace(job, state="blocked")
+        jobs.append(job)
     seconds_left, unknown = _seconds_left(run, jobs, now)
     return Status(
         run=run,
@@ -74,66 +147,49 @@ def status_of(path: Path, now: datetime) -> Status:
     )
 
 
-def job_status(job: PlannedJob, run: str, now: datetime) -> JobStatus:
+def _job_status(job: PlannedJob, run: str, now: datetime) -> JobStatus:
     """A job of the run whose note has this name, as the note of its stage tells."""
-    if job.log is None:
-        return JobStatus(planned=job, state="waiting")
-    path = stage_note(job.log)
+    path = stage_note(job.log or "")
     note = StageNote.read(path)
     if note is None or note.run != run or note.state == "stopped":  # a stage that was stopped comes back
         return JobStatus(planned=job, state="waiting")
     if note.state == "finished":
         return JobStatus(planned=job, state="done", note=note)
-    running = note.alive(path, now)
+    reports: list[TrainingReport] = []
+    if "state" in STAGES[job.rule].folders:
+        notes = notes_of_trainings(str(Path(job.outputs[0]).parent))
+        reports = [one.training for one in notes if one.run == run and one.training]
     return JobStatus(
-        planned=job, state="running" if running else "failed", note=note, training=_training_report(job, run)
+        planned=job,
+        state="running" if note.alive(path, now) else "failed",
+        note=note,
+        training=max(reports, key=lambda report: report.reported, default=None),
     )
-
-
-def _training_report(job: PlannedJob, run: str) -> TrainingReport | None:
-    """The last report of a training in this run."""
-    folder = Path(job.outputs[0]).parent
-    metrics = [path for kept in STAGES[job.rule].folders for path in folder.glob(f"{kept}/*/metrics.jsonl")]
-    notes = [StageNote.read(training_note(path)) for path in metrics]
-    reports = [note.training for note in notes if note and note.run == run and note.training]
-    return max(reports, key=lambda report: report.reported, default=None)
-
-
-def _with_blocked(jobs: list[JobStatus]) -> list[JobStatus]:
-    """The jobs, each of which stands after those that it waits for."""
-    for place, job in enumerate(jobs):
-        if job.state == "waiting" and any(jobs[other].state in ("failed", "blocked") for other in job.planned.after):
-            jobs[place] = replace(job, state="blocked")
-    return jobs
 
 
 def _seconds_left(run: RunNote, jobs: Sequence[JobStatus], now: datetime) -> tuple[float, int]:
     """The longest chain of jobs that wait for each other or, if longer, all work shared out over the cores.
 
-    What has failed, and what is blocked by it, takes no time.
+    What has failed, and what is blocked by it, takes no time. Also the number of jobs of unknown length.
     """
     recorded = Recorded(run.study)
-    needed: list[float] = []
-    unknown = 0
+    ends: list[float] = []  # of each job, in seconds from now, if none waits for a core
+    work, unknown = 0.0, 0
     for job in jobs:
-        seconds, _ = recorded.seconds(job.planned) if job.state in ("running", "waiting") else (0.0, "")
+        seconds: float | None
+        if job.state not in ("running", "waiting"):
+            seconds = 0.0
+        elif job.training and job.training.seconds_left is not None:
+            seconds = job.training.seconds_left - max(0.0, (now - job.training.reported).total_seconds())
+        else:
+            seconds, _ = recorded.seconds(job.planned)
+            if seconds is not None and job.note:
+                seconds -= job.note.seconds(now)
         unknown += seconds is None
-        seconds = seconds or 0.0
-        if job.training and job.training.seconds_left is not None:
-            seconds = job.training.seconds_left - job.training.seconds_since(now)
-        elif job.state == "running" and job.note:
-            seconds -= (now - job.note.begin).total_seconds()
-        needed.append(max(0.0, seconds))
-    ends: dict[int, float] = {}
-
-    def end(place: int) -> float:
-        if place not in ends:
-            ends[place] = needed[place] + max(map(end, jobs[place].planned.after), default=0.0)
-        return ends[place]
-
-    chain = max(map(end, range(len(jobs))), default=0.0)
-    work = sum(seconds * job.planned.threads for seconds, job in zip(needed, jobs, strict=True))
-    return max(chain, work / run.cores if run.cores else 0.0), unknown
+        seconds = max(0.0, seconds or 0.0)
+        work += seconds * job.planned.threads
+        ends.append(seconds + max((ends[other] for other in job.planned.after), default=0.0))
+    return max([*ends, work / run.cores if run.cores else 0.0]), unknown
 
 
 def describe_training(report: TrainingReport) -> str:

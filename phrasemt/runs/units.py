@@ -1,6 +1,8 @@
-"""How times and memory are shown to people."""
+"""How times, memory and sizes are shown to people."""
 
 from __future__ import annotations
+
+from datetime import datetime
 
 
 def clock(seconds: float) -> str:
@@ -10,6 +12,19 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{seconds:02d}"
 
 
+def local_time(moment: datetime) -> str:
+    """A moment in the time zone of this machine."""
+    return f"{moment.astimezone():%Y-%m-%d %H:%M}"
+
+
 def memory(mib: float) -> str:
     """Memory in the unit that people read: 812 MiB, 1.2 GiB."""
     return f"{mib:.0f} MiB" if mib < 1000 else f"{mib / 1024:.1f} GiB"
+
+
+def size(number: float) -> str:
+    """A number of bytes in kB, MB or GB: 1.2 GB."""
+    for unit, factor in (("GB", 1e9), ("MB", 1e6)):
+        if number >= factor:
+            return f"{number / factor:.1f} {unit}"
+    return f"{number / 1e3:.1f} kB"

@@ -185,7 +185,7 @@ class StateFolder:
         if note is None or not note.alive(path, datetime.now(UTC)):
             return None
         job = f", job {note.queue_job} of Slurm" if note.queue_job else ""
-        return f"process {note.pid} on {note.host}{job}, since {note.started}"
+        return f"process {note.pid} on {note.host}{job}, since {note.started:%Y-%m-%d %H:%M} UTC"
 
     def earlier_states(self) -> Iterator[EarlierState]:
         """Yield the states in the folders beside this one that have the same weights after each update."""

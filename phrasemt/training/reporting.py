@@ -8,7 +8,6 @@ import resource
 import sys
 import time
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -137,20 +136,15 @@ class Reporter:
         """Take a report into the note, which is written now if it was not a moment ago."""
         done = update - self._report.first_update
         left = (self._report.max_updates - update) * (time.monotonic() - self._started) / done if done else None
-        self._report = replace(
-            self._report,
-            update=update,
-            seconds_left=None if left is None else round(left, 3),
-            memory_mib=self._memory_mib(),
-            **changes,
-        )
+        changes |= {"seconds_left": None if left is None else round(left, 3), "memory_mib": self._memory_mib()}
+        self._report = self._report.model_copy(update={"update": update, **changes})
         if time.monotonic() >= self._next_note:
             self._tell()
 
     def _tell(self) -> None:
         self._next_note = time.monotonic() + _SECONDS_BETWEEN_NOTES
-        self._report = replace(
-            self._report, reported=now(), seconds=round(self.seconds, 3), memory_mib=self._memory_mib()
+        self._report = self._report.model_copy(
+            update={"reported": now(), "seconds": round(self.seconds, 3), "memory_mib": self._memory_mib()}
         )
         self._note.tell(training=self._report)
 

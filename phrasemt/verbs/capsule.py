@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 
 from phrasemt.report.capsule import write_capsule
+from phrasemt.runs.units import size
 from phrasemt.study.reading import load_study
 from phrasemt.verbs._study import add_study
-from phrasemt.verbs._tables import size
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -11,10 +11,11 @@ from pathlib import Path
 
 from phrasemt.files.source_file import MIRROR, SourceFile
 from phrasemt.registry.corpora import Corpus, contrasts_of, corpus, files_of, load_registry, source_file
+from phrasemt.runs.units import size
 from phrasemt.study.datasets import RegistryText
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
-from phrasemt.verbs._tables import size, table
+from phrasemt.verbs._tables import table
 from phrasemt.workflow.paths import ORIGINAL_FILE
 
 

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from phrasemt.errors import PhrasemtError
+from phrasemt.runs.accept import accept
+from phrasemt.runs.costs import NOTHING, Costs, Recorded
+from phrasemt.runs.plan import CHANGES, FOLLOWS, INPUTS, NEWER, TIMES, Job, Plan, plan_of
+from phrasemt.runs.units import size
 from phrasemt.study.reading import load_study
 from phrasemt.verbs._numbers import in_range
-from phrasemt.verbs._price import price_of
-from phrasemt.verbs._rates import GPUS, MEASURED, UTILISATION, rate_of
+from phrasemt.verbs._rates import GPUS, MEASURED, UTILISATION
 from phrasemt.verbs._study import add_profile, add_study
-from phrasemt.verbs._tables import size, table
+from phrasemt.verbs._tables import table
 
-if TYPE_CHECKING:  # at run time `phrasemt --help` would wait for the import of Snakemake
-    from phrasemt.runs.costs import Costs
-    from phrasemt.runs.plan import Job, Plan
-
-MOST_CHANGES = 20
+if TYPE_CHECKING:
+    from phrasemt.verbs._price import Prices  # imports torch
+MOST_CHANGES, MOST_NAMED = 20, 6
+ALL = "all"  # rules
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,68 +55,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Print the plan. Raises PhrasemtError for mistakes in the study and for outputs that cannot be accepted."""
-    from phrasemt.runs.accept import accept
-    from phrasemt.runs.plan import plan_of
-
     if not options.accept and (options.names or options.note):
         raise PhrasemtError(
             "needs --accept", where=" ".join(options.names) or "--note", next_step="see `phrasemt plan --help`"
         )
     plan = plan_of(options.study, options.profile)
     if options.accept:
-        accepted = accept(plan, options.names, options.note)
-        rules = Counter(job.planned.rule for job in accepted)
-        print(f"accepted: {', '.join(_count(number, rule) for rule, number in rules.items())}")
+        accepted = Counter(job.planned.rule for job in accept(plan, options.names, options.note))
+        print(f"accepted: {_counted(accepted, most=len(accepted))}")
         plan = plan_of(options.study, options.profile)
-    for line in describe(plan):
-        print(line)
+    print(*describe(plan), sep="\n")
     if options.gpus and plan.jobs:
-        study = load_study(options.study)
-        rate = rate_of(options.gpu, options.utilisation)
-        for line in price_of(plan, study, rate=rate, gpus=options.gpus):
-            print(line)
+        from phrasemt.verbs._price import Prices, rate_of  # imports torch
+
+        prices = Prices(load_study(options.study), rate_of(options.gpu, options.utilisation))
+        print(*describe_price(plan, prices, options.gpus), sep="\n")
 
 
 def describe(plan: Plan) -> Iterator[str]:
     """Yield the lines that describe a plan."""
-    from phrasemt.runs.costs import Recorded
-
     total = len(plan.jobs) + len(plan.finished)
-    if not plan.jobs:
+    if plan.jobs:
+        yield f"{plan.study}: {len(plan.jobs):,} of {total:,} jobs to run"
+        yield from _changed("changed since the outputs were made", plan.jobs, plan.datasets)
+        yield from _costs(plan)
+    else:
         yield f"{plan.study}: nothing to do, all {total:,} jobs are done"
-        yield from _unrecorded(plan)
-        return
-    yield f"{plan.study}: {len(plan.jobs):,} of {total:,} jobs to run"
-    yield from _changed("changed since the outputs were made", plan.jobs, plan.datasets)
-    recorded = Recorded(plan.study, plan.finished)
-    rules = list(dict.fromkeys(job.planned.rule for job in plan.jobs))
-    rows = [("rule", "jobs", "core h", "GPU h", "disk", "why")]
-    for rule in rules:
-        jobs = [job for job in plan.jobs if job.planned.rule == rule]
-        costs = recorded.of([job.planned for job in jobs])
-        rows.append((rule, f"{len(jobs):,}", *_figures(costs), _why(jobs)))
-    costs = recorded.of([job.planned for job in plan.jobs])
-    rows.append(("all", f"{len(plan.jobs):,}", *_figures(costs), ""))
-    yield from (f"  {line}" for line in table(rows, right_aligned=("jobs", "core h", "GPU h", "disk")))
-    yield from _basis(costs)
-    yield from _offer(plan)
-    yield from _unrecorded(plan)
-
-
-def _offer(plan: Plan) -> Iterator[str]:
-    """Yield a line about jobs that need not run, because sidecars prove that only times of files differ."""
-    from phrasemt.runs.plan import TIMES
-
-    same = [job for job in plan.jobs if {reason.why for reason in job.reasons} == {TIMES}]
-    if same:
+    if same := sum({reason.why for reason in job.reasons} == {TIMES} for job in plan.jobs):
         yield (
-            f"{len(same):,} of these jobs need not run: inputs and outputs have the contents that the sidecars record. "
+            f"{same:,} of these jobs need not run: inputs and outputs have the contents that the sidecars record. "
             "Next: `phrasemt plan STUDY --accept` sets the times of their outputs"
         )
-
-
-def _unrecorded(plan: Plan) -> Iterator[str]:
-    """Yield lines about finished jobs without Snakemake's record; no run would repeat them after a change."""
     if plan.unrecorded:
         yield (
             f"Snakemake has no records of {len(plan.unrecorded):,} finished jobs, so it does not run them again after "
@@ -125,71 +96,92 @@ def _unrecorded(plan: Plan) -> Iterator[str]:
 
 
 def _changed(heading: str, jobs: Sequence[Job], datasets: Sequence[str]) -> Iterator[str]:
-    """Yield a heading and the changes of jobs, or nothing for jobs without changes."""
-    if changed := list(_changes(jobs, datasets)):
-        yield heading
-        yield from changed[:MOST_CHANGES]
-        if (more := len(changed) - MOST_CHANGES) > 0:
-            yield f"  and {more:,} more changes"
-
-
-def _changes(jobs: Sequence[Job], all_datasets: Sequence[str]) -> Iterator[str]:
-    """Yield each change once, with the rules, systems and data sets that it affects.
+    """Yield a heading and each change once, with the rules, systems and data sets that it affects.
 
     For changed and newer inputs there is one line with an example, after the other changes.
     """
-    from phrasemt.runs.plan import CHANGES, INPUTS, NEWER
-
-    affected: dict[tuple[str, str], list[Job]] = {}
-    texts: dict[tuple[str, str], list[str]] = {}
+    affected: dict[tuple[int, str], list[tuple[Job, str]]] = {}
     for job in jobs:
         for change in job.changes:
-            key = (change.why, "" if change.why in (INPUTS, NEWER) else change.what)
-            affected.setdefault(key, []).append(job)
-            texts.setdefault(key, []).append(str(change))
-    for key, group in sorted(affected.items(), key=lambda item: (CHANGES.index(item[0][0]), item[0][1])):
-        text = texts[key][0] + (" and others" if len(set(texts[key])) > 1 else "")
-        rules = list(dict.fromkeys(job.planned.rule for job in group))
-        systems = [system for system in dict.fromkeys(job.system for job in group) if system]
-        datasets = [dataset for dataset in dict.fromkeys(job.dataset for job in group) if dataset]
-        of_systems = f" of {_few(systems)}" if systems else ""
-        on_datasets = f" on {_few(datasets)}" if datasets and len(all_datasets) > 1 else ""
-        yield f"  {text}: {_few(rules)}{of_systems}{on_datasets}"
+            what = "" if change.why in (INPUTS, NEWER) else change.what
+            affected.setdefault((CHANGES.index(change.why), what), []).append((job, str(change)))
+    if affected:
+        yield heading
+    for _, group in sorted(affected.items(), key=lambda item: item[0])[:MOST_CHANGES]:
+        texts = dict.fromkeys(text for _, text in group)
+        line = f"  {next(iter(texts))}{' and others' * (len(texts) > 1)}: {_few(job.planned.rule for job, _ in group)}"
+        for word, key in (("of", "system"), ("on", "dataset")):
+            names = [job.wildcards[key] for job, _ in group if key in job.wildcards]
+            if names and (key == "system" or len(datasets) > 1):
+                line += f" {word} {_few(names)}"
+        yield line
+    if (more := len(affected) - MOST_CHANGES) > 0:
+        yield f"  and {more:,} more changes"
+
+
+def _costs(plan: Plan) -> Iterator[str]:
+    """Yield the table of rules with the costs of their jobs and the reasons, and what the costs rest on."""
+    recorded = Recorded(plan.study, plan.finished)
+    costs = costs_by_rule([(job, recorded.of(job.planned)) for job in plan.jobs])
+    rows: list[tuple[str, ...]] = [("rule", "jobs", "core h", "GPU h", "disk", "why")]
+    for rule, one in costs.items():
+        hours = [_hours(hours) if one.basis.keys() - {NOTHING} else "?" for hours in (one.core_hours, one.gpu_hours)]
+        why = _why([job for job in plan.jobs if job.planned.rule == rule])
+        rows.append((rule, f"{one.jobs:,}", *hours, size(one.bytes) if one.bytes else "?", why))
+    yield from (f"  {line}" for line in table(rows, right_aligned=rows[0][1:-1]))
+    if known := Counter({basis: number for basis, number in costs[ALL].basis.items() if basis != NOTHING}):
+        yield f"the cost comes from earlier runs: {_counted(known)}"
+    if unknown := Counter({rule: n for rule, one in costs.items() if rule != ALL and (n := one.basis[NOTHING])}):
+        yield f"the cost does not include these jobs, because no such job has run here yet: {_counted(unknown)}"
 
 
 def _why(jobs: Sequence[Job]) -> str:
     """Return the reasons of a rule's jobs. "Other jobs run before it" counts only for jobs without another reason."""
-    from phrasemt.runs.plan import FOLLOWS
-
     reasons: Counter[str] = Counter()
     for job in jobs:
         reasons.update({reason.why for reason in job.reasons} - {FOLLOWS} or {FOLLOWS})
     return ", ".join(reason if number == len(jobs) else f"{number} {reason}" for reason, number in reasons.items())
 
 
-def _figures(costs: Costs) -> tuple[str, str, str]:
-    known = sum(costs.basis.values()) - sum(costs.unknown.values())
-    hours = map(_hours, (costs.core_seconds, costs.gpu_seconds))
-    core, gpu = hours if known else ("?", "?")
-    return core, gpu, size(costs.bytes) if costs.bytes else "?"
+def describe_price(plan: Plan, prices: Prices, gpus: int) -> Iterator[str]:
+    """Yield the lines about the price of all jobs of a plan. gpus: on so many of the kind of the prices."""
+    priced = [(job, prices.of(job)) for job in plan.jobs]
+    costs = costs_by_rule(priced)
+    rows: list[tuple[str, ...]] = [("rule", "jobs", "core h", "GPU h", "disk", "memory")]
+    for rule, one in costs.items():
+        hours = [f"{hours:,.1f}" if hours >= 0.05 else "" for hours in (one.core_hours, one.gpu_hours)]
+        memory = f"{one.memory:,.0f} MB" if one.memory else ""
+        rows.append((rule, f"{one.jobs:,}", *hours, size(one.bytes) if one.bytes else "", memory))
+    yield f"price on {gpus} x {prices.rate.device}"
+    yield from (f"  {line}" for line in table(rows, right_aligned=rows[0][1:]))
+    longest, its_price = max(priced, key=lambda one: one[1].gpu_hours)
+    name, its_days = longest.wildcards.get("system", longest.planned.rule), its_price.gpu_hours / 24
+    days = max(costs[ALL].gpu_hours / 24 / gpus, its_days)
+    yield f"{days:,.1f} days of the GPUs; the longest job, {name}, takes {its_days:,.1f} on one of them"
+    yield f"assumed: {prices.assumptions}"
+    if prices.unknown:
+        yield f"left out, because nobody has published their number of lines: {', '.join(sorted(prices.unknown))}"
 
 
-def _hours(seconds: float) -> str:
-    return "<0.01" if 0 < seconds < 36 else f"{seconds / 3600:.2f}" if seconds else "0"
+def costs_by_rule(jobs: Sequence[tuple[Job, Costs]]) -> dict[str, Costs]:
+    """Return the costs of the jobs of each rule, and last those of all jobs."""
+    found: dict[str, Costs] = {}
+    total = Costs(jobs=0)
+    for job, costs in jobs:
+        found.setdefault(job.planned.rule, Costs(jobs=0)).add(costs)
+        total.add(costs)
+    return found | {ALL: total}
 
 
-def _basis(costs: Costs) -> Iterator[str]:
-    known = [f"{_count(number, basis)}" for basis, number in costs.basis.items() if basis != "nothing"]
-    if known:
-        yield f"the cost comes from earlier runs: {', '.join(known)}"
-    if costs.unknown:
-        few = _few([_count(number, rule) for rule, number in costs.unknown.items()])
-        yield f"the cost does not include these jobs, because no such job has run here yet: {few}"
+def _hours(hours: float) -> str:
+    return "<0.01" if 0 < hours < 0.01 else f"{hours:.2f}" if hours else "0"
 
 
-def _count(number: int, name: str) -> str:
-    return f"{number:,} x {name}"
+def _counted(numbers: Counter[str], most: int = MOST_NAMED) -> str:
+    return _few([f"{number:,} x {name}" for name, number in numbers.items()], most)
 
 
-def _few(names: Sequence[str], most: int = 6) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+def _few(names: Iterable[str], most: int = MOST_NAMED) -> str:
+    """Return the first of some different names."""
+    chosen = list(dict.fromkeys(names))
+    return ", ".join(chosen[:most]) + (f" and {len(chosen) - most} more" if len(chosen) > most else "")

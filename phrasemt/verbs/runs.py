@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from phrasemt.runs.notes import StageNote, last_sign_of_life, training_note
 from phrasemt.runs.units import clock, memory
 from phrasemt.verbs._study import FILE_OR_NAME, study_name
 from phrasemt.verbs._tables import table
-from phrasemt.workflow.paths import RESULTS, Paths
+from phrasemt.workflow.paths import ANY_STUDY, RESULTS, Paths
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,14 +42,14 @@ def run(options: argparse.Namespace) -> None:
         for folder in Path().glob(Paths(study.name).model.glob)
         for training in trainings_in(folder, now, every=options.all)
     ]
-    trainings.sort(key=lambda one: (one.study, one.dataset, one.system, len(one.seed), one.seed, one.reported))
+    trainings.sort(
+        key=lambda one: (one["study"], one["dataset"], one["system"], len(one["seed"]), one["seed"], one["reported"])
+    )
     if options.json:
-        print(json.dumps([asdict(training) for training in trainings], indent=1))
+        print(json.dumps(trainings, indent=1))
     elif trainings:
         rows = [_row(training) | ({} if options.all else {"settings": ""}) for training in trainings]
-        lines = table(
-            [list(rows[0]), *(list(row.values()) for row in rows)], right_aligned=rows[0].keys() - _TO_THE_LEFT
-        )
+        lines = table([list(rows[0]), *(list(row.values()) for row in rows)], right_aligned=rows[0].keys() - _LEFT)
         print(*lines, sep="\n")
     else:
         where = " or ".join(map(str, studies if options.study else [RESULTS]))
@@ -69,44 +68,7 @@ def _results_of(study: Path) -> Path:
     return folder
 
 
-# ------------------------------------------------------------------------------------------------------------- reading
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainingStatus:
-    """The status of a training by its files. None: not known, or not known yet; a note is needed for most fields.
-
-    settings: folder of the state, named by the digest of settings, data and code. measure: dev_bleu, or dev_perplexity
-    of a system that does not translate. seconds: training time of all runs. seconds_left: at the last report.
-    """
-
-    study: str
-    dataset: str
-    system: str
-    seed: str
-    settings: str
-    state: str
-    update: int
-    max_updates: int | None
-    percent: float | None
-    measure: str | None
-    last: float | None
-    last_update: int | None
-    best: float | None
-    best_update: int | None
-    tokens_per_second: float | None
-    seconds: float | None
-    seconds_left: float | None
-    memory_mib: float | None
-    device: str | None
-    processes: int | None
-    host: str | None
-    pid: int | None
-    reported: str
-    seconds_since_report: int
-
-
-def trainings_in(folder: Path, now: datetime, *, every: bool) -> list[TrainingStatus]:
+def trainings_in(folder: Path, now: datetime, *, every: bool) -> list[dict[str, Any]]:
     """Return the training in models/<system>/<seed>/ that reported last; with `every`, all trainings there."""
     record = _json(folder / "training.json")
     finished = (folder / str(record["metrics"])).parent if "metrics" in record else None
@@ -115,10 +77,11 @@ def trainings_in(folder: Path, now: datetime, *, every: bool) -> list[TrainingSt
         _training(folder, state, record if state == finished else {}, now)
         for state in states | ({finished} if finished else set())
     ]
-    return found if every else sorted(found, key=lambda training: training.reported)[-1:]
+    return found if every else sorted(found, key=lambda training: str(training["reported"]))[-1:]
 
 
-def _training(folder: Path, state: Path, record: Mapping[str, Any], now: datetime) -> TrainingStatus:
+def _training(folder: Path, state: Path, record: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """What `--json` prints of a training. None: not known, or not known yet; a note is needed for most values."""
     metrics = state / "metrics.jsonl"
     path = training_note(metrics)
     note = StageNote.read(path)
@@ -127,10 +90,8 @@ def _training(folder: Path, state: Path, record: Mapping[str, Any], now: datetim
     evaluations = evaluations or record.get("evaluations", [])
     latest = max((updates, *evaluations[-1:]), key=lambda one: float(one.get("seconds", 0)))
     update = max(latest.get("update", 0), record.get("updates", 0), report.update if report else 0)
-    if report:
-        reported = datetime.fromisoformat(report.reported)
-    else:
-        reported = last_sign_of_life(metrics) or last_sign_of_life(folder / "training.json") or now
+    reported = report.reported if report else None
+    reported = reported or last_sign_of_life(metrics) or last_sign_of_life(folder / "training.json") or now
     if note:
         status = "dead" if note.state == "running" and not note.alive(path, now) else note.state
     else:
@@ -141,32 +102,33 @@ def _training(folder: Path, state: Path, record: Mapping[str, Any], now: datetim
     evaluations = [one for one in evaluations if measure in one]
     dev_last = evaluations[-1] if evaluations else {}
     dev_best = max(evaluations, key=lambda one: float(sign * one[measure]), default={})
-    return TrainingStatus(
-        study=folder.parents[3].name,
-        dataset=folder.parents[2].name,
-        system=folder.parents[0].name,
-        seed=folder.name,
-        settings=state.name,
-        state=status,
-        update=update,
-        max_updates=max_updates,
-        percent=round(100 * update / max_updates, 1) if max_updates else None,
-        measure=measure if evaluations else None,
-        last=dev_last.get(measure),
-        last_update=dev_last.get("update"),
-        best=dev_best.get(measure),
-        best_update=dev_best.get("update"),
-        tokens_per_second=updates.get("tokens_per_second"),
-        seconds=report.seconds if report else latest.get("seconds"),
-        seconds_left=report.seconds_left if report and status != "finished" else None,
-        memory_mib=report.memory_mib if report else None,
-        device=report.device if report else None,
-        processes=report.processes if report else None,
-        host=note.host if note else None,
-        pid=note.pid if note else None,
-        reported=reported.isoformat(timespec="seconds"),
-        seconds_since_report=max(0, round((now - reported).total_seconds())),
-    )
+    names = ANY_STUDY.model.names(folder)
+    return {
+        "study": names["study"],
+        "dataset": folder.parents[2].name,
+        "system": names["system"],
+        "seed": names["seed"],
+        "settings": state.name,  # the digest of settings, data and code
+        "state": status,
+        "update": update,
+        "max_updates": max_updates,
+        "percent": round(100 * update / max_updates, 1) if max_updates else None,
+        "measure": measure if evaluations else None,
+        "last": dev_last.get(measure),
+        "last_update": dev_last.get("update"),
+        "best": dev_best.get(measure),
+        "best_update": dev_best.get("update"),
+        "tokens_per_second": updates.get("tokens_per_second"),
+        "seconds": report.seconds if report else latest.get("seconds"),  # of all runs of the training
+        "seconds_left": report.seconds_left if report and status != "finished" else None,
+        "memory_mib": report.memory_mib if report else None,
+        "device": report.device if report else None,
+        "processes": report.processes if report else None,
+        "host": note.host if note else None,
+        "pid": note.pid if note else None,
+        "reported": reported.isoformat(timespec="seconds"),
+        "seconds_since_report": max(0, round((now - reported).total_seconds())),
+    }
 
 
 def _reports(metrics: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -204,37 +166,35 @@ def _json(path: Path) -> dict[str, Any]:
 
 # ------------------------------------------------------------------------------------------------------------ printing
 
+_LEFT = {"study", "data set", "system", "settings", "state", "device", "host"}
 
-def _row(training: TrainingStatus) -> dict[str, str]:
-    """Return the cells by heading; unknown values are empty."""
-    one = training
-    measure = {"dev_bleu": "{:.2f} BLEU", "dev_perplexity": "{:.2f} ppl", None: ""}[one.measure]
+
+def _row(one: Mapping[str, Any]) -> dict[str, str]:
+    """Return the cells of a training by heading; unknown values are empty."""
+    measure = {"dev_bleu": "{:.2f} BLEU", "dev_perplexity": "{:.2f} ppl", None: ""}[one["measure"]]
     return {
-        "study": one.study,
-        "data set": one.dataset,
-        "system": one.system,
-        "seed": one.seed,
-        "settings": one.settings,
-        "state": one.state,
-        "update": f"{one.update:,}" + (f" of {one.max_updates:,}" if one.max_updates else ""),
-        "%": _cell("{:d}", None if one.percent is None else int(one.percent)),
-        "dev": _cell(measure, one.last),
-        "best": _cell(measure, one.best) + _cell(" at {:,}", one.best_update),
-        "tokens/s": _cell("{:,.0f}", one.tokens_per_second),
-        "spent": clock(one.seconds) if one.seconds is not None else "",
-        "left": clock(one.seconds_left) if one.seconds_left is not None else "",
-        "memory": memory(one.memory_mib) if one.memory_mib is not None else "",
-        "device": (one.device or "") + (f" x {one.processes}" if one.processes and one.processes > 1 else ""),
-        "host": one.host or "",
-        "report": _ago(one.seconds_since_report),
+        "study": one["study"],
+        "data set": one["dataset"],
+        "system": one["system"],
+        "seed": one["seed"],
+        "settings": one["settings"],
+        "state": one["state"],
+        "update": f"{one['update']:,}" + _cell(" of {:,}", one["max_updates"]),
+        "%": _cell("{}", one["percent"], int),
+        "dev": _cell(measure, one["last"]),
+        "best": _cell(measure, one["best"]) + _cell(" at {:,}", one["best_update"]),
+        "tokens/s": _cell("{:,.0f}", one["tokens_per_second"]),
+        "spent": _cell("{}", one["seconds"], clock),
+        "left": _cell("{}", one["seconds_left"], clock),
+        "memory": _cell("{}", one["memory_mib"], memory),
+        "device": (one["device"] or "") + (f" x {one['processes']}" if (one["processes"] or 1) > 1 else ""),
+        "host": one["host"] or "",
+        "report": _ago(one["seconds_since_report"]),
     }
 
 
-_TO_THE_LEFT = {"study", "data set", "system", "settings", "state", "device", "host"}
-
-
-def _cell(form: str, value: float | None) -> str:
-    return "" if value is None else form.format(value)
+def _cell(form: str, value: Any, shown: Callable[[Any], Any] = lambda value: value) -> str:
+    return "" if value is None else form.format(shown(value))
 
 
 def _ago(seconds: float) -> str:

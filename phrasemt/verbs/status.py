@@ -7,26 +7,22 @@ it can be called at any time, beside a run on this machine or on a cluster.
 from __future__ import annotations
 
 import argparse
-import functools
 import time
-from collections import Counter, deque
-from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import get_args
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import write_text
-from phrasemt.runs.notes import RunNote, StageNote, latest_run, runs_folder
-from phrasemt.runs.status import GONE, JobState, JobStatus, Status, describe_training, status_of
-from phrasemt.runs.units import clock
+from phrasemt.runs.notes import latest_run, runs_folder
+from phrasemt.runs.status import MOST_LOGS, MOST_SHOWN, JobState, Status, status_of
+from phrasemt.runs.units import local_time
 from phrasemt.verbs._numbers import in_range
 from phrasemt.verbs._study import FILE_OR_NAME, add_study, study_name
+from phrasemt.verbs._tables import table
 
 DEFAULT_PORT = 8765
-LINES_OF_LOG = 5
-MOST_SHOWN = 20  # running and failed jobs
-MOST_LOGS = 5  # of failed jobs
 CLEAR_SCREEN = "\033[2J\033[H"
 
 
@@ -68,26 +64,22 @@ def run(options: argparse.Namespace) -> None:
     use.
     """
     study = study_name(options.study)
-    current = functools.partial(_current, study)
+    status = _current(study)
+    if options.serve is not None or options.html is not None:
+        from phrasemt.verbs._live_page import live_page, serve  # imports what draws curves, which takes a second
     if options.serve is not None:
-        from phrasemt.verbs._live_page import live_page, serve
-
-        current()  # an error now, and not in the browser
-        serve(lambda: live_page(current(), refresh=options.every), options.serve)
+        serve(lambda: live_page(_current(study), refresh=options.every), options.serve)
         return
     while True:
-        status = current()
         going_on = options.watch and status.state == "running"
         if options.html is not None:
-            from phrasemt.verbs._live_page import live_page
-
             write_text(options.html, live_page(status, refresh=options.every if going_on else 0))
         else:
-            lines = "\n".join(describe(status))
-            print(f"{CLEAR_SCREEN}{lines}" if options.watch else lines, flush=True)
+            print(CLEAR_SCREEN * options.watch + "\n".join(describe(status)), flush=True)
         if not going_on:
             return
         time.sleep(options.every)
+        status = _current(study)
 
 
 def _current(study: str) -> Status:
@@ -101,98 +93,26 @@ def _current(study: str) -> Status:
     return status_of(path, datetime.now(UTC))
 
 
-# ------------------------------------------------------------------------------------------------------------ printing
-
-
 def describe(status: Status) -> Iterator[str]:
     """Yield the lines about a run."""
-    run, jobs = status.run, status.jobs
-    end = f" until {local_time(datetime.fromisoformat(run.ended))}" if run.ended else ""
-    yield f"{run.study}: {status.state}, since {local_time(run.begin)}{end}, process {run.pid} on {run.host}"
-    yield from _table(run, jobs)
-    if cached := sum(job.state == "done" and job.note is not None and job.note.from_cache for job in jobs):
+    run = status.run
+    end = f" until {local_time(run.ended)}" if run.ended else ""
+    yield f"{run.study}: {status.state}, since {local_time(run.started)}{end}, process {run.pid} on {run.host}"
+    states = get_args(JobState)
+    rows = [(rule, *(f"{counts[state] or ''}" for state in states)) for rule, counts in status.counts.items()]
+    yield from (f"  {line}" for line in table([("", *states), *rows], right_aligned=states))
+    if cached := sum(job.state == "done" and job.note is not None and job.note.from_cache for job in status.jobs):
         yield f"from the cache: {cached:,}"
-    if running := [job for job in jobs if job.state == "running"]:
-        yield "running"
-        yield from _shown(running, status.now)
-    if failed := [job for job in jobs if job.state == "failed"]:
-        yield "failed"
-        yield from _shown(failed, status.now)
-    yield from expected_end(status)
-
-
-def expected_end(status: Status) -> Iterator[str]:
-    """Yield a line about the end of a run, if there is something to say."""
-    counts = Counter(job.state for job in status.jobs)
-    if status.state == "running":
-        if status.seconds_left:
-            about = f"about {local_time(status.now + timedelta(seconds=status.seconds_left))}"
-            yield f"expected end: {about}, in {clock(status.seconds_left)}" + (
-                f", without {status.unknown:,} jobs that have no record yet" if status.unknown else ""
-            )
-        elif counts["waiting"] or counts["running"]:
-            yield "expected end: not known, because no such jobs have finished here yet"
-    elif counts["done"] < len(status.jobs):
-        left = len(status.jobs) - counts["done"]
-        yield f"not done: {left:,} jobs; run the same command again. Snakemake's log: {status.run.log}"
-
-
-def counts_by_rule(run: RunNote, jobs: Sequence[JobStatus]) -> dict[str, Counter[str]]:
-    """Return the number of jobs in each state, for each rule."""
-    states: dict[str, Counter[str]] = {rule: Counter(done=number) for rule, number in run.done.items()}
-    for job in jobs:
-        states.setdefault(job.planned.rule, Counter())[job.state] += 1
-    return states
-
-
-def states_shown(total: Counter[str]) -> list[str]:
-    """Return the states that are worth a column. total: numbers of all jobs by state."""
-    return [state for state in get_args(JobState) if state != "blocked" or total[state]]
-
-
-def _table(run: RunNote, jobs: Sequence[JobStatus]) -> Iterator[str]:
-    states = counts_by_rule(run, jobs)
-    total: Counter[str] = sum(states.values(), Counter())
-    columns = states_shown(total)
-    width = max(map(len, states), default=0)
-    yield f"  {'':<{width}}" + "".join(f"{column:>9}" for column in columns)
-    for rule, counts in (*states.items(), ("all", total)):
-        if rule == "all" or counts["done"] < counts.total():
-            cells = "".join(f"{counts[column] or '':>9}" for column in columns)
-            yield f"  {rule:<{width}}{cells}".rstrip()
-
-
-def _shown(jobs: Sequence[JobStatus], now: datetime) -> Iterator[str]:
-    for number, job in enumerate(jobs[:MOST_SHOWN]):
-        note = job.note
-        assert note is not None
-        where = note.host + (f", Slurm job {note.queue_job}" if note.queue_job else f", process {note.pid}")
-        yield f"  {job.planned.rule} {job.planned.name}: {what_of(job, note, now)} ({where})"
-        if job.state == "failed":
-            if number < MOST_LOGS:
-                yield from (f"    | {line}" for line in last_lines(Path(job.planned.log or "")))
-            yield f"    {job.planned.log}"
-    if len(jobs) > MOST_SHOWN:
-        yield f"  and {len(jobs) - MOST_SHOWN:,} more"
-
-
-def what_of(job: JobStatus, note: StageNote, now: datetime) -> str:
-    """Return what is known of a job that runs or has failed."""
-    if job.state == "failed":
-        return "error" if note.state == "failed" else GONE
-    what = f"for {clock((now - note.begin).total_seconds())}"
-    return f"{what}, {describe_training(job.training)}" if job.training else what
-
-
-def last_lines(log: Path) -> list[str]:
-    """Return the last lines of a log, each cut at 200 characters; none when it cannot be read."""
-    try:
-        with log.open(encoding="utf-8", errors="replace") as stream:
-            return [line.rstrip()[:200] for line in deque(stream, LINES_OF_LOG)]
-    except OSError:
-        return []
-
-
-def local_time(moment: datetime) -> str:
-    """Return a moment in the time zone of this machine."""
-    return f"{moment.astimezone():%Y-%m-%d %H:%M}"
+    for state in ("running", "failed"):
+        jobs = status.of_state(state)
+        if jobs:
+            yield state
+        for place, job in enumerate(jobs[:MOST_SHOWN]):
+            yield f"  {job.title}: {job.what(status.now)} ({job.where})"
+            if state == "failed":
+                yield from (f"    | {line}" for line in (job.last_lines if place < MOST_LOGS else ()))
+                yield f"    {job.planned.log}"
+        if len(jobs) > MOST_SHOWN:
+            yield f"  and {len(jobs) - MOST_SHOWN:,} more"
+    if status.outlook:
+        yield status.outlook

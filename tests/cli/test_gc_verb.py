@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +154,7 @@ def test_files_of_a_user_stay(tmp_path: Path) -> None:
 def test_nothing_is_removed_while_a_stage_runs(capsys: pytest.CaptureFixture[str]) -> None:
     note = Path("logs/tiny/train_model/demo.en-de/mean.1.json")
     write(str(note))
-    note.write_text(json.dumps(asdict(StageNote(stage="train_model"))))  # of this process, which is alive
+    StageNote(stage="train_model").write(note)  # of this process, which is alive
     before = files()
     assert main(["gc", "study.yaml", "--yes"]) == 2
     assert "a run of this study is alive, so nothing is removed" in capsys.readouterr().err

@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
+import invented_runs
 import pytest
 
-from phrasemt.runs.notes import PlannedJob
-from phrasemt.runs.plan import (
-    CODE,
-    FOLLOWS,
-    INPUTS,
-    NEVER,
-    SETTINGS,
-    Job,
-    Plan,
-    Reason,
-    _differences,
-)
+from phrasemt.runs.plan import CODE, FOLLOWS, INPUTS, NEVER, SETTINGS, Job, Plan, Reason, _differences
 from phrasemt.verbs.plan import describe
 
 
@@ -27,14 +18,12 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def job(rule: str, dataset: str | None, system: str | None, *reasons: Reason) -> Job:
-    planned = PlannedJob(
-        rule=rule, name=f"{dataset}/{system}", outputs=["out"], log=None, benchmark=None, threads=1, gpus=0, after=[]
-    )
-    return Job(planned=planned, dataset=dataset, system=system, reasons=list(reasons), snakemakes=None)
+    wildcards = {key: name for key, name in (("dataset", dataset), ("system", system)) if name}
+    return Job(planned=invented_runs.job(rule), reasons=list(reasons), snakemakes=SimpleNamespace(wildcards=wildcards))
 
 
 def said(*jobs: Job, datasets: tuple[str, ...] = ("demo", "mine")) -> list[str]:
-    plan = Plan(study="s", datasets=list(datasets), jobs=list(jobs), finished=[], workflow=None)
+    plan = Plan(study="s", datasets=list(datasets), jobs=list(jobs), workflow=None)
     return [line.strip() for line in describe(plan)]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import logging
 import os
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from invented_runs import ago, gone, keep_silent, report
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from trainings import run, settings_of
 
@@ -35,27 +35,10 @@ systems:
 """
 
 
-def ago(**units: float) -> str:
-    return (datetime.now(UTC) - timedelta(**units)).isoformat(timespec="seconds")
-
-
 def note(**changes) -> StageNote:
     """Of a training that this very process runs: half done, with a report of five seconds ago."""
-    report = {
-        "device": "cpu",
-        "processes": 1,
-        "first_update": 0,
-        "update": 1000,
-        "max_updates": 2000,
-        "seconds": 7322.0,
-        "seconds_left": 7322.0,
-        "tokens_per_second": 1234.5,
-        "memory_mib": 1228.8,
-        "reported": ago(seconds=5),
-    }
-    report |= {name: changes.pop(name) for name in report.keys() & changes.keys()}
-    note = {"stage": "train_model", "started": ago(seconds=0), "training": TrainingReport(**report)}
-    return StageNote(**note | changes)
+    of_report = {name: changes.pop(name) for name in TrainingReport.model_fields.keys() & changes.keys()}
+    return StageNote(**{"stage": "train_model", "started": ago(seconds=0), "training": report(**of_report)} | changes)
 
 
 def metrics_line(update: int, **values: float) -> str:
@@ -100,9 +83,8 @@ def training(results: Path):
         if record:
             text = json.dumps({"metrics": f"state/{settings}/metrics.jsonl", **record})
             (folder / "training.json").write_text(text)
-        time = (datetime.now(UTC) - silent).timestamp()
         for path in state.iterdir():
-            os.utime(path, (time, time))
+            keep_silent(path, silent)
         return folder
 
     return write
@@ -129,13 +111,6 @@ def listed(runs):
     return call
 
 
-def gone() -> int:
-    """The number of a process that has ended."""
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait()
-    return process.pid
-
-
 def test_a_line_of_the_table(training, runs):
     training("base", note(), evaluations(10.5, 12.25, 11.0))
     training("wide", note(device="NVIDIA H100", processes=8, update=0, seconds_left=None), seed=12)
@@ -144,13 +119,13 @@ def test_a_line_of_the_table(training, runs):
     head, base, wide = out.splitlines()
     names = "study, data set, system, seed, state, update, %, dev, best, tokens/s, spent, left, memory, device, host"
     assert head.split() == [*names.replace(",", "").split(), "report"]
-    start, report = base.rsplit(None, 3)[0], base.split()[-3:]
+    start, ago = base.rsplit(None, 3)[0], base.split()[-3:]
     assert start.split() == [
         *("small", "demo.en-de", "base", "1", "running", "1,000", "of", "2,000", "50"),
         *("11.00", "BLEU", "12.25", "BLEU", "at", "200", "1,003", "2:02:02", "2:02:02", "1.2", "GiB", "cpu"),
         platform.node(),
     ]
-    assert report[1:] == ["s", "ago"]
+    assert ago[1:] == ["s", "ago"]
     assert "12  running      0 of 2,000   0 " in wide
     assert "NVIDIA H100 x 8" in wide
     assert len(base) == len(head) == len(wide), "the last column ends at the right edge in every row"
@@ -300,7 +275,7 @@ def test_a_training_that_ends_well(train, listed, results):
     report = ended.training
     assert (ended.state, report.first_update, report.update, report.max_updates) == ("finished", 0, 6, 6)
     assert (ended.host, ended.pid, report.device, report.processes) == (platform.node(), os.getpid(), "cpu", 1)
-    assert before <= ended.begin <= datetime.fromisoformat(report.reported) <= datetime.now(UTC)
+    assert before <= ended.started <= report.reported <= datetime.now(UTC)
     assert report.memory_mib > 50, "a process with torch in it"
     lines = [json.loads(line) for line in next(results.rglob("metrics.jsonl")).read_text().splitlines()]
     assert report.tokens_per_second == next(line for line in lines if "loss" in line)["tokens_per_second"]
@@ -362,7 +337,7 @@ def test_the_note_goes_with_the_training(tmp_path, monkeypatch, caplog):
         assert told.tokens_per_second == 1000.0
         raise StoppedError("asked to stop")
     end = StageNote.read(path)
-    assert dataclasses.replace(end.training, reported=told.reported, memory_mib=told.memory_mib) == told
+    assert end.training.model_copy(update={"reported": told.reported, "memory_mib": told.memory_mib}) == told
     assert (end.state, end.error) == ("stopped", "asked to stop")
     (line,) = caplog.messages
     assert line == (

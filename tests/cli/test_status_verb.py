@@ -12,71 +12,30 @@ import sys
 import urllib.error
 import urllib.request
 import xml.etree.ElementTree
-from dataclasses import replace
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from invented_runs import RUN, ago, begun, gone, job, report, stage
 
 from phrasemt.cli import main
 from phrasemt.runs import costs
-from phrasemt.runs.notes import PlannedJob, RunNote, StageNote, TrainingReport, stage_note, training_note
+from phrasemt.runs.notes import PlannedJob, StageNote, stage_note
 from phrasemt.runs.status import status_of
 
-RUN = Path("logs/demo/runs/20260101T000000-1.json")
-
-
-def ago(**units: float) -> str:
-    return (datetime.now(UTC) - timedelta(**units)).isoformat(timespec="seconds")
+Status = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PHRASEMT_RUN", str(tmp_path / RUN))
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
 
 
-def job(rule: str, name: str, *after: int, threads: int = 1) -> PlannedJob:
-    return PlannedJob(
-        rule=rule,
-        name=name,
-        outputs=[f"results/demo/{rule}/{name}"],
-        log=f"logs/demo/{rule}/{name}.log",
-        benchmark=f"benchmarks/demo/{rule}/{name}.tsv",
-        threads=threads,
-        gpus=0,
-        after=list(after),
-    )
-
-
-def begun(*jobs: PlannedJob, **changes: Any) -> RunNote:
-    """A run on another machine, which began ten minutes ago and has just given a sign of life."""
-    values = {"study": "demo", "log": "snakemake.log", "cores": 2, "jobs": list(jobs), "done": {}, "code": {}}
-    note = RunNote(**values | {"rules": {}} | {"host": "elsewhere", "started": ago(minutes=10)} | changes)
-    note.write(RUN)
-    return note
-
-
-def stage(planned: PlannedJob, text: str = "", silent: timedelta = timedelta(0), **changes: Any) -> None:
-    """A job that has begun."""
-    log = Path(planned.log or "")
-    log.parent.mkdir(parents=True, exist_ok=True)
-    log.write_text(text)
-    StageNote(**{"stage": planned.rule, "started": ago(seconds=5)} | changes).write(stage_note(log))
-    time = (datetime.now(UTC) - silent).timestamp()
-    os.utime(stage_note(log), (time, time))
-
-
-def took(planned: PlannedJob, seconds: float) -> None:
-    path = Path(planned.benchmark or "")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"s\th:m:s\tmax_rss\n{seconds}\t-\t12.5\n")
-
-
 @pytest.fixture
-def status(capsys: pytest.CaptureFixture[str]):
+def status(capsys: pytest.CaptureFixture[str]) -> Status:
     def call(*arguments: str) -> tuple[int, str, str]:
         code = main(["status", *arguments])
         logging.shutdown()
@@ -86,21 +45,25 @@ def status(capsys: pytest.CaptureFixture[str]):
     return call
 
 
-def rows(out: str) -> dict[str, list[str]]:
-    return {line.split()[0]: line.split()[1:] for line in out.splitlines() if re.match(r"  \w+ [ \d]+$", line)}
+def took(planned: PlannedJob, seconds: float) -> None:
+    path = Path(planned.benchmark or "")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"s\th:m:s\tmax_rss\n{seconds}\t-\t12.5\n")
+
+
+def rows(out: str) -> dict[str, str]:
+    """Each row of the table, with single spaces."""
+    found = {
+        line.split()[0]: " ".join(line.split()[1:]) for line in out.splitlines() if re.match(r"  \w+ [ \d]+$", line)
+    }
+    heading = next(line for line in out.splitlines() if line.split()[0] in ("done", "running", "waiting"))
+    return {"": " ".join(heading.split())} | found
 
 
 # -------------------------------------------------------------------------------------------------------------- states
 
 
-def gone() -> int:
-    """The number of a process that has ended."""
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait()
-    return process.pid
-
-
-def test_each_job_is_in_one_state(status):
+def test_each_job_is_in_one_state(status: Status) -> None:
     jobs = [job("translate_examples", f"{number}") for number in range(8)]
     begun(*jobs, done={"translate_examples": 30, "clean_pairs": 3})
     stage(jobs[0], state="finished", ended=ago(seconds=1))
@@ -114,107 +77,91 @@ def test_each_job_is_in_one_state(status):
     assert states == ["done", "running", "failed", "failed", "running", "failed", "waiting", "waiting"]
     code, out, err = status("demo")
     assert (code, err) == (0, "")
-    assert out.startswith("demo: running, since 20")
-    assert f"process {os.getpid()} on elsewhere" in out.splitlines()[0]
-    assert rows(out) == {
-        "translate_examples": ["31", "2", "2", "3"],
-        "all": ["34", "2", "2", "3"],
-    }  # what is all done: no row
+    assert re.match(rf"demo: running, since 20.*, process {os.getpid()} on elsewhere\n", out)
+    # What is all done has no row.
+    assert rows(out) == {"": "done running waiting failed", "translate_examples": "31 2 2 3", "all": "34 2 2 3"}
 
 
-def test_what_waits_for_a_failure_is_blocked_and_takes_no_time(status):
-    failed, after, last = job("train_model", "a"), job("translate_examples", "a", 0), job("score_system", "a", 1)
-    going, free = job("train_model", "b"), job("translate_examples", "b", 3)
+def test_what_waits_for_a_failure_is_blocked_and_takes_no_time(status: Status) -> None:
+    failed, going = (job("train_model", name, outputs=[f"results/{name}/training.json"]) for name in ("a", "b"))
+    after, last, free = (
+        job("translate_examples", "a", 0),
+        job("score_system", "a", 1),
+        job("translate_examples", "b", 3),
+    )
     begun(failed, after, last, going, free)
     stage(failed, state="failed", ended=ago(seconds=1))
+    _report_of(failed, seconds_left=9000.0)
     stage(going)
     for planned, seconds in ((after, 7000), (last, 7000), (going, 100), (free, 50)):
         took(planned, seconds)
     _, out, _ = status("demo")
-    assert rows(out) == {
-        "train_model": ["1", "1"], "translate_examples": ["1", "1"], "score_system": ["1"], "all": ["1", "1", "1", "2"],
-    }  # fmt: skip
-    assert "waiting   failed  blocked" in out
+    expected = {"train_model": "1 1", "translate_examples": "1 1", "score_system": "1", "all": "1 1 1 2"}
+    assert rows(out) == {"": "running waiting failed blocked", **expected}
     assert 50 <= status_of(RUN, datetime.now(UTC)).seconds_left <= 100 + 50
     stage(failed)  # tried again
     assert "blocked" not in status("demo")[1]
 
 
-def test_of_many_failures_the_first_show_their_logs(status):
+def test_failures_are_shown_the_first_with_the_last_lines_of_their_logs(status: Status) -> None:
     jobs = [job("translate_examples", f"{number}") for number in range(9)]
     begun(*jobs)
+    lines = "".join(f"line {number}\n" for number in range(9)) + "phrasemt translate_examples: error: \xff\n"
     for one in jobs:
-        stage(one, "the same mistake\n", state="failed", ended=ago(seconds=1))
+        stage(one, lines, state="failed", ended=ago(seconds=1))
+    stage(jobs[1], pid=gone(), queue_job="77")
+    Path(jobs[1].log or "").unlink()
     _, out, _ = status("demo")
-    assert out.count("| the same mistake") == 5
+    shown = "    | line 8\n    | phrasemt translate_examples: error: \xff\n    logs/demo/translate_examples/0.log\n"
+    assert shown in out
+    assert "translate_examples 0: error (" in out
+    assert out.count("    | line 8\n") == 4, "of the first five, one of which has no log"
+    assert "line 4" not in out
+    assert "translate_examples 1: gone without a word: killed, or out of memory" in out
+    assert "Slurm job 77" in out
     assert all(str(one.log) in out for one in jobs)
 
 
-def test_a_failure_is_shown_with_the_last_lines_of_its_log(status):
-    failed, killed = job("translate_examples", "a"), job("translate_examples", "b")
-    begun(failed, killed)
-    stage(
-        failed,
-        "".join(f"line {number}\n" for number in range(9)) + "phrasemt translate_examples: error: \xff\n",
-        state="failed",
-    )
-    stage(killed, pid=gone(), queue_job="77")
-    Path(killed.log or "").unlink()
-    _, out, _ = status("demo")
-    assert "translate_examples a: error (" in out
-    assert (
-        "    | line 8\n    | phrasemt translate_examples: error: \xff\n    logs/demo/translate_examples/a.log\n" in out
-    )
-    assert "line 4" not in out
-    assert "translate_examples b: gone without a word: killed, or out of memory" in out
-    assert "Slurm job 77" in out
-
-
-def test_what_stopped_on_request_waits(status):
+def test_what_stopped_on_request_waits(status: Status) -> None:
     stopped = job("train_model", "base.1")
     begun(stopped, state="failed", ended=ago(seconds=1))
     stage(stopped, state="stopped", error="stopped by SIGTERM")
     _, out, _ = status("demo")
     assert out.startswith("demo: failed, since ")
-    assert rows(out)["train_model"] == ["1"]
+    assert rows(out) == {"": "waiting", "train_model": "1", "all": "1"}
     assert "not done: 1 jobs; run the same command again. Snakemake's log: snakemake.log" in out
 
 
-def test_a_run_whose_process_is_gone_was_killed(status):
-    begun(job("translate_examples", "a"), host=platform.node(), started=ago(seconds=0), pid=gone())
+def test_only_the_last_run_is_shown_and_one_whose_process_is_gone_was_killed(status: Status) -> None:
+    note = begun(job("translate_examples", "a"), host=platform.node(), started=ago(seconds=0), pid=gone())
     _, out, _ = status("demo")
     assert out.startswith("demo: killed, since ")
     assert "expected end" not in out
-
-
-def test_only_the_last_run_is_shown(status):
-    note = begun(job("translate_examples", "a"))
-    replace(note, state="finished").write(RUN.with_name("20260102T000000-1.json"))
+    note.model_copy(update={"state": "finished"}).write(RUN.with_name("20260102T000000-1.json"))
     _, out, _ = status("demo")
     assert out.startswith("demo: finished, since ")
-    assert rows(out) == {"all": ["1"]}
+    assert rows(out) == {"": "done", "all": "1"}
     assert "not done" not in out
 
 
 # --------------------------------------------------------------------------------------------------- trainings, the end
 
 
-def test_a_training_tells_its_progress(status, tmp_path):
-    training = replace(job("train_model", "base.1"), outputs=["results/demo/demo.en-de/models/base/1/training.json"])
+def _report_of(planned: PlannedJob, metrics: str = "", **changes: Any) -> None:
+    """What a training tells of itself, in its state folder."""
+    state = Path(planned.outputs[0]).parent / "state" / "0123"
+    state.mkdir(parents=True)
+    (state / "metrics.jsonl").write_text(metrics)
+    StageNote(stage="train_model", run=RUN.name, training=report(**changes)).write(state / "note.json")
+
+
+def test_a_training_tells_its_progress(status: Status) -> None:
+    training = job("train_model", "base.1", outputs=["results/demo/demo.en-de/models/base/1/training.json"])
     begun(training)
     stage(training, host="elsewhere", started=ago(minutes=20))
-    state = Path("results/demo/demo.en-de/models/base/1/state/0123")
-    state.mkdir(parents=True)
-    report = TrainingReport(
-        device="cpu", processes=1, first_update=0, update=1500, max_updates=2000, seconds=900.0, seconds_left=300.0,
-        tokens_per_second=2100.0, memory_mib=900.0, reported=ago(seconds=0),
-    )  # fmt: skip
-    (state / "metrics.jsonl").write_text("")
-    StageNote(stage="train_model", training=report).write(training_note(state / "metrics.jsonl"))
-    _, out, _ = status("demo")
-    assert re.search(
-        r"train_model base.1: for 0:20:0\d, update 1,500 of 2,000 \(75 %\), 2,100 tokens/s, 0:05:00 left", out
-    )
+    _report_of(training, update=1500, seconds_left=300.0, tokens_per_second=2100.0, reported=ago(seconds=0))
+    progress = r"train_model base.1: for 0:20:0\d, update 1,500 of 2,000 \(75 %\), 2,100 tokens/s, 0:05:00 left"
+    assert re.search(progress, status("demo")[1])
     assert 290 < status_of(RUN, datetime.now(UTC)).seconds_left <= 300
 
 
@@ -223,7 +170,7 @@ def left(*jobs: PlannedJob, **changes: Any) -> float:
     return status_of(RUN, datetime.now(UTC)).seconds_left
 
 
-def test_the_end_is_that_of_the_longest_chain_or_of_all_work():
+def test_the_end_is_that_of_the_longest_chain_or_of_all_work() -> None:
     chain = [job("clean_pairs", "a"), job("tokenize_text", "b", 0), job("learn_subwords", "c", 1)]
     for planned in chain:
         took(planned, 100)
@@ -235,7 +182,7 @@ def test_the_end_is_that_of_the_longest_chain_or_of_all_work():
     assert left(*chain, *beside, cores=None) == 300  # a cluster has machines for all
 
 
-def test_what_is_done_or_has_run_for_a_while_takes_less():
+def test_what_is_done_or_has_run_for_a_while_takes_less() -> None:
     jobs = [job("clean_pairs", "a"), job("translate_examples", "b", 0), job("translate_examples", "c", 1)]
     for planned in jobs:
         took(planned, 100)
@@ -246,7 +193,7 @@ def test_what_is_done_or_has_run_for_a_while_takes_less():
     assert left(*jobs) == 100
 
 
-def test_each_look_reads_the_records_of_then():
+def test_each_look_reads_the_records_of_then() -> None:
     """As with --watch, while jobs end."""
     ended, waiting = job("translate_examples", "a"), job("translate_examples", "b")
     assert left(ended, waiting, cores=None) == 0
@@ -255,28 +202,24 @@ def test_each_look_reads_the_records_of_then():
     assert left(ended, waiting, cores=None) == 100
 
 
-def test_jobs_without_a_record_are_estimated_by_their_rule_or_named(status):
+def test_jobs_without_a_record_are_estimated_by_their_rule_or_named(status: Status) -> None:
     known, same_rule, unknown = job("translate_examples", "a"), job("translate_examples", "b"), job("score_system", "c")
     took(known, 3600)
     begun(known, same_rule, unknown, cores=None)
-    _, out, _ = status("demo")
-    assert "in 1:00:00, without 1 jobs that have no record yet" in out
+    assert re.search(r"expected end: not before .*\d\d:\d\d \(1 jobs of unknown length\)\n", status("demo")[1])
+    begun(known, same_rule, cores=None)
+    assert re.search(r"expected end: about .*\d\d:\d\d \(in 1:00:00\)\n", status("demo")[1])
     begun(unknown)
-    _, out, _ = status("demo")
-    assert "expected end: not known" in out
+    assert "expected end: not known" in status("demo")[1]
 
 
-# ------------------------------------------------------------------------------------------------------------ bad input
-
-
-def test_what_came_from_the_cache_says_nothing_about_the_work(status):
+def test_what_came_from_the_cache_says_nothing_about_the_work(status: Status) -> None:
     copied, made, waiting = (job("parse_sentences", name) for name in ("0", "1", "2"))
     begun(copied, made, waiting)
     for planned, seconds in ((copied, 1), (made, 7200)):
         stage(planned, state="finished", from_cache=planned is copied)
         took(planned, seconds)
-    _, out, _ = status("demo")
-    assert "from the cache: 1" in out.splitlines()
+    assert "from the cache: 1" in status("demo")[1].splitlines()
     begun(copied, made, waiting, state="finished")
     assert "from the cache: 1" in status("demo")[1].splitlines()
     RUN.rename(RUN.with_name("20260101T000000-2.json"))  # without stages, as by `snakemake --touch`
@@ -286,58 +229,69 @@ def test_what_came_from_the_cache_says_nothing_about_the_work(status):
     assert recorded.seconds(made) == (7200, costs.OWN)
 
 
-def test_a_study_that_never_ran(status):
-    code, out, err = status("unheard")
+# ------------------------------------------------------------------------------------------------------------ bad input
+
+
+@pytest.mark.parametrize("arguments", [[], ["--serve", "0"]])
+def test_a_study_that_never_ran(status: Status, arguments: list[str]) -> None:
+    code, out, err = status("unheard", *arguments)
     assert (code, out) == (2, "")
     assert "logs/unheard/runs: no run of this study has begun here yet. Next: snakemake" in err
-    code, _, err = status("missing.yaml")
+    code, _, err = status("missing.yaml", *arguments)
     assert code == 2
     assert "missing.yaml" in err
 
 
-def test_damaged_notes_do_not_stop_it(status):
+def test_damaged_notes_do_not_stop_it(status: Status) -> None:
     planned = job("translate_examples", "a")
     begun(planned)
     stage(planned)
     stage_note(planned.log or "").write_text('{"stage": "trans')
-    _, out, _ = status("demo")
-    assert rows(out)["translate_examples"] == ["1"]
+    assert rows(status("demo")[1])["translate_examples"] == "1"
     RUN.write_text("{")
     code, out, err = status("demo")
     assert (code, out) == (2, "")
     assert f"{RUN}: the note of this run cannot be read" in err
 
 
-@pytest.mark.parametrize("seconds", ["-1", "0", "nan", "inf", "soon"])
-def test_pauses_that_are_none(seconds, capsys):
-    begun(job("translate_examples", "a"), state="finished")
-    with pytest.raises(SystemExit, match="2"):
-        main(["status", "demo", "--watch", "--every", seconds])
-    assert f"expected a number from 0.1, found '{seconds}'" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("option", "numbers", "message"),
+    [
+        ("--every", ["-1", "0", "nan", "inf", "soon"], "expected a number from 0.1, found"),
+        ("--serve", ["x", "-1", "70000"], "expected a whole number from 0 to 65535, found"),
+    ],
+)
+def test_numbers_that_are_none(
+    option: str, numbers: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in numbers:
+        with pytest.raises(SystemExit, match="2"):
+            main(["status", "demo", f"{option}={number}"])
+        assert f"{message} '{number}'" in capsys.readouterr().err
 
 
-def test_it_writes_nothing_and_loads_no_torch(tmp_path):
+def test_it_writes_nothing_and_loads_no_torch(tmp_path: Path) -> None:
     planned = job("translate_examples", "a")
     begun(planned)
     stage(planned)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
     code = (
         "import sys\nfrom phrasemt.cli import main\nassert main(['status', 'demo']) == 0\n"
-        "assert not {'torch', 'snakemake', 'sacrebleu'} & sys.modules.keys()\n"
+        "assert not {'torch', 'snakemake', 'sacrebleu', 'matplotlib'} & sys.modules.keys()\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 
-def test_watching_ends_with_the_run(status, monkeypatch):
+def test_watching_ends_with_the_run(status: Status, monkeypatch: pytest.MonkeyPatch) -> None:
     note = begun(job("translate_examples", "a"))
     looks = []
 
     def sleep(seconds: float) -> None:
         looks.append(seconds)
         if len(looks) == 2:
-            replace(note, state="finished", ended=ago(seconds=0)).write(RUN)
+            note.model_copy(update={"state": "finished", "ended": ago(seconds=0)}).write(RUN)
 
     monkeypatch.setattr("phrasemt.verbs.status.time.sleep", sleep)
     code, out, _ = status("demo", "--watch", "--every", "0.5")
@@ -349,59 +303,41 @@ def test_watching_ends_with_the_run(status, monkeypatch):
 # --------------------------------------------------------------------------------------------------------------- pages
 
 
-def training(planned: PlannedJob, *, updates: int, max_updates: int = 100) -> None:
-    """A training that has reported so many updates and writes the next report right now."""
-    stage(planned)
-    state = Path(planned.outputs[0]).parent / "state" / "abc"
-    state.mkdir(parents=True)
-    lines = [
-        f'{{"update": {update}, "loss": {9 - update / 50}, "tokens_per_second": 1000}}'
-        for update in range(1, updates + 1)
-    ]
-    evaluation = f'{{"update": {updates}, "seconds": 9, "dev_bleu": 21.5, "dev_perplexity": 8.25}}'
-    (state / "metrics.jsonl").write_text("\n".join([*lines, evaluation, '{"update": 3']))
-    report = TrainingReport(
-        device="cpu",
-        processes=1,
-        first_update=0,
-        update=updates,
-        max_updates=max_updates,
-        seconds=60,
-        seconds_left=120,
-        tokens_per_second=1000,
-        memory_mib=100,
-        reported=ago(seconds=1),
-    )
-    StageNote(stage="train_model", training=report).write(training_note(state / "metrics.jsonl"))
-
-
 def half_finished() -> None:
-    """Two trainings with curves, and a translation that failed with a log that would be HTML."""
+    """Two trainings with curves, which write a line right now, and a translation whose log would be HTML."""
+    updates = {"base": 40, "max": 60}
     trainings = [
-        replace(job("train_model", f"d/{name}"), outputs=[f"results/demo/d.en-de/models/{name}/1/training.json"])
-        for name in ("base", "max")
+        job("train_model", f"d/{name}", outputs=[f"results/demo/d.en-de/models/{name}/1/training.json"])
+        for name in updates
     ]
     failed = job("translate_examples", "d/<base>")
     begun(*trainings, failed, job("make_table", "", 0, 1, 2), done={"clean_pairs": 3})
-    training(trainings[0], updates=40)
-    training(trainings[1], updates=60)
+    for training, last in zip(trainings, updates.values(), strict=True):
+        stage(training)
+        lines = [
+            f'{{"update": {update}, "loss": {9 - update / 50}, "tokens_per_second": 1000}}'
+            for update in range(1, last + 1)
+        ]
+        lines += [f'{{"update": {last}, "seconds": 9, "dev_bleu": 21.5, "dev_perplexity": 8.25}}', '{"update": 3']
+        _report_of(training, "\n".join(lines), update=last, max_updates=100)
     stage(failed, "one\n<script>alert(1)</script>\n", state="failed", ended=ago(seconds=1))
-    (RUN.with_suffix(".yaml")).write_text(
+    RUN.with_suffix(".yaml").write_text(
         "study: demo\nsystems:\n  base: {title: Transformer & <b>, model: {family: transformer}}\n"
         "datasets: {d: {source_language: en, target_language: de, generator: {train: 9, dev: 9, test: 9}}}\n"
     )
 
 
-def test_the_page_shows_jobs_the_end_and_curves(status, tmp_path):
+def test_the_page_shows_jobs_the_end_and_curves(status: Status) -> None:
     half_finished()
     assert status("demo", "--html", "page.html")[0] == 0
-    page = (tmp_path / "page.html").read_text()
+    page = Path("page.html").read_text()
     for shown in (
         "3 of 7",
         "update 40 of 100 (40 %)",
         'value="0.6000"',
         "Expected end: about",
         "&lt;script&gt;alert(1)",
+        '<td class="worse">1</td>',
     ):
         assert shown in page
     assert "<script>" not in page
@@ -411,7 +347,7 @@ def test_the_page_shows_jobs_the_end_and_curves(status, tmp_path):
     assert 'http-equiv="refresh"' not in page, "nothing writes this page again"
 
 
-def test_the_page_is_served_on_this_machine_until_ctrl_c(tmp_path):
+def test_the_page_is_served_on_this_machine_until_ctrl_c() -> None:
     half_finished()
     command = [sys.executable, "-m", "phrasemt", "status", "demo", "--serve"]
     server = subprocess.Popen(
@@ -426,6 +362,11 @@ def test_the_page_is_served_on_this_machine_until_ctrl_c(tmp_path):
     address = server.stdout.readline().split()[0]
     try:
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+", address)
+        damaged = RUN.with_name("20270101T000000-1.json")
+        damaged.write_text("of another version")
+        with pytest.raises(urllib.error.HTTPError, match="503"):
+            urllib.request.urlopen(f"{address}/")
+        damaged.unlink()
         with urllib.request.urlopen(f"{address}/") as answer:
             page = answer.read().decode()
             assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
@@ -443,20 +384,10 @@ def test_the_page_is_served_on_this_machine_until_ctrl_c(tmp_path):
     assert (server.returncode, err) == (0, "")
 
 
-@pytest.mark.parametrize("port", ["x", "-1", "70000"])
-def test_the_port_is_checked(status, port, capsys):
-    with pytest.raises(SystemExit):
-        status("demo", f"--serve={port}")
-    assert "expected a whole number from 0 to 65535" in capsys.readouterr().err
-
-
-def test_a_study_without_a_run_is_served_by_nobody(status):
-    code, _, err = status("demo", "--serve", "0")
-    assert code == 2
-    assert "no run of this study has begun here yet" in err
-
-
-def test_curves_so_far_become_files(tmp_path, capsys):
+def test_curves_so_far_become_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["figures", "demo", "--output", "figures"]) == 2
+    logging.shutdown()
+    assert "results/demo: no figures of this study yet" in capsys.readouterr().err
     half_finished()
     assert main(["figures", "demo", "--output", "figures"]) == 0
     assert capsys.readouterr().out.split() == ["figures/d-training-loss.svg", "figures/d-dev-bleu.svg"]
@@ -466,9 +397,3 @@ def test_curves_so_far_become_files(tmp_path, capsys):
         assert "var(" not in text
         assert "currentColor" not in text
         assert "Transformer &amp; &lt;b&gt;" in text
-
-
-def test_a_study_without_curves_has_no_figures(capsys):
-    assert main(["figures", "demo", "--output", "figures"]) == 2
-    logging.shutdown()
-    assert "results/demo: no figures of this study yet" in capsys.readouterr().err

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from phrasemt.printed.results import CostKind
+from phrasemt.report.cells import Table
+from phrasemt.report.page import TextTable
 from phrasemt.report.sections.trainings import TrainingCurve
 from phrasemt.runs.costs import seconds_of_job
-from phrasemt.runs.notes import StageNote, stage_note
+from phrasemt.runs.notes import StageNote, notes_of_trainings, stage_note
 from phrasemt.study.claims import CostClaim
 from phrasemt.workflow.paths import Paths, log_of
 
@@ -54,15 +56,27 @@ class RelativeCost:
     together: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class CostEntry:
-    """A printed cost beside ours."""
-
-    title: str
-    dataset: str
-    claim: CostClaim
-    ours: float | None
-    verdict: str
+def cost_tables(
+    study: str, table: Table, trainings: Sequence[TrainingCurve], claims: Sequence[CostClaim]
+) -> Iterator[TextTable]:
+    """Yield a table of the costs relative to the baselines, and one of the printed costs beside ours."""
+    relative = relative_costs(dict(table.systems), table.baselines, costs(study, trainings))
+    yield TextTable(
+        caption="Cost relative to the baseline. Training: time for a target token, from the median speed of each "
+        "training. Decoding: wall time of the jobs that translate all test sets, with loading. Jobs that ran side by "
+        "side or on different machines say little: ratios of different hosts or devices are left out.",
+        headings=("System", "Data set", "Parameters", "Ratio", "Training", "Decoding"),
+        rows=[(one.title, one.dataset, f"{one.parameters:,}", *map(_shown, one.ratios.values())) for one in relative],
+        left=("Data set",),
+    )
+    yield TextTable(
+        caption="Cost beside the papers: ratios to the baseline of each system, and to the row of the paper that it "
+        "stands for. As printed: at most 10 % apart. The papers measured on GPUs, with their own code, sizes and "
+        "batches. Times on one host are compared, even where jobs shared it.",
+        headings=("System", "Data set", "Row", "Cost", "Printed", "Ours", "Verdict"),
+        rows=list(beside_papers(claims, relative)),
+        left=("Data set", "Row", "Cost", "Verdict"),
+    )
 
 
 def costs(study: str, trainings: Sequence[TrainingCurve]) -> list[Cost]:
@@ -76,8 +90,9 @@ def costs(study: str, trainings: Sequence[TrainingCurve]) -> list[Cost]:
         notes = [
             StageNote.read(stage_note(log_of(job))) for job in (*jobs, *_jobs(study, "train_model", dataset, system))
         ]
-        states = Paths(study).training_state.at(dataset=dataset, system=system).glob
-        states_of_trainings = map(StageNote.read, Path().glob(f"{states}/*/note.json"))
+        reports = [
+            one.training for one in notes_of_trainings(Paths(study).model.at(dataset=dataset, system=system).glob)
+        ]
         found.append(
             Cost(
                 dataset=dataset,
@@ -86,7 +101,7 @@ def costs(study: str, trainings: Sequence[TrainingCurve]) -> list[Cost]:
                 training=1 / statistics.fmean(speeds) if speeds else None,
                 decoding=sum(seconds) / len(own) if seconds and len(seconds) == len(jobs) else None,
                 hosts=frozenset(note.host for note in notes if note),
-                devices=frozenset(note.training.device for note in states_of_trainings if note and note.training),
+                devices=frozenset(report.device for report in reports if report),
             )
         )
     return found
@@ -130,22 +145,23 @@ def relative_costs(
     return rows
 
 
-def beside_papers(claims: Sequence[CostClaim], rows: Sequence[RelativeCost]) -> Iterator[CostEntry]:
-    """Yield the printed costs of the systems beside ours, with a verdict on each."""
+def beside_papers(claims: Sequence[CostClaim], rows: Sequence[RelativeCost]) -> Iterator[tuple[str, ...]]:
+    """Yield the printed costs of the systems beside ours, with a verdict on each, as rows of a table."""
     for row in rows:
         for claim in (claim for claim in claims if claim.system == row.system):
             ours = row.ratios[claim.cost]
-            if ours is not None:
-                verdict = _verdict(claim.printed, ours)
-            else:
+            if ours is None:
                 verdict = "not measured" if row.together else "not measured on one device"
-            yield CostEntry(title=row.title, dataset=row.dataset, claim=claim, ours=ours, verdict=verdict)
+            elif abs(ours / claim.printed - 1) <= _TOLERANCE:
+                verdict = "as printed"
+            else:
+                verdict = f"{'higher' if ours > claim.printed else 'lower'} than printed"
+            figures = f"{claim.printed:.2f}", _shown(ours)
+            yield row.title, row.dataset, claim.place, claim.cost, *figures, ". ".join([verdict, *claim.notes])
 
 
-def _verdict(printed: float, ours: float) -> str:
-    if abs(ours / printed - 1) <= _TOLERANCE:
-        return "as printed"
-    return f"{'higher' if ours > printed else 'lower'} than printed"
+def _shown(ratio: float | None) -> str:
+    return f"{ratio:.2f}" if ratio else "–"
 
 
 def _ratio(value: float | None, baseline: float | None) -> float | None:

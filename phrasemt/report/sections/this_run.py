@@ -7,38 +7,20 @@ section.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from phrasemt.report.cells import Table
-from phrasemt.report.page import Section, fill
-from phrasemt.report.sections.cost import beside_papers, costs, relative_costs
+from phrasemt.report.page import Section, TextTable, fill
+from phrasemt.report.sections.cost import cost_tables
 from phrasemt.report.sections.trainings import TrainingCurve
 from phrasemt.runs.costs import seconds_of_jobs
-from phrasemt.runs.notes import RunNote, StageNote, now, run_of_this_process
+from phrasemt.runs.notes import RunNote, StageNote, notes_of_trainings, now, run_of_this_process
 from phrasemt.runs.units import clock
 from phrasemt.stages import STAGES
 from phrasemt.study.claims import CostClaim
 from phrasemt.workflow.paths import Paths
-
-
-@dataclass(frozen=True, kw_only=True)
-class StageTimes:
-    """The finished jobs of a stage, of all runs, that did not take their outputs from the cache. seconds: wall time."""
-
-    stage: str
-    seconds: list[float]
-
-    @property
-    def total(self) -> str:
-        return clock(math.fsum(self.seconds))
-
-    @property
-    def longest(self) -> str:
-        return clock(max(self.seconds))
 
 
 def run_section(table: Table, trainings: Sequence[TrainingCurve], cost_claims: Sequence[CostClaim]) -> Section | None:
@@ -50,32 +32,30 @@ def run_section(table: Table, trainings: Sequence[TrainingCurve], cost_claims: S
     note = RunNote.read(path) if path else None
     if note is None:
         return None
-    times = [StageTimes(stage=stage, seconds=seconds_of_jobs(note.study, stage)) for stage in STAGES]
-    relative = relative_costs(dict(table.systems), table.baselines, costs(note.study, trainings))
+    paths = Paths(note.study)
+    notes = filter(None, map(StageNote.read, Path(paths.logs).rglob("*.json")))
+    reports = (training.training for training in notes_of_trainings(paths.model.glob))
     content = fill(
         __file__,
         note=note,
         begin=_date(note.started),
         written=_date(now()),
-        hosts=sorted({note.host, *_hosts(note.study)}),
-        devices=_devices(note.study),
-        times=[one for one in times if one.seconds],
-        costs=relative,
-        printed=list(beside_papers(cost_claims, relative)),
+        hosts=sorted({note.host, *(one.host for one in notes)}),
+        devices=sorted({report.device for report in reports if report}),
+        tables=[_wall_times(note.study), *cost_tables(note.study, table, trainings, cost_claims)],
     )
     return Section(anchor="run", heading="This run", content=content)
 
 
-def _hosts(study: str) -> set[str]:
-    notes = map(StageNote.read, Path(Paths(study).logs).rglob("*.json"))
-    return {note.host for note in notes if note}
+def _wall_times(study: str) -> TextTable:
+    times = {stage: seconds for stage in STAGES if (seconds := seconds_of_jobs(study, stage))}
+    return TextTable(
+        caption="Wall times of all finished jobs of the study, in hours, minutes and seconds. Jobs that took their "
+        "outputs from the cache do not count. Jobs run side by side, so the sum is no duration.",
+        headings=("Stage", "Jobs", "Longest", "All"),
+        rows=[(stage, f"{len(found):,}", clock(max(found)), clock(sum(found))) for stage, found in times.items()],
+    )
 
 
-def _devices(study: str) -> list[str]:
-    """Return the devices on which the study's models trained."""
-    notes = map(StageNote.read, Path().glob(f"{Paths(study).training_state.glob}/*/note.json"))
-    return sorted({note.training.device for note in notes if note and note.training})
-
-
-def _date(moment: str) -> str:
-    return f"{datetime.fromisoformat(moment):%Y-%m-%d %H:%M} UTC"
+def _date(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M} UTC"

@@ -46,7 +46,7 @@ def test_ratios() -> None:
             ("far", "training", 2.0),
         )
     ]
-    assert [entry.verdict for entry in beside_papers(claims, relative)] == [
+    assert [verdict for *_, verdict in beside_papers(claims, relative)] == [
         "as printed",
         "higher than printed",
         "not measured",

@@ -13,33 +13,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from invented_runs import RUN, begun, job, report, stage
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from phrasemt.runs import console
 from phrasemt.runs.console import LogHandler, describe_progress
-from phrasemt.runs.notes import PlannedJob, RunNote, StageNote, TrainingReport, stage_note
 from phrasemt.runs.status import JobStatus, Status
 
-RUN = Path("logs/demo/runs/20260101T000000-1.json")
-SETTINGS = {
-    "printshellcmds": False, "nocolor": True, "quiet": None, "debug_dag": False, "verbose": False,
-    "show_failed_logs": False, "stdout": False, "dryrun": False,
-}  # fmt: skip
-
-
-def at(seconds: float = 0) -> str:
-    return (datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)).isoformat()
-
-
-def planned(name: str) -> PlannedJob:
-    return PlannedJob(
-        rule="translate_examples", name=name, outputs=[f"results/demo/{name}"], log=log_of(name), benchmark=None,
-        threads=1, gpus=0, after=[],
-    )  # fmt: skip
-
-
-def log_of(name: str) -> str:
-    return f"logs/demo/translate_examples/{name}.log"
+SETTINGS = dict.fromkeys(("printshellcmds", "quiet", "debug_dag", "verbose", "show_failed_logs", "stdout", "dryrun"))
+RULE = "translate_examples"
 
 
 @pytest.fixture(autouse=True)
@@ -53,46 +35,37 @@ class Console:
     """A handler, and Snakemake's events by short names."""
 
     def __init__(self, **settings: Any) -> None:
-        self.handler = LogHandler(SimpleNamespace(**SETTINGS | settings), None)
+        self.handler = LogHandler(SimpleNamespace(**SETTINGS | {"nocolor": True} | settings), None)
 
     def event(self, event: LogEvent | None = None, text: str = "", level: int = logging.INFO, **values: Any) -> None:
         record = logging.LogRecord("snakemake", level, "", 0, text, None, None)
         self.handler.handle(logging.makeLogRecord(record.__dict__ | values | ({"event": event} if event else {})))
 
     def begin(self, number: int, name: str) -> None:
-        self.event(
-            LogEvent.JOB_INFO,
-            jobid=number,
-            rule_name="translate_examples",
-            rule_msg=f"Translate {name}",
-            log=[log_of(name)],
-        )
+        message = f"Translate {name}"
+        self.event(LogEvent.JOB_INFO, jobid=number, rule_name=RULE, rule_msg=message, log=[job(RULE, name).log])
 
     def finish(self, number: int, name: str, **note: Any) -> None:
-        keep(name, state="finished", **note)
+        keep(name, **{"state": "finished"} | note)
         self.event(LogEvent.JOB_FINISHED, job_id=number)
 
-    def fail(self, number: int, name: str, reason: str | None = None, logs: tuple[str, ...] = ()) -> None:
-        self.event(
-            LogEvent.JOB_ERROR, level=logging.ERROR, jobid=number, rule_name="translate_examples", rule_msg=reason,
-            log=[log_of(name), *logs],
-        )  # fmt: skip
+    def fail(self, number: int, name: str, reason: str | None = None, logs: tuple[str, ...] = (), **note: Any) -> None:
+        if note:
+            keep(name, **note)
+        logs = (str(job(RULE, name).log), *logs)
+        self.event(LogEvent.JOB_ERROR, "", logging.ERROR, jobid=number, rule_name=RULE, rule_msg=reason, log=logs)
 
 
 def keep(name: str, **values: Any) -> None:
-    StageNote(**{"stage": "translate_examples", "started": at(), "ended": at(83)} | values).write(
-        stage_note(log_of(name))
-    )
+    """The note of a job that took 83 seconds."""
+    begin = datetime(2026, 1, 1, tzinfo=UTC)
+    stage(job(RULE, name), **{"started": begin, "ended": begin + timedelta(seconds=83)} | values)
 
 
 @pytest.fixture
 def run() -> Callable[..., Console]:
     def run(*names: str, **done: int) -> Console:
-        note = RunNote(
-            study="demo", log=".snakemake/log/a.log", cores=2, done=done, jobs=[planned(name) for name in names],
-            code={}, rules={},
-        )  # fmt: skip
-        note.write(RUN)
+        begun(*(job(RULE, name) for name in names), done=done)
         console = Console()
         for number, name in enumerate(names):
             console.begin(number, name)
@@ -118,8 +91,7 @@ def test_each_job_that_ends_has_a_line(run, said):
     assert said() == ["demo: 3 jobs to do, 7 done before"]
     console.finish(0, "a")
     console.finish(1, "b", from_cache=True)
-    keep("c", run="20250101T000000-1.json", state="finished")  # of an earlier run: nothing is known of this one
-    console.event(LogEvent.JOB_FINISHED, job_id=2)
+    console.finish(2, "c", run="20250101T000000-1.json")  # of an earlier run: nothing is known of this one
     assert said() == ["Translate a (0:01:23)", "Translate b (from the cache)", "Translate c"]
     console.event(LogEvent.JOB_INFO, jobid=9, rule_name="all", rule_msg=None, log=[])
     console.event(LogEvent.JOB_FINISHED, job_id=9)
@@ -131,41 +103,39 @@ def test_each_job_that_ends_has_a_line(run, said):
 def test_failures_stand_at_the_end_with_their_messages(run, said):
     console = run("broken", "killed", "fine", "cancelled")
     said()
-    keep("broken", state="failed", error="a.txt: no such file. Next: make it")
     console.event(LogEvent.ERROR, "RuleException: CalledProcessError ... Command 'python'", logging.ERROR)
-    console.fail(0, "broken")
-    keep("killed", ended=None)
-    console.fail(1, "killed", "SLURM status is: 'OUT_OF_MEMORY'", ("logs/slurm/1.log",))
+    console.fail(0, "broken", state="failed", error="a.txt: no such file. Next: make it")
+    console.fail(1, "killed", "SLURM status is: 'OUT_OF_MEMORY'", ("logs/slurm/1.log",), ended=None)
     console.finish(2, "fine")
     console.fail(3, "cancelled", "submission\n failed")
     console.event(text="Exiting because a job execution failed. Look above", level=logging.ERROR)
+    logs = "logs/demo/translate_examples"
     assert said() == [
-        "failed: Translate broken, log: logs/demo/translate_examples/broken.log",
-        "failed: Translate killed, log: logs/demo/translate_examples/killed.log, logs/slurm/1.log",
+        f"failed: Translate broken, log: {logs}/broken.log",
+        f"failed: Translate killed, log: {logs}/killed.log, logs/slurm/1.log",
         "Translate fine (0:01:23)",
-        "failed: Translate cancelled, log: logs/demo/translate_examples/cancelled.log",
+        f"failed: Translate cancelled, log: {logs}/cancelled.log",
     ]
     console.handler.close()
     assert said() == [
         "demo: failed after 0:00:00, 1 of 4 jobs done, 3 failed",
         "  failed: Translate broken",
         "    a.txt: no such file. Next: make it",
-        "    log: logs/demo/translate_examples/broken.log",
+        f"    log: {logs}/broken.log",
         "  failed: Translate killed",
         "    gone without a word: killed, or out of memory; SLURM status is: 'OUT_OF_MEMORY'",
-        "    log: logs/demo/translate_examples/killed.log, logs/slurm/1.log",
+        f"    log: {logs}/killed.log, logs/slurm/1.log",
         "  failed: Translate cancelled",
         "    submission failed",
-        "    log: logs/demo/translate_examples/cancelled.log",
+        f"    log: {logs}/cancelled.log",
         "Next: mend the cause; the same command goes on. `phrasemt status demo` shows where the run is. "
-        "Snakemake's log: .snakemake/log/a.log",
+        "Snakemake's log: snakemake.log",
     ]
 
 
 def test_a_job_that_is_tried_again_with_success_has_not_failed(run, said):
     console = run("a")
-    keep("a", state="stopped", error="stopped by SIGTERM")
-    console.fail(0, "a")
+    console.fail(0, "a", state="stopped", error="stopped by SIGTERM")
     console.begin(0, "a")
     console.finish(0, "a")
     console.handler.close()
@@ -179,8 +149,7 @@ def test_a_job_that_is_tried_again_with_success_has_not_failed(run, said):
 
 def test_a_run_that_was_asked_to_stop_has_not_failed(run, said):
     console = run("a")
-    keep("a", state="stopped", error="stopped by SIGINT. Next: the same command goes on")
-    console.fail(0, "a")
+    console.fail(0, "a", state="stopped", error="stopped by SIGINT. Next: the same command goes on")
     console.event(text="At least one job did not complete successfully.", level=logging.ERROR)
     console.handler.close()
     assert said()[2] == "demo: stopped after 0:00:00, 0 of 1 job done, 1 stopped"
@@ -189,8 +158,7 @@ def test_a_run_that_was_asked_to_stop_has_not_failed(run, said):
 def test_of_many_failures_the_first_are_shown(run, said):
     console = run(*map(str, range(8)))
     for number in range(8):
-        keep(str(number), state="failed", error="the same mistake")
-        console.fail(number, str(number))
+        console.fail(number, str(number), state="failed", error="the same mistake")
     console.handler.close()
     lines = said()
     assert lines.count("    the same mistake") == 5
@@ -244,27 +212,23 @@ def test_without_a_terminal_the_progress_is_printed_now_and_then(run, said, monk
     assert lines[1] == "0 of 2 jobs done"
 
 
-def test_the_progress_names_jobs_trainings_and_the_end():
-    report = TrainingReport(
-        device="cpu", processes=1, first_update=0, update=240, max_updates=4000, seconds=60.0, seconds_left=80.0,
-        tokens_per_second=None, memory_mib=1.0, reported=at(),
-    )  # fmt: skip
+def test_the_progress_names_jobs_trainings_and_the_end() -> None:
+    training = report(update=240, max_updates=4000, seconds_left=80.0, tokens_per_second=None)
     now = datetime.now(UTC).astimezone().replace(hour=10, minute=0, second=0)
     jobs = [
-        *(JobStatus(planned=planned(f"demo.en-de/base.{number}"), state="done") for number in range(1200)),
-        *(JobStatus(planned=planned(f"demo.en-de/max.{n}"), state="running", training=report) for n in range(5)),
-        JobStatus(planned=planned("demo.en-de/other"), state="failed"),
+        *(JobStatus(planned=job(RULE, f"demo.en-de/base.{number}"), state="done") for number in range(1200)),
+        *(JobStatus(planned=job(RULE, f"demo.en-de/max.{n}"), state="running", training=training) for n in range(5)),
+        JobStatus(planned=job(RULE, "demo.en-de/other"), state="failed"),
     ]
-    note = RunNote(study="demo", log=None, cores=2, done={}, jobs=[], code={}, rules={})
 
     def progress(seconds_left: float, unknown: int) -> list[str]:
-        status = Status(run=note, state="running", jobs=jobs, now=now, seconds_left=seconds_left, unknown=unknown)
+        status = Status(run=begun(), state="running", jobs=jobs, now=now, seconds_left=seconds_left, unknown=unknown)
         return describe_progress(status, failed=1).split(", training ")
 
     start = "1,200 of 1,206 jobs done, 1 failed"
     first, second, third = progress(600, 0)[1:]
-    assert (first, second) == ("max.0: update 240 of 4,000, 0:01:20 left", "max.1: update 240 of 4,000, 0:01:20 left")
-    assert third == "max.2: update 240 of 4,000, 0:01:20 left, 2 more trainings"
+    told = "update 240 of 4,000 (6 %), 0:01:20 left"
+    assert (first, second, third) == (f"max.0: {told}", f"max.1: {told}", f"max.2: {told}, 2 more trainings")
     assert progress(600, 0)[0] == f"{start}, end about 10:10 (in 0:10:00)"
     assert progress(600, 2)[0] == f"{start}, end not before 10:10 (2 jobs of unknown length)"
     assert progress(0, 2)[0] == start

@@ -7,27 +7,15 @@ import errno
 import json
 import os
 import platform
-import subprocess
-import sys
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from invented_runs import RUN, begun, gone, job, keep_silent
 
 from phrasemt.errors import PhrasemtError, StoppedError
 from phrasemt.runs import notes
-from phrasemt.runs.notes import (
-    PlannedJob,
-    RunNote,
-    StageNote,
-    beating,
-    latest_run,
-    new_run,
-    noted,
-    stage_note,
-    study_of,
-)
+from phrasemt.runs.notes import RunNote, StageNote, beating, latest_run, new_run, noted, stage_note, study_of
 
 
 @pytest.fixture(autouse=True)
@@ -93,12 +81,13 @@ def test_until_it_ends_well_again_its_last_outputs_are_those_of_the_cache() -> N
     path = Path("logs/demo/make_table.json")
     path.parent.mkdir(parents=True)
     with noted("make_table", path) as note:
-        note.from_cache = True
+        note.tell(from_cache=True)
     assert _note(PhrasemtError("no such file")).from_cache
-    with noted("make_table", path):
+    with noted("make_table", path) as note:
         begun = StageNote.read(path)
         assert begun is not None
         assert begun.from_cache
+        note.tell(from_cache=False)
     assert not _note(None).from_cache
 
 
@@ -116,8 +105,7 @@ def test_what_is_no_note_is_none(tmp_path: Path, text: str) -> None:
 def _on_disk(note: StageNote, silent: timedelta = timedelta(0)) -> Path:
     path = Path("note.json")
     note.write(path)
-    time = (datetime.now(UTC) - silent).timestamp()
-    os.utime(path, (time, time))
+    keep_silent(path, silent)
     return path
 
 
@@ -125,11 +113,9 @@ def test_a_process_of_this_machine_is_asked() -> None:
     now = datetime.now(UTC)
     mine = StageNote(stage="translate_examples")
     assert mine.alive(_on_disk(mine, timedelta(days=1)), now)
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
-    gone = replace(mine, pid=ended.pid)
-    assert not gone.alive(_on_disk(gone), now)
-    elder = replace(mine, started=(now - timedelta(days=300)).isoformat())  # this process has its number now
+    dead = mine.model_copy(update={"pid": gone()})
+    assert not dead.alive(_on_disk(dead), now)
+    elder = mine.model_copy(update={"started": now - timedelta(days=300)})  # this process has its number now
     assert not elder.alive(_on_disk(elder), now)
 
 
@@ -137,7 +123,7 @@ def test_a_process_of_another_machine_lives_while_it_gives_signs() -> None:
     note, now = StageNote(stage="translate_examples", host="elsewhere", pid=1), datetime.now(UTC)
     assert note.alive(_on_disk(note, timedelta(minutes=9)), now)
     assert not note.alive(_on_disk(note, timedelta(minutes=11)), now)
-    assert not replace(note, state="finished").alive(_on_disk(note), now)
+    assert not note.model_copy(update={"state": "finished"}).alive(_on_disk(note), now)
     assert not note.alive(Path("missing.json"), now)
 
 
@@ -156,26 +142,9 @@ def test_a_heart_beats_while_the_block_runs(monkeypatch: pytest.MonkeyPatch) -> 
 # ------------------------------------------------------------------------------------------------------------ runs
 
 
-def _run(**changes: object) -> RunNote:
-    job = PlannedJob(
-        rule="make_table", name="", outputs=["results/demo/table.md"], log="logs/demo/make_table.log",
-        benchmark=None, threads=1, gpus=0, after=[],
-    )  # fmt: skip
-    values = {
-        "study": "demo",
-        "log": None,
-        "cores": 2,
-        "done": {"translate_examples": 3},
-        "jobs": [job],
-        "code": {"phrasemt": "a"},
-        "rules": {},
-    }
-    return RunNote(**values | changes)  # type: ignore[arg-type]
-
-
 def test_a_run_is_read_as_it_was_written() -> None:
     path = new_run("demo")
-    note = _run()
+    note = begun(job("make_table"), done={"translate_examples": 3})
     note.write(path)
     assert RunNote.read(path) == note
     latest = latest_run("demo")
@@ -187,10 +156,11 @@ def test_a_run_is_read_as_it_was_written() -> None:
 def test_notes_of_old_runs_are_removed_but_for_those_that_live(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notes, "_RUNS_KEPT", 2)
     folder = Path("logs/demo/runs")
-    ended = "2026-01-01T00:00:00+00:00"
+    note = begun(host=platform.node(), started=datetime.now(UTC))
+    RUN.unlink()
     for number in range(5):
         path = folder / f"{number}.json"
-        _run(state="running" if number == 1 else "failed", ended=ended).write(path)
+        note.model_copy(update={"state": "running" if number == 1 else "failed"}).write(path)
         study_of(path).write_text("study: demo\n")
     new_run("demo")
     assert sorted(path.name for path in folder.iterdir()) == [

@@ -5,28 +5,24 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
+import invented_runs
 import pytest
+from invented_runs import report
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import write_lines, write_text
-from phrasemt.runs.notes import PlannedJob, StageNote, TrainingReport
+from phrasemt.runs.notes import StageNote
 from phrasemt.runs.plan import Job, Plan
 from phrasemt.study.reading import load_study
-from phrasemt.verbs._price import Prices, price_of
-from phrasemt.verbs._rates import GPUS, MEASURED, rate_of
+from phrasemt.verbs._price import Prices, rate_of
+from phrasemt.verbs._rates import GPUS, MEASURED
+from phrasemt.verbs.plan import describe_price
 
 
 def job(rule: str, *, mem_mb: int = 0, **wildcards: str) -> Job:
-    planned = PlannedJob(rule=rule, name="", outputs=[], log=None, benchmark=None, threads=1, gpus=0, after=[])
-    snakemakes: Any = SimpleNamespace(wildcards=wildcards, resources={"mem_mb": mem_mb})
-    return Job(
-        planned=planned,
-        dataset=wildcards.get("dataset"),
-        system=wildcards.get("system"),
-        snakemakes=snakemakes,
-    )
+    snakemakes = SimpleNamespace(wildcards=wildcards, resources={"mem_mb": mem_mb})
+    return Job(planned=invented_runs.job(rule), reasons=[], snakemakes=snakemakes)
 
 
 @pytest.fixture
@@ -45,7 +41,6 @@ def test_a_training_costs_six_operations_for_each_parameter_and_token(prices: Pr
     hours = 6 * parameters * 25_000 * 100_000 / (312e12 * 0.3) / 3600
     found = prices.of(job("train_model", dataset="wmt14", system="base", mem_mb=16_000))
     assert hours < found.gpu_hours < 1.03 * hours
-    assert found.longest == found.gpu_hours
     assert found.memory == 16_000
 
 
@@ -54,28 +49,28 @@ def test_text_stages_cost_lines_and_unknown_numbers_are_named(prices: Prices) ->
     pairs = 4_520_620
     found = prices.of(job("clean_pairs", dataset="wmt14", split="train", source="en", target="de"))
     assert found.core_hours == pytest.approx((10 + pairs / 82_000) / 3600)
-    assert not found.unknown
+    assert not prices.unknown
     parses = prices.of(job("parse_sentences", dataset="wmt14", split="train", annotator="english"))
     assert parses.core_hours == pytest.approx((10 + pairs // 64 / 10) / 3600)  # a published parser, 64 jobs
     texts = job("extract_text", corpus="yandex-en-ru", part="ru-en", language="ru")
-    assert prices.of(texts).unknown == {"yandex-en-ru ru-en"}
+    assert prices.of(texts).core_hours == pytest.approx(10 / 3600)
+    assert prices.unknown == {"yandex-en-ru ru-en"}
 
 
 def test_a_text_of_one_language_takes_half_the_disk_of_pairs(prices: Prices, repository: Path) -> None:
     of_words = Prices(load_study(repository / "studies" / "phrasal2020-lm1b.yaml"), rate_of("a100", 0.3))
     packing = job("pack_examples", dataset="wmt14", split="train")
     assert prices.of(packing).bytes == 240 * 4_520_620
-    (name,) = of_words._study.datasets
+    (name,) = of_words.study.datasets
     assert of_words.of(job("pack_examples", dataset=name, split="train")).bytes == 120 * 30_301_028
 
 
 def test_days_are_those_of_the_longest_training_when_there_are_many_gpus(prices: Prices) -> None:
-    study = prices._study
     jobs = [job("train_model", dataset="wmt14", system=name) for name in ("base", "base")]
-    plan = Plan(study=study.study, datasets=["wmt14"], jobs=jobs, finished=[], workflow=None)
+    plan = Plan(study="s", datasets=["wmt14"], jobs=jobs, workflow=None)
     days = prices.of(jobs[0]).gpu_hours / 24
     for gpus, expected in ((1, 2 * days), (2, days), (8, days)):
-        lines = list(price_of(plan, study, rate=rate_of("a100", 0.3), gpus=gpus))
+        lines = list(describe_price(plan, prices, gpus))
         (line,) = (line for line in lines if "days of the GPUs" in line)
         assert line == f"{expected:,.1f} days of the GPUs; the longest job, base, takes {days:,.1f} on one of them"
     assert GPUS["a100"] == 312  # data sheet of the A100: BFLOAT16 tensor core, 312 TFLOPS (624 with sparsity)
@@ -93,11 +88,8 @@ def _finished_training(host: str, device: str, tokens_per_second: float, *, seed
     inputs = {"source_vocabulary": file, "target_vocabulary": file}
     sidecar = {"stage": "train_model", "settings": {}, "code": "", "versions": {}, "inputs": inputs, "outputs": {}}
     write_text(folder / "training.json.meta.json", json.dumps(sidecar))
-    report = TrainingReport(
-        device=device, processes=processes, first_update=0, update=9, max_updates=9, seconds=1.0, seconds_left=0.0,
-        tokens_per_second=tokens_per_second, memory_mib=1.0, reported="",
-    )  # fmt: skip
-    StageNote(stage="train_model", host=host, training=report).write(folder / "state" / "abc" / "note.json")
+    training = report(device=device, processes=processes, tokens_per_second=tokens_per_second)
+    StageNote(stage="train_model", host=host, training=training).write(folder / "state" / "abc" / "note.json")
 
 
 def test_a_measured_rate_is_that_of_the_device_with_most_trainings(
