@@ -19,21 +19,8 @@ _PUNCTUATION = {",", ".", ":", "``", "''", "-LRB-", "-RRB-", "HYPH", "NFP"}
 _NOT = {"not", "n't"}
 # Phrases that belong to the chunk of a noun phrase when they precede its head. Other phrases become separate chunks.
 _PREMODIFIERS = {
-    "ADJP",
-    "ADVP",
-    "CONJP",
-    "INTJ",
-    "JJP",
-    "NAC",
-    "NML",
-    "NX",
-    "PRT",
-    "QP",
-    "UCP",
-    "WHADJP",
-    "WHADVP",
-    "X",
-}
+    "ADJP", "ADVP", "CONJP", "INTJ", "JJP", "NAC", "NML", "NX", "PRT", "QP", "UCP", "WHADJP", "WHADVP", "X"
+}  # fmt: skip
 _NOMINAL = {"NAC", "NML", "NX", "QP"}
 _CLAUSAL = {"PP", "S", "SBAR", "SINV", "VP"}
 _AFTER_CONJUNCTION = {"FRAG", "S", "SINV", "SQ", "WHADVP", "WHNP", "WHPP"}
@@ -149,15 +136,22 @@ class _Rules:
         if head is None or children[head].contains(_CLAUSAL):
             self._visit_all(children)
             return
-        first = head
-        while first and (children[first - 1].is_word or self._is_premodifier(children[first - 1])):
-            first -= 1
-        self._visit_all(children[:first])
+        first = self._visit_around(children, head, self._is_premodifier)
         start = children[first].start
         if first and self._is_possessive(children[first - 1]):
             start -= 1  # its 's
         self._mark_nouns(start, children[head].end)
-        self._visit_all(children[head + 1 :])
+
+    def _visit_around(self, children: Sequence[_Node], head: int, belongs: Callable[[_Node], bool]) -> int:
+        """Visit the children before and after the chunk that ends at the head; returns the first child of the chunk.
+
+        belongs: whether a child directly before the rest of the chunk is part of it.
+        """
+        first = head
+        while first and belongs(children[first - 1]):
+            first -= 1
+        self._visit_all([*children[:first], *children[head + 1 :]])
+        return first
 
     def _mark_nouns(self, start: int, end: int) -> None:
         """Mark a noun phrase; each possessive begins a new chunk."""
@@ -168,6 +162,8 @@ class _Rules:
         self._mark("NP", start, end)
 
     def _is_premodifier(self, node: _Node) -> bool:
+        if node.is_word:
+            return True
         return node.label in _PREMODIFIERS and not node.contains({*_CLAUSAL, "NP"}) and not self._is_possessive(node)
 
     def _is_possessive(self, node: _Node) -> bool:
@@ -177,11 +173,7 @@ class _Rules:
         self._mark_function_word(node, "PP", _first_preposition(node.children))
 
     def _conjunction(self, node: _Node) -> None:
-        clause = next(
-            (number for number, child in enumerate(node.children) if child.label in _AFTER_CONJUNCTION),
-            len(node.children),
-        )
-        before = node.children[:clause]
+        before = list(itertools.takewhile(lambda child: child.label not in _AFTER_CONJUNCTION, node.children))
         head = _last(
             before, lambda child: child.is_word and child.label in ("IN", "DT", "RB", "TO", "NN", "VBG", "VBN")
         )
@@ -193,16 +185,11 @@ class _Rules:
         if head is None:
             self._visit_all(children)
             return
-        first = head
-        while first and _goes_with_function_word(children[first - 1]):
-            first -= 1
-        self._visit_all(children[:first])
+        first = self._visit_around(children, head, _goes_with_function_word)
         self._mark(type_, children[first].start, children[head].end)
         for child in children[head + 1 :]:
             if child.is_word and child.label == "IN":
                 self._mark("PP", child.start, child.end)
-            else:
-                self.visit(child)
 
     def _modifier(self, node: _Node, type_: str) -> None:
         """An adjective or adverb phrase."""
@@ -211,12 +198,8 @@ class _Rules:
         if head is None:
             self._visit_all(children)
             return
-        first = head
-        while first and (children[first - 1].is_word or self._is_premodifier(children[first - 1])):
-            first -= 1
-        self._visit_all(children[:first])
+        first = self._visit_around(children, head, self._is_premodifier)
         self._mark(type_, children[first].start, children[head].end)
-        self._visit_all(children[head + 1 :])
 
     def _verb_phrase(self, node: _Node) -> None:
         self._end_group(self._extend_group(node, []))
@@ -276,15 +259,15 @@ def _first_preposition(children: Sequence[_Node]) -> int | None:
 
 
 def _goes_with_function_word(node: _Node) -> bool:
-    if node.is_word:
-        return node.label not in _PUNCTUATION and node.label != "CC"
-    return node.label == "ADVP" and not node.contains({*_CLAUSAL, "NP"})
+    return _can_end_a_chunk(node) or _is_plain_adverb(node)
 
 
 def _goes_with_verbs(node: _Node) -> bool:
-    if node.is_word:
-        return node.is_verb or node.label.startswith("RB")
-    return node.label == "ADVP" and not node.contains({*_CLAUSAL, "NP"})
+    return node.is_verb or (node.is_word and node.label.startswith("RB")) or _is_plain_adverb(node)
+
+
+def _is_plain_adverb(node: _Node) -> bool:
+    return not node.is_word and node.label == "ADVP" and not node.contains({*_CLAUSAL, "NP"})
 
 
 def _has_no_subject(clause: _Node) -> bool:
