@@ -1,4 +1,4 @@
-"""The lexicon of the demonstration corpus: the words of lexicon.tsv as entries with all forms from `morphology`.
+"""The lexicon of the demonstration corpus: the words of lexicon.tsv as entries with all forms.
 
 Entries are immutable tuples. Each class of words is in the order of the file, common words first.
 """
@@ -21,11 +21,7 @@ from phrasemt.corpus.demo.morphology import (
     Finite,
     GermanVerb,
     Table,
-    english_s,
-    english_verb,
     german_adjective,
-    german_noun,
-    german_verb,
     inflect,
 )
 from phrasemt.files.lines import read_lines
@@ -165,17 +161,16 @@ def _pair(text: str) -> tuple[str, str]:
 # --- nouns and what goes with them ----------------------------------------------------------------------------------
 
 
-def _noun(english: str, nominative: str, gender: str, genitive: str, plural: str, kind: str) -> Noun:
-    word, _, irregular = english.partition("/")
-    forms = german_noun(nominative, nominative if genitive == "-" else genitive, plural, weak=gender == "w")
-    return Noun((word, irregular or english_s(word)), forms, {"f": 1, "n": 2}.get(gender, 0), kind)
+def _noun(*row: str) -> Noun:
+    english, english_plural, gender, nominative, oblique, genitive, plural, dative_plural, kind = row
+    german = ((nominative, oblique, oblique, genitive), (plural, plural, dative_plural, plural))
+    return Noun((english, english_plural), german, "mfn".index(gender), kind)
 
 
-def _place(english: str, nominative: str, gender: str, genitive: str, plural: str, place: str) -> Noun:
-    return _noun(english, nominative, gender, genitive, plural, "l")._replace(place=place)
-
-
-_PLACES = _groups("place", _place)
+_PLACES = {
+    place: tuple(noun._replace(kind="l", place=place) for noun in nouns)
+    for place, nouns in _groups("place", _noun).items()
+}
 # By kind. The preposition groups of places alternate.
 NOUNS = _groups("noun", _noun) | {
     "l": tuple(noun for turn in itertools.zip_longest(*_PLACES.values()) for noun in turn if noun)
@@ -222,57 +217,59 @@ CITIES = tuple((english, german) for english, german in _SECTIONS["city"])
 # --- verbs and what goes with them ----------------------------------------------------------------------------------
 
 
-def _take_preposition(side: str) -> tuple[list[str], str]:
-    """The words of one side of a verb's entry without the preposition, which is marked by "+", and the preposition."""
-    words, _, preposition = side.partition("+")
-    return words.split(), preposition
+def _english_verb(text: str) -> EnglishVerb:
+    base, *finite, participle = text.split()
+    base, _, particle = base.partition("·")
+    if len(finite) == 2:  # all but "be"
+        third, past = finite
+        return EnglishVerb(base, (base, third, base), (past, past, past), participle, particle)
+    am, is_, are, was, was_too, were = finite
+    return EnglishVerb(base, (am, is_, are), (was, was_too, were), participle)
 
 
-def _verb(english_side: str, german_side: str, subjects: str, *rest: str) -> Verb:
+def _german_verb(text: str) -> GermanVerb:
+    infinitive, first, third, *plural, preterite, preterite_plural, participle = text.split()
+    prefix, _, infinitive = infinitive.rpartition("·")
+    return GermanVerb(
+        infinitive,
+        (first, third, plural[0] if plural else infinitive),
+        (preterite, preterite, preterite_plural),
+        participle.removeprefix("*"),
+        prefix,
+        perfect_with_sein=participle.startswith("*"),
+    )
+
+
+def _verb(english: str, german: str, subjects: str, *rest: str) -> Verb:
     *objects, frame = rest
-    english_parts, english_preposition = _take_preposition(english_side)
-    german_parts, german_preposition = _take_preposition(german_side)
-    base, _, particle = english_parts[0].partition("·")
-    prefix, _, infinitive = german_parts[0].rpartition("·")
-    third, preterite, participle = german_parts[1:] or ("", "", "")
-    german_word, _, case = german_preposition.partition("/")
+    english, _, english_preposition = english.partition("+")
+    german, _, german_preposition = german.partition("+")
+    german_preposition, _, case = german_preposition.partition("/")
     return Verb(
-        english_verb(base, *english_parts[1:], particle=particle),
-        german_verb(
-            infinitive,
-            third,
-            preterite,
-            participle.removeprefix("*"),
-            prefix=prefix,
-            perfect_with_sein=participle.startswith("*"),
-        ),
+        _english_verb(english),
+        _german_verb(german),
         frame,
         subjects,
         "".join(objects),
         "NAD".index(case or ("D" if frame == "dative" else "A")),
         english_preposition,
-        german_word,
+        german_preposition,
     )
 
 
 VERBS = _groups("verb", _verb)  # by frame
 
-BE = english_verb("be")
-DO = english_verb("do", "did", "done")
-HAVE = english_verb("have", "had")
-HABEN = german_verb("haben", "hat", "hatte", "gehabt")
-SEIN = german_verb("sein", "ist", "war", "gewesen")
-WERDEN = german_verb("werden", "wird", "wurde", "worden")
+BE = _english_verb("be am is are was was were been")
+DO = _english_verb("do does did done")
+HAVE = _english_verb("have has had had")
+HABEN = _german_verb("haben habe hat hatte hatten gehabt")
+SEIN = _german_verb("sein bin ist sind war waren *gewesen")
+WERDEN = _german_verb("werden werde wird wurde wurden *worden")
 
 
-def _modal(english: str, singular: str, plural: str, tense: str) -> Modal:
-    word, _, to = english.partition(" ")
-    german = ("werde" if singular == "wird" else singular, singular, plural)
-    if not to:
-        return Modal((word, word, word), "MD", False, german)
-    if tense == "past":
-        return Modal((word, word, word), "VBD", True, german)
-    return Modal(english_verb(word).present, None, True, german)
+def _modal(first: str, third: str, to: str, german_first: str, german_third: str, plural: str, tense: str) -> Modal:
+    tag = "MD" if to == "-" else "VBD" if tense == "past" else None
+    return Modal((first, third, first), tag, to == "to", (german_first, german_third, plural))
 
 
 MODALS = _groups("modal", _modal)  # by tense

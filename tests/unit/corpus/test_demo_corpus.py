@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -42,12 +42,12 @@ from phrasemt.corpus.demo.lexicon import (
     TO_PLACE,
     WE,
     WITH,
-    Adverb,
-    Modal,
     Verb,
 )
-from phrasemt.corpus.demo.morphology import FEMININE, MASCULINE, NEUTER, PLURAL, german_verb
+from phrasemt.corpus.demo.morphology import FEMININE, MASCULINE, NEUTER, PLURAL
 from phrasemt.corpus.demo.sampling import anaphor
+from phrasemt.files.lines import write_lines
+from phrasemt.syntax.trees import leaves, read_treebank, words
 
 # --- a small language for derivations -------------------------------------------------------------------------------
 
@@ -86,12 +86,12 @@ def do(frame: str, base: str, subject: Nominal | None = None, **parts: object) -
     return Clause(verb(frame, base), subject, **parts)  # type: ignore[arg-type]
 
 
-def modal(english: str) -> Modal:
+def modal(english: str) -> lexicon.Modal:
     modals = itertools.chain.from_iterable(lexicon.MODALS.values())
     return next(entry for entry in modals if entry.english[2] == english)
 
 
-def adverb(english: str) -> Adverb:
+def adverb(english: str) -> lexicon.Adverb:
     entries = itertools.chain.from_iterable(lexicon.ADVERBS.values())
     return next(entry for entry in entries if " ".join(word for word, _ in entry.english) == english)
 
@@ -322,24 +322,26 @@ def test_declension(declension: str, row: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("parts", "expected"),
+    "forms",
     [
-        (("kaufen",), "kaufe kauft kaufen kaufte kauften gekauft"),
-        (("arbeiten",), "arbeite arbeitet arbeiten arbeitete arbeiteten gearbeitet"),
-        (("öffnen",), "öffne öffnet öffnen öffnete öffneten geöffnet"),
-        (("lächeln",), "lächle lächelt lächeln lächelte lächelten gelächelt"),
-        (("ändern",), "ändere ändert ändern änderte änderten geändert"),
-        (("reparieren",), "repariere repariert reparieren reparierte reparierten repariert"),
-        (("besuchen",), "besuche besucht besuchen besuchte besuchten besucht"),
-        (("wissen", "weiß", "wusste", "gewusst"), "weiß weiß wissen wusste wussten gewusst"),
-        (("fahren", "fährt", "fuhr", "gefahren"), "fahre fährt fahren fuhr fuhren gefahren"),
-        (("sein", "ist", "war", "gewesen"), "bin ist sind war waren gewesen"),
-        (("haben", "hat", "hatte", "gehabt"), "habe hat haben hatte hatten gehabt"),
+        "kaufen: kaufe kauft kaufen kaufte kauften gekauft",
+        "arbeiten: arbeite arbeitet arbeiten arbeitete arbeiteten gearbeitet",
+        "öffnen: öffne öffnet öffnen öffnete öffneten geöffnet",
+        "lächeln: lächle lächelt lächeln lächelte lächelten gelächelt",
+        "ändern: ändere ändert ändern änderte änderten geändert",
+        "reparieren: repariere repariert reparieren reparierte reparierten repariert",
+        "wissen: weiß weiß wissen wusste wussten gewusst",
+        "fahren: fahre fährt fahren fuhr fuhren gefahren",
+        "sein: bin ist sind war waren gewesen",
+        "haben: habe hat haben hatte hatten gehabt",
+        "kommen: komme kommt kommen kam kamen angekommen",
     ],
 )
-def test_conjugation(parts: tuple[str, ...], expected: str) -> None:
-    conjugated = german_verb(*parts)
-    assert " ".join([*conjugated.present, *conjugated.past[1:], conjugated.participle]) == expected
+def test_conjugation(forms: str) -> None:
+    infinitive, expected = forms.split(": ")
+    verbs = [entry.german for entry in itertools.chain.from_iterable(lexicon.VERBS.values())]
+    found = next(entry for entry in verbs if entry.infinitive == infinitive)
+    assert " ".join([*found.present, *found.past[1:], found.participle]) == expected
 
 
 @pytest.mark.parametrize(
@@ -446,49 +448,18 @@ def test_no_word_is_an_abbreviation_before_a_full_stop(train: list[DemoPair]) ->
         assert [word for word in words if moses.tokenize(f"A {word}.") != ["A", word, "."]] == []
 
 
-def parse(tree: str) -> list[object]:
-    """A bracketed tree as nested lists."""
-    pieces = iter(re.findall(r"[()]|[^\s()]+", tree))
-
-    def constituent() -> list[object]:
-        children: list[object] = [next(pieces)]
-        for piece in pieces:
-            if piece == ")":
-                return children
-            children.append(constituent() if piece == "(" else piece)
-        raise AssertionError(f"unbalanced: {tree}")
-
-    assert next(pieces) == "("
-    root = constituent()
-    assert next(pieces, None) is None
-    return root
-
-
-def leaves(node: list[object]) -> Iterator[tuple[str, str]]:
-    """Tag and word of each leaf; every other constituent has only constituents in it."""
-    label, *children = node
-    if len(children) == 1 and isinstance(children[0], str):
-        yield str(label), children[0]
-        return
-    assert children
-    for child in children:
-        assert isinstance(child, list), node
-        yield from leaves(child)
-
-
 LABELS = {"S", "NP", "VP", "PP", "SBAR", "ADVP", "ADJP", "PRT", "WHNP", "WHPP", "WHADVP"}
 TAGS = frozenset(re.findall(r"\S+", "DT NN NNS NNP PRP PRP$ JJ CD RB RP IN TO CC MD VB VBD VBN VBP VBZ WDT WP WRB , ."))
 
 
-def test_trees(train: list[DemoPair]) -> None:
+def test_trees(train: list[DemoPair], tmp_path: Path) -> None:
+    write_lines(tmp_path / "trees", (pair.tree for pair in train[:3000]))
     tags: set[str] = set()
     labels: set[str] = set()
-    for pair in train[:3000]:
-        tree = parse(pair.tree)
-        assert tree[0] == "S"
-        tagged = list(leaves(tree))
-        assert tuple(word for _, word in tagged) == pair.source_tokens
-        tags.update(tag for tag, _ in tagged)
+    for pair, tree in zip(train[:3000], read_treebank(tmp_path / "trees"), strict=True):
+        assert tree.label == "S"
+        assert tuple(words(tree)) == pair.source_tokens
+        tags.update(leaf.label for leaf in leaves(tree))
         labels.update(re.findall(r"\((\S+) (?=\()", pair.tree))
     assert tags == TAGS
     assert labels == LABELS
@@ -558,7 +529,7 @@ def test_size_of_the_vocabulary_and_of_sentences(train: list[DemoPair]) -> None:
     assert 11 <= sum(lengths) / len(lengths) <= 13
 
 
-def test_files(tmp_path, train: list[DemoPair]) -> None:  # type: ignore[no-untyped-def]
+def test_files(tmp_path: Path, train: list[DemoPair]) -> None:
     names = ("source", "target", "trees", "source_chunks", "target_chunks", "contrasts")
     paths = {name: tmp_path / name for name in names}
     generate_demo(settings=SimpleNamespace(split="train", pairs=100, seed=1), cores=1, **paths)  # type: ignore[arg-type]
