@@ -41,17 +41,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from phrasemt.batching.batch import Batch, Source, Target
 from phrasemt.models.interface import ChunkingModel, ChunkLogProbs, update_is_likelier
 from phrasemt.nn.beams import SearchTensors
 from phrasemt.nn.diagnostics import Measurement, OwnChunks
-from phrasemt.nn.init import recurrent_blocks, zeros
+from phrasemt.nn.init import recurrent_blocks
 from phrasemt.nn.losses import Loss
 from phrasemt.nn.precision import normalised_dtype
 from phrasemt.nn.recording import Attention
@@ -61,11 +60,12 @@ from phrasemt.nn.recurrent import (
     BidirectionalEncoder,
     GruCell,
     InitialState,
+    LinearSum,
     Readout,
     RecurrentLinear,
     RecurrentWords,
 )
-from phrasemt.nn.unrolled import AttentionSteps, GruSteps, LinearSteps
+from phrasemt.nn.unrolled import LinearSteps
 from phrasemt.study.architectures import BiscaleModel
 from phrasemt.symbols import CHUNK_LABELS
 
@@ -94,15 +94,14 @@ class ChunkState(SearchTensors):
         return ChunkState(**{name: selected(ours, getattr(other, name)) for name, ours in vars(self).items()})
 
 
-class Steps(NamedTuple):
+class Steps:
     """The computations of one position, with weights that are prepared once for all positions (nn/unrolled.py)."""
 
-    word_first: GruSteps
-    word_second: GruSteps
-    chunk_map: LinearSteps
-    chunk_first: GruSteps
-    chunk_second: GruSteps
-    attend: AttentionSteps
+    def __init__(self, model: Biscale, memory: AttentionMemory) -> None:
+        self.word_first, self.word_second = model.word_first.unroll(), model.word_second.unroll()
+        self.chunk_first, self.chunk_second = model.chunk_first.unroll(), model.chunk_second.unroll()
+        self.chunk_map = LinearSteps(model.chunk_map_QH)
+        self.attend = model.attention.unroll(memory)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,24 +150,16 @@ class State(SearchTensors):
         return self.state.where(updated_BK, self.state_if_copied)
 
 
-class Classifier(nn.Module):
+class Classifier(LinearSum):
     """softmax(W tanh(sum_i W_i x_i + b) + b')."""
 
     def __init__(self, classes: int, hidden_width: int, *input_widths: int, deviation: float) -> None:
-        super().__init__()
-        self.weights = nn.ParameterList(
-            recurrent_blocks(hidden_width, width, deviation=deviation) for width in input_widths
-        )
-        self.bias = zeros(hidden_width)
+        super().__init__(hidden_width, *input_widths, deviation=deviation)
         self.output = RecurrentLinear(hidden_width, classes, deviation=deviation)
 
     def forward(self, *inputs: Tensor) -> Tensor:
         """Return the log-probabilities of the classes, float32: [..., I_1], [..., I_2], .. -> [..., classes]."""
-        first, *others = zip(inputs, self.weights, strict=True)
-        sum_XQ = F.linear(*first, self.bias)
-        for x, weight in others:
-            sum_XQ = sum_XQ + F.linear(x, weight)
-        logits: Tensor = self.output(torch.tanh(sum_XQ))
+        logits: Tensor = self.output(torch.tanh(super().forward(*inputs)))
         return torch.log_softmax(logits, dim=-1, dtype=normalised_dtype(logits))
 
 
@@ -206,16 +197,6 @@ class Biscale(ChunkingModel[AttentionMemory, State]):
     def encode(self, source: Source) -> AttentionMemory:
         states_BSC = self.encoder(self.words.embed_source(source.ids_BS), source.mask_BS)
         return self.attention.project_memory(states_BSC, source.mask_BS)
-
-    def steps(self, memory: AttentionMemory) -> Steps:
-        return Steps(
-            word_first=self.word_first.unroll(),
-            word_second=self.word_second.unroll(),
-            chunk_map=LinearSteps(self.chunk_map_QH),
-            chunk_first=self.chunk_first.unroll(),
-            chunk_second=self.chunk_second.unroll(),
-            attend=self.attention.unroll(memory),
-        )
 
     def initial(self, memory: AttentionMemory) -> DecoderState:
         """The decoder state before the first word, [B, ...]."""
@@ -265,7 +246,7 @@ class Biscale(ChunkingModel[AttentionMemory, State]):
         the same result and saved about 4 % of a training step on a CPU, because copies cost most of the gain.
         """
         e_BTE = self.words.embed_target(target.inputs_BT)
-        steps, initial = self.steps(memory), self.initial(memory)
+        steps, initial = Steps(self, memory), self.initial(memory)
         s_BH, chunk = initial.s_XH, initial.chunk
         given = target.chunks.starts_BT if target.chunks else None
         # Where no sentence begins a chunk UPDATE is not needed. A GPU would have to wait for this answer.
@@ -278,10 +259,8 @@ class Biscale(ChunkingModel[AttentionMemory, State]):
             u_BH = steps.word_first(projected_B3H, s_BH)
             if given is not None:
                 starts_B = given[:, t]
-            elif t == 0:
-                starts_B = torch.ones_like(target.mask_BT[:, 0])
             else:
-                starts_B = update_is_likelier(self.boundary(e_BTE[:, t], u_BH))
+                starts_B = update_is_likelier(self.boundary(e_BTE[:, t], u_BH)) | (t == 0)
             if any_start_T[t]:
                 updated = self.update_chunk(steps, u_BH, chunk)
                 chunk = updated.where(starts_B, self.copy_chunk(chunk, updated))
@@ -362,7 +341,7 @@ class Biscale(ChunkingModel[AttentionMemory, State]):
         probable decision.
         """
         search = self.settings.search
-        steps, last = self.steps(memory), state.resolve(last_tokens_BK)
+        steps, last = Steps(self, memory), state.resolve(last_tokens_BK)
         e_BKE = self.words.embed_target(last_tokens_BK)
         u_BKH = steps.word_first(steps.word_first.project(e_BKE), last.s_XH)
         boundary_BK2: Tensor = self.boundary(e_BKE, u_BKH)
@@ -388,9 +367,7 @@ class Biscale(ChunkingModel[AttentionMemory, State]):
             return log_probs_BKV, State(
                 first=False, state=updated_state, state_if_copied=copied_state, update_wins_BKV=update_wins_BKV
             )
-        starts_BK = (
-            torch.ones_like(update_is_likelier(boundary_BK2)) if state.first else update_is_likelier(boundary_BK2)
-        )
+        starts_BK = update_is_likelier(boundary_BK2) | state.first
         log_probs_BKV, next_state = continued(updated.where(starts_BK, copied))
         if joint or search.boundary_decode == "branch":
             log_probs_BKV += torch.where(starts_BK, update_BK, copy_BK)[..., None]

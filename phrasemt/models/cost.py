@@ -13,12 +13,12 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from phrasemt.batching.batch import Batch, collate_chunks, collate_phrases, collate_source, collate_target
+from phrasemt.batching.batch import Batch, collate_chunks, collate_target
+from phrasemt.batching.reader import SourceCollator
 from phrasemt.errors import PhrasemtError
 from phrasemt.models.interface import build_model
 from phrasemt.study.architectures import Architecture, ModelInputs
 from phrasemt.symbols import CHUNK_LABELS, EOS_LABEL, UNK
-from phrasemt.syntax.phrases.ngrams import ngram_ends
 
 # Positions on each side of the pair whose multiply-adds are counted: about the mean of WMT in subwords, with `</s>`.
 POSITIONS = 27
@@ -101,11 +101,9 @@ def pair_of(reads: ModelInputs, positions: int) -> Batch:
 
     All phrases are n-grams, whatever the mode of the segmentation. Chunks have the mean length of English chunks.
     """
-    words = np.full(positions - 1, UNK, dtype=np.int32)
-    phrases, chunks = None, None
+    words, chunks = np.full(positions - 1, UNK, dtype=np.int32), None
     if reads.phrases is not None:
-        length = positions + reads.begins_with_bos
-        phrases = collate_phrases([ngram_ends(length, reads.phrases)])
+        reads = reads.model_copy(update={"phrases": reads.phrases.model_copy(update={"mode": "ngram"})})
     if reads.chunks:
         starts = np.append(np.arange(0, len(words), WORDS_PER_CHUNK), len(words)).astype(np.int32)
         labels = np.full(len(starts), CHUNK_LABELS.index("O"), dtype=np.int32)
@@ -113,6 +111,6 @@ def pair_of(reads: ModelInputs, positions: int) -> Batch:
         chunks = collate_chunks([starts], [labels])
     return Batch(
         rows=(0,),
-        source=collate_source([words], phrases, with_bos=reads.begins_with_bos),
+        source=SourceCollator(reads)([words], [0]),
         target=collate_target([words], chunks),
     )

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from phrasemt.batching.batch import Source, Target
 from phrasemt.models.interface import TranslationModel
@@ -38,7 +38,7 @@ from phrasemt.nn.attention import SelfAttention
 from phrasemt.nn.beams import BeamCache, SearchTensors
 from phrasemt.nn.embeddings import Words
 from phrasemt.nn.init import initialise
-from phrasemt.nn.layers import Stack, layer_norm
+from phrasemt.nn.layers import Stack, last_norm
 from phrasemt.nn.masks import causal_mask
 from phrasemt.nn.ngram_attention import NgramSelfAttention
 from phrasemt.nn.recording import Attention
@@ -76,7 +76,7 @@ class LanguageModelTransformer(TranslationModel[Memory, State]):
 
     def __init__(self, settings: LanguageModel, *, source_vocabulary: int = 0, target_vocabulary: int) -> None:
         super().__init__()
-        self.words = Words.for_transformer(
+        self.words = Words(
             settings,
             source_vocabulary=0,
             target_vocabulary=target_vocabulary,
@@ -84,7 +84,7 @@ class LanguageModelTransformer(TranslationModel[Memory, State]):
             positions=settings.attention != "relative",
         )
         self.decoder = Stack[EncoderLayer](EncoderLayer(settings, _attention(settings)) for _ in range(settings.layers))
-        self.decoder_norm = layer_norm(settings.width) if settings.norm == "pre" else nn.Identity()
+        self.decoder_norm = last_norm(settings.width, settings.norm)
         initialise(self, settings.init)
 
     def encode(self, source: Source) -> Memory:

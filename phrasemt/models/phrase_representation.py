@@ -68,7 +68,7 @@ from phrasemt.nn.diagnostics import DeadNetworks, Measurement, Network, UseOfAtt
 from phrasemt.nn.dropout import Dropout
 from phrasemt.nn.embeddings import Words
 from phrasemt.nn.init import initialise
-from phrasemt.nn.layers import FeedForward, Residual, Stack, layer_norm
+from phrasemt.nn.layers import FeedForward, Residual, Stack, last_norm
 from phrasemt.nn.linear import Linear
 from phrasemt.nn.masks import causal_mask, key_mask
 from phrasemt.nn.precision import normalised_dtype
@@ -307,8 +307,7 @@ class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
 
     def __init__(self, settings: PhraseRepresentationModel, *, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
-        width = settings.width
-        self.words = Words.for_transformer(
+        self.words = Words(
             settings,
             source_vocabulary=source_vocabulary,
             target_vocabulary=target_vocabulary,
@@ -319,8 +318,8 @@ class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
         self.transparent_attention = TransparentAttention(settings) if settings.ta == "on" else None
         self.transparent_token_attention = TransparentAttention(settings) if settings.ta_tokens else None
         self.decoder = Stack[DecoderLayer](DecoderLayer(settings) for _ in range(settings.decoder_layers))
-        self.encoder_norm = layer_norm(width) if settings.norm == "pre" else nn.Identity()
-        self.decoder_norm = layer_norm(width) if settings.norm == "pre" else nn.Identity()
+        self.encoder_norm = last_norm(settings.width, settings.norm)
+        self.decoder_norm = last_norm(settings.width, settings.norm)
         self.reads_phrases = settings.phrase.mode != "none"
         initialise(self, settings.init)
 

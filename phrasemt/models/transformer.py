@@ -41,7 +41,7 @@ from phrasemt.nn.attention import KeyValueAttention, Projected, SelfAttention, h
 from phrasemt.nn.beams import BeamCache, SearchTensors
 from phrasemt.nn.embeddings import Words
 from phrasemt.nn.init import initialise
-from phrasemt.nn.layers import FeedForward, Residual, Stack, layer_norm
+from phrasemt.nn.layers import FeedForward, Residual, Stack, last_norm
 from phrasemt.nn.masks import causal_mask, key_mask
 from phrasemt.nn.recording import Attention
 from phrasemt.study.architectures import Layers, TransformerModel
@@ -153,9 +153,8 @@ class Transformer(TranslationModel[Memory, State]):
         positions: bool = True,
     ) -> None:
         super().__init__()
-        width = settings.width
         attentions = attentions or Attentions.plain(settings)
-        self.words = Words.for_transformer(
+        self.words = Words(
             settings,
             source_vocabulary=source_vocabulary,
             target_vocabulary=target_vocabulary,
@@ -168,8 +167,8 @@ class Transformer(TranslationModel[Memory, State]):
         self.decoder = Stack[DecoderLayer](
             DecoderLayer(settings, attentions.decoder(), attentions.source()) for _ in range(settings.decoder_layers)
         )
-        self.encoder_norm = layer_norm(width) if settings.norm == "pre" else nn.Identity()
-        self.decoder_norm = layer_norm(width) if settings.norm == "pre" else nn.Identity()
+        self.encoder_norm = last_norm(settings.width, settings.norm)
+        self.decoder_norm = last_norm(settings.width, settings.norm)
         initialise(self, settings.init)
 
     def encode(self, source: Source) -> Memory:

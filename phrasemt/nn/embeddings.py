@@ -1,4 +1,8 @@
-"""Embeddings of source and target, and the output layer with the softmax over the target vocabulary.
+"""Embeddings of source and target, and the output layer, which maps the states of a decoder to words.
+
+An embedding turns ids into vectors by a table E. The output layer has another table W, or the same (Press, Wolf 2017):
+its softmax over x W^T + b is the distribution of the next word. Its losses are computed in phrasemt/nn/losses.py.
+`Words` are both for a Transformer, `RecurrentWords` (phrasemt/nn/recurrent.py) for recurrent systems.
 
 Letters: B sentences, S source positions, T target positions, K hypotheses, D model width, V vocabulary, N real target
 tokens. A "word" here is a symbol of the vocabulary: a subword, a whole word, or a special symbol.
@@ -21,18 +25,18 @@ from phrasemt.study.architectures import Layers
 
 
 class Embedding(nn.Module):
-    """drop(sqrt(d) E[id] + PE), and with `normalise` a layer normalisation of that.
+    """drop(sqrt(d) E[id] + PE), and with `embed_ln` a layer normalisation of that.
 
     The caller passes the table E, because several embeddings and the output layer may share it. Without `positions`
     PE is left out.
     """
 
-    def __init__(self, width: int, dropout: float, *, normalise: bool, positions: bool) -> None:
+    def __init__(self, settings: Layers, *, positions: bool) -> None:
         super().__init__()
-        self.scale = width**0.5
-        self.positions = SinusoidalPositions(width) if positions else None
-        self.dropout = Dropout(dropout)
-        self.norm = layer_norm(width) if normalise else nn.Identity()
+        self.scale = settings.width**0.5
+        self.positions = SinusoidalPositions(settings.width) if positions else None
+        self.dropout = Dropout(settings.dropout)
+        self.norm = layer_norm(settings.width) if settings.embed_ln else nn.Identity()
 
     def forward(self, ids: Tensor, table_VD: Tensor, first_position: int, positions: int) -> Tensor:
         """[B, T] -> [B, T, D]. Ids of a row have the positions first_position, first_position + 1, and so on.
@@ -49,10 +53,7 @@ class Embedding(nn.Module):
 
 
 class OutputLayer(nn.Module, ABC):
-    """The linear map from the decoder's states to the target vocabulary, its softmax, and losses. Subclasses hold W, b.
-
-    Logits are x W^T + b.
-    """
+    """Softmax over the target vocabulary with logits x W^T + b, and its losses. Subclasses hold W and b."""
 
     @property
     @abstractmethod
@@ -81,47 +82,21 @@ class Words(OutputLayer):
     """Embeddings and output layer of a Transformer; the output layer shares the table of the target embeddings.
 
     source_vocabulary: 0 for models without a source. tie_all: source and target share one table; they must have one
-    vocabulary. softmax_bias: whether the logits have a bias. normalise, positions: as in `Embedding`.
+    vocabulary. positions: as in `Embedding`.
     """
 
-    @classmethod
-    def for_transformer(
-        cls, settings: Layers, *, source_vocabulary: int, target_vocabulary: int, tie_all: bool, positions: bool = True
-    ) -> Words:
-        """Make them from the settings of a Transformer."""
-        return cls(
-            source_vocabulary=source_vocabulary,
-            target_vocabulary=target_vocabulary,
-            width=settings.width,
-            dropout=settings.dropout,
-            tie_all=tie_all,
-            softmax_bias=settings.softmax_bias,
-            normalise=settings.embed_ln,
-            positions=positions,
-        )
-
     def __init__(
-        self,
-        *,
-        source_vocabulary: int,
-        target_vocabulary: int,
-        width: int,
-        dropout: float,
-        tie_all: bool,
-        softmax_bias: bool,
-        normalise: bool,
-        positions: bool,
+        self, settings: Layers, *, source_vocabulary: int, target_vocabulary: int, tie_all: bool, positions: bool = True
     ) -> None:
         super().__init__()
-        self.target_table_VD = embedding_table(target_vocabulary, width)
+        self.target_table_VD = embedding_table(target_vocabulary, settings.width)
         if tie_all or not source_vocabulary:
             assert source_vocabulary in (0, target_vocabulary)
             self.register_parameter("source_table_VD", None)
         else:
-            self.source_table_VD = embedding_table(source_vocabulary, width)
-        self.softmax_bias_V = zeros(target_vocabulary) if softmax_bias else None
-        self.source_embedding = Embedding(width, dropout, normalise=normalise, positions=positions)
-        self.target_embedding = Embedding(width, dropout, normalise=normalise, positions=positions)
+            self.source_table_VD = embedding_table(source_vocabulary, settings.width)
+        self.softmax_bias_V = zeros(target_vocabulary) if settings.softmax_bias else None
+        self.source_embedding, self.target_embedding = (Embedding(settings, positions=positions) for _ in range(2))
 
     @property
     def output_weights(self) -> tuple[Tensor, Tensor | None]:

@@ -32,6 +32,11 @@ def layer_norm(width: int) -> nn.LayerNorm:
     return nn.LayerNorm(width, eps=NORM_EPSILON)
 
 
+def last_norm(width: int, norm: str) -> nn.Module:
+    """Return what follows the last layer: a layer normalisation after layers with `norm: pre`, else nothing."""
+    return layer_norm(width) if norm == "pre" else nn.Identity()
+
+
 class Residual(nn.Module):
     """A residual connection with dropout and layer normalisation around a sub-layer F.
 

@@ -1,8 +1,9 @@
-"""The output layer: softmax over the target vocabulary, and the losses.
+"""Losses of the output layer, without the logits of a whole batch in memory.
 
-Letters: N real target tokens, n tokens of one slice, D model width, V words of the target vocabulary. Logits are
-y E^T + b with the target embeddings E. They have the type of the other matrix products and are normalised in float32,
-one slice of tokens after the other, so that the logits of a whole batch are never in memory.
+Logits x W^T + b have the type of the other matrix products and are normalised in float32, one slice of tokens after the
+other.
+
+Letters: N real target tokens, n tokens of one slice, D model width, V words of the target vocabulary.
 """
 
 from __future__ import annotations

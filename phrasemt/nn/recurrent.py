@@ -85,28 +85,38 @@ class RecurrentWords(OutputLayer):
         return self.target_embedding(ids_X)  # type: ignore[no-any-return]
 
 
-class Readout(nn.Module):
+class LinearSum(nn.Module):
+    """sum_i W_i x_i + b: [..., I_1], [..., I_2], .. -> [..., O]."""
+
+    def __init__(self, output_width: int, *input_widths: int, deviation: float) -> None:
+        super().__init__()
+        self.weights = nn.ParameterList(
+            recurrent_blocks(output_width, width, deviation=deviation) for width in input_widths
+        )
+        self.bias = zeros(output_width)
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        first, *others = zip(inputs, self.weights, strict=True)
+        sum_XO = F.linear(*first, self.bias)
+        for x, weight in others:
+            sum_XO = sum_XO + F.linear(x, weight)
+        return sum_XO
+
+
+class Readout(LinearSum):
     """drop(tanh(sum_i W_i x_i + b)), the input of the output layer; its width is E.
 
     With `readout: maxout` the sum has width 2E, and the maximum of each pair replaces the tanh.
     """
 
     def __init__(self, settings: RecurrentModel, *input_widths: int) -> None:
-        super().__init__()
         self.maxout = settings.readout == "maxout"
         rows = settings.embedding * (2 if self.maxout else 1)
-        self.weights = nn.ParameterList(
-            recurrent_blocks(rows, width, deviation=settings.initial_deviation) for width in input_widths
-        )
-        self.bias = zeros(rows)
+        super().__init__(rows, *input_widths, deviation=settings.initial_deviation)
         self.dropout = Dropout(settings.dropout)
 
     def forward(self, *inputs: Tensor) -> Tensor:
-        """[..., I_1], [..., I_2], .. -> [..., E]."""
-        first, *others = zip(inputs, self.weights, strict=True)
-        sum_XR = F.linear(*first, self.bias)
-        for x, weight in others:
-            sum_XR = sum_XR + F.linear(x, weight)
+        sum_XR = super().forward(*inputs)
         read_XE = torch.maximum(sum_XR[..., ::2], sum_XR[..., 1::2]) if self.maxout else torch.tanh(sum_XR)
         dropped_XE: Tensor = self.dropout(read_XE)
         return dropped_XE

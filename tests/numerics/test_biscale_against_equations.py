@@ -19,6 +19,7 @@ from test_dl4mt import gru as gru_parameters
 
 from phrasemt.batching.batch import Batch, Chunks, Source
 from phrasemt.decoding.beam import beam_search
+from phrasemt.models.biscale import Steps
 from phrasemt.models.interface import build_model
 from phrasemt.study.architectures import BiscaleModel, BiscaleSearch
 from phrasemt.study.presets import PRESETS
@@ -285,7 +286,7 @@ def test_updating_only_sentences_with_a_boundary_is_the_same(make_model, make_ba
         rows = starts_B.nonzero().squeeze(1)
         if len(rows):
             last = chunk.map(lambda x, _, rows=rows: x[rows])
-            updated = model.update_chunk(model.steps(memory.select_sentences(rows)), unrolled.u_BTH[rows, t], last)
+            updated = model.update_chunk(Steps(model, memory.select_sentences(rows)), unrolled.u_BTH[rows, t], last)
             chunk = type(chunk)(
                 **{name: x.index_copy(0, rows, getattr(updated, name)) for name, x in vars(chunk).items()}
             )

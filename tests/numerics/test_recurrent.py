@@ -106,7 +106,7 @@ def test_a_graph_is_freed_without_the_garbage_collector():
     h_BH = step(cell.project(torch.randn(4, 5)), step(step.project(torch.randn(4, 5)), torch.randn(4, 7)))
     context_BC = attend(h_BH)
     context_BC.sum().backward()
-    alive = [weakref.ref(node) for node in (step._product, attend._reading)]
+    alive = [weakref.ref(node) for node in (step._operation, attend._operation)]
     gc.disable()
     try:
         del step, attend, h_BH, context_BC
