@@ -18,7 +18,7 @@ from phrasemt.files.lines import LineBlock, read_parallel_blocks
 from phrasemt.files.parallel import batched, map_in_order
 from phrasemt.stages.subwords import PackExamples
 from phrasemt.symbols import UNK
-from phrasemt.text.vocab import Vocabulary
+from phrasemt.text.vocab import Vocabularies, Vocabulary
 
 log = logging.getLogger("phrasemt.pack_examples")
 
@@ -56,7 +56,7 @@ def pack_examples(
     Raises DataError when the files have different numbers of lines or the rows do not increase, and MismatchError when
     a vocabulary lacks more than half of the subwords of its side.
     """
-    vocabularies = Vocabulary.from_file(source_vocabulary), Vocabulary.from_file(target_vocabulary)
+    vocabularies = Vocabularies.read(source_vocabulary, target_vocabulary)
     packed_blocks = map_in_order(
         _pack_block,
         read_parallel_blocks(rows, *dict.fromkeys((source, target)), lines=_PAIRS_PER_BLOCK),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from phrasemt.batching.batch import (
@@ -21,11 +22,13 @@ from phrasemt.batching.batch import (
     collate_target,
 )
 from phrasemt.batching.example import Examples
+from phrasemt.batching.sampler import micro_batches
 from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.files.columns import ColumnFile, damaged
 from phrasemt.study.architectures import ModelInputs, PhraseSegmentation
 from phrasemt.symbols import CHUNK_LABELS, EOS_LABEL, LONGEST_SENTENCE, NULL_LABEL
 from phrasemt.syntax.phrases.ngrams import ngram_ends
+from phrasemt.text.vocab import Vocabularies
 
 log = logging.getLogger("phrasemt.batching")
 
@@ -196,6 +199,26 @@ class BatchReader:
         if longer:
             log.warning("%d source sentences are cut after %d subwords", longer, LONGEST_SENTENCE)
 
+    @classmethod
+    def open(
+        cls,
+        examples: Path,
+        words: Vocabularies,
+        reads: ModelInputs,
+        phrases: Sequence[Path] = (),
+        chunks: Sequence[Path] | None = None,
+    ) -> BatchReader:
+        """Open an example store. Raises MismatchError when it was packed with other vocabularies."""
+        store = Examples.open(examples)
+        store.check_vocabularies(*words)
+        return cls(store, reads, phrases, chunks)
+
+    def batches(self, capacity: int, device: torch.device) -> Batches:
+        """Return all pairs in batches of similar length, with at most `capacity` positions on either side."""
+        store = self.examples
+        lengths = store.source_lengths, store.target_lengths
+        return Batches(self, micro_batches(np.arange(len(store)), *lengths, capacity=capacity), device)
+
     def __call__(self, positions: Sequence[int] | NDArray[np.int64]) -> Batch:
         positions = [int(position) for position in positions]
         targets = [self.examples.target(position)[:LONGEST_SENTENCE] for position in positions]
@@ -210,3 +233,16 @@ class BatchReader:
         positions = [int(position) for position in positions]
         sentences = [self.examples.source(position)[:LONGEST_SENTENCE] for position in positions]
         return self._collate_source(sentences, positions)
+
+
+class Batches(Sequence[Batch]):
+    """Batches that are read whenever they are asked for, so that one of them is in memory at a time."""
+
+    def __init__(self, reader: BatchReader, rows: Sequence[NDArray[np.int64]], device: torch.device) -> None:
+        self._reader, self._rows, self._device = reader, rows, device
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, number: Any) -> Any:
+        return self._reader(self._rows[number]).to(self._device)

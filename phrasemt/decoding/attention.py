@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,18 +22,16 @@ import torch
 from torch import Tensor
 
 from phrasemt.batching.batch import Batch
-from phrasemt.batching.example import Examples
 from phrasemt.batching.reader import BatchReader
-from phrasemt.batching.sampler import micro_batches
-from phrasemt.decoding.device import choose_device
 from phrasemt.decoding.forced import force, forced_sentences
 from phrasemt.files.attention import AXES, ForcedSentence, write_forced
 from phrasemt.files.lines import write_text
 from phrasemt.models.weights import load_model
+from phrasemt.nn.device import choose_device
 from phrasemt.nn.losses import Loss
 from phrasemt.nn.recording import Attention
 from phrasemt.stages.decoding import AnalyseAttention
-from phrasemt.text.vocab import Vocabulary
+from phrasemt.text.vocab import Vocabularies
 
 log = logging.getLogger("phrasemt.analyse_attention")
 
@@ -77,22 +74,6 @@ class AttentionStatistics:
         }
 
 
-class _Batches(Sequence[Batch]):
-    """The batches of a split, read whenever they are asked for, so that one of them is in memory at a time."""
-
-    def __init__(self, reader: BatchReader, device: torch.device) -> None:
-        store = reader.examples
-        lengths = store.source_lengths, store.target_lengths
-        self._rows = list(micro_batches(np.arange(len(store)), *lengths, capacity=_BATCH_POSITIONS))
-        self._reader, self._device = reader, device
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __getitem__(self, number: Any) -> Any:
-        return self._reader(self._rows[number]).to(self._device)
-
-
 @torch.inference_mode()
 def analyse_attention(
     *,
@@ -112,12 +93,10 @@ def analyse_attention(
     phrases, chunks: columns of the split, or none for a model that does not read them. Of a chunk-based decoder the
     chunks of the reference are given.
     """
-    device = choose_device(cores)
-    source_words, target_words = Vocabulary.from_file(source_vocabulary), Vocabulary.from_file(target_vocabulary)
-    model = load_model(weights, settings.model, source_words, target_words).to(device)
-    store = Examples.open(examples)
-    store.check_vocabularies(source_words, target_words)
-    reader = BatchReader(store, settings.reads, phrases, chunks)
+    words = Vocabularies.read(source_vocabulary, target_vocabulary)
+    model = load_model(weights, settings.model, words).to(choose_device(cores))
+    reader = BatchReader.open(examples, words, settings.reads, phrases, chunks)
+    store = reader.examples
     kept = set(evenly(len(store), settings.sentences))
     statistics = [AttentionStatistics(one) for one in model.attentions()]
     sentences: dict[int, ForcedSentence] = {}
@@ -128,12 +107,12 @@ def analyse_attention(
             one.add(weights_BhQNK, batch.masks[AXES[place.place][0]])
         if kept.intersection(batch.rows):
             names = store.rows[np.array(batch.rows)].tolist()
-            whole = forced_sentences(forced, batch, rows=names, source_words=source_words, target_words=target_words)
+            whole = forced_sentences(forced, batch, rows=names, words=words)
             sentences.update((place, one) for place, one in zip(batch.rows, whole, strict=True) if place in kept)
         nll = -forced.log_probs_BT.double().sum()
         return Loss(objective=nll, nll=nll, tokens=int(batch.target.mask_BT.sum()))
 
-    losses, diagnostics = model.measure(_Batches(reader, device), recorded_loss)
+    losses, diagnostics = model.measure(reader.batches(_BATCH_POSITIONS, model.device), recorded_loss)
     tokens = sum(one.tokens for one in losses)
     write_forced(attention, [sentences[place] for place in sorted(sentences)])
     result = {

@@ -16,20 +16,17 @@ import torch
 from numpy.typing import NDArray
 
 from phrasemt.batching.batch import Chunks
-from phrasemt.batching.example import Examples
 from phrasemt.batching.reader import BatchReader
-from phrasemt.batching.sampler import micro_batches
-from phrasemt.decoding.device import choose_device
+from phrasemt.decoding.forced import BATCH_POSITIONS
 from phrasemt.models.interface import ChunkingModel
 from phrasemt.models.weights import load_model
+from phrasemt.nn.device import choose_device
 from phrasemt.scoring.scores import of_test_sets, write_of_test_sets
 from phrasemt.stages.decoding import ScoreChunks
 from phrasemt.symbols import CHUNK_LABELS, SEPARATOR
-from phrasemt.text.vocab import Vocabulary
+from phrasemt.text.vocab import Vocabularies
 
 log = logging.getLogger("phrasemt.score_chunks")
-
-_BATCH_POSITIONS = 4_000
 
 
 def score_chunks(
@@ -44,19 +41,16 @@ def score_chunks(
     scores: Path,
 ) -> None:
     """Write the accuracies on each test set as JSON. chunks: the chunk columns of each test set."""
-    device = choose_device(cores)
-    source_words, target_words = Vocabulary.from_file(source_vocabulary), Vocabulary.from_file(target_vocabulary)
-    model = load_model(weights, settings.model, source_words, target_words).to(device)
+    words = Vocabularies.read(source_vocabulary, target_vocabulary)
+    model = load_model(weights, settings.model, words).to(choose_device(cores))
     assert isinstance(model, ChunkingModel)
-    words = target_words.tokens(range(len(target_words)))
-    continues_V = torch.tensor([word.endswith(SEPARATOR) for word in words])
+    symbols = words.target.tokens(range(len(words.target)))
+    continues_V = torch.tensor([symbol.endswith(SEPARATOR) for symbol in symbols])
     test_sets = {}
     for test_set, (examples_file, chunks_file) in of_test_sets(settings.test_sets, examples, chunks):
-        store = Examples.open(examples_file)
-        store.check_vocabularies(source_words, target_words)
-        reader = BatchReader(store, settings.reads, chunks=[chunks_file])
-        counts = _count_decisions(model, device, store, reader, continues_V)
-        part = test_sets[test_set] = {"sentences": len(store), **counts.as_dict()}
+        reader = BatchReader.open(examples_file, words, settings.reads, chunks=[chunks_file])
+        counts = _count_decisions(model, reader, continues_V)
+        part = test_sets[test_set] = {"sentences": len(reader.examples), **counts.as_dict()}
         log.info(
             "score_chunks: %s: %d positions, boundaries %.3f, labels %.3f",
             test_set,
@@ -68,23 +62,14 @@ def score_chunks(
 
 
 @torch.inference_mode()
-def _count_decisions(
-    model: ChunkingModel[Any, Any],
-    device: torch.device,
-    store: Examples,
-    reader: BatchReader,
-    continues_V: torch.Tensor,
-) -> ChunkCounts:
+def _count_decisions(model: ChunkingModel[Any, Any], reader: BatchReader, continues_V: torch.Tensor) -> ChunkCounts:
     """Count decisions on one test set. continues_V: True for subwords that another subword of their word follows."""
     counts = ChunkCounts()
-    for rows in micro_batches(
-        np.arange(len(store)), store.source_lengths, store.target_lengths, capacity=_BATCH_POSITIONS
-    ):
-        batch = reader(rows)
-        gold = batch.target.chunks
-        assert gold is not None
-        decided = model.chunk_log_probs(batch.to(device)).likeliest.to(torch.device("cpu"))
-        counts.add(gold, decided, batch.target.mask_BT & ~continues_V[batch.target.inputs_BT])
+    for batch in reader.batches(BATCH_POSITIONS, model.device):
+        decided = model.chunk_log_probs(batch).likeliest.to(torch.device("cpu"))
+        target = batch.target.to(torch.device("cpu"))
+        assert target.chunks is not None
+        counts.add(target.chunks, decided, target.mask_BT & ~continues_V[target.inputs_BT])
     return counts
 
 

@@ -16,17 +16,17 @@ from numpy.typing import NDArray
 
 from phrasemt.batching.reader import SourceCollator
 from phrasemt.corpus.contrastive_pairs import ContrastivePair, read_contrasts
-from phrasemt.decoding.device import choose_device
 from phrasemt.decoding.forced import forced_scores
 from phrasemt.errors import MismatchError
 from phrasemt.files.lines import write_text
 from phrasemt.models.weights import load_model
+from phrasemt.nn.device import choose_device
 from phrasemt.scoring.contrasts import ContrastFile, KindCounts, count_preferred
 from phrasemt.stages.decoding import ScoreContrasts
 from phrasemt.study.tokenization import Tokenizer
 from phrasemt.text.subwords import subword_cutter
 from phrasemt.text.tokenize import line_tokenizer
-from phrasemt.text.vocab import Vocabulary
+from phrasemt.text.vocab import Vocabularies, Vocabulary
 
 log = logging.getLogger("phrasemt.score_contrasts")
 
@@ -55,28 +55,26 @@ def score_contrasts(
     codes, source_counts, target_counts: files of subword segmentation, one each, or none for a model of whole words.
     phrases: phrase columns of the split that the pairs come from, or none for a model that does not read them.
     """
-    device = choose_device(cores)
-    source_words, target_words = Vocabulary.from_file(source_vocabulary), Vocabulary.from_file(target_vocabulary)
-    model = load_model(weights, settings.model, source_words, target_words).to(device)
+    words = Vocabularies.read(source_vocabulary, target_vocabulary)
+    model = load_model(weights, settings.model, words).to(choose_device(cores))
     collate = SourceCollator(settings.reads, phrases)
 
     def prepare(
-        texts: Sequence[str], tokenizer: Tokenizer, counts: list[Path], words: Vocabulary
+        texts: Sequence[str], tokenizer: Tokenizer, counts: list[Path], vocabulary: Vocabulary
     ) -> list[NDArray[np.int32]]:
         lines = map(line_tokenizer(tokenizer), texts)
         if codes:
             lines = map(subword_cutter(codes[0], counts[0], settings.vocabulary_threshold), lines)
-        return [words.ids([*filter(None, line.split(" "))]) for line in lines]
+        return [vocabulary.ids([*filter(None, line.split(" "))]) for line in lines]
 
     def score(lines: Sequence[Line]) -> Sequence[float]:
         rows, texts, targets = zip(*lines, strict=True)
         scores: list[float] = forced_scores(
             model,
             collate,
-            prepare(texts, settings.source_tokenizer, source_counts, source_words),
-            prepare(targets, settings.target_tokenizer, target_counts, target_words),
+            prepare(texts, settings.source_tokenizer, source_counts, words.source),
+            prepare(targets, settings.target_tokenizer, target_counts, words.target),
             _positions(rows, collate),
-            device,
         ).tolist()
         return scores
 

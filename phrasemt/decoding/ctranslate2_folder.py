@@ -9,7 +9,7 @@ from pathlib import Path
 from phrasemt.files.lines import write_text
 from phrasemt.models.ctranslate2_export import export_ctranslate2
 from phrasemt.models.weights import load_model
-from phrasemt.text.vocab import Vocabulary
+from phrasemt.text.vocab import Vocabularies
 from phrasemt.workflow.model_folder import PLACES, new_folder
 from phrasemt.workflow.trained_system import TrainedSystem
 
@@ -19,11 +19,11 @@ def write_ctranslate2_folder(folder: Path, system: TrainedSystem, texts: Mapping
 
     Raises PhrasemtError for another family of models, without the package ctranslate2, and if the folder is there.
     """
-    source, target = (Vocabulary.from_file(system.files[f"{side}_vocabulary"]) for side in ("source", "target"))
+    words = Vocabularies.read(system.files["source_vocabulary"], system.files["target_vocabulary"])
     settings = system.settings.model
-    model = load_model(system.files["weights"], settings, source, target, trained=settings.trained_part)
+    model = load_model(system.files["weights"], settings, words, trained=settings.trained_part)
     with new_folder(folder) as temporary:
-        export_ctranslate2(model, settings, source, target, temporary)
+        export_ctranslate2(model, settings, words, temporary)
         for role in system.files.keys() & {"codes", "source_counts", "target_counts"}:
             shutil.copyfile(system.files[role], temporary / PLACES[role])
         for name, text in texts.items():

@@ -49,7 +49,6 @@ def translate_split(
     reader: BatchReader,
     settings: Decoding,
     *,
-    device: torch.device,
     prefix: Sequence[int] = (),
     first: int = 0,
     processes: int = 1,
@@ -64,6 +63,7 @@ def translate_split(
     on_progress: called with the number of sentences of each translated batch.
     Raises PhrasemtError if a process is killed.
     """
+    device = model.device
     settings = settings.model_copy(update={"precision": usable_precision(settings.precision, device)})
     batches = _batches(reader, settings, device)
     shared = processes > 1 and device.type == "cpu"

@@ -19,7 +19,7 @@ from phrasemt.models.interface import SearchableModel
 from phrasemt.models.weights import load_model
 from phrasemt.nn.beams import SearchTensors
 from phrasemt.stages.decoding import Member
-from phrasemt.text.vocab import Vocabulary
+from phrasemt.text.vocab import Vocabularies
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,12 +60,10 @@ class Ensemble(SearchableModel[Parts, Parts]):
         return sum_BKV.sub_(math.log(len(log_probs))), Parts(of_members=states)
 
 
-def load_members(
-    members: Sequence[Member], weights: Sequence[Path], source_words: Vocabulary, target_words: Vocabulary
-) -> SearchableModel[Any, Any]:
+def load_members(members: Sequence[Member], weights: Sequence[Path], words: Vocabularies) -> SearchableModel[Any, Any]:
     """Return the model of these weights, or the ensemble of several. Raises the errors of `load_model`."""
     models = [
-        load_model(path, member.model, source_words, target_words, trained=member.trained)
+        load_model(path, member.model, words, trained=member.trained)
         for path, member in zip(weights, members, strict=True)
     ]
     return models[0] if len(models) == 1 else Ensemble(models)

@@ -22,7 +22,7 @@ from phrasemt.files.attention import AXES, AttentionMap, ForcedSentence
 from phrasemt.models.interface import ChunkingModel, ChunkLogProbs, TranslationModel
 from phrasemt.nn.recording import Attention, recording
 from phrasemt.symbols import CHUNK_LABELS
-from phrasemt.text.vocab import Vocabulary
+from phrasemt.text.vocab import Vocabularies
 
 BATCH_POSITIONS = 4_000
 
@@ -75,9 +75,7 @@ def _rows(weights_BhTNS: Tensor, rows_BT: Tensor) -> Tensor:
     return weights_BhTNS.gather(2, rows_BT[:, None, :, None, None].expand_as(weights_BhTNS))
 
 
-def forced_sentences(
-    forced: Forced, batch: Batch, *, rows: Sequence[int], source_words: Vocabulary, target_words: Vocabulary
-) -> list[ForcedSentence]:
+def forced_sentences(forced: Forced, batch: Batch, *, rows: Sequence[int], words: Vocabularies) -> list[ForcedSentence]:
     """Return the sentence pairs of a batch one by one, without padding. rows: row of each pair in the raw text."""
     lengths = {axis: mask.sum(1).tolist() for axis, mask in batch.masks.items()}
     sentences = []
@@ -102,8 +100,8 @@ def forced_sentences(
         sentences.append(
             ForcedSentence(
                 row=row,
-                source=source_words.tokens(batch.source.ids_BS[place, :s].tolist()),
-                target=target_words.tokens(batch.target.outputs_BT[place, :t].tolist()),
+                source=words.source.tokens(batch.source.ids_BS[place, :s].tolist()),
+                target=words.target.tokens(batch.target.outputs_BT[place, :t].tolist()),
                 log_probs=forced.log_probs_BT[place, :t].tolist(),
                 phrase_ends=_phrase_ends(batch.source.phrases, place),
                 **chunks,
@@ -127,7 +125,6 @@ def forced_scores(
     sources: Sequence[NDArray[np.int32]],
     targets: Sequence[NDArray[np.int32]],
     positions: Sequence[int],
-    device: torch.device,
 ) -> NDArray[np.float64]:
     """Return log P(target | source) of each pair, natural logarithm, `</s>` included.
 
@@ -143,5 +140,5 @@ def forced_scores(
             source=collate_source([sources[row] for row in rows], [positions[row] for row in rows]),
             target=collate_target([targets[row] for row in rows]),
         )
-        scores[rows] = model.log_probs(batch.to(device)).double().sum(-1).cpu().numpy()
+        scores[rows] = model.log_probs(batch.to(model.device)).double().sum(-1).cpu().numpy()
     return scores

@@ -19,19 +19,18 @@ import torch
 from phrasemt.batching.example import Examples
 from phrasemt.batching.reader import BatchReader
 from phrasemt.batching.sampler import micro_batches
-from phrasemt.decoding.device import choose_device
+from phrasemt.decoding.forced import BATCH_POSITIONS
 from phrasemt.errors import MismatchError
 from phrasemt.files.lines import read_lines
 from phrasemt.models.interface import TranslationModel
 from phrasemt.models.weights import load_model
+from phrasemt.nn.device import choose_device
 from phrasemt.scoring.scores import of_test_sets, write_of_test_sets
 from phrasemt.stages.decoding import ScorePerplexity
 from phrasemt.symbols import LONGEST_SENTENCE, SEPARATOR
-from phrasemt.text.vocab import Vocabulary
+from phrasemt.text.vocab import Vocabularies
 
 log = logging.getLogger("phrasemt.score_perplexity")
-
-_BATCH_POSITIONS = 4_000
 
 
 def score_perplexity(
@@ -50,22 +49,21 @@ def score_perplexity(
     text: for each test set the target side as the tokens of the vocabulary, to count words.
     Raises MismatchError when the examples and the text have different numbers of sentences.
     """
-    device = choose_device(cores)
-    source_words, target_words = Vocabulary.from_file(source_vocabulary), Vocabulary.from_file(target_vocabulary)
-    model = load_model(weights, settings.model, source_words, target_words).to(device)
+    words = Vocabularies.read(source_vocabulary, target_vocabulary)
+    model = load_model(weights, settings.model, words).to(choose_device(cores))
     test_sets = {}
     for test_set, (examples_file, text_file) in of_test_sets(settings.test_sets, examples, text):
-        store = Examples.open(examples_file)
-        store.check_vocabularies(source_words, target_words)
-        words = _count_words(text_file, store, cut=settings.words_are_cut)
-        nll, count = _nll_and_tokens(model, device, store, BatchReader(store, settings.reads))
+        reader = BatchReader.open(examples_file, words, settings.reads)
+        sentences = len(reader.examples)
+        word_count = _count_words(text_file, reader.examples, cut=settings.words_are_cut)
+        nll, count = _nll_and_tokens(model, reader)
         part = test_sets[test_set] = {
-            "sentences": len(store),
-            "words": words,
+            "sentences": sentences,
+            "words": word_count,
             "tokens": count,
             "nll": nll,
             "per_token": math.exp(nll / count),
-            "per_word": math.exp(nll / (words + len(store))),
+            "per_word": math.exp(nll / (word_count + sentences)),
         }
         log.info("score_perplexity: %s: %.3f per token, %.3f per word", test_set, part["per_token"], part["per_word"])
     write_of_test_sets(perplexity, settings, test_sets)
@@ -91,15 +89,12 @@ def _count_words(text: Path, store: Examples, *, cut: bool) -> int:
 
 
 @torch.inference_mode()
-def _nll_and_tokens(
-    model: TranslationModel[Any, Any], device: torch.device, store: Examples, reader: BatchReader
-) -> tuple[float, int]:
+def _nll_and_tokens(model: TranslationModel[Any, Any], reader: BatchReader) -> tuple[float, int]:
     """Return the NLL of all target tokens, `</s>` included, and their number."""
     nll, count = 0.0, 0
-    for rows in micro_batches(
-        np.arange(len(store)), store.target_lengths, store.target_lengths, capacity=_BATCH_POSITIONS
-    ):
-        batch = reader(rows).to(device)
+    lengths = reader.examples.target_lengths
+    for rows in micro_batches(np.arange(len(lengths)), lengths, lengths, capacity=BATCH_POSITIONS):
+        batch = reader(rows).to(model.device)
         nll -= float(model.log_probs(batch).double().sum())
         count += int(batch.target.mask_BT.sum())
     return nll, count

@@ -9,18 +9,17 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from phrasemt.batching.example import Examples
 from phrasemt.batching.reader import BatchReader
 from phrasemt.decoding.beam import Hypothesis
 from phrasemt.decoding.decode import prefix_ids, translate_split
-from phrasemt.decoding.device import choose_device
 from phrasemt.decoding.ensemble import load_members
 from phrasemt.files.lines import write_lines
+from phrasemt.nn.device import choose_device
 from phrasemt.scoring.length_penalties import chosen_decoding
 from phrasemt.stages.decoding import TranslateExamples
 from phrasemt.text.subwords import join_subwords
 from phrasemt.text.tokenize import line_detokenizer
-from phrasemt.text.vocab import Vocabulary
+from phrasemt.text.vocab import Vocabularies, Vocabulary
 
 log = logging.getLogger("phrasemt.translate_examples")
 
@@ -48,26 +47,23 @@ def translate_examples(
     phrases: phrase columns of the split, or none for a model that does not read them.
     length_penalties: file of `tune_length_penalty`, or none where the settings give the length penalty.
     """
-    device = choose_device(cores)
-    source_words, target_words = Vocabulary.from_file(source_vocabulary), Vocabulary.from_file(target_vocabulary)
-    model = load_members(settings.members, weights, source_words, target_words).to(device)
+    words = Vocabularies.read(source_vocabulary, target_vocabulary)
+    model = load_members(settings.members, weights, words).to(choose_device(cores))
     decoding = chosen_decoding(settings.decoding, length_penalties)
-    store = Examples.open(examples)
-    store.check_vocabularies(source_words, target_words)
-    reader = BatchReader(store, settings.reads, phrases)
+    reader = BatchReader.open(examples, words, settings.reads, phrases)
+    store = reader.examples
     with tqdm(total=len(store), unit="sentence", disable=None, leave=False) as bar:
         results = translate_split(
             model,
             reader,
             decoding,
-            device=device,
-            prefix=prefix_ids(decoding, target_words),
+            prefix=prefix_ids(decoding, words.target),
             processes=cores,
             on_progress=bar.update,
         )
-    best = [" ".join(target_words.tokens(hypotheses[0].tokens)) for hypotheses in results]
+    best = [" ".join(words.target.tokens(hypotheses[0].tokens)) for hypotheses in results]
     joined = [join_subwords(line) for line in best]
-    write_lines(translations, _json_lines(store.rows.tolist(), results, target_words))
+    write_lines(translations, _json_lines(store.rows.tolist(), results, words.target))
     write_lines(tokens, joined)
     write_lines(text, map(line_detokenizer(settings.target_tokenizer), joined))
     subwords = sum(len(hypotheses[0].tokens) for hypotheses in results)

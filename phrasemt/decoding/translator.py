@@ -17,15 +17,14 @@ from numpy.typing import NDArray
 
 from phrasemt.batching.example import COLUMNS, Examples, describe
 from phrasemt.batching.reader import BatchReader
-from phrasemt.batching.sampler import micro_batches
 from phrasemt.corpus.normalise import normalise_spaces
 from phrasemt.decoding.decode import prefix_ids, translate_split
-from phrasemt.decoding.device import choose_device
 from phrasemt.decoding.forced import BATCH_POSITIONS, force, forced_sentences
 from phrasemt.files.attention import ForcedSentence
 from phrasemt.files.columns import Lists, write_columns
 from phrasemt.files.lines import write_lines
 from phrasemt.models.weights import load_model
+from phrasemt.nn.device import choose_device
 from phrasemt.stages.syntax import ExtractPhrases
 from phrasemt.study.schema import Decoding
 from phrasemt.symbols import LONGEST_SENTENCE
@@ -35,7 +34,7 @@ from phrasemt.syntax.sentences import parser_tokens, sentence_key
 from phrasemt.syntax.store.annotations import write_annotations
 from phrasemt.text.subwords import join_subwords, subword_cutter
 from phrasemt.text.tokenize import line_detokenizer, line_tokenizer
-from phrasemt.text.vocab import Vocabulary
+from phrasemt.text.vocab import Vocabularies
 from phrasemt.workflow.trained_system import TrainedSystem
 
 
@@ -76,15 +75,12 @@ class Translator:
         if settings.vocabulary_threshold is not None:
             self._cut = subword_cutter(files["codes"], files["source_counts"], settings.vocabulary_threshold)
             self._cut_target = subword_cutter(files["codes"], files["target_counts"], settings.vocabulary_threshold)
-        self._source = Vocabulary.from_file(files["source_vocabulary"])
-        self._target = Vocabulary.from_file(files["target_vocabulary"])
-        self._prefix = prefix_ids(decoding, self._target)
+        self._words = Vocabularies.read(files["source_vocabulary"], files["target_vocabulary"])
+        self._prefix = prefix_ids(decoding, self._words.target)
         self._parser = _Parser(files["parser"]) if settings.reads_parses else None
         self._cores = cores
-        self._device = choose_device(cores)
-        self._model = load_model(
-            files["weights"], settings.model, self._source, self._target, trained=settings.model.trained_part
-        ).to(self._device)
+        model = load_model(files["weights"], settings.model, self._words, trained=settings.model.trained_part)
+        self._model = model.to(choose_device(cores))
 
     def translate(
         self,
@@ -107,7 +103,6 @@ class Translator:
                 self._model,
                 reader,
                 self._decoding,
-                device=self._device,
                 prefix=self._prefix,
                 first=first,
                 processes=self._cores,
@@ -115,7 +110,7 @@ class Translator:
             )
         return [
             Translation(
-                [self._candidate(self._target.tokens(one.tokens), one.score) for one in hypotheses],
+                [self._candidate(self._words.target.tokens(one.tokens), one.score) for one in hypotheses],
                 cut=bool(length > LONGEST_SENTENCE),
             )
             for hypotheses, length in zip(found, lengths, strict=True)
@@ -136,15 +131,10 @@ class Translator:
             return
         with tempfile.TemporaryDirectory(prefix="phrasemt-") as name:
             reader = self._prepare(sources, Path(name), targets)
-            examples, every = reader.examples, np.arange(len(sources))
             results: dict[int, ForcedSentence] = {}
-            capacity = 1_000 if attention else BATCH_POSITIONS
-            for rows in micro_batches(every, examples.source_lengths, examples.target_lengths, capacity=capacity):
-                batch = reader(rows).to(self._device)
+            for batch in reader.batches(1_000 if attention else BATCH_POSITIONS, self._model.device):
                 forced = force(self._model, batch, attention=attention)
-                whole = forced_sentences(
-                    forced, batch, rows=batch.rows, source_words=self._source, target_words=self._target
-                )
+                whole = forced_sentences(forced, batch, rows=batch.rows, words=self._words)
                 results |= {one.row: one for one in whole}
         yield from (results[row] for row in range(len(sources)))
 
@@ -157,13 +147,13 @@ class Translator:
         write_lines(rows, map(str, range(len(lines))))
         write_lines(tokens, tokenized)
         write_lines(subwords, cut)
-        source = Lists.of([self._source.ids([*filter(None, line.split(" "))]) for line in cut])
+        source = Lists.of([self._words.source.ids([*filter(None, line.split(" "))]) for line in cut])
         target = Lists.of(self._target_ids(targets, len(lines)))
         write_columns(
             examples,
             columns=COLUMNS,
             texts={"source": subwords},
-            description=describe(self._source, self._target),
+            description=describe(*self._words),
             batches=[(np.arange(len(lines)), {"source": source, "target": target})],
         )
         phrases = []
@@ -186,7 +176,7 @@ class Translator:
         if not targets:
             return [()] * count
         cut = [self._cut_target(self._tokenize_target(normalise_spaces(line))) for line in targets]
-        return [self._target.ids([*filter(None, line.split(" "))]) for line in cut]
+        return [self._words.target.ids([*filter(None, line.split(" "))]) for line in cut]
 
     def _parse(self, tokenized: Sequence[str], parses: Path) -> Path:
         assert self._parser is not None

@@ -5,16 +5,15 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from phrasemt.batching.example import Examples
 from phrasemt.batching.reader import BatchReader
 from phrasemt.decoding.decode import prefix_ids, translate_split
 from phrasemt.decoding.dev_bleu import dev_bleu
-from phrasemt.decoding.device import choose_device
 from phrasemt.decoding.ensemble import load_members
 from phrasemt.files.lines import read_lines, write_text
+from phrasemt.nn.device import choose_device
 from phrasemt.scoring.length_penalties import LengthPenaltyFile, LengthPenaltyScore
 from phrasemt.stages.decoding import TuneLengthPenalty
-from phrasemt.text.vocab import Vocabulary
+from phrasemt.text.vocab import Vocabularies
 
 log = logging.getLogger("phrasemt.tune_length_penalty")
 
@@ -36,19 +35,16 @@ def tune_length_penalty(
     Between equal scores the first one decides: the length penalty of the settings, then the others in their order.
     weights: of each member of the ensemble, or of the one model. dev_reference: tokens.
     """
-    device = choose_device(cores)
-    source_words, target_words = Vocabulary.from_file(source_vocabulary), Vocabulary.from_file(target_vocabulary)
-    model = load_members(settings.members, weights, source_words, target_words).to(device)
-    examples = Examples.open(dev)
-    examples.check_vocabularies(source_words, target_words)
-    reader = BatchReader(examples, settings.reads, dev_phrases)
+    words = Vocabularies.read(source_vocabulary, target_vocabulary)
+    model = load_members(settings.members, weights, words).to(choose_device(cores))
+    reader = BatchReader.open(dev, words, settings.reads, dev_phrases)
     references = list(read_lines(dev_reference))
     found = []
     for alpha in (settings.decoding.length_penalty, *(settings.decoding.length_penalties or ())):
         decoding = settings.decoding.model_copy(update={"length_penalty": alpha})
-        prefix = prefix_ids(decoding, target_words)
-        results = translate_split(model, reader, decoding, device=device, prefix=prefix, processes=cores)
-        bleu = dev_bleu(results, references, target_words, settings.dev_bleu)
+        prefix = prefix_ids(decoding, words.target)
+        results = translate_split(model, reader, decoding, prefix=prefix, processes=cores)
+        bleu = dev_bleu(results, references, words.target, settings.dev_bleu)
         log.info("tune_length_penalty: alpha %g: dev BLEU %.2f", alpha, bleu)
         found.append(LengthPenaltyScore(length_penalty=alpha, dev_bleu=bleu))
     chosen = max(found, key=lambda score: score.dev_bleu)
@@ -57,7 +53,7 @@ def tune_length_penalty(
         dataset=settings.dataset,
         system=settings.system,
         seed=settings.seed,
-        sentences=len(examples),
+        sentences=len(reader.examples),
         beam=settings.decoding.beam,
         dev_bleu_tokenizer=settings.dev_bleu,
         scores=found,

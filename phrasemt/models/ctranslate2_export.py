@@ -25,7 +25,7 @@ from phrasemt.nn.layers import NORM_EPSILON, FeedForward
 from phrasemt.nn.positions import sinusoids
 from phrasemt.study.architectures import Architecture, TransformerModel
 from phrasemt.symbols import BOS, EOS, LONGEST_SENTENCE, UNK
-from phrasemt.text.vocab import Vocabulary
+from phrasemt.text.vocab import Vocabularies
 
 # CTranslate2 computes missing position encodings with all sines before all cosines, so the folder holds ours.
 POSITIONS = 2 * LONGEST_SENTENCE
@@ -34,8 +34,7 @@ POSITIONS = 2 * LONGEST_SENTENCE
 def export_ctranslate2(
     model: TranslationModel[Any, Any],
     settings: Architecture,
-    source_vocabulary: Vocabulary,
-    target_vocabulary: Vocabulary,
+    words: Vocabularies,
     folder: Path,
 ) -> None:
     """Write a model for CTranslate2 into an empty folder.
@@ -56,21 +55,19 @@ def export_ctranslate2(
         specs.TransformerEncoderSpec(settings.encoder_layers, settings.heads, **norms),
         specs.TransformerDecoderSpec(settings.decoder_layers, settings.heads, **norms),
     )
-    words = model.words
-    _set_side(spec.encoder, spec.encoder.embeddings[0], words.source_weights, words.source_embedding.norm)
-    _set_side(spec.decoder, spec.decoder.embeddings, words.target_table_VD, words.target_embedding.norm)
+    _set_side(spec.encoder, spec.encoder.embeddings[0], model.words.source_weights, model.words.source_embedding.norm)
+    _set_side(spec.decoder, spec.decoder.embeddings, model.words.target_table_VD, model.words.target_embedding.norm)
     for module, part in ((model.encoder_norm, spec.encoder), (model.decoder_norm, spec.decoder)):
         if settings.norm == "pre":
             _set_norm(part.layer_norm, module)
-    _set_linear(spec.decoder.projection, *words.output_weights)
+    _set_linear(spec.decoder.projection, *model.words.output_weights)
     for encoder_layer, part in zip(model.encoder, spec.encoder.layer, strict=True):
         _set_encoder_layer(part, encoder_layer)
     for decoder_layer, part in zip(model.decoder, spec.decoder.layer, strict=True):
         _set_decoder_layer(part, decoder_layer)
-    vocabularies = [vocabulary.tokens(range(len(vocabulary))) for vocabulary in (source_vocabulary, target_vocabulary)]
-    spec.register_source_vocabulary(vocabularies[0])
-    spec.register_target_vocabulary(vocabularies[1])
-    bos, eos, unk = target_vocabulary.tokens([BOS, EOS, UNK])
+    spec.register_source_vocabulary(words.source.tokens(range(len(words.source))))
+    spec.register_target_vocabulary(words.target.tokens(range(len(words.target))))
+    bos, eos, unk = words.target.tokens([BOS, EOS, UNK])
     config = spec.config
     config.bos_token, config.eos_token, config.unk_token, config.decoder_start_token = bos, eos, unk, bos
     config.add_source_eos = True

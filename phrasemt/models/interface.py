@@ -56,6 +56,11 @@ class SearchableModel(nn.Module, ABC, Generic[Memory, State]):
     A search drops finished sentences from both and reorders the hypotheses of a state (`SearchTensors`).
     """
 
+    @property
+    def device(self) -> torch.device:
+        """The device of the weights."""
+        return next(self.parameters()).device
+
     @abstractmethod
     def encode(self, source: Source) -> Memory:
         """Encode B source sentences."""

@@ -21,7 +21,7 @@ from torch import Tensor
 from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.models.interface import TranslationModel, build_model
 from phrasemt.study.architectures import Architecture, ModelSettings
-from phrasemt.text.vocab import Vocabulary
+from phrasemt.text.vocab import Vocabularies
 
 log = logging.getLogger("phrasemt.weights")
 
@@ -31,9 +31,7 @@ _NAMED = 3  # parameters that a message names
 _METADATA = "phrasemt"
 
 
-def describe_weights(
-    trained: Architecture, source_vocabulary: Vocabulary, target_vocabulary: Vocabulary
-) -> dict[str, Any]:
+def describe_weights(trained: Architecture, words: Vocabularies) -> dict[str, Any]:
     """Return the description in a weights file. Weights fit a model when their descriptions agree.
 
     trained: the model's settings without those of its search.
@@ -41,8 +39,8 @@ def describe_weights(
     return {
         "format": FORMAT,
         "model": trained.model_dump(mode="json"),
-        "source_vocabulary": source_vocabulary.digest,
-        "target_vocabulary": target_vocabulary.digest,
+        "source_vocabulary": words.source.digest,
+        "target_vocabulary": words.target.digest,
     }
 
 
@@ -185,12 +183,7 @@ def _check_vocabularies(
 
 
 def load_model(
-    path: Path,
-    settings: Architecture,
-    source_vocabulary: Vocabulary,
-    target_vocabulary: Vocabulary,
-    *,
-    trained: Architecture | None = None,
+    path: Path, settings: Architecture, words: Vocabularies, *, trained: Architecture | None = None
 ) -> TranslationModel[Any, Any]:
     """Build a model with the weights of a file, in evaluation mode.
 
@@ -199,7 +192,7 @@ def load_model(
     """
     tensors, description = load_tensors(path)
     trained = trained or settings
-    wanted = describe_weights(trained, source_vocabulary, target_vocabulary)
+    wanted = describe_weights(trained, words)
     again = "train again on this data set, or use the study of these weights"
     _check_vocabularies("weights", description, wanted, where=path, next_step=again)
     found: Architecture = TypeAdapter(ModelSettings).validate_python(description["model"])
@@ -216,6 +209,6 @@ def load_model(
             found=", ".join(f"{key} {description['model'].get(key)}" for key in differing),
             next_step="train again, or use the study of these weights",
         )
-    model = build_model(settings, source_vocabulary=len(source_vocabulary), target_vocabulary=len(target_vocabulary))
+    model = build_model(settings, source_vocabulary=len(words.source), target_vocabulary=len(words.target))
     set_weights(model, tensors, where=path)
     return model.eval()

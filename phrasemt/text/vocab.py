@@ -11,6 +11,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,6 +132,18 @@ class Vocabulary:
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """The subwords of ids."""
         return [self._subwords[number] for number in ids]
+
+
+class Vocabularies(NamedTuple):
+    """The vocabularies of source and target."""
+
+    source: Vocabulary
+    target: Vocabulary
+
+    @classmethod
+    def read(cls, source: Path, target: Path) -> Vocabularies:
+        """Read both files. Raises DamagedFileError."""
+        return cls(Vocabulary.from_file(source), Vocabulary.from_file(target))
 
 
 def _damaged(path: Path, number: int, what: str, *, expected: str | None, found: str) -> DamagedFileError:

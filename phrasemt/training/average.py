@@ -15,15 +15,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from phrasemt.batching.example import Examples
 from phrasemt.batching.reader import BatchReader
-from phrasemt.decoding.device import choose_device
 from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.files.lines import read_lines, write_text
 from phrasemt.models.interface import build_model
 from phrasemt.models.weights import load_tensors, save_tensors, set_weights
+from phrasemt.nn.device import choose_device
 from phrasemt.stages.training import AverageCheckpoints
-from phrasemt.text.vocab import Vocabulary
+from phrasemt.text.vocab import Vocabularies
 from phrasemt.training.checkpoint import Progress
 from phrasemt.training.evaluator import Evaluator
 
@@ -56,16 +55,12 @@ def average_checkpoints(
     Raises DamagedFileError for a missing or damaged checkpoint and MismatchError for checkpoints of different
     trainings.
     """
-    device = choose_device(cores)
-    source_words, target_words = Vocabulary.from_file(source_vocabulary), Vocabulary.from_file(target_vocabulary)
-    examples = Examples.open(dev)
-    examples.check_vocabularies(source_words, target_words)
+    words = Vocabularies.read(source_vocabulary, target_vocabulary)
+    reader = BatchReader.open(dev, words, settings.reads, dev_phrases, dev_chunks)
     references = list(read_lines(dev_reference)) if settings.reads.source else None
-    evaluate = Evaluator(
-        BatchReader(examples, settings.reads, dev_phrases, dev_chunks), references, target_words, settings.dev_bleu
-    )
-    model = build_model(settings.model, source_vocabulary=len(source_words), target_vocabulary=len(target_words))
-    model.to(device)
+    evaluate = Evaluator(reader, references, words.target, settings.dev_bleu)
+    model = build_model(settings.model, source_vocabulary=len(words.source), target_vocabulary=len(words.target))
+    model.to(choose_device(cores))
 
     training = json.loads(record.read_text(encoding="utf-8"))
     known = {evaluation["update"]: _scores_of(evaluation) for evaluation in training["evaluations"]}
@@ -89,7 +84,7 @@ def average_checkpoints(
         "dataset": settings.dataset,
         "system": settings.system,
         "seed": settings.seed,
-        "sentences": len(examples),
+        "sentences": len(reader.examples),
         "dev_bleu_tokenizer": settings.dev_bleu,
         **best,
         "last": last,

@@ -7,11 +7,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 
 from phrasemt.batching.reader import BatchReader
-from phrasemt.batching.sampler import micro_batches
 from phrasemt.decoding.decode import translate_split
 from phrasemt.decoding.dev_bleu import dev_bleu
 from phrasemt.models.interface import TranslationModel
@@ -45,16 +43,9 @@ class Evaluator:
     @torch.inference_mode()
     def __call__(self, model: TranslationModel[Any, Any]) -> dict[str, float]:
         model.eval()
-        device = next(model.parameters()).device
-        examples = self._reader.examples
         nll, tokens = 0.0, 0
         parts: dict[str, float] = defaultdict(float)
-        batches = [
-            self._reader(rows).to(device)
-            for rows in micro_batches(
-                np.arange(len(examples)), examples.source_lengths, examples.target_lengths, capacity=_POSITIONS
-            )
-        ]
+        batches = list(self._reader.batches(_POSITIONS, model.device))
         losses, measurements = model.measure(batches)
         for loss in losses:
             nll += float(loss.nll)
@@ -66,5 +57,5 @@ class Evaluator:
         values |= {f"dev_{name}": round(value, 6) for name, value in measurements.items()}
         if self._references is None:
             return values
-        results = translate_split(model, self._reader, self._SEARCH, device=device)
+        results = translate_split(model, self._reader, self._SEARCH)
         return {"dev_bleu": dev_bleu(results, self._references, self._words, self._bleu), **values}

@@ -14,18 +14,17 @@ from typing import Any
 
 import torch
 
-from phrasemt.batching.example import Examples
 from phrasemt.batching.reader import BatchReader
 from phrasemt.batching.sampler import UpdatePlan
-from phrasemt.decoding.device import choose_device
 from phrasemt.errors import MismatchError, PhrasemtError, StoppedError
 from phrasemt.files.digests import digest_bytes, digest_file
 from phrasemt.files.lines import read_lines, write_text
 from phrasemt.models.interface import build_model
 from phrasemt.models.weights import describe_weights, start_from
+from phrasemt.nn.device import choose_device
 from phrasemt.stages.training import TrainModel
 from phrasemt.study.training import Training
-from phrasemt.text.vocab import Vocabulary
+from phrasemt.text.vocab import Vocabularies
 from phrasemt.training.checkpoint import UPDATES_BETWEEN_REPORTS, Progress, Signature, StateFolder
 from phrasemt.training.continuing import WITHOUT_EFFECT_ON_UPDATES, continue_earlier, evaluation_due, stops_early
 from phrasemt.training.evaluator import Evaluator
@@ -74,30 +73,28 @@ def train_model(
     """
     with StopRequest(minutes) as stop, join_processes(processes) as group:
         device = choose_device(max(1, cores // processes))
-        source_words, target_words = Vocabulary.from_file(source_vocabulary), Vocabulary.from_file(target_vocabulary)
-        train_examples, dev_examples = Examples.open(train), Examples.open(dev)
-        for examples in (train_examples, dev_examples):
-            examples.check_vocabularies(source_words, target_words)
+        words = Vocabularies.read(source_vocabulary, target_vocabulary)
+        reader = BatchReader.open(train, words, settings.reads, train_phrases, train_chunks)
+        dev_reader = BatchReader.open(dev, words, settings.reads, dev_phrases, dev_chunks)
+        examples = reader.examples
 
         torch.manual_seed(settings.seed)
         model = build_model(
-            settings.model, source_vocabulary=len(source_words), target_vocabulary=len(target_words)
+            settings.model, source_vocabulary=len(words.source), target_vocabulary=len(words.target)
         ).to(device)
-        description = describe_weights(settings.model, source_words, target_words)
+        description = describe_weights(settings.model, words)
         for path in initial_weights:
             start_from(model, path, description)
-        train_reader = BatchReader(train_examples, settings.reads, train_phrases, train_chunks)
-        dev_reader = BatchReader(dev_examples, settings.reads, dev_phrases, dev_chunks)
-        trainer = Trainer(model, train_reader, settings, group)
+        trainer = Trainer(model, reader, settings, group)
         references = list(read_lines(dev_reference)) if settings.reads.source else None
-        evaluate = Evaluator(dev_reader, references, target_words, settings.dev_bleu)
+        evaluate = Evaluator(dev_reader, references, words.target, settings.dev_bleu)
         by_sentences = settings.training.sentences_per_update is not None
         update_size = settings.training.sentences_per_update or settings.training.tokens_per_update
         assert update_size is not None
         plan = UpdatePlan(
             # A language model reads no source, so the lengths of sources must not influence its plan.
-            source_lengths=train_examples.source_lengths if settings.reads.source else train_examples.target_lengths,
-            target_lengths=train_examples.target_lengths,
+            source_lengths=examples.source_lengths if settings.reads.source else examples.target_lengths,
+            target_lengths=examples.target_lengths,
             update_size=update_size,
             by_sentences=by_sentences,
             max_length=settings.training.max_length,
@@ -109,7 +106,7 @@ def train_model(
             settings.model.family,
             f"{parameters:,}",
             f"{plan.pairs:,}",
-            len(train_examples) - plan.pairs,
+            len(examples) - plan.pairs,
             plan.updates_per_epoch,
             trainer.precision,
             device,

@@ -78,7 +78,7 @@ class Trainer:
         self._seed = settings.seed
         self._reader = reader
         self._group = group
-        self.device = next(model.parameters()).device
+        self.device = model.device
         self.precision = usable_precision(self.settings.precision, self.device)
 
     def update(self, number: int, rows: NDArray[np.int64]) -> UpdateResult:

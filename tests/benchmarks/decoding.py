@@ -41,7 +41,7 @@ from phrasemt.study.architectures import (
 )
 from phrasemt.study.schema import Decoding
 from phrasemt.symbols import SPECIAL_TOKENS
-from phrasemt.text.vocab import Vocabulary
+from phrasemt.text.vocab import Vocabularies, Vocabulary
 
 BEAM = 4
 POSITIONS = 2_000  # source positions of a batch, as a search on a CPU takes them
@@ -145,7 +145,7 @@ def beside_ctranslate2(sizes: list[str], sentences: int, rounds: int) -> None:
             entries = [*SPECIAL_TOKENS, *(f"w{number}" for number in range(vocabulary - len(SPECIAL_TOKENS)))]
             file.write_text("".join(f"{entry}\t0\n" for entry in entries))
             words = Vocabulary.from_file(file)
-            export_ctranslate2(model, settings, words, words, folder)
+            export_ctranslate2(model, settings, Vocabularies(words, words), folder)
             engines = {
                 f"phrasemt, {precision}": partial(
                     ours, in_precision(model, Decoding(precision=precision)), settings, batches, precision

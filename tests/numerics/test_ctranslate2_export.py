@@ -21,7 +21,7 @@ from phrasemt.models.ctranslate2_export import export_ctranslate2
 from phrasemt.models.interface import build_model
 from phrasemt.study.architectures import PhraseRepresentationModel, TransformerModel
 from phrasemt.study.schema import Decoding
-from phrasemt.text.vocab import Vocabulary
+from phrasemt.text.vocab import Vocabularies, Vocabulary
 
 SIZE = {"encoder_layers": 2, "decoder_layers": 2, "width": 32, "heads": 4, "ffn_width": 48}
 SYSTEMS = {
@@ -30,7 +30,6 @@ SYSTEMS = {
         **SIZE, norm="pre", tie="all", softmax_bias=False, embed_ln=True
     ),
 }
-CPU = torch.device("cpu")
 LIMIT = 30  # longest output; CTranslate2 cuts longer ones off, and we close them with `</s>`
 ROUNDING = 1e-4  # of a sum of ten log-probabilities in float32
 
@@ -62,13 +61,13 @@ def trained(request, tiny_data, words):
 def test_ctranslate2_finds_the_same_translations(trained, words, tiny_data, tmp_path, beam, alpha):
     ctranslate2 = pytest.importorskip("ctranslate2", reason="the optional package ctranslate2 is not installed")
     settings, model = trained
-    export_ctranslate2(model, settings, words, words, tmp_path)
+    export_ctranslate2(model, settings, Vocabularies(words, words), tmp_path)
     theirs = ctranslate2.Translator(str(tmp_path), compute_type="float32", intra_threads=1, inter_threads=1)
     reader = BatchReader(Examples.open(tiny_data.dev), settings.model_inputs)
     decoding = Decoding(
         beam=beam, length_penalty=alpha, length_penalty_form="length", max_length_factor=0, max_length_extra=LIMIT
     )
-    found = translate_split(model, reader, decoding, device=CPU)
+    found = translate_split(model, reader, decoding)
     sources = [reader.examples.source(row) for row in range(len(reader.examples))]
     results = theirs.translate_batch(
         [words.tokens(source) for source in sources],
@@ -88,9 +87,7 @@ def test_ctranslate2_finds_the_same_translations(trained, words, tiny_data, tmp_
             assert ours.score == pytest.approx(result.scores[0], abs=ROUNDING)
             continue
         targets = [np.array(ours.tokens, dtype=np.int32), words.ids(result.hypotheses[0])]
-        forced = forced_scores(
-            model, SourceCollator(settings.model_inputs), [sources[row]] * 2, targets, [row] * 2, CPU
-        )
+        forced = forced_scores(model, SourceCollator(settings.model_inputs), [sources[row]] * 2, targets, [row] * 2)
         differences.append((row, tokens, result.hypotheses[0], forced.tolist()))
         margin = abs(ours.score - float(forced[1]) / (len(targets[1]) + 1) ** alpha)
         assert margin < 1e-3, f"{differences[-1]}: not a matter of rounding"
@@ -102,7 +99,7 @@ def test_ctranslate2_cannot_run_other_families(words, tmp_path):
     settings = PhraseRepresentationModel(**SIZE)
     model = build_model(settings, source_vocabulary=len(words), target_vocabulary=len(words))
     with pytest.raises(PhrasemtError, match=r"CTranslate2 cannot run this model \(expected family transformer, found"):
-        export_ctranslate2(model, settings, words, words, tmp_path)
+        export_ctranslate2(model, settings, Vocabularies(words, words), tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -112,4 +109,4 @@ def test_without_the_package_the_message_says_how_to_install_it(words, tmp_path,
     settings = TransformerModel(**SIZE)
     model = build_model(settings, source_vocabulary=len(words), target_vocabulary=len(words))
     with pytest.raises(PhrasemtError, match=r"needs the package ctranslate2 .* Next: pip install"):
-        export_ctranslate2(model, settings, words, words, tmp_path)
+        export_ctranslate2(model, settings, Vocabularies(words, words), tmp_path)

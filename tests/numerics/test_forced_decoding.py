@@ -21,7 +21,7 @@ from phrasemt.nn.recording import recording
 from phrasemt.study.architectures import BiscaleModel, PhraseRepresentationModel, PhraseSegmentation
 from phrasemt.study.schema import Decoding
 from phrasemt.symbols import EOS
-from phrasemt.text.vocab import Vocabulary
+from phrasemt.text.vocab import Vocabularies, Vocabulary
 
 SOURCES, TARGETS = [6, 1, 4], [5, 7, 1]
 
@@ -75,7 +75,7 @@ def test_no_attention_is_left_out(settings, make_model) -> None:
 
 def test_sentences_do_not_depend_on_their_batch(settings, make_model, make_batch) -> None:
     model = make_model(settings)
-    arguments = {"source_words": words(), "target_words": words()}
+    arguments = {"words": Vocabularies(words(), words())}
     together = make_batch(settings, SOURCES, TARGETS)
     all_of_them = forced_sentences(force(model, together), together, rows=[0, 1, 2], **arguments)
     for row, whole in enumerate(all_of_them):
@@ -179,7 +179,7 @@ def _compare(model, batch, found, score_of) -> None:
         target = collate_target([np.array(one.tokens, dtype=np.int32) for one in hypotheses])
         chosen = Batch(rows=batch.rows, source=batch.source, target=target)
         sentences = forced_sentences(
-            force(model, chosen), chosen, rows=batch.rows, source_words=words(), target_words=words()
+            force(model, chosen), chosen, rows=batch.rows, words=Vocabularies(words(), words())
         )
         for sentence, one in zip(sentences, hypotheses, strict=True):
             assert sentence.target[-1] == "</s>"
@@ -212,7 +212,7 @@ def test_a_file_returns_what_was_written(make_model, make_batch, tmp_path: Path)
     for name in ("+Max", "bi-scale", "phrasal 1-2", "language model"):
         batch = make_batch(SYSTEMS[name], SOURCES, TARGETS)
         forced = force(make_model(SYSTEMS[name]), batch)
-        sentences += forced_sentences(forced, batch, rows=[3, 9, 4], source_words=words(), target_words=words())
+        sentences += forced_sentences(forced, batch, rows=[3, 9, 4], words=Vocabularies(words(), words()))
     path = tmp_path / "forced.arrow"
     assert write_forced(path, sentences) == len(sentences)
     for written, read in zip(sentences, read_forced(path), strict=True):
@@ -236,6 +236,6 @@ def test_phrase_ends_are_those_of_the_segmentation(make_model, make_batch) -> No
     forced = force(make_model(settings), batch)
     ends = [
         sentence.phrase_ends
-        for sentence in forced_sentences(forced, batch, rows=[0, 1], source_words=words(), target_words=words())
+        for sentence in forced_sentences(forced, batch, rows=[0, 1], words=Vocabularies(words(), words()))
     ]
     assert ends == [[3, 6, 7], [2]]

@@ -18,7 +18,7 @@ from phrasemt.stages.subwords import BuildVocabulary, LearnSubwords
 from phrasemt.study.architectures import Architecture, PhraseRepresentationModel, TransformerModel
 from phrasemt.study.schema import Study
 from phrasemt.text.subwords import learn_subwords
-from phrasemt.text.vocab import Vocabulary, build_vocabulary
+from phrasemt.text.vocab import Vocabularies, Vocabulary, build_vocabulary
 from phrasemt.workflow.check import read_study
 from phrasemt.workflow.model_folder import write_model_folder
 from phrasemt.workflow.paths import initial_weights
@@ -58,7 +58,7 @@ def _system(folder: Path, model: Architecture) -> tuple[Study, TrainedSystem]:
     words = Vocabulary.from_file(vocabularies["source_vocabulary"])
     torch.manual_seed(3)
     built = build_model(model, source_vocabulary=len(words), target_vocabulary=len(words))
-    save_tensors(folder / "weights", weights_of(built), describe_weights(model, words, words))
+    save_tensors(folder / "weights", weights_of(built), describe_weights(model, Vocabularies(words, words)))
     study = Study.model_validate(_study(folder))
     settings = SystemSettings.of_study(study, "toy", "base").model_copy(update={"model": model})
     files = {"weights": folder / "weights", "codes": folder / "codes", **vocabularies, **counts}
@@ -110,7 +110,7 @@ def test_a_training_starts_from_an_imported_model_with_its_subwords(imported, ex
     words = Vocabulary.from_file(vocabularies["source_vocabulary"])
     model = study.systems["NAME"].model
     fresh = build_model(model, source_vocabulary=len(words), target_vocabulary=len(words))
-    start_from(fresh, weights, describe_weights(model, words, words))
+    start_from(fresh, weights, describe_weights(model, Vocabularies(words, words)))
     expected, _ = load_tensors(exported / "weights.safetensors")
     assert all(torch.equal(tensor, expected[name]) for name, tensor in weights_of(fresh).items())
 

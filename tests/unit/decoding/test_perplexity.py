@@ -21,7 +21,7 @@ from phrasemt.models.weights import describe_weights, load_model, save_tensors, 
 from phrasemt.stages.decoding import ScorePerplexity
 from phrasemt.study.architectures import LanguageModel
 from phrasemt.symbols import BOS, EOS
-from phrasemt.text.vocab import Vocabulary
+from phrasemt.text.vocab import Vocabularies, Vocabulary
 
 MODEL = LanguageModel(family="language_model", layers=1, width=16, heads=2, ffn_width=20)
 
@@ -31,7 +31,7 @@ def weights(tiny_data, tmp_path):
     words = Vocabulary.from_file(tiny_data.source_vocabulary)
     torch.manual_seed(4)
     model = build_model(MODEL, source_vocabulary=len(words), target_vocabulary=len(words))
-    save_tensors(tmp_path / "weights", weights_of(model), describe_weights(MODEL, words, words))
+    save_tensors(tmp_path / "weights", weights_of(model), describe_weights(MODEL, Vocabularies(words, words)))
     return tmp_path / "weights"
 
 
@@ -53,7 +53,7 @@ def scored(tiny_data, weights, folder, text, examples=None):
 
 def nll_by_steps(tiny_data, weights):
     words = Vocabulary.from_file(tiny_data.source_vocabulary)
-    model = load_model(weights, MODEL, words, words)
+    model = load_model(weights, MODEL, Vocabularies(words, words))
     examples = Examples.open(tiny_data.dev)
     reader, nll = BatchReader(examples, MODEL.model_inputs), 0.0
     for row in range(len(examples)):

@@ -19,7 +19,6 @@ from phrasemt.study.schema import Decoding, Sampling
 from phrasemt.text.vocab import Vocabulary
 
 SETTINGS = TransformerModel(encoder_layers=1, decoder_layers=1, width=32, heads=4, ffn_width=48)
-CPU = torch.device("cpu")
 
 
 @pytest.fixture
@@ -56,8 +55,8 @@ def one_thread():
     ids=["beam", "sampling"],
 )
 def test_the_number_of_processes_changes_no_bit(model, reader, decoding):
-    alone, seen = translate_split(model, reader, decoding, device=CPU), []
-    shared = translate_split(model, reader, decoding, device=CPU, processes=3, on_progress=seen.append)
+    alone, seen = translate_split(model, reader, decoding), []
+    shared = translate_split(model, reader, decoding, processes=3, on_progress=seen.append)
     assert shared == alone
     assert sum(seen) == len(alone)
     assert len(seen) > 3
@@ -72,16 +71,16 @@ def test_a_process_that_is_killed_is_an_error(model, reader, monkeypatch):
 
     monkeypatch.setattr(decode, "beam_search", killed)
     with pytest.raises(PhrasemtError, match="a worker process was killed"):
-        translate_split(model, reader, Decoding(beam=2), device=CPU, processes=2)
+        translate_split(model, reader, Decoding(beam=2), processes=2)
 
 
 def test_processes_follow_work_on_several_threads(model, reader):
     """A forked process has no threads of the pool that its parent made; waiting for them would take forever."""
     decoding = Decoding(beam=2, max_length_extra=5)
-    alone = translate_split(model, reader, decoding, device=CPU)
+    alone = translate_split(model, reader, decoding)
     torch.set_num_threads(2)
     for _ in range(3):
         torch.randn(800, 800) @ torch.randn(800, 800)
         torch.randn(2_000_000).exp()
-    shared = translate_split(model, reader, decoding, device=CPU, processes=2)
+    shared = translate_split(model, reader, decoding, processes=2)
     assert shared == alone

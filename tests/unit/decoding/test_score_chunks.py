@@ -37,6 +37,7 @@ class FixedDecisions(ChunkingModel):
 
     for name in ("encode", "decode", "start", "step"):
         vars()[name] = None
+    device = torch.device("cpu")
 
     def chunk_log_probs(self, batch):
         decided = [list(batch.rows).index(row) for row in range(2)]

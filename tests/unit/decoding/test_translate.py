@@ -26,7 +26,7 @@ from phrasemt.study.architectures import PhraseRepresentationModel, TransformerM
 from phrasemt.study.schema import Decoding
 from phrasemt.study.tokenization import Tokenizer
 from phrasemt.text.subwords import learn_subwords
-from phrasemt.text.vocab import Vocabulary, build_vocabulary
+from phrasemt.text.vocab import Vocabularies, Vocabulary, build_vocabulary
 
 SIZE = {"encoder_layers": 2, "decoder_layers": 2, "width": 32, "heads": 4, "ffn_width": 48}
 FAMILIES = [
@@ -35,7 +35,6 @@ FAMILIES = [
     PhraseRepresentationModel(**SIZE),
     PhraseRepresentationModel(**SIZE, pool="attn", ta="on"),
 ]
-CPU = torch.device("cpu")
 
 
 @pytest.fixture(params=FAMILIES, ids=["transformer", "pre-norm", "max", "max-attn-ta"])
@@ -69,12 +68,10 @@ DECODING = Decoding(beam=3, n_best=3, max_length_extra=10)
 
 def test_reported_score_is_the_score_of_forced_decoding(model, reader, settings):
     """Incremental float32 steps against one teacher-forced pass: 1e-4 on sums of up to 20 log-probabilities."""
-    for row, hypotheses in enumerate(translate_split(model, reader, DECODING, device=CPU)[:20]):
+    for row, hypotheses in enumerate(translate_split(model, reader, DECODING)[:20]):
         targets = [np.array(hypothesis.tokens, dtype=np.int32) for hypothesis in hypotheses]
         sources = [reader.examples.source(row)] * len(targets)
-        forced = forced_scores(
-            model, SourceCollator(settings.model_inputs), sources, targets, [row] * len(targets), CPU
-        )
+        forced = forced_scores(model, SourceCollator(settings.model_inputs), sources, targets, [row] * len(targets))
         assert [hypothesis.log_prob for hypothesis in hypotheses] == pytest.approx(forced.tolist(), abs=1e-4)
         for hypothesis in hypotheses:
             penalty = length_penalty(len(hypothesis.tokens) + 1, DECODING)
@@ -82,7 +79,7 @@ def test_reported_score_is_the_score_of_forced_decoding(model, reader, settings)
 
 
 def test_a_translation_does_not_depend_on_its_batch(model, reader):
-    together = translate_split(model, reader, DECODING, device=CPU)
+    together = translate_split(model, reader, DECODING)
     for row in range(0, len(together), 7):
         (alone,) = beam_search(model, reader.source([row]), DECODING)
         assert [hypothesis.tokens for hypothesis in alone] == [hypothesis.tokens for hypothesis in together[row]]
@@ -97,7 +94,7 @@ def test_a_blank_source_has_an_empty_translation(model, settings, words, tiny_da
     paths = {name: tmp_path / name for name in files}
     pack_examples(settings=PackExamples(), cores=1, **paths, **vocabularies, examples=tmp_path / "examples")
     reader = BatchReader(Examples.open(tmp_path / "examples"), settings.model_inputs)
-    first, blank, last = translate_split(model, reader, DECODING, device=CPU)
+    first, blank, last = translate_split(model, reader, DECODING)
     assert [hypothesis.tokens for hypothesis in blank] == [()]
     for hypotheses, row in ((first, 0), (last, 2)):
         (alone,) = beam_search(model, reader.source([row]), DECODING)
@@ -105,7 +102,7 @@ def test_a_blank_source_has_an_empty_translation(model, settings, words, tiny_da
 
 
 def test_beam_1_is_the_argmax_of_teacher_forcing(model, reader):
-    for row, (best,) in enumerate(translate_split(model, reader, Decoding(beam=1), device=CPU)[:10]):
+    for row, (best,) in enumerate(translate_split(model, reader, Decoding(beam=1))[:10]):
         memory = model.encode(reader.source([row]))
         state, last, tokens = model.start(memory, 1), 1, []
         while len(tokens) < len(best.tokens) + 1:
@@ -120,7 +117,7 @@ def test_beam_1_is_the_argmax_of_teacher_forcing(model, reader):
 @pytest.fixture
 def weights(model, settings, words, tmp_path):
     path = tmp_path / "weights.safetensors"
-    save_tensors(path, weights_of(model), describe_weights(settings, words, words))
+    save_tensors(path, weights_of(model), describe_weights(settings, Vocabularies(words, words)))
     return path
 
 
@@ -143,7 +140,7 @@ def test_the_stage_writes_every_pair_in_order(model, reader, settings, words, we
     translate_examples(settings=stage_settings, cores=1, weights=[weights], examples=tiny_data.dev, **paths)
     lines = [json.loads(line) for line in read_lines(outputs["translations"])]
     assert [line["row"] for line in lines] == list(range(len(reader.examples)))
-    expected = translate_split(model, reader, DECODING, device=CPU)
+    expected = translate_split(model, reader, DECODING)
     for line, hypotheses in zip(lines, expected, strict=True):
         assert [entry["subwords"].split() for entry in line["n_best"]] == [words.tokens(h.tokens) for h in hypotheses]
         assert (line["subwords"], line["score"]) == (line["n_best"][0]["subwords"], line["n_best"][0]["score"])
@@ -205,7 +202,7 @@ def contrasts_of(contrast_files, tmp_path, lines, *, whole_words=False):
     torch.manual_seed(2)
     model = build_model(settings, source_vocabulary=len(source_words), target_vocabulary=len(target_words)).eval()
     weights = tmp_path / "contrast-weights"
-    save_tensors(weights, weights_of(model), describe_weights(settings, source_words, target_words))
+    save_tensors(weights, weights_of(model), describe_weights(settings, Vocabularies(source_words, target_words)))
     write_lines(tmp_path / "contrasts", lines)
     files = {name: path if "vocabulary" in name else [path] for name, path in contrast_files.items()}
     if whole_words:

@@ -39,7 +39,7 @@ from phrasemt.syntax.phrases.extract import extract_phrases
 from phrasemt.syntax.sentences import collect_sentences
 from phrasemt.text.subwords import apply_subwords, learn_subwords
 from phrasemt.text.tokenize import tokenize_text
-from phrasemt.text.vocab import Vocabulary, build_vocabulary
+from phrasemt.text.vocab import Vocabularies, Vocabulary, build_vocabulary
 from phrasemt.workflow.model_folder import read_model_folder, write_model_folder
 from phrasemt.workflow.trained_system import SystemSettings, TrainedSystem
 
@@ -171,7 +171,7 @@ class Texts:
             for parameter in built.parameters():
                 parameter.mul_(2.0)
         weights = self.folder / "weights.safetensors"
-        save_tensors(weights, weights_of(built), describe_weights(model.trained_part, words, words))
+        save_tensors(weights, weights_of(built), describe_weights(model.trained_part, Vocabularies(words, words)))
         settings = SystemSettings(
             source_language="en",
             target_language="de",

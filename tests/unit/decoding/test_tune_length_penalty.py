@@ -23,7 +23,7 @@ from phrasemt.stages.decoding import TranslateExamples, TuneLengthPenalty
 from phrasemt.stages.report import MakeTable
 from phrasemt.study.schema import Decoding, Study
 from phrasemt.symbols import EOS
-from phrasemt.text.vocab import Vocabulary
+from phrasemt.text.vocab import Vocabularies, Vocabulary
 from phrasemt.workflow.flow import Flow
 
 TEXTS = [{"corpus": "multi30k", "part": "train"}]
@@ -72,7 +72,7 @@ def test_dev_chooses_and_the_search_follows(tiny_data, tmp_path: Path) -> None:
     with torch.no_grad():
         built.words.softmax_bias_V[EOS] += 1.5  # so that a search finds outputs of several lengths
     weights = tmp_path / "weights"
-    save_tensors(weights, weights_of(built), describe_weights(model, words, words))
+    save_tensors(weights, weights_of(built), describe_weights(model, Vocabularies(words, words)))
     # The references are what the search finds with 1.5, so that one has 100 BLEU and the others have less.
     references = _translated(tiny_data, weights, tmp_path, Decoding(beam=3, length_penalty=1.5), [])
     write_lines(tmp_path / "references", references)

@@ -12,10 +12,10 @@ import pytest
 import torch
 from snakemake.resources import Resources
 
-from phrasemt.decoding.device import choose_device
 from phrasemt.errors import PhrasemtError
 from phrasemt.machine import gpus
 from phrasemt.machine.gpus import VISIBLE, lease
+from phrasemt.nn.device import choose_device
 from phrasemt.runs.start import refuse_absent_gpus
 
 HOLD = """

@@ -15,7 +15,7 @@ from phrasemt.files.lines import read_lines
 from phrasemt.models.weights import load_model, load_tensors
 from phrasemt.study.architectures import TransformerModel
 from phrasemt.study.training import Training
-from phrasemt.text.vocab import Vocabulary
+from phrasemt.text.vocab import Vocabularies, Vocabulary
 from phrasemt.training.evaluator import Evaluator
 
 
@@ -23,7 +23,7 @@ def scores_of(tiny_data, settings, weights):
     """Dev scores of a file of weights, by an evaluator of their own."""
     words = Vocabulary.from_file(tiny_data.source_vocabulary)
     reader = BatchReader(Examples.open(tiny_data.dev), settings.reads)
-    model = load_model(weights, settings.model, words, words)
+    model = load_model(weights, settings.model, Vocabularies(words, words))
     return Evaluator(reader, list(read_lines(tiny_data.dev_reference)), words, "13a")(model)
 
 
@@ -47,8 +47,8 @@ def test_averaged_weights_are_tied_like_the_model(tiny_data, tmp_path, tie):
     settings = settings_of(model=TransformerModel(**{**SMALL, "tie": tie}))
     record, _, _ = run(tiny_data, tmp_path, settings)
     _, averaged = average(tiny_data, tmp_path, settings)
-    vocabularies = (Vocabulary.from_file(tiny_data.inputs[f"{side}_vocabulary"]) for side in ("source", "target"))
-    model = load_model(averaged, settings.model, *vocabularies)
+    vocabularies = Vocabularies.read(*(tiny_data.inputs[f"{side}_vocabulary"] for side in ("source", "target")))
+    model = load_model(averaged, settings.model, vocabularies)
     assert (model.words.source_table_VD is None) == (tie == "all")
     assert model.words.output_weights[0] is model.words.target_table_VD
     assert sum(parameter.numel() for parameter in model.parameters()) == record["parameters"]

@@ -85,9 +85,9 @@ def test_without_units_bfloat16_translates_in_float32(tiny_data, cpu_with):
     model = build_model(settings, source_vocabulary=len(words), target_vocabulary=len(words)).eval()
     reader = BatchReader(Examples.open(tiny_data.dev), settings.model_inputs)
     decoding = Decoding(beam=2, max_length_extra=5)
-    exact = translate_split(model, reader, decoding, device=CPU)
+    exact = translate_split(model, reader, decoding)
     rounding = decoding.model_copy(update={"precision": "bfloat16"})
     cpu_with("avx2")
-    assert translate_split(model, reader, rounding, device=CPU) == exact
+    assert translate_split(model, reader, rounding) == exact
     cpu_with("avx512_bf16")
-    assert translate_split(model, reader, rounding, device=CPU) != exact
+    assert translate_split(model, reader, rounding) != exact

@@ -25,7 +25,7 @@ from phrasemt.models.transformer import Transformer
 from phrasemt.models.weights import FORMAT, load_model, load_tensors, save_tensors
 from phrasemt.study.architectures import Dl4mtModel, PhraseRepresentationModel, TransformerModel
 from phrasemt.study.training import Adadelta, Adam
-from phrasemt.text.vocab import Vocabulary
+from phrasemt.text.vocab import Vocabularies, Vocabulary
 from phrasemt.training.checkpoint import Progress
 from phrasemt.training.evaluator import Evaluator
 from phrasemt.training.optimizers import ScheduledOptimizer, noam
@@ -432,13 +432,13 @@ def test_weights_of_another_model_or_vocabulary_are_refused(tiny_data, tmp_path)
     record, _, _ = run(tiny_data, tmp_path, settings)
     words = Vocabulary.from_file(tiny_data.source_vocabulary)
     path = tmp_path / record["checkpoints"][0]
-    assert not load_model(path, settings.model, words, words).training
+    assert not load_model(path, settings.model, Vocabularies(words, words)).training
     wider = settings.model.model_copy(update={"ffn_width": 64})
     with pytest.raises(
         MismatchError, match=r"trained with other settings \(expected ffn_width 64, found ffn_width 32\)"
     ):
-        load_model(path, wider, words, words)
+        load_model(path, wider, Vocabularies(words, words))
     shorter = tmp_path / "vocabulary.tsv"
     shorter.write_text("".join(tiny_data.source_vocabulary.read_text().splitlines(keepends=True)[:-1]))
     with pytest.raises(MismatchError, match="weights were trained with another target vocabulary"):
-        load_model(path, settings.model, words, Vocabulary.from_file(shorter))
+        load_model(path, settings.model, Vocabularies(words, Vocabulary.from_file(shorter)))
