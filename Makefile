@@ -18,7 +18,7 @@ $(foreach name,$(filter-out $(VARIABLES),$(GIVEN)),$(error no such variable: $(n
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo study plan test test-all test-cluster check format bench bench-peers schema rulegraph layers tables moses clean
+.PHONY: help demo study plan test test-all test-cluster check format bench bench-peers schema rulegraph layers stages tables moses clean
 
 help:  ## list these commands
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,6 +73,9 @@ rulegraph: .venv/installed  ## draw docs/rulegraph.svg, the picture of the rules
 
 layers: .venv/installed  ## draw docs/layers.svg, the layers of the package, from the import contract
 	$(BIN)/python docs/layers.py
+
+stages: .venv/installed  ## write docs/stages.md, the list of stages and of kinds of files, from their declarations
+	$(BIN)/python docs/stages.py
 
 tables: .venv/installed  ## write the tables of trainings into the documents, and draw their figures, from docs/results/
 	OMP_NUM_THREADS=1 $(BIN)/python docs/results/tables.py

@@ -29,7 +29,7 @@ from phrasemt.machine.slurm import on_nodes, requeue_this_job
 from phrasemt.moses.installation import program_versions
 from phrasemt.runs.notes import QUIET, note_of_run, noted, refuse_edited, run_of_this_process, stage_note
 from phrasemt.stages import STAGES
-from phrasemt.stages.stage import Stage, flag
+from phrasemt.stages.stage import Stage
 from phrasemt.verbs import VERBS
 from phrasemt.verbs._numbers import in_range
 from phrasemt.workflow.cache import entry_of
@@ -137,19 +137,14 @@ def _add_stage_parser(verbs: Any, name: str, stage: type[Stage]) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.epilog = _describe_settings(stage)
-    for entry in stage.inputs:
-        many = entry.endswith("*")
-        parser.add_argument(
-            flag(entry), required=not many, nargs="*" if many else None, default=[] if many else None,
-            type=Path, metavar="PATH", help="input",
-        )  # fmt: skip
-    for output in stage.outputs:
-        parser.add_argument(flag(output), required=True, type=Path, metavar="PATH", help="output")
-    for folder in stage.folders:
-        parser.add_argument(flag(folder), required=True, type=Path, metavar="FOLDER", help="kept between runs")
+    for file in stage.stage_files():
+        count = {"nargs": "*", "default": []} if file.many else {"required": True}
+        metavar = "FOLDER" if file.use == "folder" else "PATH"
+        help = "kept between runs" if file.use == "folder" else file.use
+        parser.add_argument(file.flag, type=Path, metavar=metavar, help=help, **count)
     parser.add_argument("--settings", required=True, metavar="JSON", help="see below")
     parser.add_argument("--cores", type=int, default=1, metavar="N", help="cores to use (default 1)")
-    if stage.resumes:
+    if stage.resumes():
         parser.add_argument(
             "--processes",
             type=in_range(int, 1),
@@ -209,26 +204,23 @@ def run_stage(name: str, options: argparse.Namespace) -> bool:
             where="--settings",
             next_step=f"see `phrasemt {name} --help`",
         ) from None
-    arguments: dict[str, Any] = {}
-    inputs: dict[str, list[Path]] = {}
-    for entry in stage.inputs:
-        key = entry.rstrip("*")
-        value = arguments[key] = getattr(options, key)
-        inputs[key] = value if entry.endswith("*") else [value]
+    arguments = {file.name: getattr(options, file.name) for file in stage.stage_files() if file.use != "output"}
+    inputs = {
+        file.name: arguments[file.name] if file.many else [arguments[file.name]] for file in stage.stage_files("input")
+    }
     for path in (path for paths in inputs.values() for path in paths):
         if not path.is_file():
             raise PhrasemtError("no such input file", where=path, next_step="run the stage that makes it")
-    folders = {folder: getattr(options, folder) for folder in stage.folders}
-    outputs = {output: getattr(options, output) for output in stage.outputs}
+    outputs = {file.name: getattr(options, file.name) for file in stage.stage_files("output")}
     machine = {"cores": options.cores}
-    if stage.resumes:
+    if stage.resumes():
         machine |= {"processes": options.processes, "minutes": options.minutes}
     modules = settings.code_modules()
     digests = module_digests(*modules)
     if run := run_of_this_process():
         begun = note_of_run(run).code
         refuse_edited(module_file(module) for module, digest in digests.items() if begun.get(module) != digest)
-    compute = functools.partial(_compute, name, digests.keys(), settings=settings, **machine, **arguments, **folders)
+    compute = functools.partial(_compute, name, digests.keys(), settings=settings, **machine, **arguments)
     if not is_first():  # writes nothing
         compute(**outputs)
         return False

@@ -7,7 +7,7 @@ localrules:
 
 rule fetch_corpus:
     output:
-        file=ORIGINAL_FILE,
+        file=paths.original_file,
     log:
         paths.log("fetch_corpus"),
     benchmark:
@@ -27,7 +27,7 @@ rule extract_text:
     input:
         files=flow.original_files,
     output:
-        text=REGISTERED_TEXT,
+        text=paths.registered_text,
     log:
         paths.log("extract_text"),
     benchmark:
@@ -79,7 +79,7 @@ rule generate_demo:
         trees=paths.raw_trees,
         source_chunks=paths.raw_chunks.at(language="en"),
         target_chunks=paths.raw_chunks.at(language="de"),
-        contrasts=paths.raw_contrasts,
+        contrasts=paths.contrasts,
     log:
         paths.log("generate_demo"),
     benchmark:
@@ -104,7 +104,7 @@ rule extract_contrasts:
     output:
         source=paths.raw_text.at(language="{source}"),
         target=paths.raw_text.at(language="{target}"),
-        contrasts=paths.raw_contrasts,
+        contrasts=paths.contrasts,
     log:
         paths.log("extract_contrasts"),
     benchmark:
@@ -127,10 +127,10 @@ rule clean_pairs:
         raw_source=flow.raw_texts("source"),
         raw_target=flow.raw_texts("target"),
     output:
-        source=paths.text.at(language="{source}"),
-        target=paths.text.at(language="{target}"),
+        source=paths.clean_text.at(language="{source}"),
+        target=paths.clean_text.at(language="{target}"),
         rows=paths.rows,
-        dropped=paths.dropped,
+        dropped=paths.dropped_pairs,
     log:
         paths.log("clean_pairs"),
     benchmark:

@@ -58,7 +58,7 @@ rule translate_examples:
 rule import_translations:
     input:
         translations=flow.outside_translations,
-        reference=paths.text.at(language="{target}"),
+        reference=paths.clean_text.at(language="{target}"),
     output:
         tokens=paths.translated_tokens,
         text=paths.translated_text,
@@ -82,10 +82,10 @@ rule import_translations:
 rule score_contrasts:
     input:
         weights=paths.weights,
-        contrasts=paths.raw_contrasts,
+        contrasts=paths.contrasts,
         codes=flow.of_subwords(paths.codes),
-        source_counts=flow.of_subwords(paths.counts.at(language="{source}")),
-        target_counts=flow.of_subwords(paths.counts.at(language="{target}")),
+        source_counts=flow.of_subwords(paths.subword_counts.at(language="{source}")),
+        target_counts=flow.of_subwords(paths.subword_counts.at(language="{target}")),
         source_vocabulary=paths.vocabulary.at(language="{source}"),
         target_vocabulary=paths.vocabulary.at(language="{target}"),
         phrases=flow.phrases(),
@@ -114,7 +114,7 @@ rule score_perplexity:
         source_vocabulary=paths.vocabulary.at(language="{source}"),
         target_vocabulary=paths.vocabulary.at(language="{target}"),
     output:
-        perplexity=paths.perplexity,
+        perplexity=paths.perplexity_scores,
     log:
         paths.log("score_perplexity"),
     benchmark:
@@ -136,9 +136,9 @@ rule score_chunks:
         examples=flow.of_test_sets(paths.examples),
         source_vocabulary=paths.vocabulary.at(language="{source}"),
         target_vocabulary=paths.vocabulary.at(language="{target}"),
-        chunks=flow.of_test_sets(paths.chunks),
+        chunks=flow.of_test_sets(paths.chunk_columns),
     output:
-        scores=paths.chunk_scores,
+        scores=paths.chunk_accuracies,
     log:
         paths.log("score_chunks"),
     benchmark:
@@ -163,7 +163,7 @@ rule analyse_attention:
         phrases=flow.phrases(),
         chunks=flow.chunks(),
     output:
-        attention=paths.attention,
+        attention=paths.attention_weights,
         analysis=paths.attention_analysis,
     log:
         paths.log("analyse_attention"),

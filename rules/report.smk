@@ -7,7 +7,7 @@ report: "../workflow/report/workflow.rst"
 rule make_table:
     input:
         scores=flow.every(
-            paths.scores,
+            paths.system_scores,
             systems=flow.translating,
         ),
         metrics=flow.metric_scores,
@@ -16,11 +16,11 @@ rule make_table:
             systems=flow.challengers,
         ),
         perplexities=flow.every(
-            paths.perplexity,
+            paths.perplexity_scores,
             systems=flow.language_models,
         ),
         chunks=flow.every(
-            paths.chunk_scores,
+            paths.chunk_accuracies,
             systems=flow.chunking,
         ),
         contrasts=flow.every(
@@ -36,23 +36,23 @@ rule make_table:
             paths.length_penalty_scores,
             systems=flow.tuned,
         ),
-        splits=flow.every(paths.split_counts),
+        splits=flow.every(paths.compared_splits),
     output:
         table=paths.table,
         markdown=report(
-            paths.table_markdown,
+            paths.markdown_table,
             caption="../workflow/report/table.rst",
             category="Results",
             labels={"result": "Table", "form": "Markdown"},
         ),
         latex=report(
-            paths.table_latex,
+            paths.latex_table,
             caption="../workflow/report/table.rst",
             category="Results",
             labels={"result": "Table", "form": "LaTeX"},
         ),
         csv=report(
-            paths.table_csv,
+            paths.csv_table,
             caption="../workflow/report/table.rst",
             category="Results",
             labels={"result": "Table", "form": "CSV"},
@@ -76,14 +76,14 @@ rule write_report:
     input:
         table=paths.table,
         records=flow.every(
-            paths.record,
+            paths.training_record,
             systems=flow.trained,
         ),
         dropped=flow.every(
-            paths.dropped,
+            paths.dropped_pairs,
             splits="all",
         ),
-        splits=flow.every(paths.split_counts),
+        splits=flow.every(paths.compared_splits),
         round_trips=flow.round_trips,
         phrases=flow.phrase_statistics,
         chunks=flow.every(
@@ -101,7 +101,7 @@ rule write_report:
             systems=flow.trained,
         ),
         attention=flow.every(
-            paths.attention,
+            paths.attention_weights,
             systems=flow.trained,
             seeds="first",
         ),
@@ -113,7 +113,7 @@ rule write_report:
             seeds="first",
         ),
         scores=flow.every(
-            paths.scores,
+            paths.system_scores,
             systems=flow.translating,
             seeds="first",
         ),
@@ -122,7 +122,7 @@ rule write_report:
         parses=flow.test_parses,
         phrase_columns=flow.test_phrases,
         chunk_columns=flow.every(
-            paths.chunks,
+            paths.chunk_columns,
             datasets=flow.chunked,
         ),
     output:

@@ -7,9 +7,9 @@ rule score_system:
         tokens=flow.of_test_sets(paths.translated_tokens),
         text=flow.of_test_sets(paths.translated_text),
         reference_tokens=flow.of_references(paths.tokens.at(language="{target}")),
-        reference=flow.of_references(paths.text.at(language="{target}")),
+        reference=flow.of_references(paths.clean_text.at(language="{target}")),
     output:
-        scores=paths.scores,
+        scores=paths.system_scores,
     log:
         paths.log("score_system"),
     benchmark:
@@ -28,8 +28,8 @@ rule score_system:
 rule score_metric:
     input:
         text=flow.of_test_sets(paths.translated_text),
-        reference=flow.of_references(paths.text.at(language="{target}")),
-        source=flow.of_test_sets(paths.text.at(language="{source}")),
+        reference=flow.of_references(paths.clean_text.at(language="{target}")),
+        source=flow.of_test_sets(paths.clean_text.at(language="{source}")),
         files=flow.metric_files,
     output:
         scores=paths.metric_scores,
@@ -50,7 +50,7 @@ rule score_metric:
 
 rule score_by_length:
     input:
-        scores=flow.of_seeds(paths.scores),
+        scores=flow.of_seeds(paths.system_scores),
         source_tokens=flow.of_test_sets(paths.tokens.at(language="{source}")),
     output:
         lengths=paths.length_scores,
@@ -71,8 +71,8 @@ rule score_by_length:
 
 rule compare_systems:
     input:
-        baseline=flow.of_seeds_of_baseline(paths.scores),
-        system=flow.of_seeds(paths.scores),
+        baseline=flow.of_seeds_of_baseline(paths.system_scores),
+        system=flow.of_seeds(paths.system_scores),
         baseline_metrics=flow.of_metrics(flow.of_seeds_of_baseline),
         system_metrics=flow.of_metrics(flow.of_seeds),
     output:

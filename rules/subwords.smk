@@ -3,7 +3,7 @@
 
 rule tokenize_text:
     input:
-        text=paths.text,
+        text=paths.clean_text,
     output:
         tokens=paths.tokens,
         round_trip=paths.round_trip,
@@ -29,8 +29,8 @@ rule learn_subwords:
         given=flow.reused("codes", "source_counts", "target_counts"),
     output:
         codes=paths.codes,
-        source_counts=paths.counts.at(language="{source}"),
-        target_counts=paths.counts.at(language="{target}"),
+        source_counts=paths.subword_counts.at(language="{source}"),
+        target_counts=paths.subword_counts.at(language="{target}"),
     log:
         paths.log("learn_subwords"),
     benchmark:
@@ -50,7 +50,7 @@ rule apply_subwords:
     input:
         tokens=paths.tokens,
         codes=paths.codes,
-        counts=paths.counts,
+        counts=paths.subword_counts,
     output:
         subwords=paths.subwords,
     log:
@@ -117,14 +117,14 @@ rule pack_examples:
 
 rule compare_splits:
     input:
-        train_source=paths.text.at(split="train", language="{source}"),
-        train_target=paths.text.at(split="train", language="{target}"),
-        sources=flow.of_held_out(paths.text.at(language="{source}")),
-        targets=flow.of_held_out(paths.text.at(language="{target}")),
+        train_source=paths.clean_text.at(split="train", language="{source}"),
+        train_target=paths.clean_text.at(split="train", language="{target}"),
+        sources=flow.of_held_out(paths.clean_text.at(language="{source}")),
+        targets=flow.of_held_out(paths.clean_text.at(language="{target}")),
         source_subwords=flow.held_out_model_texts("source"),
         target_subwords=flow.held_out_model_texts("target"),
     output:
-        counts=paths.split_counts,
+        counts=paths.compared_splits,
     log:
         paths.log("compare_splits"),
     benchmark:

@@ -12,7 +12,7 @@ localrules:
 
 rule fetch_stanza_file:
     output:
-        file=STANZA_FILE,
+        file=paths.stanza_file,
     log:
         paths.log("fetch_stanza_file"),
     benchmark:
@@ -37,7 +37,7 @@ rule describe_annotator:
         forward_charlm=flow.model_files("forward_charlm"),
         backward_charlm=flow.model_files("backward_charlm"),
     output:
-        annotator=paths.annotator,
+        annotator=paths.card,
     log:
         paths.log("describe_annotator"),
     benchmark:
@@ -117,7 +117,7 @@ rule train_parser:
         tagger_scores=paths.tagger_scores,
     output:
         constituency=paths.constituency_parser,
-        annotator=paths.annotator,
+        annotator=paths.card,
     log:
         paths.log("train_parser"),
     benchmark:
@@ -144,7 +144,7 @@ rule train_chunker:
         vectors=paths.vectors,
     output:
         chunker=paths.chunker,
-        annotator=paths.annotator,
+        annotator=paths.card,
     log:
         paths.log("train_chunker"),
     benchmark:
@@ -167,7 +167,7 @@ rule collect_sentences:
     input:
         tokens=paths.tokens,
     output:
-        sentences=paths.sentences,
+        sentences=paths.collected_sentences,
     log:
         paths.log("collect_sentences"),
     benchmark:
@@ -187,7 +187,7 @@ rule collect_sentences:
 rule parse_sentences:
     input:
         sentences=flow.sentences,
-        annotator=paths.annotator,
+        annotator=paths.card,
     output:
         annotations=paths.parses,
     log:
@@ -202,6 +202,7 @@ rule parse_sentences:
     threads: flow.cores(4)
     params:
         **flow.params("parse_sentences"),
+        cache='"$PHRASEMT_CACHE"',
     message:
         "Parse {wildcards.dataset} {wildcards.split} with {wildcards.annotator}, job {wildcards.job}"
     shell:
@@ -211,7 +212,7 @@ rule parse_sentences:
 rule tag_sentences:
     input:
         sentences=flow.sentences,
-        annotator=paths.annotator,
+        annotator=paths.card,
     output:
         annotations=paths.tags,
     log:
@@ -226,6 +227,7 @@ rule tag_sentences:
     threads: flow.cores(4)
     params:
         **flow.params("tag_sentences"),
+        cache='"$PHRASEMT_CACHE"',
     message:
         "Tag the chunks of {wildcards.dataset} {wildcards.split} with {wildcards.annotator}, job {wildcards.job}"
     shell:
@@ -241,7 +243,7 @@ rule extract_phrases:
         given=flow.given_phrases,
         dropped=flow.dropped_of_given_phrases,
     output:
-        phrases=paths.phrases,
+        phrases=paths.phrase_columns,
     log:
         paths.log("extract_phrases"),
     benchmark:
@@ -260,7 +262,7 @@ rule extract_phrases:
 
 rule measure_phrases:
     input:
-        phrases=paths.phrases,
+        phrases=paths.phrase_columns,
         tokens=paths.tokens.at(language="{source}"),
         subwords=flow.model_text("source"),
         parses=flow.source_parses,
@@ -290,7 +292,7 @@ rule extract_chunks:
         tags=flow.target_tags,
         parses=flow.target_parses,
     output:
-        chunks=paths.chunks,
+        chunks=paths.chunk_columns,
         statistics=paths.chunk_statistics,
     log:
         paths.log("extract_chunks"),

@@ -4,7 +4,7 @@
 rule train_model:
     input:
         # A training waits for this file, does not read it, and does not run again when it changes.
-        ancient(paths.split_counts),
+        ancient(paths.compared_splits),
         train=paths.examples.at(split="train"),
         dev=paths.examples.at(split="dev"),
         dev_reference=paths.tokens.at(split="dev", language="{target}"),
@@ -16,7 +16,7 @@ rule train_model:
         dev_chunks=flow.chunks("dev"),
         initial_weights=flow.initial_weights,
     output:
-        record=paths.record,
+        record=paths.training_record,
     log:
         paths.log("train_model"),
     benchmark:
@@ -40,7 +40,7 @@ rule train_model:
 
 rule average_checkpoints:
     input:
-        record=paths.record,
+        record=paths.training_record,
         dev=paths.examples.at(split="dev"),
         dev_reference=paths.tokens.at(split="dev", language="{target}"),
         source_vocabulary=paths.vocabulary.at(language="{source}"),

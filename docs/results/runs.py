@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from phrasemt.artefacts.scores import MetricScore, Scores
 from phrasemt.files.lines import read_lines
-from phrasemt.scoring.scores import MetricScore, Scores
 from phrasemt.scoring.statistics import corpus_scores
 
 FOLDER = Path(__file__).parent
@@ -129,7 +129,7 @@ def runs_of_study(results: Path) -> Iterator[Run]:
 
 def of_training(record: dict[str, Any]) -> dict[str, Any]:
     """The fields `record` and `evaluations` of a run. record: `training.json`."""
-    evaluations = record.pop("evaluations", [])
+    evaluations = [one | one.pop("measurements", {}) for one in record.pop("evaluations", [])]
     names = dict.fromkeys(name for evaluation in evaluations for name in evaluation)
     return {
         "record": {name: record[name] for name in ("parameters", "precision", "updates", "model") if name in record},

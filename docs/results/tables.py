@@ -22,8 +22,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 from runs import FOLDER, Run, TestSet, read_runs
 
+from phrasemt.artefacts.scores import MetricComparison
 from phrasemt.report.figures import Series, draw_curves, svg_file
-from phrasemt.scoring.significance import MetricComparison, compare_scores, holm
+from phrasemt.scoring.significance import compare_scores, holm
 
 DOCS = FOLDER.parent
 DOCUMENTS = [DOCS.parent / "README.md", DOCS / "results.md", *sorted((DOCS / "papers").glob("*.md"))]

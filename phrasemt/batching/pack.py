@@ -1,4 +1,4 @@
-"""The stage `pack_examples`: write the subword ids of a split to an example store (`phrasemt.batching.example`)."""
+"""The stage `pack_examples`: write the subword ids of a split to an example store (`phrasemt.artefacts.columns`)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemt.batching.example import COLUMNS, describe
+from phrasemt.artefacts.artefact import In, Out
+from phrasemt.artefacts.columns import Examples
+from phrasemt.artefacts.corpus import Rows
+from phrasemt.artefacts.text import Subwords, Tokens
+from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.errors import DataError, MismatchError
-from phrasemt.files.columns import Lists, RowBatch, write_columns
+from phrasemt.files.columns import Lists, RowBatch
 from phrasemt.files.lines import LineBlock, read_parallel_blocks
 from phrasemt.files.parallel import batched, map_in_order
 from phrasemt.stages.subwords import PackExamples
 from phrasemt.symbols import UNK
-from phrasemt.text.vocab import Vocabularies, Vocabulary
 
 log = logging.getLogger("phrasemt.pack_examples")
 
@@ -42,12 +45,12 @@ def pack_examples(
     *,
     settings: PackExamples,
     cores: int,
-    rows: Path,
-    source: Path,
-    target: Path,
-    source_vocabulary: Path,
-    target_vocabulary: Path,
-    examples: Path,
+    rows: In[Rows],
+    source: In[Subwords | Tokens],
+    target: In[Subwords | Tokens],
+    source_vocabulary: In[Vocabulary],
+    target_vocabulary: In[Vocabulary],
+    examples: Out[Examples],
 ) -> None:
     """Write the ids of a split's pairs to an example store, in the order of the files, with the row of each pair.
 
@@ -77,15 +80,9 @@ def pack_examples(
                 subwords[:] += [len(block.source.values), len(block.target.values)]
                 unknown[:] += [np.count_nonzero(side.values == UNK) for side in (block.source, block.target)]
             sides = Lists.joined([block.source for block in blocks]), Lists.joined([block.target for block in blocks])
-            yield np.concatenate([block.rows for block in blocks]), dict(zip(COLUMNS, sides, strict=True))
+            yield np.concatenate([block.rows for block in blocks]), dict(zip(Examples.sides, sides, strict=True))
 
-    pairs = write_columns(
-        examples,
-        columns=COLUMNS,
-        texts={"source": source, "target": target},
-        description=describe(*vocabularies),
-        batches=record_batches(),
-    )
+    pairs = Examples.write(examples, (source, target), vocabularies, record_batches())
     shares = unknown / np.maximum(subwords, 1)
     for share, side, vocabulary in zip(shares, (source, target), (source_vocabulary, target_vocabulary), strict=True):
         if share > _MAX_UNKNOWN_SHARE:

@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from phrasemt.artefacts.columns import ChunkColumns, Examples, PhraseColumns
+from phrasemt.artefacts.vocabulary import Vocabularies
 from phrasemt.batching.batch import (
     Batch,
     Source,
@@ -21,14 +23,12 @@ from phrasemt.batching.batch import (
     collate_source,
     collate_target,
 )
-from phrasemt.batching.example import Examples
 from phrasemt.batching.sampler import micro_batches
 from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.files.columns import ColumnFile, damaged
 from phrasemt.study.architectures import ModelInputs, PhraseSegmentation
 from phrasemt.symbols import CHUNK_LABELS, EOS_LABEL, LONGEST_SENTENCE, NULL_LABEL
 from phrasemt.syntax.phrases.ngrams import ngram_ends
-from phrasemt.text.vocab import Vocabularies
 
 log = logging.getLogger("phrasemt.batching")
 
@@ -145,7 +145,7 @@ def _open_chunks(paths: Sequence[Path]) -> ColumnFile:
             found=" ".join(map(str, paths)) or "none",
             next_step="run extract_chunks on the same split",
         )
-    columns = ColumnFile.open(paths[0], ["starts", "labels"])
+    columns = ChunkColumns.open(paths[0])
     if (found := columns.description.get("labels")) != list(CHUNK_LABELS):
         raise damaged(paths[0], expected=f"labels {' '.join(CHUNK_LABELS)}", found=found)
     return columns
@@ -160,7 +160,7 @@ def _open_phrases(paths: Sequence[Path], segmentation: PhraseSegmentation) -> Co
             found=" ".join(map(str, paths)) or "none",
             next_step="run extract_phrases with the segmentation of the model",
         )
-    columns = ColumnFile.open(paths[0], ["ends"])
+    columns = PhraseColumns.open(paths[0])
     if (found := columns.description.get("segmentation")) != segmentation.model_dump(mode="json"):
         raise MismatchError(
             "phrases of another segmentation",

@@ -24,6 +24,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from phrasemt.artefacts.artefact import In, Out
+from phrasemt.artefacts.corpus import CleanText, DroppedPair, DroppedPairs, RawText, RegisteredText, Rows, UserFile
 from phrasemt.corpus.normalise import normalise_spaces
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_parallel, write_atomic
@@ -34,7 +36,6 @@ from phrasemt.stages.corpus import CleanPairs
 log = logging.getLogger("phrasemt.corpus.clean")
 
 PAIRS_PER_BATCH = 2000  # pairs sent to a process at once
-HEADER = "row\tfilter\tvalue"
 Dropped = tuple[int, str, str]  # row, filter, value
 
 
@@ -42,12 +43,12 @@ def clean_pairs(
     *,
     settings: CleanPairs,
     cores: int,
-    raw_source: list[Path],
-    raw_target: list[Path],
-    source: Path,
-    target: Path,
-    rows: Path,
-    dropped: Path,
+    raw_source: list[In[RawText | RegisteredText | UserFile]],
+    raw_target: list[In[RawText | RegisteredText | UserFile]],
+    source: Out[CleanText],
+    target: Out[CleanText],
+    rows: Out[Rows],
+    dropped: Out[DroppedPairs],
 ) -> None:
     """Write the normalised pairs of the raw texts that pass all filters.
 
@@ -69,7 +70,8 @@ def clean_pairs(
             for side, stream in enumerate(sides):
                 _write(stream, (pair[side] for _, pair, _ in judged.kept))
             _write(kept_rows, (str(counts.read + offset) for offset, _, _ in judged.kept))
-            _write(listing, (f"{counts.read + offset}\t{name}\t{value}" for offset, name, value in judged.dropped))
+            pairs = (DroppedPair(counts.read + offset, *reason) for offset, *reason in judged.dropped)
+            _write(listing, map(DroppedPairs.line, pairs))
             counts.add(judged)
         if not counts.kept:
             raise DataError(
@@ -80,8 +82,7 @@ def clean_pairs(
             )
         listing.seek(0)
         with write_atomic(dropped) as stream:
-            head = f"# read {counts.read} kept {counts.kept} dropped {counts.read - counts.kept}"
-            _write(stream, [head, HEADER])
+            stream.write(DroppedPairs.head(read=counts.read, kept=counts.kept).encode())
             shutil.copyfileobj(listing, stream)
     counts.report()
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Literal
 
+from phrasemt.artefacts.artefact import In, Out
+from phrasemt.artefacts.corpus import CleanText, ComparedSplits, Shared, SplitCounts
+from phrasemt.artefacts.text import Subwords, Tokens
 from phrasemt.errors import DataError, MismatchError
-from phrasemt.fields import Settings
-from phrasemt.files.lines import read_lines, read_parallel, write_text
+from phrasemt.files.lines import read_lines, read_parallel
 from phrasemt.stages.corpus import CompareSplits
 from phrasemt.symbols import LONGEST_SENTENCE
 
@@ -25,53 +26,17 @@ MAX_SHARE = 0.1  # of pairs, sources or targets
 Pair = tuple[str, str]
 
 
-class Shared(Settings):
-    """How many pairs of a split, and how many of their sides, stand in another split. Blank lines do not count.
-
-    The lines of a monolingual text count as targets, and nothing else of it.
-    """
-
-    pairs: int
-    sources: int
-    targets: int
-
-
-class SplitCounts(Settings):
-    """Counts about dev or a test set.
-
-    in_dev: None for dev itself. equal_sides: pairs whose source is their target. cut: lines of more than
-    LONGEST_SENTENCE subwords, of which models read the beginning.
-    """
-
-    pairs: int
-    in_train: Shared
-    in_dev: Shared | None
-    equal_sides: int
-    blank_sources: int
-    blank_targets: int
-    cut_sources: int
-    cut_targets: int
-
-
-class SplitsFile(Settings):
-    """The file that `compare_splits` writes: counts by split, dev first."""
-
-    format: Literal[1]
-    overlap: Literal["refused", "allowed"]
-    splits: dict[str, SplitCounts]
-
-
 def compare_splits(
     *,
     settings: CompareSplits,
     cores: int,
-    train_source: Path,
-    train_target: Path,
-    sources: list[Path],
-    targets: list[Path],
-    source_subwords: list[Path],
-    target_subwords: list[Path],
-    counts: Path,
+    train_source: In[CleanText],
+    train_target: In[CleanText],
+    sources: list[In[CleanText]],
+    targets: list[In[CleanText]],
+    source_subwords: list[In[Subwords | Tokens]],
+    target_subwords: list[In[Subwords | Tokens]],
+    counts: Out[ComparedSplits],
 ) -> None:
     """Count what dev and the test sets share with train, and the test sets with dev, and their unusual lines.
 
@@ -107,8 +72,8 @@ def compare_splits(
         log.info("compare_splits: %s: %s", name, describe(splits[name]))
         if settings.overlap == "refused":
             _check_overlap(name, splits[name], sources[number])
-    file = SplitsFile(format=1, overlap=settings.overlap, splits=splits)
-    write_text(counts, file.model_dump_json(indent=1) + "\n")
+    file = ComparedSplits(overlap=settings.overlap, splits=splits)
+    file.write(counts)
 
 
 def describe(counts: SplitCounts) -> str:

@@ -19,6 +19,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, cast
 
+from phrasemt.artefacts.artefact import In, Out
+from phrasemt.artefacts.corpus import OriginalFile, RegisteredText
 from phrasemt.errors import DataError
 from phrasemt.files.lines import decode_lines, write_lines
 from phrasemt.registry.corpora import CorpusSide
@@ -30,7 +32,13 @@ _DAMAGED = (zipfile.BadZipFile, tarfile.TarError, gzip.BadGzipFile, EOFError, zl
 _SEGMENT = re.compile(r"<seg.*?>(.*)</seg>")
 
 
-def extract_text(*, settings: ExtractText, cores: int, files: list[Path], text: Path) -> None:
+def extract_text(
+    *,
+    settings: ExtractText,
+    cores: int,
+    files: list[In[OriginalFile]],
+    text: Out[RegisteredText],
+) -> None:
     """Write the lines of a part in a language to `text`. files: must hold the file `settings.side.file`.
 
     Raises DataError for a damaged archive, a missing member or column, bytes that are not UTF-8, and a number of lines

@@ -14,6 +14,8 @@ from array import array
 from dataclasses import dataclass
 from pathlib import Path
 
+from phrasemt.artefacts.artefact import In, Out
+from phrasemt.artefacts.corpus import RawText, RegisteredText, UserFile
 from phrasemt.corpus.normalise import normalise_spaces
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_parallel, write_atomic
@@ -31,14 +33,14 @@ def partition_corpus(
     *,
     settings: PartitionCorpus,
     cores: int,
-    source: Path,
-    target: Path,
-    train_source: Path,
-    train_target: Path,
-    dev_source: Path,
-    dev_target: Path,
-    test_source: Path,
-    test_target: Path,
+    source: In[RegisteredText | UserFile],
+    target: In[RegisteredText | UserFile],
+    train_source: Out[RawText],
+    train_target: Out[RawText],
+    dev_source: Out[RawText],
+    dev_target: Out[RawText],
+    test_source: Out[RawText],
+    test_target: Out[RawText],
 ) -> None:
     """Write `settings.test` pairs to test, `settings.dev` pairs to dev, and the other pairs to train.
 

@@ -11,27 +11,27 @@ Letters: B sentences, h heads, Q query positions, N orders of n-grams (1: tokens
 
 from __future__ import annotations
 
-import json
 import logging
 import math
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from phrasemt.artefacts.artefact import In, Out
+from phrasemt.artefacts.columns import ChunkColumns, Examples, PhraseColumns
+from phrasemt.artefacts.training import Weights
+from phrasemt.artefacts.translations import AttentionAnalysis, AttentionWeights, LayerAttention
+from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.batching.batch import Batch
 from phrasemt.batching.reader import BatchReader
 from phrasemt.decoding.forced import force, forced_sentences
 from phrasemt.files.attention import AXES, ForcedSentence, write_forced
-from phrasemt.files.lines import write_text
 from phrasemt.models.weights import load_model
 from phrasemt.nn.device import choose_device
 from phrasemt.nn.losses import Loss
 from phrasemt.nn.recording import Attention
 from phrasemt.stages.decoding import AnalyseAttention
-from phrasemt.text.vocab import Vocabularies
 
 log = logging.getLogger("phrasemt.analyse_attention")
 
@@ -56,22 +56,18 @@ class AttentionStatistics:
         self._entropy += float(torch.special.entr(weights_RhNK).sum((2, 3)).mean(1).sum())
         self._keys += float((weights_RhNK > 0).sum((2, 3)).double().mean(1).sum())
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return means over real queries.
-
-        mass: share of the weights on each order, the mean over heads; heads: the same for each head.
-        entropy: in nats, the mean over heads. keys: number of tokens, n-grams or phrases with a weight above 0.
-        """
+    def means(self) -> LayerAttention:
+        """The means over real queries."""
         assert isinstance(self._mass_hN, Tensor), "no weights were added"
         heads_hN = self._mass_hN / self._queries
-        return {
-            "place": self._attention.place,
-            "layer": self._attention.layer,
-            "mass": heads_hN.mean(0).tolist(),
-            "heads": heads_hN.tolist(),
-            "entropy": self._entropy / self._queries,
-            "keys": self._keys / self._queries,
-        }
+        return LayerAttention(
+            place=self._attention.place,
+            layer=self._attention.layer,
+            mass=heads_hN.mean(0).tolist(),
+            heads=heads_hN.tolist(),
+            entropy=self._entropy / self._queries,
+            keys=self._keys / self._queries,
+        )
 
 
 @torch.inference_mode()
@@ -79,14 +75,14 @@ def analyse_attention(
     *,
     settings: AnalyseAttention,
     cores: int,
-    weights: Path,
-    examples: Path,
-    source_vocabulary: Path,
-    target_vocabulary: Path,
-    phrases: list[Path],
-    chunks: list[Path],
-    attention: Path,
-    analysis: Path,
+    weights: In[Weights],
+    examples: In[Examples],
+    source_vocabulary: In[Vocabulary],
+    target_vocabulary: In[Vocabulary],
+    phrases: list[In[PhraseColumns]],
+    chunks: list[In[ChunkColumns]],
+    attention: Out[AttentionWeights],
+    analysis: Out[AttentionAnalysis],
 ) -> None:
     """Write the weights of a few sentence pairs (`phrasemt/files/attention.py`), and statistics over all as JSON.
 
@@ -115,23 +111,22 @@ def analyse_attention(
     losses, diagnostics = model.measure(reader.batches(_BATCH_POSITIONS, model.device), recorded_loss)
     tokens = sum(one.tokens for one in losses)
     write_forced(attention, [sentences[place] for place in sorted(sentences)])
-    result = {
-        "format": 1,
-        "dataset": settings.dataset,
-        "test_set": settings.test_set,
-        "system": settings.system,
-        "seed": settings.seed,
-        "sentences": len(store),
-        "tokens": tokens,
-        "perplexity": math.exp(math.fsum(float(one.nll) for one in losses) / tokens),
-        "diagnostics": diagnostics,
-        "attentions": [one.as_dict() for one in statistics],
-    }
-    write_text(analysis, json.dumps(result, indent=1) + "\n")
+    result = AttentionAnalysis(
+        dataset=settings.dataset,
+        test_set=settings.test_set,
+        system=settings.system,
+        seed=settings.seed,
+        sentences=len(store),
+        tokens=tokens,
+        perplexity=math.exp(math.fsum(float(one.nll) for one in losses) / tokens),
+        diagnostics=dict(diagnostics),
+        attentions=[one.means() for one in statistics],
+    )
+    result.write(analysis)
     log.info(
         "analyse_attention: %s: perplexity %.3f; weights of %d of %d sentence pairs",
         settings.test_set,
-        result["perplexity"],
+        result.perplexity,
         len(sentences),
         len(store),
     )

@@ -8,23 +8,26 @@ first subword of a word counts, because no chunk starts within a word. (A subwor
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from phrasemt.artefacts.artefact import In, Out
+from phrasemt.artefacts.columns import ChunkColumns, Examples
+from phrasemt.artefacts.training import Weights
+from phrasemt.artefacts.translations import ChunkAccuracies, ChunkAccuracy, ChunkDecisions
+from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.batching.batch import Chunks
 from phrasemt.batching.reader import BatchReader
 from phrasemt.decoding.forced import BATCH_POSITIONS
 from phrasemt.models.interface import ChunkingModel
 from phrasemt.models.weights import load_model
 from phrasemt.nn.device import choose_device
-from phrasemt.scoring.scores import of_test_sets, write_of_test_sets
+from phrasemt.scoring.scores import of_test_sets
 from phrasemt.stages.decoding import ScoreChunks
 from phrasemt.symbols import CHUNK_LABELS, SEPARATOR
-from phrasemt.text.vocab import Vocabularies
 
 log = logging.getLogger("phrasemt.score_chunks")
 
@@ -33,12 +36,12 @@ def score_chunks(
     *,
     settings: ScoreChunks,
     cores: int,
-    weights: Path,
-    examples: list[Path],
-    source_vocabulary: Path,
-    target_vocabulary: Path,
-    chunks: list[Path],
-    scores: Path,
+    weights: In[Weights],
+    examples: list[In[Examples]],
+    source_vocabulary: In[Vocabulary],
+    target_vocabulary: In[Vocabulary],
+    chunks: list[In[ChunkColumns]],
+    scores: Out[ChunkAccuracies],
 ) -> None:
     """Write the accuracies on each test set as JSON. chunks: the chunk columns of each test set."""
     words = Vocabularies.read(source_vocabulary, target_vocabulary)
@@ -50,15 +53,17 @@ def score_chunks(
     for test_set, (examples_file, chunks_file) in of_test_sets(settings.test_sets, examples, chunks):
         reader = BatchReader.open(examples_file, words, settings.reads, chunks=[chunks_file])
         counts = _count_decisions(model, reader, continues_V)
-        part = test_sets[test_set] = {"sentences": len(reader.examples), **counts.as_dict()}
+        part = test_sets[test_set] = counts.accuracy(len(reader.examples))
         log.info(
             "score_chunks: %s: %d positions, boundaries %.3f, labels %.3f",
             test_set,
             counts.positions,
-            part["boundary_acc"],
-            part["label_acc"],
+            part.boundary_acc,
+            part.label_acc,
         )
-    write_of_test_sets(scores, settings, test_sets)
+    ChunkAccuracies(dataset=settings.dataset, system=settings.system, seed=settings.seed, test_sets=test_sets).write(
+        scores
+    )
 
 
 @torch.inference_mode()
@@ -90,36 +95,30 @@ class ChunkCounts:
     def positions(self) -> int:
         return int(self._counts.sum())
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return counts, and shares from 0 to 1.
-
-        boundary_acc: share of positions with the right boundary decision.
-        label_acc_paper: share of positions with the right boundary decision and the right label. Within chunks the
-        right label is NULL, which no model is trained to predict, so it hardly exceeds the share of starts.
-        label_acc: share of the reference's chunks with the right label.
-        majority: the same shares for a baseline that decides for a start at each position and for the commonest label.
-        """
+    def accuracy(self, sentences: int) -> ChunkAccuracy:
+        """The accuracies, and those of a baseline that decides for a start everywhere and for the commonest label."""
         labels = len(CHUNK_LABELS)
         starts_22 = self._counts.sum((2, 3))
         positions, gold, decided = self.positions, int(starts_22[1].sum()), int(starts_22[:, 1].sum())
         both = int(starts_22[1, 1])
         same_label = np.eye(labels, dtype=bool)
         frequent = int(self._counts[1].sum((0, 2)).max())
-        return {
-            "positions": positions,
-            "chunks": gold,
-            "boundary_acc": int(np.trace(starts_22)) / positions,
-            "boundary_precision": both / decided if decided else 0.0,
-            "boundary_recall": both / gold,
-            "boundary_f1": 2 * both / (gold + decided),
-            "label_acc_paper": int((self._counts[0, 0] + self._counts[1, 1])[same_label].sum()) / positions,
-            "label_acc": int(self._counts[1].sum(0)[same_label].sum()) / gold,
-            "majority": {
-                "boundary_acc": gold / positions,
-                "boundary_precision": gold / positions,
-                "boundary_recall": 1.0,
-                "boundary_f1": 2 * gold / (gold + positions),
-                "label_acc_paper": frequent / positions,
-                "label_acc": frequent / gold,
-            },
-        }
+        return ChunkAccuracy(
+            sentences=sentences,
+            positions=positions,
+            chunks=gold,
+            boundary_acc=int(np.trace(starts_22)) / positions,
+            boundary_precision=both / decided if decided else 0.0,
+            boundary_recall=both / gold,
+            boundary_f1=2 * both / (gold + decided),
+            label_acc_paper=int((self._counts[0, 0] + self._counts[1, 1])[same_label].sum()) / positions,
+            label_acc=int(self._counts[1].sum(0)[same_label].sum()) / gold,
+            majority=ChunkDecisions(
+                boundary_acc=gold / positions,
+                boundary_precision=gold / positions,
+                boundary_recall=1.0,
+                boundary_f1=2 * gold / (gold + positions),
+                label_acc_paper=frequent / positions,
+                label_acc=frequent / gold,
+            ),
+        )

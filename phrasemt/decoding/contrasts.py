@@ -14,19 +14,23 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from phrasemt.artefacts.artefact import In, Out
+from phrasemt.artefacts.columns import PhraseColumns
+from phrasemt.artefacts.corpus import ContrastivePair, Contrasts
+from phrasemt.artefacts.text import Codes, SubwordCounts
+from phrasemt.artefacts.training import Weights
+from phrasemt.artefacts.translations import ContrastAccuracy, KindCounts
+from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.batching.reader import SourceCollator
-from phrasemt.corpus.contrastive_pairs import ContrastivePair, read_contrasts
 from phrasemt.decoding.forced import forced_scores
 from phrasemt.errors import MismatchError
-from phrasemt.files.lines import write_text
 from phrasemt.models.weights import load_model
 from phrasemt.nn.device import choose_device
-from phrasemt.scoring.contrasts import ContrastFile, KindCounts, count_preferred
+from phrasemt.scoring.contrasts import count_preferred
 from phrasemt.stages.decoding import ScoreContrasts
 from phrasemt.study.tokenization import Tokenizer
 from phrasemt.text.subwords import subword_cutter
 from phrasemt.text.tokenize import line_tokenizer
-from phrasemt.text.vocab import Vocabularies, Vocabulary
 
 log = logging.getLogger("phrasemt.score_contrasts")
 
@@ -39,15 +43,15 @@ def score_contrasts(
     *,
     settings: ScoreContrasts,
     cores: int,
-    weights: Path,
-    contrasts: Path,
-    codes: list[Path],
-    source_counts: list[Path],
-    target_counts: list[Path],
-    source_vocabulary: Path,
-    target_vocabulary: Path,
-    phrases: list[Path],
-    accuracy: Path,
+    weights: In[Weights],
+    contrasts: In[Contrasts],
+    codes: list[In[Codes]],
+    source_counts: list[In[SubwordCounts]],
+    target_counts: list[In[SubwordCounts]],
+    source_vocabulary: In[Vocabulary],
+    target_vocabulary: In[Vocabulary],
+    phrases: list[In[PhraseColumns]],
+    accuracy: Out[ContrastAccuracy],
 ) -> None:
     """Write how many pairs of each kind and distance the model decides right, as JSON.
 
@@ -78,15 +82,15 @@ def score_contrasts(
         ).tolist()
         return scores
 
-    rows, pairs = read_contrasts(contrasts)
-    result = ContrastFile(
+    rows, pairs = Contrasts.read(contrasts)
+    result = ContrastAccuracy(
         dataset=settings.dataset,
         contrast_set=settings.contrast_set,
         system=settings.system,
         seed=settings.seed,
         kinds=count_right(rows, pairs, score),
     )
-    write_text(accuracy, result.model_dump_json(indent=1) + "\n")
+    result.write(accuracy)
     total = result.total
     log.info("score_contrasts: %d of %d pairs right", total.right, total.pairs)
 

@@ -6,10 +6,10 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+from phrasemt.artefacts.vocabulary import Vocabularies
 from phrasemt.files.lines import write_text
 from phrasemt.models.ctranslate2_export import export_ctranslate2
 from phrasemt.models.weights import load_model
-from phrasemt.text.vocab import Vocabularies
 from phrasemt.workflow.model_folder import PLACES, new_folder
 from phrasemt.workflow.trained_system import TrainedSystem
 

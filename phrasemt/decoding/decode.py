@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from phrasemt.artefacts.vocabulary import Vocabulary
 from phrasemt.batching.reader import BatchReader
 from phrasemt.batching.sampler import micro_batches
 from phrasemt.decoding.beam import Hypothesis, beam_search
@@ -22,7 +23,6 @@ from phrasemt.nn.int8 import quantise_weights
 from phrasemt.nn.precision import usable_precision
 from phrasemt.study.schema import Decoding
 from phrasemt.symbols import UNK
-from phrasemt.text.vocab import Vocabulary
 
 # Source positions of a batch times hypotheses. On a CPU more make no product faster. A GPU has room for many more; a
 # batch that does not fit into its memory is divided.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from phrasemt.artefacts.vocabulary import Vocabulary
 from phrasemt.decoding.beam import Hypothesis
 from phrasemt.scoring.multi_bleu import standard_bleu, tokenised_bleu
 from phrasemt.study.tokenization import BleuTokenizer
 from phrasemt.text.subwords import join_subwords
 from phrasemt.text.unspaced import join_unspaced
-from phrasemt.text.vocab import Vocabulary
 
 
 def dev_bleu(

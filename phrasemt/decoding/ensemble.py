@@ -14,12 +14,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from phrasemt.artefacts.vocabulary import Vocabularies
 from phrasemt.batching.batch import Source
 from phrasemt.models.interface import SearchableModel
 from phrasemt.models.weights import load_model
 from phrasemt.nn.beams import SearchTensors
 from phrasemt.stages.decoding import Member
-from phrasemt.text.vocab import Vocabularies
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from phrasemt.artefacts.vocabulary import Vocabularies
 from phrasemt.batching.batch import Batch, Phrases, collate_target
 from phrasemt.batching.reader import SourceCollator
 from phrasemt.batching.sampler import micro_batches
@@ -22,7 +23,6 @@ from phrasemt.files.attention import AXES, AttentionMap, ForcedSentence
 from phrasemt.models.interface import ChunkingModel, ChunkLogProbs, TranslationModel
 from phrasemt.nn.recording import Attention, recording
 from phrasemt.symbols import CHUNK_LABELS
-from phrasemt.text.vocab import Vocabularies
 
 BATCH_POSITIONS = 4_000
 

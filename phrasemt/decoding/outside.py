@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from pathlib import Path
 
+from phrasemt.artefacts.artefact import In, Out
+from phrasemt.artefacts.corpus import CleanText, UserFile
+from phrasemt.artefacts.translations import TranslatedText, TranslatedTokens
 from phrasemt.corpus.normalise import normalise_spaces
 from phrasemt.errors import DataError
 from phrasemt.files.lines import count_lines, read_lines, write_lines
@@ -27,10 +29,10 @@ def import_translations(
     *,
     settings: ImportTranslations,
     cores: int,
-    translations: Path,
-    reference: Path,
-    tokens: Path,
-    text: Path,
+    translations: In[UserFile],
+    reference: In[CleanText],
+    tokens: Out[TranslatedTokens],
+    text: Out[TranslatedText],
 ) -> None:
     """Write the translations of another program as tokens and as text, line by line beside the test set.
 

@@ -16,7 +16,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from phrasemt.batching.example import Examples
+from phrasemt.artefacts.artefact import In, Out
+from phrasemt.artefacts.columns import Examples
+from phrasemt.artefacts.text import Subwords, Tokens
+from phrasemt.artefacts.training import Weights
+from phrasemt.artefacts.translations import Perplexity, PerplexityScores
+from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.batching.reader import BatchReader
 from phrasemt.batching.sampler import micro_batches
 from phrasemt.decoding.forced import BATCH_POSITIONS
@@ -25,10 +30,9 @@ from phrasemt.files.lines import read_lines
 from phrasemt.models.interface import TranslationModel
 from phrasemt.models.weights import load_model
 from phrasemt.nn.device import choose_device
-from phrasemt.scoring.scores import of_test_sets, write_of_test_sets
+from phrasemt.scoring.scores import of_test_sets
 from phrasemt.stages.decoding import ScorePerplexity
 from phrasemt.symbols import LONGEST_SENTENCE, SEPARATOR
-from phrasemt.text.vocab import Vocabularies
 
 log = logging.getLogger("phrasemt.score_perplexity")
 
@@ -37,12 +41,12 @@ def score_perplexity(
     *,
     settings: ScorePerplexity,
     cores: int,
-    weights: Path,
-    examples: list[Path],
-    text: list[Path],
-    source_vocabulary: Path,
-    target_vocabulary: Path,
-    perplexity: Path,
+    weights: In[Weights],
+    examples: list[In[Examples]],
+    text: list[In[Subwords | Tokens]],
+    source_vocabulary: In[Vocabulary],
+    target_vocabulary: In[Vocabulary],
+    perplexity: Out[PerplexityScores],
 ) -> None:
     """Write the perplexities on each test set as JSON.
 
@@ -57,16 +61,18 @@ def score_perplexity(
         sentences = len(reader.examples)
         word_count = _count_words(text_file, reader.examples, cut=settings.words_are_cut)
         nll, count = _nll_and_tokens(model, reader)
-        part = test_sets[test_set] = {
-            "sentences": sentences,
-            "words": word_count,
-            "tokens": count,
-            "nll": nll,
-            "per_token": math.exp(nll / count),
-            "per_word": math.exp(nll / (word_count + sentences)),
-        }
-        log.info("score_perplexity: %s: %.3f per token, %.3f per word", test_set, part["per_token"], part["per_word"])
-    write_of_test_sets(perplexity, settings, test_sets)
+        part = test_sets[test_set] = Perplexity(
+            sentences=sentences,
+            words=word_count,
+            tokens=count,
+            nll=nll,
+            per_token=math.exp(nll / count),
+            per_word=math.exp(nll / (word_count + sentences)),
+        )
+        log.info("score_perplexity: %s: %.3f per token, %.3f per word", test_set, part.per_token, part.per_word)
+    PerplexityScores(dataset=settings.dataset, system=settings.system, seed=settings.seed, test_sets=test_sets).write(
+        perplexity
+    )
 
 
 def _count_words(text: Path, store: Examples, *, cut: bool) -> int:

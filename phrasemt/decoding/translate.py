@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from tqdm import tqdm
 
+from phrasemt.artefacts.artefact import In, Out
+from phrasemt.artefacts.columns import Examples, PhraseColumns
+from phrasemt.artefacts.training import Weights
+from phrasemt.artefacts.translations import (
+    LengthPenaltyScores,
+    TranslatedHypothesis,
+    TranslatedSentence,
+    TranslatedText,
+    TranslatedTokens,
+    Translations,
+)
+from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.batching.reader import BatchReader
 from phrasemt.decoding.beam import Hypothesis
 from phrasemt.decoding.decode import prefix_ids, translate_split
@@ -19,7 +29,6 @@ from phrasemt.scoring.length_penalties import chosen_decoding
 from phrasemt.stages.decoding import TranslateExamples
 from phrasemt.text.subwords import join_subwords
 from phrasemt.text.tokenize import line_detokenizer
-from phrasemt.text.vocab import Vocabularies, Vocabulary
 
 log = logging.getLogger("phrasemt.translate_examples")
 
@@ -28,15 +37,15 @@ def translate_examples(
     *,
     settings: TranslateExamples,
     cores: int,
-    weights: list[Path],
-    examples: Path,
-    source_vocabulary: Path,
-    target_vocabulary: Path,
-    phrases: list[Path],
-    length_penalties: list[Path],
-    translations: Path,
-    tokens: Path,
-    text: Path,
+    weights: list[In[Weights]],
+    examples: In[Examples],
+    source_vocabulary: In[Vocabulary],
+    target_vocabulary: In[Vocabulary],
+    phrases: list[In[PhraseColumns]],
+    length_penalties: list[In[LengthPenaltyScores]],
+    translations: Out[Translations],
+    tokens: Out[TranslatedTokens],
+    text: Out[TranslatedText],
 ) -> None:
     """Translate every pair of an example store.
 
@@ -63,17 +72,18 @@ def translate_examples(
         )
     best = [" ".join(words.target.tokens(hypotheses[0].tokens)) for hypotheses in results]
     joined = [join_subwords(line) for line in best]
-    write_lines(translations, _json_lines(store.rows.tolist(), results, words.target))
+    Translations.write(translations, _sentences(store.rows.tolist(), results, words.target))
     write_lines(tokens, joined)
     write_lines(text, map(line_detokenizer(settings.target_tokenizer), joined))
     subwords = sum(len(hypotheses[0].tokens) for hypotheses in results)
     log.info("translate_examples: %d sentences, %d subwords", len(results), subwords)
 
 
-def _json_lines(rows: Sequence[int], results: Sequence[Sequence[Hypothesis]], words: Vocabulary) -> Iterator[str]:
+def _sentences(
+    rows: Sequence[int], results: Sequence[Sequence[Hypothesis]], words: Vocabulary
+) -> Iterator[TranslatedSentence]:
     for row, hypotheses in zip(rows, results, strict=True):
         n_best = [
-            {"score": hypothesis.score, "subwords": " ".join(words.tokens(hypothesis.tokens))}
-            for hypothesis in hypotheses
+            TranslatedHypothesis(score=one.score, subwords=" ".join(words.tokens(one.tokens))) for one in hypotheses
         ]
-        yield json.dumps({"row": row, **n_best[0], "n_best": n_best}, ensure_ascii=False)
+        yield TranslatedSentence(row=row, **dict(n_best[0]), n_best=n_best)

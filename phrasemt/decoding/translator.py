@@ -15,26 +15,26 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from phrasemt.batching.example import COLUMNS, Examples, describe
+from phrasemt.artefacts.card import Card
+from phrasemt.artefacts.columns import Examples
+from phrasemt.artefacts.vocabulary import Vocabularies
 from phrasemt.batching.reader import BatchReader
 from phrasemt.corpus.normalise import normalise_spaces
 from phrasemt.decoding.decode import prefix_ids, translate_split
 from phrasemt.decoding.forced import BATCH_POSITIONS, force, forced_sentences
 from phrasemt.files.attention import ForcedSentence
-from phrasemt.files.columns import Lists, write_columns
+from phrasemt.files.columns import Lists
 from phrasemt.files.lines import write_lines
 from phrasemt.models.weights import load_model
 from phrasemt.nn.device import choose_device
 from phrasemt.stages.syntax import ExtractPhrases
 from phrasemt.study.schema import Decoding
 from phrasemt.symbols import LONGEST_SENTENCE
-from phrasemt.syntax.annotator_card import Card
 from phrasemt.syntax.phrases.extract import extract_phrases
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
 from phrasemt.syntax.store.annotations import write_annotations
 from phrasemt.text.subwords import join_subwords, subword_cutter
 from phrasemt.text.tokenize import line_detokenizer, line_tokenizer
-from phrasemt.text.vocab import Vocabularies
 from phrasemt.workflow.trained_system import TrainedSystem
 
 
@@ -149,13 +149,8 @@ class Translator:
         write_lines(subwords, cut)
         source = Lists.of([self._words.source.ids([*filter(None, line.split(" "))]) for line in cut])
         target = Lists.of(self._target_ids(targets, len(lines)))
-        write_columns(
-            examples,
-            columns=COLUMNS,
-            texts={"source": subwords},
-            description=describe(*self._words),
-            batches=[(np.arange(len(lines)), {"source": source, "target": target})],
-        )
+        batch = np.arange(len(lines)), dict(zip(Examples.sides, (source, target), strict=True))
+        Examples.write(examples, (subwords, subwords), self._words, [batch])
         phrases = []
         if self._phrases is not None and self._phrases.mode != "ngram":
             phrases = [folder / "phrases.arrow"]

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 
+from phrasemt.artefacts.artefact import In, Out
+from phrasemt.artefacts.columns import Examples, PhraseColumns
+from phrasemt.artefacts.text import Tokens
+from phrasemt.artefacts.training import Weights
+from phrasemt.artefacts.translations import LengthPenaltyScore, LengthPenaltyScores
+from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.batching.reader import BatchReader
 from phrasemt.decoding.decode import prefix_ids, translate_split
 from phrasemt.decoding.dev_bleu import dev_bleu
 from phrasemt.decoding.ensemble import load_members
-from phrasemt.files.lines import read_lines, write_text
+from phrasemt.files.lines import read_lines
 from phrasemt.nn.device import choose_device
-from phrasemt.scoring.length_penalties import LengthPenaltyFile, LengthPenaltyScore
 from phrasemt.stages.decoding import TuneLengthPenalty
-from phrasemt.text.vocab import Vocabularies
 
 log = logging.getLogger("phrasemt.tune_length_penalty")
 
@@ -22,15 +25,15 @@ def tune_length_penalty(
     *,
     settings: TuneLengthPenalty,
     cores: int,
-    weights: list[Path],
-    dev: Path,
-    dev_reference: Path,
-    source_vocabulary: Path,
-    target_vocabulary: Path,
-    dev_phrases: list[Path],
-    scores: Path,
+    weights: list[In[Weights]],
+    dev: In[Examples],
+    dev_reference: In[Tokens],
+    source_vocabulary: In[Vocabulary],
+    target_vocabulary: In[Vocabulary],
+    dev_phrases: list[In[PhraseColumns]],
+    scores: Out[LengthPenaltyScores],
 ) -> None:
-    """Translate dev with each length penalty, and write a `LengthPenaltyFile`.
+    """Translate dev with each length penalty, and write a `LengthPenaltyScores`.
 
     Between equal scores the first one decides: the length penalty of the settings, then the others in their order.
     weights: of each member of the ensemble, or of the one model. dev_reference: tokens.
@@ -48,8 +51,7 @@ def tune_length_penalty(
         log.info("tune_length_penalty: alpha %g: dev BLEU %.2f", alpha, bleu)
         found.append(LengthPenaltyScore(length_penalty=alpha, dev_bleu=bleu))
     chosen = max(found, key=lambda score: score.dev_bleu)
-    content = LengthPenaltyFile(
-        format=1,
+    content = LengthPenaltyScores(
         dataset=settings.dataset,
         system=settings.system,
         seed=settings.seed,
@@ -59,4 +61,4 @@ def tune_length_penalty(
         scores=found,
         chosen=chosen,
     )
-    write_text(scores, content.model_dump_json(indent=1) + "\n")
+    content.write(scores)

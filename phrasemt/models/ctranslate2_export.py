@@ -17,6 +17,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from phrasemt.artefacts.vocabulary import Vocabularies
 from phrasemt.errors import PhrasemtError
 from phrasemt.models.interface import TranslationModel
 from phrasemt.models.transformer import DecoderLayer, EncoderLayer, Transformer
@@ -25,7 +26,6 @@ from phrasemt.nn.layers import NORM_EPSILON, FeedForward
 from phrasemt.nn.positions import sinusoids
 from phrasemt.study.architectures import Architecture, TransformerModel
 from phrasemt.symbols import BOS, EOS, LONGEST_SENTENCE, UNK
-from phrasemt.text.vocab import Vocabularies
 
 # CTranslate2 computes missing position encodings with all sines before all cosines, so the folder holds ours.
 POSITIONS = 2 * LONGEST_SENTENCE

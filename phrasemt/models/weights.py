@@ -18,10 +18,10 @@ import torch
 from pydantic import TypeAdapter
 from torch import Tensor
 
+from phrasemt.artefacts.vocabulary import Vocabularies
 from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.models.interface import TranslationModel, build_model
 from phrasemt.study.architectures import Architecture, ModelSettings
-from phrasemt.text.vocab import Vocabularies
 
 log = logging.getLogger("phrasemt.weights")
 

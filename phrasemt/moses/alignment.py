@@ -10,6 +10,8 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 
+from phrasemt.artefacts.artefact import In, Out
+from phrasemt.artefacts.moses import AlignedText, Alignment, MosesText
 from phrasemt.errors import DataError
 from phrasemt.files.lines import count_lines, read_parallel, write_atomic
 from phrasemt.files.work_folder import work_folder
@@ -25,11 +27,11 @@ def align_words(
     *,
     settings: AlignWords,
     cores: int,
-    source: Path,
-    target: Path,
-    kept_source: Path,
-    kept_target: Path,
-    alignment: Path,
+    source: In[MosesText],
+    target: In[MosesText],
+    kept_source: Out[AlignedText],
+    kept_target: Out[AlignedText],
+    alignment: Out[Alignment],
 ) -> None:
     """Align the pairs with 1 to `max_words` words on each side, whose lengths differ at most by a factor of 9.
 

@@ -6,11 +6,10 @@ are those that Moses' train-model.perl writes by default; a test compares both f
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from phrasemt.errors import DamagedFileError, PhrasemtError
+from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines
 from phrasemt.study.moses import MosesModel, Search
 
@@ -77,15 +76,4 @@ def weights_of_ini(path: Path) -> dict[str, list[float]]:
             weights[name.strip()] = [float(value) for value in values.split()]
     if not weights:
         raise PhrasemtError("no weights of features", where=path, expected="a section [weight]")
-    return weights
-
-
-def read_weights(path: Path) -> dict[str, list[float]]:
-    """The weights that `tune_moses` wrote. Raises DamagedFileError for another file."""
-    try:
-        weights: dict[str, list[float]] = json.loads(path.read_text(encoding="utf-8"))["weights"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise DamagedFileError(
-            "no tuned weights", where=path, found=type(error).__name__, next_step="delete it and run again"
-        ) from None
     return weights

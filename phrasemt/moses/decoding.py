@@ -8,11 +8,14 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+from phrasemt.artefacts.artefact import In, Out
+from phrasemt.artefacts.moses import LanguageModel, MosesText, PhraseTable, ReorderingTable, TunedWeights
+from phrasemt.artefacts.translations import TranslatedText, TranslatedTokens
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines, write_lines, write_text
 from phrasemt.files.work_folder import work_folder
 from phrasemt.moses.casing import restore_case
-from phrasemt.moses.configuration import moses_ini, read_weights, untuned_weights
+from phrasemt.moses.configuration import moses_ini, untuned_weights
 from phrasemt.moses.installation import run
 from phrasemt.stages.moses import TranslateWithMoses
 from phrasemt.symbols import escape, unescape
@@ -25,20 +28,20 @@ def translate_with_moses(
     *,
     settings: TranslateWithMoses,
     cores: int,
-    weights: list[Path],
-    language_model: Path,
-    phrase_table: Path,
-    reordering_table: Path,
-    source: Path,
-    tokens: Path,
-    text: Path,
+    weights: list[In[TunedWeights]],
+    language_model: In[LanguageModel],
+    phrase_table: In[PhraseTable],
+    reordering_table: In[ReorderingTable],
+    source: In[MosesText],
+    tokens: Out[TranslatedTokens],
+    text: Out[TranslatedText],
 ) -> None:
     """Translate each line of a split; the translation of a blank line is blank (T6).
 
     weights: the tuned ones; without a file, the untuned ones. tokens: with the first word in upper case if the system
     has a truecaser. text: detokenised. Raises PhrasemtError if the decoder leaves out a sentence.
     """
-    values = read_weights(weights[0]) if weights else untuned_weights(settings.model)
+    values = TunedWeights.read(weights[0]).weights if weights else untuned_weights(settings.model)
     ini = moses_ini(settings.model, settings.decoding, language_model, phrase_table, reordering_table, values)
     lines = [line.strip() for line in read_lines(source)]
     with work_folder(tokens) as work:

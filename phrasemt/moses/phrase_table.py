@@ -10,6 +10,8 @@ import logging
 import zlib
 from pathlib import Path
 
+from phrasemt.artefacts.artefact import In, Out
+from phrasemt.artefacts.moses import AlignedText, Alignment, PhraseTable, ReorderingTable
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import final_name
 from phrasemt.files.work_folder import work_folder
@@ -27,11 +29,11 @@ def extract_phrase_table(
     *,
     settings: ExtractPhraseTable,
     cores: int,
-    source: Path,
-    target: Path,
-    alignment: Path,
-    phrase_table: Path,
-    reordering_table: Path,
+    source: In[AlignedText],
+    target: In[AlignedText],
+    alignment: In[Alignment],
+    phrase_table: Out[PhraseTable],
+    reordering_table: Out[ReorderingTable],
 ) -> None:
     """Extract and score all phrase pairs of up to `phrase_length` words.
 

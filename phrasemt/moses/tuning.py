@@ -8,13 +8,14 @@ included, those with the best BLEU on dev (by Moses' own scorer, on the tokens t
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from phrasemt.artefacts.artefact import In, Kept, Out
+from phrasemt.artefacts.moses import LanguageModel, MosesText, PhraseTable, ReorderingTable, TunedWeights, TuningState
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.digests import digest_bytes, digest_file
 from phrasemt.files.exclusive import try_lock
@@ -33,13 +34,13 @@ def tune_moses(
     *,
     settings: TuneMoses,
     cores: int,
-    language_model: Path,
-    phrase_table: Path,
-    reordering_table: Path,
-    source: Path,
-    reference: Path,
-    weights: Path,
-    state: Path,
+    language_model: In[LanguageModel],
+    phrase_table: In[PhraseTable],
+    reordering_table: In[ReorderingTable],
+    source: In[MosesText],
+    reference: In[MosesText],
+    weights: Out[TunedWeights],
+    state: Kept[TuningState],
 ) -> None:
     """Tune the weights on dev; a tuning that was killed goes on after its last finished run.
 
@@ -67,18 +68,15 @@ def tune_moses(
         if not best:
             raise PhrasemtError("mert-moses.pl of Moses ended without weights", where=work)
         run_number, bleu = best[-1]
-        result = {
-            "format": 1,
-            "bleu": round(100 * float(bleu), 4),
-            "run": int(run_number),
+        result = TunedWeights(
+            bleu=round(100 * float(bleu), 4),
+            run=int(run_number),
             # The script counts one more when it ends because the largest number is reached.
-            "runs": min(int((work / _FINISHED).read_text(encoding="utf-8")), settings.tuning.runs),
-            "weights": weights_of_ini(work / "moses.ini"),
-        }
-        write_text(weights, json.dumps(result, indent=1) + "\n")
-        log.info(
-            "tune_moses: run %s of %s is the best, BLEU on dev %.2f", result["run"], result["runs"], result["bleu"]
+            runs=min(int((work / _FINISHED).read_text(encoding="utf-8")), settings.tuning.runs),
+            weights=weights_of_ini(work / "moses.ini"),
         )
+        result.write(weights)
+        log.info("tune_moses: run %s of %s is the best, BLEU on dev %.2f", result.run, result.runs, result.bleu)
         shutil.rmtree(work)
 
 

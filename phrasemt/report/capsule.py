@@ -65,7 +65,7 @@ def write_capsule(study: Study, capsule: Path, *, all_references: bool) -> Capsu
     Raises PhrasemtError if there is no table yet, DamagedFileError for a file that is not the one that its stage wrote.
     """
     paths = Paths(study.study)
-    tables = [Path(path) for path in (paths.table, paths.table_markdown, paths.table_latex, paths.table_csv)]
+    tables = [Path(path) for path in (paths.table, paths.markdown_table, paths.latex_table, paths.csv_table)]
     if not tables[0].is_file():
         next_step = "snakemake --profile profiles/local --configfile STUDY"
         raise PhrasemtError("there are no results yet", where=tables[0], next_step=next_step)

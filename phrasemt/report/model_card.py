@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from phrasemt.artefacts.scores import SystemScores
 from phrasemt.registry.corpora import corpus
-from phrasemt.scoring.scores import ScoreFile, read_artefact
 from phrasemt.study.datasets import Dataset, RegistryText
 from phrasemt.study.schema import Study
 from phrasemt.workflow.paths import Paths
@@ -39,7 +39,7 @@ def _lines(study: Study, dataset: str, system: str, seed: int) -> Iterator[str]:
     if settings.reads_parses:
         yield f"- phrases are cut from parses; the folder `parser` holds the parser `{data.source_parser}`"
     yield from ("", "## Scores", "")
-    yield from _scores(Path(Paths.of(study, dataset).scores.at(system=system, seed=seed)))
+    yield from _scores(Path(Paths.of(study, dataset).system_scores.at(system=system, seed=seed)))
     yield from ("", "## Training data", "")
     yield from _data(data)
     yield from (
@@ -53,7 +53,7 @@ def _scores(path: Path) -> Iterator[str]:
         yield "The model is not scored yet."
         return
     yield from ("| test set | metric | score | signature |", "|---|---|---:|---|")
-    for test_set, scores in read_artefact(path, ScoreFile).test_sets.items():
+    for test_set, scores in SystemScores.read(path).test_sets.items():
         for name, metric in scores.metrics.items():
             signature = metric.signature.replace("|", "\\|")
             yield f"| {test_set} ({scores.sentences} sentences) | {name} | {metric.score:.2f} | {signature} |"

@@ -12,7 +12,7 @@ import textwrap
 import unicodedata
 from collections.abc import Collection, Iterator, Sequence
 
-from phrasemt.report.cells import DIFFERENCE, Block, Cell, Scorecard, Table
+from phrasemt.artefacts.table import DIFFERENCE, Block, Cell, Scorecard, Table
 from phrasemt.report.scorecard import scorecard_rows
 
 _MARKS = ("‡", "†")

@@ -19,11 +19,11 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
+from phrasemt.artefacts.scores import SystemScores
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.digests import digest_file
 from phrasemt.files.sidecars import SUFFIX, library_versions, read_sidecar
 from phrasemt.report.capsule import RECOMPUTED, CapsuleNote
-from phrasemt.scoring.scores import ScoreFile, read_artefact
 from phrasemt.scoring.statistics import as_array, corpus_scores
 from phrasemt.stages import STAGES
 
@@ -115,9 +115,9 @@ def _of_run(sidecar: Mapping[str, Any], paths: list[str], places: Mapping[str, P
         settings = stage.model_validate(sidecar["settings"])
         function = getattr(importlib.import_module(stage.module), stage.stage_name())
         arguments: dict[str, Any] = {}
-        for entry in stage.inputs:
-            files = [places[file["path"]] for file in sidecar["inputs"].get(entry.rstrip("*"), [])]
-            arguments[entry.rstrip("*")] = files if entry.endswith("*") else files[0]
+        for file in stage.stage_files("input"):
+            files = [places[one["path"]] for one in sidecar["inputs"].get(file.name, [])]
+            arguments[file.name] = files if file.many else files[0]
         with tempfile.TemporaryDirectory(prefix="phrasemt-") as name:
             outputs = {role: Path(name) / Path(file["path"]).name for role, file in sidecar["outputs"].items()}
             function(settings=settings, cores=1, **arguments, **outputs)
@@ -149,7 +149,7 @@ def _compared(path: str, recorded: Path, computed: Path) -> Finding:
 def _by_statistics(path: str, place: Path) -> Finding:
     """The scores of a file whose references are left out, from the statistics of the sentences."""
     try:
-        file = read_artefact(place, ScoreFile)
+        file = SystemScores.read(place)
     except PhrasemtError as error:
         return Finding(path, "statistics", 0, (str(error),))
     pairs = [

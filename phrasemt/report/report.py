@@ -7,10 +7,18 @@ up to the last section, "This run".
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 
+from phrasemt.artefacts.artefact import In, Out
+from phrasemt.artefacts.card import Card
+from phrasemt.artefacts.columns import ChunkColumns, PhraseColumns
+from phrasemt.artefacts.corpus import ComparedSplits, DroppedPairs
+from phrasemt.artefacts.scores import LengthScores, SystemScores
+from phrasemt.artefacts.syntax import ChunkStatistics, Parses, PhraseStatistics
+from phrasemt.artefacts.table import Report, Table
+from phrasemt.artefacts.text import RoundTrip, Subwords, Tokens
+from phrasemt.artefacts.training import TrainingRecord
+from phrasemt.artefacts.translations import AttentionAnalysis, AttentionWeights, TranslatedTokens
 from phrasemt.files.lines import write_text
-from phrasemt.report.cells import Table
 from phrasemt.report.page import fill, write_page
 from phrasemt.report.sections.analyses import analyses_section
 from phrasemt.report.sections.attention import attention_analyses
@@ -24,7 +32,6 @@ from phrasemt.report.sections.settings import systems_section
 from phrasemt.report.sections.syntax import syntax_section
 from phrasemt.report.sections.this_run import run_section
 from phrasemt.report.sections.trainings import check_trainings, curves_section, read_training
-from phrasemt.scoring.scores import read_artefact
 from phrasemt.stages.report import WriteReport
 
 log = logging.getLogger("phrasemt.report.report")
@@ -34,34 +41,34 @@ def write_report(
     *,
     settings: WriteReport,
     cores: int,
-    table: Path,
-    records: list[Path],
-    dropped: list[Path],
-    splits: list[Path],
-    round_trips: list[Path],
-    phrases: list[Path],
-    chunks: list[Path],
-    annotators: list[Path],
-    lengths: list[Path],
-    analyses: list[Path],
-    attention: list[Path],
-    source: list[Path],
-    references: list[Path],
-    translations: list[Path],
-    scores: list[Path],
-    source_units: list[Path],
-    target_units: list[Path],
-    parses: list[Path],
-    phrase_columns: list[Path],
-    chunk_columns: list[Path],
-    report: Path,
+    table: In[Table],
+    records: list[In[TrainingRecord]],
+    dropped: list[In[DroppedPairs]],
+    splits: list[In[ComparedSplits]],
+    round_trips: list[In[RoundTrip]],
+    phrases: list[In[PhraseStatistics]],
+    chunks: list[In[ChunkStatistics]],
+    annotators: list[In[Card]],
+    lengths: list[In[LengthScores]],
+    analyses: list[In[AttentionAnalysis]],
+    attention: list[In[AttentionWeights]],
+    source: list[In[Tokens]],
+    references: list[In[Tokens]],
+    translations: list[In[TranslatedTokens]],
+    scores: list[In[SystemScores]],
+    source_units: list[In[Subwords | Tokens]],
+    target_units: list[In[Subwords | Tokens]],
+    parses: list[In[Parses]],
+    phrase_columns: list[In[PhraseColumns]],
+    chunk_columns: list[In[ChunkColumns]],
+    report: Out[Report],
 ) -> None:
     """Write the page of a study.
 
     Raises DataError when a training of the table has no record, MismatchError when a score file is not the one that the
     table was made from, and DamagedFileError for a file that cannot be read or has changed since its stage wrote it.
     """
-    content = read_artefact(table, Table)
+    content = Table.read(table)
     titles = dict(content.systems)
     trainings = [read_training(path) for path in records]
     check_trainings(content, trainings)

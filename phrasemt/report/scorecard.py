@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from phrasemt.artefacts.table import Block, Cell, Scorecard, ScorecardEntry, Verdict
 from phrasemt.fields import Settings
-from phrasemt.report.cells import Block, Cell, Scorecard, ScorecardEntry, Verdict, mean_cell
+from phrasemt.report.cells import mean_cell
 from phrasemt.study.claims import Claim
 
 _NOTE = (

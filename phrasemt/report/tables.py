@@ -10,9 +10,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
-from phrasemt.files.lines import write_lines, write_text
+from phrasemt.artefacts.artefact import In, Out
+from phrasemt.artefacts.corpus import ComparedSplits
+from phrasemt.artefacts.scores import Comparison, MetricScores, SystemScores
+from phrasemt.artefacts.table import Block, CsvTable, LatexTable, MarkdownTable, Table
+from phrasemt.artefacts.training import AverageScores
+from phrasemt.artefacts.translations import ChunkAccuracies, ContrastAccuracy, LengthPenaltyScores, PerplexityScores
+from phrasemt.files.lines import write_lines
 from phrasemt.report.blocks.averages import average_blocks
 from phrasemt.report.blocks.chunks import chunk_blocks
 from phrasemt.report.blocks.contrasts import contrast_blocks
@@ -20,7 +25,6 @@ from phrasemt.report.blocks.length_penalties import length_penalty_blocks
 from phrasemt.report.blocks.perplexity import perplexity_blocks
 from phrasemt.report.blocks.scores import score_blocks
 from phrasemt.report.blocks.splits import notes_on_splits
-from phrasemt.report.cells import Block, Table
 from phrasemt.report.printing import to_csv, to_latex, to_markdown
 from phrasemt.report.scorecard import make_scorecard
 from phrasemt.stages.report import MakeTable
@@ -32,19 +36,19 @@ def make_table(
     *,
     settings: MakeTable,
     cores: int,
-    scores: list[Path],
-    metrics: list[Path],
-    comparisons: list[Path],
-    perplexities: list[Path],
-    chunks: list[Path],
-    contrasts: list[Path],
-    averages: list[Path],
-    length_penalties: list[Path],
-    splits: list[Path],
-    table: Path,
-    markdown: Path,
-    latex: Path,
-    csv: Path,
+    scores: list[In[SystemScores]],
+    metrics: list[In[MetricScores]],
+    comparisons: list[In[Comparison]],
+    perplexities: list[In[PerplexityScores]],
+    chunks: list[In[ChunkAccuracies]],
+    contrasts: list[In[ContrastAccuracy]],
+    averages: list[In[AverageScores]],
+    length_penalties: list[In[LengthPenaltyScores]],
+    splits: list[In[ComparedSplits]],
+    table: Out[Table],
+    markdown: Out[MarkdownTable],
+    latex: Out[LatexTable],
+    csv: Out[CsvTable],
 ) -> None:
     """Make the table of a study from the score files of its systems.
 
@@ -64,7 +68,6 @@ def make_table(
         if block.test_set is not None and (note := notes.get((block.dataset, block.test_set))):
             block.notes.append(note)
     result = Table(
-        format=2,
         study=settings.study,
         title=settings.title,
         baseline=settings.baseline,
@@ -77,7 +80,7 @@ def make_table(
         signatures=list(_signatures(blocks)),
         command=f"snakemake --profile profiles/local results/{settings.study}/table.md --configfile STUDY.yaml",
     )
-    write_text(table, result.model_dump_json(indent=1, exclude_none=True) + "\n")
+    result.write(table)
     write_lines(markdown, to_markdown(result))
     write_lines(latex, to_latex(result))
     write_lines(csv, to_csv(result))

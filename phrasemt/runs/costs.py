@@ -105,7 +105,7 @@ def seconds_of_job(benchmark: Path) -> float | None:
 def _size_of(job: PlannedJob) -> int:
     """Bytes of a job's outputs, and of the newest of the states that it keeps beside them; 0 when there are none."""
     paths = [Path(path) for path in job.outputs]
-    for folder in STAGES[job.rule].folders:
+    for folder in [file.name for file in STAGES[job.rule].stage_files("folder")]:
         states = [path for path in paths[0].parent.glob(f"{folder}/*") if path.is_dir()]
         if states:
             paths += max(states, key=lambda path: path.stat().st_mtime).rglob("*")

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from phrasemt.artefacts import kinds
+from phrasemt.artefacts.artefact import Pattern
+from phrasemt.artefacts.training import TrainingState
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines
 from phrasemt.files.sidecars import SUFFIX, sidecar_path
@@ -15,7 +18,7 @@ from phrasemt.runs.notes import RunNote, StageNote
 from phrasemt.study.datasets import RegistryText
 from phrasemt.study.schema import Study
 from phrasemt.workflow.flow import Flow
-from phrasemt.workflow.paths import LOGS, Paths, Pattern
+from phrasemt.workflow.paths import LOGS, Paths
 
 # Wildcards in the order in which a file is said to belong to nothing, with the name for people.
 _KINDS = {
@@ -103,9 +106,8 @@ def refuse_running(study: str) -> None:
 
 def _patterns(paths: Paths) -> list[Pattern]:
     """The patterns of all artefacts of data sets and annotators."""
-    folders = {paths.dataset, paths.model, paths.training_state, paths.annotator_folder}
-    values = [value for value in vars(paths).values() if isinstance(value, Pattern) and value not in folders]
-    return [value for value in values if value.startswith(f"{paths.results}/") and "{" in value]
+    patterns = (kind.pattern.within(study=paths.study) for kind in kinds().values() if kind is not TrainingState)
+    return [one for one in patterns if one.startswith(f"{paths.results}/") and "{" in one]
 
 
 def _regex(pattern: Pattern, constraints: dict[str, str]) -> str:

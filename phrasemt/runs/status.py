@@ -156,7 +156,7 @@ def _job_status(job: PlannedJob, run: str, now: datetime) -> JobStatus:
     if note.state == "finished":
         return JobStatus(planned=job, state="done", note=note)
     reports: list[TrainingReport] = []
-    if "state" in STAGES[job.rule].folders:
+    if "state" in [file.name for file in STAGES[job.rule].stage_files("folder")]:
         notes = notes_of_trainings(str(Path(job.outputs[0]).parent))
         reports = [one.training for one in notes if one.run == run and one.training]
     return JobStatus(

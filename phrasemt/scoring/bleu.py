@@ -35,13 +35,18 @@ from typing import Literal
 
 from sacrebleu.metrics import BLEU, CHRF, TER
 
+from phrasemt.artefacts.artefact import In, Out
+from phrasemt.artefacts.corpus import CleanText
+from phrasemt.artefacts.scores import BleuScore, MetricScore, Scores, SystemScores
+from phrasemt.artefacts.text import Tokens
+from phrasemt.artefacts.translations import TranslatedText, TranslatedTokens
 from phrasemt.errors import DataError, MismatchError
 from phrasemt.files.digests import digest_file
-from phrasemt.files.lines import read_parallel, write_text
+from phrasemt.files.lines import read_parallel
 from phrasemt.files.sidecars import read_sidecar, sidecar_path
 from phrasemt.languages import punctuation_normalizer
 from phrasemt.scoring.multi_bleu import multi_bleu
-from phrasemt.scoring.scores import BleuScore, MetricScore, ScoreFile, Scores, of_test_sets
+from phrasemt.scoring.scores import of_test_sets
 from phrasemt.stages.scoring import ScoreSystem
 from phrasemt.study.datasets import ReferenceLength
 from phrasemt.study.tokenization import Tokenizer
@@ -62,13 +67,13 @@ def score_system(
     *,
     settings: ScoreSystem,
     cores: int,
-    tokens: list[Path],
-    text: list[Path],
-    reference_tokens: list[Path],
-    reference: list[Path],
-    scores: Path,
+    tokens: list[In[TranslatedTokens]],
+    text: list[In[TranslatedText]],
+    reference_tokens: list[In[Tokens]],
+    reference: list[In[CleanText]],
+    scores: Out[SystemScores],
 ) -> None:
-    """Score the translations of a system on each test set in all conventions, and write a `ScoreFile`.
+    """Score the translations of a system on each test set in all conventions, and write a `SystemScores`.
 
     tokens, text: one file for each test set; reference_tokens, reference: for each test set as many files as it has
     references. Raises DataError if the texts of a test set have unequal numbers of lines, if subwords were not joined,
@@ -83,10 +88,8 @@ def score_system(
         part = test_sets[test_set] = score_texts(sides, settings.target_tokenizer, settings.reference_length)
         found = ", ".join(f"{name} {metric.score:.2f}" for name, metric in part.metrics.items())
         log.info("score_system: %s, %s sentences: %s", test_set, f"{part.sentences:,}", found)
-    file = ScoreFile(
-        format=3, dataset=settings.dataset, system=settings.system, seed=settings.seed, test_sets=test_sets
-    )
-    write_text(scores, file.model_dump_json() + "\n")
+    file = SystemScores(dataset=settings.dataset, system=settings.system, seed=settings.seed, test_sets=test_sets)
+    file.write(scores)
 
 
 def _by_test_set(files: list[Path], numbers: list[int], test_sets: list[str]) -> list[list[Path]]:

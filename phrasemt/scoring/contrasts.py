@@ -4,52 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal
 
-from phrasemt.fields import Settings
+from phrasemt.artefacts.translations import DistanceCounts, KindCounts
 
 # Groups of distances in words; Xu et al. (2020), Figure 4, print one limit only (docs/decisions.md, X18).
 GROUPS = ((1, 2), (3, 4), (5, 6), (7, 8), (9, 10), (11, 15), (16, None))
-
-
-class Counts(Settings):
-    """Pairs, and those whose right target is the more probable one."""
-
-    pairs: int
-    right: int
-
-
-class DistanceCounts(Counts):
-    """Counts of pairs with distances from low to high, in words. high: None for no limit."""
-
-    low: int
-    high: int | None
-
-    @property
-    def name(self) -> str:
-        return f"{self.low}+" if self.high is None else f"{self.low}-{self.high}"
-
-
-class KindCounts(Counts):
-    """Counts of the pairs with one kind of mistake. by_distance: of those with a known distance; no empty groups."""
-
-    kind: str
-    by_distance: list[DistanceCounts]
-
-
-class ContrastFile(Settings):
-    """The content of a file of `score_contrasts`. contrast_set: the split of a data set that the pairs belong to."""
-
-    format: Literal[2] = 2
-    dataset: str
-    contrast_set: str
-    system: str
-    seed: int
-    kinds: list[KindCounts]
-
-    @property
-    def total(self) -> Counts:
-        return Counts(pairs=sum(kind.pairs for kind in self.kinds), right=sum(kind.right for kind in self.kinds))
 
 
 def count_preferred(

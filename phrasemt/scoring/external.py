@@ -21,50 +21,31 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from phrasemt.artefacts.artefact import In, Out
+from phrasemt.artefacts.corpus import CleanText, UserFile
+from phrasemt.artefacts.scores import MetricOnTestSet, MetricScore, MetricScores, SystemScores
+from phrasemt.artefacts.signatures import mean_signature
+from phrasemt.artefacts.translations import TranslatedText
 from phrasemt.errors import DataError, MismatchError
-from phrasemt.fields import Settings
 from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import count_lines
-from phrasemt.scoring.scores import (
-    MetricScore,
-    OfTestSets,
-    ScoreFile,
-    of_test_sets,
-    read_artefact,
-    write_of_test_sets,
-)
-from phrasemt.scoring.statistics import mean_signature
+from phrasemt.scoring.scores import of_test_sets
 from phrasemt.stages.scoring import ScoreMetric
 
 log = logging.getLogger("phrasemt.score_metric")
-
-
-class MetricOnTestSet(Settings):
-    """Scores of the sentences of a test set in its order, and their mean."""
-
-    sentences: int
-    score: float
-    signature: str
-    by_sentence: list[float]
-
-
-class MetricFile(OfTestSets[MetricOnTestSet]):
-    """The file that `score_metric` writes."""
-
-    metric: str
 
 
 def score_metric(
     *,
     settings: ScoreMetric,
     cores: int,
-    text: list[Path],
-    reference: list[Path],
-    source: list[Path],
-    files: list[Path],
-    scores: Path,
+    text: list[In[TranslatedText]],
+    reference: list[In[CleanText]],
+    source: list[In[CleanText]],
+    files: list[In[UserFile]],
+    scores: Out[MetricScores],
 ) -> None:
-    """Run the command of a metric on each test set, and write a `MetricFile`.
+    """Run the command of a metric on each test set, and write a `MetricScores`.
 
     text, source: one file for each test set; reference: for each test set as many as it has references. files: what the
     command reads besides. Raises DataError, with the last words of the command, if it fails or if its output is not one
@@ -81,9 +62,15 @@ def score_metric(
         numbers = _numbers(_output_of(command, cores, where), count_lines(hypotheses), where)
         mean = math.fsum(numbers) / len(numbers)
         part = MetricOnTestSet(sentences=len(numbers), score=mean, signature=signature, by_sentence=numbers)
-        parts[test_set] = part.model_dump()
+        parts[test_set] = part
         log.info("score_metric: %s %s: %.4f", test_set, settings.metric, mean)
-    write_of_test_sets(scores, settings, parts, metric=settings.metric)
+    MetricScores(
+        dataset=settings.dataset,
+        system=settings.system,
+        seed=settings.seed,
+        metric=settings.metric,
+        test_sets=parts,
+    ).write(scores)
 
 
 def metric_key(metric: str) -> str:
@@ -91,7 +78,7 @@ def metric_key(metric: str) -> str:
     return f"metric_{metric}"
 
 
-def with_metrics(files: Mapping[Path, ScoreFile], metrics: Sequence[Path]) -> dict[Path, ScoreFile]:
+def with_metrics(files: Mapping[Path, SystemScores], metrics: Sequence[Path]) -> dict[Path, SystemScores]:
     """Add the scores of the metrics of the user to the score files of a system, one of each seed.
 
     Raises MismatchError for a file about another system, seed or test set.
@@ -99,7 +86,7 @@ def with_metrics(files: Mapping[Path, ScoreFile], metrics: Sequence[Path]) -> di
     places = {(file.dataset, file.system, file.seed): path for path, file in files.items()}
     found = dict(files)
     for path in metrics:
-        added = read_artefact(path, MetricFile)
+        added = MetricScores.read(path)
         place = (added.dataset, added.system, added.seed)
         sizes = {name: part.sentences for name, part in added.test_sets.items()}
         expected = {place: {n: s.sentences for n, s in found[file].test_sets.items()} for place, file in places.items()}
@@ -115,7 +102,7 @@ def with_metrics(files: Mapping[Path, ScoreFile], metrics: Sequence[Path]) -> di
     return found
 
 
-def _with_metric(file: ScoreFile, added: MetricFile) -> ScoreFile:
+def _with_metric(file: SystemScores, added: MetricScores) -> SystemScores:
     key, test_sets = metric_key(added.metric), {}
     for name, scores in file.test_sets.items():
         part = added.test_sets[name]

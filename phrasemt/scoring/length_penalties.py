@@ -4,33 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
 
-from phrasemt.fields import Settings
-from phrasemt.scoring.scores import read_artefact
+from phrasemt.artefacts.translations import LengthPenaltyScores
 from phrasemt.study.schema import Decoding
-from phrasemt.study.tokenization import BleuTokenizer
-
-
-class LengthPenaltyScore(Settings):
-    """BLEU on dev with one alpha of the length penalty."""
-
-    length_penalty: float
-    dev_bleu: float
-
-
-class LengthPenaltyFile(Settings):
-    """The content of the file. scores: the alpha of the settings, then the others. chosen: the best of them."""
-
-    format: Literal[1]
-    dataset: str
-    system: str
-    seed: int
-    sentences: int
-    beam: int
-    dev_bleu_tokenizer: BleuTokenizer
-    scores: list[LengthPenaltyScore]
-    chosen: LengthPenaltyScore
 
 
 def chosen_decoding(decoding: Decoding, files: Sequence[Path]) -> Decoding:
@@ -38,5 +14,5 @@ def chosen_decoding(decoding: Decoding, files: Sequence[Path]) -> Decoding:
     if not files:
         return decoding
     (path,) = files
-    chosen = read_artefact(path, LengthPenaltyFile).chosen.length_penalty
+    chosen = LengthPenaltyScores.read(path).chosen.length_penalty
     return decoding.model_copy(update={"length_penalty": chosen, "length_penalties": None})

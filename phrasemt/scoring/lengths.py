@@ -11,63 +11,35 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
+from phrasemt.artefacts.artefact import In, Out
+from phrasemt.artefacts.scores import BleuScore, LengthGroup, LengthScores, LengthsOnTestSet, Scores, SystemScores
+from phrasemt.artefacts.text import Tokens
 from phrasemt.errors import MismatchError
-from phrasemt.fields import Settings
-from phrasemt.files.lines import read_lines, write_text
-from phrasemt.scoring.scores import BleuScore, ScoreFile, Scores, check_comparable, of_test_sets, read_artefact
-from phrasemt.scoring.significance import Estimate, bootstrap_scores, estimate
+from phrasemt.files.lines import read_lines
+from phrasemt.scoring.scores import check_comparable, of_test_sets
+from phrasemt.scoring.significance import bootstrap_scores, estimate
 from phrasemt.scoring.statistics import corpus_scores
 from phrasemt.stages.scoring import ScoreByLength
 
 log = logging.getLogger("phrasemt.score_by_length")
 
 
-class LengthGroup(Settings):
-    """Sentences with low to high words in the source. high: None for no limit. bleu: None without sentences."""
-
-    low: int
-    high: int | None
-    sentences: int
-    bleu: Estimate | None
-
-    @property
-    def name(self) -> str:
-        if self.high is None:
-            return f">{self.low - 1}"
-        return f"≤{self.high}" if self.low == 0 else f"{self.low}-{self.high}"
-
-
-class LengthsOnTestSet(Settings):
-    """The groups of a test set in one convention of BLEU. signature: of its metric."""
-
-    signature: str
-    groups: list[LengthGroup]
-
-
-class LengthFile(Settings):
-    """The file that `score_by_length` writes. test_sets: by name, then by convention."""
-
-    format: Literal[1]
-    dataset: str
-    system: str
-    seeds: list[int]
-    samples: int
-    test_sets: dict[str, dict[str, LengthsOnTestSet]]
-
-
 def score_by_length(
-    *, settings: ScoreByLength, cores: int, scores: list[Path], source_tokens: list[Path], lengths: Path
+    *,
+    settings: ScoreByLength,
+    cores: int,
+    scores: list[In[SystemScores]],
+    source_tokens: list[In[Tokens]],
+    lengths: Out[LengthScores],
 ) -> None:
-    """Write a `LengthFile`. scores: score files of all seeds. source_tokens: of each test set, not cut into subwords.
+    """Write a `LengthScores`. scores: score files of all seeds. source_tokens: of each test set, not cut into subwords.
 
     Raises MismatchError if the score files are about different sentences, or sources and scores differ in number.
     """
-    files = {str(path): read_artefact(path, ScoreFile) for path in scores}
+    files = {str(path): SystemScores.read(path) for path in scores}
     test_sets = {}
     for test_set, (tokens,) in of_test_sets(settings.test_sets, source_tokens):
         of_seeds = {path: file.test_sets[test_set] for path, file in files.items() if test_set in file.test_sets}
@@ -91,15 +63,14 @@ def score_by_length(
                 next_step="give the sources of the same test set",
             )
         test_sets[test_set] = _of_test_set(settings, list(of_seeds.values()), words)
-    file = LengthFile(
-        format=1,
+    file = LengthScores(
         dataset=settings.dataset,
         system=settings.system,
         seeds=settings.seeds,
         samples=settings.samples,
         test_sets=test_sets,
     )
-    write_text(lengths, file.model_dump_json(indent=1) + "\n")
+    file.write(lengths)
     log.info("score_by_length: %s, %d test sets", settings.system, len(test_sets))
 
 

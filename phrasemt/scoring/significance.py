@@ -34,17 +34,28 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import NormalDist
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from phrasemt.artefacts.artefact import In, Out
+from phrasemt.artefacts.scores import (
+    Comparison,
+    ComparisonOnTestSet,
+    Estimate,
+    MetricComparison,
+    MetricScore,
+    MetricScores,
+    OverSeeds,
+    PValues,
+    Scores,
+    SystemScores,
+)
+from phrasemt.artefacts.signatures import lower_is_better
 from phrasemt.errors import MismatchError
-from phrasemt.fields import Settings
-from phrasemt.files.lines import write_text
 from phrasemt.scoring.external import with_metrics
-from phrasemt.scoring.scores import MetricScore, ScoreFile, Scores, check_comparable, read_artefact
-from phrasemt.scoring.statistics import as_array, corpus_scores, lower_is_better
+from phrasemt.scoring.scores import check_comparable
+from phrasemt.scoring.statistics import as_array, corpus_scores
 from phrasemt.stages.scoring import CompareSystems
 
 log = logging.getLogger("phrasemt.scoring.significance")
@@ -56,94 +67,17 @@ _LEVEL, _POWER = 0.05, 0.8
 _ROUNDING = 1e-9  # scores of equal statistics that were added in another order
 
 
-class Estimate(Settings):
-    """A value on the whole test set, with its mean and 95 % interval over the bootstrap samples."""
-
-    value: float
-    mean: float
-    low: float
-    high: float
-
-
-class PValues(Settings):
-    """The p-values (see the docstring of the module). over_seeds: None if both sides have one run.
-
-    randomization: None if the sides have different numbers of runs.
-    """
-
-    two_sided: float
-    koehn2004: float
-    sacrebleu: float
-    randomization: float | None = None
-    over_seeds: float | None = None
-
-    @property
-    def decisive(self) -> float:
-        """The p-value that the table marks by."""
-        return self.two_sided if self.over_seeds is None else self.over_seeds
-
-
-class OverSeeds(Settings):
-    """What several seeds tell. Estimates: over samples of seeds and sentences; their value is as in the comparison.
-
-    baseline_deviation, system_deviation: of the scores of the runs; 0 for a single run. seeds_needed: trainings of each
-    system with which a difference such as this one would be significant (p < 0.05) in 80 % of all repetitions, because
-    of the deviation between trainings alone; None without a difference, and where a side has one run. detectable: the
-    difference that the present seeds show in 80 % of all repetitions.
-    """
-
-    baseline: Estimate
-    system: Estimate
-    difference: Estimate
-    baseline_deviation: float
-    system_deviation: float
-    seeds_needed: int | None
-    detectable: float
-
-
-class MetricComparison(Settings):
-    """The comparison in one convention: both systems (mean over seeds) and their difference, system minus baseline."""
-
-    signature: str
-    baseline: Estimate
-    system: Estimate
-    difference: Estimate
-    p_values: PValues
-    over_seeds: OverSeeds | None = None
-
-
-class ComparisonOnTestSet(Settings):
-    """The comparison on one test set. metrics: by convention, as in the score files."""
-
-    sentences: int
-    metrics: dict[str, MetricComparison]
-
-
-class ComparisonFile(Settings):
-    """The file that `compare_systems` writes. samples, seed: of the bootstrap; test_sets: by name."""
-
-    format: Literal[3]
-    dataset: str
-    system: str
-    baseline: str
-    system_seeds: list[int]
-    baseline_seeds: list[int]
-    samples: int
-    seed: int
-    test_sets: dict[str, ComparisonOnTestSet]
-
-
 def compare_systems(
     *,
     settings: CompareSystems,
     cores: int,
-    baseline: list[Path],
-    system: list[Path],
-    baseline_metrics: list[Path],
-    system_metrics: list[Path],
-    comparison: Path,
+    baseline: list[In[SystemScores]],
+    system: list[In[SystemScores]],
+    baseline_metrics: list[In[MetricScores]],
+    system_metrics: list[In[MetricScores]],
+    comparison: Out[Comparison],
 ) -> None:
-    """Compare a system with the baseline, and write a `ComparisonFile`. baseline, system: score files of all seeds.
+    """Compare a system with the baseline, and write a `Comparison`. baseline, system: score files of all seeds.
 
     baseline_metrics, system_metrics: files of `score_metric` of all seeds. Raises MismatchError if test sets,
     conventions or systems of the files do not agree with each other or the settings.
@@ -158,8 +92,7 @@ def compare_systems(
         )
         check_comparable(test_set, baseline_scores | system_scores)
         test_sets[test_set] = _compare(settings, test_set, list(baseline_scores.values()), list(system_scores.values()))
-    file = ComparisonFile(
-        format=3,
+    file = Comparison(
         dataset=settings.dataset,
         system=settings.system,
         baseline=settings.baseline,
@@ -169,7 +102,7 @@ def compare_systems(
         seed=settings.seed,
         test_sets=test_sets,
     )
-    write_text(comparison, file.model_dump_json(indent=1) + "\n")
+    file.write(comparison)
 
 
 def _compare(
@@ -363,8 +296,8 @@ def _drawn_runs(samples: NDArray[np.float64], generator: np.random.Generator) ->
     return widened
 
 
-def _read_side(paths: list[Path], system: str, settings: CompareSystems) -> dict[Path, ScoreFile]:
-    files = {path: read_artefact(path, ScoreFile) for path in paths}
+def _read_side(paths: list[Path], system: str, settings: CompareSystems) -> dict[Path, SystemScores]:
+    files = {path: SystemScores.read(path) for path in paths}
     if len({file.seed for file in files.values()}) != len(paths) or not files:
         raise MismatchError(
             f"{system} needs one score file for each seed",
@@ -386,7 +319,7 @@ def _read_side(paths: list[Path], system: str, settings: CompareSystems) -> dict
     return files
 
 
-def _test_sets(files: Mapping[Path, ScoreFile]) -> list[str]:
+def _test_sets(files: Mapping[Path, SystemScores]) -> list[str]:
     """The test sets of all files. Raises MismatchError, with the file, if a file has other test sets."""
     (first_path, first), *others = files.items()
     for path, file in others:

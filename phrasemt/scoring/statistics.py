@@ -1,66 +1,22 @@
 """Corpus scores of summed sentence statistics: BLEU, chrF and TER, for many sums at once.
 
-A score file holds the statistics of each sentence, so a score on other sentences (a bootstrap sample, a group of
-lengths) needs no text. Columns of the statistics of a sentence, in the order of the score file:
-
-| metric | columns |
-|---|---|
-| BLEU | 4 clipped n-gram matches, 4 n-grams of the hypothesis, tokens of the hypothesis, tokens of the reference |
-| chrF | for 6 orders of characters, then of words: n-grams of the hypothesis, n-grams of the reference, matches |
-| TER | edits; tokens of the reference, the mean over references |
-| mean (of a metric of the user) | the score of the sentence; 1 |
-
-Of several references BLEU takes the closest or the shortest length, and chrF and TER the best reference.
+A score file holds the statistics of each sentence (columns: phrasemt/artefacts/signatures.py), so a score on other
+sentences (a bootstrap sample, a group of lengths) needs no text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from phrasemt.scoring.scores import MetricScore
+from phrasemt.artefacts.scores import MetricScore
+from phrasemt.artefacts.signatures import is_mean, parts_of
 
 ORDERS = 4
 CORRECT, TOTALS = slice(0, ORDERS), slice(ORDERS, 2 * ORDERS)
 SYSTEM_LENGTH, REFERENCE_LENGTH = 2 * ORDERS, 2 * ORDERS + 1
-COLUMNS = 2 * ORDERS + 2
-_MEAN = "mean:"
-
-
-def parts_of(signature: str) -> dict[str, str]:
-    """The parts of a signature: `nrefs:1|case:mixed` is {nrefs: 1, case: mixed}."""
-    return dict(part.split(":", 1) for part in signature.split("|"))
-
-
-def mean_signature(metric: str, better: Literal["higher", "lower"], program: str) -> str:
-    """The signature of a metric whose score is the mean over the sentences of what a program computes."""
-    return f"{metric}|{_MEAN}{better}|{program}"
-
-
-def is_mean(signature: str) -> bool:
-    """Whether a signature is one of `mean_signature`. Programs may hold any characters, so only its begin is read."""
-    return signature.partition("|")[2].startswith(_MEAN)
-
-
-def columns_of(signature: str) -> int:
-    """The number of statistics of a sentence for the metric of a signature."""
-    if is_mean(signature):
-        return 2
-    parts = parts_of(signature)
-    if "nc" in parts:  # chrF
-        return 3 * (int(parts["nc"]) + int(parts["nw"]))
-    return COLUMNS if "smooth" in parts else 2
-
-
-def lower_is_better(signature: str) -> bool:
-    """Whether the metric counts mistakes: TER does, and a metric of the user may."""
-    if is_mean(signature):
-        return signature.partition("|")[2].startswith(f"{_MEAN}lower|")
-    return columns_of(signature) == 2
 
 
 def corpus_scores(metric: MetricScore, sums: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -74,7 +30,7 @@ def corpus_scores(metric: MetricScore, sums: NDArray[np.float64]) -> NDArray[np.
 
 
 def corpus_bleu(statistics: NDArray[np.float64], smoothing: str) -> NDArray[np.float64]:
-    """BLEU, 0 to 100, of summed statistics [..., COLUMNS] (Papineni et al. 2002).
+    """BLEU, 0 to 100, of summed statistics [..., 10] (Papineni et al. 2002).
 
     smoothing: `none`, or `exp` as in NIST's mteval-v13a.pl, where the k-th order without a match counts 2^-k matches.
     """

@@ -19,7 +19,6 @@ class FetchCorpus(Stage):
 
     module = "phrasemt.corpus.fetch"
     job_name = "{corpus}/{file}"
-    outputs = ("file",)
     cached = True
 
     corpus: str
@@ -44,8 +43,6 @@ class ExtractText(Stage):
 
     module = "phrasemt.corpus.extract"
     job_name = "{corpus}/{part}.{language}"
-    inputs = ("files*",)
-    outputs = ("text",)
     cached = True
 
     corpus: str
@@ -70,8 +67,6 @@ class PartitionCorpus(Stage):
 
     module = "phrasemt.corpus.partition"
     job_name = "{dataset}.{source}-{target}"
-    inputs = ("source", "target")
-    outputs = ("train_source", "train_target", "dev_source", "dev_target", "test_source", "test_target")
     cached = True
 
     dev: int
@@ -90,7 +85,6 @@ class GenerateDemo(Stage):
 
     module = "phrasemt.corpus.demo.generate"
     job_name = "{dataset}.{source}-{target}/{split}"
-    outputs = ("source", "target", "trees", "source_chunks", "target_chunks", "contrasts")
     cached = True
 
     split: Literal["train", "dev", "test"]
@@ -116,8 +110,6 @@ class ExtractContrasts(Stage):
 
     module = "phrasemt.corpus.contrastive_pairs"
     job_name = "{dataset}.{source}-{target}/{split}"
-    inputs = ("files*",)
-    outputs = ("source", "target", "contrasts")
     cached = True
 
     texts: list[PairsOfFiles]
@@ -140,8 +132,6 @@ class CleanPairs(Stage):
 
     module = "phrasemt.corpus.clean"
     job_name = "{dataset}.{source}-{target}/{split}"
-    inputs = ("raw_source*", "raw_target*")
-    outputs = ("source", "target", "rows", "dropped")
     cached = True
 
     source_language: str
@@ -163,8 +153,6 @@ class CompareSplits(Stage):
 
     module = "phrasemt.corpus.compare_splits"
     job_name = "{dataset}.{source}-{target}"
-    inputs = ("train_source", "train_target", "sources*", "targets*", "source_subwords*", "target_subwords*")
-    outputs = ("counts",)
     cached = True
 
     splits: list[str]  # dev, then the test sets

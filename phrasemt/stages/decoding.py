@@ -49,8 +49,6 @@ class TuneLengthPenalty(SearchStage):
 
     module = "phrasemt.decoding.tune_length_penalty"
     job_name = "{dataset}.{source}-{target}/{system}.{seed}"
-    inputs = ("weights*", "dev", "dev_reference", "source_vocabulary", "target_vocabulary", "dev_phrases*")
-    outputs = ("scores",)
     libraries = ("torch", "sacrebleu")
 
     dataset: str
@@ -74,8 +72,6 @@ class TranslateExamples(SearchStage):
 
     module = "phrasemt.decoding.translate"
     job_name = "{dataset}.{source}-{target}/{system}.{seed}.{split}"
-    inputs = ("weights*", "examples", "source_vocabulary", "target_vocabulary", "phrases*", "length_penalties*")
-    outputs = ("translations", "tokens", "text")
     libraries = ("torch", "sacremoses")
 
     target_tokenizer: Tokenizer
@@ -93,8 +89,6 @@ class ImportTranslations(Stage):
 
     module = "phrasemt.decoding.outside"
     job_name = "{dataset}.{source}-{target}/{system}.{seed}.{split}"
-    inputs = ("translations", "reference")
-    outputs = ("tokens", "text")
     libraries = ("jieba", "sacremoses")
 
     form: Literal["text", "tokens"]
@@ -113,17 +107,6 @@ class ScoreContrasts(ModelStage):
 
     module = "phrasemt.decoding.contrasts"
     job_name = "{dataset}.{source}-{target}/{system}.{seed}.{split}"
-    inputs = (
-        "weights",
-        "contrasts",
-        "codes*",
-        "source_counts*",
-        "target_counts*",
-        "source_vocabulary",
-        "target_vocabulary",
-        "phrases*",
-    )
-    outputs = ("accuracy",)
     libraries = ("torch", "jieba", "sacremoses", "subword-nmt")
 
     dataset: str
@@ -154,8 +137,6 @@ class AnalyseAttention(ModelStage):
 
     module = "phrasemt.decoding.attention"
     job_name = "{dataset}.{source}-{target}/{system}.{seed}.{split}"
-    inputs = ("weights", "examples", "source_vocabulary", "target_vocabulary", "phrases*", "chunks*")
-    outputs = ("attention", "analysis")
     libraries = ("torch", "pyarrow")
 
     dataset: str
@@ -188,8 +169,6 @@ class ScorePerplexity(ModelOnTestSets):
     """Measure the perplexity of a language model, per token and per word."""
 
     module = "phrasemt.decoding.perplexity"
-    inputs = ("weights", "examples*", "text*", "source_vocabulary", "target_vocabulary")
-    outputs = ("perplexity",)
     libraries = ("torch",)
 
     words_are_cut: bool  # into subwords
@@ -208,6 +187,4 @@ class ScoreChunks(ModelOnTestSets):
     """Compare the decisions of a chunk-based decoder with the chunks of the reference."""
 
     module = "phrasemt.decoding.chunks"
-    inputs = ("weights", "examples*", "source_vocabulary", "target_vocabulary", "chunks*")
-    outputs = ("scores",)
     libraries = ("torch", "numpy")

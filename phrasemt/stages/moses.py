@@ -17,8 +17,6 @@ class TrainTruecaser(Stage):
 
     module = "phrasemt.moses.casing"
     job_name = "{dataset}.{source}-{target}/{language}"
-    inputs = ("tokens",)
-    outputs = ("truecaser",)
     programs = ("scripts/recaser/train-truecaser.perl",)
 
 
@@ -27,8 +25,6 @@ class NormalizeCase(Stage):
 
     module = "phrasemt.moses.casing"
     job_name = "{dataset}.{source}-{target}/{phrase_model}.{split}.{language}"
-    inputs = ("tokens", "truecaser*")
-    outputs = ("text",)
     programs = ("scripts/recaser/truecase.perl",)
 
 
@@ -37,8 +33,6 @@ class TrainLm(Stage):
 
     module = "phrasemt.moses.language_model"
     job_name = "{dataset}.{source}-{target}/{phrase_model}"
-    inputs = ("text",)
-    outputs = ("language_model",)
     programs = ("bin/lmplz", "bin/build_binary")
 
     order: int
@@ -53,8 +47,6 @@ class AlignWords(Stage):
 
     module = "phrasemt.moses.alignment"
     job_name = "{dataset}.{source}-{target}/{phrase_model}"
-    inputs = ("source", "target")
-    outputs = ("kept_source", "kept_target", "alignment")
     programs = ("bin/fast_align", "bin/atools")
 
     symmetrization: Symmetrization
@@ -71,8 +63,6 @@ class ExtractPhraseTable(Stage):
 
     module = "phrasemt.moses.phrase_table"
     job_name = "{dataset}.{source}-{target}/{phrase_model}"
-    inputs = ("source", "target", "alignment")
-    outputs = ("phrase_table", "reordering_table")
     programs = (
         "scripts/training/train-model.perl",
         "bin/extract",
@@ -108,8 +98,6 @@ class TuneMoses(PhraseBasedStage):
 
     module = "phrasemt.moses.tuning"
     job_name = "{dataset}.{source}-{target}/{system}.{seed}"
-    inputs = ("language_model", "phrase_table", "reordering_table", "source", "reference")
-    outputs = ("weights",)
     # Snakemake deletes the outputs of a job before it runs; the n-best lists of finished runs must stay.
     folders: ClassVar[dict[str, str]] = {"state": "{params.state}"}
     programs = (
@@ -138,8 +126,6 @@ class TranslateWithMoses(PhraseBasedStage):
 
     module = "phrasemt.moses.decoding"
     job_name = "{dataset}.{source}-{target}/{system}.{seed}.{split}"
-    inputs = ("weights*", "language_model", "phrase_table", "reordering_table", "source")
-    outputs = ("tokens", "text")
     libraries = ("sacremoses",)
     programs = (*_FILTER, "bin/moses", "scripts/recaser/detruecase.perl")
 

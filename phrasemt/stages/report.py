@@ -13,18 +13,6 @@ class MakeTable(Stage):
     """Make the table of results as JSON, Markdown, LaTeX and CSV."""
 
     module = "phrasemt.report.tables"
-    inputs = (
-        "scores*",
-        "metrics*",
-        "comparisons*",
-        "perplexities*",
-        "chunks*",
-        "contrasts*",
-        "averages*",
-        "length_penalties*",
-        "splits*",
-    )
-    outputs = ("table", "markdown", "latex", "csv")
 
     study: str
     title: str
@@ -79,30 +67,6 @@ class WriteReport(Stage):
     """Write one self-contained HTML page about the study."""
 
     module = "phrasemt.report.report"
-    inputs = (
-        "table",
-        "records*",
-        "dropped*",
-        "splits*",
-        "round_trips*",
-        "phrases*",
-        "chunks*",
-        "annotators*",
-        "lengths*",
-        "analyses*",
-        "attention*",
-        # Of the test sets, for the explorer of sentences.
-        "source*",
-        "references*",
-        "translations*",
-        "scores*",
-        "source_units*",
-        "target_units*",
-        "parses*",
-        "phrase_columns*",
-        "chunk_columns*",
-    )
-    outputs = ("report",)
     libraries = ("jinja2", "matplotlib")
 
     title: str

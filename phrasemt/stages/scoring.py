@@ -38,8 +38,6 @@ class ScoreSystem(SystemOnTestSets):
     """Compute BLEU in all conventions, chrF and TER, with signatures."""
 
     module = "phrasemt.scoring.bleu"
-    inputs = ("tokens*", "text*", "reference_tokens*", "reference*")
-    outputs = ("scores",)
     libraries = ("sacrebleu",)
 
     references: list[int]  # number of references of each test set
@@ -62,8 +60,6 @@ class ScoreMetric(SystemOnTestSets):
 
     module = "phrasemt.scoring.external"
     job_name = "{dataset}.{source}-{target}/{system}.{seed}.{metric}"
-    inputs = ("text*", "reference*", "source*", "files*")
-    outputs = ("scores",)
 
     metric: str
     better: Literal["higher", "lower"]
@@ -89,8 +85,6 @@ class ScoreByLength(Stage):
 
     module = "phrasemt.scoring.lengths"
     job_name = "{dataset}.{source}-{target}/{system}"
-    inputs = ("scores*", "source_tokens*")
-    outputs = ("lengths",)
     libraries = ("numpy",)
 
     dataset: str
@@ -119,8 +113,6 @@ class CompareSystems(Stage):
 
     module = "phrasemt.scoring.significance"
     job_name = "{dataset}.{source}-{target}/{system}"
-    inputs = ("baseline*", "system*", "baseline_metrics*", "system_metrics*")
-    outputs = ("comparison",)
     libraries = ("numpy",)
 
     dataset: str

@@ -1,20 +1,48 @@
 """The declaration of a stage: everything about it but its code and its rule.
 
 A stage is one class here, one function `<name>` in its module, one subcommand and one rule, all of one name. It turns
-input files into output files under settings that are a small part of the study.
+input files into output files under settings that are a small part of the study. Its files are the parameters of its
+function, `weights: Out[Weights]`; they are read from the source, because an import of the function would load torch.
 """
 
 from __future__ import annotations
 
+import ast
+import functools
 import re
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
 
+import phrasemt
 from phrasemt.fields import Settings
 from phrasemt.study.architectures import Architecture, ModelInputs, ModelSettings
 from phrasemt.study.schema import Study
 
 Wildcards = Mapping[str, str]
+Use = Literal["input", "output", "folder"]
+_USES: dict[str, Use] = {"In": "input", "Out": "output", "Kept": "folder"}
+_FILE = re.compile(r"(?P<many>(?:list|Sequence)\[)?(?P<use>In|Out|Kept)\[(?P<kinds>[\w |]+)\]\]?")
+_PACKAGE = Path(phrasemt.__file__).parent
+
+
+@dataclass(frozen=True)
+class StageFile:
+    """A file of a stage. kinds: names of classes of phrasemt/artefacts. many: whether it is a list of files.
+
+    A folder stays between runs and is neither input nor output: Snakemake deletes the outputs of a job before it runs.
+    """
+
+    name: str
+    use: Use
+    kinds: tuple[str, ...]
+    many: bool
+
+    @property
+    def flag(self) -> str:
+        """The flag of the command line."""
+        return "--" + self.name.replace("_", "-")
 
 
 class Stage(Settings):
@@ -26,18 +54,9 @@ class Stage(Settings):
     """
 
     module: ClassVar[str]
-    """Module of the function `<name>(*, settings, <inputs>, <outputs>, <folders>, cores)`."""
+    """Module of the function `<name>(*, settings, cores, <files>)`."""
     job_name: ClassVar[str] = ""
     """Pattern of wildcards that tells the jobs of the stage apart, in logs and displays; empty: there is one job."""
-    inputs: ClassVar[tuple[str, ...]] = ()
-    """Names of input files; a name that ends in `*` is a list of files (the function's argument has no `*`)."""
-    outputs: ClassVar[tuple[str, ...]] = ()
-    """Names of output files."""
-    folders: ClassVar[Mapping[str, str]] = {}
-    """Folders that stay between runs and are neither inputs nor outputs: name -> place in the command of a rule."""
-    resumes: ClassVar[bool] = False
-    """Whether the stage may run in several processes and may stop before its end, to continue in the next run. Its
-    function then takes `processes` and `minutes`, too."""
     libraries: ClassVar[tuple[str, ...]] = ()
     """Distributions whose versions stand in the sidecars of the outputs."""
     programs: ClassVar[tuple[str, ...]] = ()
@@ -51,6 +70,20 @@ class Stage(Settings):
     def stage_name(cls) -> str:
         """The name of the stage: TrainModel is train_model."""
         return re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
+
+    @classmethod
+    def stage_files(cls, use: Use | None = None) -> list[StageFile]:
+        """The files of the stage, or those that it uses so: inputs, then outputs, then folders kept between runs."""
+        found = _files_of(cls.module, cls.stage_name())
+        return [file for file in found if use in (None, file.use)]
+
+    @classmethod
+    def resumes(cls) -> bool:
+        """Whether the stage may run in several processes and may stop before its end, to continue in the next run.
+
+        Its function then takes `processes` and `minutes`, too.
+        """
+        return "processes" in (argument.arg for argument in _parameters(cls.module, cls.stage_name()))
 
     @classmethod
     def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
@@ -89,6 +122,20 @@ class ModelStage(Stage):
         return f"phrasemt.models.{self.model.family}"
 
 
-def flag(name: str) -> str:
-    """The command line's flag for an input, output or folder of a stage."""
-    return "--" + name.rstrip("*").replace("_", "-")
+@functools.cache
+def _parameters(module: str, name: str) -> list[ast.arg]:
+    """The parameters of the function of a stage, all of which are passed by name."""
+    tree = ast.parse((_PACKAGE.parent / Path(*module.split("."))).with_suffix(".py").read_bytes())
+    (function,) = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name)
+    return function.args.kwonlyargs
+
+
+@functools.cache
+def _files_of(module: str, name: str) -> list[StageFile]:
+    files = []
+    for argument in _parameters(module, name):
+        match = _FILE.fullmatch(ast.unparse(argument.annotation)) if argument.annotation else None
+        if match:
+            kinds = tuple(match["kinds"].split(" | "))
+            files.append(StageFile(argument.arg, _USES[match["use"]], kinds, many=bool(match["many"])))
+    return sorted(files, key=lambda file: list(_USES.values()).index(file.use))

@@ -14,8 +14,6 @@ class TokenizeText(Stage):
 
     module = "phrasemt.text.tokenize"
     job_name = "{dataset}.{source}-{target}/{split}.{language}"
-    inputs = ("text",)
-    outputs = ("tokens", "round_trip")
     libraries = ("jieba", "sacrebleu", "sacremoses")
     cached = True
 
@@ -32,8 +30,6 @@ class LearnSubwords(Stage):
 
     module = "phrasemt.text.subwords"
     job_name = "{dataset}.{source}-{target}"
-    inputs = ("source", "target", "given*")
-    outputs = ("codes", "source_counts", "target_counts")
     libraries = ("subword-nmt",)
     cached = True
 
@@ -49,8 +45,6 @@ class ApplySubwords(Stage):
 
     module = "phrasemt.text.subwords"
     job_name = "{dataset}.{source}-{target}/{split}.{language}"
-    inputs = ("tokens", "codes", "counts")
-    outputs = ("subwords",)
     libraries = ("subword-nmt",)
     cached = True
 
@@ -66,8 +60,6 @@ class BuildVocabulary(Stage):
 
     module = "phrasemt.text.vocab"
     job_name = "{dataset}.{source}-{target}"
-    inputs = ("source", "target", "given*")
-    outputs = ("source_vocabulary", "target_vocabulary")
     cached = True
 
     shared: bool  # one vocabulary of both sides
@@ -84,7 +76,5 @@ class PackExamples(Stage):
 
     module = "phrasemt.batching.pack"
     job_name = "{dataset}.{source}-{target}/{split}"
-    inputs = ("rows", "source", "target", "source_vocabulary", "target_vocabulary")
-    outputs = ("examples",)
     libraries = ("pyarrow",)
     cached = True

@@ -17,7 +17,6 @@ class FetchStanzaFile(Stage):
 
     module = "phrasemt.syntax.stanza.fetch"
     job_name = "{language}/{file}"
-    outputs = ("file",)
     cached = True
 
     source: SourceFile
@@ -51,8 +50,6 @@ class TrainVectors(AnnotatorTraining):
     """Train word vectors for a parser or chunker."""
 
     module = "phrasemt.syntax.stanza.vectors"
-    inputs = ("texts*", "trees*", "chunks*")
-    outputs = ("vectors",)
     libraries = ("gensim", "sacremoses", "stanza", "torch")
     cached = True
 
@@ -63,8 +60,6 @@ class TrainTagger(AnnotatorTraining):
     """Train a part-of-speech tagger on the leaves of trees."""
 
     module = "phrasemt.syntax.stanza.train_tagger"
-    inputs = ("train*", "dev*", "test*", "vectors")
-    outputs = ("tagger", "scores")
     libraries = ("stanza", "torch")
     cached = True
 
@@ -77,8 +72,6 @@ class TrainParser(AnnotatorTraining):
     """Train a constituency parser on trees."""
 
     module = "phrasemt.syntax.stanza.train_parser"
-    inputs = ("train*", "dev*", "test*", "vectors", "tagger", "tagger_scores")
-    outputs = ("constituency", "annotator")
     libraries = ("stanza", "torch")
     cached = True
     located = ("tagger", "vectors")
@@ -92,8 +85,6 @@ class TrainChunker(AnnotatorTraining):
     """Train a chunk tagger on CoNLL-2000 columns."""
 
     module = "phrasemt.syntax.stanza.train_chunker"
-    inputs = ("train*", "dev*", "test*", "vectors")
-    outputs = ("chunker", "annotator")
     libraries = ("stanza", "torch")
     cached = True
     located = ("vectors",)
@@ -108,8 +99,6 @@ class DescribeAnnotator(Stage):
 
     module = "phrasemt.syntax.annotator_card"
     job_name = "{annotator}"
-    inputs = ("constituency*", "chunker*", "tagger*", "vectors*", "forward_charlm*", "backward_charlm*")
-    outputs = ("annotator",)
     libraries = ("stanza",)
 
     kind: Literal["constituency", "chunks"]
@@ -131,8 +120,6 @@ class CollectSentences(Stage):
 
     module = "phrasemt.syntax.sentences"
     job_name = "{dataset}.{source}-{target}/{split}.{language}"
-    inputs = ("tokens",)
-    outputs = ("sentences",)
     libraries = ("pyarrow",)
     cached = True
 
@@ -142,10 +129,7 @@ class AnnotateSentences(Stage):
 
     module = "phrasemt.syntax.annotate"
     job_name = "{dataset}.{source}-{target}/{annotator}.{split}.{job}"
-    inputs = ("sentences", "annotator")
-    outputs = ("annotations",)
     # The environment names the folder, and no parameter: another cache must rerun nothing.
-    folders = {"cache": '"$PHRASEMT_CACHE"'}  # noqa: RUF012 - a class variable of the base
     libraries = ("stanza", "torch")
 
     job: int
@@ -170,8 +154,6 @@ class ExtractPhrases(Stage):
 
     module = "phrasemt.syntax.phrases.extract"
     job_name = "{dataset}.{source}-{target}/{segmenter}.{split}"
-    inputs = ("rows", "tokens", "subwords", "parses*", "given*", "dropped*")
-    outputs = ("phrases",)
     libraries = ("pyarrow", "numpy")
     cached = True
 
@@ -192,8 +174,6 @@ class MeasurePhrases(Stage):
 
     module = "phrasemt.syntax.phrases.statistics"
     job_name = "{dataset}.{source}-{target}/{segmenter}.{split}"
-    inputs = ("phrases", "tokens", "subwords", "parses*")
-    outputs = ("statistics",)
     cached = True
 
     segmentation: str  # its name in statistics and report
@@ -210,8 +190,6 @@ class ExtractChunks(Stage):
 
     module = "phrasemt.syntax.chunks.extract"
     job_name = "{dataset}.{source}-{target}/{split}"
-    inputs = ("rows", "tokens", "subwords", "gold*", "tags*", "parses*")
-    outputs = ("chunks", "statistics")
     libraries = ("pyarrow", "numpy")
     cached = True
 

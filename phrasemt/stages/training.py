@@ -15,22 +15,6 @@ class TrainModel(ModelStage):
 
     module = "phrasemt.training.loop"
     job_name = "{dataset}.{source}-{target}/{system}.{seed}"
-    inputs = (
-        "train",
-        "dev",
-        "dev_reference",
-        "source_vocabulary",
-        "target_vocabulary",
-        "train_phrases*",
-        "dev_phrases*",
-        "train_chunks*",
-        "dev_chunks*",
-        "initial_weights*",
-    )
-    outputs = ("record",)
-    # Checkpoints are no output: Snakemake deletes the outputs of a job before it runs, and with them the saved state.
-    folders = {"state": "{params.state}"}  # noqa: RUF012 - a class variable of the base
-    resumes = True
     libraries = ("torch", "numpy")
 
     rate_width: int  # width d that the learning rate of Vaswani et al. is scaled by
@@ -55,16 +39,6 @@ class AverageCheckpoints(ModelStage):
 
     module = "phrasemt.training.average"
     job_name = "{dataset}.{source}-{target}/{system}.{seed}"
-    inputs = (
-        "record",
-        "dev",
-        "dev_reference",
-        "source_vocabulary",
-        "target_vocabulary",
-        "dev_phrases*",
-        "dev_chunks*",
-    )
-    outputs = ("weights", "scores")
     libraries = ("torch", "numpy")
 
     dataset: str

@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from phrasemt.artefacts.artefact import In, Kept, Out
+from phrasemt.artefacts.card import Card, Kind
+from phrasemt.artefacts.syntax import CollectedSentences, Parses, ParseStore, Tags
 from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.files.parallel import batched, map_in_order
 from phrasemt.machine.gpus import torch_has_gpu
 from phrasemt.stages.syntax import AnnotateSentences
-from phrasemt.syntax.annotator_card import Card, Kind
 from phrasemt.syntax.sentences import BUCKETS, Keys, Sentences, key_array, key_bytes
 from phrasemt.syntax.store.annotations import Annotation, write_sorted_annotations
 from phrasemt.syntax.store.store import AnnotationStore
@@ -39,7 +41,13 @@ KeyedSentences = list[tuple[bytes, list[str]]]  # keys and sentences
 
 
 def parse_sentences(
-    *, settings: AnnotateSentences, cores: int, sentences: Path, annotator: Path, annotations: Path, cache: Path
+    *,
+    settings: AnnotateSentences,
+    cores: int,
+    sentences: In[CollectedSentences],
+    annotator: In[Card],
+    annotations: Out[Parses],
+    cache: Kept[ParseStore],
 ) -> None:
     """Write the trees of the sentences of a job.
 
@@ -49,7 +57,13 @@ def parse_sentences(
 
 
 def tag_sentences(
-    *, settings: AnnotateSentences, cores: int, sentences: Path, annotator: Path, annotations: Path, cache: Path
+    *,
+    settings: AnnotateSentences,
+    cores: int,
+    sentences: In[CollectedSentences],
+    annotator: In[Card],
+    annotations: Out[Tags],
+    cache: Kept[ParseStore],
 ) -> None:
     """Write the chunk tags of the sentences of a job.
 

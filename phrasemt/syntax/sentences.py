@@ -25,6 +25,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from phrasemt.artefacts.artefact import In, Out
+from phrasemt.artefacts.syntax import CollectedSentences
+from phrasemt.artefacts.text import Tokens
 from phrasemt.errors import DamagedFileError
 from phrasemt.files.lines import LineBlock, read_blocks, write_atomic
 from phrasemt.files.parallel import map_in_order
@@ -87,7 +90,13 @@ def numpy_keys(column: pa.FixedSizeBinaryArray) -> Keys:
 # --------------------------------------------------------------------------------------------------------------- stage
 
 
-def collect_sentences(*, settings: CollectSentences, cores: int, tokens: Path, sentences: Path) -> None:
+def collect_sentences(
+    *,
+    settings: CollectSentences,
+    cores: int,
+    tokens: In[Tokens],
+    sentences: Out[CollectedSentences],
+) -> None:
     """Write the distinct sentences of a text, without the empty one, by key. Memory: the sentences of one bucket."""
     lines = empty = distinct = 0
     metadata = {METADATA_KEY: json.dumps({"format": FORMAT, "buckets": BUCKETS}, sort_keys=True).encode()}

@@ -8,14 +8,16 @@ translation can reach.
 from __future__ import annotations
 
 import itertools
-import json
 import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from sacrebleu.metrics import BLEU
 
-from phrasemt.files.lines import read_parallel, write_text
+from phrasemt.artefacts.artefact import In, Out
+from phrasemt.artefacts.corpus import CleanText
+from phrasemt.artefacts.text import RoundTrip, Tokens
+from phrasemt.files.lines import read_parallel
 from phrasemt.languages import WITH_MOSES_RULES, punctuation_normalizer
 from phrasemt.stages.subwords import TokenizeText
 from phrasemt.study.tokenization import Tokenizer
@@ -31,7 +33,14 @@ _ROUND_TRIP_LINES = 2_000
 _GOOD_ROUND_TRIP = 99.0
 
 
-def tokenize_text(*, settings: TokenizeText, cores: int, text: Path, tokens: Path, round_trip: Path) -> None:
+def tokenize_text(
+    *,
+    settings: TokenizeText,
+    cores: int,
+    text: In[CleanText],
+    tokens: Out[Tokens],
+    round_trip: Out[RoundTrip],
+) -> None:
     """Write each line of a text as tokens with escaped XML characters.
 
     round_trip: JSON with the score of the round trip (0 to 100), its signature, and the numbers of compared and of
@@ -80,15 +89,13 @@ def _measure_round_trip(settings: Tokenizer, text: Path, tokens: Path, lines: in
     changed = [number for number, pair in enumerate(zip(before, after, strict=True)) if pair[0] != pair[1]]
     # An empty text, or one without a letter, scores 0.
     score = max(metric.corpus_score(after or [""], [before or [""]]).score, 0.0 if changed else 100.0)
-    result = {
-        "format": 1,
-        "language": settings.language,
-        "score": round(score, 4),
-        "signature": str(metric.get_signature()),
-        "lines": len(before),
-        "changed_lines": len(changed),
-    }
-    write_text(round_trip, json.dumps(result, indent=1) + "\n")
+    RoundTrip(
+        language=settings.language,
+        score=round(score, 4),
+        signature=str(metric.get_signature()),
+        lines=len(before),
+        changed_lines=len(changed),
+    ).write(round_trip)
     log.info("tokenize_text: round trip %.2f (BLEU %s of %s lines)", score, settings.bleu, f"{len(before):,}")
     if score < _GOOD_ROUND_TRIP:
         # The line in which most of the text differs shows the reason best.

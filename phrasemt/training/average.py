@@ -6,29 +6,31 @@ still steep, the mean of old and new weights is worse than the last checkpoint.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
+from phrasemt.artefacts.artefact import In, Out
+from phrasemt.artefacts.columns import ChunkColumns, Examples, PhraseColumns
+from phrasemt.artefacts.text import Tokens
+from phrasemt.artefacts.training import Average, AverageScores, DevScores, LastUpdate, TrainingRecord, Weights, ranked
+from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.batching.reader import BatchReader
 from phrasemt.errors import DamagedFileError, MismatchError
-from phrasemt.files.lines import read_lines, write_text
+from phrasemt.files.lines import read_lines
 from phrasemt.models.interface import build_model
 from phrasemt.models.weights import load_tensors, save_tensors, set_weights
 from phrasemt.nn.device import choose_device
 from phrasemt.stages.training import AverageCheckpoints
-from phrasemt.text.vocab import Vocabularies
-from phrasemt.training.checkpoint import Progress
 from phrasemt.training.evaluator import Evaluator
 
 log = logging.getLogger("phrasemt.average_checkpoints")
 
-AVERAGE_FORMAT = 1
+_Scores = TypeVar("_Scores", bound=DevScores)
 # Fields of the description that are equal in all checkpoints of a training.
 _COMMON_FIELDS = ("format", "model", "signature", "source_vocabulary", "target_vocabulary")
 
@@ -37,15 +39,15 @@ def average_checkpoints(
     *,
     settings: AverageCheckpoints,
     cores: int,
-    record: Path,
-    dev: Path,
-    dev_reference: Path,
-    source_vocabulary: Path,
-    target_vocabulary: Path,
-    dev_phrases: list[Path],
-    dev_chunks: list[Path],
-    weights: Path,
-    scores: Path,
+    record: In[TrainingRecord],
+    dev: In[Examples],
+    dev_reference: In[Tokens],
+    source_vocabulary: In[Vocabulary],
+    target_vocabulary: In[Vocabulary],
+    dev_phrases: list[In[PhraseColumns]],
+    dev_chunks: list[In[ChunkColumns]],
+    weights: Out[Weights],
+    scores: Out[AverageScores],
 ) -> None:
     """Average the last checkpoints that a training record names, with sums in float64, and score the average on dev.
 
@@ -62,44 +64,42 @@ def average_checkpoints(
     model = build_model(settings.model, source_vocabulary=len(words.source), target_vocabulary=len(words.target))
     model.to(choose_device(cores))
 
-    training = json.loads(record.read_text(encoding="utf-8"))
-    known = {evaluation["update"]: _scores_of(evaluation) for evaluation in training["evaluations"]}
-    candidates: list[dict[str, Any]] = []
-    names = training["checkpoints"][-settings.last :]
+    training = TrainingRecord.read(record)
+    known = {evaluation.update: evaluation for evaluation in training.evaluations}
+    candidates: list[Average] = []
+    names = training.checkpoints[-settings.last :]
     smallest = 1 if settings.average == "auto" else len(names)
     for updates, average, description in _means(record, names, smallest):
         if len(updates) == 1 and updates[0] in known:  # the checkpoint itself, which the training has scored
             found = known[updates[0]]
         else:
             set_weights(model, average, where=weights)
-            found = _scores_of(evaluate(model))
-        candidates.append({"updates": updates, **found})
+            found = evaluate(model, updates[-1])
+        candidates.append(Average(updates=updates, dev_bleu=found.dev_bleu, dev_perplexity=found.dev_perplexity))
         if _best(candidates, settings) is candidates[-1]:
             save_tensors(weights, average, description)
-    best = _best(candidates, settings)
-    last = {"update": training["updates"], **known[training["updates"]]}
-    worse = _best([best, last], settings) is last
-    content = {
-        "format": AVERAGE_FORMAT,
-        "dataset": settings.dataset,
-        "system": settings.system,
-        "seed": settings.seed,
-        "sentences": len(reader.examples),
-        "dev_bleu_tokenizer": settings.dev_bleu,
-        **best,
-        "last": last,
-        "worse_than_last": worse,
-        **({"candidates": candidates} if settings.average == "auto" else {}),
-    }
-    write_text(scores, json.dumps(content, indent=1) + "\n")
+    best, end = _best(candidates, settings), known[training.updates]
+    last = LastUpdate(update=end.update, dev_bleu=end.dev_bleu, dev_perplexity=end.dev_perplexity)
+    content = AverageScores(
+        dataset=settings.dataset,
+        system=settings.system,
+        seed=settings.seed,
+        sentences=len(reader.examples),
+        dev_bleu_tokenizer=settings.dev_bleu,
+        **dict(best),
+        last=last,
+        worse_than_last=_best([best, last], settings) is last,
+        candidates=candidates if settings.average == "auto" else None,
+    )
+    content.write(scores)
     log.info(
         "average_checkpoints: %d checkpoints, of the updates %s: dev %s; the last update: dev %s",
-        len(best["updates"]),
-        ", ".join(map(str, best["updates"])),
-        _told(best),
-        _told(last),
+        len(best.updates),
+        ", ".join(map(str, best.updates)),
+        best.told,
+        last.told,
     )
-    if worse:
+    if content.worse_than_last:
         log.warning(
             "average_checkpoints: warning: %s, seed %d: the average is worse on dev than the last update. Next: lower "
             "average_last or checkpoint_every (with average_best: lower it), train longer, or let dev choose among the "
@@ -145,18 +145,6 @@ def _means(
         yield updates, mean, {**first, "averaged": list(names[-number:])}
 
 
-def _scores_of(evaluation: dict[str, Any]) -> dict[str, float]:
-    """The scores that rank evaluations. A language model has no dev_bleu."""
-    return {key: evaluation[key] for key in ("dev_bleu", "dev_perplexity") if key in evaluation}
-
-
-def _best(candidates: list[dict[str, Any]], settings: AverageCheckpoints) -> dict[str, Any]:
+def _best(candidates: Sequence[_Scores], settings: AverageCheckpoints) -> _Scores:
     """The candidate with the best dev score, as in the training; the first of equals."""
-    best = Progress(best_by=settings.best_by, evaluations=candidates).best
-    assert best is not None
-    return best
-
-
-def _told(scores: dict[str, Any]) -> str:
-    bleu = f"BLEU {scores['dev_bleu']:.2f}, " if "dev_bleu" in scores else ""
-    return f"{bleu}perplexity {scores['dev_perplexity']:.3f}"
+    return ranked(candidates, settings.best_by)[0]

@@ -17,21 +17,22 @@ state of an earlier training (phrasemt/training/continuing.py).
 
 from __future__ import annotations
 
-import json
 import logging
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
 from torch import Tensor
 
+from phrasemt.artefacts.training import Evaluation, Metrics, ranked
 from phrasemt.errors import DamagedFileError, MismatchError, PhrasemtError
 from phrasemt.files.exclusive import try_lock
-from phrasemt.files.lines import commit_file, flush_to_disk, temporary_beside, write_text
+from phrasemt.files.lines import commit_file, flush_to_disk, temporary_beside
 from phrasemt.models.weights import load_tensors, read_description, save_tensors, set_weights, weights_of
 from phrasemt.runs.notes import StageNote, training_note
 from phrasemt.training.trainer import Trainer
@@ -64,7 +65,7 @@ class Progress:
     capacities: list[int] = field(default_factory=list)
     micro_batches: int = 0
     checkpoints: list[str] = field(default_factory=list)
-    evaluations: list[dict[str, Any]] = field(default_factory=list)
+    evaluations: list[Evaluation] = field(default_factory=list)
 
     @property
     def checkpoint(self) -> str:
@@ -74,21 +75,17 @@ class Progress:
     @property
     def is_evaluated(self) -> bool:
         """Whether the present update has an evaluation."""
-        return self.evaluations[-1:] != [] and bool(self.evaluations[-1]["update"] == self.update)
+        return self.evaluations[-1:] != [] and self.evaluations[-1].update == self.update
 
     @property
-    def best(self) -> dict[str, Any] | None:
+    def best(self) -> Evaluation | None:
         """The first of `ranked`; None before the first evaluation."""
         return next(iter(self.ranked), None)
 
     @property
-    def ranked(self) -> list[dict[str, Any]]:
-        """The evaluations, the best first: by dev BLEU, then by dev perplexity, then the earlier one.
-
-        dev BLEU is 0 at first, and often for long. Perplexity tells these evaluations apart. `best_by: perplexity` and
-        language models go by perplexity alone.
-        """
-        return sorted(self.evaluations, key=lambda evaluation: (-self._bleu(evaluation), evaluation["dev_perplexity"]))
+    def ranked(self) -> list[Evaluation]:
+        """The evaluations, the best first."""
+        return ranked(self.evaluations, self.best_by)
 
     @property
     def evaluations_since_best(self) -> int:
@@ -97,16 +94,9 @@ class Progress:
         It is 0 while the score is dev BLEU and dev BLEU has never been above 0.
         """
         best = self.best
-        if best is None or (self._by_bleu(best) and not self._bleu(best)):
+        if best is None or (self.best_by == "bleu" and best.dev_bleu == 0):
             return 0
         return len(self.evaluations) - 1 - self.evaluations.index(best)
-
-    def _by_bleu(self, evaluation: Mapping[str, Any]) -> bool:
-        return self.best_by == "bleu" and "dev_bleu" in evaluation
-
-    def _bleu(self, evaluation: Mapping[str, Any]) -> float:
-        """dev BLEU where it decides, else 0."""
-        return float(evaluation["dev_bleu"]) if self._by_bleu(evaluation) else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,6 +123,9 @@ class EarlierState:
     progress: Progress
     same_dev: bool
     checkpoints: set[str]
+
+
+_PROGRESS = TypeAdapter(Progress)
 
 
 def checkpoint_name(update: int) -> str:
@@ -198,7 +191,7 @@ class StateFolder:
             if description.get("updates") == self._signature.updates:
                 yield EarlierState(
                     path=path,
-                    progress=Progress(**description["progress"]),
+                    progress=_PROGRESS.validate_python(description["progress"]),
                     same_dev=description["dev"] == self._signature.dev,
                     checkpoints={file.name for file in path.parent.glob("checkpoint-*.safetensors")},
                 )
@@ -214,15 +207,14 @@ class StateFolder:
         for name in progress.checkpoints:
             weights, description = load_tensors(before / name)
             self._save(self.folder / name, weights, {"update": description["update"]})
-        evaluated = {evaluation["update"] for evaluation in progress.evaluations}
-        reported = evaluated & {end}
-        kept = [
-            line
-            for line in _json_lines(before / self.metrics.name)
-            if line["update"] in (reported if "loss" in line else evaluated)
-            or ("loss" in line and line["update"] % UPDATES_BETWEEN_REPORTS == 0)
+        evaluated = {evaluation.update for evaluation in progress.evaluations}
+        metrics = Metrics.read_unfinished(before / self.metrics.name)
+        reports = [
+            one
+            for one in metrics.updates
+            if one.update % UPDATES_BETWEEN_REPORTS == 0 or (one.update == end and end in evaluated)
         ]
-        write_text(self.metrics, "".join(json.dumps(line) + "\n" for line in kept))
+        Metrics(reports, [one for one in metrics.evaluations if one.update in evaluated]).write(self.metrics)
         for path in before.glob("events.*"):  # of TensorBoard
             shutil.copyfile(path, self.folder / path.name)
         self._save_state(tensors, progress)
@@ -236,8 +228,8 @@ class StateFolder:
             self._latest.replace(self._latest.with_name("damaged.safetensors"))
         for leftover in self.folder.glob(".*.part"):
             leftover.unlink()
-        kept = [line for line in _json_lines(self.metrics) if line["update"] <= update]
-        write_text(self.metrics, "".join(json.dumps(line) + "\n" for line in kept))
+        metrics = Metrics.read_unfinished(self.metrics)
+        Metrics.of([report for report in metrics.reports if report.update <= update]).write(self.metrics)
 
     def save_checkpoint(self, trainer: Trainer, progress: Progress) -> None:
         """Write the weights of this update, and update the names of the checkpoints to average in `progress`."""
@@ -248,7 +240,7 @@ class StateFolder:
         if settings.average_best is None:
             progress.checkpoints = names[-settings.average_last :]
         else:
-            best = {checkpoint_name(evaluation["update"]) for evaluation in progress.ranked[: settings.average_best]}
+            best = {checkpoint_name(evaluation.update) for evaluation in progress.ranked[: settings.average_best]}
             progress.checkpoints = [name for name in names if name in best]
 
     def save_latest(self, trainer: Trainer, progress: Progress) -> None:
@@ -304,7 +296,7 @@ class StateFolder:
                 found=f"signature {str(description.get('signature'))[:12]}",
                 next_step=f"move {self.folder} away and run again",
             )
-        progress = Progress(**description["progress"])
+        progress = _PROGRESS.validate_python(description["progress"])
         for name in progress.checkpoints:
             if not (self.folder / name).exists():
                 raise DamagedFileError(
@@ -324,7 +316,11 @@ class StateFolder:
         return progress
 
     def _save_state(self, tensors: dict[str, Tensor], progress: Progress) -> None:
-        described = {"updates": self._signature.updates, "dev": self._signature.dev, "progress": asdict(progress)}
+        described = {
+            "updates": self._signature.updates,
+            "dev": self._signature.dev,
+            "progress": _PROGRESS.dump_python(progress, mode="json"),
+        }
         self._save(self._latest, tensors, described, before=self._previous)
 
     def _save(
@@ -340,15 +336,6 @@ class StateFolder:
             commit_file(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
-
-
-def _json_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the reports in a file of metrics; a line that a killed run left incomplete is omitted."""
-    for line in path.read_text(encoding="utf-8").split("\n") if path.exists() else ():
-        with suppress(json.JSONDecodeError):
-            report = json.loads(line)
-            if isinstance(report, dict) and "update" in report:
-                yield report
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

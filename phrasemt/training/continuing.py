@@ -11,8 +11,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 from dataclasses import replace
-from typing import Any
 
+from phrasemt.artefacts.training import Evaluation
 from phrasemt.errors import DamagedFileError
 from phrasemt.study.training import Training
 from phrasemt.training.checkpoint import Progress, StateFolder, checkpoint_name
@@ -68,16 +68,16 @@ def _continued(progress: Progress, settings: Training, *, same_dev: bool, checkp
     now, end = progress.update, settings.max_updates
     if now > end:
         raise _NotContinuedError(f"max_updates is {end}")
-    evaluations = [one for one in progress.evaluations if same_dev and evaluation_due(one["update"], settings)]
+    evaluations = [one for one in progress.evaluations if same_dev and evaluation_due(one.update, settings)]
     if settings.average_best or settings.early_stopping:  # dev scores decide
-        scored = {one["update"] for one in evaluations}
+        scored = {one.update for one in evaluations}
         due = range(settings.evaluate_every, now, settings.evaluate_every)
         if unscored := [update for update in due if update not in scored]:
             raise _NotContinuedError(f"it has no score on this dev set after update {unscored[0]}, which decides")
     for number, evaluation in enumerate(evaluations, start=1):
         before = Progress(best_by=settings.best_by, evaluations=evaluations[:number])
-        if evaluation["update"] < now and stops_early(before, settings):
-            raise _NotContinuedError(f"early_stopping ends after update {evaluation['update']}")
+        if evaluation.update < now and stops_early(before, settings):
+            raise _NotContinuedError(f"early_stopping ends after update {evaluation.update}")
 
     kept, needed = _checkpoints(evaluations, settings, now)
     if missing := sorted({checkpoint_name(update) for update in needed if update < now} - set(checkpoints)):
@@ -86,11 +86,11 @@ def _continued(progress: Progress, settings: Training, *, same_dev: bool, checkp
     return replace(progress, best_by=settings.best_by, evaluations=evaluations, checkpoints=names)
 
 
-def _checkpoints(evaluations: list[dict[str, Any]], settings: Training, now: int) -> tuple[list[int], set[int]]:
+def _checkpoints(evaluations: list[Evaluation], settings: Training, now: int) -> tuple[list[int], set[int]]:
     """Updates of the checkpoints that a training keeps now, and of the checkpoints that it needs at its end."""
     if settings.average_best is not None:
         ranked = Progress(best_by=settings.best_by, evaluations=evaluations).ranked
-        best = sorted(evaluation["update"] for evaluation in ranked[: settings.average_best])
+        best = sorted(evaluation.update for evaluation in ranked[: settings.average_best])
         return best, set(best)
 
     def last(end: int) -> list[int]:

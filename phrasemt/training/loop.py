@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import NoReturn
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
+from phrasemt.artefacts.artefact import In, Kept, Out
+from phrasemt.artefacts.columns import ChunkColumns, Examples, PhraseColumns
+from phrasemt.artefacts.corpus import UserFile
+from phrasemt.artefacts.text import Tokens
+from phrasemt.artefacts.training import Evaluation, TrainingRecord, TrainingState, Weights
+from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.batching.reader import BatchReader
 from phrasemt.batching.sampler import UpdatePlan
 from phrasemt.errors import MismatchError, PhrasemtError, StoppedError
 from phrasemt.files.digests import digest_bytes, digest_file
-from phrasemt.files.lines import read_lines, write_text
+from phrasemt.files.lines import read_lines
 from phrasemt.models.interface import build_model
 from phrasemt.models.weights import describe_weights, start_from
 from phrasemt.nn.device import choose_device
 from phrasemt.stages.training import TrainModel
-from phrasemt.study.training import Training
-from phrasemt.text.vocab import Vocabularies
 from phrasemt.training.checkpoint import UPDATES_BETWEEN_REPORTS, Progress, Signature, StateFolder
 from phrasemt.training.continuing import WITHOUT_EFFECT_ON_UPDATES, continue_earlier, evaluation_due, stops_early
 from phrasemt.training.evaluator import Evaluator
@@ -36,7 +41,6 @@ from phrasemt.workflow.code import code_digest
 
 log = logging.getLogger("phrasemt.train_model")
 
-RECORD_FORMAT = 1
 # The training fails after this number of consecutive updates whose loss or gradient is not finite.
 _MAX_SKIPPED_IN_A_ROW = 10
 
@@ -47,18 +51,18 @@ def train_model(
     cores: int,
     processes: int = 1,
     minutes: float = 0,
-    train: Path,
-    dev: Path,
-    dev_reference: Path,
-    source_vocabulary: Path,
-    target_vocabulary: Path,
-    train_phrases: list[Path],
-    dev_phrases: list[Path],
-    train_chunks: list[Path],
-    dev_chunks: list[Path],
-    initial_weights: list[Path],
-    record: Path,
-    state: Path,
+    train: In[Examples],
+    dev: In[Examples],
+    dev_reference: In[Tokens],
+    source_vocabulary: In[Vocabulary],
+    target_vocabulary: In[Vocabulary],
+    train_phrases: list[In[PhraseColumns]],
+    dev_phrases: list[In[PhraseColumns]],
+    train_chunks: list[In[ChunkColumns]],
+    dev_chunks: list[In[ChunkColumns]],
+    initial_weights: list[In[Weights | UserFile]],
+    record: Out[TrainingRecord],
+    state: Kept[TrainingState],
 ) -> None:
     """Train a system until its last update or early stopping, and write a record of the training.
 
@@ -87,7 +91,7 @@ def train_model(
             start_from(model, path, description)
         trainer = Trainer(model, reader, settings, group)
         references = list(read_lines(dev_reference)) if settings.reads.source else None
-        evaluate = Evaluator(dev_reader, references, words.target, settings.dev_bleu)
+        evaluator = Evaluator(dev_reader, references, words.target, settings.dev_bleu)
         by_sentences = settings.training.sentences_per_update is not None
         update_size = settings.training.sentences_per_update or settings.training.tokens_per_update
         assert update_size is not None
@@ -129,33 +133,25 @@ def train_model(
             description=description,
         )
         with folder.alone() if group.is_first else nullcontext():
-            progress, stopped = _train(trainer, evaluate, plan, folder, group, stop)
-        if not group.is_first:
-            return
-        write_text(
-            record,
-            json.dumps(
-                {
-                    "format": RECORD_FORMAT,
-                    "model": settings.model.model_dump(mode="json"),
-                    "parameters": parameters,
-                    "precision": trainer.precision,
-                    "updates": progress.update,
-                    "stopped": stopped,
-                    "skipped": progress.skipped,
-                    "processes": group.size,
-                    "micro_batch_positions": progress.capacities,
-                    "micro_batches_per_update": round(progress.micro_batches / progress.update, 2),
-                    "checkpoints": [f"{state.name}/{folder.folder.name}/{name}" for name in progress.checkpoints],
-                    "best_update": progress.best["update"] if progress.best else None,
-                    "evaluations": progress.evaluations,
-                    "metrics": f"{state.name}/{folder.folder.name}/{folder.metrics.name}",
-                },
-                indent=1,
-                sort_keys=True,  # keys that were read from a saved state have another order
-            )
-            + "\n",
-        )
+            run = _Run(trainer, evaluator, plan, folder, group, stop)
+            stopped = run.train()
+        if group.is_first:
+            progress, place = run.progress, f"{state.name}/{folder.folder.name}"
+            TrainingRecord(
+                model=settings.model,
+                parameters=parameters,
+                precision=trainer.precision,
+                updates=progress.update,
+                stopped=stopped,
+                skipped=progress.skipped,
+                processes=group.size,
+                micro_batch_positions=progress.capacities,
+                micro_batches_per_update=round(progress.micro_batches / progress.update, 2),
+                checkpoints=[f"{place}/{name}" for name in progress.checkpoints],
+                best_update=progress.best.update if progress.best else None,
+                evaluations=progress.evaluations,
+                metrics=f"{place}/{folder.metrics.name}",
+            ).write(record)
 
 
 def _signature(settings: TrainModel, *, train: Sequence[Path], dev: Sequence[Path]) -> Signature:
@@ -178,151 +174,190 @@ def _digest(*parts: str) -> str:
     return digest_bytes("\n".join(parts).encode())
 
 
-def _train(
-    trainer: Trainer, evaluate: Evaluator, plan: UpdatePlan, folder: StateFolder, group: ProcessGroup, stop: StopRequest
-) -> tuple[Progress, str]:
-    """Do the remaining updates; return the final progress, and the reason for the end of the training."""
-    settings = trainer.settings
-    if group.is_first:
-        continue_earlier(folder, settings)
-    group.barrier()
-    progress = folder.load(trainer) or Progress(best_by=settings.best_by)
-    if group.broadcast([folder.folder.name, progress.update]) != [folder.folder.name, progress.update]:
-        raise MismatchError(
-            "the processes of this training do not see the same state",
-            where=folder.folder,
-            found=f"process {group.rank} at update {progress.update}",
-            next_step="use a folder that all nodes share, and run again",
-        )
-    if progress.update:
-        log.info("resuming after update %d", progress.update)
-    if len(progress.capacities) == group.size:
-        trainer.capacity = progress.capacities[group.rank]
-    else:
-        trainer.find_capacity(plan)
-    with ExitStack() as stack:
-        reporter = None
-        if group.is_first:
-            folder.clean_up(progress.update)
-            reporter = stack.enter_context(
-                Reporter(
-                    folder.metrics,
-                    first_update=progress.update,
-                    max_updates=settings.max_updates,
-                    seconds=progress.seconds,
-                    device=trainer.device,
-                    processes=group.size,
-                )
+class _Run:
+    """A training from its last saved state to its end, or to a request to stop.
+
+    All processes of a training do the same; only the first one has a reporter and writes files.
+    """
+
+    def __init__(
+        self,
+        trainer: Trainer,
+        evaluator: Evaluator,
+        plan: UpdatePlan,
+        folder: StateFolder,
+        group: ProcessGroup,
+        stop: StopRequest,
+    ) -> None:
+        self.trainer, self.evaluator, self.plan = trainer, evaluator, plan
+        self.folder, self.group, self.stop = folder, group, stop
+        self.settings = trainer.settings
+        self.progress = self._resumed()
+        self.reporter: Reporter | None = None
+
+    def train(self) -> str:
+        """Do the remaining updates. Returns the reason for the end: `max_updates` or `early_stopping`."""
+        progress, settings = self.progress, self.settings
+        with self._reporting():
+            self._catch_up()
+            for epoch, position, rows in self.plan.updates(first_epoch=progress.epoch, first_update=progress.position):
+                if self.reason_to_end is not None:
+                    break
+                self._update(epoch, position, rows)
+                report_due = progress.update % UPDATES_BETWEEN_REPORTS == 0
+                if report_due or progress.update == settings.max_updates:
+                    self._report()
+                if report_due:
+                    progress.recent.clear()
+                if evaluating := evaluation_due(progress.update, settings):
+                    self._evaluate()
+                # A training stops after an update and never before the first one, so very short runs make progress.
+                stopping = self.group.any(self.stop.reason is not None) and self.reason_to_end is None
+                state_due = evaluating or progress.update % settings.checkpoint_every == 0
+                if state_due or stopping:
+                    self._save(with_checkpoint=state_due and self.checkpoint_due)
+                if stopping:
+                    self._stop()
+        reason = self.reason_to_end
+        assert reason is not None
+        return reason
+
+    # ----------------------------------------------------------------------------------------------------- conditions
+
+    @property
+    def reason_to_end(self) -> str | None:
+        """Why the training ends after this update; None while it goes on."""
+        if self.progress.update >= self.settings.max_updates:
+            return "max_updates"
+        return "early_stopping" if stops_early(self.progress, self.settings) else None
+
+    @property
+    def checkpoint_due(self) -> bool:
+        """Whether the weights of this update may become part of the average."""
+        progress, best = self.progress, self.settings.average_best
+        if best is not None:
+            return progress.is_evaluated and progress.evaluations[-1] in progress.ranked[:best]
+        return progress.update % self.settings.checkpoint_every == 0 or self.reason_to_end is not None
+
+    # --------------------------------------------------------------------------------------------------------- phases
+
+    def _resumed(self) -> Progress:
+        """Restore the last saved state, or begin. Raises MismatchError if the processes see different states."""
+        if self.group.is_first:
+            continue_earlier(self.folder, self.settings)
+        self.group.barrier()
+        progress = self.folder.load(self.trainer) or Progress(best_by=self.settings.best_by)
+        state = [self.folder.folder.name, progress.update]
+        if self.group.broadcast(state) != state:
+            raise MismatchError(
+                "the processes of this training do not see the same state",
+                where=self.folder.folder,
+                found=f"process {self.group.rank} at update {progress.update}",
+                next_step="use a folder that all nodes share, and run again",
+            )
+        if progress.update:
+            log.info("resuming after update %d", progress.update)
+        if len(progress.capacities) == self.group.size:
+            self.trainer.capacity = progress.capacities[self.group.rank]
+        else:
+            self.trainer.find_capacity(self.plan)
+        return progress
+
+    @contextmanager
+    def _reporting(self) -> Iterator[None]:
+        """In the block, the first process reports."""
+        if not self.group.is_first:
+            yield
+            return
+        self.folder.clean_up(self.progress.update)
+        with Reporter(
+            self.folder.metrics,
+            first_update=self.progress.update,
+            max_updates=self.settings.max_updates,
+            seconds=self.progress.seconds,
+            device=self.trainer.device,
+            processes=self.group.size,
+        ) as self.reporter:
+            yield
+
+    def _catch_up(self) -> None:
+        """Evaluate and keep the present weights if the earlier training that is continued here did not."""
+        progress = self.progress
+        if not progress.update:
+            return
+        if evaluating := evaluation_due(progress.update, self.settings) and not progress.is_evaluated:
+            if progress.update == self.settings.max_updates:
+                self._report()
+            self._evaluate()
+        keeping = self.checkpoint_due and progress.checkpoint not in progress.checkpoints
+        if evaluating or keeping:
+            self._save(with_checkpoint=keeping)
+
+    def _update(self, epoch: int, position: int, rows: NDArray[np.int64]) -> None:
+        """Do one update. Raises PhrasemtError after too many consecutive updates without a step."""
+        progress, started = self.progress, time.monotonic()
+        result = self.trainer.update(progress.update + 1, rows)
+        progress.recent.append({**asdict(result), "seconds": time.monotonic() - started})
+        progress.update += 1
+        progress.micro_batches += result.micro_batches
+        progress.epoch, progress.position = epoch, position + 1
+        progress.skipped += result.skipped
+        progress.skipped_in_a_row = progress.skipped_in_a_row + 1 if result.skipped else 0
+        if result.skipped:
+            log.warning("update %d: skipped, because its loss or gradient is not finite", progress.update)
+        if progress.skipped_in_a_row == _MAX_SKIPPED_IN_A_ROW:
+            raise PhrasemtError(
+                f"loss or gradient was not finite in {_MAX_SKIPPED_IN_A_ROW} consecutive updates",
+                where=f"update {progress.update}",
+                next_step="lower training.optimizer.factor, lengthen its warmup, or use precision: float32",
             )
 
-        def report_now() -> None:
-            if reporter and (values := _report_values(progress.recent, progress.epoch)):
-                reporter.update(progress.update, {**values, "skipped": progress.skipped})
-
-        def evaluate_now() -> None:
-            started = time.monotonic()
-            with trainer.averaged():
-                values = group.broadcast(evaluate(trainer.model) if group.is_first else None)
-            progress.evaluations.append({"update": progress.update, **values})
-            if reporter:
-                best = progress.best is progress.evaluations[-1]
-                reporter.evaluation(progress.update, values, best=best, seconds=time.monotonic() - started)
-
-        def save_state(*, with_checkpoint: bool) -> None:
-            progress.capacities = group.gather(trainer.capacity)
-            if reporter:
-                if with_checkpoint:
-                    folder.save_checkpoint(trainer, progress)
-                progress.seconds = reporter.seconds
-                folder.save_latest(trainer, progress)
-
-        if progress.update:  # an earlier training had no evaluation or no checkpoint here, or evaluated on another dev
-            if evaluating := evaluation_due(progress.update, settings) and not progress.is_evaluated:
-                if progress.update == settings.max_updates:
-                    report_now()
-                evaluate_now()
-            keeping = _checkpoint_due(progress, settings) and progress.checkpoint not in progress.checkpoints
-            if evaluating or keeping:
-                save_state(with_checkpoint=keeping)
-        for epoch, position, rows in plan.updates(first_epoch=progress.epoch, first_update=progress.position):
-            if _reason_to_end(progress, settings):
-                break
-            started = time.monotonic()
-            result = trainer.update(progress.update + 1, rows)
-            progress.recent.append({**asdict(result), "seconds": time.monotonic() - started})
-            progress.update += 1
-            progress.micro_batches += result.micro_batches
-            progress.epoch, progress.position = epoch, position + 1
-            _count_skipped(progress, skipped=result.skipped)
-            last = progress.update == settings.max_updates
-            report_due = progress.update % UPDATES_BETWEEN_REPORTS == 0
-            if report_due or last:
-                report_now()
-            if report_due:
-                progress.recent.clear()
-            if evaluating := evaluation_due(progress.update, settings):
-                evaluate_now()
-            # A run stops after an update and never before the first one, so that even very short runs make progress.
-            stopping = group.any(stop.reason is not None) and not _reason_to_end(progress, settings)
-            state_due = evaluating or progress.update % settings.checkpoint_every == 0
-            if state_due or stopping:
-                save_state(with_checkpoint=state_due and _checkpoint_due(progress, settings))
-            if stopping:
-                group.barrier()  # wait until the first process has saved the state
-                raise StoppedError(
-                    f"stopped after update {progress.update} and saved the state: "
-                    f"{stop.reason or 'another process was asked to stop'}",
-                    next_step="the same command resumes from there",
-                )
-    reason = _reason_to_end(progress, settings)
-    assert reason is not None
-    return progress, reason
-
-
-def _count_skipped(progress: Progress, *, skipped: bool) -> None:
-    """Count an update in `progress`. Raises PhrasemtError after too many consecutive updates without a step."""
-    if not skipped:
-        progress.skipped_in_a_row = 0
-        return
-    progress.skipped += 1
-    progress.skipped_in_a_row += 1
-    log.warning("update %d: skipped, because its loss or gradient is not finite", progress.update)
-    if progress.skipped_in_a_row == _MAX_SKIPPED_IN_A_ROW:
-        raise PhrasemtError(
-            f"loss or gradient was not finite in {_MAX_SKIPPED_IN_A_ROW} consecutive updates",
-            where=f"update {progress.update}",
-            next_step="lower training.optimizer.factor, lengthen its warmup, or use precision: float32",
+    def _report(self) -> None:
+        """Report the means over the updates since the last report, unless all of them were skipped."""
+        progress = self.progress
+        results = [result for result in progress.recent if not result["skipped"]]
+        if self.reporter is None or not results:
+            return
+        tokens = sum(result["tokens"] for result in results)
+        nll = sum(result["nll"] for result in results) / tokens
+        all_tokens, seconds = (sum(result[key] for result in progress.recent) for key in ("tokens", "seconds"))
+        self.reporter.update(
+            progress.update,
+            epoch=progress.epoch + 1,
+            loss=round(sum(result["objective"] for result in results) / tokens, 6),
+            perplexity=round(math.exp(min(nll, 100.0)), 4),
+            parts={
+                name: round(sum(result["parts"][name] for result in results) / tokens, 6)
+                for name in results[0]["parts"]
+            },
+            learning_rate=results[-1]["learning_rate"],
+            tokens_per_second=round(all_tokens / seconds, 1),
+            skipped=progress.skipped,
         )
 
+    def _evaluate(self) -> None:
+        """Score the weights, averaged if the training averages, on dev."""
+        progress, started = self.progress, time.monotonic()
+        with self.trainer.averaged():
+            scores = self.evaluator(self.trainer.model, progress.update).model_dump() if self.group.is_first else None
+            progress.evaluations.append(Evaluation.model_validate(self.group.broadcast(scores)))
+        if self.reporter is not None:
+            evaluation = progress.evaluations[-1]
+            self.reporter.evaluation(evaluation, best=progress.best is evaluation, seconds=time.monotonic() - started)
 
-def _checkpoint_due(progress: Progress, settings: Training) -> bool:
-    """Whether the weights of this update may become part of the average."""
-    if settings.average_best is not None:
-        return progress.is_evaluated and progress.evaluations[-1] in progress.ranked[: settings.average_best]
-    return progress.update % settings.checkpoint_every == 0 or _reason_to_end(progress, settings) is not None
+    def _save(self, *, with_checkpoint: bool) -> None:
+        """Write the state from which the training can resume, and the weights as a checkpoint to average."""
+        self.progress.capacities = self.group.gather(self.trainer.capacity)
+        if self.reporter is not None:
+            if with_checkpoint:
+                self.folder.save_checkpoint(self.trainer, self.progress)
+            self.progress.seconds = self.reporter.seconds
+            self.folder.save_latest(self.trainer, self.progress)
 
-
-def _reason_to_end(progress: Progress, settings: Training) -> str | None:
-    if progress.update >= settings.max_updates:
-        return "max_updates"
-    return "early_stopping" if stops_early(progress, settings) else None
-
-
-def _report_values(recent: Sequence[Mapping[str, Any]], epoch: int) -> dict[str, float]:
-    """Return the means over some updates for a report; an empty dictionary if all of them were skipped."""
-    results = [result for result in recent if not result["skipped"]]
-    if not results:
-        return {}
-    tokens = sum(result["tokens"] for result in results)
-    nll = sum(result["nll"] for result in results) / tokens
-    parts = results[0]["parts"]
-    return {
-        "epoch": epoch + 1,
-        "loss": round(sum(result["objective"] for result in results) / tokens, 6),
-        "perplexity": round(math.exp(min(nll, 100.0)), 4),
-        **{name: round(sum(result["parts"][name] for result in results) / tokens, 6) for name in parts},
-        "learning_rate": results[-1]["learning_rate"],
-        "tokens_per_second": round(
-            sum(result["tokens"] for result in recent) / sum(result["seconds"] for result in recent), 1
-        ),
-    }
+    def _stop(self) -> NoReturn:
+        self.group.barrier()  # wait until the first process has saved the state
+        raise StoppedError(
+            f"stopped after update {self.progress.update} and saved the state: "
+            f"{self.stop.reason or 'another process was asked to stop'}",
+            next_step="the same command resumes from there",
+        )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import resource
 import sys
@@ -16,6 +15,7 @@ import torch
 from torch.utils.tensorboard import SummaryWriter
 from tqdm import tqdm
 
+from phrasemt.artefacts.training import Evaluation, EvaluationReport, Metrics, UpdateReport
 from phrasemt.runs.notes import TrainingReport, noted, now, training_note
 from phrasemt.runs.units import clock, memory
 
@@ -85,19 +85,15 @@ class Reporter:
     def seconds(self) -> float:
         return self._seconds_before + time.monotonic() - self._started
 
-    def update(self, update: int, values: dict[str, float]) -> None:
-        """Averages over the updates since the last report: loss, tokens_per_second, ..."""
-        self._write(update, "train", values)
-        self._note_progress(update, tokens_per_second=values["tokens_per_second"])
-        text = " ".join(
-            f"{name} {values[key]:{form}}"
-            for name, key, form in (
-                ("loss", "loss", ".3f"),
-                ("perplexity", "perplexity", ".2f"),
-                ("tokens/s", "tokens_per_second", ",.0f"),
-            )
+    def update(self, update: int, **means: Any) -> None:
+        """Report the means over the updates since the last report: the other fields of `UpdateReport`."""
+        report = UpdateReport(update=update, **self._now(), **means)
+        self._write("train", report, {**report.model_dump(exclude={"update", "seconds", "parts"}), **report.parts})
+        self._note_progress(update, tokens_per_second=report.tokens_per_second)
+        text = (
+            f"loss {report.loss:.3f} perplexity {report.perplexity:.2f} tokens/s {report.tokens_per_second:,.0f} "
+            f"memory {memory(report.memory_mib)}"
         )
-        text += f" memory {memory(self._report.memory_mib)}"
         self._bar.set_postfix_str(text, refresh=False)
         self._bar.update(update - self._bar.n)
         if time.monotonic() >= self._next_line:
@@ -107,30 +103,34 @@ class Reporter:
             with tqdm.external_write_mode(file=sys.stderr):
                 log.info("update %d of %d, %s, time left %s", update, self._report.max_updates, text, clock(left))
 
-    def evaluation(self, update: int, values: dict[str, float], *, best: bool, seconds: float) -> None:
-        """Dev scores, with a mark when they are the best so far. seconds: that the evaluation took.
+    def evaluation(self, evaluation: Evaluation, *, best: bool, seconds: float) -> None:
+        """Report dev scores, with a mark when they are the best so far. seconds: that the evaluation took.
 
         The line names the share of evaluations in the time of this run.
         """
         self._seconds_of_evaluations += seconds
         share = self._seconds_of_evaluations / (time.monotonic() - self._started)
-        self._write(update, "dev", {**values, "evaluation_seconds": round(seconds, 3)})
-        self._note_progress(update)
+        report = EvaluationReport(**self._now(), evaluation_seconds=round(seconds, 3), evaluation=evaluation)
+        scores = evaluation.model_dump(exclude={"update", "measurements"}, exclude_none=True)
+        times = report.model_dump(include={"evaluation_seconds", "memory_mib"})
+        self._write("dev", report, {**scores, **evaluation.measurements, **times})
+        self._note_progress(evaluation.update)
         with tqdm.external_write_mode(file=sys.stderr):
             log.info(
-                "update %d: dev %sperplexity %.3f%s; evaluations take %.1f %% of the time",
-                update,
-                f"BLEU {values['dev_bleu']:.2f}, " if "dev_bleu" in values else "",
-                values["dev_perplexity"],
+                "update %d: dev %s%s; evaluations take %.1f %% of the time",
+                evaluation.update,
+                evaluation.told,
                 " (best)" if best else "",
                 100 * share,
             )
 
-    def _write(self, update: int, group: str, values: dict[str, float]) -> None:
-        values = {**values, "memory_mib": self._memory_mib()}
-        self._stream.write(json.dumps({"update": update, "seconds": round(self.seconds, 3), **values}) + "\n")
-        for name, value in values.items():
-            self._board.add_scalar(f"{group}/{name}", value, update)
+    def _now(self) -> dict[str, float]:
+        return {"seconds": round(self.seconds, 3), "memory_mib": self._memory_mib()}
+
+    def _write(self, group: str, report: UpdateReport | EvaluationReport, scalars: dict[str, float]) -> None:
+        self._stream.write(Metrics.line(report))
+        for name, value in scalars.items():
+            self._board.add_scalar(f"{group}/{name}", value, report.update)
 
     def _note_progress(self, update: int, **changes: Any) -> None:
         """Take a report into the note, which is written now if it was not a moment ago."""

@@ -8,22 +8,21 @@ new stage with a known role needs no change here.
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from phrasemt.batching.example import Examples
+from phrasemt.artefacts.columns import ChunkColumns, Examples, PhraseColumns
+from phrasemt.artefacts.table import Table
+from phrasemt.artefacts.translations import Translations
+from phrasemt.artefacts.vocabulary import Vocabulary
 from phrasemt.errors import DamagedFileError
-from phrasemt.files.columns import ColumnFile
 from phrasemt.files.lines import count_lines
 from phrasemt.files.sidecars import read_sidecar
-from phrasemt.report.cells import Table
 from phrasemt.stages import STAGES
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
 from phrasemt.syntax.store.annotations import Annotations
 from phrasemt.syntax.trees import Tree, parse_tree
-from phrasemt.text.vocab import Vocabulary
 from phrasemt.verbs._pair import Pair, damaged, nth
 
 _END = "</s>"
@@ -109,7 +108,7 @@ def _line_of(role: str) -> Callable[[Pair, Hop], Iterator[str]]:
 def _ids(pair: Pair, hop: Hop) -> Iterator[str]:
     examples = Examples.open(hop.outputs["examples"])
     for side, ids in (("source", examples.source(pair.line)), ("target", examples.target(pair.line))):
-        words = Vocabulary.from_file(hop.inputs[f"{side}_vocabulary"][0])
+        words = Vocabulary.read(hop.inputs[f"{side}_vocabulary"][0])
         yield " ".join(f"{word}={number}" for word, number in zip(words.tokens(ids), ids.tolist(), strict=True))
 
 
@@ -131,12 +130,12 @@ def _annotation(pair: Pair, hop: Hop) -> Iterator[str]:
 
 
 def _phrases(pair: Pair, hop: Hop) -> Iterator[str]:
-    ends = ColumnFile.open(hop.outputs["phrases"], ["ends"]).values("ends", pair.line).tolist()
+    ends = PhraseColumns.open(hop.outputs["phrases"]).values("ends", pair.line).tolist()
     yield _bracketed(_subwords(pair, hop), ends)
 
 
 def _chunks(pair: Pair, hop: Hop) -> Iterator[str]:
-    columns = ColumnFile.open(hop.outputs["chunks"], ["starts", "labels"])
+    columns = ChunkColumns.open(hop.outputs["chunks"])
     subwords = _subwords(pair, hop)
     _, *ends = columns.values("starts", pair.line).tolist()
     labels = [columns.description["labels"][label] for label in columns.values("labels", pair.line)]
@@ -144,13 +143,13 @@ def _chunks(pair: Pair, hop: Hop) -> Iterator[str]:
 
 
 def _n_best(pair: Pair, hop: Hop) -> Iterator[str]:
-    translated = json.loads(nth(hop.outputs["translations"], pair.line))
-    for rank, hypothesis in enumerate(translated["n_best"], start=1):
-        yield f"{rank}-best {hypothesis['subwords']} ({hypothesis['score']:.4f})"
+    translated = Translations.parse(nth(hop.outputs["translations"], pair.line))
+    for rank, hypothesis in enumerate(translated.n_best, start=1):
+        yield f"{rank}-best {hypothesis.subwords} ({hypothesis.score:.4f})"
 
 
 def _cells(pair: Pair, hop: Hop) -> Iterator[str]:
-    table = Table.model_validate_json(hop.outputs["table"].read_text(encoding="utf-8"))
+    table = Table.read(hop.outputs["table"])
     for block in table.blocks:
         if (block.dataset, block.test_set) == (pair.dataset, pair.split):
             for row in block.rows:

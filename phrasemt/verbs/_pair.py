@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from phrasemt.artefacts.corpus import DroppedPairs
 from phrasemt.errors import DamagedFileError, PhrasemtError
 from phrasemt.files.lines import read_lines
 from phrasemt.files.sidecars import read_sidecar
@@ -82,12 +83,13 @@ def _line_of_row(rows: Path, row: int) -> int:
             if int(text) == row:
                 return line
         path = Path(read_sidecar(rows)["outputs"]["dropped"]["path"])
-        head, _, *entries = read_lines(path)  # "# read N kept K dropped D", names of columns, dropped pairs
-        for text in entries:
-            dropped_row, name, value = text.split("\t")
-            if int(dropped_row) == row:
-                raise PhrasemtError("clean_pairs dropped this pair", where=f"row {row}", found=f"{name} {value}")
-        last = int(head.split()[2]) - 1
+        dropped = DroppedPairs.read(path)
+        for pair in dropped.dropped:
+            if pair.row == row:
+                raise PhrasemtError(
+                    "clean_pairs dropped this pair", where=f"row {row}", found=f"{pair.filter} {pair.value}"
+                )
+        last = dropped.raw_pairs - 1
     except (ValueError, IndexError) as error:
         raise damaged(path, "clean_pairs", repr(error)) from None
     raise PhrasemtError("no such row", where=rows, expected=f"0 to {last}", found=row)

@@ -8,14 +8,14 @@ lines, at the rates of one core in docs/performance.md.
 from __future__ import annotations
 
 import functools
-import json
 import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
+from phrasemt.artefacts.training import TrainingRecord
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import count_lines
 from phrasemt.files.sidecars import read_sidecar
@@ -24,12 +24,10 @@ from phrasemt.registry.corpora import part_of, source_file
 from phrasemt.runs.costs import Costs
 from phrasemt.runs.notes import StageNote, training_note
 from phrasemt.runs.plan import Job
-from phrasemt.study.architectures import ModelSettings
 from phrasemt.study.datasets import DatasetText, RegistryText
 from phrasemt.study.schema import Study
 from phrasemt.verbs._rates import GPUS, MEASURED, UTILISATION, UTILISATION_OF_A_SEARCH
 from phrasemt.verbs.describe import vocabulary_sizes
-from phrasemt.workflow.paths import ANY_STUDY
 
 TOKENS = 27  # a sentence, about the mean of WMT in subwords: POSITIONS of phrasemt/models/cost.py
 BACKWARD = 2  # times the multiply-adds of the forward pass
@@ -92,7 +90,7 @@ def _measured_rate() -> Rate:
     if not rates:
         raise PhrasemtError(
             "no finished training tells a rate",
-            where=ANY_STUDY.record.glob,
+            where=TrainingRecord.pattern.glob,
             expected="the records of a training with its note and its vocabularies",
             next_step=f"run a study first, or name a kind of GPU: {', '.join(GPUS)}",
         )
@@ -110,17 +108,16 @@ def _measured_rate() -> Rate:
 
 def _trainings() -> Iterator[tuple[str, str, float]]:
     """Host, device and operations a second of each process, for each finished training that can be read."""
-    for record in sorted(Path().glob(ANY_STUDY.record.glob)):
+    for record in sorted(Path().glob(TrainingRecord.pattern.glob)):
         try:
-            written = json.loads(record.read_text(encoding="utf-8"))
-            note = StageNote.read(training_note(record.parent / written["metrics"]))
-            model = TypeAdapter(ModelSettings).validate_python(written["model"])
+            written = TrainingRecord.read(record)
+            note = StageNote.read(training_note(record.parent / written.metrics))
             inputs = read_sidecar(record)["inputs"]
             source, target = (count_lines(inputs[f"{side}_vocabulary"][0]["path"]) for side in ("source", "target"))
         except (OSError, ValueError, KeyError, ValidationError, PhrasemtError):
             continue  # of another version, or without its state and its vocabularies
         if note and note.training and note.training.tokens_per_second:
-            cost = cost_of(model, source_vocabulary=source, target_vocabulary=target)
+            cost = cost_of(written.model, source_vocabulary=source, target_vocabulary=target)
             operations = 2 * (1 + BACKWARD) * cost.multiply_adds * note.training.tokens_per_second
             yield note.host, note.training.device, operations / note.training.processes
 

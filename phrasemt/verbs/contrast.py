@@ -9,11 +9,11 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from phrasemt.artefacts.translations import KindCounts
 from phrasemt.corpus.contrastive_pairs import files_of_folder, read_contrastive_pairs
 from phrasemt.decoding.contrasts import Line, count_right
 from phrasemt.decoding.translator import Translator
 from phrasemt.machine.gpus import lease
-from phrasemt.scoring.contrasts import KindCounts
 from phrasemt.verbs._system import add_study_option, add_training, chosen_training
 from phrasemt.verbs._tables import table
 

@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
+from phrasemt.artefacts.corpus import OriginalFile
 from phrasemt.files.source_file import MIRROR, SourceFile
 from phrasemt.registry.corpora import Corpus, contrasts_of, corpus, files_of, load_registry, source_file
 from phrasemt.runs.units import size
@@ -16,7 +17,6 @@ from phrasemt.study.datasets import RegistryText
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
 from phrasemt.verbs._tables import table
-from phrasemt.workflow.paths import ORIGINAL_FILE
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,7 +58,7 @@ def _needed(study: Study) -> Iterator[str]:
     mirror = study.mirror or os.environ.get(MIRROR)
     rows = [("corpus", "file", "size", "from")]
     for (corpus_id, name), file in fetched.items():
-        if Path(here := ORIGINAL_FILE.at(corpus=corpus_id, file=name)).is_file():
+        if Path(here := OriginalFile.pattern.at(corpus=corpus_id, file=name)).is_file():
             origin = f"fetched: {here}"
         elif mirror and Path(mirror, corpus_id, name).is_file():
             origin = "the mirror"

@@ -6,10 +6,10 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
+from phrasemt.artefacts.vocabulary import Vocabulary
 from phrasemt.models.cost import POSITIONS, cost_of
 from phrasemt.study.schema import Study
 from phrasemt.symbols import SPECIAL_TOKENS
-from phrasemt.text.vocab import Vocabulary
 from phrasemt.verbs._study import add_dataset, add_study, choose, chosen_dataset
 from phrasemt.workflow.paths import Paths
 
@@ -65,7 +65,7 @@ def vocabulary_sizes(study: Study, dataset: str) -> tuple[int, int, str]:
     vocabulary = Paths.of(study, dataset).vocabulary
     paths = [Path(vocabulary.at(language=language)) for language in settings.languages]
     if all(path.exists() for path in paths):
-        source, target = (len(Vocabulary.from_file(path)) for path in paths)
+        source, target = (len(Vocabulary.read(path)) for path in paths)
         return source, target, vocabulary.glob
     key = "words" if settings.subwords.unit == "word" else "merges"
     size = getattr(settings.subwords, key) + len(SPECIAL_TOKENS)

@@ -9,10 +9,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+from phrasemt.artefacts.table import ScorecardEntry, Table
 from phrasemt.errors import PhrasemtError
 from phrasemt.printed.results import Figure, Paper, figures, load_papers, paper_named
-from phrasemt.report.cells import ScorecardEntry, Table
-from phrasemt.scoring.scores import read_artefact
 from phrasemt.verbs._study import FILE_OR_NAME, study_name
 from phrasemt.verbs._tables import table
 from phrasemt.workflow.paths import Paths
@@ -39,7 +38,7 @@ def _entries(study: Path) -> Entries:
     path = Path(Paths(study_name(study)).table)
     if not path.exists():
         raise PhrasemtError("the study has no table yet", where=path, next_step="run the study, or leave out --study")
-    scorecard = read_artefact(path, Table).scorecard
+    scorecard = Table.read(path).scorecard
     found: Entries = defaultdict(list)
     for entry in scorecard.entries if scorecard else []:
         found[entry.place, entry.heading].append(entry)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from phrasemt.artefacts.syntax import PhraseStatistics
 from phrasemt.errors import PhrasemtError
-from phrasemt.report.sections.syntax import PhraseStatistics
-from phrasemt.scoring.scores import read_artefact
 from phrasemt.verbs._study import add_dataset, add_study, chosen_dataset
 from phrasemt.workflow.paths import Paths
 
@@ -27,7 +26,7 @@ def run(options: argparse.Namespace) -> None:
     statistics_of = Paths.of(study, dataset).phrase_statistics.at(split=options.split)
     paths = [Path(statistics_of.at(segmenter=segmenter)) for segmenter in study.segmentations]
 
-    measured = [read_artefact(path, PhraseStatistics) for path in paths if path.exists()]
+    measured = [PhraseStatistics.read(path) for path in paths if path.exists()]
     if not measured:
         wanted = " ".join(map(str, paths)) or "nothing: no system of the study has phrases"
         raise PhrasemtError(

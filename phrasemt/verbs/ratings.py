@@ -49,7 +49,8 @@ def _make(options: argparse.Namespace) -> None:
         raise PhrasemtError("at least one sentence and one rater are needed", where="--sentences, --raters")
     paths = Paths.of(study, dataset)
     sides = [
-        _lines(Path(paths.text.at(split=test_set, language=language))) for language in study.datasets[dataset].languages
+        _lines(Path(paths.clean_text.at(split=test_set, language=language)))
+        for language in study.datasets[dataset].languages
     ]
     translations = {
         system: _lines(

@@ -6,18 +6,20 @@ The verb reads only small files that trainings write, so it can be called at any
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from phrasemt.artefacts.training import Metrics, TrainingRecord, ranked
 from phrasemt.errors import PhrasemtError
 from phrasemt.runs.notes import StageNote, last_sign_of_life, training_note
 from phrasemt.runs.units import clock, memory
 from phrasemt.verbs._study import FILE_OR_NAME, study_name
 from phrasemt.verbs._tables import table
-from phrasemt.workflow.paths import ANY_STUDY, RESULTS, Paths
+from phrasemt.workflow.paths import RESULTS, Paths
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,56 +72,60 @@ def _results_of(study: Path) -> Path:
 
 def trainings_in(folder: Path, now: datetime, *, every: bool) -> list[dict[str, Any]]:
     """Return the training in models/<system>/<seed>/ that reported last; with `every`, all trainings there."""
-    record = _json(folder / "training.json")
-    finished = (folder / str(record["metrics"])).parent if "metrics" in record else None
+    record = _record(folder / "training.json")
+    finished = (folder / record.metrics).parent if record else None
     states = {path.parent for name in ("note.json", "metrics.jsonl") for path in folder.glob(f"state/*/{name}")}
     found = [
-        _training(folder, state, record if state == finished else {}, now)
+        _training(folder, state, record if state == finished else None, now)
         for state in states | ({finished} if finished else set())
     ]
     return found if every else sorted(found, key=lambda training: str(training["reported"]))[-1:]
 
 
-def _training(folder: Path, state: Path, record: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+def _record(path: Path) -> TrainingRecord | None:
+    """The record of a training; None when it is missing or damaged."""
+    with contextlib.suppress(PhrasemtError):
+        return TrainingRecord.read(path)
+    return None
+
+
+def _training(folder: Path, state: Path, record: TrainingRecord | None, now: datetime) -> dict[str, Any]:
     """What `--json` prints of a training. None: not known, or not known yet; a note is needed for most values."""
-    metrics = state / "metrics.jsonl"
-    path = training_note(metrics)
-    note = StageNote.read(path)
+    path = state / "metrics.jsonl"
+    note = StageNote.read(training_note(path))
     report = note.training if note else None
-    updates, evaluations = _reports(metrics)
-    evaluations = evaluations or record.get("evaluations", [])
-    latest = max((updates, *evaluations[-1:]), key=lambda one: float(one.get("seconds", 0)))
-    update = max(latest.get("update", 0), record.get("updates", 0), report.update if report else 0)
+    metrics = Metrics.read_unfinished(path)
+    evaluations = [one.evaluation for one in metrics.evaluations] or (record.evaluations if record else [])
+    reports = metrics.reports
+    update = max(reports[-1].update if reports else 0, record.updates if record else 0, report.update if report else 0)
     reported = report.reported if report else None
-    reported = reported or last_sign_of_life(metrics) or last_sign_of_life(folder / "training.json") or now
+    reported = reported or last_sign_of_life(path) or last_sign_of_life(folder / "training.json") or now
     if note:
-        status = "dead" if note.state == "running" and not note.alive(path, now) else note.state
+        status = "dead" if note.state == "running" and not note.alive(training_note(path), now) else note.state
     else:
         status = "finished" if record else "dead"
-    max_updates = report.max_updates if report else update if record.get("stopped") == "max_updates" else None
-    measure = "dev_bleu" if any("dev_bleu" in one for one in evaluations) else "dev_perplexity"
-    sign = 1 if measure == "dev_bleu" else -1
-    evaluations = [one for one in evaluations if measure in one]
-    dev_last = evaluations[-1] if evaluations else {}
-    dev_best = max(evaluations, key=lambda one: float(sign * one[measure]), default={})
-    names = ANY_STUDY.model.names(folder)
+    max_updates = report.max_updates if report else update if record and record.stopped == "max_updates" else None
+    measure = "dev_bleu" if any(one.dev_bleu is not None for one in evaluations) else "dev_perplexity"
+    last = evaluations[-1] if evaluations else None
+    best = next(iter(ranked(evaluations, "bleu" if measure == "dev_bleu" else "perplexity")), None)
     return {
-        "study": names["study"],
+        "study": folder.parents[3].name,
         "dataset": folder.parents[2].name,
-        "system": names["system"],
-        "seed": names["seed"],
+        "system": folder.parent.name,
+        "seed": folder.name,
         "settings": state.name,  # the digest of settings, data and code
         "state": status,
         "update": update,
         "max_updates": max_updates,
         "percent": round(100 * update / max_updates, 1) if max_updates else None,
         "measure": measure if evaluations else None,
-        "last": dev_last.get(measure),
-        "last_update": dev_last.get("update"),
-        "best": dev_best.get(measure),
-        "best_update": dev_best.get("update"),
-        "tokens_per_second": updates.get("tokens_per_second"),
-        "seconds": report.seconds if report else latest.get("seconds"),  # of all runs of the training
+        "last": getattr(last, measure, None),
+        "last_update": getattr(last, "update", None),
+        "best": getattr(best, measure, None),
+        "best_update": getattr(best, "update", None),
+        "tokens_per_second": metrics.updates[-1].tokens_per_second if metrics.updates else None,
+        # Of all runs of the training.
+        "seconds": report.seconds if report else max((one.seconds for one in reports), default=None),
         "seconds_left": report.seconds_left if report and status != "finished" else None,
         "memory_mib": report.memory_mib if report else None,
         "device": report.device if report else None,
@@ -129,39 +135,6 @@ def _training(folder: Path, state: Path, record: Mapping[str, Any], now: datetim
         "reported": reported.isoformat(timespec="seconds"),
         "seconds_since_report": max(0, round((now - reported).total_seconds())),
     }
-
-
-def _reports(metrics: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return the last report of updates, and all evaluations. Skips incomplete lines and lines that are no report."""
-    try:
-        lines = metrics.read_bytes().split(b"\n")
-    except OSError:
-        return {}, []
-    last: dict[str, Any] = {}
-    evaluations = []
-    for line in reversed(lines):
-        if last and b'"dev_perplexity"' not in line:
-            continue  # parses one report of updates and not thousands
-        try:
-            values = json.loads(line)
-        except ValueError:
-            continue
-        if not isinstance(values, dict) or not all(isinstance(value, int | float) for value in values.values()):
-            continue
-        if "dev_perplexity" in values:
-            evaluations.append(values)
-        else:
-            last = values
-    return last, evaluations[::-1]
-
-
-def _json(path: Path) -> dict[str, Any]:
-    """Return the mapping in a small JSON file; an empty one when the file is missing or damaged."""
-    try:
-        values = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return values if isinstance(values, dict) else {}
 
 
 # ------------------------------------------------------------------------------------------------------------ printing

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
 
+from phrasemt.artefacts.scores import MetricComparison, Scores
 from phrasemt.decoding.outside import both_forms
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import read_parallel
 from phrasemt.scoring.bleu import Sides, check_translations, score_texts
-from phrasemt.scoring.scores import Scores
-from phrasemt.scoring.significance import MetricComparison, compare_scores
+from phrasemt.scoring.significance import compare_scores
 from phrasemt.study.languages import MISTAKEN, language_name
 from phrasemt.study.reading import load_study
 from phrasemt.study.tokenization import Tokenizer

@@ -19,7 +19,7 @@ def run(options: argparse.Namespace) -> None:
     """Print the table. Raises PhrasemtError, with the command that makes the table, when there is none."""
     study: Path = options.study
     paths = Paths(study_name(study))
-    table, report = Path(paths.table_markdown), Path(paths.report)
+    table, report = Path(paths.markdown_table), Path(paths.report)
     if not table.exists():
         raise PhrasemtError(
             "there are no results yet",

@@ -20,9 +20,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Print a pair after each stage. Raises PhrasemtError when the pair or the translation does not exist."""
     pair = _pair.chosen_pair(options)
-    prepared = [Path(pair.paths.examples.at(split=pair.split)), Path(pair.paths.chunks.at(split=pair.split))]
+    prepared = [Path(pair.paths.examples.at(split=pair.split)), Path(pair.paths.chunk_columns.at(split=pair.split))]
     if options.system is None:
-        phrases = pair.paths.phrases.at(split=pair.split)
+        phrases = pair.paths.phrase_columns.at(split=pair.split)
         ends = [*prepared, *(Path(phrases.at(segmenter=segmenter)) for segmenter in pair.study.segmentations)]
     else:
         system = choose("system", options.system, list(pair.study.systems))

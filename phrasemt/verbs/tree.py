@@ -17,11 +17,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Print the annotations of a pair that exist. Raises PhrasemtError when the pair does not exist."""
     pair = _pair.chosen_pair(options)
-    phrases = pair.paths.phrases.at(split=pair.split)
+    phrases = pair.paths.phrase_columns.at(split=pair.split)
     wanted = [
         *source_parses(pair.study, pair.dataset, pair.split),
         *(phrases.at(segmenter=segmenter) for segmenter in pair.study.segmentations),
-        pair.paths.chunks.at(split=pair.split),
+        pair.paths.chunk_columns.at(split=pair.split),
     ]
     shown = set(map(Path, wanted))
     blocks = []

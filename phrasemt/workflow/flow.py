@@ -10,17 +10,20 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
+from phrasemt.artefacts.artefact import Pattern
+from phrasemt.artefacts.corpus import OriginalFile, RegisteredText
+from phrasemt.artefacts.syntax import StanzaFile
 from phrasemt.registry.corpora import contrasts_of, files_of
 from phrasemt.registry.stanza_models import files_of_package
 from phrasemt.stages import STAGES
-from phrasemt.stages.stage import Stage, flag
+from phrasemt.stages.stage import Stage
 from phrasemt.study.annotators import AnnotatedText, Parser
 from phrasemt.study.datasets import ContrastText, Dataset, DatasetText, RegistryText
 from phrasemt.study.schema import Study
 from phrasemt.study.tokenization import Side
 from phrasemt.workflow.code import code_digest, module_digests
 from phrasemt.workflow.model_folder import PLACES
-from phrasemt.workflow.paths import ORIGINAL_FILE, REGISTERED_TEXT, STANZA_FILE, Paths, Pattern, initial_weights
+from phrasemt.workflow.paths import Paths, initial_weights
 
 # Snakemake's wildcards of a job: an object with items(), which Snakemake passes to the functions made here.
 Wildcards = Any
@@ -142,12 +145,12 @@ class Flow:
         """The shell command of a stage's rule."""
         declared = STAGES[stage]
         # exec: a shell in between would be ended by the signals that tell a training to save.
-        words = [f"{'exec ' if declared.resumes else ''}python -m phrasemt {stage}"]
-        words += [f"{flag(name)} {{input.{name.rstrip('*')}:q}}" for name in declared.inputs]
-        words += [f"{flag(name)} {{output.{name}:q}}" for name in declared.outputs]
-        words += [f"{flag(name)} {place}" for name, place in declared.folders.items()]
+        words = [f"{'exec ' if declared.resumes() else ''}python -m phrasemt {stage}"]
+        # A folder is no path of the workflow: its parameter may hold a variable of the shell.
+        places = {"input": "{{input.{0}:q}}", "output": "{{output.{0}:q}}", "folder": "{{params.{0}}}"}
+        words += [f"{file.flag} {places[file.use].format(file.name)}" for file in declared.stage_files()]
         words += ["--settings {params.settings:q}", "--cores {threads}"]
-        if declared.resumes:
+        if declared.resumes():
             words += [f"--{name} {{resources.{name}}}" for name in ("nodes", "processes", "minutes")]
         return " ".join([*words, "--log {log:q}"])
 
@@ -198,7 +201,7 @@ class Flow:
     def original_files(self, wildcards: Wildcards) -> list[str]:
         """The fetched files that hold one side of a part of a registered corpus."""
         files = files_of(wildcards.corpus, wildcards.part, wildcards.language)
-        return [ORIGINAL_FILE.at(corpus=wildcards.corpus, file=file) for file in files]
+        return [OriginalFile.pattern.at(corpus=wildcards.corpus, file=file) for file in files]
 
     def contrast_files(self, wildcards: Wildcards) -> list[str]:
         """The files of a set of contrastive pairs, registered or of the user."""
@@ -218,7 +221,7 @@ class Flow:
             assert isinstance(annotator, Parser)
             assert annotator.published is not None
             files = files_of_package(annotator.language, annotator.published)
-            return [STANZA_FILE.at(language=annotator.language, file=files[role])] if role in files else []
+            return [StanzaFile.pattern.at(language=annotator.language, file=files[role])] if role in files else []
 
         return model_files
 
@@ -239,7 +242,7 @@ class Flow:
 
     def _annotated_text(self, text: AnnotatedText, language: str, kind: Literal["trees", "chunks"] | None) -> str:
         if text.corpus is not None:
-            return REGISTERED_TEXT.at(corpus=text.corpus, part=text.part, language=language)
+            return RegisteredText.pattern.at(corpus=text.corpus, part=text.part, language=language)
         if text.generated is not None:
             paths = Paths.of(self.study, text.generated)
             if kind == "trees":
@@ -376,7 +379,9 @@ class Flow:
 
     def sentences(self, wildcards: Wildcards) -> str:
         """The sentences of a split in the language of an annotator."""
-        return _fill(self.paths.sentences, wildcards, language=self.study.annotators[wildcards.annotator].language)
+        return _fill(
+            self.paths.collected_sentences, wildcards, language=self.study.annotators[wildcards.annotator].language
+        )
 
     def source_parses(self, wildcards: Wildcards) -> list[str]:
         """The parses of the source side of a split, if the data set has a parser for the source."""
@@ -393,7 +398,7 @@ class Flow:
 
     def dropped_of_given_phrases(self, wildcards: Wildcards) -> list[str]:
         """The list of dropped pairs, if the segmentation reads phrases of the user, which are for raw pairs."""
-        return [_fill(self.paths.dropped, wildcards)] if self.given_phrases(wildcards) else []
+        return [_fill(self.paths.dropped_pairs, wildcards)] if self.given_phrases(wildcards) else []
 
     def gold_chunks(self, wildcards: Wildcards) -> list[str]:
         """The generator's chunks of the target side, if the split is generated."""
@@ -422,7 +427,7 @@ class Flow:
             if segmentation is None or segmentation.mode == "ngram":
                 return []
             chosen = split or wildcards.split
-            return [_fill(self.paths.phrases, wildcards, segmenter=segmentation.folder_name, split=chosen)]
+            return [_fill(self.paths.phrase_columns, wildcards, segmenter=segmentation.folder_name, split=chosen)]
 
         return phrases
 
@@ -431,7 +436,7 @@ class Flow:
 
         def chunks(wildcards: Wildcards) -> list[str]:
             reads_chunks = self.study.models[wildcards.system].model.reads_chunks
-            return [_fill(self.paths.chunks, wildcards, split=split or wildcards.split)] if reads_chunks else []
+            return [_fill(self.paths.chunk_columns, wildcards, split=split or wildcards.split)] if reads_chunks else []
 
         return chunks
 
@@ -469,7 +474,7 @@ class Flow:
     def test_phrases(self) -> list[str]:
         """The phrases of all test sets, by each segmentation of single sentences."""
         return [
-            Paths.of(self.study, name).phrases.at(segmenter=segmenter, split=split)
+            Paths.of(self.study, name).phrase_columns.at(segmenter=segmenter, split=split)
             for name, split in self._test_sets
             for segmenter, segmentation in self.study.segmentations.items()
             if segmentation.ntok_scope == "sentence"  # the phrases of the others depend on the batch
@@ -497,7 +502,7 @@ class Flow:
         for dataset in self.study.datasets.values():
             chunks = dataset.target_chunks
             used += [dataset.source_parser, chunks and chunks.parser, chunks and chunks.chunker]
-        return [self.paths.annotator.at(annotator=name) for name in dict.fromkeys(filter(None, used))]
+        return [self.paths.card.at(annotator=name) for name in dict.fromkeys(filter(None, used))]
 
 
 def model_text_of(study: Study, dataset: str, side: Side) -> Pattern:
@@ -528,12 +533,12 @@ def _fill(pattern: Pattern, wildcards: Wildcards, **more: object) -> str:
 
 def _text_path(text: DatasetText, dataset: Dataset, side: Side) -> str:
     if isinstance(text, RegistryText):
-        return REGISTERED_TEXT.at(corpus=text.corpus, part=text.part, language=dataset.language_of(side))
+        return RegisteredText.pattern.at(corpus=text.corpus, part=text.part, language=dataset.language_of(side))
     return str(getattr(text, side))
 
 
 def _contrast_files(text: ContrastText) -> list[str]:
     if isinstance(text, RegistryText):
         files = contrasts_of(text.corpus, text.part).files
-        return [ORIGINAL_FILE.at(corpus=text.corpus, file=file) for file in files]
+        return [OriginalFile.pattern.at(corpus=text.corpus, file=file) for file in files]
     return [str(path) for path in text.files]

@@ -22,11 +22,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from phrasemt.artefacts.card import Card
 from phrasemt.errors import DamagedFileError, PhrasemtError
 from phrasemt.fields import Name, Seed, Settings
 from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import flush_to_disk, write_text
-from phrasemt.syntax.annotator_card import Card
 from phrasemt.workflow.paths import EXPORTED_NOTE, EXPORTED_WEIGHTS
 from phrasemt.workflow.trained_system import SystemSettings, TrainedSystem
 

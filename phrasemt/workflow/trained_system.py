@@ -89,10 +89,10 @@ class TrainedSystem:
         }
         if settings.vocabulary_threshold is not None:
             files["codes"] = paths.codes
-            files["source_counts"] = paths.counts.at(language=settings.source_language)
-            files["target_counts"] = paths.counts.at(language=settings.target_language)
+            files["source_counts"] = paths.subword_counts.at(language=settings.source_language)
+            files["target_counts"] = paths.subword_counts.at(language=settings.target_language)
         if settings.reads_parses:
-            files["parser"] = paths.annotator.at(annotator=study.datasets[dataset].source_parser)
+            files["parser"] = paths.card.at(annotator=study.datasets[dataset].source_parser)
         if system in study.tuned:
             files["length_penalties"] = paths.length_penalty_scores.at(system=system, seed=seed)
         found = {role: Path(path) for role, path in files.items()}
@@ -106,7 +106,7 @@ class TrainedSystem:
                 )
             check_file(path, digest_file(path))
         if system in study.tuned:
-            from phrasemt.scoring.length_penalties import chosen_decoding  # its numpy would delay `phrasemt --help`
+            from phrasemt.scoring.length_penalties import chosen_decoding
 
             settings = settings.model_copy(
                 update={"decoding": chosen_decoding(settings.decoding, [found.pop("length_penalties")])}

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.batching.batch import Source
 from phrasemt.batching.reader import SourceCollator
 from phrasemt.decoding.beam import beam_search
@@ -41,7 +42,6 @@ from phrasemt.study.architectures import (
 )
 from phrasemt.study.schema import Decoding
 from phrasemt.symbols import SPECIAL_TOKENS
-from phrasemt.text.vocab import Vocabularies, Vocabulary
 
 BEAM = 4
 POSITIONS = 2_000  # source positions of a batch, as a search on a CPU takes them
@@ -144,7 +144,7 @@ def beside_ctranslate2(sizes: list[str], sentences: int, rounds: int) -> None:
             folder.mkdir()
             entries = [*SPECIAL_TOKENS, *(f"w{number}" for number in range(vocabulary - len(SPECIAL_TOKENS)))]
             file.write_text("".join(f"{entry}\t0\n" for entry in entries))
-            words = Vocabulary.from_file(file)
+            words = Vocabulary.read(file)
             export_ctranslate2(model, settings, Vocabularies(words, words), folder)
             engines = {
                 f"phrasemt, {precision}": partial(

@@ -67,7 +67,7 @@ def main() -> None:
 
 def describe(folder: Path, options: argparse.Namespace) -> dict[str, Path]:
     """The cards of the parser and of the chunker."""
-    from phrasemt.syntax.annotator_card import Card
+    from phrasemt.artefacts.card import Card
 
     cards = {}
     for name, kind, roles in (

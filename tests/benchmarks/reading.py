@@ -42,7 +42,7 @@ def main() -> None:
 
 def write_store(path: Path, pairs: int) -> None:
     """Pairs of 3 to 100 subwords a side."""
-    from phrasemt.batching.example import COLUMNS
+    from phrasemt.artefacts.columns import Examples
     from phrasemt.files.columns import Lists, write_columns
 
     rng = np.random.default_rng(1)
@@ -54,16 +54,16 @@ def write_store(path: Path, pairs: int) -> None:
     starts = range(0, pairs, PAIRS_AT_ONCE)
     counts = [min(PAIRS_AT_ONCE, pairs - start) for start in starts]
     batches = (
-        (np.arange(start, start + count, dtype=np.int64), {side: drawn(count) for side in COLUMNS})
+        (np.arange(start, start + count, dtype=np.int64), {side: drawn(count) for side in Examples.sides})
         for start, count in zip(starts, counts, strict=True)
     )
-    description = {f"{side}_vocabulary": "drawn" for side in COLUMNS}
-    write_columns(path, columns=COLUMNS, texts={}, description=description, batches=batches)
+    description = {f"{side}_vocabulary": "drawn" for side in Examples.sides}
+    write_columns(path, columns=Examples.sides, texts={}, description=description, batches=batches)
 
 
 def read(store: Path) -> None:
     import phrasemt.training.trainer  # noqa: F401 - torch is not what is measured
-    from phrasemt.batching.example import Examples
+    from phrasemt.artefacts.columns import Examples
 
     before, start = anonymous_mib(), time.perf_counter()
     examples = Examples.open(store)

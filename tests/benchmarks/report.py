@@ -18,6 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
 import browser
+import invented_files
 import invented_study
 
 SYSTEMS = ("base", "max", "mean", "four", "five", "six", "seven")
@@ -30,9 +31,9 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="for the study (default: a temporary one)")
     options = parser.parse_args()
     draw = random.Random(1)
-    invented_study.SENTENCES = options.sentences
-    invented_study.WORDS_OF_A_SENTENCE = (10, 40)
-    invented_study.WORDS = ["".join(draw.choices(string.ascii_lowercase, k=draw.randint(2, 9))) for _ in range(5000)]
+    invented_files.SENTENCES = options.sentences
+    invented_files.WORDS_OF_A_SENTENCE = (10, 40)
+    invented_files.WORDS = ["".join(draw.choices(string.ascii_lowercase, k=draw.randint(2, 9))) for _ in range(5000)]
     with tempfile.TemporaryDirectory(prefix="phrasemt-benchmark-") as temporary:
         folder = options.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)

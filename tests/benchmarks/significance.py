@@ -20,7 +20,7 @@ import numpy as np
 from sacrebleu.metrics import BLEU
 from sacrebleu.significance import PairedTest
 
-from phrasemt.scoring.scores import MetricScore
+from phrasemt.artefacts.scores import MetricScore
 from phrasemt.scoring.significance import bootstrap_scores, randomized_differences
 from phrasemt.scoring.statistics import as_array
 

@@ -307,11 +307,11 @@ def size_of(folder: Path) -> int:
 
 
 def read_examples(folder: Path) -> None:
-    from phrasemt.batching.example import Examples
-    from phrasemt.text.vocab import Vocabulary
+    from phrasemt.artefacts.columns import Examples
+    from phrasemt.artefacts.vocabulary import Vocabulary
 
     examples = Examples.open(folder / "examples.arrow")
-    vocabulary = Vocabulary.from_file(folder / "source.tsv")
+    vocabulary = Vocabulary.read(folder / "source.tsv")
     examples.check_vocabularies(vocabulary, vocabulary)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import os
 import subprocess
 import sys
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from phrasemt.batching.example import Examples
+    from phrasemt.artefacts.columns import Examples
     from phrasemt.batching.sampler import UpdatePlan
 
 UPDATE = 4000
@@ -38,7 +37,7 @@ def main() -> None:
     parser.add_argument("--precision", nargs="*", default=["float32", "bfloat16"], choices=["float32", "bfloat16"])
     parser.add_argument("--folder", type=Path, help="for the corpus and the trainings (default: a temporary one)")
     options = parser.parse_args()
-    from phrasemt.batching.example import Examples
+    from phrasemt.artefacts.columns import Examples
 
     with tempfile.TemporaryDirectory(prefix="phrasemt-benchmark-") as temporary:
         folder = options.folder or Path(temporary)
@@ -128,7 +127,8 @@ def train(
     folder: Path, inputs: dict[str, Path], precision: str, processes: int, updates: int
 ) -> tuple[float, float, float]:
     """Target tokens a second after the first report, memory of the first process in MiB, and tokens of the corpus."""
-    from phrasemt.batching.example import Examples
+    from phrasemt.artefacts.columns import Examples
+    from phrasemt.artefacts.training import Metrics, TrainingRecord
 
     budget = {"tokens_per_update": UPDATE, "max_updates": updates, "evaluate_every": updates}
     training = {**budget, "checkpoint_every": updates, "precision": precision}
@@ -137,12 +137,11 @@ def train(
         command = train_command(inputs, {**MODEL, "dropout": 0.3}, training, record)
         command += ["--cores", str(processes), "--processes", str(processes)]
         subprocess.run(command, check=True, stderr=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
-        metrics = record.parent / json.loads(record.read_text())["metrics"]
-        lines = [json.loads(line) for line in metrics.read_text().splitlines()]
+        metrics = Metrics.read(record.parent / TrainingRecord.read(record).metrics)
     examples = Examples.open(inputs["train"])
-    speeds = [line["tokens_per_second"] for line in lines if "tokens_per_second" in line][1:]
+    speeds = [report.tokens_per_second for report in metrics.updates][1:]
     tokens = float(sum(examples.target_lengths.tolist()) + len(examples))
-    return float(np.mean(speeds)), max(line["memory_mib"] for line in lines), tokens
+    return float(np.mean(speeds)), max(report.memory_mib for report in metrics.reports), tokens
 
 
 def train_command(

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from phrasemt.batching.example import Examples
+from phrasemt.artefacts.columns import Examples
+from phrasemt.artefacts.vocabulary import Vocabulary
 from phrasemt.cli import main
 from phrasemt.errors import StudyError
 from phrasemt.files.lines import read_lines, write_lines
@@ -17,7 +18,6 @@ from phrasemt.files.sidecars import sidecar_path
 from phrasemt.stages.subwords import PackExamples
 from phrasemt.study.reading import load_study
 from phrasemt.study.tokenization import Tokenizer
-from phrasemt.text.vocab import Vocabulary
 from phrasemt.workflow.check import read_study
 
 RAW = [
@@ -110,7 +110,7 @@ def test_subwords_are_those_of_subword_nmt_for_one_file(made: Path, tmp_path: Pa
 
 
 def test_examples_have_targets_only(made: Path) -> None:
-    examples, vocabulary = Examples.open(made / "examples.train"), Vocabulary.from_file(made / "vocabulary")
+    examples, vocabulary = Examples.open(made / "examples.train"), Vocabulary.read(made / "vocabulary")
     examples.check_vocabularies(vocabulary, vocabulary)
     assert [len(examples.source(position)) for position in range(len(examples))] == [0] * len(KEPT)
     found = [" ".join(vocabulary.tokens(examples.target(position))) for position in range(len(examples))]

@@ -18,6 +18,7 @@ from invented_runs import ago, gone, keep_silent, report
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from trainings import run, settings_of
 
+from phrasemt.artefacts.training import Evaluation, EvaluationReport, Metrics, TrainingRecord, UpdateReport
 from phrasemt.cli import main
 from phrasemt.errors import StoppedError
 from phrasemt.runs.notes import StageNote, TrainingReport, training_note
@@ -41,17 +42,25 @@ def note(**changes) -> StageNote:
     return StageNote(**{"stage": "train_model", "started": ago(seconds=0), "training": report(**of_report)} | changes)
 
 
-def metrics_line(update: int, **values: float) -> str:
-    return json.dumps({"update": update, "seconds": 7.0 * update, **values}) + "\n"
+REPORT = {"update": 0, "seconds": 0.0, "memory_mib": 9, "epoch": 1, "loss": 2.0, "perplexity": 7.4, "skipped": 0}
+REPORT |= {"learning_rate": 0.001, "tokens_per_second": 1000.0}
+RECORD = {"model": {"family": "transformer"}, "parameters": 9, "precision": "float32", "skipped": 0, "processes": 1}
+RECORD |= {"micro_batch_positions": [9], "micro_batches_per_update": 1, "checkpoints": [], "evaluations": []}
+
+
+def evaluation(update: int, score: float, measure: str = "dev_bleu") -> str:
+    scores = Evaluation(update=update, **{"dev_perplexity": 50.0, measure: score})
+    report = EvaluationReport(seconds=7.0 * update, memory_mib=9, evaluation_seconds=1, evaluation=scores)
+    return Metrics.line(report)
 
 
 def evaluations(*scores: float, measure: str = "dev_bleu") -> str:
     """An evaluation every 100 updates, each after a report of updates."""
     lines = ""
     for number, score in enumerate(scores, start=1):
-        dev = {"dev_perplexity": 50.0, measure: score}
-        lines += metrics_line(100 * number, loss=2.5, tokens_per_second=1000.0 + number)
-        lines += metrics_line(100 * number, **dev)
+        report = UpdateReport(**REPORT | {"update": 100 * number, "seconds": 700.0 * number})
+        lines += Metrics.line(report.model_copy(update={"tokens_per_second": 1000.0 + number}))
+        lines += evaluation(100 * number, score, measure)
     return lines
 
 
@@ -81,8 +90,8 @@ def training(results: Path):
         if note:
             note.write(state / "note.json")
         if record:
-            text = json.dumps({"metrics": f"state/{settings}/metrics.jsonl", **record})
-            (folder / "training.json").write_text(text)
+            metrics = f"state/{settings}/metrics.jsonl"
+            TrainingRecord.model_validate(RECORD | {"metrics": metrics, **record}).write(folder / "training.json")
         for path in state.iterdir():
             keep_silent(path, silent)
         return folder
@@ -149,7 +158,7 @@ def test_states(training, listed):
 
 
 def test_lines_that_are_not_whole_and_files_that_are_missing(training, listed, results):
-    folder = training("cut", note(), evaluations(3.0, 4.0) + metrics_line(300, dev_bleu=9.0)[:-20])
+    folder = training("cut", note(), evaluations(3.0, 4.0) + evaluation(300, 9.0)[:-20])
     (folder / "training.json").write_text('{"met')
     training("empty", note())
     no_metrics = training("no-metrics", note())
@@ -277,16 +286,16 @@ def test_a_training_that_ends_well(train, listed, results):
     assert (ended.host, ended.pid, report.device, report.processes) == (platform.node(), os.getpid(), "cpu", 1)
     assert before <= ended.started <= report.reported <= datetime.now(UTC)
     assert report.memory_mib > 50, "a process with torch in it"
-    lines = [json.loads(line) for line in next(results.rglob("metrics.jsonl")).read_text().splitlines()]
-    assert report.tokens_per_second == next(line for line in lines if "loss" in line)["tokens_per_second"]
-    assert all(50 < line["memory_mib"] <= report.memory_mib for line in lines)
+    metrics = Metrics.read(next(results.rglob("metrics.jsonl")))
+    assert report.tokens_per_second == metrics.updates[0].tokens_per_second
+    assert all(50 < one.memory_mib <= report.memory_mib for one in metrics.reports)
     (events,) = results.rglob("events.*")
     board = EventAccumulator(str(events)).Reload()
     assert [event.step for event in board.Scalars("train/memory_mib")] == [6]
     assert [event.step for event in board.Scalars("dev/memory_mib")] == [3, 6]
     (one,) = listed()
     assert (one["state"], one["percent"], one["last_update"], one["seconds_left"]) == ("finished", 100.0, 6, None)
-    assert (one["last"], one["seconds"]) == (lines[-1]["dev_bleu"], report.seconds)
+    assert (one["last"], one["seconds"]) == (metrics.evaluations[-1].evaluation.dev_bleu, report.seconds)
 
 
 @pytest.mark.parametrize(
@@ -312,7 +321,7 @@ def reporter(folder: Path, **changes) -> Reporter:
     return Reporter(folder / "metrics.jsonl", **values | changes)
 
 
-VALUES = {"loss": 2.0, "perplexity": 7.4, "tokens_per_second": 1000.0}
+VALUES = {name: value for name, value in REPORT.items() if name not in ("update", "seconds", "memory_mib")}
 
 
 def test_the_note_goes_with_the_training(tmp_path, monkeypatch, caplog):
@@ -327,10 +336,10 @@ def test_the_note_goes_with_the_training(tmp_path, monkeypatch, caplog):
         assert (start.state, report_of_start.update, report_of_start.seconds) == ("running", 100, 50.0)
         assert report_of_start.seconds_left is None
         time += 9
-        report.update(120, VALUES)
+        report.update(120, **VALUES)
         assert StageNote.read(path) == start
         time += 71
-        report.update(150, VALUES)
+        report.update(150, **VALUES)
         told = StageNote.read(path).training
         # 50 updates in 80 seconds, and 150 are left
         assert (told.update, told.seconds, told.seconds_left) == (150, 130.0, 240.0)

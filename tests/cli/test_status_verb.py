@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from invented_runs import RUN, ago, begun, gone, job, report, stage
 
+from phrasemt.artefacts.training import Evaluation, EvaluationReport, Metrics, UpdateReport
 from phrasemt.cli import main
 from phrasemt.runs import costs
 from phrasemt.runs.notes import PlannedJob, StageNote, stage_note
@@ -314,12 +315,17 @@ def half_finished() -> None:
     begun(*trainings, failed, job("make_table", "", 0, 1, 2), done={"clean_pairs": 3})
     for training, last in zip(trainings, updates.values(), strict=True):
         stage(training)
-        lines = [
-            f'{{"update": {update}, "loss": {9 - update / 50}, "tokens_per_second": 1000}}'
+        reports: list[UpdateReport | EvaluationReport] = [
+            UpdateReport(
+                update=update, seconds=9, memory_mib=9, epoch=1, loss=9 - update / 50, perplexity=9,
+                learning_rate=0.1, tokens_per_second=1000, skipped=0,
+            )
             for update in range(1, last + 1)
-        ]
-        lines += [f'{{"update": {last}, "seconds": 9, "dev_bleu": 21.5, "dev_perplexity": 8.25}}', '{"update": 3']
-        _report_of(training, "\n".join(lines), update=last, max_updates=100)
+        ]  # fmt: skip
+        scores = Evaluation(update=last, dev_bleu=21.5, dev_perplexity=8.25)
+        reports.append(EvaluationReport(seconds=9, memory_mib=9, evaluation_seconds=1, evaluation=scores))
+        metrics = "".join(map(Metrics.line, reports)) + '{"update": 3'
+        _report_of(training, metrics, update=last, max_updates=100)
     stage(failed, "one\n<script>alert(1)</script>\n", state="failed", ended=ago(seconds=1))
     RUN.with_suffix(".yaml").write_text(
         "study: demo\nsystems:\n  base: {title: Transformer & <b>, model: {family: transformer}}\n"

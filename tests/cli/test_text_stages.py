@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from processes import wait_until
 
-from phrasemt.batching.example import Examples
+from phrasemt.artefacts.columns import Examples
+from phrasemt.artefacts.vocabulary import Vocabulary
 from phrasemt.cli import main
 from phrasemt.errors import MismatchError
 from phrasemt.files.sidecars import sidecar_path
@@ -20,7 +21,6 @@ from phrasemt.study.architectures import TransformerModel
 from phrasemt.study.tokenization import Tokenizer
 from phrasemt.study.training import Training
 from phrasemt.text.subwords import join_subwords
-from phrasemt.text.vocab import Vocabulary
 
 SOURCE = "A man isn't here.\nTwo dogs run, fast.\n\nA dog is here.\n"
 TARGET = "Ein Mann ist nicht hier.\nZwei Hunde laufen schnell.\n\nEin Hund ist hier.\n"
@@ -83,7 +83,7 @@ def test_from_text_to_examples(prepared, capsys):
         "A man isn &apos;t here .\nTwo dogs run , fast .\n\nA dog is here .\n"
     )
     examples = Examples.open(prepared / "examples.arrow")
-    words = [Vocabulary.from_file(prepared / f"vocabulary.{language}.tsv") for language in ("en", "de")]
+    words = [Vocabulary.read(prepared / f"vocabulary.{language}.tsv") for language in ("en", "de")]
     examples.check_vocabularies(*words)
     assert examples.rows.tolist() == [0, 2, 3, 7]
     sides = ([examples.source(pair) for pair in range(4)], [examples.target(pair) for pair in range(4)])
@@ -160,7 +160,7 @@ def test_a_vocabulary_of_another_data_set_leaves_nothing(prepared, capsys):
     )
     assert names(prepared) == before
     assert main(pack(prepared)) == 0
-    source, target = (Vocabulary.from_file(path) for path in (other, prepared / "vocabulary.de.tsv"))
+    source, target = (Vocabulary.read(path) for path in (other, prepared / "vocabulary.de.tsv"))
     with pytest.raises(MismatchError, match="examples were packed with another source vocabulary"):
         Examples.open(prepared / "examples.arrow").check_vocabularies(source, target)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from phrasemt.artefacts.vocabulary import Vocabulary
 from phrasemt.batching.pack import pack_examples
 from phrasemt.corpus.demo.generate import conll, demo_pairs
 from phrasemt.files.lines import write_lines, write_text
 from phrasemt.stages.subwords import BuildVocabulary, PackExamples
 from phrasemt.stages.syntax import ExtractChunks
 from phrasemt.syntax.chunks.extract import extract_chunks
-from phrasemt.text.vocab import Vocabulary, build_vocabulary
+from phrasemt.text.vocab import build_vocabulary
 
 PAIRS = 32
 
@@ -54,5 +55,5 @@ def learned_pairs(folder: Path) -> LearnedPairs:
         chunks=folder / "chunks.arrow",
         statistics=folder / "statistics.json",
     )
-    words = Vocabulary.from_file(vocabularies["target_vocabulary"])
+    words = Vocabulary.read(vocabularies["target_vocabulary"])
     return LearnedPairs(folder / "examples.arrow", folder / "chunks.arrow", paths["target"], words)

@@ -8,6 +8,7 @@ import sys
 import torch
 
 import phrasemt.training.loop as loop
+from phrasemt.artefacts.training import Metrics
 from phrasemt.models.weights import load_tensors
 from phrasemt.stages.training import AverageCheckpoints, TrainModel
 from phrasemt.study.architectures import TransformerModel
@@ -69,8 +70,10 @@ def command(tiny_data, folder, settings, *options):
 def results(folder):
     record = json.loads((folder / "training.json").read_text())
     weights = [load_tensors(folder / name)[0] for name in record["checkpoints"]]
-    lines = [json.loads(line) for line in (folder / record["metrics"]).read_text().splitlines()]
-    return record, weights, [(line["update"], line.get("loss"), line.get("dev_bleu")) for line in lines]
+    metrics = Metrics.read(folder / record["metrics"])
+    losses = [(report.update, report.loss, None) for report in metrics.updates]
+    scores = [(report.update, None, report.evaluation.dev_bleu) for report in metrics.evaluations]
+    return record, weights, sorted(losses + scores, key=lambda report: report[0])
 
 
 def assert_equal_runs(one, other):

@@ -151,6 +151,6 @@ def stage_command(sidecar: dict[str, Any], stage: str, folders: dict[str, Path])
             command += [f"--{name.replace('_', '-')}", *(file["path"] for file in files)]
     for name, file in sidecar["outputs"].items():
         command += [f"--{name.replace('_', '-')}", file["path"]]
-    for name in STAGES[stage].folders:
-        command += [f"--{name}", str(folders[name])]
+    for file in STAGES[stage].stage_files("folder"):
+        command += [file.flag, str(folders[file.name])]
     return command

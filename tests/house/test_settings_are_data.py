@@ -24,8 +24,9 @@ from phrasemt.fields import Settings
 from phrasemt.stages import STAGES
 from phrasemt.workflow.code import WITHOUT_EFFECT, module_digests, module_file
 
-# Stages may use these: the text and the members of settings, and the modules for digests of code.
-ALLOWED = {"canonical_json", "code_modules"}
+# Stages may use these: the text of settings, the modules for digests of code, and the files of a stage, which are read
+# off its function.
+ALLOWED = {"canonical_json", "code_modules", "stage_files"}
 
 
 def _modules(package: ModuleType) -> Iterator[ModuleType]:

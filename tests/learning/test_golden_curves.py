@@ -16,7 +16,7 @@ import pytest
 import torch
 from learned_pairs import LearnedPairs
 
-from phrasemt.batching.example import Examples
+from phrasemt.artefacts.columns import Examples
 from phrasemt.batching.reader import BatchReader
 from phrasemt.models.interface import build_model
 from phrasemt.stages.training import TrainModel

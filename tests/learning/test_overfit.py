@@ -13,7 +13,8 @@ import pytest
 import torch
 from learned_pairs import LearnedPairs
 
-from phrasemt.batching.example import Examples
+from phrasemt.artefacts.columns import Examples
+from phrasemt.artefacts.training import Evaluation
 from phrasemt.batching.reader import BatchReader
 from phrasemt.files.lines import read_lines
 from phrasemt.models.interface import build_model
@@ -79,20 +80,20 @@ def test_a_preset_learns_pairs_by_heart(preset: str, pairs: LearnedPairs) -> Non
     system = build_model(model, source_vocabulary=len(pairs.words), target_vocabulary=len(pairs.words))
     trainer = Trainer(system, reader, settings)
     evaluate = Evaluator(reader, list(read_lines(pairs.reference)) if model.translates else None, pairs.words, "13a")
-    values = {}
+    values = None
     for update in range(1, UPDATES):
         trainer.update(update, np.arange(len(pairs)))
         if update % 20 == 0:
-            values = evaluate(system)
+            values = evaluate(system, update)
             if learned(values, reader.examples):
                 print(f"{preset}: {update} updates")
                 return
     raise AssertionError(values)
 
 
-def learned(values: dict[str, float], examples: Examples) -> bool:
+def learned(values: Evaluation, examples: Examples) -> bool:
     """BLEU 100; a language model cannot know which of the sentences comes, and nothing else is unsure to it."""
-    if "dev_bleu" in values:
-        return values["dev_bleu"] == 100.0
+    if values.dev_bleu is not None:
+        return values.dev_bleu == 100.0
     tokens = sum(examples.target_lengths.tolist()) + len(examples)
-    return values["dev_perplexity"] < 1.02 * math.exp(len(examples) * math.log(len(examples)) / tokens)
+    return values.dev_perplexity < 1.02 * math.exp(len(examples) * math.log(len(examples)) / tokens)

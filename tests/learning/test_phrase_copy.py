@@ -17,7 +17,8 @@ import torch
 from torch import nn
 from torch.optim.swa_utils import AveragedModel
 
-from phrasemt.batching.example import Examples
+from phrasemt.artefacts.columns import Examples
+from phrasemt.artefacts.vocabulary import Vocabulary
 from phrasemt.batching.pack import pack_examples
 from phrasemt.batching.reader import BatchReader
 from phrasemt.files.columns import Lists, write_columns
@@ -27,7 +28,7 @@ from phrasemt.stages.subwords import BuildVocabulary, PackExamples
 from phrasemt.stages.training import TrainModel
 from phrasemt.study.architectures import PhraseRepresentationModel, PhraseSegmentation
 from phrasemt.study.training import Adam, Training
-from phrasemt.text.vocab import Vocabulary, build_vocabulary
+from phrasemt.text.vocab import build_vocabulary
 from phrasemt.training.trainer import Trainer
 
 WORDS, PHRASES = 6, 3
@@ -71,7 +72,7 @@ class Task:
         sides = {side: paths[side] for side in ("source", "target")}
         build_vocabulary(settings=BuildVocabulary(shared=True), cores=1, **sides, **vocabularies)
         pack_examples(settings=PackExamples(), cores=1, **paths, **vocabularies, examples=folder / "examples")
-        self.words = Vocabulary.from_file(vocabularies["target_vocabulary"])
+        self.words = Vocabulary.read(vocabularies["target_vocabulary"])
 
     @staticmethod
     def _pair(draw: random.Random) -> tuple[str, str, list[int]]:

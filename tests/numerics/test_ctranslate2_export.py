@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from phrasemt.batching.example import Examples
+from phrasemt.artefacts.columns import Examples
+from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.batching.reader import BatchReader, SourceCollator
 from phrasemt.decoding.contrasts import forced_scores
 from phrasemt.decoding.decode import translate_split
@@ -21,7 +22,6 @@ from phrasemt.models.ctranslate2_export import export_ctranslate2
 from phrasemt.models.interface import build_model
 from phrasemt.study.architectures import PhraseRepresentationModel, TransformerModel
 from phrasemt.study.schema import Decoding
-from phrasemt.text.vocab import Vocabularies, Vocabulary
 
 SIZE = {"encoder_layers": 2, "decoder_layers": 2, "width": 32, "heads": 4, "ffn_width": 48}
 SYSTEMS = {
@@ -36,7 +36,7 @@ ROUNDING = 1e-4  # of a sum of ten log-probabilities in float32
 
 @pytest.fixture(scope="module")
 def words(tiny_data):
-    return Vocabulary.from_file(tiny_data.target_vocabulary)
+    return Vocabulary.read(tiny_data.target_vocabulary)
 
 
 @pytest.fixture(scope="module", params=SYSTEMS.values(), ids=list(SYSTEMS))

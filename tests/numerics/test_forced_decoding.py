@@ -10,6 +10,7 @@ import pytest
 import torch
 from small_systems import NO_DROPOUT, SHORT_PHRASES, SMALL, SMALL_BISCALE, SYSTEMS
 
+from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.decoding.beam import beam_search
 from phrasemt.decoding.forced import force, forced_sentences
 from phrasemt.errors import DamagedFileError
@@ -21,7 +22,6 @@ from phrasemt.nn.recording import recording
 from phrasemt.study.architectures import BiscaleModel, PhraseRepresentationModel, PhraseSegmentation
 from phrasemt.study.schema import Decoding
 from phrasemt.symbols import EOS
-from phrasemt.text.vocab import Vocabularies, Vocabulary
 
 SOURCES, TARGETS = [6, 1, 4], [5, 7, 1]
 

@@ -154,10 +154,3 @@ def test_the_family_of_the_model_belongs_to_the_code() -> None:
 def test_dev_and_test_sets_are_not_filtered() -> None:
     for split in ("dev", "test"):
         assert '"filters":null' in _settings(_study(), "clean_pairs", split=split).canonical_json()
-
-
-def test_names_of_inputs_outputs_and_folders_do_not_collide() -> None:
-    for name, stage in STAGES.items():
-        names = [entry.rstrip("*") for entry in (*stage.inputs, *stage.outputs, *stage.folders)]
-        assert len(set(names)) == len(names), name
-        assert not {"settings", "cores", "log"} & set(names), name

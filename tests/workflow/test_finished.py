@@ -14,6 +14,7 @@ import yaml
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from workplace import STAGES_OF_STUDY, STUDY, Workplace
 
+from phrasemt.artefacts.training import Metrics, TrainingRecord
 from phrasemt.files.digests import digest_file
 from phrasemt.files.sidecars import read_sidecar
 
@@ -51,15 +52,15 @@ def test_the_report_stands_alone(finished: Workplace) -> None:
 def test_what_a_training_measures_reaches_all_places(finished: Workplace) -> None:
     """The last evaluation of a system with phrases: in its record, its metrics, TensorBoard and the report."""
     folder = finished.results / "demo.en-de" / "models" / "max" / "1"
-    record = json.loads((folder / "training.json").read_text())
-    measured = record["evaluations"][-1]
-    update = measured.pop("update")
+    record = TrainingRecord.read(folder / "training.json")
+    evaluation = record.evaluations[-1]
+    update = evaluation.update
+    measured = {"dev_bleu": evaluation.dev_bleu, "dev_perplexity": evaluation.dev_perplexity, **evaluation.measurements}
     networks = ("dead_networks", "encoder_1_unit", "encoder_1_saturated", "decoder_1_constant", "decoder_1_signal")
     perplexities = ("perplexity", *(f"perplexity_without_{part}" for part in ("phrases", "source_attention")))
     assert {f"dev_{name}" for name in (*networks, *perplexities)} < measured.keys()
 
-    lines = map(json.loads, (folder / record["metrics"]).read_text().splitlines())
-    assert {"update": update, **measured} in [{key: line.get(key) for key in ("update", *measured)} for line in lines]
+    assert evaluation in [report.evaluation for report in Metrics.read(folder / record.metrics).evaluations]
     (events,) = folder.rglob("events.*")
     board = EventAccumulator(str(events)).Reload()
     on_board = {name: board.Scalars(f"dev/{name}")[-1] for name in measured}

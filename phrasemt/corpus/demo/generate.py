@@ -10,10 +10,10 @@ import contextlib
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from phrasemt.corpus.contrastive_pairs import HEADER
+from phrasemt.artefacts.artefact import Out
+from phrasemt.artefacts.corpus import Contrasts, RawChunks, RawText, RawTrees
 from phrasemt.corpus.demo.english import realise_english
 from phrasemt.corpus.demo.german import GermanSentence, realise_german
 from phrasemt.corpus.demo.sampling import derivations
@@ -112,12 +112,12 @@ def generate_demo(
     *,
     settings: GenerateDemo,
     cores: int,
-    source: Path,
-    target: Path,
-    trees: Path,
-    source_chunks: Path,
-    target_chunks: Path,
-    contrasts: Path,
+    source: Out[RawText],
+    target: Out[RawText],
+    trees: Out[RawTrees],
+    source_chunks: Out[RawChunks],
+    target_chunks: Out[RawChunks],
+    contrasts: Out[Contrasts],
 ) -> None:
     """Write one split: texts, trees, chunks and the table of contrastive pairs.
 
@@ -126,7 +126,7 @@ def generate_demo(
     with contextlib.ExitStack() as files:
         paths = (source, target, trees, source_chunks, target_chunks, contrasts)
         streams = [files.enter_context(write_atomic(path)) for path in paths]
-        streams[-1].write(f"{HEADER}\n".encode())
+        streams[-1].write(f"{Contrasts.header}\n".encode())
         for row, pair in enumerate(demo_pairs(split=settings.split, pairs=settings.pairs, seed=settings.seed)):
             texts = [
                 pair.source + "\n",

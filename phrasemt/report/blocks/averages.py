@@ -4,24 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal
 
-from phrasemt.fields import Settings
-from phrasemt.report.cells import (
-    Block,
-    Cell,
-    Column,
-    Grid,
-    Row,
-    ScoreSource,
-    check_same_size,
-    mean_cell,
-    note_on_seeds,
-    read_grid,
-    runs_of,
-)
+from phrasemt.artefacts.table import Block, Cell, Column, Row, ScoreSource
+from phrasemt.artefacts.training import AverageScores
+from phrasemt.report.cells import Grid, check_same_size, mean_cell, note_on_seeds, read_grid, runs_of
 from phrasemt.stages.report import MakeTable
-from phrasemt.study.tokenization import BleuTokenizer
 
 _BLEU, _PERPLEXITY = "greedy search", "per token of the vocabulary, without label smoothing"
 _COLUMNS = [
@@ -37,55 +24,19 @@ _NOTE = (
 )
 
 
-class DevScores(Settings):
-    """Scores on dev. dev_bleu: None for a language model."""
-
-    dev_bleu: float | None = None
-    dev_perplexity: float
-
-
-class LastUpdate(DevScores):
-    """The scores of the weights after the last update."""
-
-    update: int
-
-
-class Candidate(DevScores):
-    """The scores of an average. updates: of its checkpoints."""
-
-    updates: list[int]
-
-
-class AverageFile(Candidate):
-    """The content of a file of `average_checkpoints`. candidates: all averages that dev chose from, if it did.
-
-    dev_bleu_tokenizer: sacreBLEU's tokeniser for the language; with 13a, dev BLEU is computed on tokens.
-    """
-
-    format: Literal[1]
-    dataset: str
-    system: str
-    seed: int
-    sentences: int
-    dev_bleu_tokenizer: BleuTokenizer
-    last: LastUpdate
-    worse_than_last: bool
-    candidates: list[Candidate] | None = None
-
-
 def average_blocks(settings: MakeTable, paths: Sequence[Path]) -> list[Block]:
     """Make a block for each data set; no blocks for a study that trains nothing."""
     grid = read_grid(
         "scores of averaged weights",
         paths,
-        AverageFile,
+        AverageScores,
         lambda file: {(file.dataset, file.system, file.seed): file},
         [(dataset, *run) for dataset in settings.datasets for run in runs_of(settings, settings.trained)],
     )
     return [_block(settings, dataset, grid) for dataset in settings.datasets] if grid else []
 
 
-def _block(settings: MakeTable, dataset: str, grid: Grid[AverageFile]) -> Block:
+def _block(settings: MakeTable, dataset: str, grid: Grid[AverageScores]) -> Block:
     chosen = {place[1:]: entry for place, entry in grid.items() if place[0] == dataset}
     check_same_size(f"dev of {dataset}", chosen, lambda file: {"sentences": file.sentences})
     _, first = next(iter(chosen.values()))
@@ -114,7 +65,7 @@ def _block(settings: MakeTable, dataset: str, grid: Grid[AverageFile]) -> Block:
     )
 
 
-def _cells(by_seed: dict[int, tuple[ScoreSource, AverageFile]]) -> Iterator[tuple[str, Cell]]:
+def _cells(by_seed: dict[int, tuple[ScoreSource, AverageScores]]) -> Iterator[tuple[str, Cell]]:
     """The cells of a system, by column. A language model has no BLEU."""
     sources = [source for source, _ in by_seed.values()]
     files = {seed: file for seed, (_, file) in by_seed.items()}

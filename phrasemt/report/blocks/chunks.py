@@ -5,21 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from phrasemt.fields import Settings
-from phrasemt.report.cells import (
-    Block,
-    Column,
-    Grid,
-    Row,
-    ScoreSource,
-    check_same_size,
-    mean_cell,
-    note_on_seeds,
-    read_grid,
-    runs_of,
-    select_test_set,
-)
-from phrasemt.scoring.scores import OfTestSets
+from phrasemt.artefacts.table import Block, Column, Row, ScoreSource
+from phrasemt.artefacts.translations import ChunkAccuracies, ChunkAccuracy, ChunkDecisions
+from phrasemt.report.cells import Grid, check_same_size, mean_cell, note_on_seeds, read_grid, runs_of, select_test_set
 from phrasemt.stages.report import MakeTable
 
 _COLUMNS = [
@@ -38,44 +26,20 @@ _NOTE = (
 _MAJORITY = "always a start, always the most frequent label"
 
 
-class Decisions(Settings):
-    """Accuracies of decisions about chunks, 0 to 1."""
-
-    boundary_acc: float
-    boundary_precision: float
-    boundary_recall: float
-    boundary_f1: float
-    label_acc_paper: float
-    label_acc: float
-
-
-class ChunkScores(Decisions):
-    """Accuracies on one test set. chunks: of the reference. majority: accuracies of the most frequent decision."""
-
-    sentences: int
-    positions: int
-    chunks: int
-    majority: Decisions
-
-
-class ChunkScoreFile(OfTestSets[ChunkScores]):
-    """The content of a file of `score_chunks`."""
-
-
 def chunk_blocks(settings: MakeTable, paths: Sequence[Path]) -> list[Block]:
     """Make a block for each test set, if the study has chunk-based decoders."""
     names = settings.chunking
     grid = read_grid(
         "scores of chunks",
         paths,
-        ChunkScoreFile,
+        ChunkAccuracies,
         lambda file: file.by_place,
         [(*test_set, *run) for test_set in settings.test_sets for run in runs_of(settings, names)],
     )
     return [_block(settings, test_set, grid) for test_set in settings.test_sets if names]
 
 
-def _block(settings: MakeTable, test_set: tuple[str, str], grid: Grid[ChunkScores]) -> Block:
+def _block(settings: MakeTable, test_set: tuple[str, str], grid: Grid[ChunkAccuracy]) -> Block:
     chosen = select_test_set(grid, test_set)
     check_same_size(test_set[1], chosen, lambda part: {"positions": part.positions, "chunks": part.chunks})
     source, first = next(iter(chosen.values()))
@@ -95,7 +59,7 @@ def _block(settings: MakeTable, test_set: tuple[str, str], grid: Grid[ChunkScore
     )
 
 
-def _row(system: str, title: str, by_seed: dict[int, tuple[ScoreSource, Decisions]], sizes: ChunkScores) -> Row:
+def _row(system: str, title: str, by_seed: dict[int, tuple[ScoreSource, ChunkDecisions]], sizes: ChunkAccuracy) -> Row:
     cells = {
         column.key: mean_cell(
             {seed: 100 * getattr(decisions, column.key) for seed, (_, decisions) in by_seed.items()},

@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from phrasemt.artefacts.table import Block, Column, Row
+from phrasemt.artefacts.translations import ContrastAccuracy, Counts
 from phrasemt.errors import MismatchError
-from phrasemt.report.cells import Block, Column, Grid, Row, mean_cell, note_on_seeds, read_grid, runs_of
-from phrasemt.scoring.contrasts import ContrastFile, Counts
+from phrasemt.report.cells import Grid, mean_cell, note_on_seeds, read_grid, runs_of
 from phrasemt.stages.report import MakeTable
 
 _NOTE_ON_CONTRASTS = (
@@ -24,7 +25,7 @@ def contrast_blocks(settings: MakeTable, paths: Sequence[Path]) -> list[Block]:
     grid = read_grid(
         "contrastive accuracy",
         paths,
-        ContrastFile,
+        ContrastAccuracy,
         lambda file: {(file.dataset, file.contrast_set, file.system, file.seed): file},
         [(*place, *run) for place in settings.contrasts for run in runs_of(settings, titles)],
     )
@@ -32,7 +33,7 @@ def contrast_blocks(settings: MakeTable, paths: Sequence[Path]) -> list[Block]:
 
 
 def _blocks(
-    settings: MakeTable, place: tuple[str, str], grid: Grid[ContrastFile], titles: Mapping[str, str]
+    settings: MakeTable, place: tuple[str, str], grid: Grid[ContrastAccuracy], titles: Mapping[str, str]
 ) -> Iterator[Block]:
     """Yield one block of a set with one kind of mistake, else one of all kinds and one of each kind with distances."""
     files = {where[2:]: entry for where, entry in grid.items() if where[:2] == place}
@@ -86,7 +87,7 @@ def wilson_interval(share: float, pairs: int) -> tuple[float, float]:
     return middle - half, middle + half
 
 
-def _counts(file: ContrastFile) -> dict[str, dict[str, Counts]]:
+def _counts(file: ContrastAccuracy) -> dict[str, dict[str, Counts]]:
     """Return the counts of each group of each block of the set, by kind of mistake; "": the block of all pairs."""
     by_distance = {kind.kind: {"all": kind, **{group.name: group for group in kind.by_distance}} for kind in file.kinds}
     if len(file.kinds) == 1:
@@ -97,7 +98,7 @@ def _counts(file: ContrastFile) -> dict[str, dict[str, Counts]]:
     }
 
 
-def _pairs(file: ContrastFile) -> dict[str, dict[str, int]]:
+def _pairs(file: ContrastAccuracy) -> dict[str, dict[str, int]]:
     return {
         mistake: {group: counts.pairs for group, counts in groups.items()} for mistake, groups in _counts(file).items()
     }

@@ -5,20 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from phrasemt.report.cells import (
-    Block,
-    Cell,
-    Column,
-    Grid,
-    Row,
-    ScoreSource,
-    check_same_size,
-    mean_cell,
-    note_on_seeds,
-    read_grid,
-    runs_of,
-)
-from phrasemt.scoring.length_penalties import LengthPenaltyFile
+from phrasemt.artefacts.table import Block, Cell, Column, Row, ScoreSource
+from phrasemt.artefacts.translations import LengthPenaltyScores
+from phrasemt.report.cells import Grid, check_same_size, mean_cell, note_on_seeds, read_grid, runs_of
 from phrasemt.stages.report import MakeTable
 
 _COLUMNS = [
@@ -38,14 +27,14 @@ def length_penalty_blocks(settings: MakeTable, paths: Sequence[Path]) -> list[Bl
     grid = read_grid(
         "scores of length penalties",
         paths,
-        LengthPenaltyFile,
+        LengthPenaltyScores,
         lambda file: {(file.dataset, file.system, file.seed): file},
         [(dataset, *run) for dataset in settings.datasets for run in runs_of(settings, settings.tuned)],
     )
     return [_block(settings, dataset, grid) for dataset in settings.datasets if settings.tuned]
 
 
-def _block(settings: MakeTable, dataset: str, grid: Grid[LengthPenaltyFile]) -> Block:
+def _block(settings: MakeTable, dataset: str, grid: Grid[LengthPenaltyScores]) -> Block:
     chosen = {place[1:]: entry for place, entry in grid.items() if place[0] == dataset}
     check_same_size(f"dev of {dataset}", chosen, lambda file: {"sentences": file.sentences})
     rows = [
@@ -68,7 +57,7 @@ def _block(settings: MakeTable, dataset: str, grid: Grid[LengthPenaltyFile]) -> 
     )
 
 
-def _cells(by_seed: dict[int, tuple[ScoreSource, LengthPenaltyFile]]) -> Iterator[tuple[str, Cell]]:
+def _cells(by_seed: dict[int, tuple[ScoreSource, LengthPenaltyScores]]) -> Iterator[tuple[str, Cell]]:
     sources = [source for source, _ in by_seed.values()]
     files = {seed: file for seed, (_, file) in by_seed.items()}
     first = next(iter(files.values()))

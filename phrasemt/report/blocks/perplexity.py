@@ -5,20 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from phrasemt.fields import Settings
-from phrasemt.report.cells import (
-    Block,
-    Column,
-    Grid,
-    Row,
-    check_same_size,
-    mean_cell,
-    note_on_seeds,
-    read_grid,
-    runs_of,
-    select_test_set,
-)
-from phrasemt.scoring.scores import OfTestSets
+from phrasemt.artefacts.table import Block, Column, Row
+from phrasemt.artefacts.translations import Perplexity, PerplexityScores
+from phrasemt.report.cells import Grid, check_same_size, mean_cell, note_on_seeds, read_grid, runs_of, select_test_set
 from phrasemt.stages.report import MakeTable
 
 _COLUMNS = [
@@ -28,28 +17,13 @@ _COLUMNS = [
 _NOTE = "Perplexity without label smoothing; each sentence is a text of its own. No test of significance."
 
 
-class Perplexity(Settings):
-    """Perplexities on one test set. tokens: number of tokens of the vocabulary, `</s>` included."""
-
-    sentences: int
-    words: int
-    tokens: int
-    nll: float
-    per_token: float
-    per_word: float
-
-
-class PerplexityFile(OfTestSets[Perplexity]):
-    """The content of a file of `score_perplexity`."""
-
-
 def perplexity_blocks(settings: MakeTable, paths: Sequence[Path]) -> list[Block]:
     """Make a block for each test set, if the study has language models."""
     names = settings.language_models
     grid = read_grid(
         "perplexity",
         paths,
-        PerplexityFile,
+        PerplexityScores,
         lambda file: file.by_place,
         [(*test_set, *run) for test_set in settings.test_sets for run in runs_of(settings, names)],
     )

@@ -7,24 +7,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from phrasemt.errors import MismatchError
-from phrasemt.report.cells import (
-    DIFFERENCE,
-    Block,
-    Cell,
-    Column,
-    Grid,
-    Row,
-    ScoreSource,
-    mean_cell,
-    note_on_seeds,
-    read_grid,
-    runs_of,
-    select_test_set,
+from phrasemt.artefacts.scores import (
+    Comparison,
+    ComparisonOnTestSet,
+    MetricComparison,
+    MetricOnTestSet,
+    MetricScore,
+    MetricScores,
+    Scores,
+    SystemScores,
 )
-from phrasemt.scoring.external import MetricFile, MetricOnTestSet, metric_key
-from phrasemt.scoring.scores import MetricScore, ScoreFile, Scores, check_comparable
-from phrasemt.scoring.significance import ComparisonFile, ComparisonOnTestSet, MetricComparison, holm
+from phrasemt.artefacts.table import DIFFERENCE, Block, Cell, Column, Row, ScoreSource
+from phrasemt.errors import MismatchError
+from phrasemt.report.cells import Grid, mean_cell, note_on_seeds, read_grid, runs_of, select_test_set
+from phrasemt.scoring.external import metric_key
+from phrasemt.scoring.scores import check_comparable
+from phrasemt.scoring.significance import holm
 from phrasemt.scoring.statistics import REFERENCE_LENGTH, SYSTEM_LENGTH
 from phrasemt.stages.report import MakeTable
 
@@ -59,7 +57,7 @@ def score_blocks(
     metric_grid = read_grid(
         "score of a metric",
         metrics,
-        MetricFile,
+        MetricScores,
         lambda file: {(file.metric, *place): part for place, part in file.by_place.items()},
         [
             (metric, *test_set, *run)
@@ -71,14 +69,14 @@ def score_blocks(
     score_grid = read_grid(
         "scores",
         scores,
-        ScoreFile,
+        SystemScores,
         lambda file: file.by_place,
         [(*test_set, *run) for test_set in settings.test_sets for run in runs_of(settings, names)],
     )
     comparison_grid = read_grid(
         "comparison",
         comparisons,
-        ComparisonFile,
+        Comparison,
         lambda file: {(file.dataset, test_set, file.system): file for test_set in file.test_sets},
         [(*test_set, name) for test_set in settings.test_sets for name in names if name in settings.baselines],
     )
@@ -102,7 +100,7 @@ def _block(
     test_set: tuple[str, str],
     score_grid: Grid[Scores],
     metric_grid: Grid[MetricOnTestSet],
-    comparison_grid: Grid[ComparisonFile],
+    comparison_grid: Grid[Comparison],
 ) -> Block:
     chosen = select_test_set(score_grid, test_set)
     check_comparable(test_set[1], {source.path: part for source, part in chosen.values()})
@@ -251,7 +249,7 @@ def _mark(p_value: float) -> str:
 
 def _check_comparison(
     source: ScoreSource,
-    file: ComparisonFile,
+    file: Comparison,
     comparison: ComparisonOnTestSet,
     settings: MakeTable,
     rows: dict[str, Row],
@@ -280,7 +278,7 @@ def _check_comparison(
             )
 
 
-def _note_on_differences(settings: MakeTable, comparisons: Sequence[ComparisonFile]) -> str:
+def _note_on_differences(settings: MakeTable, comparisons: Sequence[Comparison]) -> str:
     draws = {(file.samples, file.seed) for file in comparisons}
     if len(draws) > 1:
         raise MismatchError(

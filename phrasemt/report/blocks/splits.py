@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from phrasemt.corpus.compare_splits import SplitsFile, describe
+from phrasemt.artefacts.corpus import ComparedSplits
+from phrasemt.corpus.compare_splits import describe
 from phrasemt.errors import DataError
-from phrasemt.scoring.scores import read_artefact
 from phrasemt.stages.report import MakeTable
-from phrasemt.workflow.paths import ANY_STUDY
 
 
 def notes_on_splits(settings: MakeTable, paths: Sequence[Path]) -> dict[tuple[str, str], str]:
@@ -19,8 +18,8 @@ def notes_on_splits(settings: MakeTable, paths: Sequence[Path]) -> dict[tuple[st
     """
     found = {}
     for path in paths:
-        dataset = ANY_STUDY.split_counts.names(path)["dataset"]
-        for name, counts in read_artefact(path, SplitsFile).splits.items():
+        dataset = ComparedSplits.pattern.names(path)["dataset"]
+        for name, counts in ComparedSplits.read(path).splits.items():
             found[dataset, name] = f"{dataset}, {name}: {describe(counts)}."
     for test_set in settings.test_sets:
         if test_set not in found:

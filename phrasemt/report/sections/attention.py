@@ -9,18 +9,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
-from phrasemt.fields import Settings
+from phrasemt.artefacts.translations import AttentionAnalysis, AttentionWeights
 from phrasemt.files.attention import AttentionPlace, ForcedSentence, read_forced
 from phrasemt.printed.results import load_papers
 from phrasemt.report.figures import Band, Drawing, Series, draw_categories
 from phrasemt.report.heat_map import Panel, draw_heat_map
 from phrasemt.report.page import Analysis, TextTable
-from phrasemt.scoring.scores import read_artefact
-from phrasemt.workflow.paths import ANY_STUDY
 
 PLACE_NAMES: dict[AttentionPlace, str] = {
     "enc_self": "encoder, itself",
@@ -40,43 +37,12 @@ WITHOUT = {
 _READABLE = 25
 
 
-class LayerAttention(Settings):
-    """Means over the real queries of one attention. mass: share of each order; heads: the same for each head."""
-
-    place: AttentionPlace
-    layer: int
-    mass: list[float]
-    heads: list[list[float]]
-    entropy: float
-    keys: float
-
-    @property
-    def phrase_mass(self) -> float:
-        """The share of n-grams of two or more tokens, in percent."""
-        return 100 * sum(self.mass[1:])
-
-
-class AttentionAnalysis(Settings):
-    """The file that `analyse_attention` writes."""
-
-    format: Literal[1]
-    dataset: str
-    test_set: str
-    system: str
-    seed: int
-    sentences: int
-    tokens: int
-    perplexity: float
-    diagnostics: dict[str, float]
-    attentions: list[LayerAttention]
-
-
 def attention_analyses(
     analyses: Sequence[Path], attention: Sequence[Path], titles: Mapping[str, str]
 ) -> Iterator[Analysis]:
     """Yield the parts. analyses, attention: files of `analyse_attention`. titles: of systems, in their order."""
     order = list(titles)
-    files = sorted((read_artefact(path, AttentionAnalysis) for path in analyses), key=lambda f: order.index(f.system))
+    files = sorted((AttentionAnalysis.read(path) for path in analyses), key=lambda f: order.index(f.system))
     if files:
         yield _perplexities(files, titles)
     if any(len(one.mass) > 1 for file in files for one in file.attentions):
@@ -224,7 +190,7 @@ def _entropies(files: Sequence[AttentionAnalysis], titles: Mapping[str, str]) ->
 
 def _maps(paths: Sequence[Path], titles: Mapping[str, str]) -> Iterator[Drawing]:
     """Draw the attention to the source of each system, with its first seed, on a sentence of each test set."""
-    places = [(ANY_STUDY.attention.names(path), path) for path in paths]
+    places = [(AttentionWeights.pattern.names(path), path) for path in paths]
     order = list(titles)
     places.sort(key=lambda place: (place[0]["dataset"], place[0]["split"], order.index(place[0]["system"])))
     for _, group in itertools.groupby(places, key=lambda place: (place[0]["dataset"], place[0]["split"])):

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from phrasemt.artefacts.table import Table
 from phrasemt.printed.results import CostKind
-from phrasemt.report.cells import Table
 from phrasemt.report.page import TextTable
 from phrasemt.report.sections.trainings import TrainingCurve
 from phrasemt.runs.costs import seconds_of_job

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from phrasemt.artefacts.scores import LengthGroup, LengthScores, LengthsOnTestSet
 from phrasemt.report.figures import Drawing, Series, draw_categories
 from phrasemt.report.page import Analysis, TextTable
-from phrasemt.scoring.lengths import LengthFile, LengthGroup, LengthsOnTestSet
-from phrasemt.scoring.scores import read_artefact
 
 
 def length_analysis(paths: Sequence[Path], titles: Mapping[str, str]) -> Analysis | None:
     """Return the part; None without files. paths: files of `score_by_length`. titles: of systems, in their order."""
     if not paths:
         return None
-    files = [read_artefact(path, LengthFile) for path in paths]
+    files = [LengthScores.read(path) for path in paths]
     drawings, tables = [], []
     for dataset in dict.fromkeys(file.dataset for file in files):
         of_dataset = [file for file in files if file.dataset == dataset]

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from phrasemt.artefacts.table import Table
 from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.files.digests import digest_file
 from phrasemt.files.sidecars import read_sidecar
-from phrasemt.report.cells import Table
 from phrasemt.report.page import Section, fill
 from phrasemt.report.sections.results import anchor, files_behind
 

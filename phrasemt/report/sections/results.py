@@ -9,10 +9,10 @@ import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from phrasemt.report.cells import DIFFERENCE, Block, Cell, Row, Table
+from phrasemt.artefacts.signatures import lower_is_better
+from phrasemt.artefacts.table import DIFFERENCE, Block, Cell, Row, Table
 from phrasemt.report.figures import Drawing, Series, draw_categories
 from phrasemt.report.page import Section, fill
-from phrasemt.scoring.statistics import lower_is_better
 
 
 @dataclass(frozen=True, kw_only=True)

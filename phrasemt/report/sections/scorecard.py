@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import get_args
 
-from phrasemt.report.cells import Table, Verdict
+from phrasemt.artefacts.table import Table, Verdict
 from phrasemt.report.page import Section, fill
 from phrasemt.report.scorecard import scorecard_rows
 

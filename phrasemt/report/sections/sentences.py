@@ -22,20 +22,24 @@ import numpy as np
 from numpy.typing import NDArray
 from sacrebleu.metrics import BLEU
 
+from phrasemt.artefacts.artefact import Pattern
+from phrasemt.artefacts.columns import ChunkColumns, PhraseColumns
+from phrasemt.artefacts.scores import SystemScores
+from phrasemt.artefacts.syntax import Parses
+from phrasemt.artefacts.table import Table
+from phrasemt.artefacts.text import Subwords, Tokens
+from phrasemt.artefacts.translations import AttentionWeights, TranslatedTokens
 from phrasemt.errors import MismatchError
 from phrasemt.files.attention import AXES, AttentionMap, ForcedSentence, read_forced
 from phrasemt.files.columns import ColumnFile
 from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import read_lines
-from phrasemt.report.cells import Table
 from phrasemt.report.page import Section, fill, text_beside
 from phrasemt.report.sections.attention import PLACE_NAMES
-from phrasemt.scoring.scores import ScoreFile, read_artefact
 from phrasemt.scoring.statistics import CORRECT, REFERENCE_LENGTH, SYSTEM_LENGTH, TOTALS
 from phrasemt.symbols import BOS, EOS, SEPARATOR, SPECIAL_TOKENS, unescape
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
 from phrasemt.syntax.store.annotations import Annotations
-from phrasemt.workflow.paths import ANY_STUDY, Pattern
 
 # The convention whose statistics give the sentence scores; outputs and references are shown as its tokens.
 _METRIC = "bleu_tok"
@@ -110,47 +114,44 @@ def sentences_section(table: Table, files: SentenceFiles) -> Section | None:
 
 def _contents(files: SentenceFiles) -> dict[Place, _Content]:
     sources, references = (
-        {_place(ANY_STUDY.tokens, path): list(read_lines(path)) for path in paths}
+        {_place(Tokens.pattern, path): list(read_lines(path)) for path in paths}
         for paths in (files.source, files.references)
     )
     contents = {place: _Content(lines, references[place]) for place, lines in sources.items()}
     for path in files.translations:
-        names = ANY_STUDY.translated_tokens.names(path)
+        names = TranslatedTokens.pattern.names(path)
         contents[names["dataset"], names["split"]].outputs[names["system"]] = list(read_lines(path))
     for path in files.scores:
-        file = read_artefact(path, ScoreFile)
+        file = SystemScores.read(path)
         for test_set, scores in file.test_sets.items():
             rows = scores.statistics[_METRIC]
             contents[file.dataset, test_set].scores[file.system] = list(map(sentence_bleu, rows))
-    for place, paths in _by_place(ANY_STUDY.parses, files.parses).items():
+    for place, paths in _by_place(Parses.pattern, files.parses).items():
         words = [parser_tokens(line) for line in contents[place].source]
         found = Annotations.open(paths).find([sentence_key(one) for one in words])
         contents[place].trees = [(one.text if one else None) or "" for one in found]
     source_units, target_units = (
-        {
-            _place(ANY_STUDY.subwords if path.parent.name == "subwords" else ANY_STUDY.tokens, path): path
-            for path in paths
-        }
+        {_place(Subwords.pattern if path.parent.name == "subwords" else Tokens.pattern, path): path for path in paths}
         for paths in (files.source_units, files.target_units)
     )
     for path in files.phrases:
-        names = ANY_STUDY.phrases.names(path)
+        names = PhraseColumns.pattern.names(path)
         place = names["dataset"], names["split"]
-        ends = _columns(path, ["ends"], "source", source_units[place])
+        ends = _of_text(PhraseColumns.open(path), "source", source_units[place])
         contents[place].phrases[names["segmenter"]] = [
             _pieces(units, [0, *ends.values("ends", number).tolist()])
             for number, units in enumerate(_units(source_units[place]))
         ]
     for path in files.chunks:
-        place = _place(ANY_STUDY.chunks, path)
-        columns = _columns(path, ["starts", "labels"], "target", target_units[place])
+        place = _place(ChunkColumns.pattern, path)
+        columns = _of_text(ChunkColumns.open(path), "target", target_units[place])
         names_of_labels = columns.description["labels"]
         for number, units in enumerate(_units(target_units[place])):
             pieces = _pieces(units, [*columns.values("starts", number).tolist(), len(units)])
             labels = [names_of_labels[label] for label in columns.values("labels", number)]
             contents[place].chunks.append(list(zip(labels, pieces, strict=True)))
     for path in files.attention:
-        names = ANY_STUDY.attention.names(path)
+        names = AttentionWeights.pattern.names(path)
         content = contents[names["dataset"], names["split"]]
         for forced in read_forced(path):  # test sets keep all their pairs, so a row of the raw text is a place
             content.maps.setdefault(forced.row, []).append({"system": names["system"], **_maps(forced)})
@@ -205,13 +206,12 @@ def groups_of_heads(attention: AttentionMap) -> Iterator[tuple[str, NDArray[np.f
         yield from ((f"head {number}", weights_TNS) for number, weights_TNS in enumerate(halves_hTNS, start=1))
 
 
-def _columns(path: Path, names: Sequence[str], side: str, text: Path) -> ColumnFile:
-    """Open a column file. Raises MismatchError if its rows are not the lines of this text."""
-    columns = ColumnFile.open(path, names)
+def _of_text(columns: ColumnFile, side: str, text: Path) -> ColumnFile:
+    """The columns, whose rows are the lines of this text. Raises MismatchError if they are not."""
     if columns.texts[side] != (digest := digest_file(text)):
         raise MismatchError(
             "the columns belong to another text",
-            where=f"{path}, {text}",
+            where=f"{columns.path}, {text}",
             expected=f"sha256 {columns.texts[side][:12]}",
             found=f"sha256 {digest[:12]}",
             next_step="delete the columns and run the study again",

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from phrasemt.artefacts.table import Table
 from phrasemt.files.sidecars import read_sidecar
-from phrasemt.report.cells import Table
 from phrasemt.report.page import Section, fill
 from phrasemt.report.sections.trainings import TrainingCurve
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
-from phrasemt.report.cells import Table
+from phrasemt.artefacts.table import Table
 from phrasemt.report.page import Section, TextTable, fill
 from phrasemt.report.sections.cost import cost_tables
 from phrasemt.report.sections.trainings import TrainingCurve

@@ -2,57 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
-from pydantic import BaseModel, ValidationError
-
-from phrasemt.errors import DamagedFileError, DataError
-from phrasemt.files.lines import read_lines
-from phrasemt.report.cells import Table
+from phrasemt.artefacts.table import Table
+from phrasemt.artefacts.training import Evaluation, Metrics, TrainingRecord
+from phrasemt.errors import DataError
 from phrasemt.report.figures import Drawing, Series, draw_curves
 from phrasemt.report.page import Section, fill
-from phrasemt.scoring.scores import read_artefact
-from phrasemt.workflow.paths import ANY_STUDY
-
-
-class Evaluation(BaseModel, extra="allow"):
-    """Dev scores after an update, and further measurements by name. dev_bleu: None for a language model."""
-
-    __pydantic_extra__: dict[str, float]
-
-    update: int
-    dev_bleu: float | None = None
-    dev_perplexity: float
-
-
-class TrainingRecord(BaseModel):
-    """The fields of a training record (written by `train_model`) that the report shows.
-
-    metrics: path of the metrics file, relative to the record's folder.
-    """
-
-    format: Literal[1]
-    parameters: int
-    updates: int
-    stopped: str
-    best_update: int | None
-    evaluations: list[Evaluation]
-    metrics: str
-
-
-class _Report(BaseModel):
-    """The values of a line of metrics that the report shows."""
-
-    update: int
-    seconds: float | None = None
-    loss: float | None = None
-    tokens_per_second: float | None = None
-    evaluation_seconds: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,47 +37,25 @@ class TrainingCurve(Curve):
     evaluation_share: float | None
 
     @property
-    def best(self) -> Evaluation | None:
-        return next((one for one in self.record.evaluations if one.update == self.record.best_update), None)
-
-    @property
     def measurements(self) -> Mapping[str, float]:
         """Further measurements of the last evaluation, by name (docs/measurements.md)."""
-        return self.record.evaluations[-1].__pydantic_extra__ if self.record.evaluations else {}
+        return self.record.evaluations[-1].measurements if self.record.evaluations else {}
 
 
 def read_training(path: Path) -> TrainingCurve:
-    """Read a record at <data set>.<source>-<target>/models/<system>/<seed>/training.json, and its metrics.
-
-    Raises DamagedFileError for a record or a line of metrics that cannot be read.
-    """
-    record = read_artefact(path, TrainingRecord)
-    names = ANY_STUDY.record.names(path)
-    losses, speeds = {}, []
-    seconds, evaluations = 0.0, 0.0
-    metrics = path.parent / record.metrics
-    if metrics.exists():
-        for number, line in enumerate(read_lines(metrics), start=1):
-            try:
-                report = _Report.model_validate_json(line)
-            except ValidationError as error:
-                raise DamagedFileError(
-                    "not a line of training metrics",
-                    where=f"{metrics}, line {number}",
-                    found=f"{line[:60]!r}: {error.errors()[0]['msg']}",
-                    next_step="delete the line, or the folder of this file to train again",
-                ) from None
-            if report.loss is not None and report.tokens_per_second is not None:  # evaluations have neither
-                losses[report.update] = report.loss
-                speeds.append(report.tokens_per_second)
-            seconds = max(seconds, report.seconds or 0.0)  # of the training so far
-            evaluations += report.evaluation_seconds or 0.0
+    """Read the record of a training and its metrics. Raises DamagedFileError for one that cannot be read."""
+    record = TrainingRecord.read(path)
+    names = TrainingRecord.pattern.names(path)
+    metrics = Metrics.read(path.parent / record.metrics)
+    speeds = [report.tokens_per_second for report in metrics.updates]
+    seconds = max((report.seconds for report in metrics.reports), default=0.0)
+    evaluations = sum(report.evaluation_seconds for report in metrics.evaluations)
     return TrainingCurve(
         dataset=names["dataset"],
         system=names["system"],
         seed=int(names["seed"]),
         record=record,
-        losses=losses,
+        losses=metrics.losses,
         evaluations=record.evaluations,
         tokens_per_second=statistics.median(speeds) if speeds else None,
         evaluation_share=evaluations / seconds if seconds and evaluations else None,
@@ -126,27 +63,18 @@ def read_training(path: Path) -> TrainingCurve:
 
 
 def read_unfinished(folder: Path) -> Curve | None:
-    """Read the metrics in models/<system>/<seed>/ that were written last; None if there are none.
-
-    Lines that are no reports are skipped, because a training may write the last one right now.
-    """
-    metrics = max(folder.glob("state/*/metrics.jsonl"), key=lambda path: path.stat().st_mtime, default=None)
-    if metrics is None:
+    """Read the metrics in models/<system>/<seed>/ that were written last; None if there are none."""
+    path = max(folder.glob("state/*/metrics.jsonl"), key=lambda path: path.stat().st_mtime, default=None)
+    if path is None:
         return None
-    losses, evaluations = {}, []
-    for line in metrics.read_bytes().split(b"\n"):
-        with contextlib.suppress(ValidationError):
-            if b'"dev_perplexity"' in line:
-                evaluations.append(Evaluation.model_validate_json(line))
-            elif (report := _Report.model_validate_json(line)).loss is not None:
-                losses[report.update] = report.loss
-    names = ANY_STUDY.model.names(folder)
+    metrics = Metrics.read_unfinished(path)
+    names = Metrics.pattern.names(path)
     return Curve(
         dataset=names["dataset"],
         system=names["system"],
         seed=int(names["seed"]),
-        losses=losses,
-        evaluations=evaluations,
+        losses=metrics.losses,
+        evaluations=[report.evaluation for report in metrics.evaluations],
     )
 
 

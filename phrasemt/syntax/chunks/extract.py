@@ -7,7 +7,6 @@ Each position of a sentence belongs to one chunk. A word outside of all chunks (
 from __future__ import annotations
 
 import itertools
-import json
 import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,9 +16,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from phrasemt.artefacts.artefact import In, Out
+from phrasemt.artefacts.columns import ChunkColumns
+from phrasemt.artefacts.corpus import RawChunks, Rows
+from phrasemt.artefacts.syntax import ChunkStatistics, Parses, Tags
+from phrasemt.artefacts.text import Subwords, Tokens
 from phrasemt.errors import DataError
-from phrasemt.files.columns import Lists, write_columns
-from phrasemt.files.lines import write_text
+from phrasemt.files.columns import Lists
 from phrasemt.files.parallel import map_in_order
 from phrasemt.stages.syntax import ExtractChunks
 from phrasemt.symbols import CHUNK_LABELS, EOS_LABEL
@@ -36,8 +39,8 @@ _NUMBERS = {label: number for number, label in enumerate(CHUNK_LABELS)}
 
 _LINES_PER_BATCH = 4096
 
-Tags = list[str]
-Gold = tuple[list[str], Tags]  # gold tokens and their tags
+WordTags = list[str]
+Gold = tuple[list[str], WordTags]  # gold tokens and their tags
 
 
 @dataclass
@@ -72,24 +75,20 @@ def extract_chunks(
     *,
     settings: ExtractChunks,
     cores: int,
-    rows: Path,
-    tokens: Path,
-    subwords: Path,
-    gold: list[Path],
-    tags: list[Path],
-    parses: list[Path],
-    chunks: Path,
-    statistics: Path,
+    rows: In[Rows],
+    tokens: In[Tokens],
+    subwords: In[Subwords | Tokens],
+    gold: list[In[RawChunks]],
+    tags: list[In[Tags]],
+    parses: list[In[Parses]],
+    chunks: Out[ChunkColumns],
+    statistics: Out[ChunkStatistics],
 ) -> None:
     """Write the chunks of a split as columns over its rows, and their statistics.
 
     Columns: `starts`, the positions in subwords at which chunks start, `</s>` last; `labels`, for each chunk an index
     into CHUNK_LABELS. `settings.origin` selects the chunks: gold (a file with all raw sentences), chunker (tags) or
     parser (rules on parses). In a sentence without annotation each word is a chunk with label O.
-
-    statistics: JSON with origin, sentences, words, chunks (without `</s>`), mean_chunk_length in words, labels (number
-    of chunks by label), fallbacks (sentences without annotation by reason), and agreement: the scores of each other
-    given annotation against the selected one.
 
     Raises DataError, with file and line, if rows do not increase, if words and subwords or gold tokens belong to
     different sentences; MismatchError if a sentence is not among the annotations.
@@ -119,26 +118,19 @@ def extract_chunks(
             counts.add(part.counts)
             yield part.rows, {"starts": part.starts, "labels": part.labels}
 
-    description = {"origin": settings.origin, "labels": CHUNK_LABELS}
-    sentences = write_columns(
-        chunks,
-        columns=["starts", "labels"],
-        texts={"target": subwords},
-        description=description,
-        batches=batches(),
-    )
+    sentences = ChunkColumns.write(chunks, subwords, settings.origin, batches())
     count = counts.labels.total()
-    result = {
-        "origin": settings.origin,
-        "sentences": sentences,
-        "words": counts.words,
-        "chunks": count,
-        "mean_chunk_length": counts.words / count if count else None,
-        "labels": {label: counts.labels[label] for label in CHUNK_LABELS if counts.labels[label]},
-        "fallbacks": dict(counts.fallbacks.most_common()),
-        "agreement": {origin: scores.as_dict() for origin, scores in counts.agreement.items()},
-    }
-    write_text(statistics, json.dumps(result, indent=2, ensure_ascii=False) + "\n")
+    result = ChunkStatistics(
+        origin=settings.origin,
+        sentences=sentences,
+        words=counts.words,
+        chunks=count,
+        mean_chunk_length=counts.words / count if count else None,
+        labels={label: counts.labels[label] for label in CHUNK_LABELS if counts.labels[label]},
+        fallbacks=dict(counts.fallbacks.most_common()),
+        agreement={origin: scores.as_dict() for origin, scores in counts.agreement.items()},
+    )
+    result.write(statistics)
     log.info("extract_chunks: %s: %s sentences, %s chunks", settings.origin, f"{sentences:,}", f"{count:,}")
     for origin, scores in counts.agreement.items():
         log.info("extract_chunks: %s against %s: F1 %.1f", origin, settings.origin, 100 * scores.f1)
@@ -157,7 +149,7 @@ def starts_and_labels(tags: Sequence[str], offsets: Sequence[int]) -> tuple[list
     return [*starts, offsets[-1]], [*(_NUMBERS[label] for _, label in chunks), EOS_LABEL]
 
 
-def align_tags(gold_tokens: Sequence[str], gold_tags: Sequence[str], tokens: Sequence[str]) -> Tags | None:
+def align_tags(gold_tokens: Sequence[str], gold_tags: Sequence[str], tokens: Sequence[str]) -> WordTags | None:
     """Gold tags for another tokenisation of the same sentence; None if the sentences differ.
 
     With equal characters, a token belongs to the chunk of its first character. If normalisation has changed characters,
@@ -194,10 +186,10 @@ class _Sources:
             if paths
         ]
 
-    def find(self, lines: SplitLines[Gold], sentences: Sequence[list[str]]) -> dict[str, list[Tags | str]]:
+    def find(self, lines: SplitLines[Gold], sentences: Sequence[list[str]]) -> dict[str, list[WordTags | str]]:
         """The tags of each sentence, or the reason why it has none, by origin."""
         keys = [sentence_key(tokens) for tokens in sentences]
-        found: dict[str, list[Tags | str]] = {}
+        found: dict[str, list[WordTags | str]] = {}
         if lines.of_user is not None:
             found["gold"] = [
                 _tags_of_gold(tokens, *gold, f"{self._gold}, sentence {row + 1}")
@@ -214,7 +206,7 @@ class _Sources:
         return found
 
 
-def _tags_of_gold(tokens: list[str], gold_tokens: list[str], gold_tags: Tags, where: str) -> Tags:
+def _tags_of_gold(tokens: list[str], gold_tokens: list[str], gold_tags: WordTags, where: str) -> WordTags:
     if (tags := align_tags(gold_tokens, gold_tags, tokens)) is None:
         raise DataError(
             "the gold chunks belong to another sentence",
@@ -226,13 +218,13 @@ def _tags_of_gold(tokens: list[str], gold_tokens: list[str], gold_tags: Tags, wh
     return tags
 
 
-def _tags_of_text(text: str, tokens: list[str]) -> Tags:
+def _tags_of_text(text: str, tokens: list[str]) -> WordTags:
     tags = text.split(" ")
     assert len(tags) == len(tokens), "the annotator gives a tag for each token"
     return tags
 
 
-def _tags_of_tree(text: str, tokens: list[str]) -> Tags | str:
+def _tags_of_tree(text: str, tokens: list[str]) -> WordTags | str:
     try:
         return chunk_tags(parse_tree(text), tokens)
     except RecursionError:

@@ -17,8 +17,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from phrasemt.artefacts.artefact import In, Out
+from phrasemt.artefacts.columns import PhraseColumns
+from phrasemt.artefacts.corpus import DroppedPairs, Rows, UserFile
+from phrasemt.artefacts.syntax import Parses
+from phrasemt.artefacts.text import Subwords, Tokens
 from phrasemt.errors import DataError
-from phrasemt.files.columns import Lists, write_columns
+from phrasemt.files.columns import Lists
 from phrasemt.files.lines import read_lines
 from phrasemt.files.parallel import map_in_order
 from phrasemt.stages.syntax import ExtractPhrases
@@ -48,13 +53,13 @@ def extract_phrases(
     *,
     settings: ExtractPhrases,
     cores: int,
-    rows: Path,
-    tokens: Path,
-    subwords: Path,
-    parses: list[Path],
-    given: list[Path],
-    dropped: list[Path],
-    phrases: Path,
+    rows: In[Rows],
+    tokens: In[Tokens],
+    subwords: In[Subwords | Tokens],
+    parses: list[In[Parses]],
+    given: list[In[UserFile]],
+    dropped: list[In[DroppedPairs]],
+    phrases: Out[PhraseColumns],
 ) -> None:
     """Write the column `ends` over the rows of a split: the phrase ends of each sentence, in encoder positions.
 
@@ -91,10 +96,7 @@ def extract_phrases(
             fallbacks.update(cut.fallbacks)
             yield cut.rows, {"ends": cut.ends}
 
-    description = {"segmentation": segmentation.model_dump(mode="json")}
-    sentences = write_columns(
-        phrases, columns=["ends"], texts={"source": subwords}, description=description, batches=batches()
-    )
+    sentences = PhraseColumns.write(phrases, subwords, segmentation.model_dump(mode="json"), batches())
     log.info("extract_phrases: %s: %s sentences, %s phrases", segmentation.mode, f"{sentences:,}", f"{phrase_count:,}")
     for reason, count in fallbacks.most_common():
         log.info("extract_phrases: %s sentences cut into n-grams: %s", f"{count:,}", reason)
@@ -111,7 +113,7 @@ def _read_batches(
         yield batch
         last = batch.rows[-1]
     for path in dropped:
-        raw_pairs = int(next(read_lines(path)).split(" ")[2])  # "# read N kept K dropped D"
+        raw_pairs = DroppedPairs.read(path).raw_pairs
         if (found := last + 1 + sum(1 for _ in user_lines)) != raw_pairs:
             raise DataError(
                 "the file of phrases does not belong to this split",

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import json
 import logging
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from phrasemt.artefacts.artefact import In, Out
+from phrasemt.artefacts.columns import PhraseColumns
+from phrasemt.artefacts.syntax import Parses, PhraseStatistics
+from phrasemt.artefacts.text import Subwords, Tokens
 from phrasemt.errors import MismatchError
-from phrasemt.files.columns import ColumnFile
-from phrasemt.files.lines import read_parallel_blocks, write_text
+from phrasemt.files.lines import read_parallel_blocks
 from phrasemt.stages.syntax import MeasurePhrases
 from phrasemt.study.architectures import PhraseSegmentation
 from phrasemt.syntax.phrases.algorithm_1 import tree_nodes
@@ -28,24 +30,17 @@ def measure_phrases(
     *,
     settings: MeasurePhrases,
     cores: int,
-    phrases: Path,
-    tokens: Path,
-    subwords: Path,
-    parses: list[Path],
-    statistics: Path,
+    phrases: In[PhraseColumns],
+    tokens: In[Tokens],
+    subwords: In[Subwords | Tokens],
+    parses: list[In[Parses]],
+    statistics: Out[PhraseStatistics],
 ) -> None:
-    """Count the phrases of a split and write a JSON file with these keys:
-
-    segmentation, settings: name and options of the segmentation.
-    sentences, phrases, tokens: numbers; a token is an encoder position, `</s>` included.
-    lengths: number of phrases by length.
-    fallbacks: number of sentences that had no parse and were cut into n-grams, by reason.
-    comparable: number of phrases of parsed sentences, phrases that hold only `</s>` excluded; null without parses.
-    constituents: number of comparable phrases whose tokens, without `</s>`, are the span of a node of the parse.
+    """Count the phrases of a split, and write `PhraseStatistics`.
 
     Raises MismatchError if the numbers of sentences differ or a phrase ends outside its sentence.
     """
-    columns = ColumnFile.open(phrases, ["ends"])
+    columns = PhraseColumns.open(phrases)
     segmentation = PhraseSegmentation.model_validate(columns.description["segmentation"])
     annotations = Annotations.open(parses) if parses else None
     lengths, fallbacks = Counter[int](), Counter[str]()
@@ -72,18 +67,18 @@ def measure_phrases(
     if position != len(columns):
         raise _mismatch(phrases, tokens, position, 0, columns.values("ends", position).tolist())
     token_count = sum(length * count for length, count in lengths.items())
-    result = {
-        "segmentation": settings.segmentation,
-        "settings": segmentation.model_dump(mode="json"),
-        "sentences": position,
-        "phrases": lengths.total(),
-        "tokens": token_count,
-        "lengths": {str(length): lengths[length] for length in sorted(lengths)},
-        "fallbacks": dict((+fallbacks).most_common()),
-        "constituents": constituents if parses else None,
-        "comparable": comparable if parses else None,
-    }
-    write_text(statistics, json.dumps(result, indent=2, ensure_ascii=False) + "\n")
+    result = PhraseStatistics(
+        segmentation=settings.segmentation,
+        settings=segmentation.model_dump(mode="json"),
+        sentences=position,
+        phrases=lengths.total(),
+        tokens=token_count,
+        lengths={length: lengths[length] for length in sorted(lengths)},
+        fallbacks=dict((+fallbacks).most_common()),
+        constituents=constituents if parses else None,
+        comparable=comparable if parses else None,
+    )
+    result.write(statistics)
     log.info(
         "measure_phrases: %s: %s phrases of %.2f tokens",
         settings.segmentation,

@@ -8,8 +8,8 @@ from __future__ import annotations
 import importlib.metadata
 from pathlib import Path
 
+from phrasemt.artefacts.card import ANNOTATION_VERSION, Card
 from phrasemt.errors import MismatchError
-from phrasemt.syntax.annotator_card import ANNOTATION_VERSION, Card
 from phrasemt.syntax.stanza.annotator import StanzaAnnotator
 from phrasemt.syntax.stanza.chunker import ChunkerAnnotator
 from phrasemt.syntax.stanza.parser import ParserAnnotator

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from phrasemt.artefacts.card import LONGEST
 from phrasemt.errors import MismatchError
 from phrasemt.symbols import CHUNK_TYPES
-from phrasemt.syntax.annotator_card import LONGEST
 from phrasemt.syntax.chunks.conll import TAGS
 from phrasemt.syntax.stanza import close_decisions
 from phrasemt.syntax.stanza.annotator import HARMLESS, StanzaAnnotator

@@ -7,8 +7,9 @@ The environment variable PHRASEMT_STANZA_URL names a mirror with Stanza's layout
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
+from phrasemt.artefacts.artefact import Out
+from phrasemt.artefacts.syntax import StanzaFile
 from phrasemt.files.download import DownloadRequest, download
 from phrasemt.registry.stanza_models import URL
 from phrasemt.stages.syntax import FetchStanzaFile
@@ -16,7 +17,12 @@ from phrasemt.stages.syntax import FetchStanzaFile
 URL_VARIABLE = "PHRASEMT_STANZA_URL"
 
 
-def fetch_stanza_file(*, settings: FetchStanzaFile, cores: int, file: Path) -> None:
+def fetch_stanza_file(
+    *,
+    settings: FetchStanzaFile,
+    cores: int,
+    file: Out[StanzaFile],
+) -> None:
     """Download a model file and compare it with its checksum.
 
     Raises DownloadError if the file cannot be fetched or differs from the published file.

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from phrasemt.artefacts.card import LONGEST
 from phrasemt.errors import MismatchError
-from phrasemt.syntax.annotator_card import LONGEST
 from phrasemt.syntax.stanza import close_decisions
 from phrasemt.syntax.stanza.annotator import HARMLESS, GaveUpError, StanzaAnnotator
 from phrasemt.syntax.stanza.batches import Tokens, batches_by_length

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import logging
-from pathlib import Path
 
+from phrasemt.artefacts.artefact import In, Out
+from phrasemt.artefacts.card import Card
+from phrasemt.artefacts.corpus import RawChunks, RegisteredText, UserFile
+from phrasemt.artefacts.syntax import Chunker, Vectors
 from phrasemt.files.lines import write_text
 from phrasemt.files.work_folder import work_folder
 from phrasemt.stages.syntax import TrainChunker
-from phrasemt.syntax.annotator_card import Card
 from phrasemt.syntax.chunks.conll import chunk_scores
 from phrasemt.syntax.stanza.chunker import ChunkerAnnotator
 from phrasemt.syntax.stanza.runtime import prepare_stanza
@@ -23,12 +25,12 @@ def train_chunker(
     *,
     settings: TrainChunker,
     cores: int,
-    train: list[Path],
-    dev: list[Path],
-    test: list[Path],
-    vectors: Path,
-    chunker: Path,
-    annotator: Path,
+    train: list[In[RegisteredText | RawChunks | UserFile]],
+    dev: list[In[RegisteredText | RawChunks | UserFile]],
+    test: list[In[RegisteredText | RawChunks | UserFile]],
+    vectors: In[Vectors],
+    chunker: Out[Chunker],
+    annotator: Out[Card],
 ) -> None:
     """Train a chunk tagger on CoNLL columns, keep its best evaluation on dev, and write its card with scores on test.
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Sequence
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from phrasemt.artefacts.artefact import In, Out
+from phrasemt.artefacts.card import Card
+from phrasemt.artefacts.corpus import RawTrees, RegisteredText, UserFile
+from phrasemt.artefacts.syntax import ConstituencyParser, Tagger, TaggerScores, Vectors
 from phrasemt.errors import DataError
 from phrasemt.files.work_folder import work_folder
 from phrasemt.stages.syntax import TrainParser
-from phrasemt.syntax.annotator_card import Card
 from phrasemt.syntax.bracket_scores import BracketScores
 from phrasemt.syntax.stanza.parser import ParserAnnotator, short_text
 from phrasemt.syntax.stanza.runtime import prepare_stanza
@@ -28,14 +29,14 @@ def train_parser(
     *,
     settings: TrainParser,
     cores: int,
-    train: list[Path],
-    dev: list[Path],
-    test: list[Path],
-    vectors: Path,
-    tagger: Path,
-    tagger_scores: Path,
-    constituency: Path,
-    annotator: Path,
+    train: list[In[RegisteredText | RawTrees | UserFile]],
+    dev: list[In[RegisteredText | RawTrees | UserFile]],
+    test: list[In[RegisteredText | RawTrees | UserFile]],
+    vectors: In[Vectors],
+    tagger: In[Tagger],
+    tagger_scores: In[TaggerScores],
+    constituency: Out[ConstituencyParser],
+    annotator: Out[Card],
 ) -> None:
     """Train a constituency parser, keep its best epoch on dev, and write its card.
 
@@ -86,7 +87,7 @@ def train_parser(
     files = {"constituency": constituency, "tagger": tagger, "vectors": vectors}
     scores = {
         **_scores(ParserAnnotator(files, device=DEVICE), read_trees(test)),
-        **json.loads(tagger_scores.read_text("utf-8")),
+        **dict(TaggerScores.read(tagger_scores)),
     }
     log.info(
         "train_parser: test F1 %s, %s with the tags of the trees",

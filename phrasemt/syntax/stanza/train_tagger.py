@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import logging
-from pathlib import Path
 
-from phrasemt.files.lines import write_lines, write_text
+from phrasemt.artefacts.artefact import In, Out
+from phrasemt.artefacts.corpus import RawTrees, RegisteredText, UserFile
+from phrasemt.artefacts.syntax import Tagger, TaggerScores, Vectors
+from phrasemt.files.lines import write_lines
 from phrasemt.files.work_folder import work_folder
 from phrasemt.stages.syntax import TrainTagger
 from phrasemt.syntax.stanza.runtime import prepare_stanza
@@ -22,12 +23,12 @@ def train_tagger(
     *,
     settings: TrainTagger,
     cores: int,
-    train: list[Path],
-    dev: list[Path],
-    test: list[Path],
-    vectors: Path,
-    tagger: Path,
-    scores: Path,
+    train: list[In[RegisteredText | RawTrees | UserFile]],
+    dev: list[In[RegisteredText | RawTrees | UserFile]],
+    test: list[In[RegisteredText | RawTrees | UserFile]],
+    vectors: In[Vectors],
+    tagger: Out[Tagger],
+    scores: Out[TaggerScores],
 ) -> None:
     """Train a tagger on the parts of speech in trees, and write its accuracy on dev and test.
 
@@ -49,7 +50,7 @@ def train_tagger(
             dropout=0.25, word_dropout=0.15, num_layers=1, word_emb_dim=50,
         )  # fmt: skip
     trained = load_tagger(tagger, vectors, DEVICE)
-    accuracies = {}
+    accuracies: dict[str, float] = {}
     for name, gold in (("dev", dev_trees), ("test", read_trees(test))):
         right = [
             leaf.label == tagged.label
@@ -57,7 +58,7 @@ def train_tagger(
             for leaf, tagged in zip(*map(leaves, pair), strict=True)
         ]
         accuracies[f"{name}_accuracy"] = sum(right) / len(right)
-    write_text(scores, json.dumps(accuracies, indent=1) + "\n")
+    TaggerScores.model_validate(accuracies).write(scores)
     log.info(
         "train_tagger: accuracy %s of test, %s of dev", *(f"{accuracies[f'{n}_accuracy']:.1%}" for n in ("test", "dev"))
     )

@@ -28,10 +28,10 @@ from pathlib import Path
 
 import psutil
 
-from phrasemt.batching.example import Examples
+from phrasemt.artefacts.columns import Examples
+from phrasemt.artefacts.vocabulary import Vocabulary
 from phrasemt.files.lines import write_lines
 from phrasemt.symbols import SPECIAL_TOKENS
-from phrasemt.text.vocab import Vocabulary
 from tests.benchmarks.training import MODEL, UPDATE, plan_of, train_command, write_corpus
 
 HERE = Path(__file__).parent
@@ -116,7 +116,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="phrasemt-benchmark-") as name, ExitStack() as stack:
         folder = Path(name)
         inputs = write_corpus(folder, 20_000, 8000)
-        vocabulary = Vocabulary.from_file(inputs["target_vocabulary"])
+        vocabulary = Vocabulary.read(inputs["target_vocabulary"])
         write_lines(folder / "words", vocabulary.tokens(range(len(SPECIAL_TOKENS), len(vocabulary))))
         turns: dict[Training, list[Turn]] = {}
         for toolkit in options.toolkits:

@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from phrasemt.artefacts.columns import Examples
+from phrasemt.artefacts.vocabulary import Vocabulary
 from phrasemt.batching import pack
-from phrasemt.batching.example import Examples
 from phrasemt.batching.pack import pack_examples
 from phrasemt.errors import DamagedFileError, DataError, MismatchError
 from phrasemt.files.columns import Lists, write_columns
 from phrasemt.files.digests import digest_file
 from phrasemt.stages.subwords import PackExamples
-from phrasemt.text.vocab import Vocabulary
 
 SPECIAL = "<pad>\t0\n<s>\t0\n</s>\t0\n<unk>\t0\n"
 IDS = {"source": {"a": 4, "b@@": 5, "c": 6}, "target": {"x": 4, "y": 5}}
@@ -58,7 +58,7 @@ class Folder:
         return self.pack("".join(f"{3 * number}\n" for number in range(len(pairs))), source, target, **options)
 
     def vocabularies(self) -> tuple[Vocabulary, Vocabulary]:
-        return Vocabulary.from_file(self.path / "source.tsv"), Vocabulary.from_file(self.path / "target.tsv")
+        return Vocabulary.read(self.path / "source.tsv"), Vocabulary.read(self.path / "target.tsv")
 
 
 @pytest.fixture
@@ -263,5 +263,5 @@ def test_a_truncated_file_is_refused(folder):
 
 
 def test_reading_does_not_import_torch():
-    code = "import sys, phrasemt.batching.example, phrasemt.batching.pack; sys.exit('torch' in sys.modules)"
+    code = "import sys, phrasemt.artefacts.columns, phrasemt.batching.pack; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

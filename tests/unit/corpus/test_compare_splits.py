@@ -48,7 +48,7 @@ def test_pairs_and_sides_are_counted(tmp_path: Path) -> None:
     test = [TRAIN[0], TRAIN[0], ("a 1", "new"), ("new", "b 2"), DEV[0], ("c 1", "new"), *NEW * 3]
     found = counts(tmp_path, dev=[TRAIN[5], *DEV], test=test)
     assert found["dev"]["in_train"] == {"pairs": 1, "sources": 1, "targets": 1}
-    assert found["dev"]["in_dev"] is None
+    assert "in_dev" not in found["dev"]
     assert found["test"]["in_train"] == {"pairs": 2, "sources": 3, "targets": 3}
     assert found["test"]["in_dev"] == {"pairs": 1, "sources": 2, "targets": 1}
     assert found["test"]["pairs"] == 66

@@ -8,13 +8,9 @@ from typing import Any
 
 import pytest
 
+from phrasemt.artefacts.corpus import ContrastivePair, Contrasts
 from phrasemt.cli import main
-from phrasemt.corpus.contrastive_pairs import (
-    ContrastivePair,
-    files_of_folder,
-    read_contrastive_pairs,
-    read_contrasts,
-)
+from phrasemt.corpus.contrastive_pairs import files_of_folder, read_contrastive_pairs
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_lines
 
@@ -142,7 +138,7 @@ def test_a_set_of_several_texts_becomes_a_split(tmp_path: Path) -> None:
     assert main([*command, "--cores", "1"]) == 0
     assert list(read_lines(outputs["source"])) == ["Two lines", "No.", "Oh no."]
     assert list(read_lines(outputs["target"])) == [PRAGUE["reference"], "Nein.", "O nein."]
-    rows, pairs = read_contrasts(outputs["contrasts"])
+    rows, pairs = Contrasts.read(outputs["contrasts"])
     assert rows == [0, 0, 0, 1, 2]
     assert [pair.kind for pair in pairs] == [*(error["type"] for error in PRAGUE["errors"]), *["polarity"] * 2]
     assert pairs[4] == ContrastivePair("Oh no.", "O nein.", "O ja.", "polarity")

@@ -8,6 +8,7 @@ import pytest
 import torch
 import yaml
 
+from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.cli import main
 from phrasemt.decoding.ctranslate2_folder import write_ctranslate2_folder
 from phrasemt.errors import DamagedFileError, PhrasemtError, StudyError
@@ -18,7 +19,7 @@ from phrasemt.stages.subwords import BuildVocabulary, LearnSubwords
 from phrasemt.study.architectures import Architecture, PhraseRepresentationModel, TransformerModel
 from phrasemt.study.schema import Study
 from phrasemt.text.subwords import learn_subwords
-from phrasemt.text.vocab import Vocabularies, Vocabulary, build_vocabulary
+from phrasemt.text.vocab import build_vocabulary
 from phrasemt.workflow.check import read_study
 from phrasemt.workflow.model_folder import write_model_folder
 from phrasemt.workflow.paths import initial_weights
@@ -55,7 +56,7 @@ def _system(folder: Path, model: Architecture) -> tuple[Study, TrainedSystem]:
     vocabularies = {f"{side}_vocabulary": folder / f"{side}.vocabulary" for side in sides}
     learn_subwords(settings=LearnSubwords(merges=12), cores=1, **sides, codes=folder / "codes", **counts)
     build_vocabulary(settings=BuildVocabulary(shared=True), cores=1, **sides, **vocabularies)
-    words = Vocabulary.from_file(vocabularies["source_vocabulary"])
+    words = Vocabulary.read(vocabularies["source_vocabulary"])
     torch.manual_seed(3)
     built = build_model(model, source_vocabulary=len(words), target_vocabulary=len(words))
     save_tensors(folder / "weights", weights_of(built), describe_weights(model, Vocabularies(words, words)))
@@ -107,7 +108,7 @@ def test_a_training_starts_from_an_imported_model_with_its_subwords(imported, ex
     vocabularies = {f"{side}_vocabulary": tmp_path / f"made.{side}" for side in other}
     given = [folder / f"{side}_vocabulary.tsv" for side in other]
     build_vocabulary(settings=BuildVocabulary(shared=True), cores=1, **other, given=given, **vocabularies)
-    words = Vocabulary.from_file(vocabularies["source_vocabulary"])
+    words = Vocabulary.read(vocabularies["source_vocabulary"])
     model = study.systems["NAME"].model
     fresh = build_model(model, source_vocabulary=len(words), target_vocabulary=len(words))
     start_from(fresh, weights, describe_weights(model, Vocabularies(words, words)))

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from phrasemt.batching.example import COLUMNS, Examples
+from phrasemt.artefacts.columns import Examples
+from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.batching.reader import LONGEST_SENTENCE, BatchReader
 from phrasemt.decoding.perplexity import score_perplexity
 from phrasemt.errors import MismatchError
@@ -21,14 +22,13 @@ from phrasemt.models.weights import describe_weights, load_model, save_tensors, 
 from phrasemt.stages.decoding import ScorePerplexity
 from phrasemt.study.architectures import LanguageModel
 from phrasemt.symbols import BOS, EOS
-from phrasemt.text.vocab import Vocabularies, Vocabulary
 
 MODEL = LanguageModel(family="language_model", layers=1, width=16, heads=2, ffn_width=20)
 
 
 @pytest.fixture
 def weights(tiny_data, tmp_path):
-    words = Vocabulary.from_file(tiny_data.source_vocabulary)
+    words = Vocabulary.read(tiny_data.source_vocabulary)
     torch.manual_seed(4)
     model = build_model(MODEL, source_vocabulary=len(words), target_vocabulary=len(words))
     save_tensors(tmp_path / "weights", weights_of(model), describe_weights(MODEL, Vocabularies(words, words)))
@@ -52,7 +52,7 @@ def scored(tiny_data, weights, folder, text, examples=None):
 
 
 def nll_by_steps(tiny_data, weights):
-    words = Vocabulary.from_file(tiny_data.source_vocabulary)
+    words = Vocabulary.read(tiny_data.source_vocabulary)
     model = load_model(weights, MODEL, Vocabularies(words, words))
     examples = Examples.open(tiny_data.dev)
     reader, nll = BatchReader(examples, MODEL.model_inputs), 0.0
@@ -84,16 +84,16 @@ def test_both_perplexities_equal_those_of_single_steps(tiny_data, weights, tmp_p
 def test_words_that_the_model_does_not_read_do_not_count(tiny_data, weights, tmp_path):
     """Two sentences that begin alike, one of them longer than models read, have the same perplexity per word."""
     words = ("a@@ b c " * LONGEST_SENTENCE).split()
-    ids = Vocabulary.from_file(tiny_data.source_vocabulary).ids(["<unk>"])[0]
+    ids = Vocabulary.read(tiny_data.source_vocabulary).ids(["<unk>"])[0]
     results = []
     for length in (LONGEST_SENTENCE, LONGEST_SENTENCE + 300):
         folder = tmp_path / str(length)
         folder.mkdir()
         write_lines(folder / "text", [" ".join(words[:length])])
-        description = ColumnFile.open(tiny_data.dev, COLUMNS).description
+        description = ColumnFile.open(tiny_data.dev, Examples.sides).description
         side = Lists(np.array([length], np.int32), np.full(length, ids, np.int32))
-        batch = np.array([0]), dict.fromkeys(COLUMNS, side)
-        write_columns(folder / "examples", columns=COLUMNS, texts={}, description=description, batches=[batch])
+        batch = np.array([0]), dict.fromkeys(Examples.sides, side)
+        write_columns(folder / "examples", columns=Examples.sides, texts={}, description=description, batches=[batch])
         results.append(scored(tiny_data, weights, folder, folder / "text", folder / "examples"))
     assert results[0] == results[1]
     assert results[0]["words"] == sum(not word.endswith("@@") for word in words[:LONGEST_SENTENCE])

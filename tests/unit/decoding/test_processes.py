@@ -8,7 +8,8 @@ import signal
 import pytest
 import torch
 
-from phrasemt.batching.example import Examples
+from phrasemt.artefacts.columns import Examples
+from phrasemt.artefacts.vocabulary import Vocabulary
 from phrasemt.batching.reader import BatchReader
 from phrasemt.decoding import decode
 from phrasemt.decoding.decode import translate_split
@@ -16,7 +17,6 @@ from phrasemt.errors import PhrasemtError
 from phrasemt.models.interface import build_model
 from phrasemt.study.architectures import TransformerModel
 from phrasemt.study.schema import Decoding, Sampling
-from phrasemt.text.vocab import Vocabulary
 
 SETTINGS = TransformerModel(encoder_layers=1, decoder_layers=1, width=32, heads=4, ffn_width=48)
 
@@ -28,7 +28,7 @@ def reader(tiny_data):
 
 @pytest.fixture
 def model(tiny_data):
-    words = Vocabulary.from_file(tiny_data.target_vocabulary)
+    words = Vocabulary.read(tiny_data.target_vocabulary)
     torch.manual_seed(11)
     return build_model(SETTINGS, source_vocabulary=len(words), target_vocabulary=len(words)).eval()
 

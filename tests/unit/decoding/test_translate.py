@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from phrasemt.batching.example import Examples
+from phrasemt.artefacts.columns import Examples
+from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.batching.pack import pack_examples
 from phrasemt.batching.reader import BatchReader, SourceCollator
 from phrasemt.decoding.beam import beam_search, length_penalty
@@ -26,7 +27,7 @@ from phrasemt.study.architectures import PhraseRepresentationModel, TransformerM
 from phrasemt.study.schema import Decoding
 from phrasemt.study.tokenization import Tokenizer
 from phrasemt.text.subwords import learn_subwords
-from phrasemt.text.vocab import Vocabularies, Vocabulary, build_vocabulary
+from phrasemt.text.vocab import build_vocabulary
 
 SIZE = {"encoder_layers": 2, "decoder_layers": 2, "width": 32, "heads": 4, "ffn_width": 48}
 FAMILIES = [
@@ -44,7 +45,7 @@ def settings(request):
 
 @pytest.fixture
 def words(tiny_data):
-    return Vocabulary.from_file(tiny_data.target_vocabulary)
+    return Vocabulary.read(tiny_data.target_vocabulary)
 
 
 @pytest.fixture
@@ -196,7 +197,7 @@ def contrast_files(tmp_path):
 
 def contrasts_of(contrast_files, tmp_path, lines, *, whole_words=False):
     source_words, target_words = (
-        Vocabulary.from_file(contrast_files[f"{side}_vocabulary"]) for side in ("source", "target")
+        Vocabulary.read(contrast_files[f"{side}_vocabulary"]) for side in ("source", "target")
     )
     settings = TransformerModel(**SIZE)
     torch.manual_seed(2)

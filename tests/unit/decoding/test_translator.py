@@ -9,6 +9,7 @@ from random import Random
 import pytest
 import torch
 
+from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.batching.pack import pack_examples
 from phrasemt.corpus.clean import clean_pairs
 from phrasemt.corpus.demo.generate import demo_pairs
@@ -39,7 +40,7 @@ from phrasemt.syntax.phrases.extract import extract_phrases
 from phrasemt.syntax.sentences import collect_sentences
 from phrasemt.text.subwords import apply_subwords, learn_subwords
 from phrasemt.text.tokenize import tokenize_text
-from phrasemt.text.vocab import Vocabularies, Vocabulary, build_vocabulary
+from phrasemt.text.vocab import build_vocabulary
 from phrasemt.workflow.model_folder import read_model_folder, write_model_folder
 from phrasemt.workflow.trained_system import SystemSettings, TrainedSystem
 
@@ -164,7 +165,7 @@ class Texts:
 
     def system(self, model: Architecture) -> TrainedSystem:
         """A system with random weights, scaled up so that translations differ from each other."""
-        words = Vocabulary.from_file(self.vocabularies["source_vocabulary"])
+        words = Vocabulary.read(self.vocabularies["source_vocabulary"])
         torch.manual_seed(4)
         built = build_model(model, source_vocabulary=len(words), target_vocabulary=len(words))
         with torch.no_grad():

@@ -10,6 +10,8 @@ import sacrebleu
 import torch
 from pydantic import ValidationError
 
+from phrasemt.artefacts.translations import LengthPenaltyScores
+from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.decoding.translate import translate_examples
 from phrasemt.decoding.tune_length_penalty import tune_length_penalty
 from phrasemt.files.digests import digest_file
@@ -18,12 +20,11 @@ from phrasemt.files.sidecars import origin, produce
 from phrasemt.models.interface import build_model
 from phrasemt.models.weights import describe_weights, save_tensors, weights_of
 from phrasemt.report.blocks.length_penalties import length_penalty_blocks
-from phrasemt.scoring.length_penalties import LengthPenaltyFile, chosen_decoding
+from phrasemt.scoring.length_penalties import chosen_decoding
 from phrasemt.stages.decoding import TranslateExamples, TuneLengthPenalty
 from phrasemt.stages.report import MakeTable
 from phrasemt.study.schema import Decoding, Study
 from phrasemt.symbols import EOS
-from phrasemt.text.vocab import Vocabularies, Vocabulary
 from phrasemt.workflow.flow import Flow
 
 TEXTS = [{"corpus": "multi30k", "part": "train"}]
@@ -66,7 +67,7 @@ def _translated(tiny_data, weights: Path, folder: Path, decoding: Decoding, pena
 
 def test_dev_chooses_and_the_search_follows(tiny_data, tmp_path: Path) -> None:
     model = STUDY.models["tuned"].model
-    words = Vocabulary.from_file(tiny_data.source_vocabulary)
+    words = Vocabulary.read(tiny_data.source_vocabulary)
     torch.manual_seed(4)
     built = build_model(model, source_vocabulary=len(words), target_vocabulary=len(words))
     with torch.no_grad():
@@ -89,7 +90,7 @@ def test_dev_chooses_and_the_search_follows(tiny_data, tmp_path: Path) -> None:
         dev_phrases=[],
         scores=file,
     )
-    found = LengthPenaltyFile.model_validate_json(file.read_text())
+    found = LengthPenaltyScores.model_validate_json(file.read_text())
     expected = {}
     for alpha in (0.0, 0.6, 1.5, 4.0):
         decoding = Decoding(beam=3, length_penalty=alpha)

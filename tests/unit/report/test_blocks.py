@@ -10,10 +10,9 @@ import invented_study
 import pytest
 from invented_study import InventedStudy, rewrite
 
+from phrasemt.artefacts.table import Block, Table
 from phrasemt.errors import DataError, PhrasemtError
 from phrasemt.report.blocks.contrasts import wilson_interval
-from phrasemt.report.cells import Block, Table
-from phrasemt.scoring.scores import read_artefact
 
 
 def built(folder: Path, *systems: str, seeds: tuple[int, ...] = (1, 2)) -> InventedStudy:
@@ -23,7 +22,7 @@ def built(folder: Path, *systems: str, seeds: tuple[int, ...] = (1, 2)) -> Inven
 def table_and_page(study: InventedStudy) -> tuple[Table, str]:
     study.make_table()
     study.write_report()
-    return read_artefact(study.results / "table.json", Table), (study.results / "report.html").read_text()
+    return Table.read(study.results / "table.json"), (study.results / "report.html").read_text()
 
 
 def test_language_models_have_their_own_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,7 +50,7 @@ def test_every_score_has_a_tested_difference_for_the_scorecard(tmp_path: Path, m
     study = built(tmp_path, "base", "max")
     monkeypatch.chdir(tmp_path)
     study.make_table()
-    block = read_artefact(study.results / "table.json", Table).blocks[0]
+    block = Table.read(study.results / "table.json").blocks[0]
     base, system = (row.cells for row in block.rows)
     assert {"bleu_tok_uncased", "bleu_tok_compound_split"} <= base.keys()
     for measure in base:
@@ -213,7 +212,7 @@ def test_a_metric_of_the_user_is_a_column(tmp_path: Path, monkeypatch: pytest.Mo
     study.compare("demo", "max", baseline_metrics=paths["base"], system_metrics=paths["max"])
     study.make_table(metrics=[*paths["base"], *paths["max"]])
     study.write_report()
-    table = read_artefact(study.results / "table.json", Table)
+    table = Table.read(study.results / "table.json")
     block = table.blocks[0]
     assert [column.heading for column in block.columns[-2:]] == ["length", "Δ"]
     texts = [study.translation_path("demo", "test", "max", seed).with_suffix(".txt") for seed in study.study.seeds]

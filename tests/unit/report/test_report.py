@@ -14,15 +14,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import invented_files
 import invented_study
 import pytest
 from invented_study import InventedStudy
 
+from phrasemt.artefacts.table import Scorecard, ScorecardEntry, Table
 from phrasemt.errors import PhrasemtError
-from phrasemt.report.cells import Scorecard, ScorecardEntry, Table
 from phrasemt.report.figures import Series, draw_categories, draw_curves
-from phrasemt.scoring.scores import read_artefact
-from phrasemt.stages.stage import flag
 from phrasemt.workflow import code
 from phrasemt.workflow.code import code_digest
 
@@ -90,7 +89,7 @@ def source_of(study: InventedStudy) -> str:
 
 def test_the_page_shows_every_number_of_the_table(study: InventedStudy) -> None:
     cells = [cell.strip() for cell in Page(source_of(study)).cells]
-    table = read_artefact(study.results / "table.json", Table)
+    table = Table.read(study.results / "table.json")
     for block in table.blocks:
         for row in block.rows:
             start = cells.index(row.title)
@@ -178,7 +177,7 @@ def test_the_page_shows_trainings_settings_cleaning_and_origins(study: InventedS
     for stage in ("score_system", "compare_systems", "score_contrasts", "make_table", "train_model", "clean_pairs"):
         assert stage in cells
     assert code_digest("phrasemt.scoring.bleu") in cells
-    table = read_artefact(study.results / "table.json", Table)
+    table = Table.read(study.results / "table.json")
     for row in (row for block in table.blocks for row in block.rows):
         for source in (source for cell in row.cells.values() for source in cell.sources):
             assert f"{source.path}{source.sha256}" in text
@@ -189,7 +188,7 @@ def test_the_page_shows_trainings_settings_cleaning_and_origins(study: InventedS
 def test_the_scorecard_comes_first_when_a_study_has_one(study: InventedStudy) -> None:
     assert 'id="scorecard"' not in source_of(study)
     path = study.results / "table.json"
-    table = read_artefact(path, Table)
+    table = Table.read(path)
     note = "The paper prints two figures."
     common: dict[str, Any] = {
         "paper": "Xu <2020>",
@@ -234,7 +233,7 @@ def test_equal_inputs_give_equal_bytes_in_another_process(study: InventedStudy) 
     inputs = study.report_inputs
     command = [
         *(sys.executable, "-m", "phrasemt", "write_report", "--table", study.results / "table.json"),
-        *(word for name, paths in inputs.items() for word in (flag(name), *paths)),
+        *(word for name, paths in inputs.items() for word in (f"--{name.replace('_', '-')}", *paths)),
         *(
             "--report",
             study.results / "report.html",
@@ -250,7 +249,7 @@ def test_equal_inputs_give_equal_bytes_in_another_process(study: InventedStudy) 
 
 def test_the_page_names_trainings_without_a_curve(study: InventedStudy) -> None:
     """Training states are large, and users may delete them."""
-    (study.record_path("demo", "max", 2).parent / invented_study.METRICS).unlink()
+    (study.record_path("demo", "max", 2).parent / invented_files.METRICS).unlink()
     study.write_report()
     text = " ".join("".join(Page(source_of(study)).text).split())
     assert "No loss curve of + phrases (max) & <b>, demo, seed 2: its training state was deleted." in text
@@ -339,7 +338,7 @@ def test_cleaning_counts_that_do_not_add_up_are_refused(study: InventedStudy, co
 
 @pytest.mark.parametrize("line", ['{"update": 60', "60", "null", "[]", '{"update": 60, "loss": "low"}'])
 def test_the_error_names_a_damaged_line_of_metrics(study: InventedStudy, line: str) -> None:
-    path = study.record_path("demo", "base", 1).parent / invented_study.METRICS
+    path = study.record_path("demo", "base", 1).parent / invented_files.METRICS
     with path.open("a") as stream:
         stream.write(line)
     assert fails(study).startswith(f"{path}, line 302: not a line of training metrics")

@@ -6,13 +6,14 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
+import invented_files
 import invented_study
 import pytest
 from browser import Browser, browser, needs_browser
 from sacrebleu import sentence_bleu as sentence_bleu_of_sacrebleu
 
+from phrasemt.artefacts.scores import SystemScores
 from phrasemt.report.sections.sentences import sentence_bleu
-from phrasemt.scoring.scores import ScoreFile, read_artefact
 from phrasemt.symbols import unescape
 
 WIDTHS = (320, 400, 768, 1280, 1920)
@@ -59,7 +60,7 @@ def rows(page: Browser) -> list[str]:
 def test_text_of_a_corpus_is_never_html(page: Browser) -> None:
     assert page.problems == []
     assert page.run("document.title") == "Phrases on <invented> data"
-    source = unescape(invented_study.HOSTILE)
+    source = unescape(invented_files.HOSTILE)
     assert rows(page)[0].startswith(source)
     assert page.run("document.querySelector('#explorer-detail .sentence').textContent") == source
     assert page.run("document.querySelectorAll('img').length") == 0
@@ -189,7 +190,7 @@ def test_sentence_scores_are_those_of_sacrebleu(folder: Path) -> None:
     files = folder / "demo.en-de"
     references = (files / "tokens/test.de").read_text().split("\n")[:-1]
     outputs = (files / "translations/max/1/test.tok").read_text().split("\n")[:-1]
-    statistics = read_artefact(files / "scores/max/1.json", ScoreFile).test_sets["test"].statistics["bleu_tok"]
+    statistics = SystemScores.read(files / "scores/max/1.json").test_sets["test"].statistics["bleu_tok"]
     for output, reference, row in zip(outputs, references, statistics, strict=True):
         witness = sentence_bleu_of_sacrebleu(output, [reference], tokenize="none")
         assert sentence_bleu(row) == pytest.approx(witness.score)

@@ -12,9 +12,8 @@ import pytest
 from invented_study import InventedStudy
 from pydantic import ValidationError
 
-from phrasemt.report.cells import Block, Cell, Row, Scorecard, Table
+from phrasemt.artefacts.table import Block, Cell, Row, Scorecard, Table
 from phrasemt.report.scorecard import make_scorecard
-from phrasemt.scoring.scores import read_artefact
 from phrasemt.stages.report import MakeTable
 from phrasemt.study.claims import Claim, claims
 from phrasemt.study.schema import Study
@@ -269,7 +268,7 @@ def test_table_latex_and_csv_show_the_scorecard(tmp_path: Path) -> None:
         invented = InventedStudy(Study.model_validate(raw))
         invented.build()
         invented.make_table()
-        table = read_artefact(invented.results / "table.json", Table)
+        table = Table.read(invented.results / "table.json")
         markdown, latex = ((invented.results / f"table.{suffix}").read_text() for suffix in ("md", "tex"))
         with (invented.results / "table.csv").open(newline="") as stream:
             printed = [line for line in csv.DictReader(stream) if line["kind"] == "scorecard"]

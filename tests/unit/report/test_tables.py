@@ -19,12 +19,11 @@ import pytest
 from invented_study import InventedStudy, rewrite
 from snakemake.cli import get_argument_parser
 
+from phrasemt.artefacts.table import Column, Row, Table
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.digests import digest_file
 from phrasemt.report import cells, printing
 from phrasemt.report.blocks import scores
-from phrasemt.report.cells import Column, Row, Table
-from phrasemt.scoring.scores import read_artefact
 from phrasemt.scoring.significance import holm
 from phrasemt.scoring.statistics import REFERENCE_LENGTH, SYSTEM_LENGTH
 
@@ -46,7 +45,7 @@ def study(finished: tuple[Path, InventedStudy], tmp_path: Path) -> Iterator[Inve
 
 def table_of(study: InventedStudy) -> Table:
     study.make_table()
-    return read_artefact(study.results / "table.json", Table)
+    return Table.read(study.results / "table.json")
 
 
 def change(path: Path, **fields: object) -> None:
@@ -356,7 +355,7 @@ def test_files_given_twice_or_of_another_study_are_refused(study: InventedStudy)
 
 @pytest.mark.parametrize(
     "field",
-    ["seed", "system", "test_sets", "format", *(f"test_sets.test.{name}" for name in ("metrics", "references"))],
+    ["seed", "system", "test_sets", *(f"test_sets.test.{name}" for name in ("metrics", "references"))],
 )
 def test_the_error_names_a_missing_field(study: InventedStudy, field: str) -> None:
     path = study.table_inputs["scores"][4]

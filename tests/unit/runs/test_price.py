@@ -10,6 +10,7 @@ import invented_runs
 import pytest
 from invented_runs import report
 
+from phrasemt.artefacts.training import TrainingRecord
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import write_lines, write_text
 from phrasemt.runs.notes import StageNote
@@ -82,8 +83,22 @@ def _finished_training(host: str, device: str, tokens_per_second: float, *, seed
     vocabulary = Path("vocabulary.tsv")
     write_lines(vocabulary, ["x"] * 32_004)
     (folder / "state" / "abc").mkdir(parents=True)
-    record = {"metrics": "state/abc/metrics.jsonl", "model": {"family": "transformer"}}
-    write_text(folder / "training.json", json.dumps(record))
+    TrainingRecord.model_validate(
+        {
+            "metrics": "state/abc/metrics.jsonl",
+            "model": {"family": "transformer"},
+            "parameters": 9,
+            "precision": "float32",
+            "updates": 9,
+            "stopped": "max_updates",
+            "skipped": 0,
+            "processes": processes,
+            "micro_batch_positions": [9],
+            "micro_batches_per_update": 1,
+            "checkpoints": [],
+            "evaluations": [],
+        }
+    ).write(folder / "training.json")
     file = [{"path": str(vocabulary), "sha256": ""}]
     inputs = {"source_vocabulary": file, "target_vocabulary": file}
     sidecar = {"stage": "train_model", "settings": {}, "code": "", "versions": {}, "inputs": inputs, "outputs": {}}

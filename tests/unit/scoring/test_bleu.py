@@ -17,12 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sacremoses import MosesPunctNormalizer
 
+from phrasemt.artefacts.scores import BleuScore, Scores, SystemScores
 from phrasemt.errors import DamagedFileError, DataError, MismatchError
 from phrasemt.files.lines import write_lines, write_text
 from phrasemt.scoring.bleu import score_system, split_compounds
 from phrasemt.scoring.multi_bleu import multi_bleu as multi_bleu_of_sacrebleu
 from phrasemt.scoring.multi_bleu import tokenised_bleu
-from phrasemt.scoring.scores import BleuScore, ScoreFile, Scores, check_comparable, read_artefact
+from phrasemt.scoring.scores import check_comparable
 from phrasemt.scoring.statistics import corpus_scores
 from phrasemt.stages.scoring import ScoreSystem
 from phrasemt.study.tokenization import Tokenizer
@@ -167,7 +168,7 @@ def score(
             write_lines(path, lines)
     chosen = settings(references=[1 + len(more)], **changes)
     score_system(settings=chosen, cores=1, scores=folder / "scores.json", **paths)
-    return read_artefact(folder / "scores.json", ScoreFile).test_sets["test"]
+    return SystemScores.read(folder / "scores.json").test_sets["test"]
 
 
 def test_each_test_set_is_scored_by_itself(tmp_path: Path) -> None:
@@ -178,7 +179,7 @@ def test_each_test_set_is_scored_by_itself(tmp_path: Path) -> None:
     }
     both = settings(test_sets=list(test_sets), references=[1, 1])
     score_system(settings=both, cores=1, scores=tmp_path / "scores.json", **paths)
-    assert read_artefact(tmp_path / "scores.json", ScoreFile).test_sets == test_sets
+    assert SystemScores.read(tmp_path / "scores.json").test_sets == test_sets
     assert test_sets["two"].metrics["bleu_tok"].score == pytest.approx(100)
     paths["text"].pop()
     with pytest.raises(MismatchError, match=r"each test set needs one file \(expected 2: one, two, found 1\)"):
@@ -444,7 +445,7 @@ def test_refuses_tokenised_text_for_the_detokenised_column(tmp_path: Path, lines
     ("change", "message"),
     [
         ({"seed": None}, "seed: Input should be a valid integer"),
-        ({"format": 2}, "format: Input should be 3"),
+        ({"format": 2}, "a file of another format (expected format 3, found 2)"),
         ({"sentences": 4}, "statistics.bleu_tok is not a table of 4 rows of 10 numbers"),
         ({"extra": 1}, "extra: Extra inputs are not permitted"),
     ],
@@ -456,7 +457,7 @@ def test_damaged_score_files_are_refused(tmp_path: Path, change: dict[str, objec
     (content["test_sets"]["test"] if "sentences" in change else content).update(change)
     path.write_text(json.dumps(content))
     with pytest.raises(DamagedFileError) as error:
-        read_artefact(path, ScoreFile)
+        SystemScores.read(path)
     assert message in str(error.value)
     assert str(error.value).startswith(f"{path}: ")
 
@@ -469,7 +470,7 @@ def test_a_missing_field_is_named(tmp_path: Path, metric: str, field: str) -> No
     del content["test_sets"]["test"]["metrics"][metric][field]
     path.write_text(json.dumps(content))
     with pytest.raises(DamagedFileError, match=rf"metrics\.{metric}\.\w+\.{field}: Field required"):
-        read_artefact(path, ScoreFile)
+        SystemScores.read(path)
 
 
 @pytest.mark.parametrize(

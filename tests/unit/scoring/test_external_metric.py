@@ -12,10 +12,10 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
+from phrasemt.artefacts.scores import MetricScores
 from phrasemt.errors import DataError
 from phrasemt.files.lines import write_lines
-from phrasemt.scoring.external import MetricFile, filled, score_metric
-from phrasemt.scoring.scores import read_artefact
+from phrasemt.scoring.external import filled, score_metric
 from phrasemt.study.evaluation import Metric
 
 # Counts the words of a translation that stand in any reference; tells the number of files it got.
@@ -48,7 +48,7 @@ def files(tmp_path: Path) -> dict[str, list[Path]]:
     }
 
 
-def score(files: dict[str, list[Path]], command: str) -> MetricFile:
+def score(files: dict[str, list[Path]], command: str) -> MetricScores:
     metric = Metric(command=command)
     place = {"dataset": "demo", "system": "base", "seed": 1, "test_sets": ["test"]}
     settings: Any = SimpleNamespace(
@@ -56,7 +56,7 @@ def score(files: dict[str, list[Path]], command: str) -> MetricFile:
     )
     scores = files["text"][0].with_name("scores.json")
     score_metric(settings=settings, cores=1, **files, scores=scores)
-    return read_artefact(scores, MetricFile)
+    return MetricScores.read(scores)
 
 
 def test_the_score_is_the_mean_over_sentences(files: dict[str, list[Path]]) -> None:

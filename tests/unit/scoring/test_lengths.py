@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from sacrebleu.metrics import BLEU
 
+from phrasemt.artefacts.scores import LengthScores
 from phrasemt.errors import MismatchError
 from phrasemt.files.lines import write_lines
-from phrasemt.scoring.lengths import LengthFile, score_by_length
-from phrasemt.scoring.scores import read_artefact
+from phrasemt.scoring.lengths import score_by_length
 from phrasemt.stages.scoring import ScoreByLength
 
 SOURCES = ["one", "one two three", "", "one two", "one two three four five six", "one two three four five six seven"]
@@ -52,7 +52,7 @@ def _scores(folder: Path, seed: int) -> Path:
     return path
 
 
-def _run(folder: Path, limits: list[int], seeds: list[int], sources: list[str] = SOURCES) -> LengthFile:
+def _run(folder: Path, limits: list[int], seeds: list[int], sources: list[str] = SOURCES) -> LengthScores:
     tokens = folder / "tokens"
     write_lines(tokens, sources)
     settings = ScoreByLength(
@@ -65,7 +65,7 @@ def _run(folder: Path, limits: list[int], seeds: list[int], sources: list[str] =
         source_tokens=[tokens],
         lengths=folder / "lengths.json",
     )
-    return read_artefact(folder / "lengths.json", LengthFile)
+    return LengthScores.read(folder / "lengths.json")
 
 
 @pytest.mark.parametrize("seeds", [[1], [1, 2]])

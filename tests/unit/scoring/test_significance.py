@@ -15,20 +15,12 @@ from hypothesis import strategies as st
 from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.significance import PairedTest, Result
 
+from phrasemt.artefacts.scores import Comparison, ComparisonOnTestSet, MetricComparison, MetricScore, SystemScores
 from phrasemt.errors import DataError, MismatchError
 from phrasemt.files.lines import write_lines
 from phrasemt.scoring import significance
 from phrasemt.scoring.bleu import score_system
-from phrasemt.scoring.scores import MetricScore, ScoreFile, read_artefact
-from phrasemt.scoring.significance import (
-    ComparisonFile,
-    ComparisonOnTestSet,
-    MetricComparison,
-    compare_systems,
-    detectable,
-    holm,
-    seeds_needed,
-)
+from phrasemt.scoring.significance import compare_systems, detectable, holm, seeds_needed
 from phrasemt.scoring.statistics import corpus_bleu, corpus_scores
 from phrasemt.stages.scoring import CompareSystems, ScoreSystem
 from phrasemt.study.tokenization import Tokenizer
@@ -87,7 +79,7 @@ def compare(
 
 def compared(
     folder: Path, baseline: list[Path], system: list[Path], *, samples: int, seed: int, **metrics: list[Path]
-) -> ComparisonFile:
+) -> Comparison:
     """metrics: `baseline_metrics` and `system_metrics`."""
     compare_systems(
         settings=CompareSystems(dataset="toy", system="new", baseline="base", samples=samples, seed=seed),
@@ -97,7 +89,7 @@ def compared(
         **{"baseline_metrics": [], "system_metrics": [], **metrics},
         comparison=folder / "comparison.json",
     )
-    return read_artefact(folder / "comparison.json", ComparisonFile)
+    return Comparison.read(folder / "comparison.json")
 
 
 def paired_test(
@@ -201,7 +193,7 @@ def metric_file(folder: Path, scores: list[float], *, system: str, seed: int, be
     part["signature"] = f"words|mean:{better}|count --case:lc|smooth:no"
     path = folder / f"{system}-{seed}" / "metric.json"
     place = {"metric": "words", "dataset": "toy", "system": system, "seed": seed}
-    path.write_text(json.dumps({"format": 2, **place, "test_sets": {"test": part}}))
+    path.write_text(json.dumps({"format": 3, **place, "test_sets": {"test": part}}))
     return path
 
 
@@ -294,7 +286,7 @@ def test_drawing_in_parts_changes_nothing(tmp_path: Path, monkeypatch: pytest.Mo
 # ---------------------------------------------------------------------------------------------------- seeds and systems
 
 
-def _over_seeds(folder: Path, *, runs: int = 3, sentences: int = 30) -> tuple[ComparisonFile, dict[str, list[Path]]]:
+def _over_seeds(folder: Path, *, runs: int = 3, sentences: int = 30) -> tuple[Comparison, dict[str, list[Path]]]:
     references = invent(sentences, seed=4)
     shares = {"base": 0.30, "new": 0.2}
     paths = {
@@ -312,9 +304,7 @@ def test_two_levels_equal_plain_loops(tmp_path: Path) -> None:
     file, paths = _over_seeds(tmp_path)
     found = file.test_sets["test"].metrics["bleu_tok"]
     rows = {
-        system: [
-            np.array(read_artefact(path, ScoreFile).test_sets["test"].statistics["bleu_tok"]) for path in of_system
-        ]
+        system: [np.array(SystemScores.read(path).test_sets["test"].statistics["bleu_tok"]) for path in of_system]
         for system, of_system in paths.items()
     }
     sentences, seeds = np.random.default_rng(3), np.random.default_rng([3, 1])
@@ -508,4 +498,5 @@ def test_memory_does_not_grow_with_the_samples() -> None:
 
 def test_score_files_are_read_back_as_written(tmp_path: Path, texts: tuple[list[str], list[str]]) -> None:
     path = score(tmp_path, *texts, system="base", seed=1)
-    assert read_artefact(path, ScoreFile).model_dump_json() + "\n" == path.read_text()
+    SystemScores.read(path).write(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == path.read_bytes()

@@ -34,10 +34,10 @@ def test_a_row_of_another_program_translates_and_is_not_trained(tmp_path: Path) 
     study = load_study(study_file(tmp_path, {"translations": "other.de", "form": "tokens"}))
     flow = Flow(study)
     assert (study.trained, study.translating) == (["base"], ["base", "other"])
-    assert flow.every(flow.paths.record, systems=flow.trained) == [
+    assert flow.every(flow.paths.training_record, systems=flow.trained) == [
         f"results/rows/a.en-de/models/base/{seed}/training.json" for seed in (3, 1)
     ]
-    assert flow.every(flow.paths.scores, systems=["other"]) == ["results/rows/a.en-de/scores/other/3.json"]
+    assert flow.every(flow.paths.system_scores, systems=["other"]) == ["results/rows/a.en-de/scores/other/3.json"]
     assert study.outside["other"].files(study.datasets) == {("a", "t"): Path("other.de")}
 
 

@@ -57,7 +57,7 @@ def test_a_row_has_the_seeds_that_all_its_systems_are_trained_with():
     rows = {"twice": twice, "greedy": {"weights_of": ["twice"], "decoding": {"beam": 1}}}
     study = study_of(rows | {"both": {"weights_of": ["base", "twice"]}})
     assert [study.seeds_of(name) for name in ("base", *rows, "both")] == [[1, 2, 3], [1, 2], [1, 2], [1, 2]]
-    assert sorted(Flow(study).every(Flow(study).paths.record, systems=["twice"])) == [
+    assert sorted(Flow(study).every(Flow(study).paths.training_record, systems=["twice"])) == [
         f"results/rows/a.en-de/models/twice/{seed}/training.json" for seed in (1, 2)
     ]
 
@@ -79,20 +79,20 @@ def test_rules_ask_for_what_a_row_needs():
     )
     flow = Flow(study)
     folder = "results/rows/a.en-de"
-    assert flow.every(flow.paths.scores, systems=["all", "both"]) == [
+    assert flow.every(flow.paths.system_scores, systems=["all", "both"]) == [
         f"{folder}/scores/{row}.json" for row in ("all/1", "both/1", "both/2", "both/3")
     ]
     names = {"dataset": "a", "source": "en", "target": "de", "system": "both", "seed": "2"}
     wildcards = SimpleNamespace(**names, items=names.items)
     assert flow.weights(wildcards) == [f"{folder}/models/{name}/2/averaged.safetensors" for name in ("max", "base")]
-    assert flow.of_seeds(flow.paths.scores, "all")(wildcards) == [f"{folder}/scores/all/1.json"]
+    assert flow.of_seeds(flow.paths.system_scores, "all")(wildcards) == [f"{folder}/scores/all/1.json"]
     settings = TranslateExamples.from_study(study, names)
     assert settings.code_modules()[1:] == ("phrasemt.models.phrase_representation", "phrasemt.models.transformer")
 
 
 def test_code_of_all_members_belongs_to_the_stage_and_nothing_of_a_row_is_trained():
     flow = Flow(study_of({"wide": {"weights_of": ["base"], "decoding": {"beam": 12}}}))
-    assert flow.every(flow.paths.record, systems=flow.trained) == [
+    assert flow.every(flow.paths.training_record, systems=flow.trained) == [
         f"results/rows/a.en-de/models/{name}/{seed}/training.json"
         for name in ("base", "max", "lm")
         for seed in (1, 2, 3)

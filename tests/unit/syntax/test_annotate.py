@@ -13,12 +13,12 @@ import pyarrow as pa
 import pytest
 from processes import descendants, wait_until, wait_until_gone
 
+from phrasemt.artefacts.card import Card, Kind, ModelFile
 from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.files.lines import write_lines
 from phrasemt.stages.syntax import AnnotateSentences, CollectSentences
 from phrasemt.syntax import annotate
 from phrasemt.syntax.annotate import parse_sentences, tag_sentences
-from phrasemt.syntax.annotator_card import Card, Kind, ModelFile
 from phrasemt.syntax.sentences import BUCKETS, collect_sentences, parser_tokens, sentence_key
 from phrasemt.syntax.store.annotations import Annotation, Annotations
 from phrasemt.syntax.store.store import AnnotationStore

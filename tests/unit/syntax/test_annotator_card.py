@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from phrasemt.artefacts.card import Card
 from phrasemt.errors import DamagedFileError, DataError
 from phrasemt.files.lines import temporary_beside
 from phrasemt.stages.syntax import DescribeAnnotator
-from phrasemt.syntax.annotator_card import Card, describe_annotator
+from phrasemt.syntax.annotator_card import describe_annotator
 
 ROLES = ("constituency", "chunker", "tagger", "vectors", "forward_charlm", "backward_charlm")
 

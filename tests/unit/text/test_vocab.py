@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from phrasemt.artefacts.vocabulary import Vocabulary
 from phrasemt.errors import DamagedFileError, DataError
 from phrasemt.stages.subwords import BuildVocabulary
 from phrasemt.symbols import SPECIAL_TOKENS, UNK
-from phrasemt.text.vocab import Vocabulary, build_vocabulary
+from phrasemt.text.vocab import build_vocabulary
 
 SPECIAL = "<pad>\t0\n<s>\t0\n</s>\t0\n<unk>\t0\n"
 
@@ -54,7 +55,7 @@ def test_of_whole_words_the_most_frequent_have_ids(tmp_path):
     source, target = build(tmp_path, text, "x y\n", shared=False, words=3)
     assert source == SPECIAL + "b\t3\na\t2\nc\t2\n"
     assert target == SPECIAL + "x\t1\ny\t1\n"
-    vocabulary = Vocabulary.from_file(tmp_path / "source.tsv")
+    vocabulary = Vocabulary.read(tmp_path / "source.tsv")
     assert vocabulary.ids(["c", "e", "d@@", "</s>"]).tolist() == [6, UNK, UNK, UNK]
     shared = build(tmp_path, "b a\n", "b c c c\n", shared=True, words=2)
     assert set(shared) == {SPECIAL + "c\t3\nb\t2\n"}
@@ -67,7 +68,7 @@ def test_same_file_for_every_number_of_cores(tmp_path):
 
 def test_words_like_special_symbols_are_unknown_words(tmp_path):
     build(tmp_path, "</s> a <pad> <unk> <s>\n", "b\n", shared=False)
-    vocabulary = Vocabulary.from_file(tmp_path / "source.tsv")
+    vocabulary = Vocabulary.read(tmp_path / "source.tsv")
     assert len(vocabulary) == 5
     assert vocabulary.ids(["</s>", "a", "<pad>", "<unk>", "<s>", "b"]).tolist() == [UNK, 4, UNK, UNK, UNK, UNK]
     assert vocabulary.tokens([0, 1, 2, 3, 4]) == [*SPECIAL_TOKENS, "a"]
@@ -84,7 +85,7 @@ def test_no_subwords(tmp_path):
 def test_known_subwords_come_back(tmp_path_factory, subwords):
     folder = tmp_path_factory.mktemp("vocabulary")
     build(folder, " ".join(subwords) + "\n", "b\n", shared=True)
-    vocabulary = Vocabulary.from_file(folder / "source.tsv")
+    vocabulary = Vocabulary.read(folder / "source.tsv")
     ids = vocabulary.ids(subwords)
     assert ids.dtype == np.int32
     expected = ["<unk>" if subword in SPECIAL_TOKENS else subword for subword in subwords]
@@ -93,7 +94,7 @@ def test_known_subwords_come_back(tmp_path_factory, subwords):
 
 def test_digest_is_that_of_the_file(tmp_path):
     source, _ = build(tmp_path, "a b\n", "c\n", shared=False)
-    digest = Vocabulary.from_file(tmp_path / "source.tsv").digest
+    digest = Vocabulary.read(tmp_path / "source.tsv").digest
     assert digest == hashlib.sha256(source.encode()).hexdigest()
 
 
@@ -115,6 +116,6 @@ def test_damaged_files(text, line, problem, tmp_path):
     path = tmp_path / "vocabulary.tsv"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(DamagedFileError) as error:
-        Vocabulary.from_file(path)
+        Vocabulary.read(path)
     message = f"{path}, line {line}: {problem}. Next: delete the file and run build_vocabulary again"
     assert str(error.value) == message

@@ -8,23 +8,24 @@ import torch
 from pydantic import ValidationError
 from trainings import SMALL, average, run, settings_of
 
-from phrasemt.batching.example import Examples
+from phrasemt.artefacts.columns import Examples
+from phrasemt.artefacts.training import Evaluation
+from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.batching.reader import BatchReader
 from phrasemt.errors import MismatchError
 from phrasemt.files.lines import read_lines
 from phrasemt.models.weights import load_model, load_tensors
 from phrasemt.study.architectures import TransformerModel
 from phrasemt.study.training import Training
-from phrasemt.text.vocab import Vocabularies, Vocabulary
 from phrasemt.training.evaluator import Evaluator
 
 
 def scores_of(tiny_data, settings, weights):
     """Dev scores of a file of weights, by an evaluator of their own."""
-    words = Vocabulary.from_file(tiny_data.source_vocabulary)
+    words = Vocabulary.read(tiny_data.source_vocabulary)
     reader = BatchReader(Examples.open(tiny_data.dev), settings.reads)
     model = load_model(weights, settings.model, Vocabularies(words, words))
-    return Evaluator(reader, list(read_lines(tiny_data.dev_reference)), words, "13a")(model)
+    return Evaluator(reader, list(read_lines(tiny_data.dev_reference)), words, "13a")(model, 1)
 
 
 def test_average_is_the_mean_and_checkpoints_of_other_trainings_are_refused(tiny_data, tmp_path):
@@ -59,9 +60,10 @@ def test_the_scores_are_of_the_weights_that_translate(tiny_data, tmp_path):
     record, _, _ = run(tiny_data, tmp_path, settings)
     scores, weights = average(tiny_data, tmp_path, settings)
     assert scores["updates"] == [4, 8, 12]
-    assert {name: scores[name] for name in ("dev_bleu", "dev_perplexity")} == scores_of(tiny_data, settings, weights)
+    found = scores_of(tiny_data, settings, weights)
+    assert (scores["dev_bleu"], scores["dev_perplexity"]) == (found.dev_bleu, found.dev_perplexity)
     *_, last = record["evaluations"]
-    assert scores["last"] == last
+    assert scores["last"] | {"measurements": {}} == last
     assert scores["dev_perplexity"] not in [one["dev_perplexity"] for one in record["evaluations"]]
 
 
@@ -106,7 +108,11 @@ def test_the_best_checkpoint_keeps_the_score_that_chose_it(tiny_data, tmp_path, 
     scores = iter([5.0, 7.0, 6.0])
     with monkeypatch.context() as patched:
         patched.setattr(
-            Evaluator, "__call__", lambda self, model: {"dev_bleu": next(scores), "dev_perplexity": 2.0, "dev_x": 1.0}
+            Evaluator,
+            "__call__",
+            lambda self, model, update: Evaluation(
+                update=update, dev_bleu=next(scores), dev_perplexity=2.0, measurements={"dev_x": 1.0}
+            ),
         )
         settings = settings_of(average_best=1)
         run(tiny_data, tmp_path, settings)

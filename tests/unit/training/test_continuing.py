@@ -8,7 +8,8 @@ import pytest
 import torch
 from trainings import assert_equal_runs, run, settings_of
 
-from phrasemt.batching.example import Examples
+from phrasemt.artefacts.columns import Examples
+from phrasemt.artefacts.training import Evaluation
 from phrasemt.batching.pack import pack_examples
 from phrasemt.errors import StoppedError
 from phrasemt.models.weights import load_tensors
@@ -115,7 +116,9 @@ def test_early_stopping_with_more_patience_goes_on_and_with_less_starts_anew(
     caplog.set_level("INFO", "phrasemt")
     scores = {2: 5.0, 4: 7.0, 6: 6.0, 8: 6.5, 10: 9.0, 12: 8.0, 14: 8.5}
     monkeypatch.setattr(
-        Evaluator, "__call__", lambda self, model: {"dev_bleu": scores[updates[-1]], "dev_perplexity": 2.0}
+        Evaluator,
+        "__call__",
+        lambda self, model, update: Evaluation(update=update, dev_bleu=scores[update], dev_perplexity=2.0),
     )
 
     def trained(folder, patience):

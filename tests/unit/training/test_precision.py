@@ -10,14 +10,14 @@ import pytest
 import torch
 from trainings import assert_equal_runs, run, settings_of
 
-from phrasemt.batching.example import Examples
+from phrasemt.artefacts.columns import Examples
+from phrasemt.artefacts.vocabulary import Vocabulary
 from phrasemt.batching.reader import BatchReader
 from phrasemt.decoding.decode import translate_split
 from phrasemt.models.interface import build_model
 from phrasemt.nn.precision import usable_precision
 from phrasemt.study.architectures import TransformerModel
 from phrasemt.study.schema import Decoding
-from phrasemt.text.vocab import Vocabulary
 
 CPU = torch.device("cpu")
 CPUINFO = Path("/proc/cpuinfo")
@@ -80,7 +80,7 @@ def test_with_units_bfloat16_trains_in_bfloat16(tiny_data, tmp_path, cpu_with, c
 
 def test_without_units_bfloat16_translates_in_float32(tiny_data, cpu_with):
     settings = TransformerModel(encoder_layers=1, decoder_layers=1, width=32, heads=4, ffn_width=48)
-    words = Vocabulary.from_file(tiny_data.target_vocabulary)
+    words = Vocabulary.read(tiny_data.target_vocabulary)
     torch.manual_seed(11)
     model = build_model(settings, source_vocabulary=len(words), target_vocabulary=len(words)).eval()
     reader = BatchReader(Examples.open(tiny_data.dev), settings.model_inputs)

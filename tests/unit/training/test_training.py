@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import subprocess
 from types import SimpleNamespace
@@ -16,7 +15,9 @@ from processes import wait_until
 from trainings import SMALL, assert_equal_runs, command, run, settings_of
 
 import phrasemt.training.evaluator as evaluator
-from phrasemt.batching.example import Examples
+from phrasemt.artefacts.columns import Examples
+from phrasemt.artefacts.training import Evaluation, Metrics
+from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.batching.reader import BatchReader
 from phrasemt.errors import DamagedFileError, MismatchError, PhrasemtError, StoppedError
 from phrasemt.files.lines import read_lines
@@ -25,7 +26,6 @@ from phrasemt.models.transformer import Transformer
 from phrasemt.models.weights import FORMAT, load_model, load_tensors, save_tensors
 from phrasemt.study.architectures import Dl4mtModel, PhraseRepresentationModel, TransformerModel
 from phrasemt.study.training import Adadelta, Adam
-from phrasemt.text.vocab import Vocabularies, Vocabulary
 from phrasemt.training.checkpoint import Progress
 from phrasemt.training.evaluator import Evaluator
 from phrasemt.training.optimizers import ScheduledOptimizer, noam
@@ -77,7 +77,7 @@ def test_the_seed_determines_the_weights(tiny_data, tmp_path):
 def test_micro_batches_accumulate_the_gradient_of_the_whole_update(tiny_data):
     """Without dropout, micro-batches differ only in the order of float32 sums: 1e-6 of the largest."""
     examples = Examples.open(tiny_data.train)
-    words = Vocabulary.from_file(tiny_data.source_vocabulary)
+    words = Vocabulary.read(tiny_data.source_vocabulary)
     gradients = []
     for capacity in (100_000, 64):
         settings = settings_of(dropout=0.0)
@@ -153,7 +153,7 @@ def test_the_same_command_resumes_after_kill_9(tiny_data, tmp_path):
 
 def test_early_stopping(tiny_data, tmp_path, monkeypatch):
     scores = iter([5.0, 7.0, 6.0, 6.5, 9.0])
-    monkeypatch.setattr(Evaluator, "__call__", lambda self, model: {"dev_bleu": next(scores), "dev_perplexity": 2.0})
+    monkeypatch.setattr(Evaluator, "__call__", lambda self, model, update: evaluation(update, next(scores), 2.0))
     record, _, _ = run(tiny_data, tmp_path, settings_of(evaluate_every=2, early_stopping=2, max_updates=50))
     assert record["stopped"] == "early_stopping"
     assert record["updates"] == 8
@@ -162,12 +162,10 @@ def test_early_stopping(tiny_data, tmp_path, monkeypatch):
 
 
 def test_without_bleu_the_evaluation_with_the_lowest_perplexity_is_best():
-    values = [
-        {"update": update, "dev_perplexity": perplexity} for update, perplexity in enumerate([9.0, 4.0, 4.0, 5.0])
-    ]
+    values = evaluations_of((None, 9.0), (None, 4.0), (None, 4.0), (None, 5.0))
     progress = Progress(evaluations=values)
     assert progress.best is values[1]
-    with_bleu = [{**value, "dev_bleu": bleu} for value, bleu in zip(values, [1.0, 3.0, 9.0, 2.0], strict=True)]
+    with_bleu = evaluations_of((1.0, 9.0), (3.0, 4.0), (9.0, 4.0), (2.0, 5.0))
     assert Progress(evaluations=with_bleu).best is with_bleu[2]
     assert Progress(evaluations=with_bleu, best_by="perplexity").best is with_bleu[1]
     assert progress.evaluations_since_best == 2
@@ -175,10 +173,11 @@ def test_without_bleu_the_evaluation_with_the_lowest_perplexity_is_best():
 
 def evaluations_of(*scores):
     """Evaluations with these dev BLEU and dev perplexities."""
-    return [
-        {"update": update, "dev_bleu": bleu, "dev_perplexity": perplexity}
-        for update, (bleu, perplexity) in enumerate(scores)
-    ]
+    return [evaluation(update, *of_update) for update, of_update in enumerate(scores)]
+
+
+def evaluation(update, bleu, perplexity):
+    return Evaluation(update=update, dev_bleu=bleu, dev_perplexity=perplexity)
 
 
 def test_perplexity_decides_between_equal_bleu():
@@ -198,9 +197,7 @@ def test_early_stopping_counts_from_the_first_bleu_above_zero():
 
 def test_a_training_without_bleu_keeps_its_best_weights_and_goes_to_its_end(tiny_data, tmp_path, monkeypatch):
     perplexities = iter([90.0, 50.0, 20.0, 10.0, 15.0])
-    monkeypatch.setattr(
-        Evaluator, "__call__", lambda self, model: {"dev_bleu": 0.0, "dev_perplexity": next(perplexities)}
-    )
+    monkeypatch.setattr(Evaluator, "__call__", lambda self, model, update: evaluation(update, 0.0, next(perplexities)))
     settings = settings_of(evaluate_every=2, max_updates=10, average_best=2, early_stopping=1)
     record, _, _ = run(tiny_data, tmp_path, settings)
     assert (record["stopped"], record["updates"], record["best_update"]) == ("max_updates", 10, 8)
@@ -209,31 +206,32 @@ def test_a_training_without_bleu_keeps_its_best_weights_and_goes_to_its_end(tiny
 
 def test_a_language_model_is_evaluated_without_a_search(tiny_data, monkeypatch):
     monkeypatch.setattr(evaluator, "translate_split", None)
-    words = Vocabulary.from_file(tiny_data.source_vocabulary)
+    words = Vocabulary.read(tiny_data.source_vocabulary)
     settings = settings_of()
     model = build_model(settings.model, source_vocabulary=len(words), target_vocabulary=len(words))
-    values = Evaluator(BatchReader(Examples.open(tiny_data.dev), settings.reads), None, words, "13a")(model)
-    assert list(values) == ["dev_perplexity"]
+    values = Evaluator(BatchReader(Examples.open(tiny_data.dev), settings.reads), None, words, "13a")(model, 1)
+    assert values.dev_bleu is None
+    assert values.dev_perplexity > 1
 
 
 @pytest.mark.parametrize("bleu", ["13a", "char"])
 def test_dev_bleu_counts_what_sacrebleu_counts_in_the_language(tiny_data, monkeypatch, bleu):
     """13a: tokens, as multi-bleu.perl. Otherwise the text that the tokens make, without spaces between them."""
-    words = Vocabulary.from_file(tiny_data.target_vocabulary)
+    words = Vocabulary.read(tiny_data.target_vocabulary)
     references = [*read_lines(tiny_data.dev_reference)]
     found = [line.removeprefix("A ") for line in references[:-1]] + [references[-1][::-1]]
     hypotheses = [[SimpleNamespace(tokens=words.ids(line.split(" ")))] for line in found]
     monkeypatch.setattr(evaluator, "translate_split", lambda *_, **__: hypotheses)
     settings = settings_of()
     model = build_model(settings.model, source_vocabulary=len(words), target_vocabulary=len(words))
-    values = Evaluator(BatchReader(Examples.open(tiny_data.dev), settings.reads), references, words, bleu)(model)
+    values = Evaluator(BatchReader(Examples.open(tiny_data.dev), settings.reads), references, words, bleu)(model, 1)
     if bleu == "13a":
         expected = sacrebleu.corpus_bleu(found, [references], tokenize="none", smooth_method="none", force=True)
     else:
         sides = ([line.replace(" ", "") for line in side] for side in (found, references))
         expected = sacrebleu.corpus_bleu(next(sides), [next(sides)], tokenize=bleu)
-    assert values["dev_bleu"] == pytest.approx(expected.score, abs=1e-4)
-    assert 0 < values["dev_bleu"] < 100
+    assert values.dev_bleu == pytest.approx(expected.score, abs=1e-4)
+    assert 0 < values.dev_bleu < 100
 
 
 def test_further_losses_of_a_family_are_reported_per_token(tiny_data, tmp_path, monkeypatch):
@@ -247,9 +245,9 @@ def test_further_losses_of_a_family_are_reported_per_token(tiny_data, tmp_path, 
 
     monkeypatch.setattr(Transformer, "loss", counting)
     record, _, _ = run(tiny_data, tmp_path, settings_of())
-    assert [(one["dev_whole"], one["dev_half"]) for one in record["evaluations"]] == [(1.0, 0.5)] * 3
-    lines = [json.loads(line) for line in (tmp_path / record["metrics"]).read_text().splitlines()]
-    assert [(line["whole"], line["half"]) for line in lines if "loss" in line] == [(1.0, 0.5)]
+    assert [one["measurements"] for one in record["evaluations"]] == [{"dev_whole": 1.0, "dev_half": 0.5}] * 3
+    (report,) = Metrics.read(tmp_path / record["metrics"]).updates
+    assert report.parts == {"whole": 1.0, "half": 0.5}
 
 
 def spoilt(monkeypatch, updates):
@@ -343,7 +341,7 @@ def test_the_error_names_two_damaged_states(tiny_data, tmp_path):
 
 def test_running_out_of_memory_halves_the_micro_batches(tiny_data, monkeypatch):
     """The update is repeated in smaller micro-batches; its gradient equals that of a run which began with these."""
-    words = Vocabulary.from_file(tiny_data.source_vocabulary)
+    words = Vocabulary.read(tiny_data.source_vocabulary)
     settings = settings_of(max_length=16)
     loss = Transformer.loss
     examples = Examples.open(tiny_data.train)
@@ -377,7 +375,7 @@ def test_running_out_of_memory_halves_the_micro_batches(tiny_data, monkeypatch):
 def test_the_exponential_average_is_saved_and_evaluated(tiny_data, tmp_path, monkeypatch):
     """Against the definition, from the weights after each update of another run with the same seed."""
     steps = settings_of(max_updates=6, checkpoint_every=1, evaluate_every=6, average_last=6)
-    words = Vocabulary.from_file(tiny_data.source_vocabulary)
+    words = Vocabulary.read(tiny_data.source_vocabulary)
     torch.manual_seed(1)
     start = build_model(steps.model, source_vocabulary=len(words), target_vocabulary=len(words))
     _, weights, _ = run(tiny_data, tmp_path / "steps", steps)
@@ -397,7 +395,7 @@ def test_the_exponential_average_is_saved_and_evaluated(tiny_data, tmp_path, mon
 
 def test_the_best_checkpoints_are_kept(tiny_data, tmp_path, monkeypatch):
     scores = iter([5.0, 7.0, 6.0, 9.0, 8.0, 1.0])
-    monkeypatch.setattr(Evaluator, "__call__", lambda self, model: {"dev_bleu": next(scores), "dev_perplexity": 2.0})
+    monkeypatch.setattr(Evaluator, "__call__", lambda self, model, update: evaluation(update, next(scores), 2.0))
     settings = settings_of(evaluate_every=2, checkpoint_every=3, max_updates=12, average_best=3)
     record, _, _ = run(tiny_data, tmp_path, settings)
     updates = [int(name.split("-")[-1].split(".")[0]) for name in record["checkpoints"]]
@@ -430,7 +428,7 @@ def test_equal_weights_give_equal_files(tmp_path):
 def test_weights_of_another_model_or_vocabulary_are_refused(tiny_data, tmp_path):
     settings = settings_of()
     record, _, _ = run(tiny_data, tmp_path, settings)
-    words = Vocabulary.from_file(tiny_data.source_vocabulary)
+    words = Vocabulary.read(tiny_data.source_vocabulary)
     path = tmp_path / record["checkpoints"][0]
     assert not load_model(path, settings.model, Vocabularies(words, words)).training
     wider = settings.model.model_copy(update={"ffn_width": 64})
@@ -441,4 +439,4 @@ def test_weights_of_another_model_or_vocabulary_are_refused(tiny_data, tmp_path)
     shorter = tmp_path / "vocabulary.tsv"
     shorter.write_text("".join(tiny_data.source_vocabulary.read_text().splitlines(keepends=True)[:-1]))
     with pytest.raises(MismatchError, match="weights were trained with another target vocabulary"):
-        load_model(path, settings.model, Vocabularies(words, Vocabulary.from_file(shorter)))
+        load_model(path, settings.model, Vocabularies(words, Vocabulary.read(shorter)))

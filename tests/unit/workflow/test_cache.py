@@ -189,7 +189,7 @@ def test_what_is_kept_costs_something_and_comes_before_the_training_of_models():
     order = list(STAGES)
     kept = [name for name, stage in STAGES.items() if stage.cached]
     assert all(order.index(name) < order.index("train_model") for name in kept)
-    assert not [name for name in kept if STAGES[name].folders]
+    assert not [name for name in kept if STAGES[name].stage_files("folder")]
 
 
 def test_an_input_that_was_edited_meanwhile(study, runs, cache, monkeypatch):

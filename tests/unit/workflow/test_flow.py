@@ -111,7 +111,7 @@ def test_each_reference_of_a_test_set_is_a_text_of_its_own(tmp_path: Path) -> No
     assert re.fullmatch(flow.wildcards["split"], "b.3")
     assert not re.fullmatch(flow.wildcards["split"], "a.2")
     names = {"dataset": "mine", "source": "en", "target": "de"}
-    references = flow.of_references(Paths("mixed").text.at(language="{target}"))(_wildcards(**names))
+    references = flow.of_references(Paths("mixed").clean_text.at(language="{target}"))(_wildcards(**names))
     assert references == [f"results/mixed/mine.en-de/corpus/{split}.de" for split in ("a", "b", "b.2", "b.3")]
     settings = flow.settings("score_system", _wildcards(**names, system="base", seed="1"))
     assert settings.references == [1, 3]  # type: ignore[attr-defined]
@@ -230,7 +230,7 @@ def test_where_words_are_not_cut_models_read_tokens(flow: Flow, tmp_path: Path) 
     wildcards = _wildcards(dataset="back", split="c", source="de", target="en")
     assert flow.model_text("target")(wildcards) == ["results/mixed/back.de-en/subwords/c.en"]
     assert flow.model_text("source", "train")(wildcards) == ["results/mixed/back.de-en/subwords/train.de"]
-    assert flow.of_subwords(flow.paths.counts.at(language="{source}"))(wildcards) == [
+    assert flow.of_subwords(flow.paths.subword_counts.at(language="{source}"))(wildcards) == [
         "results/mixed/back.de-en/subwords/counts.de"
     ]
     study = _study(tmp_path)
@@ -363,7 +363,7 @@ def test_texts_that_nobody_has_are_mistakes_of_the_study(tmp_path: Path) -> None
 
 
 def test_a_path_and_its_pattern() -> None:
-    pattern = Paths("mixed").phrases
+    pattern = Paths("mixed").phrase_columns
     names = {"dataset": "mine", "source": "en", "target": "de", "segmenter": "parse_ntok_max-4", "split": "a"}
     path = pattern.at(**names)
     assert path == "results/mixed/mine.en-de/phrases/parse_ntok_max-4/a.arrow"

@@ -14,9 +14,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from phrasemt.artefacts.card import ANNOTATION_VERSION, LONGEST
 from phrasemt.errors import DamagedFileError, DataError, MismatchError
 from phrasemt.stages.syntax import DescribeAnnotator
-from phrasemt.syntax.annotator_card import ANNOTATION_VERSION, LONGEST, describe_annotator
+from phrasemt.syntax.annotator_card import describe_annotator
 from phrasemt.syntax.stanza import annotators, close_decisions, tagger
 from phrasemt.syntax.stanza import chunker as chunker_module
 from phrasemt.syntax.stanza import parser as parser_module

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from phrasemt.artefacts.card import Card
 from phrasemt.corpus.demo.generate import conll, demo_pairs
 from phrasemt.errors import DataError
 from phrasemt.files.work_folder import work_folder
 from phrasemt.stages.syntax import TrainChunker, TrainParser, TrainTagger, TrainVectors
-from phrasemt.syntax.annotator_card import Card
 from phrasemt.syntax.stanza.train_chunker import train_chunker
 from phrasemt.syntax.stanza.train_parser import train_parser
 from phrasemt.syntax.stanza.train_tagger import train_tagger

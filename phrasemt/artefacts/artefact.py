@@ -1,0 +1,124 @@
+"""Kinds of files: each class says where its files lie, what they hold, and how they are written and read.
+
+A stage names the kinds of its files in its signature (`weights: Out[Weights]`); rules, the report, the verbs and the
+tests take paths and contents from the same classes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any, ClassVar, Self, TypeVar
+
+from pydantic import ValidationError
+from typing_extensions import TypeAliasType
+
+from phrasemt.errors import DamagedFileError
+from phrasemt.fields import Settings
+from phrasemt.files.lines import write_text
+
+_Kind = TypeVar("_Kind")
+In = TypeAliasType("In", Path, type_params=(_Kind,))
+"""An input of a stage: the path of a file of this kind."""
+Out = TypeAliasType("Out", Path, type_params=(_Kind,))
+"""An output of a stage."""
+Kept = TypeAliasType("Kept", Path, type_params=(_Kind,))
+"""A folder that a stage keeps between runs; neither input nor output."""
+
+
+class Pattern(str):
+    """A path with wildcards in braces."""
+
+    __slots__ = ()
+
+    def at(self, **values: object) -> Pattern:
+        """The path with these wildcards replaced; the others stay."""
+        path = str(self)
+        for name, value in values.items():
+            assert f"{{{name}}}" in path, f"{path} has no wildcard {name}"
+            path = path.replace(f"{{{name}}}", str(value))
+        return Pattern(path)
+
+    def within(self, **values: object) -> Pattern:
+        """`at`, for those of these wildcards that the path has."""
+        return self.at(**{name: value for name, value in values.items() if f"{{{name}}}" in self})
+
+    @property
+    def glob(self) -> str:
+        """The pattern of a shell, with an asterisk for each wildcard."""
+        return re.sub(r"\{\w+\}", "*", self)
+
+    def names(self, path: Path) -> dict[str, str]:
+        """The values of the wildcards in a path of this pattern. Raises ValueError for another path."""
+        pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+?)", re.escape(self))
+        match = re.fullmatch(f"(?:.*/)?{pattern}", path.as_posix())
+        if match is None:
+            raise ValueError(f"{path} is no path of the form {self}")
+        return match.groupdict()
+
+
+class Artefact:
+    """A kind of file: `class Rows(Artefact, pattern=...)`.
+
+    pattern: the path of its files in the folder of a project. format: the number of the form of a file that states it.
+    """
+
+    pattern: ClassVar[Pattern]
+    format: ClassVar[int] = 1
+
+    def __init_subclass__(cls, pattern: Pattern | None = None, format: int | None = None, **others: Any) -> None:
+        super().__init_subclass__(**others)
+        if pattern is not None:
+            cls.pattern = pattern
+        if format is not None:
+            cls.format = format
+
+
+def of_study(path: str) -> Pattern:
+    """A file of a study."""
+    return Pattern(f"results/{{study}}/{path}")
+
+
+def of_dataset(path: str) -> Pattern:
+    """A file of a data set of a study.
+
+    The folder names the languages, because the two sides of a text are outputs of one rule and Snakemake wants the same
+    wildcards in all outputs of a rule. The folder of a monolingual data set repeats its language, so that the paths of
+    both sides are the same.
+    """
+    return of_study(f"{{dataset}}.{{source}}-{{target}}/{path}")
+
+
+class JsonFile(Settings, Artefact):
+    """A kind of file in JSON: the fields of the class and the number of the format. `null` is left out."""
+
+    indent: ClassVar[int | None] = 1
+
+    def write(self, path: Path) -> None:
+        """Write the file atomically."""
+        content = {"format": self.format, **self.model_dump(mode="json", exclude_none=True)}
+        separators = (",", ":") if self.indent is None else None
+        text = json.dumps(content, indent=self.indent, separators=separators, ensure_ascii=False)
+        write_text(path, f"{text}\n")
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read and check a file. Raises DamagedFileError, with the field, for a file of another form or format."""
+        again = "delete it and run again"
+        try:
+            content = json.loads(path.read_bytes())
+        except FileNotFoundError:
+            raise DamagedFileError("no such file", where=path, next_step="run the stage that makes it") from None
+        except (ValueError, RecursionError) as error:
+            raise DamagedFileError(f"not JSON: {error}", where=path, next_step=again) from None
+        found = content.pop("format", None) if isinstance(content, dict) else type(content).__name__
+        if found != cls.format:
+            what = "a file of another format"
+            raise DamagedFileError(what, where=path, expected=f"format {cls.format}", found=found, next_step=again)
+        try:
+            return cls.model_validate_json(json.dumps(content))
+        except ValidationError as error:
+            first = error.errors()[0]
+            field = ".".join(str(part) for part in first["loc"]) or "file"
+            raise DamagedFileError(f"{field}: {first['msg']}", where=path, next_step=again) from None

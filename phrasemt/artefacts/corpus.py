@@ -1,0 +1,209 @@
+"""Corpora: fetched files, raw texts, and texts after cleaning."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from phrasemt.artefacts.artefact import Artefact, JsonFile, Pattern, of_dataset
+from phrasemt.errors import DamagedFileError, DataError
+from phrasemt.fields import Settings
+from phrasemt.files.lines import read_lines, write_lines
+
+
+class UserFile(Artefact, pattern=Pattern("{file}")):
+    """A file of the user, which may lie anywhere; where a study names no such file, the workflow makes one."""
+
+
+class OriginalFile(Artefact, pattern=Pattern("resources/{corpus}/original/{file}")):
+    """A fetched file of a registered corpus, with verified checksum."""
+
+
+class RegisteredText(Artefact, pattern=Pattern("resources/{corpus}/{part}.{language}")):
+    """One side of a part of a registered corpus, one sentence a line."""
+
+
+class RawText(Artefact, pattern=of_dataset("raw/{split}.{language}")):
+    """One side of a split before cleaning, when the study divides a corpus itself or uses the generator."""
+
+
+class RawTrees(Artefact, pattern=of_dataset("raw/{split}.trees")):
+    """Bracketed trees of the sources of a generated split."""
+
+
+class RawChunks(Artefact, pattern=of_dataset("raw/{split}.chunks.{language}")):
+    """Chunks of one side of a generated split."""
+
+
+@dataclass(frozen=True)
+class ContrastivePair:
+    """A pair. kind: of the mistake, or empty. distance: in words, between the words that must agree; None: unknown."""
+
+    source: str
+    right: str
+    wrong: str
+    kind: str = ""
+    distance: int | None = None
+
+
+class Contrasts(Artefact, pattern=of_dataset("raw/{split}.contrasts.tsv")):
+    """A table of contrastive pairs, whose rows name rows of the split of their sources and right translations."""
+
+    header = "row\tsource\tright\twrong\tdistance\tkind"
+
+    @classmethod
+    def write(cls, path: Path, rows: Sequence[int], pairs: Sequence[ContrastivePair]) -> None:
+        """Write a table. rows: of each pair's source in its split."""
+        write_lines(path, cls._lines(rows, pairs))
+
+    @classmethod
+    def _lines(cls, rows: Sequence[int], pairs: Sequence[ContrastivePair]) -> Iterator[str]:
+        yield cls.header
+        for row, pair in zip(rows, pairs, strict=True):
+            distance = "" if pair.distance is None else pair.distance
+            yield f"{row}\t{pair.source}\t{pair.right}\t{pair.wrong}\t{distance}\t{pair.kind}"
+
+    @classmethod
+    def read(cls, path: Path) -> tuple[list[int], list[ContrastivePair]]:
+        """Read the rows of the pairs in their split, and the pairs. Raises DataError, with the line."""
+        lines = read_lines(path)
+        if (header := next(lines, "")) != cls.header:
+            raise DataError(
+                "not a file of contrastive pairs", where=path, expected=repr(cls.header), found=repr(header)
+            )
+        rows, pairs = [], []
+        for number, line in enumerate(lines, start=2):
+            row, _, fields = line.partition("\t")
+            if not row.isdecimal() or fields.count("\t") != 4:
+                raise not_a_pair(path, number, line, cls.header.replace("\t", ", "))
+            rows.append(int(row))
+            pairs.append(read_pair(path, number, fields))
+        return rows, pairs
+
+
+def read_pair(path: Path, number: int, line: str, *, kind: str = "") -> ContrastivePair:
+    """Read the line source, right, wrong[, distance[, kind]] of a table. kind: of a mistake without a name.
+
+    Raises DataError, with the line.
+    """
+    fields = line.rstrip("\r").split("\t")
+    source, right, wrong, distance, own_kind = (*fields, "", "", "")[:5] if len(fields) <= 5 else [""] * 5
+    if not (len(fields) >= 3 and source and right and wrong and (not distance or distance.isdecimal())):
+        raise not_a_pair(
+            path, number, line, "tab-separated: source, right, wrong, perhaps a distance in words, and a kind"
+        )
+    if distance and int(distance) == 0:
+        raise not_a_pair(path, number, line, "a distance of at least 1, because neighbours have the distance 1")
+    return ContrastivePair(source, right, wrong, own_kind or kind, int(distance) if distance else None)
+
+
+def not_a_pair(path: Path | str, number: int, line: str, expected: str) -> DataError:
+    """The error about a line of a table."""
+    where = f"{path}, line {number}"
+    return DataError("not a contrastive pair", where=where, expected=expected, found=repr(line[:80]))
+
+
+class CleanText(Artefact, pattern=of_dataset("corpus/{split}.{language}")):
+    """One side of a cleaned split, one sentence a line."""
+
+
+class Rows(Artefact, pattern=of_dataset("corpus/{split}.rows")):
+    """For each kept pair of a split its row in the concatenated raw texts, from 0; one number a line."""
+
+
+@dataclass(frozen=True)
+class DroppedPair:
+    """A pair that cleaning dropped. value: why the filter dropped it, such as a length."""
+
+    row: int
+    filter: str
+    value: str
+
+
+@dataclass(frozen=True)
+class DroppedPairs(Artefact, pattern=of_dataset("corpus/{split}.dropped.tsv")):
+    """The pairs of a split that cleaning dropped, in the order of their rows, with the numbers of pairs."""
+
+    _columns = "row\tfilter\tvalue"
+    _head = re.compile(r"# read (\d+) kept (\d+) dropped (\d+)")
+
+    raw_pairs: int
+    kept: int
+    dropped: list[DroppedPair]
+
+    @property
+    def by_filter(self) -> dict[str, int]:
+        """The number of dropped pairs by filter, the most frequent filter first."""
+        return dict(Counter(pair.filter for pair in self.dropped).most_common())
+
+    @classmethod
+    def line(cls, pair: DroppedPair) -> str:
+        """The line of a pair, which `clean_pairs` writes before it knows the numbers of the head."""
+        return f"{pair.row}\t{pair.filter}\t{pair.value}"
+
+    @classmethod
+    def head(cls, *, read: int, kept: int) -> str:
+        """The lines before the pairs."""
+        return f"# read {read} kept {kept} dropped {read - kept}\n{cls._columns}\n"
+
+    @classmethod
+    def read(cls, path: Path) -> DroppedPairs:
+        """Read a file. Raises DamagedFileError when its counts do not add up."""
+        lines = read_lines(path)
+        head = cls._head.fullmatch(next(lines, ""))
+        next(lines, "")
+        fields = [line.split("\t", 2) for line in lines]
+        numbers = [int(number) for number in head.groups()] if head else [0, 0, 0]
+        wrong = any(len(one) != 3 or not one[0].isdecimal() for one in fields)
+        if head is None or wrong or numbers[2] != len(fields) or numbers[0] != numbers[1] + numbers[2]:
+            raise DamagedFileError(
+                "the counts of dropped pairs do not add up",
+                where=path,
+                expected=head[0] if head else "# read N kept K dropped D",
+                found=f"{len(fields)} dropped pairs",
+                next_step="delete it and run again",
+            )
+        dropped = [DroppedPair(int(row), name, value) for row, name, value in fields]
+        return cls(raw_pairs=numbers[0], kept=numbers[1], dropped=dropped)
+
+
+class Shared(Settings):
+    """How many pairs of a split, and how many of their sides, stand in another split. Blank lines do not count.
+
+    The lines of a monolingual text count as targets, and nothing else of it.
+    """
+
+    pairs: int
+    sources: int
+    targets: int
+
+
+class SplitCounts(Settings):
+    """Counts about dev or a test set.
+
+    in_dev: None for dev itself. equal_sides: pairs whose source is their target. cut: lines of more than
+    LONGEST_SENTENCE subwords, of which models read the beginning.
+    """
+
+    pairs: int
+    in_train: Shared
+    in_dev: Shared | None = None
+    equal_sides: int
+    blank_sources: int
+    blank_targets: int
+    cut_sources: int
+    cut_targets: int
+
+
+class ComparedSplits(JsonFile, pattern=of_dataset("splits.json")):
+    """What dev and test sets share with train, what test sets share with dev, blank and cut lines; by split, dev first.
+
+    Trainings wait for it, and do not run again when it changes.
+    """
+
+    overlap: Literal["refused", "allowed"]
+    splits: dict[str, SplitCounts]

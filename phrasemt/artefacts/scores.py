@@ -1,0 +1,213 @@
+"""Score files, and comparisons of them.
+
+A score has a convention: the name of its metric and its signature. At least three numbers called BLEU are in use, which
+differ by about one point for the same translations. Scores are therefore compared, subtracted or tested only after
+`check_comparable` (phrasemt/scoring/scores.py) has found equal conventions and equal sentences.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+from pydantic import Discriminator, Tag, model_validator
+
+from phrasemt.artefacts.artefact import JsonFile, of_dataset
+from phrasemt.artefacts.signatures import columns_of
+from phrasemt.fields import Settings
+
+Part = TypeVar("Part", bound=Settings)
+
+
+class MetricScore(Settings):
+    """A score with the signature of its metric."""
+
+    score: float
+    signature: str
+
+
+class BleuScore(MetricScore):
+    """BLEU with n-gram counts of orders 1 to 4, precisions in percent, and lengths in tokens."""
+
+    counts: list[int]
+    totals: list[int]
+    precisions: list[float]
+    brevity_penalty: float
+    sys_len: int
+    ref_len: int
+
+
+def _kind_of_metric(value: Any) -> str:
+    """The class of a score by its keys, so that a missing field is reported for the right class."""
+    keys = value if isinstance(value, dict) else vars(value)
+    return "BLEU" if set(keys) - {"score", "signature"} else "other"
+
+
+class Scores(Settings):
+    """The scores of one test set.
+
+    references: sha256 of each reference as tokens and as text; equal values mean equal test sets. statistics: for each
+    metric one row per sentence, in the order of the test set (columns: phrasemt/artefacts/signatures.py).
+    """
+
+    sentences: int
+    references: dict[Literal["tokens", "text"], list[str]]
+    metrics: dict[
+        str,
+        Annotated[
+            Annotated[BleuScore, Tag("BLEU")] | Annotated[MetricScore, Tag("other")], Discriminator(_kind_of_metric)
+        ],
+    ]
+    statistics: dict[str, list[list[int | float]]]
+
+    @model_validator(mode="after")
+    def _complete(self) -> Scores:
+        for name, rows in self.statistics.items():
+            if name not in self.metrics:
+                raise ValueError(f"statistics.{name} has no score in metrics")
+            columns = columns_of(self.metrics[name].signature)
+            if len(rows) != self.sentences or any(len(row) != columns for row in rows):
+                raise ValueError(f"statistics.{name} is not a table of {self.sentences} rows of {columns} numbers")
+        return self
+
+
+class OfTestSets(JsonFile, Generic[Part], format=3):
+    """A file about a system, trained with one seed. test_sets: a part for each test set of the data set, by name."""
+
+    dataset: str
+    system: str
+    seed: int
+    test_sets: dict[str, Part]
+
+    @property
+    def by_place(self) -> dict[tuple[str | int, ...], Part]:
+        """The parts by (data set, test set, system, seed)."""
+        return {(self.dataset, name, self.system, self.seed): part for name, part in self.test_sets.items()}
+
+
+class SystemScores(OfTestSets[Scores], pattern=of_dataset("scores/{system}/{seed}.json")):
+    """BLEU in all conventions, chrF and TER of a system, with the statistics of each sentence."""
+
+    indent = None
+
+
+class MetricOnTestSet(Settings):
+    """Scores of the sentences of a test set in its order, and their mean."""
+
+    sentences: int
+    score: float
+    signature: str
+    by_sentence: list[float]
+
+
+class MetricScores(OfTestSets[MetricOnTestSet], pattern=of_dataset("metrics/{metric}/{system}/{seed}.json")):
+    """The scores of a system in a metric of the user."""
+
+    metric: str
+
+
+class Estimate(Settings):
+    """A value on the whole test set, with its mean and 95 % interval over the bootstrap samples."""
+
+    value: float
+    mean: float
+    low: float
+    high: float
+
+
+class PValues(Settings):
+    """The p-values (phrasemt/scoring/significance.py). over_seeds: None if both sides have one run.
+
+    randomization: None if the sides have different numbers of runs.
+    """
+
+    two_sided: float
+    koehn2004: float
+    sacrebleu: float
+    randomization: float | None = None
+    over_seeds: float | None = None
+
+    @property
+    def decisive(self) -> float:
+        """The p-value that the table marks by."""
+        return self.two_sided if self.over_seeds is None else self.over_seeds
+
+
+class OverSeeds(Settings):
+    """What several seeds tell. Estimates: over samples of seeds and sentences; their value is as in the comparison.
+
+    baseline_deviation, system_deviation: of the scores of the runs; 0 for a single run. seeds_needed: trainings of each
+    system with which a difference such as this one would be significant (p < 0.05) in 80 % of all repetitions, because
+    of the deviation between trainings alone; None without a difference, and where a side has one run. detectable: the
+    difference that the present seeds show in 80 % of all repetitions.
+    """
+
+    baseline: Estimate
+    system: Estimate
+    difference: Estimate
+    baseline_deviation: float
+    system_deviation: float
+    seeds_needed: int | None = None
+    detectable: float
+
+
+class MetricComparison(Settings):
+    """The comparison in one convention: both systems (mean over seeds) and their difference, system minus baseline."""
+
+    signature: str
+    baseline: Estimate
+    system: Estimate
+    difference: Estimate
+    p_values: PValues
+    over_seeds: OverSeeds | None = None
+
+
+class ComparisonOnTestSet(Settings):
+    """The comparison on one test set. metrics: by convention, as in the score files."""
+
+    sentences: int
+    metrics: dict[str, MetricComparison]
+
+
+class Comparison(JsonFile, pattern=of_dataset("comparisons/{system}.json"), format=3):
+    """Tests of the difference of a system to its baseline. samples, seed: of the bootstrap; test_sets: by name."""
+
+    dataset: str
+    system: str
+    baseline: str
+    system_seeds: list[int]
+    baseline_seeds: list[int]
+    samples: int
+    seed: int
+    test_sets: dict[str, ComparisonOnTestSet]
+
+
+class LengthGroup(Settings):
+    """Sentences with low to high words in the source. high: None for no limit. bleu: None without sentences."""
+
+    low: int
+    high: int | None = None
+    sentences: int
+    bleu: Estimate | None = None
+
+    @property
+    def name(self) -> str:
+        if self.high is None:
+            return f">{self.low - 1}"
+        return f"≤{self.high}" if self.low == 0 else f"{self.low}-{self.high}"
+
+
+class LengthsOnTestSet(Settings):
+    """The groups of a test set in one convention of BLEU. signature: of its metric."""
+
+    signature: str
+    groups: list[LengthGroup]
+
+
+class LengthScores(JsonFile, pattern=of_dataset("lengths/{system}.json")):
+    """BLEU on groups of source lengths, over all seeds. test_sets: by name, then by convention."""
+
+    dataset: str
+    system: str
+    seeds: list[int]
+    samples: int
+    test_sets: dict[str, dict[str, LengthsOnTestSet]]

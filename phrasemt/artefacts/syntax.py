@@ -1,0 +1,94 @@
+"""Parses, phrases and chunks, and the models that make them."""
+
+from __future__ import annotations
+
+from phrasemt.artefacts.artefact import Artefact, JsonFile, Pattern, of_dataset, of_study
+
+
+class StanzaFile(Artefact, pattern=Pattern("resources/stanza/{language}/{file}")):
+    """A published model file of Stanza."""
+
+
+class Vectors(Artefact, pattern=of_study("annotators/{annotator}/vectors.pt")):
+    """Word vectors of a trained parser or chunker."""
+
+
+class Tagger(Artefact, pattern=of_study("annotators/{annotator}/tagger.pt")):
+    """The tagger of a trained parser."""
+
+
+class TaggerScores(JsonFile, pattern=of_study("annotators/{annotator}/tagger.json")):
+    """The accuracies of a tagger, 0 to 1."""
+
+    dev_accuracy: float
+    test_accuracy: float
+
+
+class ConstituencyParser(Artefact, pattern=of_study("annotators/{annotator}/constituency.pt")):
+    """A trained constituency parser."""
+
+
+class Chunker(Artefact, pattern=of_study("annotators/{annotator}/chunker.pt")):
+    """A trained chunker."""
+
+
+class CollectedSentences(Artefact, pattern=of_dataset("sentences/{split}.{language}.arrow")):
+    """The different sentences of one side of a split (phrasemt/syntax/sentences.py)."""
+
+
+class Parses(Artefact, pattern=of_dataset("parses/{annotator}/{split}.{job}.arrow")):
+    """Parses of the sentences of a split, one file for each job (phrasemt/syntax/store/annotations.py)."""
+
+
+class Tags(Artefact, pattern=of_dataset("tags/{annotator}/{split}.{job}.arrow")):
+    """Chunk tags of the sentences of a split, one file for each job (phrasemt/syntax/store/annotations.py)."""
+
+
+class ParseStore(Artefact, pattern=Pattern("{cache}")):
+    """The folder of the cache, whose store keeps parses and tags of sentences for all studies (docs/syntax.md)."""
+
+
+class PhraseStatistics(JsonFile, pattern=of_dataset("phrases/{segmenter}/{split}.json")):
+    """Statistics of the phrases of a segmentation.
+
+    segmentation, settings: its name and options. tokens: encoder positions, `</s>` included. lengths: number of phrases
+    of each length in encoder positions. fallbacks: sentences that had no parse and were cut into n-grams, by reason.
+    comparable: phrases of parsed sentences, without those of `</s>` alone; constituents: those whose tokens, without
+    `</s>`, are the span of a node of the parse. Both are None without parses.
+    """
+
+    segmentation: str
+    settings: dict[str, object]
+    sentences: int
+    phrases: int
+    tokens: int
+    lengths: dict[int, int]
+    fallbacks: dict[str, int]
+    constituents: int | None = None
+    comparable: int | None = None
+
+    @property
+    def mean_length(self) -> float:
+        return self.tokens / max(self.phrases, 1)
+
+    @property
+    def share_of_constituents(self) -> float | None:
+        """Share of constituents among the phrases of parsed sentences, 0 to 1; None if nothing was compared."""
+        return self.constituents / self.comparable if self.constituents is not None and self.comparable else None
+
+
+class ChunkStatistics(JsonFile, pattern=of_dataset("chunks/{split}.json")):
+    """Statistics of the chunks of a split, `</s>` excluded.
+
+    mean_chunk_length: in words; None without chunks. labels: number of chunks by label. fallbacks: sentences without
+    annotation, by reason. agreement: scores of each other given annotation against the selected one.
+    """
+
+    origin: str
+    sentences: int
+    words: int
+    chunks: int
+    mean_chunk_length: float | None = None
+    labels: dict[str, int]
+    fallbacks: dict[str, int]
+    agreement: dict[str, dict[str, object]]

@@ -1,0 +1,214 @@
+"""Files of a training: its record, its metrics, the averaged weights and their scores."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import Field, ValidationError
+
+from phrasemt.artefacts.artefact import Artefact, JsonFile, of_dataset
+from phrasemt.errors import DamagedFileError
+from phrasemt.fields import Settings
+from phrasemt.files.lines import read_lines, write_text
+from phrasemt.study.architectures import ModelSettings
+from phrasemt.study.tokenization import BleuTokenizer
+
+_Scores = TypeVar("_Scores", bound="DevScores")
+
+
+class DevScores(Settings):
+    """Scores on dev. dev_bleu: of greedy search; None for a language model. dev_perplexity: without label smoothing."""
+
+    dev_bleu: float | None = None
+    dev_perplexity: float
+
+    @property
+    def told(self) -> str:
+        """The scores for a message."""
+        bleu = "" if self.dev_bleu is None else f"BLEU {self.dev_bleu:.2f}, "
+        return f"{bleu}perplexity {self.dev_perplexity:.3f}"
+
+
+class Evaluation(DevScores):
+    """Dev scores after an update. measurements: further losses and diagnostics, by name (docs/measurements.md)."""
+
+    update: int
+    measurements: dict[str, float] = Field(default_factory=dict)
+
+
+def ranked(scores: Sequence[_Scores], best_by: str) -> list[_Scores]:
+    """Dev scores, the best first: by dev BLEU, then by dev perplexity, then the earlier one.
+
+    dev BLEU is 0 at first, and often for long. Perplexity tells these evaluations apart. `best_by: perplexity` and
+    language models go by perplexity alone.
+    """
+    return sorted(scores, key=lambda one: (-(one.dev_bleu or 0.0) if best_by == "bleu" else 0.0, one.dev_perplexity))
+
+
+class TrainingRecord(JsonFile, pattern=of_dataset("models/{system}/{seed}/training.json"), format=2):
+    """A finished training; written last.
+
+    stopped: why it ended, `max_updates` or `early_stopping`. skipped: updates whose loss or gradient was not finite.
+    micro_batch_positions: the size of micro-batches of each process. checkpoints: paths of the files to average.
+    metrics: path of the metrics. Both are relative to the folder of the record.
+    """
+
+    model: ModelSettings
+    parameters: int
+    precision: str
+    updates: int
+    stopped: str
+    skipped: int
+    processes: int
+    micro_batch_positions: list[int]
+    micro_batches_per_update: float
+    checkpoints: list[str]
+    best_update: int | None = None
+    evaluations: list[Evaluation]
+    metrics: str
+
+    @property
+    def best(self) -> Evaluation | None:
+        """The best evaluation."""
+        return next((one for one in self.evaluations if one.update == self.best_update), None)
+
+
+class TrainingState(Artefact, pattern=of_dataset("models/{system}/{seed}/state")):
+    """The folder of checkpoints, saved states, metrics and events of TensorBoard; kept between runs."""
+
+
+class UpdateReport(Settings):
+    """Means over the updates since the last report. seconds: training time of all runs so far; epoch: from 1.
+
+    parts: further losses of the model. skipped: updates without a step so far.
+    """
+
+    update: int
+    seconds: float
+    memory_mib: float
+    epoch: int
+    loss: float
+    perplexity: float
+    parts: dict[str, float] = Field(default_factory=dict)
+    learning_rate: float
+    tokens_per_second: float
+    skipped: int
+
+
+class EvaluationReport(Settings):
+    """An evaluation, and how long it took."""
+
+    seconds: float
+    memory_mib: float
+    evaluation_seconds: float
+    evaluation: Evaluation
+
+    @property
+    def update(self) -> int:
+        return self.evaluation.update
+
+
+@dataclass(frozen=True)
+class Metrics(Artefact, pattern=of_dataset("models/{system}/{seed}/state/{settings}/metrics.jsonl")):
+    """The reports of a training so far, one JSON object a line, in the order of the updates."""
+
+    updates: Sequence[UpdateReport]
+    evaluations: Sequence[EvaluationReport]
+
+    @property
+    def reports(self) -> list[UpdateReport | EvaluationReport]:
+        """All reports in the order of the updates; an evaluation follows the report of its update."""
+        return sorted([*self.updates, *self.evaluations], key=lambda report: report.update)
+
+    def write(self, path: Path) -> None:
+        """Write all reports."""
+        write_text(path, "".join(map(self.line, self.reports)))
+
+    @staticmethod
+    def line(report: UpdateReport | EvaluationReport) -> str:
+        """The line of a report."""
+        return report.model_dump_json(exclude_none=True) + "\n"
+
+    @classmethod
+    def parse(cls, line: str) -> UpdateReport | EvaluationReport:
+        """The report of a line. Raises ValueError for another line."""
+        values = json.loads(line)
+        kind = EvaluationReport if isinstance(values, dict) and "evaluation" in values else UpdateReport
+        return kind.model_validate(values)
+
+    @classmethod
+    def read(cls, path: Path) -> Metrics:
+        """Read a file; an absent one has no reports. Raises DamagedFileError, with the line, for another line."""
+        reports = []
+        for number, line in enumerate(read_lines(path) if path.exists() else (), start=1):
+            try:
+                reports.append(cls.parse(line))
+            except ValueError as error:
+                what = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+                raise DamagedFileError(
+                    "not a line of training metrics",
+                    where=f"{path}, line {number}",
+                    found=f"{line[:60]!r}: {what}",
+                    next_step="delete the line, or the folder of this file to train again",
+                ) from None
+        return cls.of(reports)
+
+    @classmethod
+    def read_unfinished(cls, path: Path) -> Metrics:
+        """Read a file that a training may be writing: lines that are no reports are skipped."""
+        reports = []
+        with contextlib.suppress(OSError):
+            for line in path.read_bytes().split(b"\n"):
+                with contextlib.suppress(ValueError):
+                    reports.append(cls.parse(line.decode()))
+        return cls.of(reports)
+
+    @classmethod
+    def of(cls, reports: Sequence[UpdateReport | EvaluationReport]) -> Metrics:
+        return cls(
+            [one for one in reports if isinstance(one, UpdateReport)],
+            [one for one in reports if isinstance(one, EvaluationReport)],
+        )
+
+    @property
+    def losses(self) -> dict[int, float]:
+        """The training loss by update."""
+        return {one.update: one.loss for one in self.updates}
+
+
+class Weights(Artefact, pattern=of_dataset("models/{system}/{seed}/averaged.safetensors")):
+    """The weights that translate, the mean of checkpoints (phrasemt/models/weights.py)."""
+
+
+class LastUpdate(DevScores):
+    """The scores of the weights after the last update."""
+
+    update: int
+
+
+class Average(DevScores):
+    """The scores of an average. updates: of its checkpoints."""
+
+    updates: list[int]
+
+
+class AverageScores(JsonFile, Average, pattern=of_dataset("models/{system}/{seed}/averaged.json"), format=1):
+    """Dev scores of the averaged weights, and of the last update beside them.
+
+    candidates: all averages that dev chose from, if it did. dev_bleu_tokenizer: sacreBLEU's tokeniser for the language;
+    with 13a, dev BLEU is computed on tokens.
+    """
+
+    dataset: str
+    system: str
+    seed: int
+    sentences: int
+    dev_bleu_tokenizer: BleuTokenizer
+    last: LastUpdate
+    worse_than_last: bool
+    candidates: list[Average] | None = None

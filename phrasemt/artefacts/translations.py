@@ -1,0 +1,194 @@
+"""Translations, and what models say about given targets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from phrasemt.artefacts.artefact import Artefact, JsonFile, of_dataset
+from phrasemt.artefacts.scores import OfTestSets
+from phrasemt.fields import Settings
+from phrasemt.files.attention import AttentionPlace
+from phrasemt.files.lines import write_lines
+from phrasemt.study.tokenization import BleuTokenizer
+
+
+class TranslatedHypothesis(Settings):
+    """A translation with its score under the search."""
+
+    score: float
+    subwords: str
+
+
+class TranslatedSentence(TranslatedHypothesis):
+    """The best translation of a source, and the n best. row: of the source in the raw text."""
+
+    row: int
+    n_best: list[TranslatedHypothesis]
+
+
+class Translations(Artefact, pattern=of_dataset("translations/{system}/{seed}/{split}.jsonl")):
+    """The n best translations of a test set, one JSON object a line."""
+
+    @classmethod
+    def write(cls, path: Path, sentences: Iterable[TranslatedSentence]) -> None:
+        write_lines(path, (json.dumps(one.model_dump(mode="json"), ensure_ascii=False) for one in sentences))
+
+    @classmethod
+    def parse(cls, line: str) -> TranslatedSentence:
+        """The sentence of a line."""
+        return TranslatedSentence.model_validate_json(line)
+
+
+class TranslatedTokens(Artefact, pattern=of_dataset("translations/{system}/{seed}/{split}.tok")):
+    """The best translations of a test set as tokens, with subwords joined."""
+
+
+class TranslatedText(Artefact, pattern=of_dataset("translations/{system}/{seed}/{split}.txt")):
+    """The best translations of a test set, detokenised."""
+
+
+class LengthPenaltyScore(Settings):
+    """BLEU on dev with one alpha of the length penalty."""
+
+    length_penalty: float
+    dev_bleu: float
+
+
+class LengthPenaltyScores(JsonFile, pattern=of_dataset("length_penalties/{system}/{seed}.json")):
+    """BLEU on dev with each length penalty of a row that lets dev choose.
+
+    scores: the alpha of the settings, then the others. chosen: the best of them.
+    """
+
+    dataset: str
+    system: str
+    seed: int
+    sentences: int
+    beam: int
+    dev_bleu_tokenizer: BleuTokenizer
+    scores: list[LengthPenaltyScore]
+    chosen: LengthPenaltyScore
+
+
+class Counts(Settings):
+    """Pairs, and those whose right target is the more probable one."""
+
+    pairs: int
+    right: int
+
+
+class DistanceCounts(Counts):
+    """Counts of pairs with distances from low to high, in words. high: None for no limit."""
+
+    low: int
+    high: int | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.low}+" if self.high is None else f"{self.low}-{self.high}"
+
+
+class KindCounts(Counts):
+    """Counts of the pairs with one kind of mistake. by_distance: of those with a known distance; no empty groups."""
+
+    kind: str
+    by_distance: list[DistanceCounts]
+
+
+class ContrastAccuracy(JsonFile, pattern=of_dataset("contrasts/{system}/{seed}/{split}.json"), format=2):
+    """How many contrastive pairs of a set a model decides right. contrast_set: the split that the pairs belong to."""
+
+    dataset: str
+    contrast_set: str
+    system: str
+    seed: int
+    kinds: list[KindCounts]
+
+    @property
+    def total(self) -> Counts:
+        return Counts(pairs=sum(kind.pairs for kind in self.kinds), right=sum(kind.right for kind in self.kinds))
+
+
+class Perplexity(Settings):
+    """Perplexities on one test set. tokens: number of tokens of the vocabulary, `</s>` included."""
+
+    sentences: int
+    words: int
+    tokens: int
+    nll: float
+    per_token: float
+    per_word: float
+
+
+class PerplexityScores(OfTestSets[Perplexity], pattern=of_dataset("perplexities/{system}/{seed}.json")):
+    """Perplexities of a language model on the test sets."""
+
+
+class ChunkDecisions(Settings):
+    """Accuracies of decisions about chunks, 0 to 1.
+
+    boundary_acc: share of positions with the right boundary decision.
+    label_acc_paper: share of positions with the right boundary decision and the right label. Within chunks the right
+    label is NULL, which no model is trained to predict, so it hardly exceeds the share of starts.
+    label_acc: share of the reference's chunks with the right label.
+    """
+
+    boundary_acc: float
+    boundary_precision: float
+    boundary_recall: float
+    boundary_f1: float
+    label_acc_paper: float
+    label_acc: float
+
+
+class ChunkAccuracy(ChunkDecisions):
+    """Accuracies on one test set. chunks: of the reference. majority: always a start, and the commonest label."""
+
+    sentences: int
+    positions: int
+    chunks: int
+    majority: ChunkDecisions
+
+
+class ChunkAccuracies(OfTestSets[ChunkAccuracy], pattern=of_dataset("chunk_scores/{system}/{seed}.json")):
+    """Accuracies of a chunk-based decoder on the test sets (Zhou et al. 2017, Table 3)."""
+
+
+class AttentionWeights(Artefact, pattern=of_dataset("attention/{system}/{seed}/{split}.arrow")):
+    """Log-probabilities and attention weights of a few reference pairs (phrasemt/files/attention.py)."""
+
+
+class LayerAttention(Settings):
+    """Means over the real queries of one attention.
+
+    mass: share of the weights on each order of n-grams, the mean over heads; heads: the same for each head.
+    entropy: in nats, the mean over heads. keys: number of tokens, n-grams or phrases with a weight above 0.
+    """
+
+    place: AttentionPlace
+    layer: int
+    mass: list[float]
+    heads: list[list[float]]
+    entropy: float
+    keys: float
+
+    @property
+    def phrase_mass(self) -> float:
+        """The share of n-grams of two or more tokens, in percent."""
+        return 100 * sum(self.mass[1:])
+
+
+class AttentionAnalysis(JsonFile, pattern=of_dataset("attention/{system}/{seed}/{split}.json")):
+    """Where a model attends on a test set, and its perplexity. diagnostics: of the model, by name."""
+
+    dataset: str
+    test_set: str
+    system: str
+    seed: int
+    sentences: int
+    tokens: int
+    perplexity: float
+    diagnostics: dict[str, float]
+    attentions: list[LayerAttention]
