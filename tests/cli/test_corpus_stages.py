@@ -56,22 +56,6 @@ def left(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
-Assert = Callable[[str], None]
-
-
-@pytest.fixture
-def assert_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Assert:
-    """The only message is that line, and nothing but the raw files is left."""
-
-    def check(message: str) -> None:
-        printed = capsys.readouterr()
-        assert printed.out == ""
-        assert printed.err == message + "\n"
-        assert left(tmp_path) == ["raw.de", "raw.en"]
-
-    return check
-
-
 # --------------------------------------------------------------------------------------------------------- clean_pairs
 
 
@@ -81,46 +65,22 @@ def assert_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Assert
     [
         (b"a\nb\n", b"c\n", "2 and 1"),
         (b"a\n", b"c\nd\n", "1 and 2"),
-        (b"a\n\n", b"c\n", "2 and 1"),
         (b"", b"c\n", "0 and 1"),
     ],
 )
 def test_unequal_line_counts(
-    tmp_path: Path, assert_refused: Assert, source: bytes, target: bytes, counts: str, settings: dict[str, Any]
-) -> None:
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], source: bytes, target: bytes, counts: str,
+    settings: dict[str, Any],
+) -> None:  # fmt: skip
+    """One message, and nothing but the raw files is left."""
     assert clean(tmp_path, source, target, settings) == 2
-    assert_refused(
+    assert capsys.readouterr() == (
+        "",
         f"phrasemt clean_pairs: error: {tmp_path / 'raw.en'}, {tmp_path / 'raw.de'}: the sides of a parallel text have "
         f"unequal numbers of lines (expected the same number of lines in each file, found {counts}). "
-        "Next: restore the missing line; phrasemt never cuts the longer side"
+        "Next: restore the missing line; phrasemt never cuts the longer side\n",
     )
-
-
-@pytest.mark.parametrize("settings", [TRAIN, TEST], ids=["train", "test"])
-def test_empty_files(tmp_path: Path, assert_refused: Assert, settings: dict[str, Any]) -> None:
-    assert clean(tmp_path, b"", b"", settings) == 2
-    assert_refused(
-        f"phrasemt clean_pairs: error: {tmp_path / 'raw.en'}, {tmp_path / 'raw.de'}: the text is empty (expected at "
-        "least one line, found 0 lines). Next: check the paths in the study"
-    )
-
-
-@pytest.mark.parametrize("settings", [TRAIN, TEST], ids=["train", "test"])
-def test_invalid_utf8(tmp_path: Path, assert_refused: Assert, settings: dict[str, Any]) -> None:
-    assert clean(tmp_path, b"good\nbad \xfc\n", b"gut\nschlecht\n", settings) == 2
-    assert_refused(
-        f"phrasemt clean_pairs: error: {tmp_path / 'raw.en'}, line 2, byte 5: not UTF-8 (expected UTF-8 text, found "
-        "bytes fc 0a). Next: convert the file to UTF-8 (iconv) or remove the line on both sides"
-    )
-
-
-def test_nothing_left(tmp_path: Path, assert_refused: Assert) -> None:
-    assert clean(tmp_path, "Привет\n".encode(), b"Hallo\n") == 2
-    assert_refused(
-        f"phrasemt clean_pairs: error: {tmp_path / 'raw.en'}, {tmp_path / 'raw.de'}: the filters dropped every pair of "
-        "the training text (found 1 pairs: wrong_script 1). "
-        "Next: check the languages of the data set and the limits in `cleaning`"
-    )
+    assert left(tmp_path) == ["raw.de", "raw.en"]
 
 
 @pytest.mark.parametrize("settings", [TRAIN, TEST], ids=["train", "test"])
@@ -138,49 +98,11 @@ def test_other_line_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str], set
     assert left(tmp_path / "out") == sorted(f"{name}{end}" for name in OUTPUTS for end in ("", ".meta.json"))
 
 
-def test_a_very_long_line(tmp_path: Path) -> None:
-    source, target = b"one\n" + LONG + b"\n", b"eins\nzwei\n"
-    assert clean(tmp_path, source, target) == 0
-    assert (tmp_path / "out" / "dropped").read_text() == (
-        "# read 2 kept 1 dropped 1\nrow\tfilter\tvalue\n1\ttoo_long\t5000\n"
-    )
-    assert clean(tmp_path, source, target, TEST) == 0
-    assert (tmp_path / "out" / "source").read_bytes() == source
-
-
 # --------------------------------------------------------------------------------------- registry, fetching, extraction
 
 
 def _settings(stage: Stage) -> dict[str, Any]:
     return stage.model_dump(mode="json")
-
-
-def test_wrong_file_in_the_mirror(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    copy = tmp_path / "mirror" / "multi30k" / "val.en.gz"
-    copy.parent.mkdir(parents=True)
-    copy.write_bytes(b"not it")
-    monkeypatch.setenv("PHRASEMT_MIRROR", str(tmp_path / "mirror"))
-    settings = _settings(FetchCorpus.registered("multi30k", "val.en.gz"))
-    assert run("fetch_corpus", settings, file=tmp_path / "resources" / "val.en.gz") == 2
-    assert capsys.readouterr().err.splitlines()[-1] == (
-        f"phrasemt fetch_corpus: error: {copy}: the file has the wrong size (expected 21650 bytes, found 6 bytes). "
-        "Next: put the registered file into the mirror (`phrasemt corpora ID`)"
-    )
-    assert left(tmp_path / "resources") == []
-
-
-def test_damaged_archive(tmp_path: Path, shared_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "train.en.gz"
-    path.write_bytes((shared_data / "multi30k" / "train.en.gz").read_bytes()[:300_000])
-    settings = _settings(ExtractText.registered("multi30k", "train", "en"))
-    assert run("extract_text", settings, files=[path], text=tmp_path / "train.en") == 2
-    assert capsys.readouterr().err == (
-        f"phrasemt extract_text: error: {path}: the file is damaged or cut off (found EOFError: Compressed file ended "
-        "before the end-of-stream marker was reached). Next: delete it and fetch it again\n"
-    )
-    assert left(tmp_path) == ["train.en.gz"]
 
 
 def test_from_the_mirror_to_clean_pairs(
@@ -214,15 +136,6 @@ def test_partition(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert partition(tmp_path, 30, dev=5, test=7, seed=1) == 0
     assert capsys.readouterr().err == (
         "partition_corpus: 30 pairs in 30 components, the largest of 1 pairs; train 18, dev 5, test 7\n"
-    )
-
-
-def test_partition_of_more_than_there_is(tmp_path: Path, assert_refused: Assert) -> None:
-    assert partition(tmp_path, 30, dev=20, test=11, seed=1) == 2
-    assert_refused(
-        "phrasemt partition_corpus: error: partition, dev: too few pairs share no sentence with the rest "
-        "of the corpus (expected 20 pairs in groups of at most 1 that share a sentence, found 19 such pairs "
-        "among 30). Next: ask for fewer pairs in the study, or add text"
     )
 
 
@@ -261,21 +174,6 @@ def test_full_disk(tmp_path: Path, full_disk: Callable[[], None], capsys: pytest
     assert printed.startswith(f"phrasemt clean_pairs: error: {tmp_path / 'out'}/.")
     assert printed.endswith(": the disk is full; nothing half-written was kept. Next: free space and run again")
     assert left(tmp_path) == ["raw.de", "raw.en"]
-
-
-def test_full_disk_while_fetching(
-    tmp_path: Path,
-    shared_data: Path,
-    full_disk: Callable[[], None],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setenv("PHRASEMT_MIRROR", str(shared_data))
-    full_disk()
-    settings = _settings(FetchCorpus.registered("multi30k", "val.en.gz"))
-    assert run("fetch_corpus", settings, file=tmp_path / "val.en.gz") == 2
-    assert "the disk is full; nothing half-written was kept" in capsys.readouterr().err
-    assert left(tmp_path) == []
 
 
 # -------------------------------------------------------------------------------------------------------- verb corpora

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -11,7 +12,8 @@ from phrasemt.batching.pack import pack_examples
 from phrasemt.corpus.demo.generate import conll, demo_pairs
 from phrasemt.files.lines import write_lines, write_text
 from phrasemt.stages.subwords import BuildVocabulary, PackExamples
-from phrasemt.stages.syntax import TrainChunker, TrainParser, TrainTagger, TrainVectors
+from phrasemt.stages.syntax import DescribeAnnotator, TrainChunker, TrainParser, TrainTagger, TrainVectors
+from phrasemt.syntax.annotator_card import describe_annotator
 from phrasemt.syntax.stanza.train_chunker import train_chunker
 from phrasemt.syntax.stanza.train_parser import train_parser
 from phrasemt.syntax.stanza.train_tagger import train_tagger
@@ -132,3 +134,14 @@ class TinyAnnotators:
             chunker=self.folder / "chunker.pt",
             annotator=self.chunker,
         )
+
+
+ROLES = ("constituency", "chunker", "tagger", "vectors", "forward_charlm", "backward_charlm")
+
+
+def describe(card: Path, kind: str, files: Mapping[str, Path], origin: str = "files") -> Path:
+    """Write the card of model files, by role."""
+    settings = DescribeAnnotator.model_validate({"kind": kind, "language": "en", "origin": origin})
+    given: dict[str, Any] = {role: [files[role]] if role in files else [] for role in ROLES}
+    describe_annotator(settings=settings, cores=1, **given, annotator=card)
+    return card

@@ -7,17 +7,13 @@ import importlib.metadata
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
+import tiny
 
 from phrasemt.artefacts.card import Card
 from phrasemt.errors import DamagedFileError, DataError
 from phrasemt.files.lines import temporary_beside
-from phrasemt.stages.syntax import DescribeAnnotator
-from phrasemt.syntax.annotator_card import describe_annotator
-
-ROLES = ("constituency", "chunker", "tagger", "vectors", "forward_charlm", "backward_charlm")
 
 
 @pytest.fixture
@@ -25,17 +21,14 @@ def models(tmp_path: Path) -> dict[str, Path]:
     """Small files in a folder of their own, by role."""
     folder = tmp_path / "models"
     folder.mkdir()
-    paths = {role: folder / f"{role}.pt" for role in ROLES}
+    paths = {role: folder / f"{role}.pt" for role in tiny.ROLES}
     for role, path in paths.items():
         path.write_text(role)
     return paths
 
 
 def describe(path: Path, models: dict[str, Path], *roles: str, kind: str = "constituency") -> Card:
-    settings = DescribeAnnotator.model_validate({"kind": kind, "language": "en", "origin": "files"})
-    given: dict[str, Any] = {role: [models[role]] if role in roles else [] for role in ROLES}
-    describe_annotator(settings=settings, cores=1, **given, annotator=path)
-    return Card.read(path)
+    return Card.read(tiny.describe(path, kind, {role: models[role] for role in roles}))
 
 
 def test_a_card_says_what_it_was_told(tmp_path: Path, models: dict[str, Path]) -> None:

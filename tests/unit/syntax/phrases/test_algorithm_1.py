@@ -178,28 +178,6 @@ def test_a_flat_tree_is_cut_from_the_right_into_full_phrases(words, size):
     assert lengths == [length % size] * (length % size > 0) + [size] * (length // size)
 
 
-@settings(max_examples=200)
-@given(shape=TREES, size=SIZES)
-def test_a_phrase_is_made_of_whole_remaining_nodes_of_one_level(shape, size):
-    """I8."""
-    nodes = nodes_of(shape)
-
-    def start_at(level: int, position: int) -> int:
-        """Start of the node of a level above a position, or -1."""
-        node = nodes.leaves[position]
-        while nodes.depths[node] > level:
-            node = nodes.parents[node]
-        return nodes.starts[node] if nodes.depths[node] == level else -1
-
-    def is_made_of(level: int, start: int, end: int) -> bool:
-        while end > start:
-            end = start_at(level, end - 1)
-        return end == start
-
-    for start, end in spans_of(phrase_ends(nodes, size)):
-        assert any(is_made_of(level, start, end) for level in range(max(nodes.depths) + 1))
-
-
 class Counting(list):
     reads = 0
 
@@ -216,20 +194,6 @@ def test_work_is_linear_in_the_nodes(shape, size):
     Counting.reads = 0
     phrase_ends(Nodes(Counting(nodes.parents), nodes.starts, nodes.depths, nodes.leaves), size)
     assert Counting.reads <= 6 * len(nodes.parents)
-
-
-@pytest.mark.parametrize("left", [True, False])
-def test_work_is_linear_in_long_sentences(left):
-    per_word = []
-    for words in (300, 3000):
-        tree = " ".join(["(X"] * (words - 1) + ["(W 0)"] + [f"(W {word}))" for word in range(1, words)])
-        if not left:
-            tree = " ".join(f"(X (W {word})" for word in range(words)) + " (W 0)" + ")" * words
-        nodes = tree_nodes(tree, range(words + 1 + (not left)))
-        Counting.reads = 0
-        phrase_ends(Nodes(Counting(nodes.parents), nodes.starts, nodes.depths, nodes.leaves), 8)
-        per_word.append(Counting.reads / words)
-    assert per_word[1] == pytest.approx(per_word[0], rel=0.05)
 
 
 @given(length=st.integers(2, 100))
@@ -265,20 +229,6 @@ def test_nodes_of_words_of_several_subwords():
         [*verb, (2, 5)],
         [(0, 0), (1, 6)],
     ]
-
-
-@pytest.mark.parametrize("subwords", range(1, 21))
-def test_a_long_word_is_cut_by_the_algorithm_itself(subwords):
-    """A word alone with `</s>`: if both do not fit into 3, its subwords are taken from the right."""
-    ends = phrase_ends(nodes_of([subwords]), 3)
-    lengths = [end - start for start, end in spans_of(ends)]
-    if subwords + 1 <= 3:
-        assert lengths == [subwords + 1]
-    elif subwords == 3:
-        assert lengths == [3, 1]
-    else:
-        full, rest = divmod(subwords, 3)
-        assert lengths == [rest] * (rest > 0) + [3] * full + [1]
 
 
 @pytest.mark.parametrize(

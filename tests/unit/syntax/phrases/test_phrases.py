@@ -350,21 +350,6 @@ def test_given_phrases_of_other_sentences(split: Split, lines: int) -> None:
 # --------------------------------------------------------------------------------------------------------------- errors
 
 
-def test_words_and_subwords_that_do_not_agree(split):
-    with pytest.raises(DataError, match=r"tokens and .*subwords, line 2: words and subwords belong to different"):
-        split.extract(["a", "ab"], subwords=["a", "a b"])
-
-
-def test_unequal_numbers_of_lines(split):
-    with pytest.raises(DataError, match="unequal numbers of lines"):
-        split.extract(["a", "b"], subwords=["a"])
-
-
-def test_rows_out_of_order(split):
-    with pytest.raises(DataError, match=r"rows, line 3: rows must be increasing numbers"):
-        split.extract(["a", "b", "c"], rows=[0, 4, 4])
-
-
 def test_missing_inputs_are_said(split):
     with pytest.raises(DataError, match="segmentation shuffled needs --parses"):
         split.extract(["a"], mode="shuffled")

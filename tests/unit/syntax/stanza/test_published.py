@@ -7,30 +7,26 @@ import functools
 import hashlib
 import http.server
 import itertools
-import logging
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+import tiny
 
 from phrasemt.errors import DataError, DownloadError
 from phrasemt.files.lines import read_lines, write_lines
 from phrasemt.registry import stanza_models as published
 from phrasemt.registry.stanza_models import files_of_package, load_published, published_file
-from phrasemt.stages.syntax import DescribeAnnotator, FetchStanzaFile, TrainParser
-from phrasemt.syntax.annotator_card import describe_annotator
+from phrasemt.stages.syntax import FetchStanzaFile, TrainParser
 from phrasemt.syntax.stanza import train_parser
 from phrasemt.syntax.stanza.annotators import load_annotator
 from phrasemt.syntax.stanza.fetch import fetch_stanza_file
 from phrasemt.syntax.stanza.parser import ParserAnnotator
 from phrasemt.syntax.trees import parse_tree, words
-
-if TYPE_CHECKING:
-    from tiny import TinyAnnotators
 
 MODEL = b"a small model" * 50_000
 
@@ -66,13 +62,10 @@ def served(
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder that is served, with one file, once listed with its checksum and once without."""
+    """A folder that is served, with one file."""
     path = "constituency/small.pt"
-    files: list[dict[str, Any]] = [
-        {"name": "known.pt", "path": path, "md5": hashlib.md5(MODEL).hexdigest()},
-        {"name": "unknown.pt", "path": path, "md5": None, "unverified": "no list has it"},
-    ]
-    package = {"constituency": "known.pt", "vectors": "unknown.pt"}
+    files = [{"name": "known.pt", "path": path, "md5": hashlib.md5(MODEL).hexdigest()}]
+    package = {"constituency": "known.pt", "vectors": "known.pt"}
     with served(tmp_path / "served", monkeypatch, models={path: MODEL}, files=files, package=package):
         yield tmp_path / "served"
 
@@ -99,7 +92,7 @@ def character_model(path: Path, *, forward: bool) -> None:
 
 
 def test_a_parser_with_character_models_from_its_download_to_a_tree(
-    tiny_annotators: TinyAnnotators, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_annotators: tiny.TinyAnnotators, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     charlms = {"forward_charlm": tmp_path / "forward.pt", "backward_charlm": tmp_path / "backward.pt"}
     for role, path in charlms.items():
@@ -137,28 +130,20 @@ def test_a_parser_with_character_models_from_its_download_to_a_tree(
     ]
     for path in (tmp_path / "constituency.pt", *charlms.values()):
         path.unlink()  # the model remembers where its character models were
-    fetched: dict[str, list[Path]] = {"chunker": []}
+    fetched: dict[str, Path] = {}
     with served(
         tmp_path / "served", monkeypatch, models=models, files=files, package={role: f"{role}.pt" for role in sources}
     ):
         for role, name in files_of_package("en", "small").items():
-            fetched[role] = [tmp_path / name]
+            fetched[role] = tmp_path / name
             assert fetch(tmp_path / name, name) == models[f"{role}/small.pt"]
-    settings = DescribeAnnotator(kind="constituency", language="en", origin="published")
-    card = tmp_path / "card.json"
-    describe_annotator(settings=settings, cores=1, **fetched, annotator=card)
+    card = tiny.describe(tmp_path / "card.json", "constituency", fetched, "published")
     (annotation,) = load_annotator(card).annotate([["The", "dog", "."]])
     assert words(parse_tree(annotation.text or "")) == ["0", "1", "2"]
-    fetched["forward_charlm"] = []
-    describe_annotator(settings=settings, cores=1, **fetched, annotator=card)
+    del fetched["forward_charlm"]
+    tiny.describe(card, "constituency", fetched, "published")
     with pytest.raises(DataError, match=r"Stanza cannot use the model files .*size mismatch"):
         load_annotator(card)
-
-
-def test_a_file_without_checksum_is_reported(server: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.WARNING)
-    assert fetch(tmp_path / "model.pt", "unknown.pt") == MODEL
-    assert f"has no checksum (no list has it): sha256 {hashlib.sha256(MODEL).hexdigest()}" in caplog.text
 
 
 def test_another_file_is_refused(server: Path, tmp_path: Path) -> None:
@@ -174,7 +159,7 @@ def test_another_file_is_refused(server: Path, tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_listed(server: Path, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"unknown model file \(expected one of known.pt, unknown.pt, found 'other.pt'"):
+    with pytest.raises(DataError, match=r"unknown model file \(expected one of known.pt, found 'other.pt'"):
         fetch(tmp_path / "model.pt", "other.pt")
 
 

@@ -8,16 +8,15 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+import tiny
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from phrasemt.artefacts.card import ANNOTATION_VERSION, LONGEST
 from phrasemt.errors import DamagedFileError, DataError, MismatchError
-from phrasemt.stages.syntax import DescribeAnnotator
-from phrasemt.syntax.annotator_card import describe_annotator
 from phrasemt.syntax.stanza import annotators, close_decisions, tagger
 from phrasemt.syntax.stanza import chunker as chunker_module
 from phrasemt.syntax.stanza import parser as parser_module
@@ -30,26 +29,23 @@ from phrasemt.syntax.stanza.runtime import prepare_stanza
 from phrasemt.syntax.store.annotations import Annotation
 from phrasemt.syntax.trees import leaves, parse_tree, read_treebank, tree_text, words
 
-if TYPE_CHECKING:
-    from tiny import TinyAnnotators
-
 
 @pytest.fixture(scope="module")
-def parser(tiny_annotators: TinyAnnotators) -> ParserAnnotator:
+def parser(tiny_annotators: tiny.TinyAnnotators) -> ParserAnnotator:
     annotator = load_annotator(tiny_annotators.parser)
     assert isinstance(annotator, ParserAnnotator)
     return annotator
 
 
 @pytest.fixture(scope="module")
-def chunker(tiny_annotators: TinyAnnotators) -> ChunkerAnnotator:
+def chunker(tiny_annotators: tiny.TinyAnnotators) -> ChunkerAnnotator:
     annotator = load_annotator(tiny_annotators.chunker)
     assert isinstance(annotator, ChunkerAnnotator)
     return annotator
 
 
 @pytest.fixture(scope="module")
-def sentences(tiny_annotators: TinyAnnotators) -> list[list[str]]:
+def sentences(tiny_annotators: tiny.TinyAnnotators) -> list[list[str]]:
     return [words(tree) for path in tiny_annotators.trees["test"] for tree in read_treebank(path)]
 
 
@@ -64,7 +60,7 @@ def check_tree(annotation: Annotation, tokens: Sequence[str]) -> None:
 
 
 def test_the_trees_are_those_of_stanzas_pipeline(
-    tiny_annotators: TinyAnnotators, parser: ParserAnnotator, sentences: list[list[str]], tmp_path: Path
+    tiny_annotators: tiny.TinyAnnotators, parser: ParserAnnotator, sentences: list[list[str]], tmp_path: Path
 ) -> None:
     import stanza
 
@@ -269,7 +265,7 @@ def test_the_device(monkeypatch: pytest.MonkeyPatch, visible: bool, device: str)
 
 
 @pytest.fixture
-def copied(tiny_annotators: TinyAnnotators, tmp_path: Path) -> Path:
+def copied(tiny_annotators: tiny.TinyAnnotators, tmp_path: Path) -> Path:
     """A copy of the models and cards, to be spoilt."""
     folder = tmp_path / "copy"
     shutil.copytree(tiny_annotators.folder, folder)
@@ -318,11 +314,7 @@ def test_other_annotations_need_another_version() -> None:
 
 def describe(folder: Path, kind: str, **files: str) -> Path:
     """The card of model files that the user gives."""
-    roles = ("constituency", "chunker", "tagger", "vectors", "forward_charlm", "backward_charlm")
-    given = {role: [folder / files[role]] if role in files else [] for role in roles}
-    chosen = DescribeAnnotator.model_validate({"kind": kind, "language": "en", "origin": "files"})
-    describe_annotator(settings=chosen, cores=1, **given, annotator=folder / "card.json")
-    return folder / "card.json"
+    return tiny.describe(folder / "card.json", kind, {role: folder / file for role, file in files.items()})
 
 
 def test_files_of_the_user(copied: Path, parser: ParserAnnotator, sentences: list[list[str]]) -> None:
@@ -454,16 +446,8 @@ def real(shared_data: Path, tmp_path: Path) -> Callable[..., StanzaAnnotator]:
         pytest.skip("no models beside the checkout")
 
     def load(kind: str, **files: str) -> StanzaAnnotator:
-        given = {role: [folder / files[role]] if role in files else [] for role in (*files, "vectors")}
-        roles = ("constituency", "chunker", "tagger", "forward_charlm", "backward_charlm")
-        describe_annotator(
-            settings=DescribeAnnotator.model_validate({"kind": kind, "language": "en", "origin": "files"}),
-            cores=1,
-            **{role: given.get(role, []) for role in roles},
-            vectors=[folder / "vectors_en_100d.pt"],
-            annotator=tmp_path / "card.json",
-        )
-        return load_annotator(tmp_path / "card.json")
+        given = {role: folder / file for role, file in {**files, "vectors": "vectors_en_100d.pt"}.items()}
+        return load_annotator(tiny.describe(tmp_path / "card.json", kind, given))
 
     return load
 
