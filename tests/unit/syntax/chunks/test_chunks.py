@@ -112,6 +112,7 @@ def test_classes():
 def test_chunks_start_at_words_and_eos_is_the_last(split, origin, source):
     assert split.extract([DOG], origin, subwords=[DOG_SUBWORDS], **source) == [DOG_CHUNKS]
     assert split.statistics == {
+        "format": 1,
         "origin": origin,
         "sentences": 1,
         "words": 8,

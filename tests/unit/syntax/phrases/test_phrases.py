@@ -155,7 +155,8 @@ class Split:
         card = {"fingerprint": "f" * 32}
         write_annotations(self.folder / "parses", list(annotations), list(annotations.values()), card)
         if raw_pairs is not None:
-            write_lines(self.folder / "dropped.tsv", [f"# read {raw_pairs} kept 0 dropped 0", "row\tfilter\tvalue"])
+            head = f"# read {raw_pairs} kept {raw_pairs} dropped 0"
+            write_lines(self.folder / "dropped.tsv", [head, "row\tfilter\tvalue"])
         if given is not None:
             write_lines(self.folder / "given.txt", given)
             settings["given"] = self.folder
