@@ -1,4 +1,7 @@
-"""What no study names any more below results/<study>/: files of other systems, data sets and seeds, and old states."""
+"""What no study names any more below results/<study>/: files of other systems, data sets and seeds, and old states.
+
+`snakemake --list-untracked` knows the files of one study and one target, not those that other studies or targets name.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from phrasemt.runs.notes import RunNote, StageNote
 from phrasemt.study.datasets import RegistryText
 from phrasemt.study.schema import Study
 from phrasemt.workflow.flow import Flow
-from phrasemt.workflow.paths import LOGS, Paths
+from phrasemt.workflow.paths import LOGS, RESULTS, Paths
 
 # Wildcards in the order in which a file is said to belong to nothing, with the name for people.
 _KINDS = {
@@ -33,10 +36,9 @@ _KINDS = {
 
 @dataclass
 class Garbage:
-    """Files that belong together. what: "system max", "data set demo" and the like; folder: the folder of all files."""
+    """Files that belong together. what: "system max", "data set demo" and the like."""
 
     what: str
-    folder: Path
     files: list[Path] = field(default_factory=list)
 
     @property
@@ -48,7 +50,7 @@ class Garbage:
         for path in self.files:
             path.unlink(missing_ok=True)
         for folder in sorted({parent for path in self.files for parent in path.parents}, reverse=True):
-            if folder.is_relative_to(self.folder) and folder.is_dir() and not any(folder.iterdir()):
+            if RESULTS in folder.parents and folder.is_dir() and not any(folder.iterdir()):
                 folder.rmdir()
 
 
@@ -63,31 +65,25 @@ def garbage(studies: Sequence[Study], others: Sequence[Study] = ()) -> list[Garb
     paths = Paths(name)
     patterns = [*_patterns(paths), Pattern(f"{paths.training_state}/{{state}}/{{content}}")]
     constraints = [one for study in studies for one in _constraints(study)]
-    strict = [re.compile(_regex(pattern, one)) for pattern in patterns for one in constraints]
-    loose = [re.compile(_regex(pattern, {"content": ".+"})) for pattern in patterns]
-    of_states = loose[-1]
-    kept_paths = [path.resolve() for study in (*studies, *others) for path in _named_paths(study)]
-
-    def kept(path: Path) -> bool:
-        return any(path.resolve().is_relative_to(named) for named in kept_paths)
-
+    named = [re.compile(_regex(pattern, one)) for pattern in patterns for one in constraints]
+    known = [re.compile(_regex(pattern, {"content": ".+"})) for pattern in patterns]
+    kept = [path.resolve() for study in (*studies, *others) for path in _named_paths(study)]
     found: dict[str, Garbage] = {}
     for path in sorted(Path(paths.results).rglob("*")):
         artefact = str(path).removesuffix(SUFFIX)
-        matches = [match for pattern in loose if (match := pattern.fullmatch(artefact))]
-        if not path.is_file() or not matches or any(pattern.fullmatch(artefact) for pattern in strict):
+        names = [match.groupdict() for pattern in known if (match := pattern.fullmatch(artefact))]
+        if not path.is_file() or not names or any(pattern.fullmatch(artefact) for pattern in named):
             continue
-        if kept(Path(artefact)) or not (of_states.fullmatch(artefact) or sidecar_path(artefact).is_file()):
-            continue
-        what = _what(matches[-1].groupdict(), constraints)
-        found.setdefault(what, Garbage(what, Path(paths.results))).files.append(path)
-    result = list(found.values())
+        of_a_stage = "content" in names[-1] or sidecar_path(artefact).is_file()
+        if of_a_stage and not _is_below(Path(artefact), kept):
+            what = _what(names[-1], constraints)
+            found.setdefault(what, Garbage(what)).files.append(path)
     if len(studies) == 1:
-        removed = {path for one in result for path in one.files}
-        result += [
-            one for one in _old_states(paths) if not removed.intersection(one.files) and not any(map(kept, one.files))
-        ]
-    return result
+        removed = {path for one in found.values() for path in one.files}
+        for one in _old_states(paths):
+            if removed.isdisjoint(one.files) and not any(_is_below(path, kept) for path in one.files):
+                found[one.what] = one
+    return list(found.values())
 
 
 def refuse_running(study: str) -> None:
@@ -104,6 +100,10 @@ def refuse_running(study: str) -> None:
             )
 
 
+def _is_below(path: Path, places: Sequence[Path]) -> bool:
+    return any(path.resolve().is_relative_to(place) for place in places)
+
+
 def _patterns(paths: Paths) -> list[Pattern]:
     """The patterns of all artefacts of data sets and annotators."""
     patterns = (kind.pattern.within(study=paths.study) for kind in kinds().values() if kind is not TrainingState)
@@ -112,12 +112,9 @@ def _patterns(paths: Paths) -> list[Pattern]:
 
 def _regex(pattern: Pattern, constraints: dict[str, str]) -> str:
     """A regular expression for paths of a pattern. constraints: of some wildcards; others match any name."""
-
-    def group(match: re.Match[str]) -> str:
-        name = match[1]
-        return f"(?P<{name}>{constraints.get(name, '[^/]+?')})"
-
-    return re.sub(r"\\\{(\w+)\\\}", group, re.escape(pattern))
+    parts = re.split(r"\\\{(\w+)\\\}", re.escape(pattern))
+    parts[1::2] = [f"(?P<{name}>{constraints.get(name, '[^/]+?')})" for name in parts[1::2]]
+    return "".join(parts)
 
 
 def _constraints(study: Study) -> Iterator[dict[str, str]]:
@@ -173,4 +170,4 @@ def _old_states(paths: Paths) -> Iterator[Garbage]:
         for state in sorted(set(states) - set(current)):
             files = [path for path in sorted(state.rglob("*")) if path.is_file()]
             if files:
-                yield Garbage(f"earlier state {state.name} of {'/'.join(folder.parts[-3:-1])}", folder, files)
+                yield Garbage(f"earlier state {state.name} of {'/'.join(folder.parts[-3:-1])}", files)

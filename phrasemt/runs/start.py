@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lock_file import LOCK
@@ -27,23 +28,30 @@ from phrasemt.workflow.flow import Flow
 DEFAULT_STUDY = Path("config.yaml")
 
 
+@contextlib.contextmanager
+def _errors_end_the_run() -> Iterator[None]:
+    """Snakemake would put the lines of the Snakefile around an exception; they are no help against a typo."""
+    try:
+        yield
+    except PhrasemtError as error:
+        print(f"phrasemt: error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+@_errors_end_the_run()
 def open_study(workflow: Any) -> Flow:
     """The study that Snakemake was started with: `--configfile FILE`, or config.yaml.
 
     The file is read by read_study and not through Snakemake's `configfile:`, which would merge a chosen study into
     config.yaml and forgive keys given twice. A study with mistakes ends the run with all of them and exit code 2.
     """
-    try:
-        path = _chosen_file(workflow.config_settings)
-        if not workflow.is_main_process and (run := run_of_this_process()):
-            # A job on a cluster reads study and rules again; they may have been edited since.
-            path = study_of(run)
-            begun, rules = note_of_run(run).rules, rules_of(workflow)
-            refuse_edited(name for name in rules if begun.get(name) != rules[name])
-        study = read_study(path)
-    except PhrasemtError as error:
-        # Snakemake would put the lines of the Snakefile around an exception; they are no help against a typo.
-        _leave(error)
+    path = _chosen_file(workflow.config_settings)
+    if not workflow.is_main_process and (run := run_of_this_process()):
+        # A job on a cluster reads study and rules again; they may have been edited since.
+        path = study_of(run)
+        begun, rules = note_of_run(run).rules, rules_of(workflow)
+        refuse_edited(name for name in rules if begun.get(name) != rules[name])
+    study = read_study(path)
     if workflow.is_main_process:
         for warning in warnings_of(study):
             print(f"phrasemt: warning: {path}: {warning}", file=sys.stderr)
@@ -60,43 +68,38 @@ def open_study(workflow: Any) -> Flow:
     return flow
 
 
+@_errors_end_the_run()
 def begin(workflow: Any, log: list[str]) -> None:
-    """Prepare a run before its first job. log: paths of Snakemake's log files."""
-    refuse_second_writer()
+    """Prepare a run before its first job. log: paths of Snakemake's log files.
+
+    Ends it, with exit code 2, when Slurm jobs of another one that is dead still write here, and when GPUs are missing.
+    """
+    others = [process for process, name in processes_here() if name == "snakemake"]
+    if (jobs := jobs_here()) and not others:  # while another one lives, Snakemake's locks tell them apart
+        raise PhrasemtError(
+            "Slurm jobs of a run that ended still write in this folder",
+            found=", ".join(jobs),
+            next_step="`phrasemt unlock --cancel`, then run again; or wait until they have ended",
+        )
     refuse_absent_gpus(workflow)
     assert Journal.opened is not None
     Journal.opened.begin(log)
 
 
-def refuse_second_writer() -> None:
-    """End this run, with exit code 2, when Slurm jobs of another one that is dead still write here."""
-    others = [process for process, name in processes_here() if name == "snakemake"]
-    try:
-        if (jobs := jobs_here()) and not others:  # while another one lives, Snakemake's locks tell them apart
-            raise PhrasemtError(
-                "Slurm jobs of a run that ended still write in this folder",
-                found=", ".join(jobs),
-                next_step="`phrasemt unlock --cancel`, then run again; or wait until they have ended",
-            )
-    except PhrasemtError as error:
-        _leave(error)
-
-
 def refuse_absent_gpus(workflow: Any) -> None:
-    """End this run, with exit code 2, when `--resources gpu=N` promises GPUs that this machine does not have."""
+    """Raise PhrasemtError when `--resources gpu=N` promises GPUs that this machine does not have."""
     resources = workflow.global_resources
     promised = int(resources["gpu"].raw) if workflow.local_exec and "gpu" in resources else 0
     if promised and (found := len(visible_gpus())) < promised:
-        _leave(
-            PhrasemtError(
-                "this machine has fewer GPUs, and a training would run on the CPU",
-                where=f"--resources gpu={promised}",
-                expected=f"at most gpu={found}",
-                next_step="see `nvidia-smi`; without --resources, trainings use the GPUs that they find, or the CPU",
-            )
+        raise PhrasemtError(
+            "this machine has fewer GPUs, and a training would run on the CPU",
+            where=f"--resources gpu={promised}",
+            expected=f"at most gpu={found}",
+            next_step="see `nvidia-smi`; without --resources, trainings use the GPUs that they find, or the CPU",
         )
 
 
+@_errors_end_the_run()
 def refuse_unreadable_study(arguments: Sequence[str]) -> None:
     """End Snakemake, which has these arguments, when it was started with a study that cannot be read.
 
@@ -105,18 +108,10 @@ def refuse_unreadable_study(arguments: Sequence[str]) -> None:
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--configfile", "--configfiles", nargs="+", type=Path, default=[])
-    try:
-        files = parser.parse_known_args(arguments)[0].configfile
-        _refuse_several(files)
-        for path in files:
-            load_study(path)
-    except PhrasemtError as error:
-        _leave(error)
-
-
-def _leave(error: PhrasemtError) -> NoReturn:
-    print(f"phrasemt: error: {error}", file=sys.stderr)
-    sys.exit(error.exit_code)
+    files = parser.parse_known_args(arguments)[0].configfile
+    _refuse_several(files)
+    for path in files:
+        load_study(path)
 
 
 def _refuse_several(files: Sequence[Path]) -> None:

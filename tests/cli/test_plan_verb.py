@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import invented_runs
 import pytest
+from invented_runs import took
 
 from phrasemt.runs.plan import CODE, FOLLOWS, INPUTS, NEVER, SETTINGS, Job, Plan, Reason, _differences
 from phrasemt.verbs.plan import describe
@@ -19,11 +20,15 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def job(rule: str, dataset: str | None, system: str | None, *reasons: Reason) -> Job:
     wildcards = {key: name for key, name in (("dataset", dataset), ("system", system)) if name}
-    return Job(planned=invented_runs.job(rule), reasons=list(reasons), snakemakes=SimpleNamespace(wildcards=wildcards))
+    return Job(
+        planned=invented_runs.job(rule, f"{dataset}/{system}"),
+        reasons=list(reasons),
+        snakemakes=SimpleNamespace(wildcards=wildcards),
+    )
 
 
 def said(*jobs: Job, datasets: tuple[str, ...] = ("demo", "mine")) -> list[str]:
-    plan = Plan(study="s", datasets=list(datasets), jobs=list(jobs), workflow=None)
+    plan = Plan(study="demo", datasets=list(datasets), jobs=list(jobs), workflow=None)
     return [line.strip() for line in describe(plan)]
 
 
@@ -49,6 +54,21 @@ def test_changes_of_settings_and_code_come_before_changes_of_inputs() -> None:
     )
     changes = lines[2 : lines.index(next(line for line in lines if line.startswith("rule ")))]
     assert [line.split()[0] for line in changes] == ["settings", "code", "other"]
+
+
+def test_costs_are_told_with_what_they_rest_on() -> None:
+    known, other, unknown = (
+        job("train_model", "demo", "a"),
+        job("train_model", "demo", "b"),
+        job("make_table", None, None),
+    )
+    took(known.planned, 1800)
+    lines = said(known, other, unknown)
+    assert [line.split()[1:4] for line in lines if line.startswith("train_model")] == [["2", "1.00", "0"]]
+    assert [line.split()[1:4] for line in lines if line.startswith("make_table")] == [["1", "?", "?"]]
+    assert "the cost comes from earlier runs: 1 x the same job, 1 x jobs of the rule" in lines
+    unknown_cost = "the cost does not include these jobs, because no such job has run here yet: 1 x make_table"
+    assert unknown_cost in lines
 
 
 def test_the_reasons_of_a_rule_add_up_to_its_jobs() -> None:

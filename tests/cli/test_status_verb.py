@@ -18,11 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from invented_runs import RUN, ago, begun, gone, job, report, stage
+from invented_runs import RUN, ago, begun, gone, job, report, stage, took
 
 from phrasemt.artefacts.training import Evaluation, EvaluationReport, Metrics, UpdateReport
 from phrasemt.cli import main
-from phrasemt.runs import costs
 from phrasemt.runs.notes import PlannedJob, StageNote, stage_note
 from phrasemt.runs.status import status_of
 
@@ -44,12 +43,6 @@ def status(capsys: pytest.CaptureFixture[str]) -> Status:
         return code, captured.out, captured.err
 
     return call
-
-
-def took(planned: PlannedJob, seconds: float) -> None:
-    path = Path(planned.benchmark or "")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"s\th:m:s\tmax_rss\n{seconds}\t-\t12.5\n")
 
 
 def rows(out: str) -> dict[str, str]:
@@ -214,20 +207,16 @@ def test_jobs_without_a_record_are_estimated_by_their_rule_or_named(status: Stat
     assert "expected end: not known" in status("demo")[1]
 
 
-def test_what_came_from_the_cache_says_nothing_about_the_work(status: Status) -> None:
-    copied, made, waiting = (job("parse_sentences", name) for name in ("0", "1", "2"))
-    begun(copied, made, waiting)
-    for planned, seconds in ((copied, 1), (made, 7200)):
+def test_what_came_from_the_cache_is_counted(status: Status) -> None:
+    copied, made = (job("parse_sentences", name) for name in ("0", "1"))
+    begun(copied, made)
+    for planned in (copied, made):
         stage(planned, state="finished", from_cache=planned is copied)
-        took(planned, seconds)
     assert "from the cache: 1" in status("demo")[1].splitlines()
-    begun(copied, made, waiting, state="finished")
+    begun(copied, made, state="finished")
     assert "from the cache: 1" in status("demo")[1].splitlines()
     RUN.rename(RUN.with_name("20260101T000000-2.json"))  # without stages, as by `snakemake --touch`
     assert "cache" not in status("demo")[1]
-    recorded = costs.Recorded("demo")
-    assert recorded.seconds(copied) == recorded.seconds(waiting) == (7200, costs.OF_THE_RULE)
-    assert recorded.seconds(made) == (7200, costs.OWN)
 
 
 # ------------------------------------------------------------------------------------------------------------ bad input

@@ -1,0 +1,55 @@
+"""What jobs are likely to cost, by the benchmarks of finished jobs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from invented_runs import job, stage, took
+
+from phrasemt.runs.costs import NOTHING, OF_OTHER_STUDIES, OF_THE_RULE, OWN, Recorded
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_the_same_job_tells_most_then_its_rule_then_other_studies() -> None:
+    own, other = job("train_model", "a"), job("train_model", "b", threads=4, gpus=1)
+    took(own, 1800)
+    recorded = Recorded("demo")
+    assert recorded.seconds(own) == (1800, OWN)
+    assert recorded.seconds(other) == (1800, OF_THE_RULE)
+    assert Recorded("mine").seconds(job("train_model", "c")) == (1800, OF_OTHER_STUDIES)
+    assert recorded.seconds(job("score_system")) == (None, NOTHING)
+    costs = recorded.of(other)
+    assert (costs.core_hours, costs.gpu_hours, dict(costs.basis)) == (2.0, 0.5, {OF_THE_RULE: 1})
+
+
+def test_what_came_from_the_cache_says_nothing_about_the_work() -> None:
+    copied, made, waiting = (job("parse_sentences", name) for name in ("0", "1", "2"))
+    for planned, seconds in ((copied, 1), (made, 7200)):
+        stage(planned, state="finished", from_cache=planned is copied)
+        took(planned, seconds)
+    recorded = Recorded("demo")
+    assert recorded.seconds(copied) == recorded.seconds(waiting) == (7200, OF_THE_RULE)
+    assert recorded.seconds(made) == (7200, OWN)
+
+
+@pytest.mark.parametrize("text", ["", "s\n", "s\tx\n-\t1\n", "\x00\n"])
+def test_damaged_records_are_no_records(text: str) -> None:
+    planned = job("compare_systems")
+    took(planned, 1)
+    Path(planned.benchmark or "").write_text(text)
+    assert Recorded("demo").seconds(planned) == (None, NOTHING)
+
+
+def test_outputs_are_as_large_as_those_of_finished_jobs_of_the_rule() -> None:
+    small, large, new = (job("pack_examples", name) for name in ("a", "b", "c"))
+    for planned, size in ((small, 10), (large, 30)):
+        path = Path(planned.outputs[0])
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(bytes(size))
+    recorded = Recorded("demo", [small, large])
+    assert [recorded.of(planned).bytes for planned in (small, large, new)] == [10, 30, 20]
