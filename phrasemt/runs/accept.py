@@ -2,7 +2,8 @@
 
 The sidecars keep how the outputs were made, and note beside it what they were accepted for, when and why. Snakemake's
 record is written by Snakemake itself, as after a run. Sidecars come first, so a kill in between accepts nothing unsaid.
-Outputs of which only the times differ, as after a copy of the folder, get later times and no note.
+Outputs of which only the times differ, as after a copy of the folder, get later times and no note. `--touch` and
+`--cleanup-metadata` of Snakemake compare no contents, and the sidecars would know nothing of it.
 """
 
 from __future__ import annotations
@@ -48,28 +49,27 @@ def accept(plan: Plan, names: Sequence[str], note: str | None) -> list[Job]:
 
 def _chosen(plan: Plan, names: Sequence[str]) -> list[Job]:
     changed = [job for job in plan.jobs if any(change.why in COSMETIC for change in job.changes)]
-    purely = [job for job in changed if all(change.why in COSMETIC for change in job.changes)]
-    if not (changed if names else purely):
+    # Without names: the others run whatever is accepted.
+    chosen = changed if names else [job for job in changed if all(change.why in COSMETIC for change in job.changes)]
+    if not chosen:
         raise PhrasemtError(
             "nothing to accept: no output differs only by settings, code or times of files",
             where=plan.study,
             found="outputs that only a run can make" if plan.jobs else None,
         )
-    if not names:
-        return purely  # the others run whatever is accepted
-    paths = {name: os.path.relpath(name) for name in names}
-    found = {
-        name: [job for job in changed if name == job.planned.rule or path in job.planned.outputs]
-        for name, path in paths.items()
-    }
-    if unknown := [name for name, jobs in found.items() if not jobs]:
+    of_names = {name: [job for job in chosen if _is_named(job, name)] for name in names}
+    if unknown := [name for name, jobs in of_names.items() if not jobs]:
         raise PhrasemtError(
             "nothing to accept of this rule or artefact",
             where=", ".join(unknown),
-            expected=f"one of {', '.join(dict.fromkeys(job.planned.rule for job in changed))}, or a file of theirs",
+            expected=f"one of {', '.join(dict.fromkeys(job.planned.rule for job in chosen))}, or a file of theirs",
             next_step="`phrasemt plan` shows what is changed",
         )
-    return [job for job in changed if any(job in jobs for jobs in found.values())]
+    return [job for job in chosen if not names or any(_is_named(job, name) for name in names)]
+
+
+def _is_named(job: Job, name: str) -> bool:
+    return name == job.planned.rule or os.path.relpath(name) in job.planned.outputs
 
 
 def _checked(job: Job, evidence: Evidence) -> dict[str, Any]:

@@ -46,6 +46,19 @@ class Costs:
         self.basis += other.basis
 
 
+ALL = "all"  # rules
+
+
+def by_rule(jobs: Iterable[tuple[str, Costs]]) -> dict[str, Costs]:
+    """The costs of the jobs of each rule, and last those of `ALL`. jobs: rule and costs of each."""
+    found: dict[str, Costs] = {}
+    total = Costs(jobs=0)
+    for rule, costs in jobs:
+        found.setdefault(rule, Costs(jobs=0)).add(costs)
+        total.add(costs)
+    return found | {ALL: total}
+
+
 class Recorded:
     """The benchmarks of finished jobs of a study, and of others where it has none.
 

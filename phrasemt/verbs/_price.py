@@ -21,12 +21,14 @@ from phrasemt.files.lines import count_lines
 from phrasemt.files.sidecars import read_sidecar
 from phrasemt.models.cost import Cost, cost_of
 from phrasemt.registry.corpora import part_of, source_file
-from phrasemt.runs.costs import Costs
+from phrasemt.runs.costs import ALL, Costs, by_rule
 from phrasemt.runs.notes import StageNote, training_note
-from phrasemt.runs.plan import Job
+from phrasemt.runs.plan import Job, Plan
+from phrasemt.runs.units import size
 from phrasemt.study.datasets import DatasetText, RegistryText
 from phrasemt.study.schema import Study
 from phrasemt.verbs._rates import GPUS, MEASURED, UTILISATION, UTILISATION_OF_A_SEARCH
+from phrasemt.verbs._tables import table
 from phrasemt.verbs.describe import vocabulary_sizes
 
 TOKENS = 27  # a sentence, about the mean of WMT in subwords: POSITIONS of phrasemt/models/cost.py
@@ -130,13 +132,6 @@ class Prices:
         self.unknown: set[str] = set()
         self._cost = functools.cache(self._cost_of)
 
-    @property
-    def assumptions(self) -> str:
-        return (
-            f"{self.rate.basis}; the backward pass costs {BACKWARD} times the forward pass; {TOKENS} subwords a "
-            "sentence; max_updates updates; measured or estimated rates of text stages, one core"
-        )
-
     def of(self, job: Job) -> Costs:
         """The price of a job. A text of unknown length costs nothing."""
         rule, names = job.planned.rule, job.wildcards
@@ -165,10 +160,10 @@ class Prices:
         return Costs(gpu_hours=2 * self._cost(dataset, system).multiply_adds * tokens / self.rate.search / 3600)
 
     def _text(self, rule: str, names: dict[str, str]) -> Costs:
-        rate, size = TEXT_STAGES[rule]
+        rate, bytes_of_line = TEXT_STAGES[rule]
         if rule == "extract_text":
             lines = self._published_lines(names["corpus"], names["part"])
-            return Costs(core_hours=(OTHER_SECONDS + lines / rate) / 3600, bytes=lines * size)
+            return Costs(core_hours=(OTHER_SECONDS + lines / rate) / 3600, bytes=lines * bytes_of_line)
         dataset = self.study.datasets[names["dataset"]]
         lines = self._lines(names["dataset"], names.get("split", "train"))
         if rule in ("parse_sentences", "tag_sentences"):
@@ -176,7 +171,7 @@ class Prices:
             parser = self.study.parsers.get(names["annotator"])
             rate = PUBLISHED_PARSER if parser is not None and parser.published else rate
         sides = len(dataset.sides) if rule in OF_BOTH_SIDES else 1
-        return Costs(core_hours=(OTHER_SECONDS + lines / rate) / 3600, bytes=lines * sides * size)
+        return Costs(core_hours=(OTHER_SECONDS + lines / rate) / 3600, bytes=lines * sides * bytes_of_line)
 
     def _cost_of(self, dataset: str, system: str) -> Cost:
         source, target, _ = vocabulary_sizes(self.study, dataset)
@@ -204,3 +199,26 @@ class Prices:
         if not lines:
             self.unknown.add(f"{corpus} {part}")
         return lines or 0
+
+
+def describe_price(plan: Plan, prices: Prices, gpus: int) -> Iterator[str]:
+    """Yield the lines about the price of all jobs of a plan. gpus: on so many of the kind of the prices."""
+    priced = [(job, prices.of(job)) for job in plan.jobs]
+    costs = by_rule((job.planned.rule, price) for job, price in priced)
+    rows: list[tuple[str, ...]] = [("rule", "jobs", "core h", "GPU h", "disk", "memory")]
+    for rule, one in costs.items():
+        hours = [f"{hours:,.1f}" if hours >= 0.05 else "" for hours in (one.core_hours, one.gpu_hours)]
+        memory = f"{one.memory:,.0f} MB" if one.memory else ""
+        rows.append((rule, f"{one.jobs:,}", *hours, size(one.bytes) if one.bytes else "", memory))
+    yield f"price on {gpus} x {prices.rate.device}"
+    yield from (f"  {line}" for line in table(rows, right_aligned=rows[0][1:]))
+    longest, its_price = max(priced, key=lambda one: one[1].gpu_hours)
+    name, its_days = longest.wildcards.get("system", longest.planned.rule), its_price.gpu_hours / 24
+    days = max(costs[ALL].gpu_hours / 24 / gpus, its_days)
+    yield f"{days:,.1f} days of the GPUs; the longest job, {name}, takes {its_days:,.1f} on one of them"
+    yield (
+        f"assumed: {prices.rate.basis}; the backward pass costs {BACKWARD} times the forward pass; {TOKENS} subwords a "
+        "sentence; max_updates updates; measured or estimated rates of text stages, one core"
+    )
+    if prices.unknown:
+        yield f"left out, because nobody has published their number of lines: {', '.join(sorted(prices.unknown))}"

@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.runs.accept import accept
-from phrasemt.runs.costs import NOTHING, Costs, Recorded
+from phrasemt.runs.costs import ALL, NOTHING, Recorded, by_rule
 from phrasemt.runs.plan import CHANGES, FOLLOWS, INPUTS, NEWER, TIMES, Job, Plan, plan_of
 from phrasemt.runs.units import size
 from phrasemt.study.reading import load_study
@@ -18,10 +17,7 @@ from phrasemt.verbs._rates import GPUS, MEASURED, UTILISATION
 from phrasemt.verbs._study import add_profile, add_study
 from phrasemt.verbs._tables import table
 
-if TYPE_CHECKING:
-    from phrasemt.verbs._price import Prices  # imports torch
 MOST_CHANGES, MOST_NAMED = 20, 6
-ALL = "all"  # rules
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,7 +62,7 @@ def run(options: argparse.Namespace) -> None:
         plan = plan_of(options.study, options.profile)
     print(*describe(plan), sep="\n")
     if options.gpus and plan.jobs:
-        from phrasemt.verbs._price import Prices, rate_of  # imports torch
+        from phrasemt.verbs._price import Prices, describe_price, rate_of  # imports torch
 
         prices = Prices(load_study(options.study), rate_of(options.gpu, options.utilisation))
         print(*describe_price(plan, prices, options.gpus), sep="\n")
@@ -122,7 +118,7 @@ def _changed(heading: str, jobs: Sequence[Job], datasets: Sequence[str]) -> Iter
 def _costs(plan: Plan) -> Iterator[str]:
     """Yield the table of rules with the costs of their jobs and the reasons, and what the costs rest on."""
     recorded = Recorded(plan.study, plan.finished)
-    costs = costs_by_rule([(job, recorded.of(job.planned)) for job in plan.jobs])
+    costs = by_rule((job.planned.rule, recorded.of(job.planned)) for job in plan.jobs)
     rows: list[tuple[str, ...]] = [("rule", "jobs", "core h", "GPU h", "disk", "why")]
     for rule, one in costs.items():
         hours = [_hours(hours) if one.basis.keys() - {NOTHING} else "?" for hours in (one.core_hours, one.gpu_hours)]
@@ -141,36 +137,6 @@ def _why(jobs: Sequence[Job]) -> str:
     for job in jobs:
         reasons.update({reason.why for reason in job.reasons} - {FOLLOWS} or {FOLLOWS})
     return ", ".join(reason if number == len(jobs) else f"{number} {reason}" for reason, number in reasons.items())
-
-
-def describe_price(plan: Plan, prices: Prices, gpus: int) -> Iterator[str]:
-    """Yield the lines about the price of all jobs of a plan. gpus: on so many of the kind of the prices."""
-    priced = [(job, prices.of(job)) for job in plan.jobs]
-    costs = costs_by_rule(priced)
-    rows: list[tuple[str, ...]] = [("rule", "jobs", "core h", "GPU h", "disk", "memory")]
-    for rule, one in costs.items():
-        hours = [f"{hours:,.1f}" if hours >= 0.05 else "" for hours in (one.core_hours, one.gpu_hours)]
-        memory = f"{one.memory:,.0f} MB" if one.memory else ""
-        rows.append((rule, f"{one.jobs:,}", *hours, size(one.bytes) if one.bytes else "", memory))
-    yield f"price on {gpus} x {prices.rate.device}"
-    yield from (f"  {line}" for line in table(rows, right_aligned=rows[0][1:]))
-    longest, its_price = max(priced, key=lambda one: one[1].gpu_hours)
-    name, its_days = longest.wildcards.get("system", longest.planned.rule), its_price.gpu_hours / 24
-    days = max(costs[ALL].gpu_hours / 24 / gpus, its_days)
-    yield f"{days:,.1f} days of the GPUs; the longest job, {name}, takes {its_days:,.1f} on one of them"
-    yield f"assumed: {prices.assumptions}"
-    if prices.unknown:
-        yield f"left out, because nobody has published their number of lines: {', '.join(sorted(prices.unknown))}"
-
-
-def costs_by_rule(jobs: Sequence[tuple[Job, Costs]]) -> dict[str, Costs]:
-    """Return the costs of the jobs of each rule, and last those of all jobs."""
-    found: dict[str, Costs] = {}
-    total = Costs(jobs=0)
-    for job, costs in jobs:
-        found.setdefault(job.planned.rule, Costs(jobs=0)).add(costs)
-        total.add(costs)
-    return found | {ALL: total}
 
 
 def _hours(hours: float) -> str:

@@ -15,6 +15,7 @@ from phrasemt.errors import MismatchError, PhrasemtError
 from phrasemt.fields import Language, Settings
 from phrasemt.files.digests import digest_file
 from phrasemt.files.sidecars import check_file
+from phrasemt.scoring.length_penalties import chosen_decoding
 from phrasemt.study.architectures import ModelSettings
 from phrasemt.study.schema import Decoding, Study
 from phrasemt.study.tokenization import Tokenizer
@@ -106,8 +107,6 @@ class TrainedSystem:
                 )
             check_file(path, digest_file(path))
         if system in study.tuned:
-            from phrasemt.scoring.length_penalties import chosen_decoding
-
             settings = settings.model_copy(
                 update={"decoding": chosen_decoding(settings.decoding, [found.pop("length_penalties")])}
             )

@@ -16,9 +16,8 @@ from phrasemt.files.lines import write_lines, write_text
 from phrasemt.runs.notes import StageNote
 from phrasemt.runs.plan import Job, Plan
 from phrasemt.study.reading import load_study
-from phrasemt.verbs._price import Prices, rate_of
+from phrasemt.verbs._price import Prices, describe_price, rate_of
 from phrasemt.verbs._rates import GPUS, MEASURED
-from phrasemt.verbs.plan import describe_price
 
 
 def job(rule: str, *, mem_mb: int = 0, **wildcards: str) -> Job:
