@@ -179,17 +179,25 @@ def test_what_is_accepted_does_not_run(finished: Workplace) -> None:
     assert said == "accepted: 2 x compare_systems, 3 x score_by_length\ntiny: nothing to do, all 79 jobs are done\n"
     assert "nothing to accept" in _accept(finished, code=2)
 
-    # The next change is a change against what was accepted. What was accepted stays, the others run.
+    # The next change is a change against what was accepted.
     finished.write_study(STUDY.replace("samples: 10", "samples: 12"))
     assert "settings samples: 11 -> 12: compare_systems" in _plan(finished, "study.yaml")
     comparison = "results/tiny/demo.en-de/comparisons/max.json"
     assert _rules(_accept(finished, comparison))["compare_systems"] == 1
     changes = [["settings samples: 10 -> 11"], ["settings samples: 11 -> 12"]]
     assert [entry["changes"] for entry in read_sidecar(finished.folder / comparison)["accepted"]] == changes
-    kept = [digest_file(finished.folder / path) for path in (SCORES, comparison)]
+
+
+def test_an_accepted_study_can_go_on(finished: Workplace) -> None:
+    """What was accepted stays, what is then changed in earnest runs; all of it by Snakemake itself."""
+    _edit(finished, "models/biscale.py")
+    _accept(finished)
+    record = finished.folder / "results/tiny/demo.en-de/models/bi/1/training.json"
+    kept = digest_file(record)
+    finished.write_study(STUDY.replace("samples: 10", "samples: 11"))
     done = finished.snakemake()
     assert done.returncode == 0, done.stderr[-3000:]
-    assert kept == [digest_file(finished.folder / path) for path in (SCORES, comparison)]
+    assert kept == digest_file(record)
     assert _plan(finished, "study.yaml") == "tiny: nothing to do, all 79 jobs are done\n"
 
 
