@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -58,14 +58,13 @@ class Contrasts(Artefact, pattern=of_dataset("raw/{split}.contrasts.tsv")):
     @classmethod
     def write(cls, path: Path, rows: Sequence[int], pairs: Sequence[ContrastivePair]) -> None:
         """Write a table. rows: of each pair's source in its split."""
-        write_lines(path, cls._lines(rows, pairs))
+        write_lines(path, [cls.header, *map(cls.line, rows, pairs)])
 
     @classmethod
-    def _lines(cls, rows: Sequence[int], pairs: Sequence[ContrastivePair]) -> Iterator[str]:
-        yield cls.header
-        for row, pair in zip(rows, pairs, strict=True):
-            distance = "" if pair.distance is None else pair.distance
-            yield f"{row}\t{pair.source}\t{pair.right}\t{pair.wrong}\t{distance}\t{pair.kind}"
+    def line(cls, row: int, pair: ContrastivePair) -> str:
+        """The line of a pair."""
+        distance = "" if pair.distance is None else pair.distance
+        return f"{row}\t{pair.source}\t{pair.right}\t{pair.wrong}\t{distance}\t{pair.kind}"
 
     @classmethod
     def read(cls, path: Path) -> tuple[list[int], list[ContrastivePair]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from phrasemt.artefacts.artefact import Out
-from phrasemt.artefacts.corpus import Contrasts, RawChunks, RawText, RawTrees
+from phrasemt.artefacts.corpus import ContrastivePair, Contrasts, RawChunks, RawText, RawTrees
 from phrasemt.corpus.demo.english import realise_english
 from phrasemt.corpus.demo.german import GermanSentence, realise_german
 from phrasemt.corpus.demo.sampling import derivations
@@ -28,20 +28,6 @@ KIND = "subj_verb_agreement"  # of the mistakes, as LingEval97 names it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Contrast:
-    """The German sentence with one finite verb in the wrong number.
-
-    distance: number of tokens from the head of the subject to the verb, or back (neighbours: 1). number: the right
-    number of the verb.
-    """
-
-    wrong_target: str
-    wrong_target_tokens: tuple[str, ...]
-    distance: int
-    number: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DemoPair:
     """A sentence pair with its tokens, tree, chunks and contrastive variant."""
 
@@ -52,7 +38,7 @@ class DemoPair:
     tree: str
     source_chunks: tuple[str, ...]
     target_chunks: tuple[str, ...]
-    contrast: Contrast | None
+    contrast: ContrastivePair | None
 
 
 def demo_pairs(*, split: str, pairs: int, seed: int) -> Iterator[DemoPair]:
@@ -80,7 +66,7 @@ def demo_pairs(*, split: str, pairs: int, seed: int) -> Iterator[DemoPair]:
             tree=english.tree,
             source_chunks=english.chunks,
             target_chunks=german.chunks,
-            contrast=farthest_contrast(german),
+            contrast=farthest_contrast(source, german),
         )
 
 
@@ -94,18 +80,16 @@ def detokenise(tokens: tuple[str, ...]) -> str:
     return " ".join(tokens).replace(" ,", ",").replace(" .", ".")
 
 
-def farthest_contrast(german: GermanSentence) -> Contrast | None:
-    """The contrastive variant with the verb that is farthest from its subject; None without a suitable verb."""
+def farthest_contrast(source: str, german: GermanSentence) -> ContrastivePair | None:
+    """The German sentence with the verb in the wrong number that is farthest from the head of its subject.
+
+    None without a suitable verb.
+    """
     if not german.agreements:
         return None
-    agreement = max(german.agreements, key=lambda candidate: abs(candidate.verb - candidate.subject))
+    agreement = max(german.agreements, key=lambda candidate: candidate.distance)
     wrong = (*german.tokens[: agreement.verb], agreement.wrong, *german.tokens[agreement.verb + 1 :])
-    return Contrast(
-        wrong_target=detokenise(wrong),
-        wrong_target_tokens=wrong,
-        distance=abs(agreement.verb - agreement.subject),
-        number="plural" if agreement.is_plural else "singular",
-    )
+    return ContrastivePair(source, detokenise(german.tokens), detokenise(wrong), KIND, agreement.distance)
 
 
 def generate_demo(
@@ -134,7 +118,7 @@ def generate_demo(
                 pair.tree + "\n",
                 conll(pair.source_tokens, pair.source_chunks),
                 conll(pair.target_tokens, pair.target_chunks),
-                contrast_row(row, pair),
+                f"{Contrasts.line(row, pair.contrast)}\n" if pair.contrast else "",
             ]
             for stream, text in zip(streams, texts, strict=True):
                 stream.write(text.encode("utf-8"))
@@ -143,12 +127,3 @@ def generate_demo(
 def conll(tokens: tuple[str, ...], chunks: tuple[str, ...]) -> str:
     """A sentence in the column format of CoNLL-2000, with an empty line at its end."""
     return "".join(f"{token}\t{chunk}\n" for token, chunk in zip(tokens, chunks, strict=True)) + "\n"
-
-
-def contrast_row(row: int, pair: DemoPair) -> str:
-    """The line of a pair in the table of contrastive pairs; empty for a pair without a contrastive variant."""
-    contrast = pair.contrast
-    if contrast is None:
-        return ""
-    fields = (row, pair.source, pair.target, contrast.wrong_target, contrast.distance, KIND)
-    return "\t".join(map(str, fields)) + "\n"

@@ -52,7 +52,11 @@ class Agreement(NamedTuple):
     verb: int
     subject: int
     wrong: str
-    is_plural: bool
+
+    @property
+    def distance(self) -> int:
+        """Number of tokens from the head of the subject to the verb, or back; neighbours have the distance 1."""
+        return abs(self.verb - self.subject)
 
 
 class GermanSentence(NamedTuple):
@@ -324,7 +328,7 @@ class _GermanWriter(ChunkWriter):
         if clause.subject is not None and _number_is_certain(clause, is_inverted=verb < subject):
             wrong = prefix + finite[SINGULAR if right == MANY else MANY]
             if wrong != self.tokens[verb]:
-                self.agreements.append(Agreement(verb, subject, wrong, right == MANY))
+                self.agreements.append(Agreement(verb, subject, wrong))
 
 
 def _shows_genitive(phrase: NounPhrase) -> bool:
