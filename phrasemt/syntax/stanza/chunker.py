@@ -25,7 +25,7 @@ class ChunkerAnnotator(StanzaAnnotator):
     name = "chunker"
 
     def __init__(self, files: Mapping[str, Path], longest: int = LONGEST, device: Device | None = None) -> None:
-        """files: model files by role (`phrasemt.syntax.annotator_card.ROLES`).
+        """files: model files by role (`phrasemt.artefacts.card.ROLES`).
 
         Raises DataError if Stanza cannot use them, MismatchError if the model does not give tags of chunks.
         """

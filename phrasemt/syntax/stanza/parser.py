@@ -27,7 +27,7 @@ class ParserAnnotator(StanzaAnnotator):
     name = "parser"
 
     def __init__(self, files: Mapping[str, Path], longest: int = LONGEST, device: Device | None = None) -> None:
-        """files: model files by role (`phrasemt.syntax.annotator_card.ROLES`).
+        """files: model files by role (`phrasemt.artefacts.card.ROLES`).
 
         Raises DataError if Stanza cannot use them, MismatchError if the parser needs other tags than the tagger gives.
         """

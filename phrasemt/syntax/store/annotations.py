@@ -2,7 +2,7 @@
 
 A file is an Arrow IPC file with the columns `key` (16 bytes), `text` and `failure`. In each row exactly one of text and
 failure has a value. Each bucket with sentences has one record batch; keys increase over the whole file. The metadata
-hold the description of the annotator (`phrasemt.syntax.annotator_card.Card.description`). Readers compare a digest of
+hold the description of the annotator (`phrasemt.artefacts.card.Card.description`). Readers compare a digest of
 the whole file, in its sidecar or in its name, and nothing below it.
 """
 

@@ -69,7 +69,7 @@ class StoredFile(NamedTuple):
 class AnnotationStore:
     """The annotations of one annotator. The constructor writes the card if the store is new.
 
-    card: the description of the annotator (`annotator_card.Card.description`). damaged: the files that this object
+    card: the description of the annotator (`phrasemt.artefacts.card.Card.description`). damaged: the files that this object
     found damaged. Raises DamagedFileError if the card that is there is not readable or of another format version.
     """
 

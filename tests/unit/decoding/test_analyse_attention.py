@@ -23,12 +23,12 @@ def test_means_over_real_queries() -> None:
     statistics = AttentionStatistics(Attention(place="cross", layer=3, module=nn.Identity()))
     statistics.add(weights_BhQNK[:1], torch.tensor([[True, True]]))
     statistics.add(weights_BhQNK[1:], torch.tensor([[True, False]]))
-    found = statistics.as_dict()
-    assert (found["place"], found["layer"]) == ("cross", 3)
-    assert found["heads"] == [[0.5, 0.5], [0.0, 1.0]]
-    assert found["mass"] == [0.25, 0.75]
-    assert found["entropy"] == pytest.approx(math.log(4) / 2)
-    assert found["keys"] == 2.5
+    found = statistics.means()
+    assert (found.place, found.layer) == ("cross", 3)
+    assert found.heads == [[0.5, 0.5], [0.0, 1.0]]
+    assert found.mass == [0.25, 0.75]
+    assert found.entropy == pytest.approx(math.log(4) / 2)
+    assert found.keys == 2.5
 
 
 @pytest.mark.parametrize(("count", "wanted", "chosen"), [(10, 3, [0, 3, 6]), (2, 5, [0, 1]), (5, 0, [])])
