@@ -85,7 +85,7 @@ def test_an_example_worked_out_by_hand(files: dict[str, Any], tmp_path: Path, mo
         scores=tmp_path / "scores.json",
     )
     file = json.loads((tmp_path / "scores.json").read_text())
-    assert [file[key] for key in ("format", "dataset", "system", "seed")] == [2, "d", "s", 1]
+    assert [file[key] for key in ("format", "dataset", "system", "seed")] == [3, "d", "s", 1]
     assert file["test_sets"]["test"] == file["test_sets"].pop("again")  # each is counted by itself
     assert file["test_sets"].pop("test") == {
         "sentences": 2,
