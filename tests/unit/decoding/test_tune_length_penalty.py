@@ -90,7 +90,7 @@ def test_dev_chooses_and_the_search_follows(tiny_data, tmp_path: Path) -> None:
         dev_phrases=[],
         scores=file,
     )
-    found = LengthPenaltyScores.model_validate_json(file.read_text())
+    found = LengthPenaltyScores.read(file)
     expected = {}
     for alpha in (0.0, 0.6, 1.5, 4.0):
         decoding = Decoding(beam=3, length_penalty=alpha)

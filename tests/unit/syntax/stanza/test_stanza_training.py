@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import signal
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from phrasemt.artefacts.card import Card
+from phrasemt.artefacts.syntax import TaggerScores
 from phrasemt.corpus.demo.generate import conll, demo_pairs
 from phrasemt.errors import DataError
 from phrasemt.files.work_folder import work_folder
@@ -134,8 +134,7 @@ def test_scores_and_progress(
     tmp_path: Path, vectors: Path, trees: dict[str, list[Path]], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, logger="phrasemt")
-    accuracies = json.loads(tagger(tmp_path, vectors, trees)["scores"].read_text())
-    assert set(accuracies) == {"dev_accuracy", "test_accuracy"}
+    accuracies = dict(TaggerScores.read(tagger(tmp_path, vectors, trees)["scores"]))
     scores = parser(tmp_path, vectors, trees).scores
     assert {**scores, **accuracies} == scores
     assert scores["sentences"] == 6
