@@ -69,8 +69,8 @@ class StoredFile(NamedTuple):
 class AnnotationStore:
     """The annotations of one annotator. The constructor writes the card if the store is new.
 
-    card: the description of the annotator (`phrasemt.artefacts.card.Card.description`). damaged: the files that this object
-    found damaged. Raises DamagedFileError if the card that is there is not readable or of another format version.
+    card: the description of the annotator (`Card.description`). damaged: the files that this object found damaged.
+    Raises DamagedFileError if the card that is there is not readable or of another format version.
     """
 
     def __init__(self, cache: Path, card: Mapping[str, Any]) -> None:
