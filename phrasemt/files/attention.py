@@ -8,7 +8,6 @@ Letters: h heads, T query positions, N orders of n-grams (1: tokens), S key posi
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from phrasemt.errors import DamagedFileError
+from phrasemt.files.arrow import open_described, with_description
 from phrasemt.files.lines import write_atomic
 
 AttentionPlace = Literal["enc_self", "enc_phrases", "dec_self", "dec_phrases", "cross"]
@@ -34,7 +34,6 @@ AXES: dict[AttentionPlace, tuple[Axis, Axis]] = {
 }
 
 FORMAT = 1
-_METADATA_KEY = b"phrasemt"
 _MAP = pa.struct(
     [
         ("place", pa.string()),
@@ -118,7 +117,7 @@ class ForcedSentence:
 
 def write_forced(path: Path, sentences: Iterable[ForcedSentence]) -> int:
     """Write a file atomically, one record batch for each sentence pair. Returns the number of pairs."""
-    schema = _SCHEMA.with_metadata({_METADATA_KEY: json.dumps({"format": FORMAT}).encode()})
+    schema = with_description(_SCHEMA, format=FORMAT)
     count = 0
     with write_atomic(path) as stream, pa.ipc.new_file(stream, schema) as writer:
         for sentence in sentences:
@@ -141,21 +140,14 @@ def write_forced(path: Path, sentences: Iterable[ForcedSentence]) -> int:
 def read_forced(path: Path) -> list[ForcedSentence]:
     """Read a file of `write_forced`. Raises DamagedFileError if it is cut off, altered, or of another format."""
     try:
-        with pa.ipc.open_file(str(path)) as reader:
-            form = json.loads((reader.schema.metadata or {}).get(_METADATA_KEY, b"{}")).get("format")
-            if form != FORMAT or not reader.schema.equals(_SCHEMA):
-                raise ValueError(f"format {form}, columns {' '.join(reader.schema.names)}")
-            rows: list[dict[str, Any]] = reader.read_all().to_pylist()
+        reader, _ = open_described(pa.OSFile(str(path)), _SCHEMA, FORMAT)
+        rows: list[dict[str, Any]] = reader.read_all().to_pylist()
         return [ForcedSentence(**{**row, "attentions": [_map(one) for one in row["attentions"]]}) for row in rows]
     except FileNotFoundError:
         raise DamagedFileError("no such file", where=path, next_step="run the stage that makes it") from None
-    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
+    except (ValueError, OSError) as error:
         raise DamagedFileError(
-            "not a file of forced decoding",
-            where=path,
-            expected=f"an Arrow file of format {FORMAT}",
-            found=str(error)[:200],
-            next_step="delete it and run again",
+            "not a file of forced decoding", where=path, found=str(error)[:300], next_step="delete it and run again"
         ) from None
 
 

@@ -3,7 +3,8 @@
 A file is an uncompressed Arrow IPC file with the column `row` (int64) and columns of lists (list<int32>), in record
 batches, and a JSON description in its metadata. Packed examples, phrases and chunks of a split are separate files over
 the same rows, so a new segmentation rewrites no other file. Files are memory-mapped: their bytes lie in the page cache,
-which the system shares between processes and frees when it needs memory.
+which the system shares between processes and frees when it needs memory. Integers are read through numpy: `take` of
+Arrow's chunked arrays needs twice the time and four times the memory (tests/benchmarks/reading.py, a million pairs).
 
 The description carries the sha256 of the texts that the rows belong to, because the splits of a study often have the
 same row numbers. The file carries no checksum: the command line compares each input of a stage with its sidecar.
@@ -12,7 +13,6 @@ same row numbers. The file carries no checksum: the command line compares each i
 from __future__ import annotations
 
 import bisect
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,11 +23,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from phrasemt.errors import DamagedFileError, MismatchError
+from phrasemt.files.arrow import open_described, with_description
 from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import write_atomic
 
 FORMAT = 2
-_METADATA_KEY = b"phrasemt"
 
 
 @dataclass(frozen=True)
@@ -68,9 +68,7 @@ def write_columns(
     texts: the texts, by side, whose lines are the rows. description: JSON values that `ColumnFile.description` returns.
     """
     digests = {side: digest_file(text) for side, text in texts.items()}
-    content = {"format": FORMAT, "texts": digests, **description}
-    metadata = {_METADATA_KEY: json.dumps(content, sort_keys=True).encode()}
-    schema = _schema(columns).with_metadata(metadata)
+    schema = with_description(_schema(columns), format=FORMAT, texts=digests, **description)
     count = 0
     with write_atomic(path) as stream, pa.ipc.new_file(stream, schema) as writer:
         for rows, lists in batches:
@@ -160,16 +158,13 @@ class ColumnFile:
 
         Raises DamagedFileError if the file is cut off, or has other columns or another format.
         """
+        file = pa.memory_map(str(path)).read_buffer()  # copies nothing
         try:
-            file = pa.memory_map(str(path)).read_buffer()  # copies nothing
-            reader = pa.ipc.open_file(file)
-            description = _read_description(path, reader.schema, columns)
-            batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
-            return cls(path, columns, file, batches, description)
-        except FileNotFoundError:
-            raise
-        except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            reader, description = open_described(file, _schema(columns), FORMAT)
+        except ValueError as error:
             raise damaged(path, found=error) from None
+        batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
+        return cls(path, columns, file, batches, description)
 
     def __len__(self) -> int:
         return int(self._starts[-1])
@@ -238,19 +233,6 @@ class _Views:
 
 def _schema(columns: Sequence[str]) -> pa.Schema:
     return pa.schema([("row", pa.int64()), *((column, pa.list_(pa.int32())) for column in columns)])
-
-
-def _read_description(path: Path, schema: pa.Schema, columns: Sequence[str]) -> dict[str, Any]:
-    description: dict[str, Any] = json.loads((schema.metadata or {}).get(_METADATA_KEY, b"{}"))
-    if (found := description.pop("format", "none")) != FORMAT:
-        raise damaged(path, expected=f"format version {FORMAT}", found=found)
-    if not schema.equals(expected := _schema(columns)):
-        raise damaged(path, expected=_one_line(expected), found=_one_line(schema))
-    return description
-
-
-def _one_line(schema: pa.Schema) -> str:
-    return ", ".join(f"{field.name} {field.type}" for field in schema)
 
 
 def damaged(path: Path, *, expected: object = None, found: object) -> DamagedFileError:

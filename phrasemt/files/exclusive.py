@@ -1,6 +1,6 @@
 """Locks on open files: the kernel releases them when a process ends, however it ends.
 
-phrasemt/machine/gpus.py says why the library filelock is not used.
+filelock is not used: where the kernel has no locks it falls back to files, which would outlive a killed process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Lines of a stream that may be a file, a pipe or a keyboard, in blocks of what is there."""
+"""Lines of a stream that may be a file, a pipe or a keyboard, in blocks of what is there.
+
+Python's own buffered reader waits for a full block, or gives one line at a time.
+"""
 
 from __future__ import annotations
 

@@ -4,8 +4,6 @@ A scheduler gives each job its own GPUs. Without a scheduler, two trainings of o
 take the first GPU. A training therefore takes a lease on each GPU that it uses: a lock on a file, which the kernel
 releases when the process ends. A lease names the identifier of the GPU and not its number, because each job of a
 scheduler counts its GPUs from 0.
-
-filelock is not used: where the kernel has no locks it falls back to files, which would outlive a killed training.
 """
 
 from __future__ import annotations

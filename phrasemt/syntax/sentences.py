@@ -11,7 +11,6 @@ record batch for each bucket, in order, and keys increase within a batch.
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import tempfile
 from collections.abc import Sequence
@@ -29,6 +28,7 @@ from phrasemt.artefacts.artefact import In, Out
 from phrasemt.artefacts.syntax import CollectedSentences
 from phrasemt.artefacts.text import Tokens
 from phrasemt.errors import DamagedFileError
+from phrasemt.files.arrow import open_described, with_description
 from phrasemt.files.lines import LineBlock, read_blocks, write_atomic
 from phrasemt.files.parallel import map_in_order
 from phrasemt.stages.syntax import CollectSentences
@@ -42,7 +42,6 @@ KEY_BYTES = 16
 Keys = NDArray[np.bytes_]
 
 FORMAT = 1
-METADATA_KEY = b"phrasemt"
 SCHEMA = pa.schema([("key", pa.binary(KEY_BYTES)), ("tokens", pa.list_(pa.string()))])
 
 
@@ -99,7 +98,7 @@ def collect_sentences(
 ) -> None:
     """Write the distinct sentences of a text, without the empty one, by key. Memory: the sentences of one bucket."""
     lines = empty = distinct = 0
-    metadata = {METADATA_KEY: json.dumps({"format": FORMAT, "buckets": BUCKETS}, sort_keys=True).encode()}
+    schema = with_description(SCHEMA, format=FORMAT, buckets=BUCKETS)
     with contextlib.ExitStack() as stack:
         # Files without names, so that a killed run leaves nothing.
         spills = [stack.enter_context(tempfile.TemporaryFile(dir=sentences.parent)) for _ in range(BUCKETS)]
@@ -110,7 +109,7 @@ def collect_sentences(
                 spill.write(part)
             lines += lines_of_block
             empty += empty_of_block
-        with write_atomic(sentences) as stream, pa.ipc.new_file(stream, SCHEMA.with_metadata(metadata)) as writer:
+        with write_atomic(sentences) as stream, pa.ipc.new_file(stream, schema) as writer:
             for spill in spills:
                 spill.seek(0)
                 batch = _distinct(spill.read())
@@ -180,20 +179,15 @@ class Sentences:
         Raises DamagedFileError if the file is cut off or of another schema or format version.
         """
         try:
-            reader = pa.ipc.open_file(pa.memory_map(str(path)))
-            found = json.loads((reader.schema.metadata or {}).get(METADATA_KEY, b"{}")).get("format", "none")
-            if found == FORMAT and reader.schema.equals(SCHEMA):
-                return cls(path, [reader.get_batch(number).num_rows for number in range(BUCKETS)])
-            reason: object = f"format version {found}, columns {', '.join(reader.schema.names)}"
-        except pa.ArrowException as error:
-            reason = error
-        raise DamagedFileError(
-            "not a complete file of sentences",
-            where=path,
-            expected=f"format version {FORMAT}",
-            found=reason,
-            next_step="delete it and run collect_sentences again",
-        )
+            reader, _ = open_described(pa.memory_map(str(path)), SCHEMA, FORMAT)
+        except ValueError as error:
+            raise DamagedFileError(
+                "not a complete file of sentences",
+                where=path,
+                found=error,
+                next_step="delete it and run collect_sentences again",
+            ) from None
+        return cls(path, [reader.get_batch(number).num_rows for number in range(BUCKETS)])
 
     def __len__(self) -> int:
         return sum(self.lengths)

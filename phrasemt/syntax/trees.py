@@ -2,6 +2,8 @@
 
 In the short text a leaf is the number of its token, so that no character of a token can break the text:
 `(S (NP (DT 0) (NN 1)) (VP (VBZ 2)))`. The tokens are stored separately.
+
+Stanza's reader of treebanks needs torch, holds the whole file, and cuts Unicode spaces off words.
 """
 
 from __future__ import annotations

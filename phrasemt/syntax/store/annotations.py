@@ -9,7 +9,6 @@ the whole file, in its sidecar or in its name, and nothing below it.
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,11 +19,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from phrasemt.errors import DamagedFileError, MismatchError
+from phrasemt.files.arrow import open_described, with_description
 from phrasemt.files.lines import write_atomic
 from phrasemt.syntax.sentences import (
     BUCKETS,
     KEY_BYTES,
-    METADATA_KEY,
     Keys,
     arrow_keys,
     buckets_of,
@@ -132,14 +131,8 @@ def parse_annotations(source: pa.NativeFile | pa.Buffer) -> tuple[dict[str, Any]
 
     Raises ValueError, with the reason, if it is cut off or of another schema or format version.
     """
-    try:
-        reader = pa.ipc.open_file(source)
-        metadata = json.loads((reader.schema.metadata or {}).get(METADATA_KEY, b"{}"))
-        if metadata.get("format") != FORMAT or not reader.schema.equals(SCHEMA):
-            raise ValueError(f"format version {metadata.get('format')}, columns {', '.join(reader.schema.names)}")
-        return metadata["annotator"], [AnnotationBatch(reader.get_batch(i)) for i in range(reader.num_record_batches)]
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(str(error)) from None
+    reader, description = open_described(source, SCHEMA, FORMAT)
+    return description["annotator"], [AnnotationBatch(reader.get_batch(i)) for i in range(reader.num_record_batches)]
 
 
 def write_annotations(
@@ -162,8 +155,7 @@ def write_sorted_annotations(
 
 def schema_of(card: Mapping[str, Any]) -> pa.Schema:
     """The schema of a file of annotations, with the description of the annotator in its metadata."""
-    metadata = {"format": FORMAT, "annotator": dict(card)}
-    return SCHEMA.with_metadata({METADATA_KEY: json.dumps(metadata, sort_keys=True).encode()})
+    return with_description(SCHEMA, format=FORMAT, annotator=dict(card))
 
 
 def annotation_batches(keys: Keys, annotations: Sequence[Annotation]) -> list[pa.RecordBatch]:
