@@ -248,7 +248,7 @@ def test_other_formats_and_schemas_are_refused(tmp_path):
     write_store(path, source=pa.array([[4], [5]], pa.list_(pa.int64())))
     with pytest.raises(DamagedFileError) as error:
         Examples.open(path)
-    assert "found row int64, source list<item: int64>, target list<item: int32>" in str(error.value)
+    assert "columns row int64, source list<item: int64>, target list<item: int32>, instead" in str(error.value)
 
 
 @pytest.mark.usefixtures("small_batches")
