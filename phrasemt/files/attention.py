@@ -102,18 +102,6 @@ class ForcedSentence:
         """log P(target | source), `</s>` included."""
         return float(sum(self.log_probs))
 
-    @property
-    def joint_log_prob(self) -> float:
-        """`log_prob` with the decisions about chunks and the labels where one starts (`decode_score: joint`)."""
-        decisions = zip(
-            self.chunk_starts, self.copy_log_probs, self.update_log_probs, self.label_log_probs, strict=True
-        )
-        return self.log_prob + sum(update + label if starts else copy for starts, copy, update, label in decisions)
-
-    def find(self, place: AttentionPlace, layer: int) -> AttentionMap | None:
-        """The weights of an attention, if the model has it."""
-        return next((one for one in self.attentions if (one.place, one.layer) == (place, layer)), None)
-
 
 def write_forced(path: Path, sentences: Iterable[ForcedSentence]) -> int:
     """Write a file atomically, one record batch for each sentence pair. Returns the number of pairs."""

@@ -168,7 +168,15 @@ def test_the_joint_score_of_a_translation_is_its_score_by_forced_decoding(attent
     settings = BiscaleModel(**SMALL_BISCALE, attention=attention)
     model, batch = make_model(settings), make_batch(settings, SOURCES, TARGETS)
     found = beam_search(model, batch.source, Decoding(beam=3, n_best=3, length_penalty=0, max_length_extra=5))
-    _compare(model, batch, found, lambda sentence: sentence.joint_log_prob)
+    _compare(model, batch, found, _joint_log_prob)
+
+
+def _joint_log_prob(sentence) -> float:
+    """Words, decisions about chunks, and labels where a chunk starts (`decode_score: joint`)."""
+    decisions = zip(
+        sentence.chunk_starts, sentence.copy_log_probs, sentence.update_log_probs, sentence.label_log_probs, strict=True
+    )
+    return sentence.log_prob + sum(update + label if starts else copy for starts, copy, update, label in decisions)
 
 
 def _compare(model, batch, found, score_of) -> None:
