@@ -225,10 +225,16 @@ def run_stage(name: str, options: argparse.Namespace) -> bool:
         compute(**outputs)
         return False
     read = _places_and_times(inputs)
-    made_of = origin(name, inputs=inputs, settings=settings, code=code_digest(*modules), libraries=stage.libraries)
-    made_of["versions"] |= program_versions(stage.programs)
-    for file in (file for files in made_of["inputs"].values() for file in files):
-        check_file(Path(file["path"]), file["sha256"])
+    made_of = origin(
+        name,
+        inputs=inputs,
+        settings=settings,
+        code=code_digest(*modules),
+        libraries=stage.libraries,
+        programs=program_versions(stage.programs),
+    )
+    for file in made_of.files_read:
+        check_file(Path(file.path), file.sha256)
     in_cache = entry_of(made_of, settings, outputs)
     with produce(made_of, outputs) as unfinished:
         if in_cache and (taken := in_cache.take(unfinished.paths)):

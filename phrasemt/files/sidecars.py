@@ -13,8 +13,11 @@ import platform
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
+
+from pydantic import BaseModel, ValidationError
 
 from phrasemt import __version__
 from phrasemt.errors import DamagedFileError
@@ -23,7 +26,6 @@ from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import commit_file, temporary_beside, write_text
 
 SUFFIX = ".meta.json"
-_KEYS = {"stage", "settings", "code", "versions", "inputs", "outputs"}
 
 
 def sidecar_path(artefact: Path | str) -> Path:
@@ -31,53 +33,82 @@ def sidecar_path(artefact: Path | str) -> Path:
     return artefact.with_name(artefact.name + SUFFIX)
 
 
-def read_sidecar(artefact: Path | str) -> dict[str, Any]:
-    """The sidecar of an artefact. Raises DamagedFileError if it is missing, unreadable or incomplete."""
-    path = sidecar_path(artefact)
-    sidecar: dict[str, Any] = {}
-    try:
-        sidecar = json.loads(path.read_text(encoding="utf-8"))
-        damage = None if isinstance(sidecar, dict) and sidecar.keys() >= _KEYS else "other JSON"
-        if damage is None:
-            for file in (*sidecar["outputs"].values(), *(one for files in sidecar["inputs"].values() for one in files)):
-                _ = file["path"], file["sha256"]
-    except (FileNotFoundError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
-        damage = type(error).__name__
-    if damage:
+class RecordedFile(BaseModel, frozen=True):
+    """A file as a stage read or wrote it."""
+
+    path: str
+    sha256: str
+
+
+class Acceptance(BaseModel, frozen=True):
+    """Other settings and code for which a person accepted an artefact (phrasemt/runs/accept.py)."""
+
+    when: datetime
+    changes: list[str]
+    settings: dict[str, Any]
+    code: str
+    note: str | None
+
+
+class Sidecar(BaseModel, frozen=True):
+    """How an artefact was made. inputs and outputs: files by their roles."""
+
+    stage: str
+    settings: dict[str, Any]
+    code: str
+    versions: dict[str, str]
+    inputs: dict[str, list[RecordedFile]]
+    outputs: dict[str, RecordedFile]
+    accepted: list[Acceptance] = []
+
+    @classmethod
+    def read(cls, artefact: Path | str) -> Self:
+        """The sidecar of an artefact. Raises DamagedFileError if it is missing, unreadable or incomplete."""
+        path = sidecar_path(artefact)
+        try:
+            return cls.model_validate_json(path.read_bytes())
+        except FileNotFoundError:
+            damage = "no such file"
+        except ValidationError as error:
+            damage = error.errors()[0]["msg"]
         raise DamagedFileError(
             "no readable sidecar", where=path, found=damage, next_step=f"delete {artefact} and run again"
         )
-    return sidecar
+
+    def write(self, artefact: Path | str) -> None:
+        content = self.model_dump(mode="json", exclude=None if self.accepted else {"accepted"})
+        write_text(sidecar_path(artefact), json.dumps(content, indent=1, sort_keys=True) + "\n")
+
+    @property
+    def files_read(self) -> list[RecordedFile]:
+        return [file for files in self.inputs.values() for file in files]
+
+    @property
+    def valid_for(self) -> tuple[dict[str, Any], str]:
+        """The settings and the code digest that made the artefact, or those for which it was accepted last."""
+        last = self.accepted[-1] if self.accepted else self
+        return last.settings, last.code
+
+    def check(self, path: Path, digest: str) -> None:
+        """Raise DamagedFileError unless a file with this sha256 is the output of this name.
+
+        Folders may be moved together with their sidecars, so only the name counts.
+        """
+        recorded = [file.sha256 for file in self.outputs.values() if Path(file.path).name == path.name]
+        if digest not in recorded:
+            raise DamagedFileError(
+                f"not the file that {self.stage} wrote: edited, damaged, or copied from elsewhere",
+                where=path,
+                expected=f"sha256 {recorded[0][:12]}" if recorded else f"a sidecar of {path.name}",
+                found=f"sha256 {digest[:12]}" if recorded else "a sidecar of another file",
+                next_step="delete it and run the study again, which makes it again",
+            )
 
 
 def check_file(path: Path, digest: str) -> None:
-    """Check that an artefact with this sha256 is the file that its stage wrote. A file without a sidecar passes.
-
-    Files without a sidecar are the user's. Raises DamagedFileError for other contents, for the sidecar of a file of
-    another name, and for an unreadable sidecar.
-    """
-    if not sidecar_path(path).is_file():
-        return
-    sidecar = read_sidecar(path)
-    # Folders may be moved together with their sidecars, so only the name counts.
-    recorded = [file["sha256"] for file in sidecar["outputs"].values() if Path(file["path"]).name == path.name]
-    if digest not in recorded:
-        raise DamagedFileError(
-            f"not the file that {sidecar['stage']} wrote: edited, damaged, or copied from elsewhere",
-            where=path,
-            expected=f"sha256 {recorded[0][:12]}" if recorded else f"a sidecar of {path.name}",
-            found=f"sha256 {digest[:12]}" if recorded else "a sidecar of another file",
-            next_step="delete it and run the study again, which makes it again",
-        )
-
-
-def valid_for(sidecar: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
-    """The settings and the code digest for which an artefact is valid.
-
-    These are the settings and code that made it, or those for which `phrasemt accept` accepted it last.
-    """
-    last = sidecar.get("accepted", [sidecar])[-1]
-    return last["settings"], last["code"]
+    """`Sidecar.check` of a file that may be the user's, and then has no sidecar and passes."""
+    if sidecar_path(path).is_file():
+        Sidecar.read(path).check(path, digest)
 
 
 def library_versions(libraries: Sequence[str]) -> dict[str, str]:
@@ -86,19 +117,26 @@ def library_versions(libraries: Sequence[str]) -> dict[str, str]:
 
 
 def origin(
-    stage: str, *, inputs: Mapping[str, Sequence[Path]], settings: Settings, code: str, libraries: Sequence[str] = ()
-) -> dict[str, Any]:
-    """The content of the sidecars of a run of a stage, without its outputs."""
-    return {
-        "stage": stage,
-        "settings": settings.model_dump(mode="json"),
-        "code": code,
-        "versions": library_versions(libraries),
-        "inputs": {
-            name: [{"path": str(path), "sha256": digest_file(path)} for path in paths]
+    stage: str,
+    *,
+    inputs: Mapping[str, Sequence[Path]],
+    settings: Settings,
+    code: str,
+    libraries: Sequence[str] = (),
+    programs: Mapping[str, str] | None = None,
+) -> Sidecar:
+    """The sidecar of a run of a stage, without its outputs. programs: versions of further ones that it runs."""
+    return Sidecar(
+        stage=stage,
+        settings=settings.model_dump(mode="json"),
+        code=code,
+        versions=library_versions(libraries) | dict(programs or {}),
+        inputs={
+            name: [RecordedFile(path=str(path), sha256=digest_file(path)) for path in paths]
             for name, paths in sorted(inputs.items())
         },
-    }
+        outputs={},
+    )
 
 
 @dataclass(frozen=True)
@@ -110,7 +148,7 @@ class Unfinished:
 
 
 @contextlib.contextmanager
-def produce(made_of: Mapping[str, Any], outputs: Mapping[str, Path]) -> Iterator[Unfinished]:
+def produce(made_of: Sidecar, outputs: Mapping[str, Path]) -> Iterator[Unfinished]:
     """Give temporary paths for the outputs. When the block ends without an error, rename them and write their sidecars.
 
     If the block raises an error, no output is left. Leftovers of killed runs of the same outputs are removed; the
@@ -128,15 +166,12 @@ def produce(made_of: Mapping[str, Any], outputs: Mapping[str, Path]) -> Iterator
         yield unfinished
         digests = unfinished.digests
         digests.update({name: digest_file(path) for name, path in unfinished.paths.items() if name not in digests})
-        record = {
-            **made_of,
-            "outputs": {name: {"path": str(path), "sha256": digests[name]} for name, path in sorted(outputs.items())},
-        }
-        text = json.dumps(record, indent=1, sort_keys=True) + "\n"
+        files = {name: RecordedFile(path=str(path), sha256=digests[name]) for name, path in outputs.items()}
+        sidecar = made_of.model_copy(update={"outputs": files})
         # Both sides of a monolingual text are outputs of one path, and one file.
         for path, name in {path: name for name, path in outputs.items()}.items():
             commit_file(unfinished.paths[name], path)
-            write_text(sidecar_path(path), text)
+            sidecar.write(path)
     finally:
         for path in unfinished.paths.values():
             path.unlink(missing_ok=True)

@@ -27,7 +27,7 @@ from phrasemt.errors import DamagedFileError, PhrasemtError
 from phrasemt.fields import Settings
 from phrasemt.files.digests import digest_bytes, digest_file
 from phrasemt.files.lines import write_atomic
-from phrasemt.files.sidecars import SUFFIX, check_file, read_sidecar, sidecar_path
+from phrasemt.files.sidecars import SUFFIX, Sidecar, check_file, sidecar_path
 from phrasemt.registry.corpora import corpus
 from phrasemt.study.datasets import Dataset, RegistryText
 from phrasemt.study.schema import Study
@@ -77,16 +77,15 @@ def write_capsule(study: Study, capsule: Path, *, all_references: bool) -> Capsu
         if path in packed:
             continue
         packed[path] = True
-        sidecar = read_sidecar(path) if sidecar_path(path).is_file() else None
-        if sidecar is None or sidecar["stage"] not in RECOMPUTED:
+        sidecar = Sidecar.read(path) if sidecar_path(path).is_file() else None
+        if sidecar is None or sidecar.stage not in RECOMPUTED:
             continue
-        for role, files in sidecar["inputs"].items():
-            held_back = role.startswith(_REFERENCE) and sidecar["settings"]["dataset"] not in shared
-            for file in files:
-                if held_back:
-                    packed[Path(file["path"])] = False
-                else:
-                    waiting.append(Path(file["path"]))
+        for role, inputs in sidecar.inputs.items():
+            read = [Path(file.path) for file in inputs]
+            if role.startswith(_REFERENCE) and sidecar.settings["dataset"] not in shared:
+                packed |= dict.fromkeys(read, False)
+            else:
+                waiting += read
     members, files = {}, []
     for path, inside in sorted(packed.items()):
         digest = digest_file(path)
@@ -130,9 +129,9 @@ def _member(path: Path, digest: str) -> str:
 
 def _digests(results: Path) -> str:
     recorded = {
-        (file["path"], file["sha256"])
+        (file.path, file.sha256)
         for path in results.rglob(f"*{SUFFIX}")
-        for file in read_sidecar(path.with_name(path.name.removesuffix(SUFFIX)))["outputs"].values()
+        for file in Sidecar.read(path.with_name(path.name.removesuffix(SUFFIX))).outputs.values()
     }
     return "".join(f"{path}\t{digest}\n" for path, digest in sorted(recorded))
 

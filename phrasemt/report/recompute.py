@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from phrasemt.artefacts.scores import SystemScores
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.digests import digest_file
-from phrasemt.files.sidecars import SUFFIX, library_versions, read_sidecar
+from phrasemt.files.sidecars import SUFFIX, Sidecar, library_versions
 from phrasemt.report.capsule import RECOMPUTED, CapsuleNote
 from phrasemt.scoring.statistics import as_array, corpus_scores
 from phrasemt.stages import STAGES
@@ -56,23 +56,23 @@ def _findings(note: CapsuleNote) -> Iterator[Finding]:
     for path, place in places.items():
         if (found := digest_file(place)) != recorded[path]:
             yield Finding(path, "checksum", 0, (f"sha256: recorded {recorded[path][:12]}, found {found[:12]}",))
-    runs: dict[str, tuple[dict[str, Any], list[str]]] = {}  # outputs of one run of a stage, by the text of its sidecar
+    runs: dict[str, tuple[Sidecar, list[str]]] = {}  # outputs of one run of a stage, by the text of its sidecar
     for path, place in places.items():
         if path.endswith(SUFFIX) or f"{path}{SUFFIX}" not in places:
             continue
         try:
-            sidecar = read_sidecar(place)
+            sidecar = Sidecar.read(place)
         except PhrasemtError as error:
             yield Finding(path, "checksum", 0, (str(error),))
             continue
         yield from _origin(path, sidecar, recorded)
-        if sidecar["stage"] in RECOMPUTED:
-            runs.setdefault(json.dumps(sidecar, sort_keys=True), (sidecar, []))[1].append(path)
+        if sidecar.stage in RECOMPUTED:
+            runs.setdefault(sidecar.model_dump_json(), (sidecar, []))[1].append(path)
         elif place.suffix == ".json":
             yield Finding(path, "as recorded", 0)
     for stage in RECOMPUTED:
         for sidecar, paths in runs.values():
-            if sidecar["stage"] == stage:
+            if sidecar.stage == stage:
                 yield from _of_run(sidecar, paths, places)
 
 
@@ -83,47 +83,44 @@ def other_versions(folder: Path, note: CapsuleNote) -> list[str]:
         if file.member is None or file.member.endswith(SUFFIX) or not (folder / f"{file.member}{SUFFIX}").is_file():
             continue
         try:
-            sidecar = read_sidecar(folder / file.member)
+            sidecar = Sidecar.read(folder / file.member)
         except PhrasemtError:
             continue  # `check_capsule` names it
-        if sidecar["stage"] in RECOMPUTED:
-            here = library_versions(STAGES[sidecar["stage"]].libraries)
-            versions = sidecar["versions"].items()
-            found |= {
-                f"{name} {version}, here {here.get(name)}" for name, version in versions if here.get(name) != version
-            }
+        if sidecar.stage in RECOMPUTED:
+            here = library_versions(STAGES[sidecar.stage].libraries)
+            for name, version in sidecar.versions.items():
+                if here.get(name) != version:
+                    found.add(f"{name} {version}, here {here.get(name)}")
     return sorted(found)
 
 
-def _origin(path: str, sidecar: Mapping[str, Any], recorded: Mapping[str, str]) -> Iterator[Finding]:
+def _origin(path: str, sidecar: Sidecar, recorded: Mapping[str, str]) -> Iterator[Finding]:
     """A file that is not the one that its sidecar describes, or that was made of other inputs."""
-    entries = [*sidecar["outputs"].values(), *(file for files in sidecar["inputs"].values() for file in files)]
-    for entry in entries:
-        if (digest := recorded.get(entry["path"], entry["sha256"])) != entry["sha256"]:
-            what = f"its sidecar names {entry['path']} of sha256 {entry['sha256'][:12]}, found {digest[:12]}"
+    for file in (*sidecar.outputs.values(), *sidecar.files_read):
+        if (digest := recorded.get(file.path, file.sha256)) != file.sha256:
+            what = f"its sidecar names {file.path} of sha256 {file.sha256[:12]}, found {digest[:12]}"
             yield Finding(path, "checksum", 0, (what,))
 
 
-def _of_run(sidecar: Mapping[str, Any], paths: list[str], places: Mapping[str, Path]) -> Iterator[Finding]:
+def _of_run(sidecar: Sidecar, paths: list[str], places: Mapping[str, Path]) -> Iterator[Finding]:
     """The outputs of one run of a stage against those that the stage makes of the files in the capsule."""
-    stage = STAGES[sidecar["stage"]]
-    inputs = [file["path"] for files in sidecar["inputs"].values() for file in files]
-    if any(path not in places for path in inputs):
+    stage = STAGES[sidecar.stage]
+    if any(file.path not in places for file in sidecar.files_read):
         yield from (_by_statistics(path, places[path]) for path in paths)
         return
     try:
-        settings = stage.model_validate(sidecar["settings"])
+        settings = stage.model_validate(sidecar.settings)
         function = getattr(importlib.import_module(stage.module), stage.stage_name())
         arguments: dict[str, Any] = {}
         for file in stage.stage_files("input"):
-            files = [places[one["path"]] for one in sidecar["inputs"].get(file.name, [])]
+            files = [places[one.path] for one in sidecar.inputs.get(file.name, [])]
             arguments[file.name] = files if file.many else files[0]
         with tempfile.TemporaryDirectory(prefix="phrasemt-") as name:
-            outputs = {role: Path(name) / Path(file["path"]).name for role, file in sidecar["outputs"].items()}
+            outputs = {role: Path(name) / Path(written.path).name for role, written in sidecar.outputs.items()}
             function(settings=settings, cores=1, **arguments, **outputs)
-            for role, file in sidecar["outputs"].items():
-                if file["path"] in paths:
-                    yield _compared(file["path"], places[file["path"]], outputs[role])
+            for role, written in sidecar.outputs.items():
+                if written.path in paths:
+                    yield _compared(written.path, places[written.path], outputs[role])
     except (PhrasemtError, ValidationError, LookupError, TypeError) as error:
         what = str(error).split("\n")[0]
         yield from (Finding(path, "recomputed", 0, (f"{stage.stage_name()} refuses: {what}",)) for path in paths)

@@ -13,11 +13,9 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from phrasemt.errors import MismatchError, PhrasemtError
-from phrasemt.files.lines import write_text
-from phrasemt.files.sidecars import sidecar_path, valid_for
+from phrasemt.files.sidecars import Acceptance, Sidecar
 from phrasemt.runs.evidence import Evidence
 from phrasemt.runs.notes import now
 from phrasemt.runs.plan import COSMETIC, INPUTS, TIMES, Job, Plan, read_by
@@ -72,7 +70,7 @@ def _is_named(job: Job, name: str) -> bool:
     return name == job.planned.rule or os.path.relpath(name) in job.planned.outputs
 
 
-def _checked(job: Job, evidence: Evidence) -> dict[str, Any]:
+def _checked(job: Job, evidence: Evidence) -> Sidecar:
     """The sidecar of a job's outputs, after comparing all outputs and inputs with it."""
     sidecar = evidence.check_outputs(job.planned.outputs)
     path = job.planned.outputs[0]
@@ -95,18 +93,12 @@ def _set_times(job: Job) -> None:
             os.utime(path, ns=(status.st_atime_ns, newest))
 
 
-def _note(job: Job, sidecar: dict[str, Any], note: str | None) -> None:
+def _note(job: Job, sidecar: Sidecar, note: str | None) -> None:
     params = job.snakemakes.params
     settings, code = json.loads(params.settings), params.code
-    if valid_for(sidecar) == (settings, code):
+    if sidecar.valid_for == (settings, code):
         return  # a changed entry of a registry, or an earlier `--accept` that was killed after this
-    entry = {
-        "when": now().isoformat(),
-        "changes": [str(change) for change in job.changes],
-        "settings": settings,
-        "code": code,
-        **({"note": note} if note else {}),
-    }
-    text = json.dumps({**sidecar, "accepted": [*sidecar.get("accepted", []), entry]}, indent=1, sort_keys=True) + "\n"
+    changes = [str(change) for change in job.changes]
+    accepted = Acceptance(when=now(), changes=changes, settings=settings, code=code, note=note)
     for path in job.planned.outputs:
-        write_text(sidecar_path(path), text)
+        sidecar.model_copy(update={"accepted": [*sidecar.accepted, accepted]}).write(path)

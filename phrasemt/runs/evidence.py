@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from phrasemt.errors import MismatchError
 from phrasemt.files.digests import digest_file
-from phrasemt.files.sidecars import check_file, read_sidecar
+from phrasemt.files.sidecars import Sidecar
 
 
 class Evidence:
@@ -26,33 +25,28 @@ class Evidence:
             self._digests[path] = digest_file(path)
         return self._digests[path]
 
-    def check_output(self, path: str) -> dict[str, Any]:
+    def check_output(self, path: str) -> Sidecar:
         """The sidecar of an artefact that is the file that its stage wrote. Raises DamagedFileError for another."""
-        sidecar = read_sidecar(path)
-        check_file(Path(path), self.digest(path))
+        sidecar = Sidecar.read(path)
+        sidecar.check(Path(path), self.digest(path))
         return sidecar
 
-    def check_outputs(self, paths: Sequence[str]) -> dict[str, Any]:
+    def check_outputs(self, paths: Sequence[str]) -> Sidecar:
         """The sidecar of all outputs of a job.
 
         Raises DamagedFileError as `check_output`, and MismatchError if they were made together with other files.
         """
         for path in paths:
             sidecar = self.check_output(path)
-            if {file["path"] for file in sidecar["outputs"].values()} != set(paths):
+            if {file.path for file in sidecar.outputs.values()} != set(paths):
                 raise MismatchError("made together with other files than now", where=path, next_step="run the study")
         return sidecar
 
-    def changed_inputs(self, sidecar: dict[str, Any]) -> list[str]:
+    def changed_inputs(self, sidecar: Sidecar) -> list[str]:
         """The inputs that have other contents than when the artefact was made. Deleted inputs do not count."""
-        files = [file for files in sidecar["inputs"].values() for file in files]
-        return [
-            file["path"]
-            for file in files
-            if Path(file["path"]).is_file() and self.digest(file["path"]) != file["sha256"]
-        ]
+        there = [file for file in sidecar.files_read if Path(file.path).is_file()]
+        return [file.path for file in there if self.digest(file.path) != file.sha256]
 
-    def made_of(self, sidecar: dict[str, Any], inputs: Iterable[str]) -> bool:
+    def made_of(self, sidecar: Sidecar, inputs: Iterable[str]) -> bool:
         """Whether an artefact was made of these inputs with these contents."""
-        recorded = {file["path"] for files in sidecar["inputs"].values() for file in files}
-        return recorded == set(inputs) and not self.changed_inputs(sidecar)
+        return {file.path for file in sidecar.files_read} == set(inputs) and not self.changed_inputs(sidecar)

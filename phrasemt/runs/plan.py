@@ -20,7 +20,7 @@ from snakemake.cli import args_to_api, parse_args
 from snakemake.logging import logger as snakemake_log
 
 from phrasemt.errors import DamagedFileError, PhrasemtError
-from phrasemt.files.sidecars import read_sidecar, valid_for
+from phrasemt.files.sidecars import Sidecar
 from phrasemt.machine.gpus import visible_gpus
 from phrasemt.runs.evidence import Evidence
 from phrasemt.runs.journal import Journal, planned, stages_of
@@ -193,7 +193,7 @@ def read_by(job: Any) -> list[str]:
 
 def _differences_to_the_sidecar(job: Any) -> Iterator[Reason]:
     try:
-        settings, code = valid_for(read_sidecar(job.output[0]))
+        settings, code = Sidecar.read(job.output[0]).valid_for
     except DamagedFileError:
         return
     for what in _differences(settings, json.loads(job.params.settings), ""):

@@ -58,8 +58,8 @@ def _misfits(
         changed = [one for one in evidence.changed_inputs(sidecar) if one not in different]
         if changed:
             what, found = "made of an input that has other contents now", ", ".join(changed)
-        elif {file["path"] for file in sidecar["outputs"].values()} != set(declared):
-            what, found = "made for another place, or together with other files", sidecar["stage"]
+        elif {file.path for file in sidecar.outputs.values()} != set(declared):
+            what, found = "made for another place, or together with other files", sidecar.stage
         else:
             continue
         errors.append(MismatchError(what, where=path, found=found, next_step="delete it and run the study"))

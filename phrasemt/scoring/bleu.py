@@ -43,7 +43,7 @@ from phrasemt.artefacts.translations import TranslatedText, TranslatedTokens
 from phrasemt.errors import DataError, MismatchError
 from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import read_parallel
-from phrasemt.files.sidecars import read_sidecar, sidecar_path
+from phrasemt.files.sidecars import Sidecar, sidecar_path
 from phrasemt.languages import punctuation_normalizer
 from phrasemt.scoring.multi_bleu import multi_bleu
 from phrasemt.scoring.scores import of_test_sets
@@ -230,7 +230,7 @@ def _length_signature(reference_length: ReferenceLength) -> str:
 
 def _versions_of_tokens(reference_tokens: Path) -> dict[str, str]:
     """The versions of the libraries that tokenised a reference, from its sidecar; none without a sidecar."""
-    return dict(read_sidecar(reference_tokens)["versions"]) if sidecar_path(reference_tokens).exists() else {}
+    return Sidecar.read(reference_tokens).versions if sidecar_path(reference_tokens).exists() else {}
 
 
 def _signature_of_tokens(tokenizer: Tokenizer, versions: Mapping[str, str]) -> str:

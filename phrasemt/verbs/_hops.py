@@ -18,7 +18,7 @@ from phrasemt.artefacts.translations import Translations
 from phrasemt.artefacts.vocabulary import Vocabulary
 from phrasemt.errors import DamagedFileError
 from phrasemt.files.lines import count_lines
-from phrasemt.files.sidecars import read_sidecar
+from phrasemt.files.sidecars import Sidecar
 from phrasemt.stages import STAGES
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
 from phrasemt.syntax.store.annotations import Annotations
@@ -44,14 +44,14 @@ def hops_to(artefacts: Iterable[Path]) -> list[Hop]:
     waiting = [path for path in artefacts if path.exists()]
     while waiting:
         try:
-            sidecar = read_sidecar(waiting.pop())
+            sidecar = Sidecar.read(waiting.pop())
         except DamagedFileError:  # a file of the user
             continue
-        outputs = {role: Path(file["path"]) for role, file in sidecar["outputs"].items()}
+        outputs = {role: Path(file.path) for role, file in sidecar.outputs.items()}
         key = tuple(sorted(map(str, outputs.values())))
         if key not in found:
-            inputs = {role: [Path(file["path"]) for file in files] for role, files in sidecar["inputs"].items()}
-            found[key] = Hop(sidecar["stage"], inputs, outputs)
+            inputs = {role: [Path(file.path) for file in files] for role, files in sidecar.inputs.items()}
+            found[key] = Hop(sidecar.stage, inputs, outputs)
             waiting += itertools.chain.from_iterable(inputs.values())
     return sorted(found.values(), key=lambda hop: (_ORDER[hop.stage], *map(str, hop.outputs.values())))
 

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from phrasemt.artefacts.training import TrainingRecord
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import count_lines
-from phrasemt.files.sidecars import read_sidecar
+from phrasemt.files.sidecars import Sidecar
 from phrasemt.models.cost import Cost, cost_of
 from phrasemt.registry.corpora import part_of, source_file
 from phrasemt.runs.costs import ALL, Costs, by_rule
@@ -114,8 +114,8 @@ def _trainings() -> Iterator[tuple[str, str, float]]:
         try:
             written = TrainingRecord.read(record)
             note = StageNote.read(training_note(record.parent / written.metrics))
-            inputs = read_sidecar(record)["inputs"]
-            source, target = (count_lines(inputs[f"{side}_vocabulary"][0]["path"]) for side in ("source", "target"))
+            inputs = Sidecar.read(record).inputs
+            source, target = (count_lines(inputs[f"{side}_vocabulary"][0].path) for side in ("source", "target"))
         except (OSError, ValueError, KeyError, ValidationError, PhrasemtError):
             continue  # of another version, or without its state and its vocabularies
         if note and note.training and note.training.tokens_per_second:

@@ -29,6 +29,7 @@ from typing import Any
 
 from phrasemt.files.digests import digest_bytes, digest_file
 from phrasemt.files.shared import SECONDS_UNTIL_ABANDONED, Removals, new_file, set_aside
+from phrasemt.files.sidecars import Sidecar
 from phrasemt.stages.stage import Stage
 
 log = logging.getLogger("phrasemt.workflow.cache")
@@ -42,7 +43,7 @@ Files = dict[str, tuple[str, int]]  # of an entry, by role: sha256 and bytes
 # ----------------------------------------------------------------------------------------------------------------- keys
 
 
-def entry_of(made_of: Mapping[str, Any], stage: Stage, outputs: Mapping[str, Path]) -> Entry | None:
+def entry_of(made_of: Sidecar, stage: Stage, outputs: Mapping[str, Path]) -> Entry | None:
     """The entry of the outputs that a stage is about to make; None when no cache keeps them.
 
     made_of: the result of sidecars.origin for these outputs. stage: the declaration with its settings.
@@ -54,7 +55,7 @@ def entry_of(made_of: Mapping[str, Any], stage: Stage, outputs: Mapping[str, Pat
     return None if key is None else Entry(Path(folder), stage.stage_name(), key)
 
 
-def _deciding(made_of: Mapping[str, Any], stage: Stage, outputs: Mapping[str, Path]) -> dict[str, Any]:
+def _deciding(made_of: Sidecar, stage: Stage, outputs: Mapping[str, Path]) -> dict[str, Any]:
     folder = Path(os.path.commonpath([path.absolute().parent for path in outputs.values()]))
 
     def name(role: str, file: str | Path) -> str:
@@ -65,10 +66,9 @@ def _deciding(made_of: Mapping[str, Any], stage: Stage, outputs: Mapping[str, Pa
         return str(path) if role in stage.located else path.name
 
     return {
-        **made_of,
+        **made_of.model_dump(exclude={"accepted"}),
         "inputs": {
-            role: [[name(role, file["path"]), file["sha256"]] for file in files]
-            for role, files in made_of["inputs"].items()
+            role: [[name(role, file.path), file.sha256] for file in files] for role, files in made_of.inputs.items()
         },
         "outputs": {role: name(role, path) for role, path in outputs.items()},
     }

@@ -8,10 +8,11 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from warm_python import WarmPython
 
+from phrasemt.files.sidecars import Sidecar
 from phrasemt.stages import STAGES
 
 STUDY = """\
@@ -142,15 +143,15 @@ class Workplace:
         (self.folder / "study.yaml").write_text(text, encoding="utf-8")
 
 
-def stage_command(sidecar: dict[str, Any], stage: str, folders: dict[str, Path]) -> list[str]:
+def stage_command(sidecar: Sidecar, stage: str, folders: dict[str, Path]) -> list[str]:
     """The command that made an artefact, read off its sidecar."""
-    settings = STAGES[stage].model_validate(sidecar["settings"])
+    settings = STAGES[stage].model_validate(sidecar.settings)
     command = [stage, "--settings", settings.canonical_json()]
-    for name, files in sidecar["inputs"].items():
+    for name, files in sidecar.inputs.items():
         if files:
-            command += [f"--{name.replace('_', '-')}", *(file["path"] for file in files)]
-    for name, file in sidecar["outputs"].items():
-        command += [f"--{name.replace('_', '-')}", file["path"]]
+            command += [f"--{name.replace('_', '-')}", *(file.path for file in files)]
+    for name, file in sidecar.outputs.items():
+        command += [f"--{name.replace('_', '-')}", file.path]
     for file in STAGES[stage].stage_files("folder"):
         command += [file.flag, str(folders[file.name])]
     return command

@@ -16,7 +16,7 @@ from workplace import STAGES_OF_STUDY, STUDY, Workplace
 
 from phrasemt.artefacts.training import Metrics, TrainingRecord
 from phrasemt.files.digests import digest_file
-from phrasemt.files.sidecars import read_sidecar
+from phrasemt.files.sidecars import Sidecar
 
 
 def test_every_artefact_says_what_it_was_made_of(finished: Workplace) -> None:
@@ -28,10 +28,10 @@ def test_every_artefact_says_what_it_was_made_of(finished: Workplace) -> None:
     assert len(artefacts) > 50
     stages = set()
     for path in artefacts:
-        sidecar = read_sidecar(path)
-        stages.add(sidecar["stage"])
-        for entry in [*sidecar["outputs"].values(), *(file for files in sidecar["inputs"].values() for file in files)]:
-            assert digest_file(finished.folder / entry["path"]) == entry["sha256"], f"{entry['path']} in {path.name}"
+        sidecar = Sidecar.read(path)
+        stages.add(sidecar.stage)
+        for file in (*sidecar.outputs.values(), *sidecar.files_read):
+            assert digest_file(finished.folder / file.path) == file.sha256, f"{file.path} in {path.name}"
     assert stages == set(STAGES_OF_STUDY)
 
 

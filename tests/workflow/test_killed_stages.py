@@ -14,7 +14,7 @@ from workplace import STAGES_OF_STUDY, Workplace, stage_command
 
 from phrasemt.cli import main
 from phrasemt.files.digests import digest_file
-from phrasemt.files.sidecars import read_sidecar, sidecar_path
+from phrasemt.files.sidecars import Sidecar, sidecar_path
 
 _DIES_BEFORE_NAMING = """
 import os, signal, sys
@@ -35,12 +35,12 @@ def test_a_stage_killed_before_naming_its_outputs_runs_again(
         for path in sorted(finished.results.rglob("*.meta.json"))
         if f'"stage": "{stage}"' in path.read_text(encoding="utf-8")
     )
-    sidecar = read_sidecar(artefact)
+    sidecar = Sidecar.read(artefact)
     command = stage_command(sidecar, stage, {"state": artefact.parent / "state", "cache": Path("resources/cache")})
     if stage == "write_report":  # the report of a run has the date and the hosts of this run; no run writes this one
         assert main(command) == 0
-        sidecar = read_sidecar(artefact)
-    outputs = {Path(file["path"]): file["sha256"] for file in sidecar["outputs"].values()}
+        sidecar = Sidecar.read(artefact)
+    outputs = {Path(file.path): file.sha256 for file in sidecar.outputs.values()}
     for path in outputs:
         path.unlink()
         sidecar_path(path).unlink()
@@ -56,5 +56,5 @@ def test_a_stage_killed_before_naming_its_outputs_runs_again(
 
     assert main(command) == 0
     assert {path: digest_file(path) for path in outputs} == outputs
-    assert read_sidecar(artefact) == sidecar
+    assert Sidecar.read(artefact) == sidecar
     assert not list(finished.results.rglob("*.part"))

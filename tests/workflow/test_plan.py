@@ -17,7 +17,7 @@ from processes import PATIENCE, wait_until
 from workplace import STUDY, Workplace
 
 from phrasemt.files.digests import digest_file
-from phrasemt.files.sidecars import read_sidecar
+from phrasemt.files.sidecars import Sidecar
 
 SCORES = "results/tiny/demo.en-de/scores/max/1.json"
 TRANSLATIONS = "results/tiny/demo.en-de/translations/max/1/test.tok"
@@ -160,19 +160,19 @@ def test_what_is_accepted_does_not_run(finished: Workplace) -> None:
     _edit(finished, "scoring/bleu.py")
     finished.write_study(STUDY.replace("samples: 10", "samples: 11"))
     bytes_before = (finished.folder / SCORES).read_bytes()
-    made = read_sidecar(finished.folder / SCORES)
+    made = Sidecar.read(finished.folder / SCORES)
     said = _accept(finished, "score_system")
     assert said.startswith("accepted: 3 x score_system\n")
     left = {"compare_systems": 2, "score_by_length": 3, "make_table": 1, "write_report": 1}
     assert _snakemakes(finished) == _rules(said) == left
-    sidecar = read_sidecar(finished.folder / SCORES)
-    (accepted,) = sidecar.pop("accepted")
-    assert sidecar == made
+    sidecar = Sidecar.read(finished.folder / SCORES)
+    (accepted,) = sidecar.accepted
+    assert sidecar.model_copy(update={"accepted": []}) == made
     assert (finished.folder / SCORES).read_bytes() == bytes_before
-    assert accepted["changes"] == ["code phrasemt/scoring/bleu.py"]
-    assert accepted["note"] == "only renamed"
-    assert accepted["code"] != made["code"]
-    assert accepted["settings"] == made["settings"]
+    assert accepted.changes == ["code phrasemt/scoring/bleu.py"]
+    assert accepted.note == "only renamed"
+    assert accepted.code != made.code
+    assert accepted.settings == made.settings
 
     assert "nothing to accept of this rule" in _accept(finished, "score_system", code=2)
     said = _accept(finished)
@@ -185,7 +185,7 @@ def test_what_is_accepted_does_not_run(finished: Workplace) -> None:
     comparison = "results/tiny/demo.en-de/comparisons/max.json"
     assert _rules(_accept(finished, comparison))["compare_systems"] == 1
     changes = [["settings samples: 10 -> 11"], ["settings samples: 11 -> 12"]]
-    assert [entry["changes"] for entry in read_sidecar(finished.folder / comparison)["accepted"]] == changes
+    assert [entry.changes for entry in Sidecar.read(finished.folder / comparison).accepted] == changes
 
 
 def test_an_accepted_study_can_go_on(finished: Workplace) -> None:
@@ -314,7 +314,7 @@ def test_killed_in_between_it_can_be_done_again(finished: Workplace) -> None:
     assert _accept(finished).startswith("accepted: 3 x score_system\n")
     assert _snakemakes(finished) == {}
     for path in (finished.results / "demo.en-de/scores").rglob("?.json"):
-        assert len(read_sidecar(path)["accepted"]) == 1
+        assert len(Sidecar.read(path).accepted) == 1
 
 
 # ------------------------------------------------------------------------------------------ code edited during a run
@@ -322,11 +322,11 @@ def test_killed_in_between_it_can_be_done_again(finished: Workplace) -> None:
 
 def _stage(workplace: Workplace) -> subprocess.CompletedProcess[str]:
     """compare_systems by hand, as a job of the run that the workplace has had."""
-    sidecar = read_sidecar(workplace.folder / "results/tiny/demo.en-de/comparisons/max.json")
+    sidecar = Sidecar.read(workplace.folder / "results/tiny/demo.en-de/comparisons/max.json")
     run = max((workplace.folder / "logs/tiny/runs").glob("*.json"))
-    command = [workplace.python, "-m", "phrasemt", "compare_systems", "--settings", json.dumps(sidecar["settings"])]
-    for name, files in sidecar["inputs"].items():
-        command += [f"--{name.replace('_', '-')}", *(file["path"] for file in files)]
+    command = [workplace.python, "-m", "phrasemt", "compare_systems", "--settings", json.dumps(sidecar.settings)]
+    for name, files in sidecar.inputs.items():
+        command += [f"--{name.replace('_', '-')}", *(file.path for file in files)]
     command += ["--comparison", "other/comparison.json"]
     return subprocess.run(
         command, cwd=workplace.folder, env=workplace.environment | {"PHRASEMT_RUN": str(run)},

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from phrasemt.artefacts.table import Table
-from phrasemt.errors import DamagedFileError, MismatchError
+from phrasemt.errors import MismatchError
 from phrasemt.files.digests import digest_file
-from phrasemt.files.sidecars import read_sidecar
+from phrasemt.files.sidecars import Sidecar
 from phrasemt.report.page import Section, fill
 from phrasemt.report.sections.results import anchor, files_behind
 
@@ -61,19 +61,10 @@ class Origins:
         another digest than the table recorded.
         """
         if str(path) not in self._found:
-            sidecar = read_sidecar(path)
-            digest = digest_file(path)
-            recorded = {Path(output["path"]).name: output["sha256"] for output in sidecar["outputs"].values()}
-            if recorded.get(Path(path).name) != digest:
-                raise DamagedFileError(
-                    "changed after it was made",
-                    where=path,
-                    expected=f"sha256 {recorded.get(Path(path).name)}",
-                    found=digest,
-                    next_step="delete it and run again",
-                )
-            origin = Origin(path=str(path), sha256=digest, stage=sidecar["stage"], code=sidecar["code"])
-            self._found[str(path)] = origin, sidecar["versions"]
+            sidecar, digest = Sidecar.read(path), digest_file(path)
+            sidecar.check(Path(path), digest)
+            origin = Origin(path=str(path), sha256=digest, stage=sidecar.stage, code=sidecar.code)
+            self._found[str(path)] = origin, sidecar.versions
         origin = self._found[str(path)][0]
         if sha256 is not None and sha256 != origin.sha256:
             raise MismatchError(

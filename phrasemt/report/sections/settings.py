@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from phrasemt.artefacts.table import Table
-from phrasemt.files.sidecars import read_sidecar
+from phrasemt.files.sidecars import Sidecar
 from phrasemt.report.page import Section, fill
 from phrasemt.report.sections.trainings import TrainingCurve
 
@@ -44,26 +44,25 @@ def settings_of_systems(table: Table, records: Sequence[Path]) -> list[Setting]:
     for system, _ in table.systems:
         sections: dict[str, Any] = {}
         for record in [path for path in records if path.absolute().parents[1].name == system][:1]:
-            sidecar = read_sidecar(record)
-            sections |= {section: sidecar["settings"][section] for section in ("model", "training")}
-            for file in sidecar["inputs"].get("initial_weights", ()):
-                sections["init_from"] = {"file": file["path"], "sha256": file["sha256"][:12]}
+            sidecar = Sidecar.read(record)
+            sections |= {section: sidecar.settings[section] for section in ("model", "training")}
+            for file in sidecar.inputs.get("initial_weights", ()):
+                sections["init_from"] = {"file": file.path, "sha256": file.sha256[:12]}
         if system in scored:
             scores = next(source.path for cell in scored[system].cells.values() for source in cell.sources)
-            translation = read_sidecar(scores)["inputs"]["tokens"][0]["path"]
-            sections |= _of_translation(read_sidecar(translation))
+            translation = Sidecar.read(scores).inputs["tokens"][0].path
+            sections |= _of_translation(Sidecar.read(translation))
         settings[system] = dict(_flatten("", sections))
     keys = list(dict.fromkeys(key for values in settings.values() for key in values))
     return [Setting(key=key, values=[values.get(key, "") for values in settings.values()]) for key in keys]
 
 
-def _of_translation(sidecar: Mapping[str, Any]) -> dict[str, Any]:
+def _of_translation(sidecar: Sidecar) -> dict[str, Any]:
     """The settings of a search, or the file that another program translated into."""
-    if "decoding" in sidecar["settings"]:
-        return {"decoding": sidecar["settings"]["decoding"]}
-    (file,) = sidecar["inputs"]["translations"]
-    form = sidecar["settings"]["form"]
-    return {"translations": {"file": file["path"], "sha256": file["sha256"][:12], "form": form}}
+    if "decoding" in sidecar.settings:
+        return {"decoding": sidecar.settings["decoding"]}
+    (file,) = sidecar.inputs["translations"]
+    return {"translations": {"file": file.path, "sha256": file.sha256[:12], "form": sidecar.settings["form"]}}
 
 
 def _flatten(prefix: str, section: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ import pytest
 from phrasemt.errors import DamagedFileError
 from phrasemt.fields import Settings
 from phrasemt.files.digests import digest_file
-from phrasemt.files.sidecars import origin, produce, read_sidecar, sidecar_path
+from phrasemt.files.sidecars import RecordedFile, Sidecar, origin, produce, sidecar_path
 from phrasemt.stages.subwords import LearnSubwords
 
 
@@ -49,12 +49,11 @@ def _names(folder: Path) -> list[str]:
 def test_an_artefact_and_its_sidecar(tmp_path: Path) -> None:
     output = _produce(tmp_path)
     assert output.read_text() == "text\n"
-    sidecar = read_sidecar(output)
-    assert sidecar["inputs"]["source"] == [{"path": str(tmp_path / "in"), "sha256": digest_file(tmp_path / "in")}]
-    assert sidecar["outputs"]["codes"]["sha256"] == digest_file(output)
-    assert sidecar["settings"] == {"merges": 3}
-    assert (sidecar["stage"], sidecar["code"]) == ("learn_subwords", "abc")
-    assert {"phrasemt", "python", "subword-nmt"} == sidecar["versions"].keys()
+    sidecar = Sidecar.read(output)
+    assert sidecar.inputs == {"source": [RecordedFile(path=f"{tmp_path}/in", sha256=digest_file(tmp_path / "in"))]}
+    assert sidecar.outputs["codes"].sha256 == digest_file(output)
+    assert (sidecar.stage, sidecar.settings, sidecar.code) == ("learn_subwords", {"merges": 3}, "abc")
+    assert {"phrasemt", "python", "subword-nmt"} == sidecar.versions.keys()
 
 
 def test_the_same_work_gives_the_same_sidecar(tmp_path: Path) -> None:
@@ -82,7 +81,7 @@ def test_a_missing_or_damaged_sidecar(tmp_path: Path, content: bytes | None) -> 
     if content is not None:
         (tmp_path / "out.meta.json").write_bytes(content)
     with pytest.raises(DamagedFileError, match="no readable sidecar") as caught:
-        read_sidecar(tmp_path / "out")
+        Sidecar.read(tmp_path / "out")
     assert f"Next: delete {tmp_path / 'out'} and run again" in str(caught.value)
 
 
