@@ -149,9 +149,16 @@ def train_command(
 ) -> list[str]:
     """`train_model` as the workflow runs it; the state stands beside the record."""
     from phrasemt.stages.training import TrainModel
+    from phrasemt.study.architectures import TransformerModel
+    from phrasemt.study.training import Training
 
-    settings = TrainModel.model_validate(
-        {"model": {**model, "tie": "all"}, "training": training, "seed": SEED, "dev_bleu": "13a"}
+    transformer = TransformerModel.model_validate({**model, "tie": "all"})
+    settings = TrainModel(
+        **TrainModel.of_model(transformer),
+        rate_width=transformer.learning_rate_width,
+        training=Training.model_validate(training),
+        seed=SEED,
+        dev_bleu="13a",
     )
     files = {**inputs, "record": record, "state": record.parent / "state"}
     command = [sys.executable, "-m", "phrasemt", "train_model", "--settings", settings.canonical_json()]
