@@ -11,8 +11,8 @@ import phrasemt.training.loop as loop
 from phrasemt.artefacts.training import Metrics
 from phrasemt.models.weights import load_tensors
 from phrasemt.stages.training import AverageCheckpoints, TrainModel
-from phrasemt.study.architectures import TransformerModel
-from phrasemt.study.training import Adam, Training
+from phrasemt.study.architectures import RecurrentModel, TransformerModel
+from phrasemt.study.training import Adadelta, Adam, Training
 from phrasemt.training.average import average_checkpoints
 
 SMALL = {"encoder_layers": 1, "decoder_layers": 1, "width": 16, "heads": 2, "ffn_width": 32, "tie": "all"}
@@ -29,6 +29,13 @@ def settings_of(*, dropout=0.1, model=None, seed=1, **training):
         seed=seed,
         dev_bleu="13a",
     )
+
+
+def settings_of_paper(model, **training):
+    """With the optimiser and the kind of update of the family's paper: about 20 of the pairs of the toy language."""
+    if isinstance(model, RecurrentModel):
+        training = {"sentences_per_update": 20, "optimizer": Adadelta(name="adadelta"), "clip_norm": 1.0} | training
+    return settings_of(model=model, **training)
 
 
 def run(tiny_data, folder, settings, **machine):

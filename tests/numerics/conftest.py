@@ -6,13 +6,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-import torch
 from numpy.typing import NDArray
-from small_systems import SOURCE_VOCABULARY, SYSTEMS, TARGET_VOCABULARY
+from small_systems import SYSTEMS, TARGET_VOCABULARY, random_model
 
 from phrasemt.batching.batch import Batch, collate_chunks, collate_target
 from phrasemt.batching.reader import SourceCollator
-from phrasemt.models.interface import TranslationModel, build_model
+from phrasemt.models.interface import TranslationModel
 from phrasemt.study.architectures import Architecture
 from phrasemt.symbols import CHUNK_LABELS, EOS_LABEL, NULL_LABEL
 
@@ -27,23 +26,7 @@ def settings(request: pytest.FixtureRequest) -> Architecture:
 
 @pytest.fixture
 def make_model() -> MakeModel:
-    """A model with random weights, also for parameters that training starts at 0, at 1 or near 0."""
-
-    def make(settings: Architecture) -> TranslationModel:
-        torch.manual_seed(5)
-        target = SOURCE_VOCABULARY if settings.one_vocabulary else TARGET_VOCABULARY
-        model = build_model(settings, source_vocabulary=SOURCE_VOCABULARY, target_vocabulary=target)
-        with torch.no_grad():
-            for parameter in model.parameters():
-                if parameter.ndim == 1:
-                    parameter.add_(torch.randn_like(parameter), alpha=0.3)
-                elif parameter.std() < 0.02:
-                    parameter.mul_(30)
-                else:
-                    parameter[parameter == 0] = 0.3 * torch.randn(int((parameter == 0).sum()))
-        return model.eval()
-
-    return make
+    return random_model
 
 
 def random_chunks(

@@ -1,7 +1,10 @@
-"""Small systems for the tests of invariants: no dropout, and all sizes differ from each other."""
+"""Small systems of all families, for tests: no dropout, and all sizes differ from each other."""
 
 from __future__ import annotations
 
+import torch
+
+from phrasemt.models.interface import TranslationModel, build_model
 from phrasemt.study.architectures import (
     Architecture,
     BiscaleModel,
@@ -73,3 +76,19 @@ SYSTEMS: dict[str, Architecture] = {
     "bi-scale, p_prev": BiscaleModel(**SMALL_BISCALE, search=WORDS_ALONE, chunk_query="p_prev"),
 }
 SOURCE_VOCABULARY, TARGET_VOCABULARY = 31, 29
+
+
+def random_model(settings: Architecture) -> TranslationModel:
+    """A model with random weights, also for parameters that training starts at 0, at 1 or near 0."""
+    torch.manual_seed(5)
+    target = SOURCE_VOCABULARY if settings.one_vocabulary else TARGET_VOCABULARY
+    model = build_model(settings, source_vocabulary=SOURCE_VOCABULARY, target_vocabulary=target)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.ndim == 1:
+                parameter.add_(torch.randn_like(parameter), alpha=0.3)
+            elif parameter.std() < 0.02:
+                parameter.mul_(30)
+            else:
+                parameter[parameter == 0] = 0.3 * torch.randn(int((parameter == 0).sum()))
+    return model.eval()

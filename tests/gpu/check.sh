@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# The first minutes on a GPU: tests/gpu/check.sh first|second|kernels (README.md). Each part is a process of its own with
+# a limit in seconds, because an error on a GPU spoils all that its process does afterwards. From the environment: PYTHON,
+# OUT (a folder for figures and logs), and DEV=cpu to run all of it small on a CPU.
+set -uo pipefail
+cd "$(dirname "$0")/../.."
+export PYTHONPATH="$PWD:$PWD/tests/helpers:$PWD/tests/benchmarks:${PYTHONPATH:-}" PYTHONUNBUFFERED=1
+mkdir -p "${OUT:=results/gpu}"
+[[ ${1:-} =~ ^(first|second|kernels)$ ]] || { echo "usage: tests/gpu/check.sh first|second|kernels" && exit 2; }
+failed=0
+
+part() { # name, seconds, program, its argument
+  local code=0 seconds=$2
+  [ "${DEV:-}" != cpu ] || seconds=1000
+  RESULTS=$OUT/$1.json timeout --kill-after=5 "$seconds" "${PYTHON:-python3}" "tests/gpu/$3.py" "${@:4}" || code=$?
+  echo "== $1: exit code $code"
+  [ $code = 0 ] || failed=$code
+}
+
+{
+  case $1 in
+    first)
+      part differences 150 differences
+      part attention 60 attention_kernels
+      TORCH_CUDNN_SDPA_DEPRIORITIZED=1 part updates 200 speed updates # cuDNN's attention last
+      ;;
+    second)
+      part updates-torch-order 60 speed updates
+      part searches 70 speed searches
+      part training 100 end_to_end
+      ;;
+    kernels) DEV=cpu part kernels 100 kernels ;;
+  esac
+  exit $failed
+} 2>&1 | tee "$OUT/$1.log"

@@ -1,0 +1,140 @@
+"""Speed of updates and searches at the papers' sizes, as the trainer and the decoder run them.
+
+An update has 25,000 target tokens, or 80 sentences for a recurrent system, with the lengths of WMT. A row gives tokens
+a second and their share of the peak in bfloat16 (`mfu`), micro-batches an update, kernels a micro-batch, the share of
+the time in which a kernel runs (`busy`), the most memory, and what the main thread needs for the batches of an update.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from contextlib import nullcontext
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from drawn_pairs import drawn_reader, plan_of_updates
+from figures import DEVICE, ON_GPU, Figures, finish
+from systems import SYSTEMS
+from torch.profiler import ProfilerActivity, profile
+from trainings import settings_of_paper
+
+from phrasemt.batching import sampler
+from phrasemt.decoding.decode import translate_split
+from phrasemt.models.cost import cost_of
+from phrasemt.models.interface import TranslationModel, build_model
+from phrasemt.study.architectures import Architecture, RecurrentModel
+from phrasemt.study.schema import Decoding
+from phrasemt.training.trainer import Trainer
+
+BASE = {"encoder_layers": 6, "decoder_layers": 6, "width": 512, "heads": 8, "ffn_width": 2048}
+BIG = {**BASE, "width": 1024, "heads": 16, "ffn_width": 4096, "dropout": 0.3, "attn_dropout": 0.3, "act_dropout": 0.3}
+RECURRENT = {"embedding": 620, "hidden": 1000, "chunk_hidden": 1000, "chunk_embedding": 1000}
+TINY = {"width": 16, "heads": 4, "ffn_width": 32, **dict.fromkeys(RECURRENT, 16)}
+PAPER = dict.fromkeys(("transformer", "+Max", "+Max+Attn+TA", "relative", "phrasal 1-2", "phrasal 1-2-3"), BASE)
+PAPER |= {"big": BIG, "dl4mt": RECURRENT, "biscale": RECURRENT}
+LARGER = {"_MAX_PADDING_SHARE": 0.25, "_MAX_PADDING_POSITIONS": 16_384}  # fewer, larger micro-batches
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    **{name: (name, {}) for name in PAPER},
+    **{f"{name}, larger": (name, {"larger": True}) for name in ("transformer", "phrasal 1-2-3")},
+    **{f"{name}, no dropout": (name, {"attn_dropout": 0.0}) for name in ("transformer", "phrasal 1-2-3")},
+    **{f"{name}, float32": (name, {"precision": "float32"}) for name in ("transformer", "phrasal 1-2-3", "biscale")},
+}
+SEARCHES = ("transformer", "+Max+Attn+TA", "biscale")
+WORDS = 32_000 if ON_GPU else 300
+PEAK = 989e12  # operations a second in bfloat16 of an H100 and an H200
+
+
+def of_paper(name: str) -> Architecture:
+    """A system at the size of its paper; on a CPU a tiny one."""
+    settings = SYSTEMS["transformer" if name == "big" else name].settings
+    sizes = PAPER[name] | ({} if ON_GPU else TINY)
+    return settings.model_copy(update={key: size for key, size in sizes.items() if key in type(settings).model_fields})
+
+
+def untrained(settings: Architecture) -> TranslationModel[Any, Any]:
+    torch.manual_seed(1)
+    return build_model(settings, source_vocabulary=WORDS, target_vocabulary=WORDS).to(DEVICE)
+
+
+def updates(results: Figures) -> None:
+    for row, (name, changes) in VARIANTS.items():
+        larger = patch.multiple(sampler, **LARGER) if changes.get("larger") else nullcontext()
+        try:
+            with larger:
+                figures = speed_of_updates(of_paper(name), changes)
+        except (RuntimeError, torch.OutOfMemoryError) as error:
+            figures = {"error": f"{type(error).__name__}: {error}"[:200]}
+        results.add(row, **figures)
+
+
+def speed_of_updates(model: Architecture, changes: dict[str, Any]) -> dict[str, Any]:
+    recurrent, part = isinstance(model, RecurrentModel), 1 if ON_GPU else 40
+    model = model.model_copy(update={key: value for key, value in changes.items() if key == "attn_dropout"})
+    size = {"sentences_per_update": 80 // part} if recurrent else {"tokens_per_update": 25_000 // part}
+    settings = settings_of_paper(model, precision=changes.get("precision", "bfloat16"), max_length=100, **size)
+    reader = drawn_reader(model.model_inputs, pairs=60_000 // part**2, vocabulary=WORDS)
+    trainer, plan = Trainer(untrained(model), reader, settings), plan_of_updates(settings, reader.examples)
+    begin, trainer.capacity = time.perf_counter(), 2**16
+    if not changes and model.family == "transformer":  # seconds for each system
+        trainer.find_capacity(plan)
+    figures: dict[str, Any] = {"capacity": trainer.capacity, "find_capacity_s": time.perf_counter() - begin}
+    drawn, number = plan.updates(), 0
+
+    def run(count: int) -> tuple[float, int, int]:
+        """Seconds, tokens and micro-batches of some updates."""
+        nonlocal number
+        begin, done = time.perf_counter(), []
+        for _ in range(count):
+            number += 1
+            done.append(trainer.update(number, next(drawn)[2]))
+        finish()
+        seconds = time.perf_counter() - begin
+        return seconds, sum(one.tokens for one in done), sum(one.micro_batches for one in done)
+
+    count = 3 if recurrent else 8 if ON_GPU else 1
+    run(count)  # warms up
+    if ON_GPU:
+        torch.cuda.reset_peak_memory_stats()
+    rounds = [run(count) for _ in range(3)]
+    rate = statistics.median(tokens / seconds for seconds, tokens, _ in rounds)
+    figures |= {"tokens_s": rate, "micro_batches": sum(parts for *_, parts in rounds) / (3 * count)}
+    begin = time.perf_counter()
+    for _ in range(count):
+        lengths = reader.examples.source_lengths, reader.examples.target_lengths
+        for rows in sampler.micro_batches(next(drawn)[2], *lengths, capacity=trainer.capacity):
+            reader(rows)
+    figures["collation_ms"] = 1000 * (time.perf_counter() - begin) / count
+    if ON_GPU:
+        figures["peak_gib"] = torch.cuda.max_memory_allocated() / 2**30
+        with profile(activities=[ProfilerActivity.CUDA]) as profiled:
+            seconds, _, parts = run(2)
+        kernels = [event for event in profiled.events() if event.device_type == torch.autograd.DeviceType.CUDA]
+        figures["kernels"] = len(kernels) / parts
+        figures["busy"] = sum(kernel.time_range.elapsed_us() for kernel in kernels) / 1e6 / seconds
+        multiply_adds = cost_of(model, source_vocabulary=WORDS, target_vocabulary=WORDS).multiply_adds
+        figures["mfu"] = 3 * 2 * multiply_adds * rate / PEAK  # the backward pass costs twice the forward pass
+    return figures
+
+
+def searches(results: Figures) -> None:
+    """Sentences a second. Untrained weights seldom end a sentence, so outputs are as long as the limit: the source."""
+    for name in SEARCHES:
+        model = of_paper(name)
+        reader = drawn_reader(model.model_inputs, pairs=600 if ON_GPU else 5, vocabulary=WORDS)
+        ready = untrained(model).eval()
+        for precision in ("float32", "bfloat16"):
+            rates = {}
+            for beam in (1, 4):
+                decoding = Decoding(beam=beam, precision=precision, max_length_factor=1.0, max_length_extra=1)
+                begin = time.perf_counter()
+                translate_split(ready, reader, decoding)
+                finish()
+                rates[f"beam_{beam}"] = len(reader.examples) / (time.perf_counter() - begin)
+            results.add(f"{name}, {precision}", **rates)
+
+
+if __name__ == "__main__":
+    {"updates": updates, "searches": searches}[sys.argv[1]](Figures())

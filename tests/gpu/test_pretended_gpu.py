@@ -1,0 +1,137 @@
+"""Every family on a pretended GPU: nothing mixes devices, and the host waits for the GPU only where we know of it.
+
+A wait inside a micro-batch or a step of a search leaves a GPU idle. Who removes one lowers the number here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from drawn_pairs import drawn_reader, plan_of_updates
+from pretended_cuda import GPU, DeviceMixError, PretendedGpu
+from small_systems import SYSTEMS, TARGET_VOCABULARY, random_model
+from trainings import settings_of_paper
+
+import phrasemt.training.trainer as trainer_module
+from phrasemt.decoding.attention import AttentionStatistics
+from phrasemt.decoding.decode import translate_split
+from phrasemt.decoding.forced import force
+from phrasemt.files.attention import AXES
+from phrasemt.study.architectures import BiscaleModel
+from phrasemt.study.schema import Decoding, Sampling
+from phrasemt.training.trainer import Trainer
+
+MICRO_BATCH = {
+    "nn/embeddings.py OutputLayer.loss: nonzero": 1,
+    "nn/losses.py _SmoothedCrossEntropy.forward: _local_scalar_dense": 1,  # whether a probability underflows
+}
+MICRO_BATCH_OF_BISCALE = MICRO_BATCH | {
+    "models/biscale.py Biscale.loss: nonzero": 1,
+    "models/biscale.py Biscale.loss: index with a mask": 1,
+}
+# Two sums and the parts of the loss; whether the gradient is finite.
+UPDATE = {
+    "training/trainer.py Trainer._accumulate: _local_scalar_dense": 4,
+    "training/trainer.py Trainer.update: _local_scalar_dense": 1,
+}
+PREFIX = [5, 6]
+STEP = {
+    "decoding/beam.py beam_search: nonzero": 2,
+    "decoding/beam.py beam_search: _local_scalar_dense": 1,
+    "decoding/beam.py beam_search: tolist": 1,
+    "decoding/beam.py _Finished.add: tolist": 2,
+}
+SEARCH = {
+    "decoding/beam.py _only: nonzero": 1 + len(PREFIX),
+    "decoding/beam.py Allowed.__init__: _local_scalar_dense": 2,
+    "decoding/beam.py Allowed.__init__: copy to the GPU": 1,  # of the forced prefix
+    "decoding/beam.py _Finished.__init__: tolist": 1,
+    "decoding/beam.py _Finished.__init__: copy to the GPU": 1,
+}
+STEPS = 4
+SHORT = {"max_length_factor": 0, "max_length_extra": STEPS - 1}
+OTHER_SEARCHES = [
+    Decoding(beam=3, stopping="admissible", precision="bfloat16", **SHORT),
+    Decoding(n_best=2, sampling=Sampling(seed=1, top_p=0.9), **SHORT),
+]
+
+
+def assert_waits(gpu, *allowed):
+    """Compare the waits with the sum of what is allowed, each as often as its number says."""
+    most = Counter()
+    for waits, times in allowed:
+        most.update({line: count * times for line, count in waits.items()})
+    found = Counter()
+    for line, count in gpu.waits.items():
+        found[re.sub(r":\d+", "", line, count=1)] += count
+    assert not found - most, f"new waits {dict(found - most)} among {dict(gpu.waits)}"
+
+
+@pytest.fixture(params=SYSTEMS)
+def settings(request):
+    return SYSTEMS[request.param]
+
+
+@pytest.fixture
+def reader(settings):
+    return drawn_reader(settings.model_inputs, pairs=10, vocabulary=TARGET_VOCABULARY, median=4, longest=7)
+
+
+def test_updates_and_evaluation(settings, reader, monkeypatch):
+    monkeypatch.setattr(trainer_module, "_MAX_GPU_POSITIONS", 48)
+    training = settings_of_paper(settings, precision="bfloat16", average_decay=0.99)
+    with PretendedGpu() as gpu:
+        trainer = Trainer(random_model(settings).to(GPU), reader, training)
+        plan = plan_of_updates(training, reader.examples)
+        trainer.find_capacity(plan)
+        gpu.reset()
+        result = trainer.update(1, next(plan.epoch(0)))
+        assert not result.skipped
+        assert result.micro_batches > 1
+        of_family = MICRO_BATCH_OF_BISCALE if isinstance(settings, BiscaleModel) else MICRO_BATCH
+        assert_waits(gpu, (of_family, result.micro_batches), (UPDATE, 1))
+        with torch.inference_mode(), trainer.averaged():
+            trainer.model.eval().measure([reader(range(5)).to(GPU), reader(range(5, 10)).to(GPU)])
+
+
+def test_searches(settings, reader):
+    if not settings.translates:
+        pytest.skip("a language model does not search")
+    with PretendedGpu() as gpu:
+        model = random_model(settings).to(GPU)
+        gpu.reset()
+        translate_split(model, reader, Decoding(beam=4, n_best=2, **SHORT), prefix=PREFIX)
+        assert_waits(gpu, (STEP, STEPS), (SEARCH, 1))
+        for decoding in OTHER_SEARCHES:
+            translate_split(model, reader, decoding)
+
+
+def test_forced_decoding(settings, reader):
+    with PretendedGpu():
+        batch = reader(range(8)).to(GPU)
+        for attention, weights_BhQNK in force(random_model(settings).to(GPU), batch).attentions:
+            AttentionStatistics(attention).add(weights_BhQNK, batch.masks[AXES[attention.place][0]])
+
+
+def test_what_a_real_gpu_refuses():
+    with PretendedGpu() as gpu:
+        here, there = torch.ones(3), torch.ones(3, device="cuda")
+        assert (there[1:] * torch.tensor(2.0)).device == GPU
+        for operation in (lambda: here + there, lambda: torch.where(there > 0, there, here), lambda: there.numpy()):
+            with pytest.raises(DeviceMixError):
+                operation()
+        assert not gpu.waits
+
+
+def test_what_the_host_waits_for():
+    with PretendedGpu() as gpu:
+        x = torch.arange(4.0).to("cuda", non_blocking=True)
+        assert not gpu.waits
+        for number, operation in enumerate((x.tolist, x.cpu, lambda: float(x[0]), lambda: x[x > 1], x.nonzero), 1):
+            operation()
+            assert gpu.waits.total() == number
+    assert np.array_equal(x.numpy(), np.arange(4.0))

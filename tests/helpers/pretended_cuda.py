@@ -1,0 +1,238 @@
+"""A pretended GPU: tensors that say they lie on one and compute on the CPU.
+
+Within `PretendedGpu()` a tensor that was moved to "cuda", made there, or computed from such tensors lies on the GPU.
+Its storage carries the mark, so views share it. An operation that mixes devices raises DeviceMixError. Waits of the
+host for the GPU are counted by the line of phrasemt that waits, and kernels by the operation that launches them.
+(torch's FakeTensor is no use here: its backward pass on CUDA needs a driver.)
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Self
+from unittest.mock import patch
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import phrasemt
+
+PACKAGE = f"{Path(phrasemt.__file__).parent}/"
+CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
+# The host waits for the results of these: a number, or the size of the output.
+WAITING = {"_local_scalar_dense", "equal", "masked_select", "nonzero", "_unique2", "unique_consecutive", "unique_dim"}
+INDEXING = {"index", "_unsafe_index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index_put"}
+# They return another view of the same numbers, or room without numbers, and launch no kernel.
+WITHOUT_KERNEL = {
+    *("alias", "as_strided", "detach", "diagonal", "expand", "lift_fresh", "permute", "select", "slice", "split"),
+    *("split_with_sizes", "squeeze", "t", "transpose", "unbind", "unfold", "unsqueeze", "view", "_unsafe_view"),
+    *("_reshape_alias", "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"),
+}
+KERNELS = {"_scaled_dot_product_flash_attention_for_cpu_backward": 4}  # of an operation that launches several
+CUDA = {
+    "is_available": True,
+    "is_bf16_supported": True,
+    "is_current_stream_capturing": False,
+    "device_count": 1,
+    "empty_cache": None,
+    "manual_seed_all": None,
+    "reset_peak_memory_stats": None,
+    "max_memory_reserved": 2**30,
+    "get_device_properties": SimpleNamespace(total_memory=80 * 2**30),
+}
+
+
+class DeviceMixError(RuntimeError):
+    """An operation on tensors of the GPU and of the CPU, which a real GPU refuses."""
+
+
+class PretendedGpu:
+    """A block in which torch finds a GPU. waits, kernels: counts since the last `reset`."""
+
+    def __init__(self) -> None:
+        self.waits: Counter[str] = Counter()
+        self.kernels: Counter[str] = Counter()
+        self.attending = False
+        self._storages: dict[int, StorageWeakRef] = {}
+
+    def __enter__(self) -> Self:
+        cuda = {name: lambda *args, value=value, **kwargs: value for name, value in CUDA.items()}
+        plain = {name: getattr(torch, name) for name in ("autocast", "is_autocast_enabled", "get_autocast_dtype")}
+        autocast = {name: lambda _, *args, of=of, **kwargs: of("cpu", *args, **kwargs) for name, of in plain.items()}
+        # In inference mode the second mode below would see composite operations whole, and without autocast.
+        no_grad = {name: getattr(torch.no_grad, name) for name in ("__enter__", "__exit__")}
+        self._group = torch._C._group_tensors_by_device_and_dtype
+        with ExitStack() as stack:
+            for target, changes in ((torch.cuda, cuda), (torch, autocast), (torch.inference_mode, no_grad)):
+                stack.enter_context(patch.multiple(target, **changes))
+            stack.enter_context(patch.object(torch._C, self._group.__name__, self._grouped))
+            stack.enter_context(_Calls(self))
+            stack.enter_context(_Operations(self))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    def reset(self) -> None:
+        """Begin to count from 0."""
+        self.waits.clear()
+        self.kernels.clear()
+
+    def has(self, tensor: Tensor) -> bool:
+        """Whether a tensor lies on the GPU."""
+        return tensor.untyped_storage()._cdata in self._storages
+
+    def take(self, tensor: Tensor) -> Tensor:
+        """Put a tensor on the GPU. The weak reference keeps the address of its storage from being used again."""
+        storage = tensor.untyped_storage()
+        if storage._cdata not in self._storages:
+            self._storages[storage._cdata] = StorageWeakRef(storage)
+        return tensor
+
+    def move(self, tensor: Tensor, device: torch.device, *, non_blocking: bool = False) -> Tensor:
+        """The tensor itself, if it lies on the device, or a copy there."""
+        to_gpu = device.type == GPU.type
+        if to_gpu == self.has(tensor):
+            return tensor
+        copy = tensor.clone()
+        if to_gpu:
+            self.take(copy)
+        else:
+            del self._storages[copy.untyped_storage()._cdata]
+        if not (to_gpu and non_blocking):
+            self.wait(f"copy to the {'GPU' if to_gpu else 'CPU'}")
+        return copy
+
+    def wait(self, reason: str) -> None:
+        """Count a wait of the host at the innermost line of the package on the stack."""
+        frame = sys._getframe(1)
+        while frame.f_back and not frame.f_code.co_filename.startswith(PACKAGE):
+            frame = frame.f_back
+        place = f"{frame.f_code.co_filename.removeprefix(PACKAGE)}:{frame.f_lineno}"
+        function, *_ = frame.f_code.co_qualname.split(".<locals>")
+        self.waits[f"{place} {function}: {reason}"] += 1
+
+    def _grouped(self, lists: Sequence[Sequence[Tensor]], *options: Any) -> dict[Any, Any]:
+        """torch's grouping of an optimiser's tensors, which asks them below Python for their devices."""
+        device = GPU if self.has(lists[0][0]) else CPU
+        return {(device, dtype): group for (_, dtype), group in self._group(lists, *options).items()}
+
+
+class _Calls(TorchFunctionMode):
+    """Calls of torch by Python code: where a tensor is, moves, and tensors that are made on a device."""
+
+    def __init__(self, gpu: PretendedGpu) -> None:
+        super().__init__()
+        self.gpu = gpu
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        gpu, kwargs = self.gpu, dict(kwargs or {})
+        if func == Tensor.device.__get__:
+            return GPU if gpu.has(args[0]) else CPU
+        if func in (Tensor.is_cuda.__get__, Tensor.is_cpu.__get__):
+            return gpu.has(args[0]) == (func == Tensor.is_cuda.__get__)
+        if func is Tensor.to:
+            return self._to(*args, **kwargs)
+        if func is Tensor.cpu:
+            return gpu.move(args[0], CPU)
+        if func is Tensor.backward:  # the gradients of our own functions are Python code, too
+            with self:
+                return torch.autograd.backward(args[0], kwargs.pop("gradient", None), **kwargs)
+        if func is F.dropout:  # one kernel on a GPU, several on a CPU
+            return torch.native_dropout(args[0], kwargs["p"], kwargs["training"])[0]
+        if func is F.scaled_dot_product_attention:  # with dropout a CPU has no fused kernel
+            gpu.attending = gpu.has(args[0])
+            attended = func(*args, **kwargs | {"dropout_p": 0.0})
+            gpu.attending = False
+            return attended
+        if func in (Tensor.tolist, Tensor.numpy) and gpu.has(args[0]):
+            if func is Tensor.numpy:
+                raise DeviceMixError("numpy cannot read a tensor of the GPU")
+            gpu.wait("tolist")
+        if func is Tensor.new_tensor:
+            kwargs.setdefault("device", GPU if gpu.has(args[0]) else CPU)
+        if kwargs.get("device") is None:
+            return func(*args, **kwargs)
+        device, made = torch.device(kwargs.pop("device")), func(*args, **kwargs, device=CPU)
+        if device.type == GPU.type:
+            gpu.take(made)
+            if func in (torch.tensor, torch.as_tensor, Tensor.new_tensor):
+                gpu.wait("copy to the GPU")
+        return made
+
+    def _to(self, tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        device, dtype, non_blocking, _ = torch._C._nn._parse_to(*args, **kwargs)
+        if args and isinstance(args[0], Tensor):
+            device = GPU if self.gpu.has(args[0]) else CPU
+        converted = tensor if dtype is None else tensor.to(dtype)
+        return converted if device is None else self.gpu.move(converted, device, non_blocking=non_blocking)
+
+
+class _Operations(TorchDispatchMode):
+    """All operations, those of the backward pass as well: the devices of their tensors, waits and kernels."""
+
+    def __init__(self, gpu: PretendedGpu) -> None:
+        super().__init__()
+        self.gpu = gpu
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        with torch._C.DisableTorchFunction():  # the calls here are not those of the program
+            return self._run(func, args, kwargs or {})
+
+    def _run(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        gpu, name = self.gpu, func.overloadpacket.__name__
+        tensors = list(_tensors((args, list(kwargs.values()))))
+        here = [gpu.has(tensor) for tensor in tensors]
+        # What attention or the backward pass makes beside their tensors is made where those are.
+        makes = not tensors and (gpu.attending or torch._C._current_graph_task_id() != -1)
+        if not (any(here) or makes):
+            return func(*args, **kwargs)
+        if name == "copy_" and not all(here):
+            gpu.wait("copy to another device")
+            return func(*args, **kwargs)
+        elsewhere = [one for one, on_gpu in zip(tensors, here, strict=True) if not on_gpu]
+        if name in INDEXING:
+            self._index(name, *args)
+        elif any(one.dim() or name.startswith("_fused_adam") for one in elsewhere):  # numbers may lie on the CPU
+            raise DeviceMixError(f"{name} of tensors {[(*one.shape,) for one in elsewhere]} of the CPU with the GPU's")
+        elif name in WAITING or (func is torch.ops.aten.repeat_interleave.Tensor and "output_size" not in kwargs):
+            gpu.wait(name)
+        if name not in WITHOUT_KERNEL:
+            gpu.kernels[name] += KERNELS.get(name, 1)
+        results = func(*args, **kwargs)
+        for result in _tensors((results,)):
+            gpu.take(result)
+        return results
+
+    def _index(self, name: str, x: Tensor, indices: Sequence[Tensor | None], *values: Any) -> None:
+        """Indices on the CPU are copied; a mask becomes indices, whose number the host needs."""
+        for index in indices:
+            if index is None:
+                continue
+            if not self.gpu.has(index) and index.dim():
+                self.gpu.wait("indices on the CPU")
+            elif index.dtype == torch.bool and not (values and values[0].numel() == 1):  # else it is masked_fill
+                self.gpu.wait(f"{name} with a mask")
+
+
+def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
+    """The tensors in nested sequences."""
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from _tensors(value)
