@@ -14,12 +14,8 @@ from processes import wait_until
 from phrasemt.artefacts.columns import Examples
 from phrasemt.artefacts.vocabulary import Vocabulary
 from phrasemt.cli import main
-from phrasemt.errors import MismatchError
 from phrasemt.files.sidecars import sidecar_path
-from phrasemt.stages.training import TrainModel
-from phrasemt.study.architectures import TransformerModel
 from phrasemt.study.tokenization import Tokenizer
-from phrasemt.study.training import Training
 from phrasemt.text.subwords import join_subwords
 
 SOURCE = "A man isn't here.\nTwo dogs run, fast.\n\nA dog is here.\n"
@@ -97,28 +93,6 @@ def test_from_text_to_examples(prepared, capsys):
     assert not [name for name in names(prepared) if name.endswith(".part")]
 
 
-def test_same_bytes_again_and_for_every_number_of_cores(prepared):
-    assert main(pack(prepared)) == 0
-    first = (prepared / "examples.arrow").read_bytes(), (prepared / "examples.arrow.meta.json").read_bytes()
-    assert main(pack(prepared, cores=2)) == 0
-    assert first == ((prepared / "examples.arrow").read_bytes(), (prepared / "examples.arrow.meta.json").read_bytes())
-
-
-def test_a_missing_line_leaves_nothing(prepared, capsys):
-    target = prepared / "subwords.de"
-    target.write_text(target.read_text().split("\n", 1)[1])
-    sidecar_path(target).unlink()
-    before = names(prepared)
-    assert main(pack(prepared)) == 2
-    paths = ", ".join(str(prepared / name) for name in ("rows", "subwords.en", "subwords.de"))
-    assert capsys.readouterr().err == (
-        f"phrasemt pack_examples: error: {paths}: the sides of a parallel text have unequal numbers of lines "
-        "(expected the same number of lines in each file, found 4 and 4 and 3). "
-        "Next: restore the missing line; phrasemt never cuts the longer side\n"
-    )
-    assert names(prepared) == before
-
-
 def test_an_edited_input_is_refused_before_the_stage_runs(prepared, capsys):
     tokens = prepared / "tokens.en"
     text = tokens.read_text()
@@ -146,48 +120,6 @@ def test_a_file_of_another_split_is_refused_with_its_own_sidecar(prepared, capsy
     sides = {"source": prepared / "tokens.en", "target": prepared / "tokens.de"}
     assert main(stage("learn_subwords", {"merges": 20}, **sides, **outputs)) == 2
     assert "expected a sidecar of tokens.de, found a sidecar of another file" in capsys.readouterr().err
-
-
-def test_a_vocabulary_of_another_data_set_leaves_nothing(prepared, capsys):
-    other = prepared / "vocabulary.other.tsv"
-    other.write_text("<pad>\t0\n<s>\t0\n</s>\t0\n<unk>\t0\nhello\t3\n")
-    before = names(prepared)
-    assert main(pack(prepared, source_vocabulary=other)) == 2
-    assert capsys.readouterr().err == (
-        f"phrasemt pack_examples: error: {prepared}/subwords.en: most subwords are not in the vocabulary {other} "
-        "(expected at most 50% unknown subwords, found 100.0%). "
-        "Next: use the vocabulary that was built from this side of this data set's training text\n"
-    )
-    assert names(prepared) == before
-    assert main(pack(prepared)) == 0
-    source, target = (Vocabulary.read(path) for path in (other, prepared / "vocabulary.de.tsv"))
-    with pytest.raises(MismatchError, match="examples were packed with another source vocabulary"):
-        Examples.open(prepared / "examples.arrow").check_vocabularies(source, target)
-
-
-def test_damaged_examples_are_named(prepared, capsys):
-    assert main(pack(prepared)) == 0
-    examples = prepared / "examples.arrow"
-    examples.write_bytes(examples.read_bytes()[:-20])
-    sidecar_path(examples).unlink()  # as if another program had written it
-    before = names(prepared)
-    model = TransformerModel()
-    settings = TrainModel(
-        **TrainModel.of_model(model),
-        rate_width=model.learning_rate_width,
-        training=Training(),
-        seed=1,
-        dev_bleu="13a",
-    ).model_dump(mode="json")
-    inputs = {"train": examples, "dev": examples, "dev_reference": prepared / "tokens.de"}
-    vocabularies = {f"{side}_vocabulary": prepared / f"vocabulary.{language}.tsv" for side, language in SIDES.items()}
-    outputs = {"record": prepared / "training.json", "state": prepared / "state"}
-    capsys.readouterr()
-    assert main(stage("train_model", settings, **inputs, **vocabularies, **outputs)) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"phrasemt train_model: error: {examples}: incomplete or damaged column file (found ")
-    assert line.endswith("). Next: delete it and run again")
-    assert names(prepared) == before
 
 
 def test_a_damaged_vocabulary_leaves_the_old_examples(prepared, capsys):
@@ -218,17 +150,6 @@ def test_bad_settings_leave_nothing(settings, message, tmp_path, capsys):
     assert main(tokenizing(tmp_path, settings)) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"phrasemt tokenize_text: error: {message}")
-    assert names(tmp_path) == {"text"}
-
-
-@pytest.mark.parametrize("cores", [1, 2])
-def test_text_that_is_not_utf8_leaves_nothing(cores, tmp_path, capsys):
-    (tmp_path / "text").write_bytes(b"A\n" * 200_000 + b"caf\xe9 au lait\n" + b"B\n" * 20_000)
-    assert main(tokenizing(tmp_path, TOKENIZE["en"], cores=cores)) == 2
-    assert capsys.readouterr().err == (
-        f"phrasemt tokenize_text: error: {tmp_path}/text, line 200001, byte 4: not UTF-8 (expected UTF-8 text, "
-        "found bytes e9 20 61 75). Next: convert the file to UTF-8 (iconv) or remove the line on both sides\n"
-    )
     assert names(tmp_path) == {"text"}
 
 
