@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -12,7 +13,7 @@ from typing import Literal
 from phrasemt.artefacts.artefact import Artefact, JsonFile, Pattern, of_dataset
 from phrasemt.errors import DamagedFileError, DataError
 from phrasemt.fields import Settings
-from phrasemt.files.lines import read_lines, write_lines
+from phrasemt.files.lines import LineBlock, read_lines, read_parallel_blocks, write_lines
 
 
 class UserFile(Artefact, pattern=Pattern("{file}")):
@@ -112,6 +113,25 @@ class CleanText(Artefact, pattern=of_dataset("corpus/{split}.{language}")):
 
 class Rows(Artefact, pattern=of_dataset("corpus/{split}.rows")):
     """For each kept pair of a split its row in the concatenated raw texts, from 0; one number a line."""
+
+    @classmethod
+    def blocks(cls, path: Path, *texts: Path, lines: int) -> Iterator[tuple[list[int], list[LineBlock]]]:
+        """The rows with the lines of texts of the split, in blocks of so many lines.
+
+        Raises DataError, with file and line, if rows do not increase, and if the files have unequal numbers of lines.
+        """
+        last = -1
+        for block, *others in read_parallel_blocks(path, *texts, lines=lines):
+            rows = [int(line) if line.isascii() and line.isdigit() else -1 for line in block.lines()]
+            for number, (before, row) in enumerate(itertools.pairwise([last, *rows]), start=block.first):
+                if row <= before:
+                    raise DataError(
+                        "rows must be increasing numbers",
+                        where=f"{path}, line {number}",
+                        next_step="run clean_pairs again",
+                    )
+            last = rows[-1]
+            yield rows, others
 
 
 @dataclass(frozen=True)

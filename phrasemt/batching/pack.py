@@ -6,7 +6,6 @@ import itertools
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +15,9 @@ from phrasemt.artefacts.columns import Examples
 from phrasemt.artefacts.corpus import Rows
 from phrasemt.artefacts.text import Subwords, Tokens
 from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
-from phrasemt.errors import DataError, MismatchError
+from phrasemt.errors import MismatchError
 from phrasemt.files.columns import Lists, RowBatch
-from phrasemt.files.lines import LineBlock, read_parallel_blocks
+from phrasemt.files.lines import LineBlock
 from phrasemt.files.parallel import batched, map_in_order
 from phrasemt.stages.subwords import PackExamples
 from phrasemt.symbols import UNK
@@ -62,7 +61,7 @@ def pack_examples(
     vocabularies = Vocabularies.read(source_vocabulary, target_vocabulary)
     packed_blocks = map_in_order(
         _pack_block,
-        read_parallel_blocks(rows, *dict.fromkeys((source, target)), lines=_PAIRS_PER_BLOCK),
+        Rows.blocks(rows, *dict.fromkeys((source, target)), lines=_PAIRS_PER_BLOCK),
         jobs=cores,
         prepare=_vocabularies,
         arguments=vocabularies,
@@ -71,12 +70,8 @@ def pack_examples(
     subwords = np.zeros(2, dtype=np.int64)
 
     def record_batches() -> Iterator[RowBatch]:
-        pairs, last_row = 0, -1
         for blocks in batched(packed_blocks, _BLOCKS_PER_RECORD_BATCH):
             for block in blocks:
-                _check_rows(rows, block.rows, after=last_row, line=pairs)
-                last_row = int(block.rows[-1])
-                pairs += len(block.rows)
                 subwords[:] += [len(block.source.values), len(block.target.values)]
                 unknown[:] += [np.count_nonzero(side.values == UNK) for side in (block.source, block.target)]
             sides = Lists.joined([block.source for block in blocks]), Lists.joined([block.target for block in blocks])
@@ -104,12 +99,11 @@ def _vocabularies(source: Vocabulary, target: Vocabulary) -> tuple[Vocabulary, V
     return source, target
 
 
-def _pack_block(vocabularies: tuple[Vocabulary, Vocabulary], blocks: tuple[LineBlock, ...]) -> _PackedBlock:
-    rows, *sides = (block.lines() for block in blocks)
+def _pack_block(vocabularies: tuple[Vocabulary, Vocabulary], block: tuple[list[int], list[LineBlock]]) -> _PackedBlock:
+    rows, texts = block
+    sides = [text.lines() for text in texts]
     source, target = sides if len(sides) == 2 else ([""] * len(rows), sides[0])  # else of a monolingual text
-    # Text that is not a number becomes -1: `_check_rows`, which knows the line number, reports it.
-    numbers = np.array([int(row) if row.isascii() and row.isdigit() else -1 for row in rows], dtype=np.int64)
-    return _PackedBlock(numbers, *(map(_pack_side, vocabularies, (source, target))))
+    return _PackedBlock(np.array(rows, np.int64), *(map(_pack_side, vocabularies, (source, target))))
 
 
 def _pack_side(vocabulary: Vocabulary, sentences: list[str]) -> Lists:
@@ -117,14 +111,3 @@ def _pack_side(vocabulary: Vocabulary, sentences: list[str]) -> Lists:
     subwords = [[*filter(None, sentence.split(" "))] for sentence in sentences]
     lengths = np.array([*map(len, subwords)], dtype=np.int32)
     return Lists(lengths, vocabulary.ids([*itertools.chain.from_iterable(subwords)]))
-
-
-def _check_rows(path: Path, rows: NDArray[np.int64], *, after: int, line: int) -> None:
-    steps = np.diff(rows, prepend=after)
-    if (steps <= 0).any():
-        first = int(np.argmax(steps <= 0))
-        raise DataError(
-            "rows must be increasing numbers",
-            where=f"{path}, line {line + first + 1}",
-            next_step="run clean_pairs again",
-        )

@@ -18,7 +18,7 @@ def with_description(schema: pa.Schema, **description: object) -> pa.Schema:
 def open_described(
     source: pa.NativeFile | pa.Buffer, schema: pa.Schema, number: int
 ) -> tuple[pa.ipc.RecordBatchFileReader, dict[str, Any]]:
-    """Open a file of this schema and number of format; returns its reader and its JSON.
+    """Open a file of this schema and number of format; returns its reader and the other JSON.
 
     Raises ValueError, with the reason, for another file and for one that is cut off.
     """
@@ -27,9 +27,11 @@ def open_described(
     except (pa.ArrowException, OSError) as error:
         raise ValueError(str(error)) from None
     description: dict[str, Any] = json.loads((reader.schema.metadata or {}).get(_KEY, b"{}"))
-    if description.get("format") != number or not reader.schema.equals(schema):
-        found = f"format {description.get('format')}, columns {_in_words(reader.schema)}"
-        raise ValueError(f"{found}, instead of format {number}, columns {_in_words(schema)}")
+    if (found := description.pop("format", None)) != number or not reader.schema.equals(schema):
+        raise ValueError(
+            f"format {found}, columns {_in_words(reader.schema)}, instead of format {number}, columns "
+            f"{_in_words(schema)}"
+        )
     return reader, description
 
 

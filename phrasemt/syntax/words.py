@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from phrasemt.artefacts.corpus import Rows
 from phrasemt.errors import DataError
-from phrasemt.files.lines import LineBlock, read_parallel_blocks
+from phrasemt.files.lines import LineBlock
 from phrasemt.symbols import SEPARATOR
 
 Item = TypeVar("Item")
@@ -41,8 +42,7 @@ def split_lines(
     """
     rest = iter(items)
     last = -1
-    for rows_block, tokens_block, subwords_block in read_parallel_blocks(rows, tokens, subwords, lines=lines):
-        numbers = row_numbers(rows_block, after=last)
+    for numbers, (tokens_block, subwords_block) in Rows.blocks(rows, tokens, subwords, lines=lines):
         steps = itertools.pairwise([last, *numbers])
         kept = [item for before, row in steps for item in itertools.islice(rest, row - before - 1, row - before)]
         if files and len(kept) < len(numbers):
@@ -93,16 +93,3 @@ def offsets_of_block(tokens: LineBlock, subwords: LineBlock) -> tuple[list[str],
             )
         found.append(offsets)
     return lines, found
-
-
-def row_numbers(rows: LineBlock, *, after: int) -> list[int]:
-    """The rows of a block of a `.rows` file. Raises DataError, with file and line, if they do not increase."""
-    numbers = [int(line) if line.isascii() and line.isdigit() else -1 for line in rows.lines()]
-    for number, (last, row) in enumerate(itertools.pairwise([after, *numbers]), start=rows.first):
-        if row <= last:
-            raise DataError(
-                "rows must be increasing numbers",
-                where=f"{rows.path}, line {number}",
-                next_step="run clean_pairs again",
-            )
-    return numbers

@@ -11,7 +11,7 @@ from subword_nmt.apply_bpe import BPE
 
 from phrasemt.errors import DataError
 from phrasemt.files.lines import LineBlock
-from phrasemt.syntax.words import offsets_of_block, row_numbers, word_offsets
+from phrasemt.syntax.words import offsets_of_block, word_offsets
 
 # Also words that end in the mark of a subword, or are it, and Unicode spaces.
 WORDS = st.lists(
@@ -78,12 +78,3 @@ def test_a_line_that_does_not_agree_is_named():
         "tokens.en and bpe.en, line 9: words and subwords belong to different sentences "
         "(expected 'bc', found 'b c'). Next: run apply_subwords again"
     )
-
-
-@pytest.mark.parametrize("text", [b"4\n7\n7\n", b"4\n7\n5\n", b"4\n7\nx\n", b"4\n7\n\n"])
-def test_rows_must_increase(text):
-    assert row_numbers(LineBlock("rows", 1, text[:4]), after=3) == [4, 7]
-    with pytest.raises(DataError, match="rows, line 3: rows must be increasing numbers"):
-        row_numbers(LineBlock("rows", 1, text), after=-1)
-    with pytest.raises(DataError, match="rows, line 1: rows"):
-        row_numbers(LineBlock("rows", 1, text), after=4)
