@@ -151,7 +151,7 @@ def test_a_score_file_cut_off_is_named(toy: Path, capsys: pytest.CaptureFixture[
     compare = stage("compare_systems", COMPARE, baseline=[Path("base.json")], system=[Path("new.json")], **NO_METRICS)
     assert main([*compare, "--comparison", "comparison.json"]) == 2
     error = capsys.readouterr().err
-    assert error.startswith("phrasemt compare_systems: error: new.json: file: Invalid JSON")
+    assert error.startswith("phrasemt compare_systems: error: new.json: not JSON: ")
     assert error.endswith("Next: delete it and run again\n")
 
 
