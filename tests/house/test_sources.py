@@ -66,7 +66,7 @@ def test_help_needs_neither_torch_nor_libraries_of_arrays() -> None:
 
 
 def test_text_stages_never_reach_torch() -> None:
-    folders = ("corpus", "text", "syntax", "scoring", "paper")
+    folders = ("corpus", "text", "syntax", "scoring", "moses", "report")
     modules = sorted({stage.module for stage in STAGES.values() if stage.module.split(".")[1] in folders})
     code = f"import sys, {', '.join(modules)}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
