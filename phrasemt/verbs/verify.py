@@ -9,8 +9,8 @@ from pathlib import Path
 from phrasemt.errors import DamagedFileError
 from phrasemt.report.capsule import opened_capsule
 from phrasemt.report.recompute import check_capsule, other_versions
+from phrasemt.runs.evidence import verify
 from phrasemt.runs.plan import plan_of
-from phrasemt.runs.verify import verify
 from phrasemt.verbs._study import add_profile, add_study
 
 MOST_NAMED = 20
@@ -35,18 +35,18 @@ def run(options: argparse.Namespace) -> None:
         return
 
     plan = plan_of(options.study, options.profile)
-    checked = verify(plan)
-    for error in checked.errors[:MOST_NAMED]:
+    files, errors = verify(plan.finished, [job.planned for job in plan.jobs])
+    for error in errors[:MOST_NAMED]:
         print(error)
-    if (more := len(checked.errors) - MOST_NAMED) > 0:
+    if (more := len(errors) - MOST_NAMED) > 0:
         print(f"and {more:,} more files")
-    if checked.errors:
+    if errors:
         raise DamagedFileError(
-            f"{len(checked.errors):,} of {checked.files:,} artefacts differ from their sidecars",
+            f"{len(errors):,} of {files:,} artefacts differ from their sidecars",
             where=plan.study,
             next_step="follow the lines above",
         )
-    print(f"{plan.study}: {checked.files:,} artefacts are as their sidecars record")
+    print(f"{plan.study}: {files:,} artefacts are as their sidecars record")
     if plan.jobs:
         print(f"{len(plan.jobs):,} jobs would run. Next: `phrasemt plan {options.study}` tells why")
 

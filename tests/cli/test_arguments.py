@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import pkgutil
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 import phrasemt
+from phrasemt import verbs
 from phrasemt.cli import main
 from phrasemt.verbs import check, describe, phrases, plan, show, status, trace, tree
 
@@ -46,6 +48,15 @@ def test_verbs_about_results_take_a_name_too(
     message = capsys.readouterr().err
     assert "small" in message
     assert "--configfile STUDY.yaml" in message
+
+
+def test_each_verb_is_listed_and_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    modules = {module.name.removesuffix("_model") for module in pkgutil.iter_modules(verbs.__path__)}
+    assert {name for name in modules if not name.startswith("_")} == verbs.VERBS.keys()
+    for verb in ("import", "gc", "store"):
+        with pytest.raises(SystemExit, match="0"):
+            main([verb, "--help"])
+        assert f"usage: phrasemt {verb} " in capsys.readouterr().out
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
