@@ -32,6 +32,13 @@ def repository() -> Path:
     return REPOSITORY
 
 
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, in which the test runs."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
 @pytest.fixture(autouse=True)
 def _no_settings_of_an_earlier_test() -> Iterator[None]:
     """Takes back what studies and stages set for their process: the cache and the number of threads."""

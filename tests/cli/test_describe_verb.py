@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import logging
+import functools
 import re
 from pathlib import Path
 
 import pytest
 
-from phrasemt.cli import main
 from phrasemt.files.lines import write_lines
 from phrasemt.symbols import SPECIAL_TOKENS
 
@@ -32,17 +31,9 @@ systems:
 
 
 @pytest.fixture
-def describe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    monkeypatch.chdir(tmp_path)
+def describe(here, phrasemt):
     Path("study.yaml").write_text(STUDY)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        code = main(["describe", *arguments])
-        logging.shutdown()
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
+    return functools.partial(phrasemt, "describe")
 
 
 def parameters(out: str) -> dict[str, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 
 import invented_runs
@@ -12,10 +11,7 @@ from invented_runs import took
 from phrasemt.runs.plan import CODE, FOLLOWS, INPUTS, NEVER, SETTINGS, Job, Plan, Reason, _differences
 from phrasemt.verbs.plan import describe
 
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def job(rule: str, dataset: str | None, system: str | None, *reasons: Reason) -> Job:

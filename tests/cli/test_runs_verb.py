@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import logging
 import os
@@ -20,7 +21,6 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from trainings import run, settings_of
 
 from phrasemt.artefacts.training import Evaluation, EvaluationReport, Metrics, TrainingRecord, UpdateReport
-from phrasemt.cli import main
 from phrasemt.errors import StoppedError
 from phrasemt.runs.notes import StageNote, TrainingReport, training_note
 from phrasemt.runs.units import clock, memory
@@ -66,9 +66,8 @@ def evaluations(*scores: float, measure: str = "dev_bleu") -> str:
 
 
 @pytest.fixture(autouse=True)
-def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path / "results"
+def results(here: Path) -> Path:
+    return here / "results"
 
 
 @pytest.fixture
@@ -101,14 +100,8 @@ def training(results: Path):
 
 
 @pytest.fixture
-def runs(capsys: pytest.CaptureFixture[str]):
-    def call(*arguments: str) -> tuple[int, str, str]:
-        code = main(["runs", *arguments])
-        logging.shutdown()
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
+def runs(phrasemt):
+    return functools.partial(phrasemt, "runs")
 
 
 @pytest.fixture

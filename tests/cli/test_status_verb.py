@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+import functools
 import os
 import platform
 import re
@@ -25,24 +25,14 @@ from phrasemt.cli import main
 from phrasemt.runs.notes import PlannedJob, StageNote, stage_note
 from phrasemt.runs.status import status_of
 
+pytestmark = pytest.mark.usefixtures("here")
 Status = Callable[..., tuple[int, str, str]]
 
 
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
-
-
 @pytest.fixture
-def status(capsys: pytest.CaptureFixture[str]) -> Status:
-    def call(*arguments: str) -> tuple[int, str, str]:
-        code = main(["status", *arguments])
-        logging.shutdown()
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
+def status(here: Path, phrasemt: Status, monkeypatch: pytest.MonkeyPatch) -> Status:
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    return functools.partial(phrasemt, "status")
 
 
 def rows(out: str) -> dict[str, str]:
@@ -379,13 +369,13 @@ def test_the_page_is_served_on_this_machine_until_ctrl_c() -> None:
     assert (server.returncode, err) == (0, "")
 
 
-def test_curves_so_far_become_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["figures", "demo", "--output", "figures"]) == 2
-    logging.shutdown()
-    assert "results/demo: no figures of this study yet" in capsys.readouterr().err
+def test_curves_so_far_become_files(tmp_path: Path, phrasemt: Status) -> None:
+    command = ("figures", "demo", "--output", "figures")
+    code, _, err = phrasemt(*command)
+    assert code == 2
+    assert "results/demo: no figures of this study yet" in err
     half_finished()
-    assert main(["figures", "demo", "--output", "figures"]) == 0
-    assert capsys.readouterr().out.split() == ["figures/d-training-loss.svg", "figures/d-dev-bleu.svg"]
+    assert phrasemt(*command)[1].split() == ["figures/d-training-loss.svg", "figures/d-dev-bleu.svg"]
     for path in (tmp_path / "figures").iterdir():
         text = path.read_text()
         assert xml.etree.ElementTree.fromstring(text).tag == "{http://www.w3.org/2000/svg}svg"

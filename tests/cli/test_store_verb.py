@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+import functools
 import os
 import random
 import time
@@ -24,10 +24,9 @@ NOTHING_CLEANED = "outputs of stages: 0 entries, 0 files (0.0 kB) and 0 leftover
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
+def cache(here: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("PHRASEMT_CACHE", raising=False)
-    return tmp_path / "resources" / "cache"
+    return here / "resources" / "cache"
 
 
 @pytest.fixture
@@ -44,14 +43,8 @@ def filled(cache: Path) -> list[AnnotationStore]:
 
 
 @pytest.fixture
-def store(capsys: pytest.CaptureFixture[str]):
-    def call(*arguments: object) -> tuple[int, str, str]:
-        code = main(["store", *map(str, arguments)])
-        logging.shutdown()
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
+def store(phrasemt):
+    return functools.partial(phrasemt, "store")
 
 
 def test_ls(store, filled, monkeypatch, cache, tmp_path):

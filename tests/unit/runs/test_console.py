@@ -25,9 +25,8 @@ RULE = "translate_examples"
 
 
 @pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PHRASEMT_RUN", str(tmp_path / RUN))
+def _here(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PHRASEMT_RUN", str(here / RUN))
     monkeypatch.setenv("PHRASEMT_QUIET", "")  # so that it is taken back afterwards
 
 

@@ -9,10 +9,7 @@ from invented_runs import job, stage, took
 
 from phrasemt.runs.costs import NOTHING, OF_OTHER_STUDIES, OF_THE_RULE, OWN, Recorded
 
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def test_the_same_job_tells_most_then_its_rule_then_other_studies() -> None:

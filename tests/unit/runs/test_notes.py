@@ -19,10 +19,9 @@ from phrasemt.runs.notes import RunNote, StageNote, beating, latest_run, new_run
 
 
 @pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def _here(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_JOB_ID", "17")
-    monkeypatch.setenv("PHRASEMT_RUN", str(tmp_path / "logs/demo/runs/one.json"))
+    monkeypatch.setenv("PHRASEMT_RUN", str(here / "logs/demo/runs/one.json"))
 
 
 def _note(error: BaseException | None) -> StageNote:

@@ -19,6 +19,8 @@ from phrasemt.study.reading import load_study
 from phrasemt.verbs._price import Prices, describe_price, rate_of
 from phrasemt.verbs._rates import GPUS, MEASURED
 
+pytestmark = pytest.mark.usefixtures("here")
+
 
 def job(rule: str, *, mem_mb: int = 0, **wildcards: str) -> Job:
     snakemakes = SimpleNamespace(wildcards=wildcards, resources={"mem_mb": mem_mb})
@@ -26,8 +28,7 @@ def job(rule: str, *, mem_mb: int = 0, **wildcards: str) -> Job:
 
 
 @pytest.fixture
-def prices(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Prices:
-    monkeypatch.chdir(tmp_path)
+def prices(repository: Path) -> Prices:
     return Prices(load_study(repository / "studies" / "xu2020-en-de.yaml"), rate_of("a100", 0.3))
 
 
@@ -106,11 +107,8 @@ def _finished_training(host: str, device: str, tokens_per_second: float, *, seed
     StageNote(stage="train_model", host=host, training=training).write(folder / "state" / "abc" / "note.json")
 
 
-def test_a_measured_rate_is_that_of_the_device_with_most_trainings(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_measured_rate_is_that_of_the_device_with_most_trainings() -> None:
     """Six operations for each parameter and token, as above; two processes share their tokens."""
-    monkeypatch.chdir(tmp_path)
     _finished_training("node1", "NVIDIA A100", 40_000, seed=1)
     _finished_training("node1", "NVIDIA A100", 60_000, seed=2)
     _finished_training("node1", "NVIDIA A100", 160_000, seed=3, processes=2)
@@ -126,7 +124,6 @@ def test_a_measured_rate_is_that_of_the_device_with_most_trainings(
     assert "the median of 3 finished trainings" in rate.basis
 
 
-def test_without_a_finished_training_no_rate_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_without_a_finished_training_no_rate_is_measured() -> None:
     with pytest.raises(PhrasemtError, match="no finished training tells a rate"):
         rate_of(MEASURED, 0.3)
