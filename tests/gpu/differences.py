@@ -26,13 +26,14 @@ from phrasemt.nn.losses import log_probabilities, smoothed_cross_entropy
 from phrasemt.study.schema import Decoding
 from phrasemt.training.trainer import Trainer
 
-# float32 has 24 bits; sums over all layers and over five updates take some hundred roundings.
-# bfloat16 has 8 bits: a whole system rounds some ten times in a row, by 2^-9 each, and a search may then choose other
-# words of nearly the same probability.
-TOLERANCES = {"float32": 1e-4, "bfloat16": 2**-4}
-FIVE_WORDS = {"max_length_factor": 0, "max_length_extra": 4}
-SEARCHES = {"greedy": Decoding(beam=1, **FIVE_WORDS), "beam": Decoding(beam=4, **FIVE_WORDS)}
+# float32 has 24 bits; sums over all layers and five updates take some hundred roundings. bfloat16 has 8 bits, and a
+# whole system rounds some ten times in a row. Roundings of the forward pass reach a gradient twice, and a search may
+# choose other words of nearly the same probability: both may differ eight times as much.
+TOLERANCES = {"float32": 1e-4, "bfloat16": 2**-6}
+FOUR_WORDS = {"min_length": 4, "max_length_factor": 0, "max_length_extra": 4}
+SEARCHES = {"greedy": Decoding(beam=1, **FOUR_WORDS), "beam": Decoding(beam=4, **FOUR_WORDS)}
 UPDATES = 5
+LOSS = "loss of a paper"
 
 
 def differences(system: str, device: torch.device, precision: str) -> dict[str, float]:
@@ -110,16 +111,21 @@ def differences_of_loss(device: torch.device, precision: str) -> dict[str, float
     return {name: relative([one], [other]) for name, one, other in zip(names, found, exact, strict=True)}
 
 
+def too_large(figures: dict[str, float], precision: str) -> list[str]:
+    """The names of the differences that are larger than rounding explains."""
+    wide = ("gradients", *SEARCHES)
+    return [name for name, one in figures.items() if not one <= TOLERANCES[precision] * (8 if name in wide else 1)]
+
+
 def main() -> None:
     results, wrong = Figures(), []
-    for precision, tolerance in TOLERANCES.items():
-        results.add(f"{precision}, loss of a paper", **differences_of_loss(DEVICE, precision))
-        for system in SYSTEMS if ON_GPU else ("+Max+Attn+TA", "bi-scale"):
-            figures = differences(system, DEVICE, precision)
+    for precision in TOLERANCES:
+        for system in (LOSS, *(SYSTEMS if ON_GPU else ("+Max+Attn+TA", "bi-scale"))):
+            arguments = DEVICE, precision
+            figures = differences_of_loss(*arguments) if system == LOSS else differences(system, *arguments)
             results.add(f"{precision}, {system}", **figures)
-            if max(figures.values()) > tolerance:
-                wrong.append(f"{precision}, {system}")
-    results.add("too different", systems=wrong)
+            wrong += [f"{precision}, {system}: {name}" for name in too_large(figures, precision)]
+    results.add("too large", differences=wrong)
 
 
 if __name__ == "__main__":
