@@ -158,7 +158,7 @@ def beam_search(
     """
     K = settings.beam
     allowed = Allowed(source, settings, prefixes)
-    memory = model.encode(source)
+    memory = model.encode(source).held()
     state = model.start(memory, 1)
     device = allowed.limits_B.device
     B = len(allowed.limits_B)

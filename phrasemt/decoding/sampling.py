@@ -44,7 +44,7 @@ def sample(
     # A stream for each draw, so that neither the number of draws nor the longest sentence of the batch shifts it.
     streams = [[np.random.default_rng([sampling.seed, row, draw]).random(steps) for draw in range(K)] for row in rows]
     uniform_LBK = torch.from_numpy(np.array(streams)).permute(2, 0, 1).to(device)
-    memory = model.encode(source)
+    memory = model.encode(source).held()
     state = model.start(memory, K)
     last_BK = torch.full((len(rows), K), BOS, dtype=torch.long, device=device)
     open_BK = torch.ones_like(last_BK, dtype=torch.bool)

@@ -52,55 +52,36 @@ Settings for differences of the authors' code (Neutron); the preset xu-code has 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from phrasemt.batching.batch import Phrases, Source, Target
-from phrasemt.models.interface import TranslationModel
-from phrasemt.nn.attention import KeyValueAttention, Projected, SelfAttention, held
-from phrasemt.nn.beams import BeamCache, SearchTensors
+from phrasemt.batching.batch import Phrases, Source
+from phrasemt.models.transformer import Attend, EncodedSources, TransformerDecoder
+from phrasemt.nn.attention import KeyValueAttention, Projected, SelfAttention
 from phrasemt.nn.diagnostics import DeadNetworks, Measurement, Network, UseOfAttentions
 from phrasemt.nn.dropout import Dropout
 from phrasemt.nn.embeddings import Words
 from phrasemt.nn.init import initialise
 from phrasemt.nn.layers import FeedForward, Residual, Stack, last_norm
 from phrasemt.nn.linear import Linear
-from phrasemt.nn.masks import causal_mask, key_mask
+from phrasemt.nn.masks import key_mask
 from phrasemt.nn.precision import normalised_dtype
 from phrasemt.nn.recording import Attention
 from phrasemt.study.architectures import PhraseRepresentationModel
 
 
 @dataclass(frozen=True, kw_only=True)
-class Memory(SearchTensors):
-    """Output of the encoder.
+class EncodedPhrases(EncodedSources):
+    """Tokens and phrases, as keys and values of each decoder layer. phrase_mask_BP: True at real phrases."""
 
-    states_JBSD, phrases_JBPD: tokens and phrases for each of J decoder layers; J is 1 if all layers read the same.
-    mask_BS, phrase_mask_BP: True at real positions and phrases.
-    """
-
-    states_JBSD: Tensor
-    mask_BS: Tensor
-    phrases_JBPD: Tensor
-    phrase_mask_BP: Tensor
-
-
-@dataclass(frozen=True, kw_only=True)
-class State(SearchTensors):
-    """State of a search.
-
-    cache: keys and values of self-attention for all hypotheses.
-    source_2BhSE, phrases_2BhPE: for each decoder layer the keys and values of the source tokens and of the phrases.
-    """
-
-    cache: BeamCache
-    source_2BhSE: tuple[Projected, ...]
     phrases_2BhPE: tuple[Projected, ...]
+    phrase_mask_BP: Tensor
 
 
 def tokens_of_phrases(x_BSX: Tensor, phrases: Phrases) -> Tensor:
@@ -271,39 +252,24 @@ class DecoderLayer(nn.Module):
     def forward(
         self,
         y: Tensor,
-        attend_to_past: Callable[[Tensor], Tensor],
-        phrases: Projected,
-        phrase_mask_B11P: Tensor,
-        source: Projected,
-        source_mask_B11S: Tensor,
+        attend_to_past: Attend,
+        combine_with_phrases: Callable[[Tensor], tuple[Tensor, Tensor | None]],
+        attend_to_source: Attend,
     ) -> Tensor:
-        """[B, T, D] -> [B, T, D], or in a search [B, K, D] -> [B, K, D].
-
-        attend_to_past: this layer's self-attention with its causal mask, or in a search with its cache.
-        phrases, source: keys and values. phrase_mask_B11P, source_mask_B11S: True at real phrases and tokens.
-        """
+        """[B, T, D] -> [B, T, D], or in a search [B, K, D] -> [B, K, D]."""
         y = self.around_attention(y, attend_to_past)
-        combined, attended = self.combination(self.around_combination.enter(y), phrases, phrase_mask_B11P)
-        y = self.around_combination.leave(y, combined, attended)
-        y = self.around_source_attention(y, lambda y: self.source_attention(y, source, source_mask_B11S))
+        y = self.around_combination.leave(y, *combine_with_phrases(self.around_combination.enter(y)))
+        y = self.around_source_attention(y, attend_to_source)
         states: Tensor = self.around_ffn(y, self.ffn)
         return states
-
-
-def _for_decoder(levels: Sequence[Tensor], mixture: TransparentAttention | None) -> Tensor:
-    """Levels [B, P, D] as decoder layers read them [J, B, P, D]: one mixture per layer, or the last level (J = 1)."""
-    mixed_JBPD: Tensor = levels[-1][None] if mixture is None else mixture(levels)
-    return mixed_JBPD
 
 
 # W1 and W3 learn as fast as a network of this many inputs would at the full learning rate.
 RATE_FAN_IN = 25.6
 
 
-class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
+class PhraseRepresentationTransformer(TransformerDecoder[EncodedPhrases]):
     """Transformer in which tokens attend to source phrases in every encoder and decoder layer."""
-
-    words: Words
 
     def __init__(self, settings: PhraseRepresentationModel, *, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
@@ -323,7 +289,7 @@ class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
         self.reads_phrases = settings.phrase.mode != "none"
         initialise(self, settings.init)
 
-    def encode(self, source: Source) -> Memory:
+    def encode(self, source: Source) -> EncodedPhrases:
         phrases = source.phrases if self.reads_phrases else _no_phrases(source)
         assert phrases is not None
         x_BSD = self.words.embed_source(source.ids_BS)
@@ -336,33 +302,31 @@ class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
         states_BSD = self.encoder_norm(x_BSD)
         token_levels.append(states_BSD)
         phrase_levels.append(self.last_pooling(states_BSD, phrases))
-        return Memory(
-            states_JBSD=_for_decoder(token_levels, self.transparent_token_attention),
+        tokens_JBSD = self._for_decoder(token_levels, self.transparent_token_attention)
+        phrases_JBPD = self._for_decoder(phrase_levels, self.transparent_attention)
+        layers = list(zip(self.decoder, phrases_JBPD, tokens_JBSD, strict=True))
+        return EncodedPhrases(
+            source_nBhSE=tuple(layer.source_attention.project_memory(tokens) for layer, _, tokens in layers),
             mask_BS=source.mask_BS,
-            phrases_JBPD=_for_decoder(phrase_levels, self.transparent_attention),
+            phrases_2BhPE=tuple(layer.combination.attention.project_memory(found) for layer, found, _ in layers),
             phrase_mask_BP=phrases.phrase_mask_BP,
         )
 
-    def _projected(self, memory: Memory) -> Iterator[tuple[DecoderLayer, Projected, Projected]]:
-        """Yield each decoder layer with the keys and values of its phrases and of its source tokens."""
-        layers = len(self.decoder)
-        states_JBSD, phrases_JBPD = (
-            levels.expand(layers, -1, -1, -1) for levels in (memory.states_JBSD, memory.phrases_JBPD)
-        )
-        for layer, phrases_BPD, states_BSD in zip(self.decoder, phrases_JBPD, states_JBSD, strict=True):
-            phrases = layer.combination.attention.project_memory(phrases_BPD)
-            yield layer, phrases, layer.source_attention.project_memory(states_BSD)
+    def _for_decoder(self, levels: Sequence[Tensor], mixture: TransparentAttention | None) -> Tensor:
+        """Levels [B, P, D] as J decoder layers read them [J, B, P, D]: one mixture per layer, or the last level."""
+        mixed_JBPD: Tensor = levels[-1][None] if mixture is None else mixture(levels)
+        return mixed_JBPD.expand(len(self.decoder), -1, -1, -1)
 
-    def decode(self, memory: Memory, target: Target) -> Tensor:
-        """Teacher forcing: the decoder's states [B, T, D], from each of which one word is predicted."""
-        y_BTD = self.words.embed_target(target.inputs_BT)
-        causal_TT = causal_mask(y_BTD.shape[1], y_BTD.device)
-        masks = key_mask(memory.phrase_mask_BP), key_mask(memory.mask_BS)
-        for layer, phrases, source in self._projected(memory):
-            attend_to_past = partial(layer.attention, mask=causal_TT)
-            y_BTD = layer(y_BTD, attend_to_past, phrases, masks[0], source, masks[1])
-        states_BTD: Tensor = self.decoder_norm(y_BTD)
-        return states_BTD
+    def attend_to_memory(self, memory: EncodedPhrases) -> list[tuple[Callable[[Tensor], Any], ...]]:
+        masks = {"phrase_mask_B11P": key_mask(memory.phrase_mask_BP)}, {"mask": key_mask(memory.mask_BS)}
+        layers = zip(self.decoder, memory.phrases_2BhPE, memory.source_nBhSE, strict=True)
+        return [
+            (
+                partial(layer.combination, phrases=phrases, **masks[0]),
+                partial(layer.source_attention, keys_values=source, **masks[1]),
+            )
+            for layer, phrases, source in layers
+        ]
 
     def attentions(self) -> list[Attention]:
         found = []
@@ -374,23 +338,6 @@ class PhraseRepresentationTransformer(TranslationModel[Memory, State]):
             found.append(Attention(place="dec_phrases", layer=number, module=target_layer.combination.attention))
             found.append(Attention(place="cross", layer=number, module=target_layer.source_attention))
         return [one for one in found if self.reads_phrases or not one.place.endswith("_phrases")]
-
-    def start(self, memory: Memory, beams: int) -> State:
-        projected = [(held(phrases), held(source)) for _, phrases, source in self._projected(memory)]
-        phrases, source = zip(*projected, strict=True)
-        first = next(iter(self.decoder)).attention
-        cache = first.cache(layers=len(self.decoder), beams=beams, like_BXD=memory.states_JBSD[0])
-        return State(cache=cache, source_2BhSE=source, phrases_2BhPE=phrases)
-
-    def step(self, memory: Memory, state: State, last_tokens_BK: Tensor) -> tuple[Tensor, State]:
-        y_BKD = self.words.embed_last(last_tokens_BK, state.cache.steps)
-        cache = state.cache.grown()
-        masks = key_mask(memory.phrase_mask_BP), key_mask(memory.mask_BS)
-        per_layer = zip(self.decoder, state.phrases_2BhPE, state.source_2BhSE, strict=True)
-        for index, (layer, phrases, source) in enumerate(per_layer):
-            attend_to_past = partial(layer.attention.step, cache=cache, layer=index)
-            y_BKD = layer(y_BKD, attend_to_past, phrases, masks[0], source, masks[1])
-        return self.words.next_log_probs(self.decoder_norm(y_BKD)), replace(state, cache=cache)
 
     def networks(self) -> list[Network]:
         """The networks of Eqs. (3) and (8): scores_<level>, encoder_<layer>, decoder_<layer>."""

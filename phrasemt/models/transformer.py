@@ -28,16 +28,17 @@ Deviations and choices (docs/decisions.md)
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import Tensor, nn
 
 from phrasemt.batching.batch import Source, Target
 from phrasemt.models.interface import TranslationModel
-from phrasemt.nn.attention import KeyValueAttention, Projected, SelfAttention, held
+from phrasemt.nn.attention import KeyValueAttention, Projected, SelfAttention
 from phrasemt.nn.beams import BeamCache, SearchTensors
 from phrasemt.nn.embeddings import Words
 from phrasemt.nn.init import initialise
@@ -46,24 +47,22 @@ from phrasemt.nn.masks import causal_mask, key_mask
 from phrasemt.nn.recording import Attention
 from phrasemt.study.architectures import Layers, TransformerModel
 
+# An attention, ready to be called: x [B, T, D] -> [B, T, D], or in a search [B, K, D] -> [B, K, D].
+Attend = Callable[[Tensor], Tensor]
+AnyMemory = TypeVar("AnyMemory", bound="Memory")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Memory(SearchTensors):
-    """Output of the encoder. mask_BS: True at real positions."""
+    """Sources. mask_BS: True at real positions."""
 
-    states_BSD: Tensor
     mask_BS: Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
-class State(SearchTensors):
-    """State of a search.
+class EncodedSources(Memory):
+    """Output of the encoder, as keys and values of each decoder layer."""
 
-    cache: keys and values of self-attention for all hypotheses.
-    source_nBhSE: for each decoder layer the keys and values of the source.
-    """
-
-    cache: BeamCache
     source_nBhSE: tuple[Projected, ...]
 
 
@@ -100,7 +99,7 @@ class EncoderLayer(nn.Module):
         self.ffn = FeedForward(width, settings.ffn_width, settings.act_dropout)
         self.around_ffn = Residual(width, settings.dropout, norm)
 
-    def forward(self, x: Tensor, attend: Callable[[Tensor], Tensor]) -> Tensor:
+    def forward(self, x: Tensor, attend: Attend) -> Tensor:
         """[B, S, D] -> [B, S, D]. attend: this layer's attention with its mask, or in a search with its cache."""
         x = self.around_attention(x, attend)  # Eq. (1)
         states: Tensor = self.around_ffn(x, self.ffn)  # Eq. (2)
@@ -120,28 +119,60 @@ class DecoderLayer(nn.Module):
         self.ffn = FeedForward(width, settings.ffn_width, settings.act_dropout)
         self.around_ffn = Residual(width, settings.dropout, norm)
 
-    def forward(
-        self, y: Tensor, attend_to_past: Callable[[Tensor], Tensor], source: Projected, source_mask_B11S: Tensor
-    ) -> Tensor:
-        """[B, T, D] -> [B, T, D], or in a search [B, K, D] -> [B, K, D].
-
-        attend_to_past: this layer's self-attention with its causal mask, or in a search with its cache.
-        source: keys and values of the source. source_mask_B11S: True at real source positions.
-        """
+    def forward(self, y: Tensor, attend_to_past: Attend, attend_to_source: Attend) -> Tensor:
+        """[B, T, D] -> [B, T, D], or in a search [B, K, D] -> [B, K, D]."""
         y = self.around_attention(y, attend_to_past)  # Eq. (1)
-        y = self.around_source_attention(y, lambda y: self.source_attention(y, source, source_mask_B11S))
+        y = self.around_source_attention(y, attend_to_source)
         states: Tensor = self.around_ffn(y, self.ffn)  # Eq. (2)
         return states
 
 
-class Transformer(TranslationModel[Memory, State]):
+class TransformerDecoder(TranslationModel[AnyMemory, BeamCache]):
+    """What models with a Transformer's decoder have in common: teacher forcing and the steps of a search.
+
+    Layers are called as layer(y, attend_to_past, *attend_to_memory).
+    """
+
+    words: Words
+    decoder: Stack[Any]
+    decoder_norm: nn.Module
+
+    @abstractmethod
+    def attend_to_memory(self, memory: AnyMemory) -> Sequence[tuple[Attend, ...]]:
+        """Return the attentions of each layer to the memory."""
+
+    def decode(self, memory: AnyMemory, target: Target) -> Tensor:
+        """Teacher forcing: the decoder's states [B, T, D], from each of which one word is predicted."""
+        y_BTD = self.words.embed_target(target.inputs_BT)
+        causal_TT = causal_mask(y_BTD.shape[1], y_BTD.device)
+        return self._decode(y_BTD, [partial(layer.attention, mask=causal_TT) for layer in self.decoder], memory)
+
+    def start(self, memory: AnyMemory, beams: int) -> BeamCache:
+        """Return the empty cache of self-attention."""
+        attention, like = next(iter(self.decoder)).attention, self.words.target_table_VD
+        cache: BeamCache = attention.cache(len(self.decoder), sentences=len(memory.mask_BS), beams=beams, like=like)
+        return cache
+
+    def step(self, memory: AnyMemory, state: BeamCache, last_tokens_BK: Tensor) -> tuple[Tensor, BeamCache]:
+        y_BKD = self.words.embed_last(last_tokens_BK, state.steps)
+        cache = state.grown()
+        attend = [partial(layer.attention.step, cache=cache, layer=index) for index, layer in enumerate(self.decoder)]
+        return self.words.next_log_probs(self._decode(y_BKD, attend, memory)), cache
+
+    def _decode(self, y: Tensor, attend_to_past: Sequence[Attend], memory: AnyMemory) -> Tensor:
+        to_memory = self.attend_to_memory(memory)
+        for layer, to_past, others in zip(self.decoder, attend_to_past, to_memory, strict=True):
+            y = layer(y, to_past, *others)
+        states: Tensor = self.decoder_norm(y)
+        return states
+
+
+class Transformer(TransformerDecoder[EncodedSources]):
     """Encoder, decoder, and an output layer that shares the target embeddings.
 
     attentions: other modules in the places of multi-head attention.
     positions: whether to add absolute positions to the embeddings.
     """
-
-    words: Words
 
     def __init__(
         self,
@@ -171,23 +202,19 @@ class Transformer(TranslationModel[Memory, State]):
         self.decoder_norm = last_norm(settings.width, settings.norm)
         initialise(self, settings.init)
 
-    def encode(self, source: Source) -> Memory:
+    def encode(self, source: Source) -> EncodedSources:
         x_BSD = self.words.embed_source(source.ids_BS)
         mask_B11S = key_mask(source.mask_BS)
         for layer in self.encoder:
             x_BSD = layer(x_BSD, partial(layer.attention, mask=mask_B11S))
-        return Memory(states_BSD=self.encoder_norm(x_BSD), mask_BS=source.mask_BS)
+        states_BSD = self.encoder_norm(x_BSD)
+        projected = tuple(layer.source_attention.project_memory(states_BSD) for layer in self.decoder)
+        return EncodedSources(source_nBhSE=projected, mask_BS=source.mask_BS)
 
-    def decode(self, memory: Memory, target: Target) -> Tensor:
-        """Teacher forcing: the decoder's states [B, T, D], from each of which one word is predicted."""
-        y_BTD = self.words.embed_target(target.inputs_BT)
-        causal_TT = causal_mask(y_BTD.shape[1], y_BTD.device)
-        source_mask_B11S = key_mask(memory.mask_BS)
-        for layer in self.decoder:
-            source = layer.source_attention.project_memory(memory.states_BSD)
-            y_BTD = layer(y_BTD, partial(layer.attention, mask=causal_TT), source, source_mask_B11S)
-        states_BTD: Tensor = self.decoder_norm(y_BTD)
-        return states_BTD
+    def attend_to_memory(self, memory: EncodedSources) -> list[tuple[Attend, ...]]:
+        mask_B11S = key_mask(memory.mask_BS)
+        layers = zip(self.decoder, memory.source_nBhSE, strict=True)
+        return [(partial(layer.source_attention, keys_values=source, mask=mask_B11S),) for layer, source in layers]
 
     def attentions(self) -> list[Attention]:
         found = [
@@ -198,23 +225,6 @@ class Transformer(TranslationModel[Memory, State]):
             found.append(Attention(place="dec_self", layer=number, module=target_layer.attention))
             found.append(Attention(place="cross", layer=number, module=target_layer.source_attention))
         return found
-
-    def start(self, memory: Memory, beams: int) -> State:
-        first = next(iter(self.decoder)).attention
-        return State(
-            cache=first.cache(layers=len(self.decoder), beams=beams, like_BXD=memory.states_BSD),
-            source_nBhSE=tuple(
-                held(layer.source_attention.project_memory(memory.states_BSD)) for layer in self.decoder
-            ),
-        )
-
-    def step(self, memory: Memory, state: State, last_tokens_BK: Tensor) -> tuple[Tensor, State]:
-        y_BKD = self.words.embed_last(last_tokens_BK, state.cache.steps)
-        cache = state.cache.grown()
-        source_mask_B11S = key_mask(memory.mask_BS)
-        for index, (layer, source) in enumerate(zip(self.decoder, state.source_nBhSE, strict=True)):
-            y_BKD = layer(y_BKD, partial(layer.attention.step, cache=cache, layer=index), source, source_mask_B11S)
-        return self.words.next_log_probs(self.decoder_norm(y_BKD)), replace(state, cache=cache)
 
 
 build = Transformer

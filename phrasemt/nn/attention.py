@@ -25,11 +25,6 @@ from phrasemt.nn.recording import Record, RecordableAttention
 Projected = tuple[Tensor, ...]
 
 
-def held(projected: Projected) -> Projected:
-    """Return projections laid out contiguously, because each step of a search reads them."""
-    return tuple(tensor.contiguous() for tensor in projected)
-
-
 def heads_first(projection_BTX: Tensor, heads: int, width: int) -> Tensor:
     """Return n fused projections [B, T, n*D] as a view [n, B, h, T, E]."""
     sentences, positions, columns = projection_BTX.shape
@@ -73,9 +68,9 @@ class SelfAttention(RecordableAttention):
         attended_BTD = attend(self.project(x_BTD), mask=mask, dropout=dropout, record=self.record)
         return F.linear(attended_BTD, self.output)
 
-    def cache(self, *, layers: int, beams: int, like_BXD: Tensor) -> BeamCache:
-        """Return an empty cache of keys and values for a search; `like_BXD` gives number of sentences and type."""
-        return BeamCache.empty(layers=layers, beams=beams, heads=self.heads, like_BXD=like_BXD)
+    def cache(self, layers: int, *, sentences: int, beams: int, like: Tensor) -> BeamCache:
+        """Return an empty cache of keys and values for a search; `like` gives type and device."""
+        return BeamCache.empty(layers, sentences, beams, self.heads, self.width, like)
 
     def step(self, x_BKD: Tensor, cache: BeamCache, layer: int) -> Tensor:
         """Compute the newest position of K hypotheses, which take the place of the queries: [B, K, D] -> [B, K, D].

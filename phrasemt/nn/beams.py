@@ -10,7 +10,7 @@ and K.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import torch
 import torch.nn.functional as F
@@ -35,6 +35,10 @@ class SearchTensors(Tensors):
             return x.index_select(axes.replace("X", "BK").index("B"), sentences)
 
         return self._changed(selected, lambda part: part.select_sentences(sentences))
+
+    def held(self) -> Self:
+        """Return a copy that is laid out contiguously, because each step of a search reads it."""
+        return self.map(lambda x, _: x.contiguous())
 
     def reordered(self, parents_BK: Tensor) -> Self:
         """Let hypothesis k of sentence b continue hypothesis parents_BK[b, k].
@@ -69,16 +73,13 @@ class BeamCache(SearchTensors):
     steps: int
 
     @classmethod
-    def empty(cls, *, layers: int, beams: int, heads: int, like_BXD: Tensor, **more: Any) -> Self:
-        """Return a cache without entries; `like_BXD` gives sentences, model width, type and device.
-
-        more: further fields of a subclass.
-        """
-        sentences, width = like_BXD.shape[0], like_BXD.shape[-1]
-        entries = (layers, 2, sentences, heads, FIRST_CAPACITY * beams, width // heads)
+    def empty(
+        cls, layers: int, sentences: int, beams: int, heads: int, width: int, like: Tensor, **more: Tensor
+    ) -> Self:
+        """Return a cache without entries. like: gives type and device. more: further fields of a subclass."""
         return cls(
-            keys_values_N2BhLE=like_BXD.new_empty(entries),
-            history_BKL=torch.empty(sentences, beams, 0, dtype=torch.bool, device=like_BXD.device),
+            keys_values_N2BhLE=like.new_empty(layers, 2, sentences, heads, FIRST_CAPACITY * beams, width // heads),
+            history_BKL=like.new_empty(sentences, beams, 0, dtype=torch.bool),
             steps=0,
             **more,
         )

@@ -264,15 +264,12 @@ class NgramSelfAttention(_NgramAttention):
         ngrams = ngram_mask(mask, self.orders, x_BTD.shape[1], x_BTD.device)
         return self.attend(queries_BhXW, keys_BhXW, self.by_order(values_BhXE), ngrams)
 
-    def cache(self, *, layers: int, beams: int, like_BXD: Tensor) -> NgramCache:
-        """Return an empty cache for a search; `like_BXD` gives the number of sentences and the type."""
-        sentences = like_BXD.shape[0]
-        like_BXX = like_BXD.new_empty(sentences, 0, self.orders * self.width)
+    def cache(self, layers: int, *, sentences: int, beams: int, like: Tensor) -> NgramCache:
+        """Return an empty cache for a search; `like` gives type and device."""
         blocks = len(self.query_key_value) - self.query_blocks * self.width
-        newest_LBKPW = like_BXD.new_zeros(layers, sentences, beams, self.orders - 1, blocks)
-        return NgramCache.empty(
-            layers=layers, beams=beams, heads=self.heads, like_BXD=like_BXX, newest_LBKPW=newest_LBKPW
-        )
+        newest_LBKPW = like.new_zeros(layers, sentences, beams, self.orders - 1, blocks)
+        width = self.orders * self.width
+        return NgramCache.empty(layers, sentences, beams, self.heads, width, like, newest_LBKPW=newest_LBKPW)
 
     def step(self, x_BKD: Tensor, cache: NgramCache, layer: int) -> Tensor:
         """Compute the newest position of K hypotheses, which take the place of the queries: [B, K, D] -> [B, K, D].

@@ -271,14 +271,17 @@ def test_a_huge_mixture_weight_selects_that_level(level, make_model, make_batch)
         pooling.register_forward_hook(lambda _m, inputs, output: seen.append((inputs[0], output)))
         for pooling in poolings
     ]
-    memory = model.encode(batch.source)
+    mixed = {}
+    for mixture in (model.transparent_token_attention, model.transparent_attention):
+        mixture.register_forward_hook(lambda module, _inputs, output: mixed.update({module: output}))
+    model.encode(batch.source)
     for handle in handles:
         handle.remove()
     assert len(seen) == settings.encoder_layers + 1
-    assert len(memory.phrases_JBPD) == len(memory.states_JBSD) == settings.decoder_layers
-    for states_BSD, phrases_BPD in zip(memory.states_JBSD, memory.phrases_JBPD, strict=True):
-        assert torch.equal(states_BSD, seen[level][0])
-        assert torch.equal(phrases_BPD, seen[level][1])
+    for mixture, part in ((model.transparent_token_attention, 0), (model.transparent_attention, 1)):
+        assert len(mixed[mixture]) == settings.decoder_layers
+        for found in mixed[mixture]:
+            assert torch.equal(found, seen[level][part])
 
 
 @torch.no_grad()
