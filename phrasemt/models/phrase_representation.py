@@ -63,14 +63,12 @@ from torch import Tensor, nn
 
 from phrasemt.batching.batch import Phrases, Source
 from phrasemt.models.transformer import Attend, EncodedSources, TransformerDecoder
-from phrasemt.nn.attention import KeyValueAttention, Projected, SelfAttention
+from phrasemt.nn.attention import KeyValueAttention, Projected, SelfAttention, key_mask
 from phrasemt.nn.diagnostics import DeadNetworks, Measurement, Network, UseOfAttentions
 from phrasemt.nn.dropout import Dropout
 from phrasemt.nn.embeddings import Words
 from phrasemt.nn.init import initialise
-from phrasemt.nn.layers import FeedForward, Residual, Stack, last_norm
-from phrasemt.nn.linear import Linear
-from phrasemt.nn.masks import key_mask
+from phrasemt.nn.layers import FeedForward, Linear, Residual, Stack, last_norm
 from phrasemt.nn.precision import normalised_dtype
 from phrasemt.nn.recording import Attention
 from phrasemt.study.architectures import PhraseRepresentationModel

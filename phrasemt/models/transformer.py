@@ -38,12 +38,11 @@ from torch import Tensor, nn
 
 from phrasemt.batching.batch import Source, Target
 from phrasemt.models.interface import TranslationModel
-from phrasemt.nn.attention import KeyValueAttention, Projected, SelfAttention
+from phrasemt.nn.attention import KeyValueAttention, Projected, SelfAttention, causal_mask, key_mask
 from phrasemt.nn.beams import BeamCache, SearchTensors
 from phrasemt.nn.embeddings import Words
 from phrasemt.nn.init import initialise
 from phrasemt.nn.layers import FeedForward, Residual, Stack, last_norm
-from phrasemt.nn.masks import causal_mask, key_mask
 from phrasemt.nn.recording import Attention
 from phrasemt.study.architectures import Layers, TransformerModel
 

@@ -25,6 +25,16 @@ from phrasemt.nn.recording import Record, RecordableAttention
 Projected = tuple[Tensor, ...]
 
 
+def causal_mask(length: int, device: torch.device) -> Tensor:
+    """Return [T, T], True at [i, j] if j <= i."""
+    return torch.ones(length, length, dtype=torch.bool, device=device).tril_()
+
+
+def key_mask(mask_BS: Tensor) -> Tensor:
+    """[B, S] -> [B, 1, 1, S]: the same keys for every head and every query of a sentence."""
+    return mask_BS[:, None, None, :]
+
+
 def heads_first(projection_BTX: Tensor, heads: int, width: int) -> Tensor:
     """Return n fused projections [B, T, n*D] as a view [n, B, h, T, E]."""
     sentences, positions, columns = projection_BTX.shape

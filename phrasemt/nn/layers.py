@@ -13,9 +13,16 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from phrasemt.nn.dropout import Dropout
-from phrasemt.nn.linear import Linear
 
 NORM_EPSILON = 1e-6
+
+
+class Linear(nn.Linear):
+    """A linear map y = x W^T + b: Xavier-uniform weight, zero bias."""
+
+    def reset_parameters(self) -> None:
+        nn.init.xavier_uniform_(self.weight)
+        nn.init.zeros_(self.bias)
 
 
 Layer = TypeVar("Layer", bound=nn.Module)

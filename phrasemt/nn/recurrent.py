@@ -21,7 +21,7 @@ from phrasemt.nn.beams import SearchTensors
 from phrasemt.nn.dropout import Dropout
 from phrasemt.nn.embeddings import OutputLayer
 from phrasemt.nn.init import recurrent_blocks, zeros
-from phrasemt.nn.linear import Linear
+from phrasemt.nn.layers import Linear
 from phrasemt.nn.recording import RecordableAttention
 from phrasemt.nn.unrolled import AttentionSteps, GruSteps
 from phrasemt.study.architectures import RecurrentModel

@@ -10,8 +10,7 @@ import math
 import pytest
 import torch
 
-from phrasemt.nn.attention import KeyValueAttention, SelfAttention, attend, heads_first
-from phrasemt.nn.masks import causal_mask, key_mask
+from phrasemt.nn.attention import KeyValueAttention, SelfAttention, attend, causal_mask, heads_first, key_mask
 
 SENTENCES, HEADS, QUERIES, KEYS, HEAD_WIDTH = 2, 3, 4, 5, 2
 

@@ -7,7 +7,7 @@ import torch
 
 from phrasemt.models.interface import build_model
 from phrasemt.nn.init import embedding_table, xavier_blocks
-from phrasemt.nn.linear import Linear
+from phrasemt.nn.layers import Linear
 from phrasemt.study.architectures import PhraseRepresentationModel
 
 

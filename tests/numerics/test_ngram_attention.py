@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from phrasemt.nn.attention import KeyValueAttention, SelfAttention
-from phrasemt.nn.masks import causal_mask, key_mask
+from phrasemt.nn.attention import KeyValueAttention, SelfAttention, causal_mask, key_mask
 from phrasemt.nn.ngram_attention import NgramKeyValueAttention, NgramSelfAttention
 from phrasemt.nn.recording import recording
 
