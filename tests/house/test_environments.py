@@ -41,6 +41,10 @@ def _loaded_by_the_command_line() -> frozenset[str]:
     return frozenset(done.stdout.split()) - set(sys.stdlib_module_names) - {"phrasemt"}
 
 
+_distributions = functools.cache(importlib.metadata.packages_distributions)
+
+
+@functools.cache
 def _imports(repository: Path, module: str) -> set[str]:
     base = repository.joinpath(*module.split("."))
     path = base.with_suffix(".py") if base.with_suffix(".py").is_file() else base / "__init__.py"
@@ -119,7 +123,7 @@ def test_an_environment_has_what_its_stages_import(repository: Path, stage: str)
     available = Environment.read(repository / "envs" / _environment(repository, stage)).packages.keys()
     modules = [STAGES[stage].module, *_chosen(stage)]
     imported = {name for module in _import_closure(modules) for name in _imports(repository, module)}
-    distributions = importlib.metadata.packages_distributions()
+    distributions = _distributions()
     loaded = {name for name in _loaded_by_the_command_line() if name in distributions}
     needed = {distributions[name][0].lower().replace("_", "-") for name in imported | loaded}
     # What our packages need themselves is the next test's business.

@@ -2,7 +2,7 @@
 
 Digests of code leave out phrasemt/study and phrasemt/stages. After an edit of a property that a stage calls, the stage
 would give another result, and Snakemake would run nothing again. The workflow test
-`test_an_edited_computation_of_settings_reruns_what_it_changes` shows the other half: values that the study side
+`test_another_computation_of_settings_reruns_what_it_changes` shows the other half: values that the study side
 computes are part of the rerun key.
 """
 
