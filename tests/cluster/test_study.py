@@ -31,10 +31,7 @@ def test_a_study_ends_with_the_table_of_a_run_without_a_cluster(
 
 @pytest.mark.parametrize(
     "path",
-    [
-        pytest.param(path, id=path.stem, marks=[] if path.stem == FEWEST_JOBS else [pytest.mark.slow])
-        for path in STUDIES
-    ],
+    [pytest.param(path, id=path.stem, marks=() if path.stem == FEWEST_JOBS else pytest.mark.slow) for path in STUDIES],
 )
 def test_a_study_of_a_paper_at_the_size_micro(
     path: Path, cluster: Path, repository: Path, tmp_path: Path, warm: WarmPython
@@ -46,6 +43,7 @@ def test_a_study_of_a_paper_at_the_size_micro(
     assert not site.processes()
 
 
+@pytest.mark.slow
 def test_the_demo_study_ends_with_a_table_of_all_its_systems(
     cluster: Path, repository: Path, tmp_path: Path, warm: WarmPython
 ) -> None:

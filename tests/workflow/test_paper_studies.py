@@ -1,4 +1,7 @@
-"""Each study of a paper is planned for a cluster, and runs at the size micro to its table, scorecard and report."""
+"""Each study of a paper is planned for a cluster, and runs at the size micro to its table, scorecard and report.
+
+Four of them, which together use every family, input and analysis of the eleven, run in `make test`.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,8 @@ from workplace import Workplace
 
 from phrasemt.study.reading import load_study
 
+QUICK = ("phrasal2020-en-fr", "phrasal2020-lm1b", "xu2020-en-de", "zhou2017-zh-en")
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
@@ -28,7 +33,10 @@ def test_a_dry_run_on_slurm_plans_every_training(path: Path, repository: Path, t
     assert not (tmp_path / "results").exists()
 
 
-@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, id=path.stem, marks=() if path.stem in QUICK else pytest.mark.slow) for path in STUDIES],
+)
 def test_a_study_of_a_paper_runs_to_its_table(path: Path, repository: Path, tmp_path: Path, warm: WarmPython) -> None:
     workplace = Workplace.new(repository, tmp_path, micro(path, tmp_path), warm)
     done = workplace.snakemake()
