@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import zipfile
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import invented_study
 import pytest
+from invented_study import study_of
 
 from phrasemt.cli import main
 from phrasemt.errors import DamagedFileError, PhrasemtError
@@ -25,15 +27,12 @@ HYPOTHESIS = "results/invented/captions.de-en/translations/max/1/coco.tok"
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
+def whole(finished, tmp_path_factory):
     """The members of a capsule."""
-    folder = tmp_path_factory.mktemp("study")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        invented = invented_study.build(folder, seeds=(1, 2), systems=("base", "max"))
-        invented.make_table()
-        write_capsule(invented.study, folder / "capsule.zip", all_references=False)
-        write_capsule(invented.study, folder / "again.zip", all_references=False)
+    folder = tmp_path_factory.mktemp("capsule")
+    with contextlib.chdir(finished):
+        for name in ("capsule.zip", "again.zip"):
+            write_capsule(study_of(), folder / name, all_references=False)
     assert (folder / "capsule.zip").read_bytes() == (folder / "again.zip").read_bytes()
     with zipfile.ZipFile(folder / "capsule.zip") as archive:
         return {name: archive.read(name) for name in archive.namelist()}

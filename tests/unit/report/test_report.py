@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import html.parser
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -64,24 +61,6 @@ class Page(html.parser.HTMLParser):
         self.text.append(data)
         if "td" in self.open or "th" in self.open:
             self.cells[-1] += data
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, InventedStudy]:
-    folder = tmp_path_factory.mktemp("finished")
-    study = invented_study.build(folder)
-    with contextlib.chdir(folder):
-        study.make_table()
-        study.write_report()
-    return folder, study
-
-
-@pytest.fixture
-def study(finished: tuple[Path, InventedStudy], tmp_path: Path) -> Iterator[InventedStudy]:
-    folder, invented = finished
-    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
-    with contextlib.chdir(tmp_path):
-        yield invented
 
 
 def source_of(study: InventedStudy) -> str:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import invented_files
-import invented_study
 import pytest
 from browser import Browser, browser, needs_browser
 from sacrebleu import sentence_bleu as sentence_bleu_of_sacrebleu
@@ -20,13 +18,8 @@ WIDTHS = (320, 400, 768, 1280, 1920)
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("study")
-    study = invented_study.build(folder)
-    with contextlib.chdir(folder):
-        study.make_table()
-        study.write_report()
-    return folder / "results" / "invented"
+def folder(finished: Path) -> Path:
+    return finished / "results" / "invented"
 
 
 @pytest.fixture(scope="module")

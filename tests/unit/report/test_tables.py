@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import functools
 import itertools
@@ -10,7 +9,6 @@ import json
 import math
 import shutil
 import statistics
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,19 +26,12 @@ from phrasemt.scoring.significance import holm
 from phrasemt.scoring.statistics import REFERENCE_LENGTH, SYSTEM_LENGTH
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, InventedStudy]:
-    folder = tmp_path_factory.mktemp("finished")
-    return folder, invented_study.build(folder)
-
-
 @pytest.fixture
-def study(finished: tuple[Path, InventedStudy], tmp_path: Path) -> Iterator[InventedStudy]:
-    """A copy of a finished study in the current folder, which a test may damage."""
-    folder, invented = finished
-    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
-    with contextlib.chdir(tmp_path):
-        yield invented
+def study(study: InventedStudy) -> InventedStudy:
+    """The study before its table is made."""
+    for path in study.results.glob("table.*"):
+        path.unlink()
+    return study
 
 
 def table_of(study: InventedStudy) -> Table:
