@@ -173,7 +173,7 @@ def test_a_killed_tokenizer_runs_again(tmp_path):
 
 
 def test_a_killed_packer_runs_again(prepared):
-    pairs = 200_000
+    pairs = 100_000
     (prepared / "rows").write_text("".join(f"{row}\n" for row in range(pairs)))
     for language in ("en", "de"):
         subwords = prepared / f"subwords.{language}"

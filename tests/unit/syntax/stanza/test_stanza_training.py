@@ -125,8 +125,7 @@ def test_the_same_settings_give_the_same_bytes(
     assert set(first) == names  # and nothing else is left in the folder
     assert first == second
     assert str(tmp_path).encode() not in b"".join(first[name] for name in names if name.endswith(".pt"))
-    for folder in folders:
-        tagger(folder, vectors, trees, seed=2)
+    tagger(folders[0], vectors, trees, seed=2)
     assert (folders[0] / "tagger.pt").read_bytes() != first["tagger.pt"]
 
 
