@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from phrasemt.syntax.chunks.conll import measures
 from phrasemt.syntax.trees import Tree, leaves
 
 PUNCTUATION = frozenset([",", ":", "``", "''", ".", "-NONE-"])
@@ -47,14 +48,13 @@ class BracketScores:
 
     @property
     def f1(self) -> float:
-        return 2 * self.correct / (self.gold + self.predicted) if self.correct else 0.0
+        return measures(self.gold, self.predicted, self.correct)["f1"]
 
     def as_dict(self) -> dict[str, float]:
         """F1, precision, recall and exact match as shares from 0 to 1, and the number of sentences."""
+        overall = measures(self.gold, self.predicted, self.correct)
         return {
-            "f1": self.f1,
-            "precision": self.correct / self.predicted if self.predicted else 0.0,
-            "recall": self.correct / self.gold if self.gold else 0.0,
+            **{name: overall[name] for name in ("f1", "precision", "recall")},
             "exact": self.exact / self.sentences if self.sentences else 0.0,
             "sentences": self.sentences,
         }

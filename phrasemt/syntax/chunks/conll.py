@@ -90,9 +90,9 @@ class ChunkScores:
 
     def as_dict(self) -> dict[str, Any]:
         """Precision, recall and F1 (from 0 to 1) and numbers of chunks, of all types together and of each type."""
-        overall = _measures(self.gold.total(), self.predicted.total(), self.correct.total())
+        overall = measures(self.gold.total(), self.predicted.total(), self.correct.total())
         types = {
-            type_: _measures(self.gold[type_], self.predicted[type_], self.correct[type_])
+            type_: measures(self.gold[type_], self.predicted[type_], self.correct[type_])
             for type_ in CHUNK_TYPES
             if self.gold[type_] or self.predicted[type_]
         }
@@ -107,7 +107,7 @@ def chunk_scores(gold: Iterable[Sequence[str]], predicted: Iterable[Sequence[str
     return scores
 
 
-def _measures(gold: int, predicted: int, correct: int) -> dict[str, float]:
+def measures(gold: int, predicted: int, correct: int) -> dict[str, float]:
     """Precision, recall, F1 and counts. As in conlleval, a measure with denominator 0 is 0."""
     return {
         "precision": correct / predicted if predicted else 0.0,
