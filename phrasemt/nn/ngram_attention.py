@@ -36,7 +36,7 @@ from phrasemt.nn.beams import BeamCache
 from phrasemt.nn.dropout import dropout
 from phrasemt.nn.init import xavier_blocks
 from phrasemt.nn.precision import normalised_dtype
-from phrasemt.nn.recording import Record, RecordableAttention
+from phrasemt.nn.recording import RecordableAttention
 
 Score = Literal["query_kernel", "static"]
 
@@ -125,53 +125,6 @@ def ngram_mask(mask_XS: Tensor | None, orders: int, keys: int, device: torch.dev
     return (complete_NS if mask_XS is None else mask_XS[..., None, :] & complete_NS).flatten(-2)
 
 
-def ngram_scores(queries_BhXW: Tensor, keys_BhXW: Tensor, mask: Tensor, scales: tuple[float, ...]) -> Tensor:
-    """Return the scores A [G, T, N*S] in float32, -inf where the mask is False.
-
-    scales: a factor for each of the R rows of a query.
-    """
-    sentences, heads = queries_BhXW.shape[:2]
-    products_GXY = torch.bmm(queries_BhXW.flatten(0, 1), keys_BhXW.flatten(0, 1).transpose(1, 2))
-    scores_GXY = products_GXY.to(normalised_dtype(products_GXY))
-    _scale_rows(scores_GXY, scales)
-    scores_BhTX = scores_GXY.view(sentences, heads, -1, mask.shape[-1]).masked_fill_(~mask, -torch.inf)
-    return scores_BhTX.flatten(0, 1)
-
-
-def _scale_rows(scores_GXY: Tensor, scales: tuple[float, ...]) -> None:
-    by_row_XRY = scores_GXY.view(-1, len(scales), scores_GXY.shape[-1])
-    for row, scale in enumerate(scales):
-        by_row_XRY[:, row].mul_(scale)
-
-
-def ngram_attend(
-    queries_BhXW: Tensor,
-    keys_BhXW: Tensor,
-    values_BhNSE: Tensor,
-    *,
-    mask: Tensor,
-    scales: tuple[float, ...],
-    probability: float,
-    record: Record | None = None,
-) -> Tensor:
-    """Return softmax(A) V with the heads side by side: [B, T, D].
-
-    mask: [B, 1, 1, N*S], [B, 1, T, N*S] or [T, N*S], True where a query may use an n-gram.
-    scales: a factor for each row of a query. probability: of dropping an attention weight. record: takes the weights
-    [B, h, T, N, S].
-    """
-    scores_GTX = ngram_scores(queries_BhXW, keys_BhXW, mask, scales)
-    weights_GTX = torch.softmax(scores_GTX, dim=-1)
-    if record is not None:
-        sentences, heads, orders, keys, _ = values_BhNSE.shape
-        record(weights_GTX.view(sentences, heads, -1, orders, keys))
-    if probability > 0:
-        weights_GTX = dropout(weights_GTX, probability)
-    values_GXE = values_BhNSE.flatten(2, 3).flatten(0, 1)
-    attended_GTE = torch.bmm(weights_GTX.to(values_GXE.dtype), values_GXE)
-    return attended_GTE.view(*queries_BhXW.shape[:2], *attended_GTE.shape[1:]).transpose(1, 2).flatten(2)
-
-
 @dataclass(frozen=True, kw_only=True)
 class NgramCache(BeamCache):
     """The past of a search: the n-grams of all hypotheses, each at its last token, and the newest tokens.
@@ -201,13 +154,13 @@ class _NgramAttention(RecordableAttention):
             self.query_layout = Layout(ngrams * ngrams, ends_of_rows, row=ngrams)
             self.key_layout = Layout(ngrams, window, row=ngrams)
             self.scales = tuple((n * head_width) ** -0.5 for n in range(1, ngrams + 1))
-            self.query_blocks, key_blocks = len(tokens), 1
+            self.query_blocks, self.key_orders = len(tokens), range(1, 2)
         else:
             self.query_layout = Layout(1, ((0, 0, 0),))
             self.key_layout = convolution
             self.scales = (head_width**-0.5,)
-            self.query_blocks, key_blocks = 1, len(tokens)
-        self.value_layout = convolution.after(key_blocks)
+            self.query_blocks, self.key_orders = 1, range(1, ngrams + 1)
+        self.value_layout = convolution.after(sum(self.key_orders))
         self.output = xavier_blocks(width, width)  # Wo [D, D]
 
     def query_matrices(self) -> Tensor:
@@ -215,14 +168,11 @@ class _NgramAttention(RecordableAttention):
         return xavier_blocks(self.width, self.width, blocks=self.query_blocks).detach()
 
     def key_value_matrices(self) -> Tensor:
-        """Return Wk, or the Wk_n of all orders, and the Wv_n of all orders, one below the other."""
-        one_key = self.score == "query_kernel"
-        keys = xavier_blocks(self.width, self.width).detach() if one_key else self.convolution_matrices()
-        return torch.cat((keys, self.convolution_matrices()))
+        """Return Wk, or the Wk_n of all orders, and the Wv_n of all orders, one below the other.
 
-    def convolution_matrices(self) -> Tensor:
-        """Return n matrices for each order n, scaled so that the sum of n projections varies like one projection."""
-        orders = range(1, self.orders + 1)
+        The n matrices of an order n are scaled so that the sum of n projections varies like one projection.
+        """
+        orders = (*self.key_orders, *range(1, self.orders + 1))
         return torch.cat([xavier_blocks(self.width, self.width, blocks=n).detach() * n**-0.5 for n in orders])
 
     def arrange(self, projection_BSX: Tensor, *layouts: Layout) -> tuple[Tensor, ...]:
@@ -233,17 +183,26 @@ class _NgramAttention(RecordableAttention):
         return values_BhXE.view(*values_BhXE.shape[:2], self.orders, -1, values_BhXE.shape[-1])
 
     def attend(self, queries_BhXW: Tensor, keys_BhXW: Tensor, values_BhNSE: Tensor, mask: Tensor) -> Tensor:
-        """Return attention after the output projection: [B, T, D]."""
-        attended_BTD = ngram_attend(
-            queries_BhXW,
-            keys_BhXW,
-            values_BhNSE,
-            mask=mask,
-            scales=self.scales,
-            probability=self.dropout if self.training else 0.0,
-            record=self.record,
+        """Return softmax(A) V Wo: [B, T, D].
+
+        mask: [B, 1, 1, N*S], [B, 1, T, N*S] or [T, N*S], True where a query may use an n-gram.
+        """
+        sentences, heads, orders, keys, _ = values_BhNSE.shape
+        scores_GXY = torch.bmm(queries_BhXW.flatten(0, 1), keys_BhXW.flatten(0, 1).transpose(1, 2))
+        scores_GXY = scores_GXY.to(normalised_dtype(scores_GXY))
+        for row, scale in enumerate(self.scales):
+            scores_GXY[:, row :: len(self.scales)].mul_(scale)
+        scores_BhTX = scores_GXY.view(sentences, heads, -1, orders * keys).masked_fill_(~mask, -torch.inf)
+        weights_GTX = torch.softmax(scores_BhTX.flatten(0, 1), dim=-1)
+        if self.record is not None:
+            self.record(weights_GTX.view(sentences, heads, -1, orders, keys))
+        if self.training and self.dropout > 0:
+            weights_GTX = dropout(weights_GTX, self.dropout)
+        values_GXE = values_BhNSE.flatten(2, 3).flatten(0, 1)
+        attended_BhTE = torch.bmm(weights_GTX.to(values_GXE.dtype), values_GXE).view(
+            sentences, heads, -1, values_GXE.shape[-1]
         )
-        return F.linear(attended_BTD, self.output)
+        return F.linear(attended_BhTE.transpose(1, 2).flatten(2), self.output)
 
 
 class NgramSelfAttention(_NgramAttention):
@@ -253,14 +212,11 @@ class NgramSelfAttention(_NgramAttention):
         super().__init__(width, heads, dropout, ngrams=ngrams, score=score)
         self.query_key_value = nn.Parameter(torch.cat((self.query_matrices(), self.key_value_matrices())))
 
-    def arranged(self, x_BTD: Tensor) -> tuple[Tensor, ...]:
-        """Return queries, keys and values in their layouts."""
-        layouts = (layout.after(self.query_blocks) for layout in (self.key_layout, self.value_layout))
-        return self.arrange(F.linear(x_BTD, self.query_key_value), self.query_layout, *layouts)
-
     def forward(self, x_BTD: Tensor, mask: Tensor | None) -> Tensor:
         """[B, T, D] -> [B, T, D]."""
-        queries_BhXW, keys_BhXW, values_BhXE = self.arranged(x_BTD)
+        layouts = (layout.after(self.query_blocks) for layout in (self.key_layout, self.value_layout))
+        projection_BTX = F.linear(x_BTD, self.query_key_value)
+        queries_BhXW, keys_BhXW, values_BhXE = self.arrange(projection_BTX, self.query_layout, *layouts)
         ngrams = ngram_mask(mask, self.orders, x_BTD.shape[1], x_BTD.device)
         return self.attend(queries_BhXW, keys_BhXW, self.by_order(values_BhXE), ngrams)
 

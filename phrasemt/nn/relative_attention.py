@@ -19,9 +19,8 @@ from torch import Tensor
 
 from phrasemt.nn.attention import SelfAttention
 from phrasemt.nn.beams import BeamCache
-from phrasemt.nn.dropout import dropout
+from phrasemt.nn.cpu.attention import attention_weights
 from phrasemt.nn.init import xavier_blocks
-from phrasemt.nn.precision import normalised_dtype
 
 
 def distances_to_keys(x_BhTR: Tensor) -> Tensor:
@@ -95,14 +94,12 @@ class RelativeSelfAttention(SelfAttention):
         distance_keys_RE = F.embedding(rows_R, self.distance_keys)
         distance_values_RE = F.embedding(rows_R, self.distance_values)
         scores_BhTS = queries_BhTE @ keys_BhSE.transpose(-1, -2) + to_keys(queries_BhTE @ distance_keys_RE.T)
-        scores_BhTS = scores_BhTS.to(normalised_dtype(scores_BhTS)) * queries_BhTE.shape[-1] ** -0.5
-        if mask is not None:
-            scores_BhTS = scores_BhTS.masked_fill(~mask, -torch.inf)
-        weights_BhTS = torch.softmax(scores_BhTS, dim=-1)
-        if self.record is not None:
-            self.record(weights_BhTS[..., None, :])
-        if self.training and self.dropout > 0:
-            weights_BhTS = dropout(weights_BhTS, self.dropout)
-        weights_BhTS = weights_BhTS.to(values_BhSE.dtype)
+        weights_BhTS = attention_weights(
+            scores_BhTS,
+            queries_BhTE.shape[-1] ** -0.5,
+            mask=mask,
+            probability=self.dropout if self.training else 0.0,
+            record=self.record,
+        ).to(values_BhSE.dtype)
         attended_BhTE = weights_BhTS @ values_BhSE + to_distances(weights_BhTS) @ distance_values_RE
         return F.linear(attended_BhTE.transpose(1, 2).flatten(2), self.output)

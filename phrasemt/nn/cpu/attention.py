@@ -32,12 +32,20 @@ def attend(
     probability: of dropping a weight. record: takes the weights [B, h, T, 1, S].
     """
     scores_BhTS = queries_BhTE @ keys_BhSE.transpose(-1, -2)
-    scores_BhTS = scores_BhTS.to(normalised_dtype(scores_BhTS)) * queries_BhTE.shape[-1] ** -0.5
+    weights_BhTS = attention_weights(
+        scores_BhTS, queries_BhTE.shape[-1] ** -0.5, mask=mask, probability=probability, record=record
+    )
+    return weights_BhTS.to(values_BhSE.dtype) @ values_BhSE
+
+
+def attention_weights(
+    scores_BhTS: Tensor, scale: float, *, mask: Tensor | None, probability: float, record: Record | None
+) -> Tensor:
+    """softmax(scale * scores) in float32, with dropout; arguments as above."""
+    scores_BhTS = scores_BhTS.to(normalised_dtype(scores_BhTS)) * scale
     if mask is not None:
         scores_BhTS = scores_BhTS.masked_fill(~mask, -torch.inf)
     weights_BhTS = torch.softmax(scores_BhTS, dim=-1)
     if record is not None:
         record(weights_BhTS[..., None, :])
-    if probability > 0:
-        weights_BhTS = dropout(weights_BhTS, probability)
-    return weights_BhTS.to(values_BhSE.dtype) @ values_BhSE
+    return dropout(weights_BhTS, probability) if probability > 0 else weights_BhTS
