@@ -67,7 +67,7 @@ def translate_split(
     settings = settings.model_copy(update={"precision": usable_precision(settings.precision, device)})
     batches = _batches(reader, settings, device)
     shared = processes > 1 and device.type == "cpu"
-    arguments = (in_precision(model, settings), reader, settings, device, prefix, first)
+    arguments = in_precision(model, settings), reader, settings, prefix, first
     results: dict[int, list[Hypothesis]] = {}
     with _threads(1 if shared else torch.get_num_threads()):
         # Forked processes share the weights; nothing of `arguments` is copied.
@@ -136,15 +136,15 @@ class _Search:
     model: SearchableModel[Any, Any]
     reader: BatchReader
     settings: Decoding
-    device: torch.device
     prefix: Sequence[int]
     first: int
 
     def translate(self, rows: list[int]) -> list[list[Hypothesis]]:
-        source = self.reader.source(np.array(rows)).to(self.device)
+        device = self.model.device
+        source = self.reader.source(np.array(rows)).to(device)
         prefixes = [self.prefix] * len(rows) if self.prefix else None
         try:
-            with torch.autocast(self.device.type, torch.bfloat16, enabled=self.settings.precision == "bfloat16"):
+            with torch.autocast(device.type, torch.bfloat16, enabled=self.settings.precision == "bfloat16"):
                 if self.settings.sampling is not None:
                     numbers = [self.first + row for row in rows]
                     return sample(self.model, source, self.settings, numbers, prefixes)

@@ -77,7 +77,11 @@ class Translator:
             self._cut_target = subword_cutter(files["codes"], files["target_counts"], settings.vocabulary_threshold)
         self._words = Vocabularies.read(files["source_vocabulary"], files["target_vocabulary"])
         self._prefix = prefix_ids(decoding, self._words.target)
-        self._parser = _Parser(files["parser"]) if settings.reads_parses else None
+        self._parser = None
+        if settings.reads_parses:
+            from phrasemt.syntax.stanza.annotators import load_annotator  # imports Stanza
+
+            self._parser = load_annotator(files["parser"]), Card.read(files["parser"])
         self._cores = cores
         model = load_model(files["weights"], settings.model, self._words, trained=settings.model.trained_part)
         self._model = model.to(choose_device(cores))
@@ -174,23 +178,12 @@ class Translator:
         return [self._words.target.ids([*filter(None, line.split(" "))]) for line in cut]
 
     def _parse(self, tokenized: Sequence[str], parses: Path) -> Path:
-        assert self._parser is not None
-        torch.set_num_threads(1)  # as in parse_sentences; more threads slow the parser down
-        self._parser.parse(tokenized, parses)
-        torch.set_num_threads(self._cores)
-        return parses
-
-
-class _Parser:
-    """The parser of a card. Stanza is imported when the first system needs it."""
-
-    def __init__(self, card: Path) -> None:
-        from phrasemt.syntax.stanza.annotators import load_annotator
-
-        self._annotator = load_annotator(card)
-        self._description = Card.read(card).description
-
-    def parse(self, tokenized: Sequence[str], path: Path) -> None:
         """Write the trees of lines of tokens, one for each distinct sentence."""
+        assert self._parser is not None
+        annotator, card = self._parser
         sentences = {sentence_key(tokens): tokens for tokens in map(parser_tokens, tokenized) if tokens}
-        write_annotations(path, [*sentences], self._annotator.annotate([*sentences.values()]), self._description)
+        torch.set_num_threads(1)  # as in parse_sentences; more threads slow the parser down
+        trees = annotator.annotate([*sentences.values()])
+        torch.set_num_threads(self._cores)
+        write_annotations(parses, [*sentences], trees, card.description)
+        return parses

@@ -61,7 +61,7 @@ class LanguageModelTransformer(TransformerDecoder[Memory]):
             positions=settings.attention != "relative",
         )
         self.decoder = Stack[EncoderLayer](EncoderLayer(settings, _attention(settings)) for _ in range(settings.layers))
-        self.decoder_norm = last_norm(settings.width, settings.norm)
+        self.decoder_norm = last_norm(settings)
         initialise(self, settings.init)
 
     def encode(self, source: Source) -> Memory:

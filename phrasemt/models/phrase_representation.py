@@ -211,14 +211,13 @@ class EncoderLayer(nn.Module):
 
     def __init__(self, settings: PhraseRepresentationModel) -> None:
         super().__init__()
-        width, norm = settings.width, settings.norm
         self.pooling = PhrasePooling(settings)
         self.combination = Combination(settings)
-        self.around_combination = Residual(width, settings.dropout, norm)
-        self.attention = SelfAttention(width, settings.heads, settings.attn_dropout)
-        self.around_attention = Residual(width, settings.dropout, norm)
-        self.ffn = FeedForward(width, settings.ffn_width, settings.act_dropout)
-        self.around_ffn = Residual(width, settings.dropout, norm)
+        self.around_combination = Residual(settings)
+        self.attention = SelfAttention(settings.width, settings.heads, settings.attn_dropout)
+        self.around_attention = Residual(settings)
+        self.ffn = FeedForward(settings)
+        self.around_ffn = Residual(settings)
 
     def forward(self, x_BSD: Tensor, mask_B11S: Tensor, phrases: Phrases) -> tuple[Tensor, Tensor, Tensor]:
         """Return the layer's output [B, S, D], and the level of its input: tokens [B, S, D] and phrases [B, P, D]."""
@@ -237,15 +236,14 @@ class DecoderLayer(nn.Module):
 
     def __init__(self, settings: PhraseRepresentationModel) -> None:
         super().__init__()
-        width, norm = settings.width, settings.norm
-        self.attention = SelfAttention(width, settings.heads, settings.attn_dropout)
-        self.around_attention = Residual(width, settings.dropout, norm)
+        self.attention = SelfAttention(settings.width, settings.heads, settings.attn_dropout)
+        self.around_attention = Residual(settings)
         self.combination = Combination(settings)
-        self.around_combination = Residual(width, settings.dropout, norm)
-        self.source_attention = KeyValueAttention(width, settings.heads, settings.attn_dropout)
-        self.around_source_attention = Residual(width, settings.dropout, norm)
-        self.ffn = FeedForward(width, settings.ffn_width, settings.act_dropout)
-        self.around_ffn = Residual(width, settings.dropout, norm)
+        self.around_combination = Residual(settings)
+        self.source_attention = KeyValueAttention(settings.width, settings.heads, settings.attn_dropout)
+        self.around_source_attention = Residual(settings)
+        self.ffn = FeedForward(settings)
+        self.around_ffn = Residual(settings)
 
     def forward(
         self,
@@ -282,8 +280,8 @@ class PhraseRepresentationTransformer(TransformerDecoder[EncodedPhrases]):
         self.transparent_attention = TransparentAttention(settings) if settings.ta == "on" else None
         self.transparent_token_attention = TransparentAttention(settings) if settings.ta_tokens else None
         self.decoder = Stack[DecoderLayer](DecoderLayer(settings) for _ in range(settings.decoder_layers))
-        self.encoder_norm = last_norm(settings.width, settings.norm)
-        self.decoder_norm = last_norm(settings.width, settings.norm)
+        self.encoder_norm = last_norm(settings)
+        self.decoder_norm = last_norm(settings)
         self.reads_phrases = settings.phrase.mode != "none"
         initialise(self, settings.init)
 

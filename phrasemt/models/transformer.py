@@ -92,11 +92,10 @@ class EncoderLayer(nn.Module):
 
     def __init__(self, settings: Layers, attention: Any) -> None:
         super().__init__()
-        width, norm = settings.width, settings.norm
         self.attention = attention
-        self.around_attention = Residual(width, settings.dropout, norm)
-        self.ffn = FeedForward(width, settings.ffn_width, settings.act_dropout)
-        self.around_ffn = Residual(width, settings.dropout, norm)
+        self.around_attention = Residual(settings)
+        self.ffn = FeedForward(settings)
+        self.around_ffn = Residual(settings)
 
     def forward(self, x: Tensor, attend: Attend) -> Tensor:
         """[B, S, D] -> [B, S, D]. attend: this layer's attention with its mask, or in a search with its cache."""
@@ -110,13 +109,12 @@ class DecoderLayer(nn.Module):
 
     def __init__(self, settings: TransformerModel, attention: Any, source_attention: Any) -> None:
         super().__init__()
-        width, norm = settings.width, settings.norm
         self.attention = attention
-        self.around_attention = Residual(width, settings.dropout, norm)
+        self.around_attention = Residual(settings)
         self.source_attention = source_attention
-        self.around_source_attention = Residual(width, settings.dropout, norm)
-        self.ffn = FeedForward(width, settings.ffn_width, settings.act_dropout)
-        self.around_ffn = Residual(width, settings.dropout, norm)
+        self.around_source_attention = Residual(settings)
+        self.ffn = FeedForward(settings)
+        self.around_ffn = Residual(settings)
 
     def forward(self, y: Tensor, attend_to_past: Attend, attend_to_source: Attend) -> Tensor:
         """[B, T, D] -> [B, T, D], or in a search [B, K, D] -> [B, K, D]."""
@@ -197,8 +195,8 @@ class Transformer(TransformerDecoder[EncodedSources]):
         self.decoder = Stack[DecoderLayer](
             DecoderLayer(settings, attentions.decoder(), attentions.source()) for _ in range(settings.decoder_layers)
         )
-        self.encoder_norm = last_norm(settings.width, settings.norm)
-        self.decoder_norm = last_norm(settings.width, settings.norm)
+        self.encoder_norm = last_norm(settings)
+        self.decoder_norm = last_norm(settings)
         initialise(self, settings.init)
 
     def encode(self, source: Source) -> EncodedSources:

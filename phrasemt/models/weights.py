@@ -156,15 +156,15 @@ def start_from(model: torch.nn.Module, path: Path, described: Mapping[str, Any])
         same_subwords = "give weights that were trained on the same subwords in init_from"
         _check_vocabularies("initial weights", description, described, where=path, next_step=same_subwords)
     set_weights(model, tensors, where=path, next_step=other)
-    before = description.get("model", described["model"])
-    changes = [
-        f"{key} {before.get(key)} -> {described['model'].get(key)}"
-        for key in sorted({*before, *described["model"]})
-        if before.get(key) != described["model"].get(key)
-    ]
+    before, now = description.get("model", described["model"]), described["model"]
+    changes = [f"{key} {before.get(key)} -> {now.get(key)}" for key in _differing(before, now)]
     # Such a model may compute another function with these weights, so people must see it.
     level = logging.WARNING if any("dropout" not in change for change in changes) else logging.INFO
     log.log(level, "initial weights: %s%s", path, f", with other settings: {', '.join(changes)}" if changes else "")
+
+
+def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    return sorted(key for key in {*one, *other} if one.get(key) != other.get(key))
 
 
 def _check_vocabularies(
@@ -197,11 +197,7 @@ def load_model(
     _check_vocabularies("weights", description, wanted, where=path, next_step=again)
     found: Architecture = TypeAdapter(ModelSettings).validate_python(description["model"])
     if found != trained:
-        differing = sorted(
-            key
-            for key in {*wanted["model"], *description["model"]}
-            if wanted["model"].get(key) != description["model"].get(key)
-        )
+        differing = _differing(wanted["model"], description["model"])
         raise MismatchError(
             "the weights were trained with other settings",
             where=path,

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from phrasemt.nn.dropout import Dropout
+from phrasemt.study.architectures import Layers
 
 NORM_EPSILON = 1e-6
 
@@ -39,9 +40,9 @@ def layer_norm(width: int) -> nn.LayerNorm:
     return nn.LayerNorm(width, eps=NORM_EPSILON)
 
 
-def last_norm(width: int, norm: str) -> nn.Module:
+def last_norm(settings: Layers) -> nn.Module:
     """Return what follows the last layer: a layer normalisation after layers with `norm: pre`, else nothing."""
-    return layer_norm(width) if norm == "pre" else nn.Identity()
+    return layer_norm(settings.width) if settings.norm == "pre" else nn.Identity()
 
 
 class Residual(nn.Module):
@@ -51,11 +52,11 @@ class Residual(nn.Module):
     another summand, which has no dropout.
     """
 
-    def __init__(self, width: int, dropout: float, norm: str) -> None:
+    def __init__(self, settings: Layers) -> None:
         super().__init__()
-        self.pre = norm == "pre"
-        self.norm = layer_norm(width)
-        self.dropout = Dropout(dropout)
+        self.pre = settings.norm == "pre"
+        self.norm = layer_norm(settings.width)
+        self.dropout = Dropout(settings.dropout)
 
     def enter(self, x_BTD: Tensor) -> Tensor:
         """Return the input of the sub-layer."""
@@ -77,11 +78,11 @@ class Residual(nn.Module):
 class FeedForward(nn.Module):
     """FFN(x) = W2 drop(max(0, W1 x + b1)) + b2 (Vaswani et al. 2017, Eq. 2)."""
 
-    def __init__(self, width: int, inner_width: int, dropout: float) -> None:
+    def __init__(self, settings: Layers) -> None:
         super().__init__()
-        self.inner = Linear(width, inner_width)
-        self.dropout = Dropout(dropout)
-        self.outer = Linear(inner_width, width)
+        self.inner = Linear(settings.width, settings.ffn_width)
+        self.dropout = Dropout(settings.act_dropout)
+        self.outer = Linear(settings.ffn_width, settings.width)
 
     def forward(self, x_BTD: Tensor) -> Tensor:
         outer_BTD: Tensor = self.outer(self.dropout(F.relu(self.inner(x_BTD))))
