@@ -212,11 +212,14 @@ class NgramSelfAttention(_NgramAttention):
         super().__init__(width, heads, dropout, ngrams=ngrams, score=score)
         self.query_key_value = nn.Parameter(torch.cat((self.query_matrices(), self.key_value_matrices())))
 
+    def arranged(self, x_BTD: Tensor) -> tuple[Tensor, ...]:
+        """Return queries, keys and values in their layouts."""
+        layouts = (layout.after(self.query_blocks) for layout in (self.key_layout, self.value_layout))
+        return self.arrange(F.linear(x_BTD, self.query_key_value), self.query_layout, *layouts)
+
     def forward(self, x_BTD: Tensor, mask: Tensor | None) -> Tensor:
         """[B, T, D] -> [B, T, D]."""
-        layouts = (layout.after(self.query_blocks) for layout in (self.key_layout, self.value_layout))
-        projection_BTX = F.linear(x_BTD, self.query_key_value)
-        queries_BhXW, keys_BhXW, values_BhXE = self.arrange(projection_BTX, self.query_layout, *layouts)
+        queries_BhXW, keys_BhXW, values_BhXE = self.arranged(x_BTD)
         ngrams = ngram_mask(mask, self.orders, x_BTD.shape[1], x_BTD.device)
         return self.attend(queries_BhXW, keys_BhXW, self.by_order(values_BhXE), ngrams)
 
