@@ -21,8 +21,8 @@ from typing import Any, NoReturn
 from pydantic import ValidationError
 
 import phrasemt
+from phrasemt.artefacts.sidecar import Origin, Sidecar, library_versions, produce, sidecar_path
 from phrasemt.errors import PhrasemtError, StoppedError, message_of
-from phrasemt.files.sidecars import check_file, origin, produce
 from phrasemt.machine.gpus import lease
 from phrasemt.machine.launch import is_first, launch, launched
 from phrasemt.machine.slurm import on_nodes, requeue_this_job
@@ -225,18 +225,13 @@ def run_stage(name: str, options: argparse.Namespace) -> bool:
         compute(**outputs)
         return False
     read = _places_and_times(inputs)
-    made_of = origin(
-        name,
-        inputs=inputs,
-        settings=settings,
-        code=code_digest(*modules),
-        libraries=stage.libraries,
-        programs=program_versions(stage.programs),
-    )
-    for file in made_of.files_read:
-        check_file(Path(file.path), file.sha256)
-    in_cache = entry_of(made_of, settings, outputs)
-    with produce(made_of, outputs) as unfinished:
+    versions = library_versions(stage.libraries) | program_versions(stage.programs)
+    origin = Origin.of(name, inputs=inputs, settings=settings, code=code_digest(*modules), versions=versions)
+    for file in origin.files_read:
+        if sidecar_path(file.path).is_file():  # others are files of the user
+            Sidecar.beside(file.path).check(Path(file.path), file.sha256)
+    in_cache = entry_of(origin, settings, outputs)
+    with produce(origin, outputs) as unfinished:
         if in_cache and (taken := in_cache.take(unfinished.paths)):
             unfinished.digests.update(taken)
             return True

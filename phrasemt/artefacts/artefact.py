@@ -94,31 +94,36 @@ class JsonFile(Settings, Artefact):
     """A kind of file in JSON: the fields of the class and the number of the format. `null` is left out."""
 
     indent: ClassVar[int | None] = 1
+    again: ClassVar[str] = "delete it and run again"
+    """What a user is told to do with a file that cannot be read."""
+
+    @property
+    def text(self) -> str:
+        """The content of the file."""
+        content = {"format": self.format, **self.model_dump(mode="json", exclude_none=True)}
+        separators = (",", ":") if self.indent is None else None
+        return json.dumps(content, indent=self.indent, separators=separators, ensure_ascii=False) + "\n"
 
     def write(self, path: Path) -> None:
         """Write the file atomically."""
-        content = {"format": self.format, **self.model_dump(mode="json", exclude_none=True)}
-        separators = (",", ":") if self.indent is None else None
-        text = json.dumps(content, indent=self.indent, separators=separators, ensure_ascii=False)
-        write_text(path, f"{text}\n")
+        write_text(path, self.text)
 
     @classmethod
     def read(cls, path: Path) -> Self:
         """Read and check a file. Raises DamagedFileError, with the field, for a file of another form or format."""
-        again = "delete it and run again"
         try:
             content = json.loads(path.read_bytes())
         except FileNotFoundError:
             raise DamagedFileError("no such file", where=path, next_step="run the stage that makes it") from None
         except (ValueError, RecursionError) as error:
-            raise DamagedFileError(f"not JSON: {error}", where=path, next_step=again) from None
+            raise DamagedFileError(f"not JSON: {error}", where=path, next_step=cls.again) from None
         found = content.pop("format", None) if isinstance(content, dict) else type(content).__name__
         if found != cls.format:
             what = "a file of another format"
-            raise DamagedFileError(what, where=path, expected=f"format {cls.format}", found=found, next_step=again)
+            raise DamagedFileError(what, where=path, expected=f"format {cls.format}", found=found, next_step=cls.again)
         try:
             return cls.model_validate_json(json.dumps(content))
         except ValidationError as error:
             first = error.errors()[0]
             field = ".".join(str(part) for part in first["loc"]) or "file"
-            raise DamagedFileError(f"{field}: {first['msg']}", where=path, next_step=again) from None
+            raise DamagedFileError(f"{field}: {first['msg']}", where=path, next_step=cls.again) from None

@@ -18,7 +18,7 @@ from pydantic import ConfigDict, TypeAdapter, with_config
 
 from phrasemt.artefacts.artefact import Artefact, of_study
 from phrasemt.errors import DamagedFileError
-from phrasemt.files.digests import digest_file
+from phrasemt.files.digests import check_file, digest_file
 from phrasemt.files.lines import final_name, write_text
 
 FORMAT = 1
@@ -141,12 +141,6 @@ class Card(Artefact, pattern=of_study("annotators/{annotator}/annotator.json")):
     def verify(self) -> None:
         """Compare the model files with the card. Raises DamagedFileError for a missing or altered file."""
         for role, file in self.files.items():
-            found = digest_file(file.path) if file.path.is_file() else "no such file"
-            if found != file.sha256:
-                raise DamagedFileError(
-                    f"the model file ({role}) is not the one that the card describes",
-                    where=file.path,
-                    expected=f"sha256 {file.sha256}",
-                    found=found,
-                    next_step="restore the file, or delete the annotator's card to describe the new one",
-                )
+            what = f"the model file ({role}) is not the one that the card describes"
+            next_step = "restore the file, or delete the annotator's card to describe the new one"
+            check_file(file.path, file.sha256, what, next_step=next_step)

@@ -6,6 +6,7 @@ from typing import Literal
 
 from phrasemt.artefacts.artefact import Artefact, JsonFile, of_study
 from phrasemt.artefacts.scores import PValues
+from phrasemt.artefacts.sidecar import DigestedFile
 from phrasemt.fields import Settings
 from phrasemt.study.claims import Claim
 
@@ -13,17 +14,11 @@ DIFFERENCE = "Δ"
 Verdict = Literal["reproduced", "within noise", "not reproduced", "other data", "not run"]
 
 
-class ScoreSource(Settings):
-    """A file that a number was computed from."""
-
-    path: str
-    sha256: str
-
-
 class Cell(Settings):
     """A number of the table.
 
     value: unrounded. text: as printed. mark: of significance. signature: the convention of the score.
+    sources: the files that the number was computed from.
     by_seed, deviation: of a mean, the values and their sample standard deviation.
     low, high: 95 % interval, of scores and of differences. Of a difference, p_values: of all tests; p_value: corrected
     for the number of systems, the mark shows it; seeds_needed: trainings that would show it (`OverSeeds`).
@@ -35,7 +30,7 @@ class Cell(Settings):
     decimals: int = 2
     mark: str = ""
     signature: str
-    sources: list[ScoreSource]
+    sources: list[DigestedFile]
     by_seed: dict[int, float] | None = None
     deviation: float | None = None
     low: float | None = None

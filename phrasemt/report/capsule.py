@@ -12,7 +12,6 @@ their licence allows copies, the sidecar of each of these files, and
 from __future__ import annotations
 
 import contextlib
-import json
 import tempfile
 import zipfile
 import zlib
@@ -20,20 +19,17 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from pydantic import ValidationError
-
 from phrasemt import __version__
+from phrasemt.artefacts.artefact import JsonFile
+from phrasemt.artefacts.sidecar import SUFFIX, DigestedFile, Evidence, Sidecar, sidecar_path
 from phrasemt.errors import DamagedFileError, PhrasemtError
-from phrasemt.fields import Settings
-from phrasemt.files.digests import digest_bytes, digest_file
+from phrasemt.files.digests import digest_bytes
 from phrasemt.files.lines import write_atomic
-from phrasemt.files.sidecars import SUFFIX, Sidecar, check_file, sidecar_path
 from phrasemt.registry.corpora import corpus
 from phrasemt.study.datasets import Dataset, RegistryText
 from phrasemt.study.schema import Study
 from phrasemt.workflow.paths import Paths
 
-FORMAT = 1
 NOTE, DIGESTS = "capsule.json", "digests.tsv"
 # The stages that need neither a GPU nor a model nor training text. Files of other stages are taken as they are.
 RECOMPUTED = ("score_system", "compare_systems", "make_table")
@@ -42,18 +38,17 @@ _LARGEST = 1 << 30  # bytes of all members together, unpacked
 _BEGINNING_OF_ZIP = (1980, 1, 1, 0, 0, 0)
 
 
-class PackedFile(Settings):
+class PackedFile(DigestedFile):
     """A file of a capsule. path: where the study had it. member: its name in the zip file; None: it is left out."""
 
-    path: str
-    member: str | None
-    sha256: str
+    member: str | None = None
 
 
-class CapsuleNote(Settings):
+class CapsuleNote(JsonFile):
     """The content of `capsule.json`."""
 
-    format: int
+    again = "fetch or pack it again"
+
     phrasemt: str
     study: dict[str, Any]
     files: list[PackedFile]
@@ -77,19 +72,19 @@ def write_capsule(study: Study, capsule: Path, *, all_references: bool) -> Capsu
         if path in packed:
             continue
         packed[path] = True
-        sidecar = Sidecar.read(path) if sidecar_path(path).is_file() else None
+        sidecar = Sidecar.beside(path) if sidecar_path(path).is_file() else None
         if sidecar is None or sidecar.stage not in RECOMPUTED:
             continue
-        for role, inputs in sidecar.inputs.items():
-            read = [Path(file.path) for file in inputs]
+        for role, read in sidecar.inputs.items():
             if role.startswith(_REFERENCE) and sidecar.settings["dataset"] not in shared:
-                packed |= dict.fromkeys(read, False)
+                packed |= {Path(file.path): False for file in read}
             else:
-                waiting += read
-    members, files = {}, []
+                waiting += [Path(file.path) for file in read]
+    members, evidence = {}, Evidence()
+    files: list[PackedFile] = []
     for path, inside in sorted(packed.items()):
-        digest = digest_file(path)
-        check_file(path, digest)
+        evidence.check(path)
+        digest = evidence.digest(path)
         files.append(PackedFile(path=str(path), member=_member(path, digest) if inside else None, sha256=digest))
         if inside:
             members[str(files[-1].member)] = path.read_bytes()
@@ -99,8 +94,8 @@ def write_capsule(study: Study, capsule: Path, *, all_references: bool) -> Capsu
                 files.append(PackedFile(path=str(sidecar_file), member=name, sha256=digest_bytes(content)))
     members[DIGESTS] = _digests(Path(paths.results)).encode()
     files.append(PackedFile(path=DIGESTS, member=DIGESTS, sha256=digest_bytes(members[DIGESTS])))
-    note = CapsuleNote(format=FORMAT, phrasemt=__version__, study=study.model_dump(mode="json"), files=files)
-    members[NOTE] = (note.model_dump_json(indent=1) + "\n").encode()
+    note = CapsuleNote(phrasemt=__version__, study=study.model_dump(mode="json"), files=files)
+    members[NOTE] = note.text.encode()
     with (
         write_atomic(capsule) as stream,
         zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive,
@@ -129,9 +124,7 @@ def _member(path: Path, digest: str) -> str:
 
 def _digests(results: Path) -> str:
     recorded = {
-        (file.path, file.sha256)
-        for path in results.rglob(f"*{SUFFIX}")
-        for file in Sidecar.read(path.with_name(path.name.removesuffix(SUFFIX))).outputs.values()
+        (file.path, file.sha256) for path in results.rglob(f"*{SUFFIX}") for file in Sidecar.read(path).outputs.values()
     }
     return "".join(f"{path}\t{digest}\n" for path, digest in sorted(recorded))
 
@@ -155,19 +148,14 @@ def opened_capsule(capsule: Path) -> Iterator[tuple[Path, CapsuleNote]]:
                     place = folder / info.filename
                     place.parent.mkdir(parents=True, exist_ok=True)
                     place.write_bytes(archive.read(info))
-            values = json.loads((folder / NOTE).read_text(encoding="utf-8"))
-            if values["format"] != FORMAT:
-                raise _damaged(capsule, f"format version {values['format']}", expected=str(FORMAT))
-            note = CapsuleNote.model_validate(values)
-        except FileNotFoundError:
-            if not capsule.exists():
-                raise
-            raise _damaged(capsule, f"no {NOTE}") from None
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError) as error:
+            if isinstance(error, FileNotFoundError):
+                raise
             raise _damaged(capsule, str(error)) from None
-        except (ValueError, KeyError, TypeError) as error:
-            found = f"{error.error_count()} wrong keys" if isinstance(error, ValidationError) else repr(error)
-            raise _damaged(f"{capsule}, {NOTE}", found) from None
+        try:
+            note = CapsuleNote.read(folder / NOTE)
+        except DamagedFileError as error:
+            raise _damaged(f"{capsule}, {NOTE}", error.what) from None
         expected = {NOTE, *(file.member for file in note.files if file.member is not None)}
         found_names = {info.filename for info in infos}
         if expected != found_names:

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from phrasemt.artefacts.artefact import JsonFile
-from phrasemt.artefacts.table import Cell, ScoreSource
+from phrasemt.artefacts.sidecar import DigestedFile
+from phrasemt.artefacts.table import Cell
 from phrasemt.errors import DataError, MismatchError
 from phrasemt.fields import Settings
 from phrasemt.files.digests import digest_file
@@ -18,7 +19,7 @@ from phrasemt.stages.report import MakeTable
 Artefact = TypeVar("Artefact", bound=JsonFile)
 Part = TypeVar("Part", bound=Settings)
 Key = tuple[str | int, ...]
-Grid = dict[Key, tuple[ScoreSource, Part]]
+Grid = dict[Key, tuple[DigestedFile, Part]]
 
 
 def runs_of(settings: MakeTable, systems: Iterable[str]) -> list[tuple[str, int]]:
@@ -41,7 +42,7 @@ def read_grid(
     """
     found: Grid[Part] = {}
     for path in paths:
-        source = ScoreSource(path=str(path), sha256=digest_file(path))
+        source = DigestedFile(path=str(path), sha256=digest_file(path))
         for place, part in parts(model.read(path)).items():
             problem = f"second {what} for" if place in found else f"{what} outside of the table:"
             if place in found or place not in needed:
@@ -81,7 +82,7 @@ def check_same_size(test_set: str, grid: Grid[Part], sizes: Callable[[Part], dic
             )
 
 
-def mean_cell(by_seed: dict[int, float], *, signature: str, sources: Sequence[ScoreSource], decimals: int = 2) -> Cell:
+def mean_cell(by_seed: dict[int, float], *, signature: str, sources: Sequence[DigestedFile], decimals: int = 2) -> Cell:
     """Make the cell of a mean over seeds, with the standard deviation if there are several seeds."""
     values = list(by_seed.values())
     deviation = statistics.stdev(values) if len(values) > 1 else None

@@ -20,9 +20,9 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from phrasemt.artefacts.scores import SystemScores
+from phrasemt.artefacts.sidecar import SUFFIX, Sidecar, library_versions
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.digests import digest_file
-from phrasemt.files.sidecars import SUFFIX, Sidecar, library_versions
 from phrasemt.report.capsule import RECOMPUTED, CapsuleNote
 from phrasemt.scoring.statistics import as_array, corpus_scores
 from phrasemt.stages import STAGES
@@ -61,13 +61,13 @@ def _findings(note: CapsuleNote) -> Iterator[Finding]:
         if path.endswith(SUFFIX) or f"{path}{SUFFIX}" not in places:
             continue
         try:
-            sidecar = Sidecar.read(place)
+            sidecar = Sidecar.beside(place)
         except PhrasemtError as error:
             yield Finding(path, "checksum", 0, (str(error),))
             continue
         yield from _origin(path, sidecar, recorded)
         if sidecar.stage in RECOMPUTED:
-            runs.setdefault(sidecar.model_dump_json(), (sidecar, []))[1].append(path)
+            runs.setdefault(sidecar.text, (sidecar, []))[1].append(path)
         elif place.suffix == ".json":
             yield Finding(path, "as recorded", 0)
     for stage in RECOMPUTED:
@@ -83,14 +83,15 @@ def other_versions(folder: Path, note: CapsuleNote) -> list[str]:
         if file.member is None or file.member.endswith(SUFFIX) or not (folder / f"{file.member}{SUFFIX}").is_file():
             continue
         try:
-            sidecar = Sidecar.read(folder / file.member)
+            sidecar = Sidecar.beside(folder / file.member)
         except PhrasemtError:
             continue  # `check_capsule` names it
         if sidecar.stage in RECOMPUTED:
             here = library_versions(STAGES[sidecar.stage].libraries)
-            for name, version in sidecar.versions.items():
-                if here.get(name) != version:
-                    found.add(f"{name} {version}, here {here.get(name)}")
+            versions = sidecar.versions.items()
+            found |= {
+                f"{name} {version}, here {here.get(name)}" for name, version in versions if here.get(name) != version
+            }
     return sorted(found)
 
 
@@ -116,11 +117,11 @@ def _of_run(sidecar: Sidecar, paths: list[str], places: Mapping[str, Path]) -> I
             files = [places[one.path] for one in sidecar.inputs.get(file.name, [])]
             arguments[file.name] = files if file.many else files[0]
         with tempfile.TemporaryDirectory(prefix="phrasemt-") as name:
-            outputs = {role: Path(name) / Path(written.path).name for role, written in sidecar.outputs.items()}
+            outputs = {role: Path(name) / Path(made.path).name for role, made in sidecar.outputs.items()}
             function(settings=settings, cores=1, **arguments, **outputs)
-            for role, written in sidecar.outputs.items():
-                if written.path in paths:
-                    yield _compared(written.path, places[written.path], outputs[role])
+            for role, made in sidecar.outputs.items():
+                if made.path in paths:
+                    yield _compared(made.path, places[made.path], outputs[role])
     except (PhrasemtError, ValidationError, LookupError, TypeError) as error:
         what = str(error).split("\n")[0]
         yield from (Finding(path, "recomputed", 0, (f"{stage.stage_name()} refuses: {what}",)) for path in paths)

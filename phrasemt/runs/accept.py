@@ -14,9 +14,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from phrasemt.artefacts.sidecar import Acceptance, Evidence, Sidecar, sidecar_path
 from phrasemt.errors import MismatchError, PhrasemtError
-from phrasemt.files.sidecars import Acceptance, Sidecar
-from phrasemt.runs.evidence import Evidence
 from phrasemt.runs.notes import now
 from phrasemt.runs.plan import COSMETIC, INPUTS, TIMES, Job, Plan, read_by
 
@@ -99,6 +98,7 @@ def _note(job: Job, sidecar: Sidecar, note: str | None) -> None:
     if sidecar.valid_for == (settings, code):
         return  # a changed entry of a registry, or an earlier `--accept` that was killed after this
     changes = [str(change) for change in job.changes]
-    accepted = Acceptance(when=now(), changes=changes, settings=settings, code=code, note=note)
+    entry = Acceptance(when=now().isoformat(), changes=changes, settings=settings, code=code, note=note or None)
+    noted = sidecar.model_copy(update={"accepted": (*sidecar.accepted, entry)})
     for path in job.planned.outputs:
-        sidecar.model_copy(update={"accepted": [*sidecar.accepted, accepted]}).write(path)
+        noted.write(sidecar_path(path))

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from phrasemt.artefacts import kinds
 from phrasemt.artefacts.artefact import Pattern
+from phrasemt.artefacts.sidecar import SUFFIX, sidecar_path
 from phrasemt.artefacts.training import TrainingState
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines
-from phrasemt.files.sidecars import SUFFIX, sidecar_path
 from phrasemt.runs.notes import RunNote, StageNote
 from phrasemt.study.datasets import RegistryText
 from phrasemt.study.schema import Study

@@ -19,10 +19,9 @@ from typing import Any
 from snakemake.cli import args_to_api, parse_args
 from snakemake.logging import logger as snakemake_log
 
+from phrasemt.artefacts.sidecar import Evidence, Sidecar
 from phrasemt.errors import DamagedFileError, PhrasemtError
-from phrasemt.files.sidecars import Sidecar
 from phrasemt.machine.gpus import visible_gpus
-from phrasemt.runs.evidence import Evidence
 from phrasemt.runs.journal import Journal, planned, stages_of
 from phrasemt.runs.notes import PlannedJob, RunNote, runs_folder
 from phrasemt.stages import STAGES
@@ -193,7 +192,7 @@ def read_by(job: Any) -> list[str]:
 
 def _differences_to_the_sidecar(job: Any) -> Iterator[Reason]:
     try:
-        settings, code = Sidecar.read(job.output[0]).valid_for
+        settings, code = Sidecar.beside(job.output[0]).valid_for
     except DamagedFileError:
         return
     for what in _differences(settings, json.loads(job.params.settings), ""):

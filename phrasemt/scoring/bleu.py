@@ -38,12 +38,12 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 from phrasemt.artefacts.artefact import In, Out
 from phrasemt.artefacts.corpus import CleanText
 from phrasemt.artefacts.scores import BleuScore, MetricScore, Scores, SystemScores
+from phrasemt.artefacts.sidecar import Sidecar, sidecar_path
 from phrasemt.artefacts.text import Tokens
 from phrasemt.artefacts.translations import TranslatedText, TranslatedTokens
 from phrasemt.errors import DataError, MismatchError
 from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import read_parallel
-from phrasemt.files.sidecars import Sidecar, sidecar_path
 from phrasemt.languages import punctuation_normalizer
 from phrasemt.scoring.multi_bleu import multi_bleu
 from phrasemt.scoring.scores import of_test_sets
@@ -230,7 +230,7 @@ def _length_signature(reference_length: ReferenceLength) -> str:
 
 def _versions_of_tokens(reference_tokens: Path) -> dict[str, str]:
     """The versions of the libraries that tokenised a reference, from its sidecar; none without a sidecar."""
-    return Sidecar.read(reference_tokens).versions if sidecar_path(reference_tokens).exists() else {}
+    return Sidecar.beside(reference_tokens).versions if sidecar_path(reference_tokens).exists() else {}
 
 
 def _signature_of_tokens(tokenizer: Tokenizer, versions: Mapping[str, str]) -> str:

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from phrasemt.artefacts.columns import ChunkColumns, Examples, PhraseColumns
+from phrasemt.artefacts.sidecar import Sidecar
 from phrasemt.artefacts.table import Table
 from phrasemt.artefacts.translations import Translations
 from phrasemt.artefacts.vocabulary import Vocabulary
 from phrasemt.errors import DamagedFileError
 from phrasemt.files.lines import count_lines
-from phrasemt.files.sidecars import Sidecar
 from phrasemt.stages import STAGES
 from phrasemt.syntax.sentences import parser_tokens, sentence_key
 from phrasemt.syntax.store.annotations import Annotations
@@ -44,7 +44,7 @@ def hops_to(artefacts: Iterable[Path]) -> list[Hop]:
     waiting = [path for path in artefacts if path.exists()]
     while waiting:
         try:
-            sidecar = Sidecar.read(waiting.pop())
+            sidecar = Sidecar.beside(waiting.pop())
         except DamagedFileError:  # a file of the user
             continue
         outputs = {role: Path(file.path) for role, file in sidecar.outputs.items()}

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from phrasemt.artefacts.corpus import DroppedPairs
+from phrasemt.artefacts.sidecar import Sidecar
 from phrasemt.errors import DamagedFileError, PhrasemtError
 from phrasemt.files.lines import read_lines
-from phrasemt.files.sidecars import Sidecar
 from phrasemt.study.schema import Study
 from phrasemt.verbs._study import add_dataset, add_study, chosen_dataset
 from phrasemt.workflow.paths import Paths
@@ -82,7 +82,7 @@ def _line_of_row(rows: Path, row: int) -> int:
         for line, text in enumerate(read_lines(path)):
             if int(text) == row:
                 return line
-        path = Path(Sidecar.read(rows).outputs["dropped"].path)
+        path = Path(Sidecar.beside(rows).outputs["dropped"].path)
         dropped = DroppedPairs.read(path)
         for pair in dropped.dropped:
             if pair.row == row:

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from phrasemt.artefacts.sidecar import Sidecar
 from phrasemt.artefacts.training import TrainingRecord
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import count_lines
-from phrasemt.files.sidecars import Sidecar
 from phrasemt.models.cost import Cost, cost_of
 from phrasemt.registry.corpora import part_of, source_file
 from phrasemt.runs.costs import ALL, Costs, by_rule
@@ -114,7 +114,7 @@ def _trainings() -> Iterator[tuple[str, str, float]]:
         try:
             written = TrainingRecord.read(record)
             note = StageNote.read(training_note(record.parent / written.metrics))
-            inputs = Sidecar.read(record).inputs
+            inputs = Sidecar.beside(record).inputs
             source, target = (count_lines(inputs[f"{side}_vocabulary"][0].path) for side in ("source", "target"))
         except (OSError, ValueError, KeyError, ValidationError, PhrasemtError):
             continue  # of another version, or without its state and its vocabularies

@@ -9,8 +9,8 @@ from pathlib import Path
 from phrasemt.errors import DamagedFileError
 from phrasemt.report.capsule import opened_capsule
 from phrasemt.report.recompute import check_capsule, other_versions
-from phrasemt.runs.evidence import verify
 from phrasemt.runs.plan import plan_of
+from phrasemt.runs.verify import verify
 from phrasemt.verbs._study import add_profile, add_study
 
 MOST_NAMED = 20

@@ -27,9 +27,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from phrasemt.artefacts.sidecar import Origin
 from phrasemt.files.digests import digest_bytes, digest_file
 from phrasemt.files.shared import SECONDS_UNTIL_ABANDONED, Removals, new_file, set_aside
-from phrasemt.files.sidecars import Sidecar
 from phrasemt.stages.stage import Stage
 
 log = logging.getLogger("phrasemt.workflow.cache")
@@ -43,19 +43,19 @@ Files = dict[str, tuple[str, int]]  # of an entry, by role: sha256 and bytes
 # ----------------------------------------------------------------------------------------------------------------- keys
 
 
-def entry_of(made_of: Sidecar, stage: Stage, outputs: Mapping[str, Path]) -> Entry | None:
+def entry_of(origin: Origin, stage: Stage, outputs: Mapping[str, Path]) -> Entry | None:
     """The entry of the outputs that a stage is about to make; None when no cache keeps them.
 
-    made_of: the result of sidecars.origin for these outputs. stage: the declaration with its settings.
+    stage: the declaration with its settings.
     """
     folder = os.environ.get(CACHE)
     if not folder or not stage.cached:
         return None
-    key = stage.cache_key(_deciding(made_of, stage, outputs))
+    key = stage.cache_key(_deciding(origin, stage, outputs))
     return None if key is None else Entry(Path(folder), stage.stage_name(), key)
 
 
-def _deciding(made_of: Sidecar, stage: Stage, outputs: Mapping[str, Path]) -> dict[str, Any]:
+def _deciding(origin: Origin, stage: Stage, outputs: Mapping[str, Path]) -> dict[str, Any]:
     folder = Path(os.path.commonpath([path.absolute().parent for path in outputs.values()]))
 
     def name(role: str, file: str | Path) -> str:
@@ -66,9 +66,9 @@ def _deciding(made_of: Sidecar, stage: Stage, outputs: Mapping[str, Path]) -> di
         return str(path) if role in stage.located else path.name
 
     return {
-        **made_of.model_dump(exclude={"accepted"}),
+        **dict(origin),
         "inputs": {
-            role: [[name(role, file.path), file.sha256] for file in files] for role, files in made_of.inputs.items()
+            role: [[name(role, file.path), file.sha256] for file in files] for role, files in origin.inputs.items()
         },
         "outputs": {role: name(role, path) for role, path in outputs.items()},
     }

@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
@@ -20,17 +19,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
+from phrasemt.artefacts.artefact import JsonFile
 from phrasemt.artefacts.card import Card
-from phrasemt.errors import DamagedFileError, PhrasemtError
-from phrasemt.fields import Name, Seed, Settings
-from phrasemt.files.digests import digest_file
+from phrasemt.errors import PhrasemtError
+from phrasemt.fields import Name, Seed
+from phrasemt.files.digests import check_file, digest_file
 from phrasemt.files.lines import flush_to_disk, write_text
 from phrasemt.workflow.paths import EXPORTED_NOTE, EXPORTED_WEIGHTS
 from phrasemt.workflow.trained_system import SystemSettings, TrainedSystem
 
-FORMAT = 1
 NOTE = EXPORTED_NOTE
 PLACES = {
     "weights": EXPORTED_WEIGHTS,
@@ -43,10 +40,11 @@ PLACES = {
 }
 
 
-class ModelNote(Settings):
+class ModelNote(JsonFile):
     """The content of `model.json`. files: sha256 of each file, by its path in the folder."""
 
-    format: int
+    again = "copy the folder again from where it was exported"
+
     phrasemt: str
     study: Name
     dataset: Name
@@ -76,8 +74,7 @@ def write_model_folder(folder: Path, system: TrainedSystem, about: Mapping[str, 
             write_text(temporary / name, text)
         copies = sorted(path for path in temporary.rglob("*") if path.is_file())
         files = {path.relative_to(temporary).as_posix(): digest_file(path) for path in copies}
-        note = ModelNote(format=FORMAT, settings=system.settings, files=files, **about)
-        write_text(temporary / NOTE, note.model_dump_json(indent=1) + "\n")
+        ModelNote(settings=system.settings, files=files, **about).write(temporary / NOTE)
 
 
 @contextlib.contextmanager
@@ -119,20 +116,10 @@ def read_note(folder: Path) -> ModelNote:
 
     Raises PhrasemtError for a folder of something else, DamagedFileError for a damaged note.
     """
-    path = folder / NOTE
-    if not path.is_file():
+    if not (folder / NOTE).is_file():
         what = "not a model folder"
         raise PhrasemtError(what, where=folder, expected=f"a file {NOTE}", next_step="make one with `phrasemt export`")
-    again = "copy the folder again from where it was exported"
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-        if (found := values["format"]) != FORMAT:
-            what = "a model folder of another format version"
-            raise DamagedFileError(what, where=path, expected=FORMAT, found=found, next_step="export the model again")
-        return ModelNote.model_validate(values)
-    except (ValueError, KeyError, TypeError) as error:
-        problem = f"{len(error.errors())} wrong keys" if isinstance(error, ValidationError) else repr(error)
-        raise DamagedFileError("not a readable note of a model", where=path, found=problem, next_step=again) from None
+    return ModelNote.read(folder / NOTE)
 
 
 def read_model_folder(folder: Path) -> TrainedSystem:
@@ -142,15 +129,6 @@ def read_model_folder(folder: Path) -> TrainedSystem:
     """
     note = read_note(folder)
     for name, expected in note.files.items():
-        path = folder / name
-        found = digest_file(path) if path.is_file() else None
-        if found != expected:
-            raise DamagedFileError(
-                "the model folder is incomplete" if found is None else "not the file that was exported",
-                where=path,
-                expected=f"sha256 {expected[:12]}",
-                found=f"sha256 {found[:12]}" if found else "no such file",
-                next_step="copy the folder again from where it was exported",
-            )
+        check_file(folder / name, expected, "not the file that was exported", next_step=note.again)
     files = {role: folder / place for role, place in PLACES.items() if place in note.files}
     return TrainedSystem(note.name, note.settings, files)

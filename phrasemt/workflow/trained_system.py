@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from phrasemt.artefacts.sidecar import Evidence
 from phrasemt.errors import MismatchError, PhrasemtError
 from phrasemt.fields import Language, Settings
-from phrasemt.files.digests import digest_file
-from phrasemt.files.sidecars import check_file
 from phrasemt.scoring.length_penalties import chosen_decoding
 from phrasemt.study.architectures import ModelSettings
 from phrasemt.study.schema import Decoding, Study
@@ -31,7 +30,7 @@ class SystemSettings(Settings):
     decoding: Decoding
     source_tokenizer: Tokenizer
     target_tokenizer: Tokenizer
-    vocabulary_threshold: int | None  # of the subwords; None: models read whole words
+    vocabulary_threshold: int | None = None  # of the subwords; None: models read whole words
 
     @classmethod
     def of_study(cls, study: Study, dataset: str, system: str) -> Self:
@@ -105,7 +104,7 @@ class TrainedSystem:
                     found="no such file",
                     next_step="run the study, or translate with an exported folder (--model)",
                 )
-            check_file(path, digest_file(path))
+            Evidence().check(path)
         if system in study.tuned:
             settings = settings.model_copy(
                 update={"decoding": chosen_decoding(settings.decoding, [found.pop("length_penalties")])}

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from phrasemt.artefacts.columns import Examples
+from phrasemt.artefacts.sidecar import sidecar_path
 from phrasemt.artefacts.vocabulary import Vocabulary
 from phrasemt.cli import main
 from phrasemt.errors import StudyError
 from phrasemt.files.lines import read_lines, write_lines
-from phrasemt.files.sidecars import sidecar_path
 from phrasemt.stages.subwords import PackExamples
 from phrasemt.study.reading import load_study
 from phrasemt.study.tokenization import Tokenizer

@@ -12,9 +12,9 @@ import pytest
 from processes import wait_until
 
 from phrasemt.artefacts.columns import Examples
+from phrasemt.artefacts.sidecar import sidecar_path
 from phrasemt.artefacts.vocabulary import Vocabulary
 from phrasemt.cli import main
-from phrasemt.files.sidecars import sidecar_path
 from phrasemt.study.tokenization import Tokenizer
 from phrasemt.text.subwords import join_subwords
 

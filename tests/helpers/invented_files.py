@@ -13,6 +13,7 @@ from phrasemt.artefacts.card import Card
 from phrasemt.artefacts.columns import ChunkColumns, PhraseColumns
 from phrasemt.artefacts.corpus import ComparedSplits, DroppedPair, DroppedPairs, Shared, SplitCounts
 from phrasemt.artefacts.scores import OfTestSets
+from phrasemt.artefacts.sidecar import Origin, library_versions, produce
 from phrasemt.artefacts.syntax import ChunkStatistics, PhraseStatistics
 from phrasemt.artefacts.text import RoundTrip
 from phrasemt.artefacts.training import (
@@ -38,7 +39,6 @@ from phrasemt.artefacts.translations import (
 from phrasemt.files.attention import AttentionMap, ForcedSentence, write_forced
 from phrasemt.files.columns import Lists
 from phrasemt.files.lines import write_lines, write_text
-from phrasemt.files.sidecars import origin, produce
 from phrasemt.stages import STAGES
 from phrasemt.stages.stage import Stage
 from phrasemt.stages.syntax import MeasurePhrases
@@ -173,7 +173,7 @@ class InventedFiles:
             ("extract_chunks", "chunks", folder / "chunks" / "test.arrow", chunk),
             ("analyse_attention", "attention", folder / "attention" / "max" / "1" / "test.arrow", attend),
         ):
-            made_of = origin(
+            made_of = Origin.of(
                 stage, inputs={}, settings=MeasurePhrases(segmentation="", needs_parses=False), code="0" * 16
             )
             with produce(made_of, {output: path}) as unfinished:
@@ -381,7 +381,9 @@ class InventedFiles:
         """Writes files with the sidecars that the stage would have written."""
         paths: dict[str, Path] = {name: path for name, (path, _) in outputs.items()}
         libraries = tuple(library for library in stage.libraries if library != "torch")
-        made_of = origin(stage.stage_name(), inputs={}, settings=stage, code="0" * 16, libraries=libraries)
+        made_of = Origin.of(
+            stage.stage_name(), inputs={}, settings=stage, code="0" * 16, versions=library_versions(libraries)
+        )
         with produce(made_of, paths) as unfinished:
             for name, (_, content) in outputs.items():
                 if isinstance(content, str):

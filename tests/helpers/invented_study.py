@@ -14,9 +14,9 @@ from typing import Any
 
 from invented_files import WORDS, InventedFiles, detokenised, mistakes
 
+from phrasemt.artefacts.sidecar import sidecar_path
 from phrasemt.cli import run_stage
 from phrasemt.files.digests import digest_file
-from phrasemt.files.sidecars import sidecar_path
 from phrasemt.stages import STAGES
 from phrasemt.study.schema import Study
 

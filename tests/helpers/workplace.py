@@ -12,7 +12,7 @@ from typing import ClassVar, Self
 
 from warm_python import WarmPython
 
-from phrasemt.files.sidecars import Sidecar
+from phrasemt.artefacts.sidecar import Sidecar
 from phrasemt.stages import STAGES
 
 STUDY = """\

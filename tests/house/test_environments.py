@@ -133,7 +133,7 @@ def test_an_environment_has_what_its_stages_import(repository: Path, stage: str)
 IMPORT_ALL = """
 import importlib, json, sys
 from phrasemt.cli import _parser
-from phrasemt.files.sidecars import library_versions
+from phrasemt.artefacts.sidecar import library_versions
 _parser()
 modules, libraries = json.loads(sys.argv[1])
 for module in modules:

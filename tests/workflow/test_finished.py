@@ -14,9 +14,9 @@ import yaml
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from workplace import STAGES_OF_STUDY, STUDY, Workplace
 
+from phrasemt.artefacts.sidecar import Sidecar
 from phrasemt.artefacts.training import Metrics, TrainingRecord
 from phrasemt.files.digests import digest_file
-from phrasemt.files.sidecars import Sidecar
 
 
 def test_every_artefact_says_what_it_was_made_of(finished: Workplace) -> None:
@@ -28,10 +28,10 @@ def test_every_artefact_says_what_it_was_made_of(finished: Workplace) -> None:
     assert len(artefacts) > 50
     stages = set()
     for path in artefacts:
-        sidecar = Sidecar.read(path)
+        sidecar = Sidecar.beside(path)
         stages.add(sidecar.stage)
-        for file in (*sidecar.outputs.values(), *sidecar.files_read):
-            assert digest_file(finished.folder / file.path) == file.sha256, f"{file.path} in {path.name}"
+        for entry in [*sidecar.outputs.values(), *sidecar.files_read]:
+            assert digest_file(finished.folder / entry.path) == entry.sha256, f"{entry.path} in {path.name}"
     assert stages == set(STAGES_OF_STUDY)
 
 

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 from workplace import STAGES_OF_STUDY, Workplace, stage_command
 
+from phrasemt.artefacts.sidecar import Sidecar, sidecar_path
 from phrasemt.cli import main
 from phrasemt.files.digests import digest_file
-from phrasemt.files.sidecars import Sidecar, sidecar_path
 
 _DIES_BEFORE_NAMING = """
 import os, signal, sys
-import phrasemt.files.sidecars
-phrasemt.files.sidecars.commit_file = lambda *paths: os.kill(os.getpid(), signal.SIGKILL)
+import phrasemt.artefacts.sidecar
+phrasemt.artefacts.sidecar.commit_file = lambda *paths: os.kill(os.getpid(), signal.SIGKILL)
 from phrasemt.cli import main
 main(sys.argv[1:])
 """
@@ -35,11 +35,11 @@ def test_a_stage_killed_before_naming_its_outputs_runs_again(
         for path in sorted(finished.results.rglob("*.meta.json"))
         if f'"stage": "{stage}"' in path.read_text(encoding="utf-8")
     )
-    sidecar = Sidecar.read(artefact)
+    sidecar = Sidecar.beside(artefact)
     command = stage_command(sidecar, stage, {"state": artefact.parent / "state", "cache": Path("resources/cache")})
     if stage == "write_report":  # the report of a run has the date and the hosts of this run; no run writes this one
         assert main(command) == 0
-        sidecar = Sidecar.read(artefact)
+        sidecar = Sidecar.beside(artefact)
     outputs = {Path(file.path): file.sha256 for file in sidecar.outputs.values()}
     for path in outputs:
         path.unlink()
@@ -56,5 +56,5 @@ def test_a_stage_killed_before_naming_its_outputs_runs_again(
 
     assert main(command) == 0
     assert {path: digest_file(path) for path in outputs} == outputs
-    assert Sidecar.read(artefact) == sidecar
+    assert Sidecar.beside(artefact) == sidecar
     assert not list(finished.results.rglob("*.part"))

@@ -9,8 +9,8 @@ import pytest
 import yaml
 from workplace import STUDY, Workplace
 
+from phrasemt.artefacts.sidecar import Sidecar
 from phrasemt.files.digests import digest_file
-from phrasemt.files.sidecars import Sidecar
 
 
 def _write_study(workplace: Workplace, **other: object) -> None:
@@ -43,7 +43,7 @@ def test_a_translation_of_another_program_becomes_a_row(finished: Workplace) -> 
     }
     assert (folder / "translations/other/1/test.tok").read_text() == (folder / "tokens/test.de").read_text()
     assert (folder / "translations/other/1/test.txt").read_text() == reference
-    sidecar = Sidecar.read(folder / "translations/other/1/test.tok")
+    sidecar = Sidecar.beside(folder / "translations/other/1/test.tok")
     assert sidecar.inputs["translations"][0].sha256 == digest_file(finished.folder / "other.de")
     scores = json.loads((folder / "scores/other/1.json").read_text())["test_sets"]["test"]["metrics"]
     assert [scores[name]["score"] for name in ("bleu_tok", "bleu_detok", "chrf2", "ter")] == pytest.approx(
@@ -87,5 +87,5 @@ def test_files_that_fit_no_test_set_are_refused(finished: Workplace, content: by
 
 
 def _tokenizer(workplace: Workplace) -> dict[str, object]:
-    sidecar = Sidecar.read(workplace.results / "demo.en-de/translations/base/1/test.tok")
+    sidecar = Sidecar.beside(workplace.results / "demo.en-de/translations/base/1/test.tok")
     return dict(sidecar.settings["target_tokenizer"])

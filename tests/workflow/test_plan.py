@@ -16,8 +16,8 @@ import yaml
 from processes import PATIENCE, wait_until
 from workplace import STUDY, Workplace
 
+from phrasemt.artefacts.sidecar import Sidecar
 from phrasemt.files.digests import digest_file
-from phrasemt.files.sidecars import Sidecar
 
 SCORES = "results/tiny/demo.en-de/scores/max/1.json"
 TRANSLATIONS = "results/tiny/demo.en-de/translations/max/1/test.tok"
@@ -160,14 +160,14 @@ def test_what_is_accepted_does_not_run(finished: Workplace) -> None:
     _edit(finished, "scoring/bleu.py")
     finished.write_study(STUDY.replace("samples: 10", "samples: 11"))
     bytes_before = (finished.folder / SCORES).read_bytes()
-    made = Sidecar.read(finished.folder / SCORES)
+    made = Sidecar.beside(finished.folder / SCORES)
     said = _accept(finished, "score_system")
     assert said.startswith("accepted: 3 x score_system\n")
     left = {"compare_systems": 2, "score_by_length": 3, "make_table": 1, "write_report": 1}
     assert _snakemakes(finished) == _rules(said) == left
-    sidecar = Sidecar.read(finished.folder / SCORES)
+    sidecar = Sidecar.beside(finished.folder / SCORES)
     (accepted,) = sidecar.accepted
-    assert sidecar.model_copy(update={"accepted": []}) == made
+    assert sidecar.model_copy(update={"accepted": ()}) == made
     assert (finished.folder / SCORES).read_bytes() == bytes_before
     assert accepted.changes == ["code phrasemt/scoring/bleu.py"]
     assert accepted.note == "only renamed"
@@ -185,7 +185,7 @@ def test_what_is_accepted_does_not_run(finished: Workplace) -> None:
     comparison = "results/tiny/demo.en-de/comparisons/max.json"
     assert _rules(_accept(finished, comparison))["compare_systems"] == 1
     changes = [["settings samples: 10 -> 11"], ["settings samples: 11 -> 12"]]
-    assert [entry.changes for entry in Sidecar.read(finished.folder / comparison).accepted] == changes
+    assert [entry.changes for entry in Sidecar.beside(finished.folder / comparison).accepted] == changes
 
 
 def test_an_accepted_study_can_go_on(finished: Workplace) -> None:
@@ -224,7 +224,7 @@ def test_outputs_that_are_not_as_they_were_made_are_refused_with_all_others(fini
     shutil.rmtree(locks)
     sidecar = scores.with_name(scores.name + ".meta.json")
     sidecar.rename(finished.folder / "sidecar")
-    assert "no readable sidecar" in _refused(finished, "score_system")
+    assert "has no sidecar" in _refused(finished, "score_system")
     (finished.folder / "sidecar").rename(sidecar)
     scores.unlink()
     assert "nothing to accept of this rule or artefact" in _refused(finished, SCORES)
@@ -314,7 +314,7 @@ def test_killed_in_between_it_can_be_done_again(finished: Workplace) -> None:
     assert _accept(finished).startswith("accepted: 3 x score_system\n")
     assert _snakemakes(finished) == {}
     for path in (finished.results / "demo.en-de/scores").rglob("?.json"):
-        assert len(Sidecar.read(path).accepted) == 1
+        assert len(Sidecar.beside(path).accepted) == 1
 
 
 # ------------------------------------------------------------------------------------------ code edited during a run
@@ -322,7 +322,7 @@ def test_killed_in_between_it_can_be_done_again(finished: Workplace) -> None:
 
 def _stage(workplace: Workplace) -> subprocess.CompletedProcess[str]:
     """compare_systems by hand, as a job of the run that the workplace has had."""
-    sidecar = Sidecar.read(workplace.folder / "results/tiny/demo.en-de/comparisons/max.json")
+    sidecar = Sidecar.beside(workplace.folder / "results/tiny/demo.en-de/comparisons/max.json")
     run = max((workplace.folder / "logs/tiny/runs").glob("*.json"))
     command = [workplace.python, "-m", "phrasemt", "compare_systems", "--settings", json.dumps(sidecar.settings)]
     for name, files in sidecar.inputs.items():

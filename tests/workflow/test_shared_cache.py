@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from workplace import STUDY, Workplace, stage_command
 
+from phrasemt.artefacts.sidecar import Sidecar
 from phrasemt.cli import main
-from phrasemt.files.sidecars import Sidecar
 from phrasemt.runs.notes import StageNote, stage_note
 from phrasemt.stages import STAGES
 
@@ -87,13 +87,14 @@ def test_no_output_depends_on_what_its_key_does_not_have(
     made = [path for path in sidecars if f'"stage": "{stage}"' in path.read_text(encoding="utf-8")]
     if not made:
         pytest.skip("not in the study; tests/unit/workflow/test_cache.py has those that read registries")
-    sidecar = Sidecar.read(Path(str(made[0]).removesuffix(".meta.json")))
+    sidecar = Sidecar.beside(Path(str(made[0]).removesuffix(".meta.json")))
     elsewhere = tmp_path / "elsewhere" / "deeper"
     elsewhere.mkdir(parents=True)
-    for file in sidecar.files_read:
-        copy = elsewhere / _renamed(file.path)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(finished.folder / file.path, copy)
+    for files in sidecar.inputs.values():
+        for file in files:
+            copy = elsewhere / _renamed(file.path)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(finished.folder / file.path, copy)
     monkeypatch.chdir(elsewhere)
     command = stage_command(sidecar, stage, {})
     assert main([*map(_renamed, command), "--cores", "3"]) == 0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from workplace import Workplace
 
-from phrasemt.files.sidecars import Sidecar
+from phrasemt.artefacts.sidecar import Sidecar
 
 
 def _verify(workplace: Workplace, code: int) -> list[str]:
@@ -71,7 +71,7 @@ def test_an_artefact_of_other_contents_of_its_input_is_named(finished: Workplace
     relative = str(tokens.relative_to(finished.folder))
     command = [
         *("tokenize_text", "--text", "results/tiny/demo.en-de/corpus/dev.de", "--tokens", relative),
-        *("--round-trip", f"{relative}.round_trip.json", "--settings", json.dumps(Sidecar.read(tokens).settings)),
+        *("--round-trip", f"{relative}.round_trip.json", "--settings", json.dumps(Sidecar.beside(tokens).settings)),
     ]
     times = tokens.stat().st_atime_ns, tokens.stat().st_mtime_ns
     done = finished.phrasemt(*command)

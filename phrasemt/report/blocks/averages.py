@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from phrasemt.artefacts.table import Block, Cell, Column, Row, ScoreSource
+from phrasemt.artefacts.sidecar import DigestedFile
+from phrasemt.artefacts.table import Block, Cell, Column, Row
 from phrasemt.artefacts.training import AverageScores
 from phrasemt.report.cells import Grid, check_same_size, mean_cell, note_on_seeds, read_grid, runs_of
 from phrasemt.stages.report import MakeTable
@@ -65,7 +66,7 @@ def _block(settings: MakeTable, dataset: str, grid: Grid[AverageScores]) -> Bloc
     )
 
 
-def _cells(by_seed: dict[int, tuple[ScoreSource, AverageScores]]) -> Iterator[tuple[str, Cell]]:
+def _cells(by_seed: dict[int, tuple[DigestedFile, AverageScores]]) -> Iterator[tuple[str, Cell]]:
     """The cells of a system, by column. A language model has no BLEU."""
     sources = [source for source, _ in by_seed.values()]
     files = {seed: file for seed, (_, file) in by_seed.items()}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from phrasemt.artefacts.table import Block, Column, Row, ScoreSource
+from phrasemt.artefacts.sidecar import DigestedFile
+from phrasemt.artefacts.table import Block, Column, Row
 from phrasemt.artefacts.translations import ChunkAccuracies, ChunkAccuracy, ChunkDecisions
 from phrasemt.report.cells import Grid, check_same_size, mean_cell, note_on_seeds, read_grid, runs_of, select_test_set
 from phrasemt.stages.report import MakeTable
@@ -59,7 +60,7 @@ def _block(settings: MakeTable, test_set: tuple[str, str], grid: Grid[ChunkAccur
     )
 
 
-def _row(system: str, title: str, by_seed: dict[int, tuple[ScoreSource, ChunkDecisions]], sizes: ChunkAccuracy) -> Row:
+def _row(system: str, title: str, by_seed: dict[int, tuple[DigestedFile, ChunkDecisions]], sizes: ChunkAccuracy) -> Row:
     cells = {
         column.key: mean_cell(
             {seed: 100 * getattr(decisions, column.key) for seed, (_, decisions) in by_seed.items()},

@@ -17,7 +17,8 @@ from phrasemt.artefacts.scores import (
     Scores,
     SystemScores,
 )
-from phrasemt.artefacts.table import DIFFERENCE, Block, Cell, Column, Row, ScoreSource
+from phrasemt.artefacts.sidecar import DigestedFile
+from phrasemt.artefacts.table import DIFFERENCE, Block, Cell, Column, Row
 from phrasemt.errors import MismatchError
 from phrasemt.report.cells import Grid, mean_cell, note_on_seeds, read_grid, runs_of, select_test_set
 from phrasemt.scoring.external import metric_key
@@ -109,7 +110,7 @@ def _block(
     rows = {}
     for system, title in settings.translating:
         of_seeds = {seed: chosen[system, seed] for seed in settings.seeds_of[system]}
-        scores: dict[str, dict[int, tuple[ScoreSource, MetricScore]]] = {
+        scores: dict[str, dict[int, tuple[DigestedFile, MetricScore]]] = {
             name: {seed: (source, part.metrics[name]) for seed, (source, part) in of_seeds.items()}
             for name in _MEASURES
             if name in first.metrics
@@ -163,8 +164,8 @@ def _block(
 
 
 def _score_of_metric(
-    metric: str, sentences: int, source: ScoreSource, part: MetricOnTestSet
-) -> tuple[ScoreSource, MetricScore]:
+    metric: str, sentences: int, source: DigestedFile, part: MetricOnTestSet
+) -> tuple[DigestedFile, MetricScore]:
     """The score with its file. Raises MismatchError unless it is of a test set of this many sentences."""
     if part.sentences != sentences:
         raise MismatchError(
@@ -223,7 +224,7 @@ def _difference_key(metric: str) -> str:
     return f"{metric}_difference"
 
 
-def _difference_cell(source: ScoreSource, comparison: MetricComparison, scores: Cell, p_value: float) -> Cell:
+def _difference_cell(source: DigestedFile, comparison: MetricComparison, scores: Cell, p_value: float) -> Cell:
     """The cell of a difference. p_value: corrected for the number of systems; the mark shows it, for both signs."""
     value = comparison.difference.value
     text = f"{value:+.{scores.decimals}f}"
@@ -248,7 +249,7 @@ def _mark(p_value: float) -> str:
 
 
 def _check_comparison(
-    source: ScoreSource,
+    source: DigestedFile,
     file: Comparison,
     comparison: ComparisonOnTestSet,
     settings: MakeTable,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from phrasemt.artefacts.sidecar import Sidecar
 from phrasemt.artefacts.table import Table
-from phrasemt.files.sidecars import Sidecar
 from phrasemt.report.page import Section, fill
 from phrasemt.report.sections.trainings import TrainingCurve
 
@@ -44,14 +44,13 @@ def settings_of_systems(table: Table, records: Sequence[Path]) -> list[Setting]:
     for system, _ in table.systems:
         sections: dict[str, Any] = {}
         for record in [path for path in records if path.absolute().parents[1].name == system][:1]:
-            sidecar = Sidecar.read(record)
+            sidecar = Sidecar.beside(record)
             sections |= {section: sidecar.settings[section] for section in ("model", "training")}
             for file in sidecar.inputs.get("initial_weights", ()):
                 sections["init_from"] = {"file": file.path, "sha256": file.sha256[:12]}
         if system in scored:
             scores = next(source.path for cell in scored[system].cells.values() for source in cell.sources)
-            translation = Sidecar.read(scores).inputs["tokens"][0].path
-            sections |= _of_translation(Sidecar.read(translation))
+            sections |= _of_translation(Sidecar.beside(Sidecar.beside(scores).inputs["tokens"][0].path))
         settings[system] = dict(_flatten("", sections))
     keys = list(dict.fromkeys(key for values in settings.values() for key in values))
     return [Setting(key=key, values=[values.get(key, "") for values in settings.values()]) for key in keys]

@@ -10,13 +10,13 @@ import sacrebleu
 import torch
 from pydantic import ValidationError
 
+from phrasemt.artefacts.sidecar import Origin, produce
 from phrasemt.artefacts.translations import LengthPenaltyScores
 from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.decoding.translate import translate_examples
 from phrasemt.decoding.tune_length_penalty import tune_length_penalty
 from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import read_lines, write_lines
-from phrasemt.files.sidecars import origin, produce
 from phrasemt.models.interface import build_model
 from phrasemt.models.weights import describe_weights, save_tensors, weights_of
 from phrasemt.report.blocks.length_penalties import length_penalty_blocks
@@ -124,7 +124,9 @@ def test_the_table_shows_the_chosen_one_beside_the_fixed_one(tmp_path: Path) -> 
         "chosen": scores[1],
     }
     settings = TuneLengthPenalty.from_study(STUDY, NAMES)
-    with produce(origin("tune_length_penalty", inputs={}, settings=settings, code="0" * 16), {"scores": path}) as made:
+    with produce(
+        Origin.of("tune_length_penalty", inputs={}, settings=settings, code="0" * 16), {"scores": path}
+    ) as made:
         made.paths["scores"].write_text(json.dumps(content))
     (block,) = length_penalty_blocks(MakeTable.from_study(STUDY, {}), [path])
     (row,) = block.rows

@@ -19,8 +19,7 @@ from sacremoses import MosesPunctNormalizer
 
 from phrasemt.artefacts.scores import BleuScore, Scores, SystemScores
 from phrasemt.errors import DamagedFileError, DataError, MismatchError
-from phrasemt.files.lines import write_lines
-from phrasemt.files.sidecars import Sidecar
+from phrasemt.files.lines import write_lines, write_text
 from phrasemt.scoring.bleu import score_system, split_compounds
 from phrasemt.scoring.multi_bleu import multi_bleu as multi_bleu_of_sacrebleu
 from phrasemt.scoring.multi_bleu import tokenised_bleu
@@ -316,9 +315,9 @@ def test_signatures_say_what_was_measured(tmp_path: Path) -> None:
 
 def test_tokeniser_version_is_that_of_the_tokens(tmp_path: Path) -> None:
     """Not that of the installed library, which may be newer than the tokens."""
-    versions = {"sacremoses": "0.0.7"}
-    sidecar = Sidecar(stage="tokenize_text", settings={}, code="", versions=versions, inputs={}, outputs={})
-    sidecar.write(tmp_path / "reference_tokens")
+    sidecar: dict[str, object] = {key: {} for key in ("stage", "settings", "code", "inputs", "outputs")}
+    sidecar["versions"] = {"sacremoses": "0.0.7"}
+    write_text(tmp_path / "reference_tokens.meta.json", json.dumps(sidecar))
     assert "|moses:sacremoses-0.0.7|" in score(tmp_path).metrics["bleu_tok"].signature
 
 

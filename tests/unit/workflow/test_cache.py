@@ -19,12 +19,11 @@ from typing import Any
 import pytest
 
 from phrasemt import cli
+from phrasemt.artefacts.sidecar import Origin, sidecar_path
 from phrasemt.cli import main
 from phrasemt.corpus import extract, fetch
-from phrasemt.files import sidecars
 from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import count_lines
-from phrasemt.files.sidecars import origin, sidecar_path
 from phrasemt.registry import corpora as registry
 from phrasemt.registry.corpora import Corpus
 from phrasemt.stages import STAGES
@@ -148,7 +147,7 @@ def test_other_code_is_a_miss(study, runs, monkeypatch):
 
 def test_other_versions_of_libraries_are_a_miss(study, runs, monkeypatch):
     study("first")
-    monkeypatch.setattr(sidecars, "library_versions", lambda libraries: {"python": "4.0.0"})
+    monkeypatch.setattr("phrasemt.cli.library_versions", lambda libraries: {"python": "4.0.0"})
     study("second")
     assert len(runs) == 2
 
@@ -173,7 +172,7 @@ def test_places_of_model_files_count_where_a_card_names_them(tmp_path):
             path.write_text("the same")
         settings = TrainParser(language="en", sentences=None, hidden=8, epochs=1, seed=1)
         inputs = {role: [path] for role, path in roles.items()}
-        made_of = origin("train_parser", inputs=inputs, settings=settings, code="0")
+        made_of = Origin.of("train_parser", inputs=inputs, settings=settings, code="0")
         outputs = {"constituency": folder / "constituency.pt", "annotator": folder / "annotator.json"}
         entry = entry_of(made_of, settings, outputs)
         assert entry is not None
@@ -242,7 +241,7 @@ def test_a_fetched_file_is_found_by_its_checksum(corpus, runs, tmp_path, monkeyp
         once.setenv("PHRASEMT_MIRROR", str(tmp_path / "mirror"))
         assert get(tmp_path / "first").read_bytes() == DATA
     monkeypatch.setattr(cli, "code_digest", lambda *modules: "0" * 16)
-    monkeypatch.setattr(sidecars, "library_versions", lambda libraries: {"python": "4.0.0"})
+    monkeypatch.setattr("phrasemt.cli.library_versions", lambda libraries: {"python": "4.0.0"})
     assert get(tmp_path / "second").read_bytes() == DATA, "without mirror and source, by other code"
     assert runs == ["fetch_corpus"]
     corpus(sha256=hashlib.sha256(b"another file").hexdigest())

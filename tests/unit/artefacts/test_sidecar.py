@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from phrasemt.artefacts.sidecar import DigestedFile, Origin, Sidecar, library_versions, produce, sidecar_path
 from phrasemt.errors import DamagedFileError
 from phrasemt.fields import Settings
 from phrasemt.files.digests import digest_file
-from phrasemt.files.sidecars import RecordedFile, Sidecar, origin, produce, sidecar_path
 from phrasemt.stages.subwords import LearnSubwords
 
 
@@ -27,12 +27,12 @@ def test_settings_have_one_text_whatever_the_order(tmp_path: Path) -> None:
 def _produce(tmp_path: Path, content: str = "text\n", *, fail: bool = False) -> Path:
     source, output = tmp_path / "in", tmp_path / "folder" / "out"
     source.write_text("input\n")
-    made_of = origin(
+    made_of = Origin.of(
         "learn_subwords",
         inputs={"source": [source]},
         settings=LearnSubwords(merges=3),
         code="abc",
-        libraries=("subword-nmt",),
+        versions=library_versions(("subword-nmt",)),
     )
     with produce(made_of, {"codes": output}) as unfinished:
         unfinished.paths["codes"].write_text(content)
@@ -49,10 +49,11 @@ def _names(folder: Path) -> list[str]:
 def test_an_artefact_and_its_sidecar(tmp_path: Path) -> None:
     output = _produce(tmp_path)
     assert output.read_text() == "text\n"
-    sidecar = Sidecar.read(output)
-    assert sidecar.inputs == {"source": [RecordedFile(path=f"{tmp_path}/in", sha256=digest_file(tmp_path / "in"))]}
+    sidecar = Sidecar.beside(output)
+    assert sidecar.inputs["source"] == [DigestedFile(path=str(tmp_path / "in"), sha256=digest_file(tmp_path / "in"))]
     assert sidecar.outputs["codes"].sha256 == digest_file(output)
-    assert (sidecar.stage, sidecar.settings, sidecar.code) == ("learn_subwords", {"merges": 3}, "abc")
+    assert sidecar.settings == {"merges": 3}
+    assert (sidecar.stage, sidecar.code) == ("learn_subwords", "abc")
     assert {"phrasemt", "python", "subword-nmt"} == sidecar.versions.keys()
 
 
@@ -76,13 +77,12 @@ def test_leftovers_of_a_killed_run_are_removed(tmp_path: Path) -> None:
     assert _names(output.parent) == ["out", "out.meta.json"]
 
 
-@pytest.mark.parametrize("content", [None, b"{", b"\xff", b"{}", b"[]", b"12", b'{"settings": {}}'])
+@pytest.mark.parametrize("content", [None, b"{", b"{}", b"[]", b'{"format": 1, "settings": {}}'])
 def test_a_missing_or_damaged_sidecar(tmp_path: Path, content: bytes | None) -> None:
     if content is not None:
         (tmp_path / "out.meta.json").write_bytes(content)
-    with pytest.raises(DamagedFileError, match="no readable sidecar") as caught:
-        Sidecar.read(tmp_path / "out")
-    assert f"Next: delete {tmp_path / 'out'} and run again" in str(caught.value)
+    with pytest.raises(DamagedFileError, match=r"Next: delete (\S*/out|the file that it belongs to),? and run again"):
+        Sidecar.beside(tmp_path / "out")
 
 
 def test_settings_with_unknown_keys_are_refused() -> None:

@@ -1,0 +1,222 @@
+"""Sidecars: the file `<artefact>.meta.json` beside an artefact records how the artefact was made.
+
+A sidecar holds the stage, its settings, the digests of its code and of its inputs, and the versions of the libraries
+that affect the result. It holds no time and no host name, so equal work gives equal bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import platform
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from phrasemt import __version__
+from phrasemt.artefacts.artefact import JsonFile
+from phrasemt.errors import DamagedFileError, MismatchError
+from phrasemt.fields import Settings
+from phrasemt.files.digests import check_file, digest_file
+from phrasemt.files.lines import commit_file, temporary_beside
+
+SUFFIX = ".meta.json"
+
+
+class DigestedFile(Settings):
+    """A file as it was: its path and the sha256 of its bytes."""
+
+    path: str
+    sha256: str
+
+
+class Origin(Settings):
+    """What decides the outputs of a run of a stage. inputs: files by role."""
+
+    stage: str
+    settings: dict[str, Any]
+    code: str
+    versions: dict[str, str]
+    inputs: dict[str, list[DigestedFile]]
+
+    @classmethod
+    def of(
+        cls,
+        stage: str,
+        *,
+        inputs: Mapping[str, Sequence[Path]],
+        settings: Settings,
+        code: str,
+        versions: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Read all inputs once. versions: of libraries and programs."""
+        return cls(
+            stage=stage,
+            settings=settings.model_dump(mode="json"),
+            code=code,
+            versions=dict(versions or library_versions()),
+            inputs={
+                role: [DigestedFile(path=str(path), sha256=digest_file(path)) for path in paths]
+                for role, paths in sorted(inputs.items())
+            },
+        )
+
+    @property
+    def files_read(self) -> list[DigestedFile]:
+        """The inputs of all roles."""
+        return [file for files in self.inputs.values() for file in files]
+
+
+class Acceptance(Settings):
+    """Settings and code for which a person let the outputs count (`phrasemt plan --accept`). when: ISO 8601, UTC."""
+
+    when: str
+    changes: list[str]
+    settings: dict[str, Any]
+    code: str
+    note: str | None = None
+
+
+class Sidecar(JsonFile, Origin):
+    """The sidecar of all outputs of a run of a stage. outputs: by role."""
+
+    again: ClassVar[str] = "delete the file that it belongs to, and run again"
+
+    outputs: dict[str, DigestedFile]
+    accepted: tuple[Acceptance, ...] = ()
+
+    @classmethod
+    def beside(cls, artefact: Path | str) -> Self:
+        """The sidecar of an artefact. Raises DamagedFileError if it is missing or unreadable."""
+        if not sidecar_path(artefact).is_file():
+            raise DamagedFileError("has no sidecar", where=artefact, next_step=f"delete {artefact} and run again")
+        return cls.read(sidecar_path(artefact))
+
+    @property
+    def files_written(self) -> set[str]:
+        """The paths of all outputs."""
+        return {file.path for file in self.outputs.values()}
+
+    @property
+    def valid_for(self) -> tuple[dict[str, Any], str]:
+        """Settings and code for which the outputs are valid: those that made them, or were accepted for them last."""
+        last = self.accepted[-1] if self.accepted else self
+        return last.settings, last.code
+
+    def check(self, artefact: Path, digest: str) -> None:
+        """Check that an artefact with this sha256 is the file that the stage wrote. Raises DamagedFileError if not."""
+        # Folders may be moved together with their sidecars, so only the name counts.
+        recorded = [file.sha256 for file in self.outputs.values() if Path(file.path).name == artefact.name]
+        again = "delete it and run the study again, which makes it again"
+        if not recorded:
+            what, found = f"not a file that {self.stage} wrote", "a sidecar of another file"
+            raise DamagedFileError(what, where=artefact, found=found, next_step=again)
+        what = f"not the file that {self.stage} wrote: edited, damaged, or copied from elsewhere"
+        expected = digest if digest in recorded else recorded[0]
+        check_file(artefact, expected, what, next_step=again, found=digest)
+
+
+class Evidence:
+    """What sidecars prove: that files are those that stages wrote, and made of the inputs that are there now.
+
+    Times of files prove nothing: a copy of a folder has other times, and an edit can keep them. Each file is read once,
+    so files must not change meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._digests: dict[str, str] = {}
+        self._sidecars: dict[str, Sidecar] = {}
+
+    def digest(self, path: Path | str) -> str:
+        """The sha256 of a file."""
+        if str(path) not in self._digests:
+            self._digests[str(path)] = digest_file(path)
+        return self._digests[str(path)]
+
+    def check_output(self, path: Path | str) -> Sidecar:
+        """The sidecar of an artefact that is the file that its stage wrote. Raises DamagedFileError for another."""
+        if str(path) not in self._sidecars:
+            sidecar = Sidecar.beside(path)
+            sidecar.check(Path(path), self.digest(path))
+            self._sidecars[str(path)] = sidecar
+        return self._sidecars[str(path)]
+
+    def check(self, path: Path) -> None:
+        """`check_output` of a file that a stage may have made or a user given: one without a sidecar passes."""
+        if sidecar_path(path).is_file():
+            self.check_output(path)
+
+    def check_outputs(self, paths: Sequence[str]) -> Sidecar:
+        """The sidecar of all outputs of a job.
+
+        Raises DamagedFileError as `check_output`, and MismatchError if they were made together with other files.
+        """
+        for path in paths:
+            sidecar = self.check_output(path)
+            if sidecar.files_written != set(paths):
+                what, next_step = "made for another place, or together with other files", "delete it and run the study"
+                raise MismatchError(what, where=path, found=sidecar.stage, next_step=next_step)
+        return sidecar
+
+    def changed_inputs(self, sidecar: Sidecar) -> list[str]:
+        """The inputs that have other contents than when the artefact was made. Deleted inputs do not count."""
+        return [
+            file.path
+            for file in sidecar.files_read
+            if Path(file.path).is_file() and self.digest(file.path) != file.sha256
+        ]
+
+    def made_of(self, sidecar: Sidecar, inputs: Iterable[str]) -> bool:
+        """Whether an artefact was made of these inputs with these contents."""
+        return {file.path for file in sidecar.files_read} == set(inputs) and not self.changed_inputs(sidecar)
+
+
+def sidecar_path(artefact: Path | str) -> Path:
+    artefact = Path(artefact)
+    return artefact.with_name(artefact.name + SUFFIX)
+
+
+def library_versions(libraries: Sequence[str] = ()) -> dict[str, str]:
+    """The versions of phrasemt, Python and these distributions."""
+    versions = {library: importlib.metadata.version(library) for library in libraries}
+    return {"phrasemt": __version__, "python": platform.python_version(), **versions}
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """Outputs under their temporary paths. digests: sha256 of an output, by name; `produce` adds missing ones."""
+
+    paths: dict[str, Path]
+    digests: dict[str, str] = field(default_factory=dict)
+
+
+@contextlib.contextmanager
+def produce(origin: Origin, outputs: Mapping[str, Path]) -> Iterator[Unfinished]:
+    """Give temporary paths for the outputs. When the block ends without an error, rename them and write their sidecars.
+
+    If the block raises an error, no output is left. Leftovers of killed runs of the same outputs are removed; the
+    workflow never runs two jobs for one output.
+    """
+    for path in outputs.values():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # The suffix may come twice: a stage may write its temporary path atomically, too.
+        leftover = re.compile(rf"\.+{re.escape(path.name)}(\.meta\.json)?(\.\d+\.part)+")
+        for entry in path.parent.iterdir():
+            if leftover.fullmatch(entry.name):
+                entry.unlink(missing_ok=True)
+    unfinished = Unfinished({name: temporary_beside(path) for name, path in outputs.items()})
+    try:
+        yield unfinished
+        digests = unfinished.digests
+        digests.update({name: digest_file(path) for name, path in unfinished.paths.items() if name not in digests})
+        written = {name: DigestedFile(path=str(path), sha256=digests[name]) for name, path in sorted(outputs.items())}
+        sidecar = Sidecar(**dict(origin), outputs=written)
+        # Both sides of a monolingual text are outputs of one path, and one file.
+        for path, name in {path: name for name, path in outputs.items()}.items():
+            commit_file(unfinished.paths[name], path)
+            sidecar.write(sidecar_path(path))
+    finally:
+        for path in unfinished.paths.values():
+            path.unlink(missing_ok=True)
