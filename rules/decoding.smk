@@ -110,7 +110,7 @@ rule score_perplexity:
     input:
         weights=paths.weights,
         examples=flow.of_test_sets(paths.examples),
-        text=flow.model_texts("target"),
+        text=flow.of_test_sets(flow.text_of_models("target")),
         source_vocabulary=paths.vocabulary.at(language="{source}"),
         target_vocabulary=paths.vocabulary.at(language="{target}"),
     output:

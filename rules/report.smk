@@ -10,7 +10,7 @@ rule make_table:
             paths.system_scores,
             systems=flow.translating,
         ),
-        metrics=flow.metric_scores,
+        metrics=flow.every(paths.metric_scores, systems=flow.translating),
         comparisons=flow.every(
             paths.comparison,
             systems=flow.challengers,
@@ -84,8 +84,8 @@ rule write_report:
             splits="all",
         ),
         splits=flow.every(paths.compared_splits),
-        round_trips=flow.round_trips,
-        phrases=flow.phrase_statistics,
+        round_trips=flow.every(paths.round_trip, splits="all"),
+        phrases=flow.every(paths.phrase_statistics, splits="train and test"),
         chunks=flow.every(
             paths.chunk_statistics,
             datasets=flow.chunked,
@@ -105,8 +105,8 @@ rule write_report:
             systems=flow.trained,
             seeds="first",
         ),
-        source=flow.test_tokens("source"),
-        references=flow.test_tokens("target"),
+        source=flow.every(paths.tokens.at(language="{source}")),
+        references=flow.every(paths.tokens.at(language="{target}")),
         translations=flow.every(
             paths.translated_tokens,
             systems=flow.translating,
@@ -120,7 +120,7 @@ rule write_report:
         source_units=flow.test_model_texts("source"),
         target_units=flow.test_model_texts("target"),
         parses=flow.test_parses,
-        phrase_columns=flow.test_phrases,
+        phrase_columns=flow.every(paths.phrase_columns),
         chunk_columns=flow.every(
             paths.chunk_columns,
             datasets=flow.chunked,

@@ -121,8 +121,8 @@ rule compare_splits:
         train_target=paths.clean_text.at(split="train", language="{target}"),
         sources=flow.of_held_out(paths.clean_text.at(language="{source}")),
         targets=flow.of_held_out(paths.clean_text.at(language="{target}")),
-        source_subwords=flow.held_out_model_texts("source"),
-        target_subwords=flow.held_out_model_texts("target"),
+        source_subwords=flow.of_held_out(flow.text_of_models("source")),
+        target_subwords=flow.of_held_out(flow.text_of_models("target")),
     output:
         counts=paths.compared_splits,
     log:

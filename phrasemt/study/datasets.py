@@ -440,6 +440,11 @@ class Dataset(Settings):
         further = {len(_references_of(text)) for text in self.texts_of_split(test_set)} or {0}
         return [test_set, *(f"{test_set}.{number}" for number in range(2, max(further) + 2))]
 
+    @property
+    def all_references(self) -> list[str]:
+        """`references` of all test sets."""
+        return [split for test_set in self.test_sets for split in self.references(test_set)]
+
     def texts_of_split(self, split: str) -> list[DatasetText]:
         """The texts of a split that exists already; none of a split that the workflow makes.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 from phrasemt.artefacts.artefact import Pattern
@@ -28,6 +28,8 @@ from phrasemt.workflow.paths import Paths, initial_weights
 # Snakemake's wildcards of a job: an object with items(), which Snakemake passes to the functions made here.
 Wildcards = Any
 Files = Callable[[Wildcards], list[str]]
+# A pattern, or what gives the pattern of a job; None: the job reads no such file.
+PatternOf = Pattern | Callable[[Wildcards], Pattern | None]
 
 
 class Flow:
@@ -103,26 +105,38 @@ class Flow:
         *,
         datasets: Iterable[str] | None = None,
         systems: Iterable[str] | None = None,
-        splits: Literal["test", "all", "contrastive"] = "test",
+        splits: Literal["test", "all", "train and test", "contrastive"] = "test",
         seeds: Literal["first", "all"] = "all",
     ) -> list[str]:
-        """A pattern filled in with every data set, split, system and seed of the study."""
+        """A pattern filled in with all values in the study of those wildcards that the pattern has.
+
+        Segmenters are those whose phrases do not depend on the batch.
+        """
         paths = []
+        seeds_of = {name: self.study.seeds_of(name) for name in (self.study.systems if systems is None else systems)}
+        runs = [
+            (name, seed)
+            for name, all_seeds in seeds_of.items()
+            for seed in all_seeds[: 1 if seeds == "first" else None]
+        ]
         for name in self.study.datasets if datasets is None else datasets:
             dataset = self.study.datasets[name]
-            chosen_splits = {
-                "test": dataset.test_sets,
-                "all": dataset.split_names,
-                "contrastive": dataset.contrastive,
-            }[splits]
-            chosen_systems = self.study.systems if systems is None else systems
             source, target = dataset.languages
-            names = {"dataset": name, "source": source, "target": target}
-            for system in chosen_systems:
-                all_seeds = self.study.seeds_of(system)
-                chosen_seeds = all_seeds[:1] if seeds == "first" else all_seeds
-                for seed, split in itertools.product(chosen_seeds, chosen_splits):
-                    paths.append(pattern.format(**names, system=system, seed=seed, split=split))
+            choices: dict[str, Iterable[str]] = {
+                "metric": self.study.metrics,
+                "split": {
+                    "test": dataset.test_sets,
+                    "all": dataset.split_names,
+                    "train and test": ("train", *dataset.test_sets),
+                    "contrastive": dataset.contrastive,
+                }[splits],
+                "language": dataset.languages,
+                "segmenter": [name for name, one in self.study.segmentations.items() if one.ntok_scope == "sentence"],
+            }
+            choices = {key: values for key, values in choices.items() if f"{{{key}}}" in pattern}
+            for (system, seed), *chosen in itertools.product(runs, *choices.values()):
+                names = {"dataset": name, "source": source, "target": target, "system": system, "seed": seed}
+                paths.append(pattern.format(**names, **dict(zip(choices, chosen, strict=True))))
         return list(dict.fromkeys(paths))
 
     def cores(self, most: int) -> Callable[[Wildcards], int]:
@@ -174,13 +188,75 @@ class Flow:
         settings = [self.settings(job.rule.name, job.wildcards) for job in jobs]
         return module_digests(*{module for one in settings for module in one.code_modules()})
 
+    # -------------------------------------------------------------------------------------------- inputs: combinators
+
+    def each(self, pattern: PatternOf, choose: Callable[[Wildcards], Iterable[Mapping[str, object]]]) -> Files:
+        """Files of a pattern, one for each of the names that `choose` puts in place of a job's own wildcards."""
+
+        def files(wildcards: Wildcards) -> list[str]:
+            chosen = pattern if isinstance(pattern, str) else pattern(wildcards)
+            if chosen is None:
+                return []
+            own = dict(wildcards.items())
+            return [chosen.format(**{**own, **names}) for names in choose(wildcards)]
+
+        return files
+
+    def of(self, pattern: PatternOf, **names: object) -> Files:
+        """The file of a job, with these names in place of its own wildcards."""
+        return self.each(pattern, lambda wildcards: [names])
+
+    def optional(self, pattern: PatternOf, when: Callable[[Wildcards], object]) -> Files:
+        """The file of those jobs for which a condition holds."""
+        return self.each(pattern, lambda wildcards: [{}] if when(wildcards) else [])
+
+    def of_test_sets(self, pattern: PatternOf) -> Files:
+        """A file of each test set of a data set."""
+        return self.each(pattern, lambda job: [{"split": split} for split in self._dataset(job).test_sets])
+
+    def of_held_out(self, pattern: PatternOf) -> Files:
+        """A file of dev and of each test set of a data set."""
+        return self.each(pattern, lambda job: [{"split": split} for split in self._dataset(job).held_out])
+
+    def of_references(self, pattern: PatternOf) -> Files:
+        """A file of each reference of each test set of a data set."""
+        return self.each(pattern, lambda job: [{"split": split} for split in self._dataset(job).all_references])
+
+    def of_seeds(self, pattern: PatternOf, system: str | None = None) -> Files:
+        """A file of each seed of a system; without a name, of the system of the job."""
+        return self.each(pattern, lambda job: self._seeds(system or job.system))
+
+    def of_seeds_of_baseline(self, pattern: PatternOf) -> Files:
+        """A file of each seed of the system that the system of the job is compared with."""
+        return self.each(pattern, lambda job: self._seeds(self.study.baseline_of(job.system)))
+
+    def of_metrics(self, of_seeds: Callable[[Pattern], Files]) -> Files:
+        """The scores in the metrics of the user, of the seeds that `of_seeds` chooses."""
+        of_each = [of_seeds(self.paths.metric_scores.at(metric=metric)) for metric in self.study.metrics]
+        return lambda wildcards: [path for files in of_each for path in files(wildcards)]
+
+    def of_phrase_model(self, pattern: PatternOf) -> Files:
+        """A file of the phrase-based model of a system."""
+        models = {name: system.model.folder_name for name, system in self.study.phrase_based.items()}
+        return self.each(pattern, lambda job: [{"phrase_model": models[job.system]}])
+
+    def of_subwords(self, pattern: PatternOf) -> Files:
+        """A file of `learn_subwords`; no file where words are not cut."""
+        return self.optional(pattern, lambda job: self._dataset(job).subwords.unit != "word")
+
+    def _dataset(self, wildcards: Wildcards) -> Dataset:
+        return self.study.datasets[wildcards.dataset]
+
+    def _seeds(self, system: str) -> list[dict[str, object]]:
+        return [{"system": system, "seed": seed} for seed in self.study.seeds_of(system)]
+
     # ------------------------------------------------------------------------------------------------- inputs: texts
 
     def raw_texts(self, side: Side) -> Files:
         """One side of a split before cleaning: registered texts, files of the user, or what the workflow makes."""
 
         def raw_texts(wildcards: Wildcards) -> list[str]:
-            dataset = self.study.datasets[wildcards.dataset]
+            dataset = self._dataset(wildcards)
             if texts := dataset.texts_of_split(wildcards.split):
                 return [_text_path(text, dataset, side) for text in texts]
             raw_text = Paths.of(self.study, wildcards.dataset).raw_text
@@ -190,13 +266,8 @@ class Flow:
 
     def whole_text(self, side: Side) -> Files:
         """One side of the text that a partition cuts."""
-
-        def whole_text(wildcards: Wildcards) -> list[str]:
-            dataset = self.study.datasets[wildcards.dataset]
-            assert dataset.partition is not None
-            return [_text_path(dataset.partition.text, dataset, side)]
-
-        return whole_text
+        partitions = {name: dataset.partition for name, dataset in self.study.datasets.items() if dataset.partition}
+        return lambda job: [_text_path(partitions[job.dataset].text, self._dataset(job), side)]
 
     def original_files(self, wildcards: Wildcards) -> list[str]:
         """The fetched files that hold one side of a part of a registered corpus."""
@@ -205,7 +276,7 @@ class Flow:
 
     def contrast_files(self, wildcards: Wildcards) -> list[str]:
         """The files of a set of contrastive pairs, registered or of the user."""
-        texts = self.study.datasets[wildcards.dataset].contrast_sets[wildcards.split]
+        texts = self._dataset(wildcards).contrast_sets[wildcards.split]
         return [file for text in texts for file in _contrast_files(text)]
 
     # ------------------------------------------------------------------------------------ inputs: parsers and chunkers
@@ -252,136 +323,66 @@ class Flow:
 
     # ------------------------------------------------------------------------------------------- inputs: made by stages
 
-    def of_test_sets(self, pattern: Pattern) -> Files:
-        """A file of each test set of a data set."""
-        return lambda wildcards: [
-            _fill(pattern, wildcards, split=split) for split in self.study.datasets[wildcards.dataset].test_sets
-        ]
+    def text_of_models(self, side: Side) -> Callable[[Wildcards], Pattern]:
+        """The text that models read of one side of a data set: subwords, or tokens where words are not cut."""
+        return lambda job: _text_of_models(self.study, job.dataset, side)
 
-    def of_references(self, pattern: Pattern) -> Files:
-        """A file of each reference of each test set of a data set."""
+    def model_text(self, side: Side, split: str | None = None) -> Files:
+        """The text that models read of one side of a split."""
+        return self.of(self.text_of_models(side), **({"split": split} if split else {}))
 
-        def of_references(wildcards: Wildcards) -> list[str]:
-            dataset = self.study.datasets[wildcards.dataset]
-            splits = [split for test_set in dataset.test_sets for split in dataset.references(test_set)]
-            return [_fill(pattern, wildcards, split=split) for split in splits]
+    def reused(self, *roles: str) -> Files:
+        """Files of the exported model whose subwords a data set takes over; no files where it learns its own."""
 
-        return of_references
+        def reused(wildcards: Wildcards) -> list[str]:
+            folder = self._dataset(wildcards).subwords.reuse
+            return [str(folder / PLACES[role]) for role in roles] if folder else []
 
-    @property
-    def metric_scores(self) -> list[str]:
-        """The scores of all systems that translate, in the metrics of the user."""
-        return [
-            path
-            for metric in self.study.metrics
-            for path in self.every(self.paths.metric_scores.at(metric=metric), systems=self.translating)
-        ]
-
-    def of_metrics(self, of_seeds: Callable[[Pattern], Files]) -> Files:
-        """The scores in the metrics of the user, of the seeds that `of_seeds` chooses."""
-        return lambda wildcards: [
-            path
-            for metric in self.study.metrics
-            for path in of_seeds(self.paths.metric_scores.at(metric=metric))(wildcards)
-        ]
+        return reused
 
     def metric_files(self, wildcards: Wildcards) -> list[str]:
         """The files that the program of a metric reads beside the texts."""
         return [str(path) for path in self.study.metrics[wildcards.metric].files]
 
-    def of_held_out(self, pattern: Pattern) -> Files:
-        """A file of dev and of each test set of a data set."""
-        return lambda wildcards: [
-            _fill(pattern, wildcards, split=split) for split in self.study.datasets[wildcards.dataset].held_out
-        ]
+    def initial_weights(self, wildcards: Wildcards) -> list[str]:
+        """The file of the user that a training starts from: no file for random weights."""
+        return [str(path) for path in initial_weights(self.study.models[wildcards.system], wildcards.seed)]
 
-    def held_out_model_texts(self, side: Side) -> Files:
-        """The text that models read of one side of dev and of each test set."""
-        return lambda wildcards: [
-            model_text_of(self.study, wildcards.dataset, side).at(split=split)
-            for split in self.study.datasets[wildcards.dataset].held_out
-        ]
-
-    def of_seeds_of_baseline(self, pattern: Pattern) -> Files:
-        """A file of each seed of the system that the system of the job is compared with."""
-        return lambda wildcards: self.of_seeds(pattern, self.study.baseline_of(wildcards.system))(wildcards)
-
-    def of_seeds(self, pattern: Pattern, system: str | None = None) -> Files:
-        """A file of each seed of a system; without a name, of the system of the job."""
-
-        def of_seeds(wildcards: Wildcards) -> list[str]:
-            chosen = system or wildcards.system
-            return [_fill(pattern, wildcards, system=chosen, seed=seed) for seed in self.study.seeds_of(chosen)]
-
-        return of_seeds
-
-    def weights(self, wildcards: Wildcards) -> list[str]:
+    @property
+    def weights(self) -> Files:
         """The weights that translate for a row: its own, or those of the systems and seeds that it names."""
-        members = self.study.members_of(wildcards.system, wildcards.seed)
-        return [_fill(self.paths.weights, wildcards, system=system, seed=seed) for system, seed in members]
 
-    def length_penalties(self, wildcards: Wildcards) -> list[str]:
+        def members(job: Wildcards) -> list[Mapping[str, object]]:
+            return [{"system": one, "seed": seed} for one, seed in self.study.members_of(job.system, job.seed)]
+
+        return self.each(self.paths.weights, members)
+
+    @property
+    def length_penalties(self) -> Files:
         """The scores that choose the length penalty of a system, if dev chooses it."""
-        return [_fill(self.paths.length_penalty_scores, wildcards)] if wildcards.system in self.tuned else []
+        return self.optional(self.paths.length_penalty_scores, lambda job: job.system in self.tuned)
 
-    def truecaser(self, wildcards: Wildcards) -> list[str]:
+    @property
+    def truecaser(self) -> Files:
         """The truecaser of a phrase-based model; no file where all words are in lower case."""
-        cased = self.study.phrase_models[wildcards.phrase_model].case == "truecase"
-        return [_fill(self.paths.truecaser, wildcards)] if cased else []
+        models = self.study.phrase_models
+        return self.optional(self.paths.truecaser, lambda job: models[job.phrase_model].case == "truecase")
 
-    def of_phrase_model(self, pattern: Pattern) -> Callable[[Wildcards], str]:
-        """A file of the phrase-based model of a system."""
-        return lambda wildcards: _fill(
-            pattern, wildcards, phrase_model=self.study.phrase_based[wildcards.system].model.folder_name
-        )
-
-    def tuned_weights(self, wildcards: Wildcards) -> list[str]:
+    @property
+    def tuned_weights(self) -> Files:
         """The tuned weights of a phrase-based system; no file for a system that is not tuned."""
-        tuned = self.study.phrase_based[wildcards.system].tuning
-        return [_fill(self.paths.tuned_weights, wildcards)] if tuned else []
+        return self.optional(self.paths.tuned_weights, lambda job: self.study.phrase_based[job.system].tuning)
 
     def outside_translations(self, wildcards: Wildcards) -> str:
         """The file of the user that holds the translations of a test set by another program."""
         files = self.study.outside[wildcards.system].files(self.study.datasets)
         return str(files[wildcards.dataset, wildcards.split])
 
-    def model_text(self, side: Side, split: str | None = None) -> Files:
-        """The text that models read of one side of a split: subwords, or tokens where words are not cut."""
-
-        def model_text(wildcards: Wildcards) -> list[str]:
-            chosen = split or wildcards.split
-            return [model_text_of(self.study, wildcards.dataset, side).at(split=chosen)]
-
-        return model_text
-
-    def model_texts(self, side: Side) -> Files:
-        """The text that models read of one side of each test set."""
-        return lambda wildcards: [
-            model_text_of(self.study, wildcards.dataset, side).at(split=split)
-            for split in self.study.datasets[wildcards.dataset].test_sets
-        ]
-
-    def of_subwords(self, pattern: Pattern) -> Files:
-        """A file of `learn_subwords`; no file where words are not cut."""
-        return lambda wildcards: [_fill(pattern, wildcards)] if self._cuts_words(wildcards) else []
-
-    def reused(self, *roles: str) -> Files:
-        """Files of the exported model whose subwords a data set takes over; no files where it learns its own."""
-
-        def reused(wildcards: Wildcards) -> list[str]:
-            folder = self.study.datasets[wildcards.dataset].subwords.reuse
-            return [str(folder / PLACES[role]) for role in roles] if folder else []
-
-        return reused
-
-    def _cuts_words(self, wildcards: Wildcards) -> bool:
-        return self.study.datasets[wildcards.dataset].subwords.unit != "word"
-
-    def sentences(self, wildcards: Wildcards) -> str:
+    @property
+    def sentences(self) -> Files:
         """The sentences of a split in the language of an annotator."""
-        return _fill(
-            self.paths.collected_sentences, wildcards, language=self.study.annotators[wildcards.annotator].language
-        )
+        languages = {name: annotator.language for name, annotator in self.study.annotators.items()}
+        return self.each(self.paths.collected_sentences, lambda job: [{"language": languages[job.annotator]}])
 
     def source_parses(self, wildcards: Wildcards) -> list[str]:
         """The parses of the source side of a split, if the data set has a parser for the source."""
@@ -396,74 +397,50 @@ class Flow:
         folder = self.study.segmentations[wildcards.segmenter].given
         return [str(folder / wildcards.dataset / f"{wildcards.split}.txt")] if folder else []
 
-    def dropped_of_given_phrases(self, wildcards: Wildcards) -> list[str]:
+    @property
+    def dropped_of_given_phrases(self) -> Files:
         """The list of dropped pairs, if the segmentation reads phrases of the user, which are for raw pairs."""
-        return [_fill(self.paths.dropped_pairs, wildcards)] if self.given_phrases(wildcards) else []
+        return self.optional(self.paths.dropped_pairs, self.given_phrases)
 
     def gold_chunks(self, wildcards: Wildcards) -> list[str]:
         """The generator's chunks of the target side, if the split is generated."""
-        dataset = self.study.datasets[wildcards.dataset]
-        if dataset.generator is None or dataset.texts_of_split(wildcards.split):
-            return []
-        return [_fill(self.paths.raw_chunks, wildcards, language=dataset.target_language)]
+        dataset = self._dataset(wildcards)
+        generated = dataset.generator is not None and not dataset.texts_of_split(wildcards.split)
+        return self.of(self.paths.raw_chunks, language=dataset.target_language)(wildcards) if generated else []
 
     def target_tags(self, wildcards: Wildcards) -> list[str]:
         """The chunk tags of the target side, if the data set names a chunker."""
-        chunks = self.study.datasets[wildcards.dataset].target_chunks
-        chunker = chunks.chunker if chunks else None
-        return _of_annotator(self.study, "tags", chunker, wildcards.dataset, wildcards.split)
+        chunks = self._dataset(wildcards).target_chunks
+        return _of_annotator(self.study, "tags", chunks.chunker if chunks else None, wildcards.dataset, wildcards.split)
 
     def target_parses(self, wildcards: Wildcards) -> list[str]:
         """The parses of the target side, if the data set names a parser for its chunks."""
-        chunks = self.study.datasets[wildcards.dataset].target_chunks
-        parser = chunks.parser if chunks else None
-        return _of_annotator(self.study, "parses", parser, wildcards.dataset, wildcards.split)
+        chunks = self._dataset(wildcards).target_chunks
+        return _of_annotator(
+            self.study, "parses", chunks.parser if chunks else None, wildcards.dataset, wildcards.split
+        )
 
     def phrases(self, split: str | None = None) -> Files:
         """The phrase columns of a split that a system reads: no file for systems without phrases and for n-grams."""
 
-        def phrases(wildcards: Wildcards) -> list[str]:
-            segmentation = self.study.models[wildcards.system].model.source_phrases
+        def columns(job: Wildcards) -> Pattern | None:
+            segmentation = self.study.models[job.system].model.source_phrases
             if segmentation is None or segmentation.mode == "ngram":
-                return []
-            chosen = split or wildcards.split
-            return [_fill(self.paths.phrase_columns, wildcards, segmenter=segmentation.folder_name, split=chosen)]
+                return None
+            return self.paths.phrase_columns.at(segmenter=segmentation.folder_name)
 
-        return phrases
+        return self.of(columns, **({"split": split} if split else {}))
 
     def chunks(self, split: str | None = None) -> Files:
         """The chunk columns of a split that a system reads: no file for systems without chunks."""
+        pattern = self.paths.chunk_columns.at(split=split) if split else self.paths.chunk_columns
+        return self.optional(pattern, lambda job: self.study.models[job.system].model.reads_chunks)
 
-        def chunks(wildcards: Wildcards) -> list[str]:
-            reads_chunks = self.study.models[wildcards.system].model.reads_chunks
-            return [_fill(self.paths.chunk_columns, wildcards, split=split or wildcards.split)] if reads_chunks else []
-
-        return chunks
-
-    def initial_weights(self, wildcards: Wildcards) -> list[str]:
-        """The file of the user that a training starts from: no file for random weights."""
-        return [str(path) for path in initial_weights(self.study.models[wildcards.system], wildcards.seed)]
-
-    @property
-    def round_trips(self) -> list[str]:
-        """The scores of tokenisation's round trip, of all splits in both languages."""
-        return [
-            Paths.of(self.study, name).round_trip.at(split=split, language=language)
-            for name, dataset in self.study.datasets.items()
-            for split in dataset.split_names
-            for language in dataset.languages
-        ]
-
-    def test_tokens(self, side: Side) -> list[str]:
-        """The tokens of one side of all test sets."""
-        return [
-            Paths.of(self.study, name).tokens.at(split=split, language=self.study.datasets[name].language_of(side))
-            for name, split in self._test_sets
-        ]
+    # --------------------------------------------------------------------------------------------- inputs: the report
 
     def test_model_texts(self, side: Side) -> list[str]:
         """The text that models read of one side of all test sets."""
-        return [model_text_of(self.study, name, side).at(split=split) for name, split in self._test_sets]
+        return [_text_of_models(self.study, name, side).at(split=split) for name, split in self._test_sets]
 
     @property
     def test_parses(self) -> list[str]:
@@ -471,29 +448,8 @@ class Flow:
         return [path for name, split in self._test_sets for path in source_parses(self.study, name, split)]
 
     @property
-    def test_phrases(self) -> list[str]:
-        """The phrases of all test sets, by each segmentation of single sentences."""
-        return [
-            Paths.of(self.study, name).phrase_columns.at(segmenter=segmenter, split=split)
-            for name, split in self._test_sets
-            for segmenter, segmentation in self.study.segmentations.items()
-            if segmentation.ntok_scope == "sentence"  # the phrases of the others depend on the batch
-        ]
-
-    @property
     def _test_sets(self) -> list[tuple[str, str]]:
         return [(name, split) for name, dataset in self.study.datasets.items() for split in dataset.test_sets]
-
-    @property
-    def phrase_statistics(self) -> list[str]:
-        """The statistics of phrases that the report shows: of the training pairs and of the test sets."""
-        return [
-            Paths.of(self.study, name).phrase_statistics.at(segmenter=segmenter, split=split)
-            for name, dataset in self.study.datasets.items()
-            for split in ("train", *dataset.test_sets)
-            for segmenter, segmentation in self.study.segmentations.items()
-            if segmentation.ntok_scope == "sentence"  # the phrases of the others depend on the batch
-        ]
 
     @property
     def annotators(self) -> list[str]:
@@ -505,8 +461,7 @@ class Flow:
         return [self.paths.card.at(annotator=name) for name in dict.fromkeys(filter(None, used))]
 
 
-def model_text_of(study: Study, dataset: str, side: Side) -> Pattern:
-    """The text that models read of one side of a data set, with the wildcard `split`."""
+def _text_of_models(study: Study, dataset: str, side: Side) -> Pattern:
     paths, section = Paths.of(study, dataset), study.datasets[dataset]
     pattern = paths.tokens if section.subwords.unit == "word" else paths.subwords
     return pattern.at(language=section.language_of(side))
@@ -525,10 +480,6 @@ def _of_annotator(
     pattern: Pattern = getattr(Paths.of(study, dataset), kind)
     jobs = study.datasets[dataset].annotation_jobs(split)
     return [pattern.at(annotator=annotator, split=split, job=job) for job in range(jobs)]
-
-
-def _fill(pattern: Pattern, wildcards: Wildcards, **more: object) -> str:
-    return pattern.format(**{**dict(wildcards.items()), **more})
 
 
 def _text_path(text: DatasetText, dataset: Dataset, side: Side) -> str:
