@@ -11,6 +11,7 @@ from phrasemt.fields import Settings
 from phrasemt.study.claims import Claim
 
 DIFFERENCE = "Δ"
+BlockKind = Literal["scores", "perplexity", "chunks", "mistakes", "contrasts", "averages", "length penalty"]
 Verdict = Literal["reproduced", "within noise", "not reproduced", "other data", "not run"]
 
 
@@ -73,7 +74,7 @@ class Block(Settings):
     `contrasts` by distance. mistake: the kind, if the block is about one of several. size: of sentences or pairs.
     """
 
-    kind: Literal["scores", "perplexity", "chunks", "mistakes", "contrasts", "averages", "length penalty"]
+    kind: BlockKind
     dataset: str
     test_set: str | None = None
     contrast_set: str | None = None

@@ -212,3 +212,8 @@ class AverageScores(JsonFile, Average, pattern=of_dataset("models/{system}/{seed
     last: LastUpdate
     worse_than_last: bool
     candidates: list[Average] | None = None
+
+    @property
+    def by_place(self) -> dict[tuple[str | int, ...], AverageScores]:
+        """The scores by (data set, dev, system, seed), as those of test sets."""
+        return {(self.dataset, "dev", self.system, self.seed): self}

@@ -71,6 +71,11 @@ class LengthPenaltyScores(JsonFile, pattern=of_dataset("length_penalties/{system
     scores: list[LengthPenaltyScore]
     chosen: LengthPenaltyScore
 
+    @property
+    def by_place(self) -> dict[tuple[str | int, ...], LengthPenaltyScores]:
+        """The scores by (data set, dev, system, seed), as those of test sets."""
+        return {(self.dataset, "dev", self.system, self.seed): self}
+
 
 class Counts(Settings):
     """Pairs, and those whose right target is the more probable one."""

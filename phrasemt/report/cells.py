@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 from phrasemt.artefacts.artefact import JsonFile
 from phrasemt.artefacts.sidecar import DigestedFile
-from phrasemt.artefacts.table import Cell
+from phrasemt.artefacts.table import Block, BlockKind, Cell, Column, Row
 from phrasemt.errors import DataError, MismatchError
 from phrasemt.fields import Settings
 from phrasemt.files.digests import digest_file
@@ -31,7 +32,7 @@ def read_grid(
     what: str,
     paths: Sequence[Path],
     model: type[Artefact],
-    parts: Callable[[Artefact], Mapping[Key, Part]],
+    parts: Callable[[Any], Mapping[Key, Part]],
     needed: Sequence[Key],
 ) -> Grid[Part]:
     """Read score files; return each part with its file, by its place in a grid such as (test set, system, seed).
@@ -65,21 +66,84 @@ def select_test_set(grid: Grid[Part], test_set: tuple[str, str]) -> Grid[Part]:
     return {place[2:]: entry for place, entry in grid.items() if place[:2] == test_set}
 
 
-def check_same_size(test_set: str, grid: Grid[Part], sizes: Callable[[Part], dict[str, int]]) -> None:
-    """Check that all parts were measured on equally many sentences, tokens and so on.
+@dataclass(frozen=True, kw_only=True)
+class Runs(Generic[Part]):
+    """The parts of the score files of one system on one test set, by seed, and these files."""
 
-    Raises MismatchError naming the first file that differs from the first one.
+    parts: Mapping[int, Part]
+    sources: Sequence[DigestedFile]
+
+    @property
+    def first(self) -> Part:
+        """The part of the first seed."""
+        return next(iter(self.parts.values()))
+
+    def mean(self, value: Callable[[Part], float], signature: str, *, decimals: int = 2) -> Cell:
+        """The cell of the mean of a value."""
+        by_seed = {seed: value(part) for seed, part in self.parts.items()}
+        return mean_cell(by_seed, signature=signature, sources=self.sources, decimals=decimals)
+
+
+def make_blocks(
+    settings: MakeTable,
+    kind: BlockKind,
+    what: str,
+    paths: Sequence[Path],
+    model: type[Artefact],
+    systems: Sequence[str],
+    *,
+    places: Sequence[tuple[str, str]],
+    columns: Sequence[Column],
+    cells: Callable[[Runs[Any]], dict[str, Cell]],
+    sizes: Sequence[str] = ("sentences",),
+    note: str,
+) -> Iterator[tuple[Block, dict[str, Runs[Any]]]]:
+    """Yield a block with a row for each of these systems, and their runs, for each place: data set and test set or dev.
+
+    what, paths, model: as of `read_grid`; the parts of a file are its `by_place`. cells: those of a row, some columns
+    may be missing. sizes: fields that all parts of a place must agree on, sentences first. Raises the errors of
+    `read_grid`, and MismatchError naming the first file with other sizes.
     """
-    (first_source, first), *others = grid.values()
-    for source, part in others:
-        if sizes(part) != sizes(first):
+    needed = [(*place, *run) for place in places for run in runs_of(settings, systems)]
+    grid = read_grid(what, paths, model, lambda file: file.by_place, needed)
+    titles = dict(settings.systems)
+    for place in places if systems else ():
+        chosen = select_test_set(grid, place)
+        runs, rows = {}, []
+        for system in systems:
+            entries = {seed: chosen[system, seed] for seed in settings.seeds_of[system]}
+            parts = {seed: part for seed, (_, part) in entries.items()}
+            runs[system] = Runs(parts=parts, sources=[source for source, _ in entries.values()])
+            found = cells(runs[system])
+            in_order = {column.key: found[column.key] for column in columns if column.key in found}
+            rows.append(Row(system=system, title=titles[system], cells=in_order))
+        size = _common_size(place[1], chosen, sizes)
+        block = Block(
+            kind=kind,
+            dataset=place[0],
+            test_set=place[1],
+            size=size,
+            columns=[column for column in columns if any(column.key in row.cells for row in rows)],
+            rows=rows,
+            notes=[note_on_seeds(settings), note],
+        )
+        yield block, runs
+
+
+def _common_size(test_set: str, grid: Grid[Any], names: Sequence[str]) -> int:
+    """The first of the sizes, which all parts have. Raises MismatchError naming the first file that differs."""
+    sizes = [(source, {name: getattr(part, name) for name in names}) for source, part in grid.values()]
+    first_source, first = sizes[0]
+    for source, found in sizes:
+        if found != first:
             raise MismatchError(
                 f"{test_set} cannot be compared with {first_source.path}",
                 where=source.path,
-                expected=sizes(first),
-                found=sizes(part),
+                expected=first,
+                found=found,
                 next_step="score all systems on the same test set",
             )
+    return int(first[names[0]])
 
 
 def mean_cell(by_seed: dict[int, float], *, signature: str, sources: Sequence[DigestedFile], decimals: int = 2) -> Cell:
@@ -97,6 +161,12 @@ def mean_cell(by_seed: dict[int, float], *, signature: str, sources: Sequence[Di
         by_seed=by_seed,
         deviation=deviation,
     )
+
+
+def dev_bleu_signature(tokenizer: str) -> str:
+    """The beginning of the signature of dev BLEU. tokenizer: sacreBLEU's; with 13a, BLEU is computed on tokens."""
+    tokens, smoothing = ("none", "none") if tokenizer == "13a" else (tokenizer, "exp")
+    return f"BLEU|case:mixed|tok:{tokens}|smooth:{smoothing}"
 
 
 def note_on_seeds(settings: MakeTable) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from operator import attrgetter
 from pathlib import Path
 
-from phrasemt.artefacts.sidecar import DigestedFile
-from phrasemt.artefacts.table import Block, Cell, Column, Row
+from phrasemt.artefacts.table import Block, Cell, Column
 from phrasemt.artefacts.training import AverageScores
-from phrasemt.report.cells import Grid, check_same_size, mean_cell, note_on_seeds, read_grid, runs_of
+from phrasemt.report.cells import Runs, dev_bleu_signature, make_blocks
 from phrasemt.stages.report import MakeTable
 
 _BLEU, _PERPLEXITY = "greedy search", "per token of the vocabulary, without label smoothing"
@@ -27,65 +27,54 @@ _NOTE = (
 
 def average_blocks(settings: MakeTable, paths: Sequence[Path]) -> list[Block]:
     """Make a block for each data set; no blocks for a study that trains nothing."""
-    grid = read_grid(
+    titles = {name: title for name, title in settings.systems if name in settings.trained}
+    knowing = ", ".join(titles[system] for system in settings.chunking if system in titles)
+    blocks = []
+    for block, runs in make_blocks(
+        settings,
+        "averages",
         "scores of averaged weights",
         paths,
         AverageScores,
-        lambda file: {(file.dataset, file.system, file.seed): file},
-        [(dataset, *run) for dataset in settings.datasets for run in runs_of(settings, settings.trained)],
-    )
-    return [_block(settings, dataset, grid) for dataset in settings.datasets] if grid else []
-
-
-def _block(settings: MakeTable, dataset: str, grid: Grid[AverageScores]) -> Block:
-    chosen = {place[1:]: entry for place, entry in grid.items() if place[0] == dataset}
-    check_same_size(f"dev of {dataset}", chosen, lambda file: {"sentences": file.sentences})
-    _, first = next(iter(chosen.values()))
-    rows = []
-    titles = {name: title for name, title in settings.systems if name in settings.trained}
-    for system, title in titles.items():
-        by_seed = {seed: chosen[system, seed] for seed in settings.seeds_of[system]}
-        rows.append(Row(system=system, title=title, cells=dict(_cells(by_seed))))
-    worse = [
-        f"{title} (seed {seed})"
-        for system, title in titles.items()
-        for seed in settings.seeds_of[system]
-        if chosen[system, seed][1].worse_than_last
-    ]
-    knowing = [titles[system] for system in settings.chunking if system in titles]
-    given = f"Dev perplexities given where the chunks of the reference begin, unlike others: {', '.join(knowing)}."
-    warning = f"Averages of {dataset} that are worse on dev than the last update: {', '.join(worse)}."
-    return Block(
-        kind="averages",
-        dataset=dataset,
-        test_set="dev",
-        size=first.sentences,
-        columns=[column for column in _COLUMNS if any(column.key in row.cells for row in rows)],
-        rows=rows,
-        notes=[note_on_seeds(settings), _NOTE, *([given] if knowing else []), *([warning] if worse else [])],
-    )
-
-
-def _cells(by_seed: dict[int, tuple[DigestedFile, AverageScores]]) -> Iterator[tuple[str, Cell]]:
-    """The cells of a system, by column. A language model has no BLEU."""
-    sources = [source for source, _ in by_seed.values()]
-    files = {seed: file for seed, (_, file) in by_seed.items()}
-    first = next(iter(files.values()))
-    tokenizer, smoothing = ("none", "none") if first.dev_bleu_tokenizer == "13a" else (first.dev_bleu_tokenizer, "exp")
-    bleu = f"BLEU|case:mixed|tok:{tokenizer}|smooth:{smoothing}|beam:1"
-    for key, signature, values in (
-        ("dev_bleu", bleu, {seed: file.dev_bleu for seed, file in files.items()}),
-        ("dev_perplexity", "perplexity|smooth:none", {seed: file.dev_perplexity for seed, file in files.items()}),
-        ("last_bleu", bleu, {seed: file.last.dev_bleu for seed, file in files.items()}),
-        ("last_perplexity", "perplexity|smooth:none", {s: file.last.dev_perplexity for s, file in files.items()}),
+        list(titles),
+        places=[(dataset, "dev") for dataset in settings.datasets],
+        columns=_COLUMNS,
+        cells=_cells,
+        note=_NOTE,
     ):
-        scores = {seed: value for seed, value in values.items() if value is not None}
-        if scores:
-            yield key, mean_cell(scores, signature=f"{signature}|sentences:{first.sentences}", sources=sources)
-    numbers = {seed: float(len(file.updates)) for seed, file in files.items()}
-    cell = mean_cell(numbers, signature="number of averaged checkpoints", sources=sources)
-    text = "; ".join(dict.fromkeys(_range(file.updates) for file in files.values()))
-    yield "updates", cell.model_copy(update={"text": text})
+        if knowing:
+            given = "Dev perplexities given where the chunks of the reference begin, unlike others"
+            block.notes.append(f"{given}: {knowing}.")
+        worse = [
+            f"{titles[system]} (seed {seed})"
+            for system, of_system in runs.items()
+            for seed, file in of_system.parts.items()
+            if file.worse_than_last
+        ]
+        if worse:
+            what = f"Averages of {block.dataset} that are worse on dev than the last update"
+            block.notes.append(f"{what}: {', '.join(worse)}.")
+        blocks.append(block)
+    return blocks
+
+
+def _cells(runs: Runs[AverageScores]) -> dict[str, Cell]:
+    """The cells of a system, by column. A language model has no BLEU."""
+    first = runs.first
+    sentences = f"sentences:{first.sentences}"
+    bleu = f"{dev_bleu_signature(first.dev_bleu_tokenizer)}|beam:1|{sentences}"
+    perplexity = f"perplexity|smooth:none|{sentences}"
+    updates = runs.mean(lambda file: len(file.updates), "number of averaged checkpoints")
+    text = "; ".join(dict.fromkeys(_range(file.updates) for file in runs.parts.values()))
+    cells = {
+        "dev_perplexity": runs.mean(lambda file: file.dev_perplexity, perplexity),
+        "last_perplexity": runs.mean(lambda file: file.last.dev_perplexity, perplexity),
+        "updates": updates.model_copy(update={"text": text}),
+    }
+    if first.dev_bleu is not None:
+        cells["dev_bleu"] = runs.mean(attrgetter("dev_bleu"), bleu)
+        cells["last_bleu"] = runs.mean(attrgetter("last.dev_bleu"), bleu)
+    return cells
 
 
 def _range(updates: Sequence[int]) -> str:

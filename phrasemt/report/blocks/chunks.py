@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from phrasemt.artefacts.sidecar import DigestedFile
-from phrasemt.artefacts.table import Block, Column, Row
+from phrasemt.artefacts.table import Block, Cell, Column, Row
 from phrasemt.artefacts.translations import ChunkAccuracies, ChunkAccuracy, ChunkDecisions
-from phrasemt.report.cells import Grid, check_same_size, mean_cell, note_on_seeds, read_grid, runs_of, select_test_set
+from phrasemt.report.cells import Runs, make_blocks
 from phrasemt.stages.report import MakeTable
 
 _COLUMNS = [
@@ -29,44 +28,31 @@ _MAJORITY = "always a start, always the most frequent label"
 
 def chunk_blocks(settings: MakeTable, paths: Sequence[Path]) -> list[Block]:
     """Make a block for each test set, if the study has chunk-based decoders."""
-    names = settings.chunking
-    grid = read_grid(
+    blocks = []
+    for block, runs in make_blocks(
+        settings,
+        "chunks",
         "scores of chunks",
         paths,
         ChunkAccuracies,
-        lambda file: file.by_place,
-        [(*test_set, *run) for test_set in settings.test_sets for run in runs_of(settings, names)],
-    )
-    return [_block(settings, test_set, grid) for test_set in settings.test_sets if names]
-
-
-def _block(settings: MakeTable, test_set: tuple[str, str], grid: Grid[ChunkAccuracy]) -> Block:
-    chosen = select_test_set(grid, test_set)
-    check_same_size(test_set[1], chosen, lambda part: {"positions": part.positions, "chunks": part.chunks})
-    source, first = next(iter(chosen.values()))
-    titles = dict(settings.systems)
-    rows = [_row("", _MAJORITY, {settings.seeds[0]: (source, first.majority)}, first)]
-    for system in settings.chunking:
-        seeds = settings.seeds_of[system]
-        rows.append(_row(system, titles[system], {seed: chosen[system, seed] for seed in seeds}, first))
-    return Block(
-        kind="chunks",
-        dataset=test_set[0],
-        test_set=test_set[1],
-        size=first.sentences,
+        settings.chunking,
+        places=settings.test_sets,
         columns=_COLUMNS,
-        rows=rows,
-        notes=[note_on_seeds(settings), _NOTE],
-    )
+        cells=lambda runs: _cells(runs, lambda part: part),
+        sizes=("sentences", "positions", "chunks"),
+        note=_NOTE,
+    ):
+        first = runs[settings.chunking[0]]
+        one = Runs(parts={settings.seeds[0]: first.first}, sources=first.sources[:1])
+        block.rows.insert(0, Row(system="", title=_MAJORITY, cells=_cells(one, lambda part: part.majority)))
+        blocks.append(block)
+    return blocks
 
 
-def _row(system: str, title: str, by_seed: dict[int, tuple[DigestedFile, ChunkDecisions]], sizes: ChunkAccuracy) -> Row:
-    cells = {
-        column.key: mean_cell(
-            {seed: 100 * getattr(decisions, column.key) for seed, (_, decisions) in by_seed.items()},
-            signature=f"chunks|teacher_forced|positions:{sizes.positions}|chunks:{sizes.chunks}",
-            sources=[source for source, _ in by_seed.values()],
-        )
-        for column in _COLUMNS
-    }
-    return Row(system=system, title=title, cells=cells)
+def _cells(runs: Runs[ChunkAccuracy], decisions: Callable[[ChunkAccuracy], ChunkDecisions]) -> dict[str, Cell]:
+    signature = f"chunks|teacher_forced|positions:{runs.first.positions}|chunks:{runs.first.chunks}"
+
+    def percentage(key: str) -> Callable[[ChunkAccuracy], float]:
+        return lambda part: 100 * getattr(decisions(part), key)
+
+    return {column.key: runs.mean(percentage(column.key), signature) for column in _COLUMNS}

@@ -186,7 +186,7 @@ def test_dev_bleu_of_averages_says_how_its_language_is_scored(study: InventedStu
 def test_averages_on_another_dev_set_are_refused(study: InventedStudy) -> None:
     study.average("demo", "max", 1, sentences=899)
     path, first = study.average_path("demo", "max", 1), study.average_path("demo", "base", 1)
-    assert fails(study).startswith(f"{path}: dev of demo cannot be compared with {first}")
+    assert fails(study).startswith(f"{path}: dev cannot be compared with {first}")
 
 
 def test_one_seed_and_one_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -320,7 +320,7 @@ def fails(study: InventedStudy, **inputs: list[Path]) -> str:
         ("scores", "no scores for captions flickr_2016 mean 2 (expected 18, found 16)"),
         ("comparisons", "no comparison for captions flickr_2016 mean (expected 6, found 4)"),
         ("contrasts", "no contrastive accuracy for demo test mean 2 (expected 6, found 5)"),
-        ("averages", "no scores of averaged weights for captions mean 2 (expected 12, found 11)"),
+        ("averages", "no scores of averaged weights for captions dev mean 2 (expected 12, found 11)"),
     ],
 )
 def test_the_error_names_a_missing_score_file(study: InventedStudy, what: str, message: str) -> None:
