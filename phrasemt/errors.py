@@ -67,6 +67,12 @@ class MismatchError(PhrasemtError):
     """Artefacts that do not belong together, such as weights and a vocabulary of different data sets."""
 
 
+def check_equal(expected: object, found: object, what: str, *, where: object = None, next_step: str) -> None:
+    """Raise MismatchError (`what`) unless what was found equals what is expected."""
+    if found != expected:
+        raise MismatchError(what, where=where, expected=expected, found=found, next_step=next_step)
+
+
 class StoppedError(PhrasemtError):
     """Work that stopped on request after it saved its state. The same command continues it."""
 

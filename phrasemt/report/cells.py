@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 from phrasemt.artefacts.artefact import JsonFile
 from phrasemt.artefacts.sidecar import DigestedFile
 from phrasemt.artefacts.table import Block, BlockKind, Cell, Column, Row
-from phrasemt.errors import DataError, MismatchError
+from phrasemt.errors import DataError, MismatchError, check_equal
 from phrasemt.fields import Settings
 from phrasemt.files.digests import digest_file
 from phrasemt.stages.report import MakeTable
@@ -132,17 +132,11 @@ def make_blocks(
 
 def _common_size(test_set: str, grid: Grid[Any], names: Sequence[str]) -> int:
     """The first of the sizes, which all parts have. Raises MismatchError naming the first file that differs."""
-    sizes = [(source, {name: getattr(part, name) for name in names}) for source, part in grid.values()]
-    first_source, first = sizes[0]
-    for source, found in sizes:
-        if found != first:
-            raise MismatchError(
-                f"{test_set} cannot be compared with {first_source.path}",
-                where=source.path,
-                expected=first,
-                found=found,
-                next_step="score all systems on the same test set",
-            )
+    sizes = [(source.path, {name: getattr(part, name) for name in names}) for source, part in grid.values()]
+    first_path, first = sizes[0]
+    what, next_step = f"{test_set} cannot be compared with {first_path}", "score all systems on the same test set"
+    for path, found in sizes:
+        check_equal(first, found, what, where=path, next_step=next_step)
     return int(first[names[0]])
 
 

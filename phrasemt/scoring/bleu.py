@@ -41,7 +41,7 @@ from phrasemt.artefacts.scores import BleuScore, MetricScore, Scores, SystemScor
 from phrasemt.artefacts.sidecar import Sidecar, sidecar_path
 from phrasemt.artefacts.text import Tokens
 from phrasemt.artefacts.translations import TranslatedText, TranslatedTokens
-from phrasemt.errors import DataError, MismatchError
+from phrasemt.errors import DataError, check_equal
 from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import read_parallel
 from phrasemt.languages import punctuation_normalizer
@@ -94,14 +94,10 @@ def score_system(
 
 def _by_test_set(files: list[Path], numbers: list[int], test_sets: list[str]) -> list[list[Path]]:
     """The references of each test set. Raises MismatchError if there are more or fewer files than references."""
-    if len(files) != sum(numbers):
-        raise MismatchError(
-            "each reference of each test set needs one file",
-            where=", ".join(map(str, files)) or None,
-            expected=", ".join(f"{test_set}: {number}" for test_set, number in zip(test_sets, numbers, strict=True)),
-            found=len(files),
-            next_step="give the files in the order of the test sets",
-        )
+    wanted = ", ".join(f"{test_set}: {number}" for test_set, number in zip(test_sets, numbers, strict=True))
+    what, where = f"each reference of each test set needs one file ({wanted})", ", ".join(map(str, files)) or None
+    next_step = "give the files in the order of the test sets"
+    check_equal(sum(numbers), len(files), what, where=where, next_step=next_step)
     remaining = iter(files)
     return [list(itertools.islice(remaining, number)) for number in numbers]
 

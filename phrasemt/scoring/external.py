@@ -26,7 +26,7 @@ from phrasemt.artefacts.corpus import CleanText, UserFile
 from phrasemt.artefacts.scores import MetricOnTestSet, MetricScore, MetricScores, SystemScores
 from phrasemt.artefacts.signatures import mean_signature
 from phrasemt.artefacts.translations import TranslatedText
-from phrasemt.errors import DataError, MismatchError
+from phrasemt.errors import DataError, check_equal
 from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import count_lines
 from phrasemt.scoring.scores import of_test_sets
@@ -90,14 +90,8 @@ def with_metrics(files: Mapping[Path, SystemScores], metrics: Sequence[Path]) ->
         place = (added.dataset, added.system, added.seed)
         sizes = {name: part.sentences for name, part in added.test_sets.items()}
         expected = {place: {n: s.sentences for n, s in found[file].test_sets.items()} for place, file in places.items()}
-        if expected.get(place) != sizes:
-            raise MismatchError(
-                f"the scores of metric {added.metric} belong to other translations",
-                where=path,
-                expected=f"{expected}, the sentences of each test set by data set, system and seed",
-                found={place: sizes},
-                next_step="delete it and run again",
-            )
+        what = f"the scores of metric {added.metric} belong to other translations"
+        check_equal(expected.get(place), sizes, what, where=path, next_step="delete it and run again")
         found[places[place]] = _with_metric(found[places[place]], added)
     return found
 

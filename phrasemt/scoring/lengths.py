@@ -17,7 +17,7 @@ import numpy as np
 from phrasemt.artefacts.artefact import In, Out
 from phrasemt.artefacts.scores import BleuScore, LengthGroup, LengthScores, LengthsOnTestSet, Scores, SystemScores
 from phrasemt.artefacts.text import Tokens
-from phrasemt.errors import MismatchError
+from phrasemt.errors import check_equal
 from phrasemt.files.lines import read_lines
 from phrasemt.scoring.scores import check_comparable, of_test_sets
 from phrasemt.scoring.significance import bootstrap_scores, estimate
@@ -43,25 +43,14 @@ def score_by_length(
     test_sets = {}
     for test_set, (tokens,) in of_test_sets(settings.test_sets, source_tokens):
         of_seeds = {path: file.test_sets[test_set] for path, file in files.items() if test_set in file.test_sets}
-        if len(of_seeds) != len(settings.seeds):
-            raise MismatchError(
-                f"each seed needs one score file with the test set {test_set}",
-                where=", ".join(files) or None,
-                expected=len(settings.seeds),
-                found=len(of_seeds),
-                next_step="give the score file of each seed once",
-            )
+        what = f"each seed needs one score file with the test set {test_set}"
+        where, next_step = ", ".join(files) or None, "give the score file of each seed once"
+        check_equal(len(settings.seeds), len(of_seeds), what, where=where, next_step=next_step)
         check_comparable(test_set, of_seeds)
         words = np.array([len(line.split()) for line in read_lines(tokens)])
         sentences = next(iter(of_seeds.values())).sentences
-        if len(words) != sentences:
-            raise MismatchError(
-                "the source and the scores have different numbers of sentences",
-                where=tokens,
-                expected=sentences,
-                found=len(words),
-                next_step="give the sources of the same test set",
-            )
+        what = "the source and the scores have different numbers of sentences"
+        check_equal(sentences, len(words), what, where=tokens, next_step="give the sources of the same test set")
         test_sets[test_set] = _of_test_set(settings, list(of_seeds.values()), words)
     file = LengthScores(
         dataset=settings.dataset,

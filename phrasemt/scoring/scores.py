@@ -6,20 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from phrasemt.artefacts.scores import Scores
-from phrasemt.errors import MismatchError
+from phrasemt.errors import check_equal
 
 
 def of_test_sets(names: Sequence[str], *files: Sequence[Path]) -> Iterator[tuple[str, tuple[Path, ...]]]:
     """Each test set with its files, one of each kind. Raises MismatchError if a kind has another number of files."""
     for paths in files:
-        if len(paths) != len(names):
-            raise MismatchError(
-                "each test set needs one file",
-                where=", ".join(map(str, paths)) or None,
-                expected=f"{len(names)}: {', '.join(names)}",
-                found=len(paths),
-                next_step="give the files in the order of the test sets",
-            )
+        what = f"each test set needs one file ({', '.join(names)})"
+        where, next_step = ", ".join(map(str, paths)) or None, "give the files in the order of the test sets"
+        check_equal(len(names), len(paths), what, where=where, next_step=next_step)
     return zip(names, zip(*files, strict=True), strict=True)
 
 
@@ -41,11 +36,6 @@ def check_comparable(test_set: str, files: Mapping[str, Scores]) -> None:
                 if name in file.metrics
             ),
         ):
-            if expected != found:
-                raise MismatchError(
-                    f"{test_set} cannot be compared with {first_path}: the {what} differs",
-                    where=path,
-                    expected=expected,
-                    found=found,
-                    next_step="score both systems on the same test set with the same convention",
-                )
+            problem = f"{test_set} cannot be compared with {first_path}: the {what} differs"
+            next_step = "score both systems on the same test set with the same convention"
+            check_equal(expected, found, problem, where=path, next_step=next_step)

@@ -52,7 +52,7 @@ from phrasemt.artefacts.scores import (
     SystemScores,
 )
 from phrasemt.artefacts.signatures import lower_is_better
-from phrasemt.errors import MismatchError
+from phrasemt.errors import MismatchError, check_equal
 from phrasemt.scoring.external import with_metrics
 from phrasemt.scoring.scores import check_comparable
 from phrasemt.scoring.statistics import as_array, corpus_scores
@@ -305,32 +305,20 @@ def _read_side(paths: list[Path], system: str, settings: CompareSystems) -> dict
             found=f"seeds {[file.seed for file in files.values()]}",
             next_step="give the file of each seed once",
         )
-    expected = (settings.dataset, system)
+    expected = f"{settings.dataset} {system}"
     for path, file in files.items():
-        found = (file.dataset, file.system)
-        if found != expected:
-            raise MismatchError(
-                "the scores belong to another system or data set",
-                where=path,
-                expected=" ".join(expected),
-                found=" ".join(found),
-                next_step="give the score files of the systems that the settings name",
-            )
+        what, next_step = "the scores belong to another system or data set", "give the files that the settings name"
+        check_equal(expected, f"{file.dataset} {file.system}", what, where=path, next_step=next_step)
     return files
 
 
 def _test_sets(files: Mapping[Path, SystemScores]) -> list[str]:
     """The test sets of all files. Raises MismatchError, with the file, if a file has other test sets."""
     (first_path, first), *others = files.items()
+    what, next_step = f"the test sets differ from those in {first_path}", "score both systems on the same test sets"
     for path, file in others:
-        if file.test_sets.keys() != first.test_sets.keys():
-            raise MismatchError(
-                f"the test sets differ from those in {first_path}",
-                where=path,
-                expected=", ".join(first.test_sets),
-                found=", ".join(file.test_sets),
-                next_step="score both systems on the same test sets",
-            )
+        names = ", ".join(sorted(file.test_sets))
+        check_equal(", ".join(sorted(first.test_sets)), names, what, where=path, next_step=next_step)
     return list(first.test_sets)
 
 

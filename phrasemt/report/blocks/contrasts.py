@@ -8,7 +8,7 @@ from pathlib import Path
 
 from phrasemt.artefacts.table import Block, Column, Row
 from phrasemt.artefacts.translations import ContrastAccuracy, Counts
-from phrasemt.errors import MismatchError
+from phrasemt.errors import check_equal
 from phrasemt.report.cells import Grid, mean_cell, note_on_seeds, read_grid, runs_of
 from phrasemt.stages.report import MakeTable
 
@@ -39,14 +39,8 @@ def _blocks(
     files = {where[2:]: entry for where, entry in grid.items() if where[:2] == place}
     expected = _pairs(next(iter(files.values()))[1])
     for source, file in files.values():
-        if _pairs(file) != expected:
-            raise MismatchError(
-                "not the contrastive pairs of the first system",
-                where=source.path,
-                expected=expected,
-                found=_pairs(file),
-                next_step="score all systems on the same pairs",
-            )
+        what, next_step = "not the contrastive pairs of the first system", "score all systems on the same pairs"
+        check_equal(expected, _pairs(file), what, where=source.path, next_step=next_step)
     for mistake, sizes in expected.items():
         rows = []
         for system, title in titles.items():

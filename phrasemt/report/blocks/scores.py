@@ -19,7 +19,7 @@ from phrasemt.artefacts.scores import (
 )
 from phrasemt.artefacts.sidecar import DigestedFile
 from phrasemt.artefacts.table import DIFFERENCE, Block, Cell, Column, Row
-from phrasemt.errors import MismatchError
+from phrasemt.errors import MismatchError, check_equal
 from phrasemt.report.cells import Grid, mean_cell, note_on_seeds, read_grid, runs_of, select_test_set
 from phrasemt.scoring.external import metric_key
 from phrasemt.scoring.scores import check_comparable
@@ -167,14 +167,8 @@ def _score_of_metric(
     metric: str, sentences: int, source: DigestedFile, part: MetricOnTestSet
 ) -> tuple[DigestedFile, MetricScore]:
     """The score with its file. Raises MismatchError unless it is of a test set of this many sentences."""
-    if part.sentences != sentences:
-        raise MismatchError(
-            f"metric {metric} has scores of another test set",
-            where=source.path,
-            expected=f"{sentences} sentences",
-            found=part.sentences,
-            next_step="delete it and run again",
-        )
+    what = f"metric {metric} has scores of another number of sentences"
+    check_equal(sentences, part.sentences, what, where=source.path, next_step="delete it and run again")
     return source, MetricScore(score=part.score, signature=part.signature)
 
 
@@ -269,14 +263,8 @@ def _check_comparison(
             elif not math.isclose(cell.value, estimate.value, abs_tol=1e-9):
                 pairs.append((f"{name} of {side}", cell.value, estimate.value))
     for what, expected, found in pairs:
-        if expected != found:
-            raise MismatchError(
-                f"the comparison was made from other scores than the table: difference in {what}",
-                where=source.path,
-                expected=expected,
-                found=found,
-                next_step="delete it and run again",
-            )
+        problem = f"the comparison was made from other scores than the table: difference in {what}"
+        check_equal(expected, found, problem, where=source.path, next_step="delete it and run again")
 
 
 def _note_on_differences(settings: MakeTable, comparisons: Sequence[Comparison]) -> str:

@@ -29,7 +29,7 @@ from phrasemt.artefacts.syntax import Parses
 from phrasemt.artefacts.table import Table
 from phrasemt.artefacts.text import Subwords, Tokens
 from phrasemt.artefacts.translations import AttentionWeights, TranslatedTokens
-from phrasemt.errors import MismatchError
+from phrasemt.errors import check_equal
 from phrasemt.files.attention import AXES, AttentionMap, ForcedSentence, read_forced
 from phrasemt.files.columns import ColumnFile
 from phrasemt.files.digests import digest_file
@@ -208,14 +208,9 @@ def groups_of_heads(attention: AttentionMap) -> Iterator[tuple[str, NDArray[np.f
 
 def _of_text(columns: ColumnFile, side: str, text: Path) -> ColumnFile:
     """The columns, whose rows are the lines of this text. Raises MismatchError if they are not."""
-    if columns.texts[side] != (digest := digest_file(text)):
-        raise MismatchError(
-            "the columns belong to another text",
-            where=f"{columns.path}, {text}",
-            expected=f"sha256 {columns.texts[side][:12]}",
-            found=f"sha256 {digest[:12]}",
-            next_step="delete the columns and run the study again",
-        )
+    recorded, found = (f"sha256 {digest[:12]}" for digest in (columns.texts[side], digest_file(text)))
+    where, next_step = f"{columns.path}, {text}", "delete the columns and run the study again"
+    check_equal(recorded, found, "the columns belong to another text", where=where, next_step=next_step)
     return columns
 
 
@@ -264,14 +259,9 @@ def _check_sizes(name: str, content: _Content) -> None:
     ]
     columns += [column for column in (content.trees, content.chunks) if column]
     for column in columns:
-        if len(column) != len(content.source):
-            raise MismatchError(
-                "files of one test set have different numbers of sentences",
-                where=name,
-                expected=len(content.source),
-                found=len(column),
-                next_step="run the study again, which makes the older file again",
-            )
+        what = "files of one test set have different numbers of sentences"
+        next_step = "run the study again, which makes the older file again"
+        check_equal(len(content.source), len(column), what, where=name, next_step=next_step)
 
 
 def _for_browser(content: _Content, titles: dict[str, str], baseline: str) -> dict[str, Any]:
