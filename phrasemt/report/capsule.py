@@ -30,7 +30,7 @@ from phrasemt.study.datasets import Dataset, RegistryText
 from phrasemt.study.schema import Study
 from phrasemt.workflow.paths import Paths
 
-NOTE, DIGESTS = "capsule.json", "digests.tsv"
+MANIFEST, DIGESTS = "capsule.json", "digests.tsv"
 # The stages that need neither a GPU nor a model nor training text. Files of other stages are taken as they are.
 RECOMPUTED = ("score_system", "compare_systems", "make_table")
 _REFERENCE = "reference"  # first letters of the inputs of `score_system` that hold references
@@ -44,7 +44,7 @@ class PackedFile(DigestedFile):
     member: str | None = None
 
 
-class CapsuleNote(JsonFile):
+class CapsuleManifest(JsonFile):
     """The content of `capsule.json`."""
 
     again = "fetch or pack it again"
@@ -54,7 +54,7 @@ class CapsuleNote(JsonFile):
     files: list[PackedFile]
 
 
-def write_capsule(study: Study, capsule: Path, *, all_references: bool) -> CapsuleNote:
+def write_capsule(study: Study, capsule: Path, *, all_references: bool) -> CapsuleManifest:
     """Pack the table of a finished study. all_references: also those whose licence is not known to allow copies.
 
     Raises PhrasemtError if there is no table yet, DamagedFileError for a file that is not the one that its stage wrote.
@@ -94,8 +94,8 @@ def write_capsule(study: Study, capsule: Path, *, all_references: bool) -> Capsu
                 files.append(PackedFile(path=str(sidecar_file), member=name, sha256=digest_bytes(content)))
     members[DIGESTS] = _digests(Path(paths.results)).encode()
     files.append(PackedFile(path=DIGESTS, member=DIGESTS, sha256=digest_bytes(members[DIGESTS])))
-    note = CapsuleNote(phrasemt=__version__, study=study.model_dump(mode="json"), files=files)
-    members[NOTE] = note.text.encode()
+    manifest = CapsuleManifest(phrasemt=__version__, study=study.model_dump(mode="json"), files=files)
+    members[MANIFEST] = manifest.text.encode()
     with (
         write_atomic(capsule) as stream,
         zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive,
@@ -106,7 +106,7 @@ def write_capsule(study: Study, capsule: Path, *, all_references: bool) -> Capsu
             )  # a zip file holds times, and equal studies give equal files
             info.compress_type, info.external_attr, info.create_system = zipfile.ZIP_DEFLATED, 0o644 << 16, 3
             archive.writestr(info, members[name])
-    return note
+    return manifest
 
 
 def _may_be_copied(dataset: Dataset) -> bool:
@@ -130,11 +130,11 @@ def _digests(results: Path) -> str:
 
 
 @contextlib.contextmanager
-def opened_capsule(capsule: Path) -> Iterator[tuple[Path, CapsuleNote]]:
-    """Unpack a capsule into a temporary folder, and give the folder and the note.
+def opened_capsule(capsule: Path) -> Iterator[tuple[Path, CapsuleManifest]]:
+    """Unpack a capsule into a temporary folder, and give the folder and the manifest.
 
     Raises DamagedFileError for a file that is no whole zip file, has names that lead elsewhere, is larger than 1 GiB
-    unpacked, or lacks members or has others than its note says.
+    unpacked, or lacks members or has others than its manifest says.
     """
     with tempfile.TemporaryDirectory(prefix="phrasemt-") as name:
         folder = Path(name)
@@ -153,14 +153,14 @@ def opened_capsule(capsule: Path) -> Iterator[tuple[Path, CapsuleNote]]:
                 raise
             raise _damaged(capsule, str(error)) from None
         try:
-            note = CapsuleNote.read(folder / NOTE)
+            manifest = CapsuleManifest.read(folder / MANIFEST)
         except DamagedFileError as error:
-            raise _damaged(f"{capsule}, {NOTE}", error.what) from None
-        expected = {NOTE, *(file.member for file in note.files if file.member is not None)}
+            raise _damaged(f"{capsule}, {MANIFEST}", error.what) from None
+        expected = {MANIFEST, *(file.member for file in manifest.files if file.member is not None)}
         found_names = {info.filename for info in infos}
         if expected != found_names:
             raise _damaged(capsule, f"members that are missing or not named: {sorted(expected ^ found_names)[0]}")
-        yield folder, note
+        yield folder, manifest
 
 
 def _refuse_names(capsule: Path, names: list[str]) -> None:

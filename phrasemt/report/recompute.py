@@ -23,7 +23,7 @@ from phrasemt.artefacts.scores import SystemScores
 from phrasemt.artefacts.sidecar import SUFFIX, Sidecar, library_versions
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.digests import digest_file
-from phrasemt.report.capsule import RECOMPUTED, CapsuleNote
+from phrasemt.report.capsule import RECOMPUTED, CapsuleManifest
 from phrasemt.scoring.statistics import as_array, corpus_scores
 from phrasemt.stages import STAGES
 
@@ -41,18 +41,18 @@ class Finding:
     differences: tuple[str, ...] = ()
 
 
-def check_capsule(folder: Path, note: CapsuleNote) -> list[Finding]:
+def check_capsule(folder: Path, manifest: CapsuleManifest) -> list[Finding]:
     """Compare all checksums of an unpacked capsule, and compute its numbers again.
 
     The working folder is that of the capsule meanwhile, because tables hold the paths of their scores.
     """
     with contextlib.chdir(folder):
-        return [*_findings(note)]
+        return [*_findings(manifest)]
 
 
-def _findings(note: CapsuleNote) -> Iterator[Finding]:
-    places = {file.path: Path(file.member) for file in note.files if file.member is not None}
-    recorded = {file.path: file.sha256 for file in note.files}
+def _findings(manifest: CapsuleManifest) -> Iterator[Finding]:
+    places = {file.path: Path(file.member) for file in manifest.files if file.member is not None}
+    recorded = {file.path: file.sha256 for file in manifest.files}
     for path, place in places.items():
         if (found := digest_file(place)) != recorded[path]:
             yield Finding(path, "checksum", 0, (f"sha256: recorded {recorded[path][:12]}, found {found[:12]}",))
@@ -76,10 +76,10 @@ def _findings(note: CapsuleNote) -> Iterator[Finding]:
                 yield from _of_run(sidecar, paths, places)
 
 
-def other_versions(folder: Path, note: CapsuleNote) -> list[str]:
+def other_versions(folder: Path, manifest: CapsuleManifest) -> list[str]:
     """The libraries whose versions are not those that made the capsule's scores, for readers of differences."""
     found = set()
-    for file in note.files:
+    for file in manifest.files:
         if file.member is None or file.member.endswith(SUFFIX) or not (folder / f"{file.member}{SUFFIX}").is_file():
             continue
         try:

@@ -30,7 +30,7 @@ class FetchStanzaFile(Stage):
         return {"checksum": self.source.checksum} if self.source.checksum else None
 
 
-class AnnotatorTraining(Stage):
+class AnnotatorStage(Stage):
     """Base of the stages that train a part of a parser or chunker."""
 
     job_name = "{annotator}"
@@ -46,7 +46,7 @@ class AnnotatorTraining(Stage):
         return cls.model_validate({name: values[name] for name in cls.model_fields})
 
 
-class TrainVectors(AnnotatorTraining):
+class TrainVectors(AnnotatorStage):
     """Train word vectors for a parser or chunker."""
 
     module = "phrasemt.syntax.stanza.vectors"
@@ -56,7 +56,7 @@ class TrainVectors(AnnotatorTraining):
     vectors: int  # width; 0: no vectors, only the empty file that Stanza wants
 
 
-class TrainTagger(AnnotatorTraining):
+class TrainTagger(AnnotatorStage):
     """Train a part-of-speech tagger on the leaves of trees."""
 
     module = "phrasemt.syntax.stanza.train_tagger"
@@ -68,7 +68,7 @@ class TrainTagger(AnnotatorTraining):
     tagger_updates: int
 
 
-class TrainParser(AnnotatorTraining):
+class TrainParser(AnnotatorStage):
     """Train a constituency parser on trees."""
 
     module = "phrasemt.syntax.stanza.train_parser"
@@ -81,7 +81,7 @@ class TrainParser(AnnotatorTraining):
     epochs: int
 
 
-class TrainChunker(AnnotatorTraining):
+class TrainChunker(AnnotatorStage):
     """Train a chunk tagger on CoNLL-2000 columns."""
 
     module = "phrasemt.syntax.stanza.train_chunker"

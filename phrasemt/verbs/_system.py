@@ -15,7 +15,7 @@ from phrasemt.workflow.trained_system import TrainedSystem
 
 
 @dataclass(frozen=True)
-class Training:
+class ChosenTraining:
     """One training of a study."""
 
     study: Study
@@ -41,7 +41,7 @@ def add_training(parser: Any) -> None:
     parser.add_argument("--dataset", metavar="NAME", help="data set of the study (default: the first)")
 
 
-def chosen_training(options: argparse.Namespace) -> Training:
+def chosen_training(options: argparse.Namespace) -> ChosenTraining:
     """The training that the command line names. Raises PhrasemtError for a study, system or seed that is not there."""
     study = load_study(options.study)
     if options.system is None and len(study.models) > 1:
@@ -52,4 +52,4 @@ def chosen_training(options: argparse.Namespace) -> Training:
     if seed not in seeds:
         known = ", ".join(map(str, seeds))
         raise PhrasemtError("no such seed", where=f"--seed {seed}", expected=f"one of {known}")
-    return Training(study, choose("dataset", options.dataset, list(study.datasets)), system, seed)
+    return ChosenTraining(study, choose("dataset", options.dataset, list(study.datasets)), system, seed)

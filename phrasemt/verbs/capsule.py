@@ -28,7 +28,7 @@ def run(options: argparse.Namespace) -> None:
     """Write the capsule. Raises PhrasemtError if there is no table, DamagedFileError for an altered file."""
     study = load_study(options.study)
     capsule: Path = options.output or Path(f"{study.study}.zip")
-    note = write_capsule(study, capsule, all_references=options.all_references)
-    for file in (file for file in note.files if file.member is None):
+    manifest = write_capsule(study, capsule, all_references=options.all_references)
+    for file in (file for file in manifest.files if file.member is None):
         print(f"left out, because the registry does not say that it may be copied: {file.path}")
     print(f"{capsule}: {size(capsule.stat().st_size)}. Next: `phrasemt verify {capsule}`")

@@ -7,7 +7,7 @@ import json
 import shutil
 from pathlib import Path
 
-from phrasemt.workflow.model_folder import new_folder, read_model_folder, read_note
+from phrasemt.workflow.model_folder import new_folder, read_manifest, read_model_folder
 
 _FOLDER = Path("resources/models")
 
@@ -26,13 +26,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Import. Raises DamagedFileError for a file that is missing or altered, PhrasemtError if the place is taken."""
     read_model_folder(options.folder)
-    note = read_note(options.folder)
-    place = options.to or _FOLDER / f"{note.study}.{note.system}.{note.seed}"
+    manifest = read_manifest(options.folder)
+    place = options.to or _FOLDER / f"{manifest.study}.{manifest.system}.{manifest.seed}"
     with new_folder(place) as temporary:
         shutil.copytree(options.folder, temporary, dirs_exist_ok=True)
         read_model_folder(temporary)
     exported = json.loads((place / "study.json").read_text(encoding="utf-8"))
-    data, settings = exported["datasets"][note.dataset], note.settings
+    data, settings = exported["datasets"][manifest.dataset], manifest.settings
     subwords = {key: data["subwords"][key] for key in ("unit", "shared_vocabulary")}
     if settings.vocabulary_threshold is not None:
         subwords["vocabulary_threshold"] = settings.vocabulary_threshold

@@ -55,8 +55,8 @@ def _verify_capsule(capsule: Path) -> None:
 
     logging.getLogger("phrasemt").setLevel(logging.WARNING)
     different = numbers = 0
-    with opened_capsule(capsule) as (folder, note):
-        for finding in check_capsule(folder, note):
+    with opened_capsule(capsule) as (folder, manifest):
+        for finding in check_capsule(folder, manifest):
             if finding.differences:
                 different += 1
                 for difference in finding.differences[:MOST_NAMED]:
@@ -66,10 +66,10 @@ def _verify_capsule(capsule: Path) -> None:
             else:
                 numbers += finding.numbers
                 print(f"{finding.path}: {_MEANING[finding.how].format(finding.numbers)}")
-        left_out = [file.path for file in note.files if file.member is None]
+        left_out = [file.path for file in manifest.files if file.member is None]
         if left_out:
             print(f"left out of the capsule: {', '.join(left_out)}")
-        if versions := other_versions(folder, note):
+        if versions := other_versions(folder, manifest):
             print(f"other versions than those of the capsule: {'; '.join(versions)}")
     if different:
         raise DamagedFileError(

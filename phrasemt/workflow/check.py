@@ -20,7 +20,7 @@ from phrasemt.study.languages import MISTAKEN, language_name
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
 from phrasemt.study.training import Adam, Training
-from phrasemt.workflow.model_folder import read_note
+from phrasemt.workflow.model_folder import read_manifest
 from phrasemt.workflow.paths import initial_weights
 
 # What the generator makes: pairs, or one side of them for a monolingual data set.
@@ -235,7 +235,7 @@ def _subword_problems(study: Study) -> Iterator[str]:
             continue
         where = f"datasets.{name}"
         try:
-            known = read_note(folder).settings
+            known = read_manifest(folder).settings
         except PhrasemtError as error:
             yield f"{where}.subwords.reuse: {error}"
             continue

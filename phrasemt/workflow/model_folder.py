@@ -25,10 +25,10 @@ from phrasemt.errors import PhrasemtError
 from phrasemt.fields import Name, Seed
 from phrasemt.files.digests import check_file, digest_file
 from phrasemt.files.lines import flush_to_disk, write_text
-from phrasemt.workflow.paths import EXPORTED_NOTE, EXPORTED_WEIGHTS
+from phrasemt.workflow.paths import EXPORTED_MANIFEST, EXPORTED_WEIGHTS
 from phrasemt.workflow.trained_system import SystemSettings, TrainedSystem
 
-NOTE = EXPORTED_NOTE
+MANIFEST = EXPORTED_MANIFEST
 PLACES = {
     "weights": EXPORTED_WEIGHTS,
     "source_vocabulary": "source_vocabulary.tsv",
@@ -40,7 +40,7 @@ PLACES = {
 }
 
 
-class ModelNote(JsonFile):
+class ModelManifest(JsonFile):
     """The content of `model.json`. files: sha256 of each file, by its path in the folder."""
 
     again = "copy the folder again from where it was exported"
@@ -61,7 +61,7 @@ class ModelNote(JsonFile):
 def write_model_folder(folder: Path, system: TrainedSystem, about: Mapping[str, Any], texts: Mapping[str, str]) -> None:
     """Write a folder, which appears when it is complete.
 
-    about: version, study, dataset, system and seed of `ModelNote`. texts: further files by their name.
+    about: version, study, dataset, system and seed of `ModelManifest`. texts: further files by their name.
     Raises PhrasemtError if the folder is there already.
     """
     with new_folder(folder) as temporary:
@@ -74,7 +74,7 @@ def write_model_folder(folder: Path, system: TrainedSystem, about: Mapping[str, 
             write_text(temporary / name, text)
         copies = sorted(path for path in temporary.rglob("*") if path.is_file())
         files = {path.relative_to(temporary).as_posix(): digest_file(path) for path in copies}
-        ModelNote(settings=system.settings, files=files, **about).write(temporary / NOTE)
+        ModelManifest(settings=system.settings, files=files, **about).write(temporary / MANIFEST)
 
 
 @contextlib.contextmanager
@@ -111,15 +111,17 @@ def _copy_parser(card: Path, place: Path) -> None:
     replace(described, files=files).write(place)
 
 
-def read_note(folder: Path) -> ModelNote:
-    """The note of a folder.
+def read_manifest(folder: Path) -> ModelManifest:
+    """The manifest of a folder.
 
-    Raises PhrasemtError for a folder of something else, DamagedFileError for a damaged note.
+    Raises PhrasemtError for a folder of something else, DamagedFileError for a damaged manifest.
     """
-    if not (folder / NOTE).is_file():
+    if not (folder / MANIFEST).is_file():
         what = "not a model folder"
-        raise PhrasemtError(what, where=folder, expected=f"a file {NOTE}", next_step="make one with `phrasemt export`")
-    return ModelNote.read(folder / NOTE)
+        raise PhrasemtError(
+            what, where=folder, expected=f"a file {MANIFEST}", next_step="make one with `phrasemt export`"
+        )
+    return ModelManifest.read(folder / MANIFEST)
 
 
 def read_model_folder(folder: Path) -> TrainedSystem:
@@ -127,8 +129,8 @@ def read_model_folder(folder: Path) -> TrainedSystem:
 
     Raises PhrasemtError for a folder of something else, DamagedFileError for a file that is missing or altered.
     """
-    note = read_note(folder)
-    for name, expected in note.files.items():
-        check_file(folder / name, expected, "not the file that was exported", next_step=note.again)
-    files = {role: folder / place for role, place in PLACES.items() if place in note.files}
-    return TrainedSystem(note.name, note.settings, files)
+    manifest = read_manifest(folder)
+    for name, expected in manifest.files.items():
+        check_file(folder / name, expected, "not the file that was exported", next_step=manifest.again)
+    files = {role: folder / place for role, place in PLACES.items() if place in manifest.files}
+    return TrainedSystem(manifest.name, manifest.settings, files)

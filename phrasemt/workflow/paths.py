@@ -18,7 +18,7 @@ from phrasemt.stages import STAGES
 from phrasemt.study.schema import Study, System
 
 RESULTS, LOGS, BENCHMARKS = Path("results"), Path("logs"), Path("benchmarks")
-EXPORTED_NOTE, EXPORTED_WEIGHTS = "model.json", "weights.safetensors"  # of a folder of `phrasemt export`
+EXPORTED_MANIFEST, EXPORTED_WEIGHTS = "model.json", "weights.safetensors"  # of a folder of `phrasemt export`
 
 
 class Paths:
@@ -68,7 +68,7 @@ def initial_weights(system: System, seed: object) -> list[Path]:
     weights = Path(Weights.pattern).name
     if place.suffix == Path(weights).suffix:
         return [place]
-    return [place / EXPORTED_WEIGHTS if (place / EXPORTED_NOTE).is_file() else place / str(seed) / weights]
+    return [place / EXPORTED_WEIGHTS if (place / EXPORTED_MANIFEST).is_file() else place / str(seed) / weights]
 
 
 def log_of(benchmark: Path) -> Path:

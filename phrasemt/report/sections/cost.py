@@ -25,7 +25,7 @@ _TOLERANCE = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cost:
+class SystemCost:
     """What a system costs on a data set, mean over its seeds; None where nobody knows.
 
     training: seconds for a target token, from the median of each training. decoding: wall seconds of all test sets.
@@ -79,7 +79,7 @@ def cost_tables(
     )
 
 
-def costs(study: str, trainings: Sequence[TrainingCurve]) -> list[Cost]:
+def costs(study: str, trainings: Sequence[TrainingCurve]) -> list[SystemCost]:
     """Return the cost of each system on each data set."""
     found = []
     for dataset, system in dict.fromkeys((one.dataset, one.system) for one in trainings):
@@ -94,7 +94,7 @@ def costs(study: str, trainings: Sequence[TrainingCurve]) -> list[Cost]:
             one.training for one in notes_of_trainings(Paths(study).model.at(dataset=dataset, system=system).glob)
         ]
         found.append(
-            Cost(
+            SystemCost(
                 dataset=dataset,
                 system=system,
                 parameters=own[0].record.parameters,
@@ -114,7 +114,7 @@ def _jobs(study: str, stage: str, dataset: str, system: str) -> list[Path]:
 
 
 def relative_costs(
-    titles: Mapping[str, str], baselines: Mapping[str, str], found: Sequence[Cost]
+    titles: Mapping[str, str], baselines: Mapping[str, str], found: Sequence[SystemCost]
 ) -> list[RelativeCost]:
     """Return the costs relative to the baseline on the same data set. titles: of systems, in their order.
 

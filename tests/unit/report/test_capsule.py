@@ -15,7 +15,7 @@ from invented_study import study_of
 from phrasemt.cli import main
 from phrasemt.errors import DamagedFileError, PhrasemtError
 from phrasemt.files.digests import digest_bytes
-from phrasemt.report.capsule import NOTE, opened_capsule, write_capsule
+from phrasemt.report.capsule import MANIFEST, opened_capsule, write_capsule
 from phrasemt.report.recompute import check_capsule
 
 SCORES = "results/invented/demo.en-de/scores/max/1.json"
@@ -52,10 +52,10 @@ def capsule(tmp_path):
                 for other in sidecars:
                     before = members[other]
                     members[other] = before.replace(old, new)
-                    members[NOTE] = members[NOTE].replace(
+                    members[MANIFEST] = members[MANIFEST].replace(
                         digest_bytes(before).encode(), digest_bytes(members[other]).encode()
                     )
-                members[NOTE] = members[NOTE].replace(old, new)
+                members[MANIFEST] = members[MANIFEST].replace(old, new)
         with zipfile.ZipFile(tmp_path / "capsule.zip", "w") as archive:
             for name, content in members.items():
                 archive.writestr(name, content)
@@ -125,8 +125,8 @@ def test_an_edited_translation_without_its_reference_is_found_by_its_checksum(wh
 
 def test_scores_of_other_translations_are_found(whole, capsule):
     changed = {HYPOTHESIS: whole[HYPOTHESIS] + b"one more line\n"}
-    note = whole[NOTE].replace(digest_bytes(whole[HYPOTHESIS]).encode(), digest_bytes(changed[HYPOTHESIS]).encode())
-    path = capsule({**whole, NOTE: note}, changed=changed, honest=False)
+    note = whole[MANIFEST].replace(digest_bytes(whole[HYPOTHESIS]).encode(), digest_bytes(changed[HYPOTHESIS]).encode())
+    path = capsule({**whole, MANIFEST: note}, changed=changed, honest=False)
     assert f"its sidecar names {HYPOTHESIS}" in _differences(path)[LEFT_OUT]
 
 
@@ -157,11 +157,11 @@ def test_damaged_capsules_are_refused(whole, capsule, tmp_path):
         with pytest.raises(DamagedFileError, match="not a whole capsule"), opened_capsule(path):
             pass
     for members in (
-        {name: content for name, content in whole.items() if name != NOTE},
+        {name: content for name, content in whole.items() if name != MANIFEST},
         {name: content for name, content in whole.items() if name != SCORES},
         {**whole, "more": b"x"},
-        {**whole, NOTE: b"{}"},
-        {**whole, NOTE: whole[NOTE].replace(b'"format": 1', b'"format": 9')},
+        {**whole, MANIFEST: b"{}"},
+        {**whole, MANIFEST: whole[MANIFEST].replace(b'"format": 1', b'"format": 9')},
     ):
         with pytest.raises(DamagedFileError, match="not a whole capsule"), opened_capsule(capsule(members)):
             pass

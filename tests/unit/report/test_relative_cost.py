@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from phrasemt.report.sections.cost import Cost, beside_papers, relative_costs
+from phrasemt.report.sections.cost import SystemCost, beside_papers, relative_costs
 from phrasemt.study.claims import CostClaim, cost_claims
 from phrasemt.study.schema import Study
 
 
-def _cost(system: str, parameters: int, training: float | None, decoding: float | None, host: str = "one") -> Cost:
-    return Cost(
+def _cost(
+    system: str, parameters: int, training: float | None, decoding: float | None, host: str = "one"
+) -> SystemCost:
+    return SystemCost(
         dataset="d",
         system=system,
         parameters=parameters,
