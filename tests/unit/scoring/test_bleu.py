@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from sacremoses import MosesPunctNormalizer
 
 from phrasemt.artefacts.scores import BleuScore, Scores, SystemScores
+from phrasemt.artefacts.sidecar import Sidecar, sidecar_path
 from phrasemt.errors import DamagedFileError, DataError, MismatchError
-from phrasemt.files.lines import write_lines, write_text
+from phrasemt.files.lines import write_lines
 from phrasemt.scoring.bleu import score_system, split_compounds
 from phrasemt.scoring.multi_bleu import multi_bleu as multi_bleu_of_sacrebleu
 from phrasemt.scoring.multi_bleu import tokenised_bleu
@@ -182,7 +183,7 @@ def test_each_test_set_is_scored_by_itself(tmp_path: Path) -> None:
     assert SystemScores.read(tmp_path / "scores.json").test_sets == test_sets
     assert test_sets["two"].metrics["bleu_tok"].score == pytest.approx(100)
     paths["text"].pop()
-    with pytest.raises(MismatchError, match=r"each test set needs one file \(expected 2: one, two, found 1\)"):
+    with pytest.raises(MismatchError, match=r"each test set needs one file \(one, two\) \(expected 2, found 1\)"):
         score_system(settings=both, cores=1, scores=tmp_path / "scores.json", **paths)
 
 
@@ -315,9 +316,9 @@ def test_signatures_say_what_was_measured(tmp_path: Path) -> None:
 
 def test_tokeniser_version_is_that_of_the_tokens(tmp_path: Path) -> None:
     """Not that of the installed library, which may be newer than the tokens."""
-    sidecar: dict[str, object] = {key: {} for key in ("stage", "settings", "code", "inputs", "outputs")}
-    sidecar["versions"] = {"sacremoses": "0.0.7"}
-    write_text(tmp_path / "reference_tokens.meta.json", json.dumps(sidecar))
+    versions = {"sacremoses": "0.0.7"}
+    sidecar = Sidecar(stage="tokenize_text", settings={}, code="", versions=versions, inputs={}, outputs={})
+    sidecar.write(sidecar_path(tmp_path / "reference_tokens"))
     assert "|moses:sacremoses-0.0.7|" in score(tmp_path).metrics["bleu_tok"].signature
 
 
