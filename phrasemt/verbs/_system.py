@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,11 @@ def add_training(parser: Any) -> None:
     parser.add_argument("--system", metavar="NAME", help="system of the study")
     parser.add_argument("--seed", type=int, metavar="N", help="seed of its training (default: the first of the system)")
     parser.add_argument("--dataset", metavar="NAME", help="data set of the study (default: the first)")
+
+
+def add_cores(parser: Any) -> None:
+    """Add the option --cores."""
+    parser.add_argument("--cores", type=int, default=len(os.sched_getaffinity(0)), metavar="N", help="default: all")
 
 
 def chosen_training(options: argparse.Namespace) -> ChosenTraining:

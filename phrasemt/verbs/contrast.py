@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from phrasemt.corpus.contrastive_pairs import files_of_folder, read_contrastive_
 from phrasemt.decoding.contrasts import Line, count_right
 from phrasemt.decoding.translator import Translator
 from phrasemt.machine.gpus import lease
-from phrasemt.verbs._system import add_study_option, add_training, chosen_training
+from phrasemt.verbs._system import add_cores, add_study_option, add_training, chosen_training
 from phrasemt.verbs._tables import table
 
 
@@ -30,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_study_option(parser)
     add_training(parser)
     parser.add_argument("--json", action="store_true", help="print a JSON object with counts")
-    parser.add_argument("--cores", type=int, default=len(os.sched_getaffinity(0)), metavar="N", help="default: all")
+    add_cores(parser)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -30,8 +30,6 @@ def run(options: argparse.Namespace) -> None:
 
 def describe(study: Study, system: str, dataset: str) -> Iterator[str]:
     """Yield the lines about a system of a study, with the vocabularies of a data set."""
-    # Imported here, so that `phrasemt --help` does not wait for torch.
-
     source, target, origin = vocabulary_sizes(study, dataset)
     model = study.models[system].model
     cost = cost_of(model, source_vocabulary=source, target_vocabulary=target)

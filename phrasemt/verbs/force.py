@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import os
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from phrasemt.decoding.translator import Translator
 from phrasemt.files.attention import ForcedSentence, write_forced
 from phrasemt.files.lines import read_parallel
 from phrasemt.machine.gpus import lease
-from phrasemt.verbs._system import add_study_option, add_training, chosen_training
+from phrasemt.verbs._system import add_cores, add_study_option, add_training, chosen_training
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="write tokens and attention weights as Arrow (some 100 kB a line)",
     )
-    parser.add_argument("--cores", type=int, default=len(os.sched_getaffinity(0)), metavar="N", help="default: all")
+    add_cores(parser)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -97,7 +97,6 @@ def _convention(options: argparse.Namespace) -> tuple[Tokenizer, bool]:
 
 
 def _score(path: Path, tokenizer: Tokenizer, shortest: bool, options: argparse.Namespace) -> Scores:
-
     same = [other for other in options.references if other.exists() and path.exists() and other.samefile(path)]
     if same:
         raise PhrasemtError("the translations are the reference itself", where=path, next_step="give another file")

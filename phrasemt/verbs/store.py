@@ -117,20 +117,17 @@ def _verify(options: argparse.Namespace) -> None:
 
 
 def _export(options: argparse.Namespace) -> None:
-
     store = _store(options.cache, options.fingerprint)
     files = export_annotations(store, options.file)
     print(f"{store.fingerprint}: {files:,} files, {size(options.file.stat().st_size)} in {options.file}")
 
 
 def _import(options: argparse.Namespace) -> None:
-
     for store, new, files in import_annotations(options.cache, options.source):
         print(f"{store.fingerprint}: {files:,} files, {new:,} of them new")
 
 
 def _clean_up(options: argparse.Namespace) -> None:
-
     _check_folder(options.cache)
     for store in [_store(options.cache, fingerprint) for fingerprint in options.remove]:
         print(f"{store.fingerprint}: removed{_refused(remove(store))}")
@@ -160,7 +157,6 @@ def _check_folder(cache: Path) -> None:
 
 
 def _stores(cache: Path) -> list[AnnotationStore]:
-
     return AnnotationStore.all(cache)
 
 

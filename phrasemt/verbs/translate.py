@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import json
 import logging
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -26,7 +25,7 @@ from phrasemt.files.yaml import parse_yaml
 from phrasemt.machine.gpus import lease
 from phrasemt.study.schema import Decoding
 from phrasemt.symbols import LONGEST_SENTENCE
-from phrasemt.verbs._system import add_study_option, add_training, chosen_training
+from phrasemt.verbs._system import add_cores, add_study_option, add_training, chosen_training
 from phrasemt.workflow.model_folder import read_model_folder
 from phrasemt.workflow.trained_system import TrainedSystem
 
@@ -60,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--decoding", action="append", default=[], metavar="KEY=VALUE",
         help="replace a setting of the search, e.g. beam=12; may be repeated",
     )  # fmt: skip
-    parser.add_argument("--cores", type=int, default=len(os.sched_getaffinity(0)), metavar="N", help="default: all")
+    add_cores(parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -142,7 +141,6 @@ def _made_of(system: TrainedSystem, decoding: Decoding, options: argparse.Namesp
 
 def _load(system: TrainedSystem, decoding: Decoding, cores: int, stack: contextlib.ExitStack) -> Translator:
     stack.enter_context(lease(1))
-
     return Translator(system, decoding=decoding, cores=cores)
 
 

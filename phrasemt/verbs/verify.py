@@ -52,7 +52,6 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _verify_capsule(capsule: Path) -> None:
-
     logging.getLogger("phrasemt").setLevel(logging.WARNING)
     different = numbers = 0
     with opened_capsule(capsule) as (folder, manifest):
