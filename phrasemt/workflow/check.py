@@ -36,11 +36,9 @@ def read_study(path: Path) -> Study:
         _language_problems,
         _file_problems,
         _problems,
-        _metric_problems,
+        _missing_programs,
         _annotator_problems,
-        _phrase_problems,
-        _weight_problems,
-        _translation_problems,
+        _missing_files,
         _subword_problems,
     )
     if problems := list(dict.fromkeys(problem for check in checks for problem in check(study))):
@@ -127,12 +125,38 @@ def _problems(study: Study) -> Iterator[str]:
                     yield f"datasets.{name}.{where}: {error}"
 
 
-def _metric_problems(study: Study) -> Iterator[str]:
-    """Programs and files of metrics that nobody has."""
+def _missing_programs(study: Study) -> Iterator[str]:
     for name, metric in study.metrics.items():
         if shutil.which(metric.words[0]) is None:
             yield f"metrics.{name}.command: no such program: {metric.words[0]}"
-        yield from (f"metrics.{name}.files: no such file: {file}" for file in metric.files if not file.is_file())
+
+
+def _missing_files(study: Study) -> Iterator[str]:
+    for where, file in _files_of_the_user(study):
+        if not file.is_file():
+            yield f"{where}: no such file: {file}"
+
+
+def _files_of_the_user(study: Study) -> Iterator[tuple[str, Path]]:
+    """The places of a study that name a file of the user other than a text, and the file."""
+    for name, metric in study.metrics.items():
+        yield from ((f"metrics.{name}.files", file) for file in metric.files)
+    for name, annotator in study.annotators.items():
+        yield from ((f"{_place(study, name)}.files.{role}", file) for role, file in annotator.files or () if file)
+    for name, system in study.models.items():
+        segmentation = system.model.source_phrases
+        given = segmentation.given if segmentation else None
+        for dataset_name, dataset in study.datasets.items() if given else ():
+            for split in (*dataset.split_names, *dataset.contrast_sets):
+                yield f"systems.{name}.model.phrase.given", Path(f"{given}/{dataset_name}/{split}.txt")
+        for seed in study.seeds_of(name):
+            yield from ((f"systems.{name}.init_from", file) for file in initial_weights(system, seed))
+    for name, outside in study.outside.items():
+        yield from ((f"systems.{name}.translations", file) for file in outside.files(study.datasets).values())
+
+
+def _place(study: Study, annotator: str) -> str:
+    return f"{'parsers' if annotator in study.parsers else 'chunkers'}.{annotator}"
 
 
 def _problems_of_pairs(pairs: ContrastText, dataset: Dataset) -> Iterator[str]:
@@ -174,58 +198,26 @@ def _texts_of_the_user(study: Study) -> Iterator[tuple[str, Path]]:
             if not isinstance(pairs, RegistryText):
                 yield from ((f"datasets.{name}.{where}", file) for file in pairs.files)
     for name, annotator in study.annotators.items():
-        place = f"parsers.{name}" if name in study.parsers else f"chunkers.{name}"
         for where, annotated in annotator.texts:
             if annotated.file is not None:
-                yield f"{place}.{where}.file", annotated.file
+                yield f"{_place(study, name)}.{where}.file", annotated.file
 
 
 def _annotator_problems(study: Study) -> Iterator[str]:
-    """Registered texts and model files that a study's parsers and chunkers need and that nobody has."""
+    """Registered texts and published models that a study's parsers and chunkers need and that nobody has."""
     for name, annotator in study.annotators.items():
-        where = f"parsers.{name}" if name in study.parsers else f"chunkers.{name}"
+        where = _place(study, name)
         for place, text in annotator.texts:
             try:
                 if text.corpus is not None and text.part is not None:
                     files_of(text.corpus, text.part, annotator.language)
             except DataError as error:
                 yield f"{where}.{place}: {error}"
-        for role, file in annotator.files or ():
-            if file is not None and not file.is_file():
-                yield f"{where}.files.{role}: no such file: {file}"
         if isinstance(annotator, Parser) and annotator.published is not None:
             try:
                 files_of_package(annotator.language, annotator.published)
             except DataError as error:
                 yield f"{where}.published: {error}"
-
-
-def _phrase_problems(study: Study) -> Iterator[str]:
-    """Phrases of the user that a system needs and that nobody has."""
-    for name, system in study.models.items():
-        segmentation = system.model.source_phrases
-        if segmentation is None or segmentation.given is None:
-            continue
-        for dataset_name, dataset in study.datasets.items():
-            for split in (*dataset.split_names, *dataset.contrast_sets):
-                if not (file := segmentation.given / dataset_name / f"{split}.txt").is_file():
-                    yield f"systems.{name}.model.phrase.given: no such file: {file}"
-
-
-def _weight_problems(study: Study) -> Iterator[str]:
-    """Weights of the user that a training starts from and that nobody has."""
-    for name, system in study.models.items():
-        for file in (file for seed in study.seeds_of(name) for file in initial_weights(system, seed)):
-            if not file.is_file():
-                yield f"systems.{name}.init_from: no such file: {file}"
-
-
-def _translation_problems(study: Study) -> Iterator[str]:
-    """Translations of other programs that nobody has."""
-    for name, system in study.outside.items():
-        for file in system.files(study.datasets).values():
-            if not file.is_file():
-                yield f"systems.{name}.translations: no such file: {file}"
 
 
 def _subword_problems(study: Study) -> Iterator[str]:
