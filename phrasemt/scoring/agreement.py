@@ -1,5 +1,7 @@
 """Agreement between raters beyond chance: the kappas of Cohen and Fleiss.
 
+scikit-learn and statsmodels have them; both would be dependencies for these lines alone.
+
 Letters: I items, R raters, C categories.
 """
 

@@ -202,7 +202,8 @@ def two_sided(differences: NDArray[np.float64]) -> float:
 def holm(p_values: Sequence[float]) -> list[float]:
     """p-values corrected for testing all of them (Holm 1979): the chance of any false positive stays below the level.
 
-    The k-th smallest of n is multiplied by n - k + 1; corrected values never fall with rank and are at most 1.
+    The k-th smallest of n is multiplied by n - k + 1; corrected values never fall with rank and are at most 1. SciPy
+    lacks this correction, and statsmodels would be a dependency for these lines.
     """
     corrected, largest = [0.0] * len(p_values), 0.0
     for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):

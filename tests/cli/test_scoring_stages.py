@@ -118,14 +118,6 @@ def test_unjoined_subwords_leave_nothing(toy: Path, capsys: pytest.CaptureFixtur
     assert names() == before
 
 
-def test_a_missing_line_leaves_nothing(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    Path("base.txt").write_text("Der Hund sieht die Katze.\n")
-    before = names()
-    assert main(score("base")) == 2
-    assert "unequal numbers of lines" in capsys.readouterr().err
-    assert names() == before
-
-
 def test_another_convention_leaves_nothing(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*score("base")[:-1], json.dumps({**SCORE, **_english()})]) == 0
     new = {**SCORE, "system": "new", **_english(aggressive_dash=True)}

@@ -74,6 +74,7 @@ def wilson_interval(share: float, pairs: int) -> tuple[float, float]:
     """Return the 95 % interval of a share, 0 to 1, of so many pairs (Wilson 1927).
 
     The share may be a mean over seeds; the interval is then that of one training, because all seeds see the same pairs.
+    scipy.stats takes whole numbers of pairs only.
     """
     z = 1.959963984540054  # 97.5 % of a normal distribution lie below
     middle = (share + z * z / (2 * pairs)) / (1 + z * z / pairs)

@@ -290,7 +290,7 @@ def test_the_error_names_a_missing_training(study: InventedStudy) -> None:
 def test_a_file_changed_by_hand_is_refused(study: InventedStudy) -> None:
     path = study.score_path("demo", "max", 2)  # no input of the stage, but named by the table
     path.write_text(path.read_text() + " ")
-    assert fails(study).startswith(f"{path}: changed after it was made (expected sha256 ")
+    assert fails(study).startswith(f"{path}: not the file that score_system wrote")
 
 
 def test_scores_made_after_the_table_are_refused(study: InventedStudy) -> None:
@@ -302,7 +302,7 @@ def test_scores_made_after_the_table_are_refused(study: InventedStudy) -> None:
 def test_the_error_names_a_missing_sidecar(study: InventedStudy) -> None:
     path = study.record_path("demo", "base", 1)
     path.with_name("training.json.meta.json").unlink()
-    assert fails(study).startswith(f"{path}.meta.json: no readable sidecar")
+    assert fails(study).startswith(f"{path}: has no sidecar")
 
 
 @pytest.mark.parametrize(
