@@ -84,6 +84,13 @@ class Runs(Generic[Part]):
         return mean_cell(by_seed, signature=signature, sources=self.sources, decimals=decimals)
 
 
+def runs_in(grid: Grid[Part], system: str, settings: MakeTable) -> Runs[Part]:
+    """The runs of a system in a grid whose places end with system and seed."""
+    entries = {seed: grid[system, seed] for seed in settings.seeds_of[system]}
+    parts = {seed: part for seed, (_, part) in entries.items()}
+    return Runs(parts=parts, sources=[source for source, _ in entries.values()])
+
+
 def make_blocks(
     settings: MakeTable,
     kind: BlockKind,
@@ -111,9 +118,7 @@ def make_blocks(
         chosen = select_test_set(grid, place)
         runs, rows = {}, []
         for system in systems:
-            entries = {seed: chosen[system, seed] for seed in settings.seeds_of[system]}
-            parts = {seed: part for seed, (_, part) in entries.items()}
-            runs[system] = Runs(parts=parts, sources=[source for source, _ in entries.values()])
+            runs[system] = runs_in(chosen, system, settings)
             found = cells(runs[system])
             in_order = {column.key: found[column.key] for column in columns if column.key in found}
             rows.append(Row(system=system, title=titles[system], cells=in_order))

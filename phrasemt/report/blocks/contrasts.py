@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from phrasemt.artefacts.table import Block, Column, Row
 from phrasemt.artefacts.translations import ContrastAccuracy, Counts
 from phrasemt.errors import check_equal
-from phrasemt.report.cells import Grid, mean_cell, note_on_seeds, read_grid, runs_of
+from phrasemt.report.cells import Grid, note_on_seeds, read_grid, runs_in, runs_of
 from phrasemt.stages.report import MakeTable
 
 _NOTE_ON_CONTRASTS = (
@@ -44,16 +45,12 @@ def _blocks(
     for mistake, sizes in expected.items():
         rows = []
         for system, title in titles.items():
-            counts = {seed: _counts(files[system, seed][1])[mistake] for seed in settings.seeds_of[system]}
+            runs = runs_in(files, system, settings)
             cells = {}
             for group, pairs in sizes.items():
                 key = f"{mistake} {group}" if mistake else group
-                cell = mean_cell(
-                    {seed: 100 * of_seed[group].right / pairs for seed, of_seed in counts.items()},
-                    signature=f"contrastive_accuracy|group:{key}|pairs:{pairs}",
-                    sources=[files[system, seed][0] for seed in counts],
-                    decimals=1,
-                )
+                signature = f"contrastive_accuracy|group:{key}|pairs:{pairs}"
+                cell = runs.mean(partial(_accuracy, mistake, group), signature, decimals=1)
                 low, high = wilson_interval(cell.value / 100, pairs)
                 cells[key] = cell.model_copy(update={"low": 100 * low, "high": 100 * high})
             rows.append(Row(system=system, title=title, cells=cells))
@@ -80,6 +77,11 @@ def wilson_interval(share: float, pairs: int) -> tuple[float, float]:
     middle = (share + z * z / (2 * pairs)) / (1 + z * z / pairs)
     half = z / (1 + z * z / pairs) * math.sqrt(share * (1 - share) / pairs + z * z / (4 * pairs * pairs))
     return middle - half, middle + half
+
+
+def _accuracy(mistake: str, group: str, file: ContrastAccuracy) -> float:
+    counts = _counts(file)[mistake][group]
+    return 100 * counts.right / counts.pairs
 
 
 def _counts(file: ContrastAccuracy) -> dict[str, dict[str, Counts]]:

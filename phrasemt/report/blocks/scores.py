@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +13,6 @@ from phrasemt.artefacts.scores import (
     ComparisonOnTestSet,
     MetricComparison,
     MetricOnTestSet,
-    MetricScore,
     MetricScores,
     Scores,
     SystemScores,
@@ -20,7 +20,7 @@ from phrasemt.artefacts.scores import (
 from phrasemt.artefacts.sidecar import DigestedFile
 from phrasemt.artefacts.table import DIFFERENCE, Block, Cell, Column, Row
 from phrasemt.errors import MismatchError, check_equal
-from phrasemt.report.cells import Grid, mean_cell, note_on_seeds, read_grid, runs_of, select_test_set
+from phrasemt.report.cells import Grid, note_on_seeds, read_grid, runs_in, runs_of, select_test_set
 from phrasemt.scoring.external import metric_key
 from phrasemt.scoring.scores import check_comparable
 from phrasemt.scoring.significance import holm
@@ -107,28 +107,25 @@ def _block(
     check_comparable(test_set[1], {source.path: part for source, part in chosen.values()})
     first = next(iter(chosen.values()))[1]
     measures = _measures(settings)
+    metrics = {
+        metric: {place[3:]: entry for place, entry in metric_grid.items() if place[:3] == (metric, *test_set)}
+        for metric, *_ in settings.metrics
+    }
     rows = {}
     for system, title in settings.translating:
-        of_seeds = {seed: chosen[system, seed] for seed in settings.seeds_of[system]}
-        scores: dict[str, dict[int, tuple[DigestedFile, MetricScore]]] = {
-            name: {seed: (source, part.metrics[name]) for seed, (source, part) in of_seeds.items()}
+        runs = runs_in(chosen, system, settings)
+        cells = {
+            name: runs.mean(_score_in(name), first.metrics[name].signature, decimals=measures[name].decimals)
             for name in _MEASURES
             if name in first.metrics
         }
-        for metric, *_ in settings.metrics:
-            scores[metric_key(metric)] = {
-                seed: _score_of_metric(metric, first.sentences, *metric_grid[(metric, *test_set, system, seed)])
-                for seed in settings.seeds_of[system]
-            }
-        cells = {
-            name: mean_cell(
-                {seed: score.score for seed, (_, score) in by_seed.items()},
-                signature=next(iter(by_seed.values()))[1].signature,
-                sources=[source for source, _ in by_seed.values()],
-                decimals=measures[name].decimals,
-            )
-            for name, by_seed in scores.items()
-        }
+        for metric, of_metric in metrics.items():
+            scores, key = runs_in(of_metric, system, settings), metric_key(metric)
+            for path, part in zip((source.path for source in scores.sources), scores.parts.values(), strict=True):
+                what = f"metric {metric} has scores of another number of sentences"
+                check_equal(first.sentences, part.sentences, what, where=path, next_step="delete it and run again")
+            signature = scores.first.signature
+            cells[key] = scores.mean(attrgetter("score"), signature, decimals=measures[key].decimals)
         rows[system] = Row(system=system, title=title, cells=cells)
     compared = {}
     for system in rows:
@@ -163,13 +160,8 @@ def _block(
     )
 
 
-def _score_of_metric(
-    metric: str, sentences: int, source: DigestedFile, part: MetricOnTestSet
-) -> tuple[DigestedFile, MetricScore]:
-    """The score with its file. Raises MismatchError unless it is of a test set of this many sentences."""
-    what = f"metric {metric} has scores of another number of sentences"
-    check_equal(sentences, part.sentences, what, where=source.path, next_step="delete it and run again")
-    return source, MetricScore(score=part.score, signature=part.signature)
+def _score_in(convention: str) -> Callable[[Scores], float]:
+    return lambda scores: scores.metrics[convention].score
 
 
 def _add_intervals(
