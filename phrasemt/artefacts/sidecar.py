@@ -110,12 +110,11 @@ class Sidecar(JsonFile, Origin):
         # Folders may be moved together with their sidecars, so only the name counts.
         recorded = [file.sha256 for file in self.outputs.values() if Path(file.path).name == artefact.name]
         again = "delete it and run the study again, which makes it again"
-        if not recorded:
-            what, found = f"not a file that {self.stage} wrote", "a sidecar of another file"
-            raise DamagedFileError(what, where=artefact, found=found, next_step=again)
         what = f"not the file that {self.stage} wrote: edited, damaged, or copied from elsewhere"
-        expected = digest if digest in recorded else recorded[0]
-        check_file(artefact, expected, what, next_step=again, found=digest)
+        if not recorded:
+            expected, found = f"a sidecar of {artefact.name}", "a sidecar of another file"
+            raise DamagedFileError(what, where=artefact, expected=expected, found=found, next_step=again)
+        check_file(artefact, digest if digest in recorded else recorded[0], what, next_step=again, found=digest)
 
 
 class Evidence:
