@@ -23,11 +23,11 @@ from phrasemt.report.page import fill, write_page
 from phrasemt.report.sections.analyses import analyses_section
 from phrasemt.report.sections.attention import attention_analyses
 from phrasemt.report.sections.data import data_section
-from phrasemt.report.sections.lengths import length_analysis
+from phrasemt.report.sections.lengths import length_analyses
 from phrasemt.report.sections.origins import origins_section
 from phrasemt.report.sections.results import results_section
 from phrasemt.report.sections.scorecard import scorecard_section
-from phrasemt.report.sections.sentences import SentenceFiles, sentences_section
+from phrasemt.report.sections.sentences import read_test_sets, sentences_section
 from phrasemt.report.sections.settings import systems_section
 from phrasemt.report.sections.syntax import syntax_section
 from phrasemt.report.sections.this_run import run_section
@@ -72,9 +72,8 @@ def write_report(
     titles = dict(content.systems)
     trainings = [read_training(path) for path in records]
     check_trainings(content, trainings)
-    by_length = length_analysis(lengths, titles)
-    parts = [*([by_length] if by_length else []), *attention_analyses(analyses, attention, titles)]
-    sentences = SentenceFiles(
+    parts = [*length_analyses(lengths, titles), *attention_analyses(analyses, attention, titles)]
+    test_sets = read_test_sets(
         source=source,
         references=references,
         translations=translations,
@@ -94,7 +93,7 @@ def write_report(
         results_section(content),
         analyses_section(parts),
         curves_section(content.datasets, trainings, titles),
-        sentences_section(content, sentences),
+        sentences_section(content, test_sets),
         systems_section(content, trainings, records),
         syntax_section(phrases, chunks, annotators),
         data_section(dropped, splits, round_trips),

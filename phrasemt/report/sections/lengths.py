@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from phrasemt.artefacts.scores import LengthGroup, LengthScores, LengthsOnTestSet
@@ -10,10 +10,10 @@ from phrasemt.report.figures import Drawing, Series, draw_categories
 from phrasemt.report.page import Analysis, TextTable
 
 
-def length_analysis(paths: Sequence[Path], titles: Mapping[str, str]) -> Analysis | None:
-    """Return the part; None without files. paths: files of `score_by_length`. titles: of systems, in their order."""
+def length_analyses(paths: Sequence[Path], titles: Mapping[str, str]) -> Iterator[Analysis]:
+    """Yield the part; none without files. paths: files of `score_by_length`. titles: of systems, in their order."""
     if not paths:
-        return None
+        return
     files = [LengthScores.read(path) for path in paths]
     drawings, tables = [], []
     for dataset in dict.fromkeys(file.dataset for file in files):
@@ -32,7 +32,7 @@ def length_analysis(paths: Sequence[Path], titles: Mapping[str, str]) -> Analysi
         f"{samples:,} bootstrap samples of the sentences of each group. Intervals of two systems may overlap although "
         "their difference is significant, because both translate the same sentences."
     )
-    return Analysis(heading="BLEU by length of the source", text=text, drawings=drawings, tables=tables)
+    yield Analysis(heading="BLEU by length of the source", text=text, drawings=drawings, tables=tables)
 
 
 def _drawing(dataset: str, test_set: str, systems: Mapping[str, LengthsOnTestSet]) -> Drawing:

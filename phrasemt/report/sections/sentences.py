@@ -13,7 +13,7 @@ import base64
 import gzip
 import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -48,26 +48,6 @@ Place = tuple[str, str]  # data set and test set
 
 
 @dataclass(frozen=True, kw_only=True)
-class SentenceFiles:
-    """The files of all test sets that the explorer shows; of translations and scores, those of one seed.
-
-    source, references: tokens. source_units, target_units: what models read, subwords or tokens. parses: of sources.
-    phrases, chunks: columns over the units of sources and of references. attention: weights on some of the sentences.
-    """
-
-    source: Sequence[Path]
-    references: Sequence[Path]
-    translations: Sequence[Path]
-    scores: Sequence[Path]
-    source_units: Sequence[Path]
-    target_units: Sequence[Path]
-    parses: Sequence[Path]
-    phrases: Sequence[Path]
-    chunks: Sequence[Path]
-    attention: Sequence[Path]
-
-
-@dataclass(frozen=True, kw_only=True)
 class TestSet:
     """A test set in the page. data: base64 of the compressed JSON."""
 
@@ -78,7 +58,7 @@ class TestSet:
 
 
 @dataclass
-class _Content:
+class TestSetContent:
     """What is known of a test set; each list has an entry for each sentence."""
 
     source: list[str]
@@ -91,12 +71,8 @@ class _Content:
     maps: dict[int, list[dict[str, Any]]] = field(default_factory=dict)  # by sentence, of each system
 
 
-def sentences_section(table: Table, files: SentenceFiles) -> Section | None:
-    """Make the section; None for a study without translations.
-
-    Raises MismatchError for a file with another number of sentences than its test set has.
-    """
-    contents = _contents(files)
+def sentences_section(table: Table, contents: Mapping[Place, TestSetContent]) -> Section | None:
+    """Make the section; None for a study without translations. contents: of `read_test_sets`."""
     titles = dict(table.systems)
     sets = []
     for number, ((dataset, test_set), content) in enumerate(contents.items()):
@@ -112,45 +88,62 @@ def sentences_section(table: Table, files: SentenceFiles) -> Section | None:
     return Section(anchor="sentences", heading="Sentences", content=page, script=text_beside(__file__, ".js"))
 
 
-def _contents(files: SentenceFiles) -> dict[Place, _Content]:
-    sources, references = (
-        {_place(Tokens.pattern, path): list(read_lines(path)) for path in paths}
-        for paths in (files.source, files.references)
+def read_test_sets(
+    *,
+    source: Sequence[Path],
+    references: Sequence[Path],
+    translations: Sequence[Path],
+    scores: Sequence[Path],
+    source_units: Sequence[Path],
+    target_units: Sequence[Path],
+    parses: Sequence[Path],
+    phrases: Sequence[Path],
+    chunks: Sequence[Path],
+    attention: Sequence[Path],
+) -> dict[Place, TestSetContent]:
+    """Read the files of all test sets that the explorer shows; of translations and scores, those of one seed.
+
+    source, references: tokens. source_units, target_units: what models read, subwords or tokens. parses: of sources.
+    phrases, chunks: columns over the units of sources and of references. attention: weights on some of the sentences.
+    Raises MismatchError for a file with another number of sentences than its test set has.
+    """
+    source_lines, reference_lines = (
+        {_place(Tokens.pattern, path): list(read_lines(path)) for path in paths} for paths in (source, references)
     )
-    contents = {place: _Content(lines, references[place]) for place, lines in sources.items()}
-    for path in files.translations:
+    contents = {place: TestSetContent(lines, reference_lines[place]) for place, lines in source_lines.items()}
+    for path in translations:
         names = TranslatedTokens.pattern.names(path)
         contents[names["dataset"], names["split"]].outputs[names["system"]] = list(read_lines(path))
-    for path in files.scores:
+    for path in scores:
         file = SystemScores.read(path)
-        for test_set, scores in file.test_sets.items():
-            rows = scores.statistics[_METRIC]
+        for test_set, of_test_set in file.test_sets.items():
+            rows = of_test_set.statistics[_METRIC]
             contents[file.dataset, test_set].scores[file.system] = list(map(sentence_bleu, rows))
-    for place, paths in _by_place(Parses.pattern, files.parses).items():
+    for place, paths in _by_place(Parses.pattern, parses).items():
         words = [parser_tokens(line) for line in contents[place].source]
         found = Annotations.open(paths).find([sentence_key(one) for one in words])
         contents[place].trees = [(one.text if one else None) or "" for one in found]
-    source_units, target_units = (
+    units_of_sources, units_of_targets = (
         {_place(Subwords.pattern if path.parent.name == "subwords" else Tokens.pattern, path): path for path in paths}
-        for paths in (files.source_units, files.target_units)
+        for paths in (source_units, target_units)
     )
-    for path in files.phrases:
+    for path in phrases:
         names = PhraseColumns.pattern.names(path)
         place = names["dataset"], names["split"]
-        ends = _of_text(PhraseColumns.open(path), "source", source_units[place])
+        ends = _of_text(PhraseColumns.open(path), "source", units_of_sources[place])
         contents[place].phrases[names["segmenter"]] = [
             _pieces(units, [0, *ends.values("ends", number).tolist()])
-            for number, units in enumerate(_units(source_units[place]))
+            for number, units in enumerate(_units(units_of_sources[place]))
         ]
-    for path in files.chunks:
+    for path in chunks:
         place = _place(ChunkColumns.pattern, path)
-        columns = _of_text(ChunkColumns.open(path), "target", target_units[place])
+        columns = _of_text(ChunkColumns.open(path), "target", units_of_targets[place])
         names_of_labels = columns.description["labels"]
-        for number, units in enumerate(_units(target_units[place])):
+        for number, units in enumerate(_units(units_of_targets[place])):
             pieces = _pieces(units, [*columns.values("starts", number).tolist(), len(units)])
             labels = [names_of_labels[label] for label in columns.values("labels", number)]
             contents[place].chunks.append(list(zip(labels, pieces, strict=True)))
-    for path in files.attention:
+    for path in attention:
         names = AttentionWeights.pattern.names(path)
         content = contents[names["dataset"], names["split"]]
         for forced in read_forced(path):  # test sets keep all their pairs, so a row of the raw text is a place
@@ -250,7 +243,7 @@ def _pieces(units: Sequence[str], bounds: Sequence[int]) -> list[str]:
     return [unescape(piece) for piece in joined]
 
 
-def _check_sizes(name: str, content: _Content) -> None:
+def _check_sizes(name: str, content: TestSetContent) -> None:
     columns: list[Sequence[Any]] = [
         content.reference,
         *content.outputs.values(),
@@ -264,7 +257,7 @@ def _check_sizes(name: str, content: _Content) -> None:
         check_equal(len(content.source), len(column), what, where=name, next_step=next_step)
 
 
-def _for_browser(content: _Content, titles: dict[str, str], baseline: str) -> dict[str, Any]:
+def _for_browser(content: TestSetContent, titles: dict[str, str], baseline: str) -> dict[str, Any]:
     """Return the data that the script reads. Sentences are rows, so that equal words stand near each other."""
     systems = [name for name in titles if name in content.outputs]
     rows = []
