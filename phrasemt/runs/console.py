@@ -29,7 +29,7 @@ from tqdm import tqdm
 from phrasemt.errors import PhrasemtError
 from phrasemt.runs.notes import QUIET, RunNote, StageNote, run_of_this_process, stage_note
 from phrasemt.runs.status import GONE, Status, describe_training, status_of
-from phrasemt.runs.units import clock
+from phrasemt.runs.units import clock, job_count
 
 _SECONDS_BETWEEN_LINES = 60.0  # of progress, where there is no terminal
 _SECONDS_BETWEEN_LOOKS = 2.0  # at the notes, on a terminal
@@ -128,7 +128,7 @@ class _Run:
         self._failed: dict[int, tuple[str, str]] = {}  # "failed" or "stopped", and the message
         earlier = sum(self._note.done.values())
         before = f", {earlier:,} done before" if earlier else ""
-        _say(f"{self._note.study}: {_jobs(len(self._note.jobs))} to do{before}")
+        _say(f"{self._note.study}: {job_count(len(self._note.jobs))} to do{before}")
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._show_progress, daemon=True)
         if path:
@@ -174,11 +174,11 @@ class _Run:
         took = clock(time.monotonic() - self._started)
         if not errors and not self._failed:
             cached = f", {self._from_cache:,} from the cache" if self._from_cache else ""
-            _say(f"{study}: finished, {_jobs(self._done)} in {took}{cached}")
+            _say(f"{study}: finished, {job_count(self._done)} in {took}{cached}")
             return
         counts = Counter(what for what, _ in self._failed.values())
         ended = "stopped" if counts.keys() == {"stopped"} else "failed"
-        figures = [f"{self._done:,} of {_jobs(len(self._note.jobs))} done"]
+        figures = [f"{self._done:,} of {job_count(len(self._note.jobs))} done"]
         figures += [f"{number:,} {what}" for what, number in counts.items()]
         _say(f"{study}: {ended} after {took}, {', '.join(figures)}")
         failures = [message for _, message in self._failed.values()]
@@ -216,7 +216,7 @@ def describe_progress(status: Status, failed: int) -> str:
     failed: number of jobs that Snakemake calls failed. Snakemake knows better than the notes of jobs: the queue of a
     cluster may start a job again whose process is gone.
     """
-    parts = [f"{len(status.of_state('done')):,} of {_jobs(len(status.jobs))} done"]
+    parts = [f"{len(status.of_state('done')):,} of {job_count(len(status.jobs))} done"]
     if failed:
         parts.append(f"{failed:,} failed")
     if status.end:
@@ -228,10 +228,6 @@ def describe_progress(status: Status, failed: int) -> str:
     if (more := len(trainings) - _TRAININGS_NAMED) > 0:
         parts.append(f"{more:,} more trainings")
     return ", ".join(parts)
-
-
-def _jobs(number: int) -> str:
-    return f"{number:,} job{'' if number == 1 else 's'}"
 
 
 def _indented(text: str) -> str:

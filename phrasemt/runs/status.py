@@ -24,7 +24,7 @@ from phrasemt.runs.notes import (
     notes_of_trainings,
     stage_note,
 )
-from phrasemt.runs.units import clock, local_time
+from phrasemt.runs.units import clock, job_count, local_time
 from phrasemt.stages import STAGES
 
 JobState = Literal["done", "running", "waiting", "failed", "blocked"]
@@ -111,7 +111,7 @@ class Status:
         end = (self.now + timedelta(seconds=self.seconds_left)).astimezone()
         time = f"{end:%H:%M}" if end.date() == self.now.astimezone().date() else local_time(end)
         if self.unknown:
-            return f"not before {time} ({self.unknown:,} jobs of unknown length)"
+            return f"not before {time} ({job_count(self.unknown)} of unknown length)"
         return f"about {time} (in {clock(self.seconds_left)})"
 
     @property
@@ -122,25 +122,27 @@ class Status:
             known = self.end or "not known, because no such jobs have finished here yet"
             return f"expected end: {known}" if going_on else ""
         left = sum(job.state != "done" for job in self.jobs)
-        return f"not done: {left:,} jobs; run the same command again. Snakemake's log: {self.run.log}" if left else ""
+        return (
+            f"not done: {job_count(left)}; run the same command again. Snakemake's log: {self.run.log}" if left else ""
+        )
 
 
 def status_of(path: Path, now: datetime) -> Status:
     """The run whose note stands in this file. Raises PhrasemtError when the note cannot be read."""
     run = note_of_run(path)
-    jobs: list[JobStatus] = []
+    found: list[JobStatus] = []
     for planned in run.jobs:
         job = _job_status(planned, path.name, now)
         if run.state == "finished":  # all are done, whatever their notes say; `snakemake --touch` runs no stages
             job = replace(job, state="done")
-        elif job.state == "waiting" and any(jobs[other].state in ("failed", "blocked") for other in planned.after):
+        elif job.state == "waiting" and any(found[other].state in ("failed", "blocked") for other in planned.after):
             job = replace(job, state="blocked")
-        jobs.append(job)
-    seconds_left, unknown = _seconds_left(run, jobs, now)
+        found.append(job)
+    seconds_left, unknown = _seconds_left(run, found, now)
     return Status(
         run=run,
         state="killed" if run.state == "running" and not run.alive(path, now) else run.state,
-        jobs=jobs,
+        jobs=found,
         now=now,
         seconds_left=seconds_left,
         unknown=unknown,

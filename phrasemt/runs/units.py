@@ -1,4 +1,4 @@
-"""How times, memory and sizes are shown to people."""
+"""How times, memory, sizes and numbers of jobs are shown to people."""
 
 from __future__ import annotations
 
@@ -10,6 +10,11 @@ def clock(seconds: float) -> str:
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{seconds:02d}"
+
+
+def job_count(number: int) -> str:
+    """A number of jobs: 1 job, 1,200 jobs."""
+    return f"{number:,} job{'' if number == 1 else 's'}"
 
 
 def local_time(moment: datetime) -> str:

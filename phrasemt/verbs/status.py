@@ -75,7 +75,7 @@ def run(options: argparse.Namespace) -> None:
         if options.html is not None:
             write_text(options.html, live_page(status, refresh=options.every if going_on else 0))
         else:
-            print(CLEAR_SCREEN * options.watch + "\n".join(describe(status)), flush=True)
+            print((CLEAR_SCREEN if options.watch else "") + "\n".join(describe(status)), flush=True)
         if not going_on:
             return
         time.sleep(options.every)

@@ -113,7 +113,7 @@ def test_what_stopped_on_request_waits(status: Status) -> None:
     _, out, _ = status("demo")
     assert out.startswith("demo: failed, since ")
     assert rows(out) == {"": "waiting", "train_model": "1", "all": "1"}
-    assert "not done: 1 jobs; run the same command again. Snakemake's log: snakemake.log" in out
+    assert "not done: 1 job; run the same command again. Snakemake's log: snakemake.log" in out
 
 
 def test_only_the_last_run_is_shown_and_one_whose_process_is_gone_was_killed(status: Status) -> None:
@@ -190,7 +190,7 @@ def test_jobs_without_a_record_are_estimated_by_their_rule_or_named(status: Stat
     known, same_rule, unknown = job("translate_examples", "a"), job("translate_examples", "b"), job("score_system", "c")
     took(known, 3600)
     begun(known, same_rule, unknown, cores=None)
-    assert re.search(r"expected end: not before .*\d\d:\d\d \(1 jobs of unknown length\)\n", status("demo")[1])
+    assert re.search(r"expected end: not before .*\d\d:\d\d \(1 job of unknown length\)\n", status("demo")[1])
     begun(known, same_rule, cores=None)
     assert re.search(r"expected end: about .*\d\d:\d\d \(in 1:00:00\)\n", status("demo")[1])
     begun(unknown)
