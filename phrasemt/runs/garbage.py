@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,9 +16,9 @@ from phrasemt.artefacts.artefact import Pattern
 from phrasemt.artefacts.sidecar import SUFFIX, sidecar_path
 from phrasemt.artefacts.training import TrainingState
 from phrasemt.errors import PhrasemtError
+from phrasemt.fields import Settings
 from phrasemt.files.lines import read_lines
 from phrasemt.runs.notes import RunNote, StageNote
-from phrasemt.study.datasets import RegistryText
 from phrasemt.study.schema import Study
 from phrasemt.workflow.flow import Flow
 from phrasemt.workflow.paths import LOGS, RESULTS, Paths
@@ -140,19 +140,19 @@ def _what(names: dict[str, str], constraints: Sequence[dict[str, str]]) -> str:
     return f"data set {names['dataset']} in other languages"
 
 
-def _named_paths(study: Study) -> Iterator[Path]:
-    """Files and folders that a study names by their paths."""
-    for dataset in study.datasets.values():
-        for _, text in dataset.texts:
-            if not isinstance(text, RegistryText):
-                yield from text.files.values()
-    for annotator in study.annotators.values():
-        yield from (text.file for _, text in annotator.texts if text.file is not None)
-        yield from (file for _, file in annotator.files or () if file is not None)
-    yield from (one.given for one in study.segmentations.values() if one.given is not None)
-    yield from (data.subwords.reuse for data in study.datasets.values() if data.subwords.reuse is not None)
-    yield from (system.init_from for system in study.models.values() if system.init_from is not None)
-    yield from (file for system in study.outside.values() for file in system.files(study.datasets).values())
+def _named_paths(settings: object) -> Iterator[Path]:
+    """Files and folders that a study, or a part of one, names by their paths."""
+    parts: Iterable[object] = ()
+    if isinstance(settings, Path):
+        yield settings
+    elif isinstance(settings, Settings):
+        parts = (value for _, value in settings)
+    elif isinstance(settings, Mapping):
+        parts = settings.values()
+    elif isinstance(settings, list | tuple):
+        parts = settings
+    for part in parts:
+        yield from _named_paths(part)
 
 
 def _old_states(paths: Paths) -> Iterator[Garbage]:

@@ -8,7 +8,6 @@ import sys
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import torch
@@ -25,7 +24,7 @@ _SECONDS_BETWEEN_LINES = 60
 _SECONDS_BETWEEN_NOTES = 10
 
 
-class Reporter:
+class Reporter(ExitStack):
     """Reports of one training. `seconds` counts training time over all its runs, evaluations included.
 
     A note beside the metrics says how the training goes, as long as the block lasts, and how it ended. processes: how
@@ -42,6 +41,7 @@ class Reporter:
         device: torch.device,
         processes: int,
     ) -> None:
+        super().__init__()
         self._stream = metrics.open("a", encoding="utf-8", buffering=1)
         self._board = SummaryWriter(str(metrics.parent), purge_step=first_update + 1)
         self._device = device
@@ -51,7 +51,6 @@ class Reporter:
         self._next_line = self._started + _SECONDS_BETWEEN_LINES
         self._next_note = self._started
         self._note_path = training_note(metrics)
-        self._open = ExitStack()
         self._report = TrainingReport(
             device=torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
             processes=processes,
@@ -69,17 +68,12 @@ class Reporter:
         )
 
     def __enter__(self) -> Self:
-        self._note = self._open.enter_context(noted("train_model", self._note_path))
+        self._note = self.enter_context(noted("train_model", self._note_path))
         for output in (self._stream, self._board, self._bar):
-            self._open.callback(output.close)
-        self._open.callback(self._tell)
+            self.callback(output.close)
+        self.callback(self._tell)
         self._tell()
         return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._open.__exit__(kind, error, trace)
 
     @property
     def seconds(self) -> float:

@@ -15,7 +15,7 @@ from typing import Any
 
 from phrasemt.artefacts.training import Metrics, TrainingRecord, ranked
 from phrasemt.errors import PhrasemtError
-from phrasemt.runs.notes import StageNote, last_sign_of_life, training_note
+from phrasemt.runs.notes import StageNote, TrainingReport, last_sign_of_life, training_note
 from phrasemt.runs.units import clock, memory
 from phrasemt.verbs._study import FILE_OR_NAME, study_name
 from phrasemt.verbs._tables import table
@@ -108,7 +108,8 @@ def _training(folder: Path, state: Path, record: TrainingRecord | None, now: dat
     measure = "dev_bleu" if any(one.dev_bleu is not None for one in evaluations) else "dev_perplexity"
     last = evaluations[-1] if evaluations else None
     best = next(iter(ranked(evaluations, "bleu" if measure == "dev_bleu" else "perplexity")), None)
-    return {
+    told = report.model_dump() if report else dict.fromkeys(TrainingReport.model_fields)
+    return told | {
         "study": folder.parents[3].name,
         "dataset": folder.parents[2].name,
         "system": folder.parent.name,
@@ -127,9 +128,6 @@ def _training(folder: Path, state: Path, record: TrainingRecord | None, now: dat
         # Of all runs of the training.
         "seconds": report.seconds if report else max((one.seconds for one in reports), default=None),
         "seconds_left": report.seconds_left if report and status != "finished" else None,
-        "memory_mib": report.memory_mib if report else None,
-        "device": report.device if report else None,
-        "processes": report.processes if report else None,
         "host": note.host if note else None,
         "pid": note.pid if note else None,
         "reported": reported.isoformat(timespec="seconds"),

@@ -102,12 +102,14 @@ def test_what_another_study_names_stays(capsys: pytest.CaptureFixture[str]) -> N
     other["systems"]["mean"] = other["systems"].pop("max")
     annotator = "results/tiny/annotators/french/annotator.json"
     third = _with_annotator("third", annotator)
+    pairs = f"{FOLDER}/tokens/extra.de"
+    third["datasets"]["demo"]["contrast_sets"] = {"agreement": [{"pairs": pairs, "kind": "number"}]}
     for name, study in (("other", other), ("third", third)):
         write(f"studies/{name}.yaml")
         Path(f"studies/{name}.yaml").write_text(yaml.safe_dump(study))
     before = files()
     assert main(["gc", "study.yaml", "--yes"]) == 0
-    kept = {path for path in unnamed() if "/mean" in path} | {annotator, f"{annotator}.meta.json"}
+    kept = {path for path in unnamed() if "/mean" in path or path.removesuffix(".meta.json") in (annotator, pairs)}
     assert before - files() == unnamed() - kept
     assert main(["gc", "study.yaml", "--yes", "--only-given"]) == 0
     assert before - files() == unnamed()
