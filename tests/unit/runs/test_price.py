@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,9 +9,10 @@ import invented_runs
 import pytest
 from invented_runs import report
 
+from phrasemt.artefacts.sidecar import DigestedFile, Sidecar, sidecar_path
 from phrasemt.artefacts.training import TrainingRecord
 from phrasemt.errors import PhrasemtError
-from phrasemt.files.lines import write_lines, write_text
+from phrasemt.files.lines import write_lines
 from phrasemt.runs.notes import StageNote
 from phrasemt.runs.plan import Job, Plan
 from phrasemt.study.reading import load_study
@@ -83,26 +83,13 @@ def _finished_training(host: str, device: str, tokens_per_second: float, *, seed
     vocabulary = Path("vocabulary.tsv")
     write_lines(vocabulary, ["x"] * 32_004)
     (folder / "state" / "abc").mkdir(parents=True)
-    TrainingRecord.model_validate(
-        {
-            "metrics": "state/abc/metrics.jsonl",
-            "model": {"family": "transformer"},
-            "parameters": 9,
-            "precision": "float32",
-            "updates": 9,
-            "stopped": "max_updates",
-            "skipped": 0,
-            "processes": processes,
-            "micro_batch_positions": [9],
-            "micro_batches_per_update": 1,
-            "checkpoints": [],
-            "evaluations": [],
-        }
-    ).write(folder / "training.json")
-    file = [{"path": str(vocabulary), "sha256": ""}]
-    inputs = {"source_vocabulary": file, "target_vocabulary": file}
-    sidecar = {"stage": "train_model", "settings": {}, "code": "", "versions": {}, "inputs": inputs, "outputs": {}}
-    write_text(folder / "training.json.meta.json", json.dumps(sidecar))
+    record = {"metrics": "state/abc/metrics.jsonl", "model": {"family": "transformer"}, "evaluations": []}
+    record |= {"parameters": 9, "precision": "float32", "updates": 9, "stopped": "max_updates", "skipped": 0}
+    record |= {"processes": processes, "micro_batch_positions": [9], "micro_batches_per_update": 1, "checkpoints": []}
+    TrainingRecord.model_validate(record).write(folder / "training.json")
+    inputs = {f"{side}_vocabulary": [DigestedFile(path=str(vocabulary), sha256="")] for side in ("source", "target")}
+    sidecar = Sidecar(stage="train_model", settings={}, code="", versions={}, inputs=inputs, outputs={})
+    sidecar.write(sidecar_path(folder / "training.json"))
     training = report(device=device, processes=processes, tokens_per_second=tokens_per_second)
     StageNote(stage="train_model", host=host, training=training).write(folder / "state" / "abc" / "note.json")
 
