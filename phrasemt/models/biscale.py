@@ -8,10 +8,10 @@ Notation
     e_{t-1}     e_BTE                   [B, T target positions, E], in a search [B, K hypotheses, E]
     s_t         s_XH                    [..., H], word state; s_{t-1} before the step
     (u_t)       u_XH                    [..., H], word state between its two cells
-    p_t         ChunkState.p_XP         [..., P = chunk_hidden], chunk state
-    pe_t        ChunkState.pe_XQ        [..., Q = chunk_embedding], representation of the last chunk
-    c_t         ChunkState.c_XC         [..., C], context
-    (u_t')      ChunkState.start_XH     [..., H], u at the first word of the chunk
+    p_t         p_XP                    [..., P = chunk_hidden], chunk state
+    pe_t        pe_XQ                   [..., Q = chunk_embedding], representation of the last chunk
+    c_t         c_XC                    [..., C], context
+    (u_t')      start_XH                [..., H], u at the first word of the chunk
     b_t         starts_BT               True: word t begins a chunk (UPDATE), False: it does not (COPY)
     l_t         labels_BT               index into CHUNK_LABELS
     m           chunk_map_QH            [Q, H], linear
@@ -71,27 +71,31 @@ from phrasemt.symbols import CHUNK_LABELS
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChunkState(SearchTensors):
-    """The chunk state at a word, and what its chunk has besides. Before the first chunk all but p are zero."""
+class DecoderState(SearchTensors):
+    """Word state and chunk state, and what the chunk has besides: [B, ...], or in a search [B, K, ...].
 
+    Before the first chunk pe, c and start are zero.
+    """
+
+    s_XH: Tensor
     p_XP: Tensor
     pe_XQ: Tensor
     c_XC: Tensor
     start_XH: Tensor
 
     @classmethod
-    def stack(cls, positions: Sequence[ChunkState]) -> ChunkState:
+    def stack(cls, positions: Sequence[DecoderState]) -> DecoderState:
         """Stack T states [B, ...] to one [B, T, ...]."""
         names = [field.name for field in fields(cls)]
-        return cls(**{name: torch.stack([getattr(chunk, name) for chunk in positions], dim=1) for name in names})
+        return cls(**{name: torch.stack([getattr(state, name) for state in positions], dim=1) for name in names})
 
-    def where(self, starts_X: Tensor, other: ChunkState) -> ChunkState:
+    def where(self, starts_X: Tensor, other: DecoderState) -> DecoderState:
         """Select this state where `starts_X` is True and the other elsewhere. Shared tensors are not copied."""
 
         def selected(ours: Tensor, theirs: Tensor) -> Tensor:
             return ours if ours is theirs else torch.where(starts_X[..., None], ours, theirs)
 
-        return ChunkState(**{name: selected(ours, getattr(other, name)) for name, ours in vars(self).items()})
+        return DecoderState(**{name: selected(ours, getattr(other, name)) for name, ours in vars(self).items()})
 
 
 class Steps:
@@ -106,25 +110,12 @@ class Steps:
 
 @dataclass(frozen=True, kw_only=True)
 class Unrolled:
-    """The states at all positions of target sentences. starts_BT: the decisions about boundaries that they follow."""
+    """All positions of target sentences. starts_BT: the decisions about boundaries that the states follow."""
 
     e_BTE: Tensor
     u_BTH: Tensor
-    s_BTH: Tensor
     starts_BT: Tensor
-    chunks: ChunkState
-
-
-@dataclass(frozen=True, kw_only=True)
-class DecoderState(SearchTensors):
-    """The two states that the decoder passes from word to word: [B, ...], or in a search [B, K, ...]."""
-
-    s_XH: Tensor
-    chunk: ChunkState
-
-    def where(self, starts_X: Tensor, other: DecoderState) -> DecoderState:
-        s_XH = torch.where(starts_X[..., None], self.s_XH, other.s_XH)
-        return DecoderState(s_XH=s_XH, chunk=self.chunk.where(starts_X, other.chunk))
+    states: DecoderState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,12 +195,10 @@ class Biscale(ChunkingModel[AttentionMemory, State]):
         p_BP = self.chunk_initial(memory.states_BSC, memory.mask_BS)
         representation, context = self.chunk_map_QH.shape[0], memory.states_BSC.shape[-1]
         pe_BQ, c_BC = (s_BH.new_zeros(len(s_BH), width) for width in (representation, context))
-        return DecoderState(
-            s_XH=s_BH, chunk=ChunkState(p_XP=p_BP, pe_XQ=pe_BQ, c_XC=c_BC, start_XH=torch.zeros_like(s_BH))
-        )
+        return DecoderState(s_XH=s_BH, p_XP=p_BP, pe_XQ=pe_BQ, c_XC=c_BC, start_XH=torch.zeros_like(s_BH))
 
-    def update_chunk(self, steps: Steps, u_XH: Tensor, last: ChunkState) -> ChunkState:
-        """UPDATE: the state of the chunk that begins with the next word."""
+    def update_chunk(self, steps: Steps, u_XH: Tensor, last: DecoderState) -> DecoderState:
+        """UPDATE: the state of the chunk that begins with the next word, with the last word state."""
         pe_XQ = steps.chunk_map(u_XH - last.start_XH)  # Eq. (9)
         v_XP = steps.chunk_first(steps.chunk_first.project(pe_XQ), last.p_XP)
         if self.settings.attention == "word":
@@ -218,9 +207,9 @@ class Biscale(ChunkingModel[AttentionMemory, State]):
             query_XI = last.p_XP if self.settings.chunk_query == "p_prev" else v_XP
         c_XC = steps.attend(query_XI)  # Eq. (10)
         p_XP = steps.chunk_second(steps.chunk_second.project(c_XC), v_XP)
-        return ChunkState(p_XP=p_XP, pe_XQ=pe_XQ, c_XC=c_XC, start_XH=u_XH)
+        return replace(last, p_XP=p_XP, pe_XQ=pe_XQ, c_XC=c_XC, start_XH=u_XH)
 
-    def copy_chunk(self, last: ChunkState, updated: ChunkState) -> ChunkState:
+    def copy_chunk(self, last: DecoderState, updated: DecoderState) -> DecoderState:
         """COPY: the state of the same chunk, with a new context unless contexts change at boundaries only."""
         if self.context_waits:
             return last
@@ -228,14 +217,14 @@ class Biscale(ChunkingModel[AttentionMemory, State]):
             return replace(last, c_XC=updated.c_XC)
         return replace(last, c_XC=updated.c_XC, pe_XQ=updated.pe_XQ)
 
-    def word_state(self, steps: Steps, u_XH: Tensor, chunk: ChunkState) -> Tensor:
-        """The word state s_t."""
-        x_XI = torch.cat((chunk.c_XC, chunk.p_XP), dim=-1) if self.words_read_context else chunk.p_XP
-        return steps.word_second(steps.word_second.project(x_XI), u_XH)  # Eqs. (6-7)
+    def update_word(self, steps: Steps, u_XH: Tensor, state: DecoderState) -> DecoderState:
+        """Return the state with the word state s_t."""
+        x_XI = torch.cat((state.c_XC, state.p_XP), dim=-1) if self.words_read_context else state.p_XP
+        return replace(state, s_XH=steps.word_second(steps.word_second.project(x_XI), u_XH))  # Eqs. (6-7)
 
-    def apply_readout(self, s_XH: Tensor, e_XE: Tensor, chunk: ChunkState) -> Tensor:
+    def apply_readout(self, e_XE: Tensor, state: DecoderState) -> Tensor:
         """The readout [..., E], from which a word is predicted."""
-        read_XE: Tensor = self.readout(s_XH, e_XE, chunk.c_XC if self.words_read_context else chunk.p_XP)
+        read_XE: Tensor = self.readout(state.s_XH, e_XE, state.c_XC if self.words_read_context else state.p_XP)
         return read_XE
 
     def unroll(self, memory: AttentionMemory, target: Target) -> Unrolled:
@@ -246,34 +235,28 @@ class Biscale(ChunkingModel[AttentionMemory, State]):
         the same result and saved about 4 % of a training step on a CPU, because copies cost most of the gain.
         """
         e_BTE = self.words.embed_target(target.inputs_BT)
-        steps, initial = Steps(self, memory), self.initial(memory)
-        s_BH, chunk = initial.s_XH, initial.chunk
+        steps, state = Steps(self, memory), self.initial(memory)
         given = target.chunks.starts_BT if target.chunks else None
         # Where no sentence begins a chunk UPDATE is not needed. A GPU would have to wait for this answer.
         any_start_T = [True] * e_BTE.shape[1]
         # Recorded weights have one row for each position.
         if given is not None and given.device.type == "cpu" and self.context_waits and self.attention.record is None:
             any_start_T = given.any(0).tolist()
-        positions: list[tuple[Tensor, Tensor, Tensor, ChunkState]] = []
+        positions: list[tuple[Tensor, Tensor, DecoderState]] = []
         for t, projected_B3H in enumerate(self.word_first.project(e_BTE).unbind(1)):
-            u_BH = steps.word_first(projected_B3H, s_BH)
+            u_BH = steps.word_first(projected_B3H, state.s_XH)
             if given is not None:
                 starts_B = given[:, t]
             else:
                 starts_B = update_is_likelier(self.boundary(e_BTE[:, t], u_BH)) | (t == 0)
             if any_start_T[t]:
-                updated = self.update_chunk(steps, u_BH, chunk)
-                chunk = updated.where(starts_B, self.copy_chunk(chunk, updated))
-            s_BH = self.word_state(steps, u_BH, chunk)
-            positions.append((u_BH, s_BH, starts_B, chunk))
-        us, ss, starts, chunks = zip(*positions, strict=True)
-        return Unrolled(
-            e_BTE=e_BTE,
-            u_BTH=torch.stack(us, dim=1),
-            s_BTH=torch.stack(ss, dim=1),
-            starts_BT=torch.stack(starts, dim=1),
-            chunks=ChunkState.stack(chunks),
-        )
+                updated = self.update_chunk(steps, u_BH, state)
+                state = updated.where(starts_B, self.copy_chunk(state, updated))
+            state = self.update_word(steps, u_BH, state)
+            positions.append((u_BH, starts_B, state))
+        us, starts, states = zip(*positions, strict=True)
+        u_BTH, starts_BT = torch.stack(us, dim=1), torch.stack(starts, dim=1)
+        return Unrolled(e_BTE=e_BTE, u_BTH=u_BTH, starts_BT=starts_BT, states=DecoderState.stack(states))
 
     def decode(self, memory: AttentionMemory, target: Target) -> Tensor:
         """Teacher forcing: the readout [B, T, E], from each position of which one word is predicted.
@@ -281,7 +264,7 @@ class Biscale(ChunkingModel[AttentionMemory, State]):
         Chunks begin where the target's chunks begin, or where the model decides, for a target without chunks.
         """
         unrolled = self.unroll(memory, target)
-        return self.apply_readout(unrolled.s_BTH, unrolled.e_BTE, unrolled.chunks)
+        return self.apply_readout(unrolled.e_BTE, unrolled.states)
 
     def boundary_log_probs(self, unrolled: Unrolled, places_N: Tensor) -> Tensor:
         """Log-probabilities of COPY and UPDATE [N, 2] at N of the B*T positions."""
@@ -291,17 +274,17 @@ class Biscale(ChunkingModel[AttentionMemory, State]):
 
     def label_log_probs(self, unrolled: Unrolled, places_N: Tensor) -> Tensor:
         """Log-probabilities of all labels [N, L] at N of the B*T positions."""
-        chunk = unrolled.chunks.map(lambda x, _: x.flatten(0, 1).index_select(0, places_N))
-        log_probs_NL: Tensor = self.label(chunk.p_XP, chunk.pe_XQ, chunk.c_XC)  # Eq. (11)
+        state = unrolled.states
+        parts = (x.flatten(0, 1).index_select(0, places_N) for x in (state.p_XP, state.pe_XQ, state.c_XC))
+        log_probs_NL: Tensor = self.label(*parts)  # Eq. (11)
         return log_probs_NL
 
     def loss(self, batch: Batch, *, label_smoothing: float) -> Loss:
         target, chunks = batch.target, batch.target.chunks
         assert chunks is not None
         unrolled = self.unroll(self.encode(batch.source), target)
-        words = self.words.loss(
-            self.apply_readout(unrolled.s_BTH, unrolled.e_BTE, unrolled.chunks), target, label_smoothing=label_smoothing
-        )
+        read_BTE = self.apply_readout(unrolled.e_BTE, unrolled.states)
+        words = self.words.loss(read_BTE, target, label_smoothing=label_smoothing)
         real_N = target.mask_BT.flatten().nonzero().squeeze(1)
         starts_N = chunks.starts_BT.flatten().index_select(0, real_N)
         begin_M = real_N[starts_N]
@@ -345,14 +328,12 @@ class Biscale(ChunkingModel[AttentionMemory, State]):
         e_BKE = self.words.embed_target(last_tokens_BK)
         u_BKH = steps.word_first(steps.word_first.project(e_BKE), last.s_XH)
         boundary_BK2: Tensor = self.boundary(e_BKE, u_BKH)
-        updated = self.update_chunk(steps, u_BKH, last.chunk)
-        copied = self.copy_chunk(last.chunk, updated)
+        updated = self.update_chunk(steps, u_BKH, last)
+        copied = self.copy_chunk(last, updated)
 
-        def continued(chunk: ChunkState) -> tuple[Tensor, DecoderState]:
-            s_BKH = self.word_state(steps, u_BKH, chunk)
-            return self.words.next_log_probs(self.apply_readout(s_BKH, e_BKE, chunk)), DecoderState(
-                s_XH=s_BKH, chunk=chunk
-            )
+        def continued(state: DecoderState) -> tuple[Tensor, DecoderState]:
+            state = self.update_word(steps, u_BKH, state)
+            return self.words.next_log_probs(self.apply_readout(e_BKE, state)), state
 
         joint = search.decode_score == "joint"
         label_BK = self.label(updated.p_XP, updated.pe_XQ, updated.c_XC).amax(-1) if joint else 0.0

@@ -234,11 +234,11 @@ def test_a_single_chunk_keeps_its_state(variant, make_model, make_batch):
     only_first = torch.zeros_like(batch.target.mask_BT)
     only_first[:, 0] = True
     unrolled = model.unroll(model.encode(batch.source), with_starts(batch, only_first).target)
-    constant = {name: (x == x[:, :1]).all() for name, x in vars(unrolled.chunks).items()}
+    constant = {name: (x == x[:, :1]).all() for name, x in vars(unrolled.states).items() if name != "s_XH"}
     waits = settings.attention == "chunk" and settings.ctx_update == "boundary"
     expected = {"p_XP": True, "start_XH": True, "c_XC": waits, "pe_XQ": waits or settings.attention == "word"}
     assert constant == expected
-    steps = (unrolled.chunks.c_XC[:, 1:] != unrolled.chunks.c_XC[:, :-1]).any(-1)
+    steps = (unrolled.states.c_XC[:, 1:] != unrolled.states.c_XC[:, :-1]).any(-1)
     longer = batch.source.mask_BS.sum(-1) > 1  # with `</s>` alone all contexts are equal
     if settings.chunk_query == "v":
         assert (steps[longer] == (not waits)).all()
@@ -252,8 +252,8 @@ def test_chunks_of_one_word_update_at_every_word(variant, make_model, make_batch
     model, batch = make_model(settings), make_batch(settings, SOURCES, TARGETS)
     batch = with_starts(batch, torch.ones_like(batch.target.mask_BT))
     unrolled = model.unroll(model.encode(batch.source), batch.target)
-    assert torch.equal(unrolled.chunks.start_XH, unrolled.u_BTH)
-    for x in (unrolled.chunks.p_XP, unrolled.chunks.pe_XQ):
+    assert torch.equal(unrolled.states.start_XH, unrolled.u_BTH)
+    for x in (unrolled.states.p_XP, unrolled.states.pe_XQ):
         assert (x[:, 1:] != x[:, :-1]).any(-1).all()
     if settings.attention == "chunk":
         other = {"boundary": "every_step", "every_step": "boundary"}[settings.ctx_update]
@@ -281,17 +281,18 @@ def test_updating_only_sentences_with_a_boundary_is_the_same(make_model, make_ba
     model, batch = make_model(settings).double(), make_batch(settings, SOURCES, TARGETS)
     memory, starts_BT = model.encode(batch.source), batch.target.chunks.starts_BT
     unrolled = model.unroll(memory, batch.target)
-    chunk = model.initial(memory).chunk
+    state = model.initial(memory)
     for t, starts_B in enumerate(starts_BT.unbind(1)):
         rows = starts_B.nonzero().squeeze(1)
         if len(rows):
-            last = chunk.map(lambda x, _, rows=rows: x[rows])
+            last = state.map(lambda x, _, rows=rows: x[rows])
             updated = model.update_chunk(Steps(model, memory.select_sentences(rows)), unrolled.u_BTH[rows, t], last)
-            chunk = type(chunk)(
-                **{name: x.index_copy(0, rows, getattr(updated, name)) for name, x in vars(chunk).items()}
+            state = type(state)(
+                **{name: x.index_copy(0, rows, getattr(updated, name)) for name, x in vars(state).items()}
             )
-        for name, x in vars(chunk).items():
-            torch.testing.assert_close(getattr(unrolled.chunks, name)[:, t], x, rtol=0, atol=1e-12)
+        state = dataclasses.replace(state, s_XH=unrolled.states.s_XH[:, t])
+        for name, x in vars(state).items():
+            torch.testing.assert_close(getattr(unrolled.states, name)[:, t], x, rtol=0, atol=1e-12)
 
 
 WORDS, LONGEST = [UNK, 4, 5], 3
