@@ -21,8 +21,8 @@ from phrasemt.artefacts.vocabulary import Vocabularies
 from phrasemt.errors import PhrasemtError
 from phrasemt.models.interface import TranslationModel
 from phrasemt.models.transformer import DecoderLayer, EncoderLayer, Transformer
-from phrasemt.nn.attention import KeyValueAttention, SelfAttention
-from phrasemt.nn.layers import NORM_EPSILON, FeedForward
+from phrasemt.nn.attention import KeyValueAttention
+from phrasemt.nn.layers import NORM_EPSILON
 from phrasemt.nn.positions import sinusoids
 from phrasemt.study.architectures import Architecture, TransformerModel
 from phrasemt.symbols import BOS, EOS, LONGEST_SENTENCE, UNK
@@ -61,10 +61,9 @@ def export_ctranslate2(
         if settings.norm == "pre":
             _set_norm(part.layer_norm, module)
     _set_linear(spec.decoder.projection, *model.words.output_weights)
-    for encoder_layer, part in zip(model.encoder, spec.encoder.layer, strict=True):
-        _set_encoder_layer(part, encoder_layer)
-    for decoder_layer, part in zip(model.decoder, spec.decoder.layer, strict=True):
-        _set_decoder_layer(part, decoder_layer)
+    parts = [*spec.encoder.layer, *spec.decoder.layer]
+    for part, layer in zip(parts, [*model.encoder, *model.decoder], strict=True):
+        _set_layer(part, layer)
     spec.register_source_vocabulary(words.source.tokens(range(len(words.source))))
     spec.register_target_vocabulary(words.target.tokens(range(len(words.target))))
     bos, eos, unk = words.target.tokens([BOS, EOS, UNK])
@@ -111,27 +110,18 @@ def _set_linear(part: Any, weight: Tensor, bias: Tensor | None = None) -> None:
         part.bias = _array(bias)
 
 
-def _set_encoder_layer(part: Any, layer: EncoderLayer) -> None:
-    _set_self_attention(part.self_attention, layer.attention, layer.around_attention.norm)
-    _set_ffn(part.ffn, layer.ffn, layer.around_ffn.norm)
+def _set_layer(part: Any, layer: EncoderLayer | DecoderLayer) -> None:
+    _set_norm(part.self_attention.layer_norm, layer.around_attention.norm)
+    _set_attention(part.self_attention, layer.attention.query_key_value, layer.attention.output)
+    if isinstance(layer, DecoderLayer):
+        source: KeyValueAttention = layer.source_attention
+        _set_norm(part.attention.layer_norm, layer.around_source_attention.norm)
+        _set_attention(part.attention, source.query, source.key_value, source.output)
+    _set_norm(part.ffn.layer_norm, layer.around_ffn.norm)
+    _set_linear(part.ffn.linear_0, layer.ffn.inner.weight, layer.ffn.inner.bias)
+    _set_linear(part.ffn.linear_1, layer.ffn.outer.weight, layer.ffn.outer.bias)
 
 
-def _set_decoder_layer(part: Any, layer: DecoderLayer) -> None:
-    _set_self_attention(part.self_attention, layer.attention, layer.around_attention.norm)
-    source: KeyValueAttention = layer.source_attention
-    _set_norm(part.attention.layer_norm, layer.around_source_attention.norm)
-    for linear, weight in zip(part.attention.linear, (source.query, source.key_value, source.output), strict=True):
+def _set_attention(part: Any, *weights: Tensor) -> None:
+    for linear, weight in zip(part.linear, weights, strict=True):
         _set_linear(linear, weight)
-    _set_ffn(part.ffn, layer.ffn, layer.around_ffn.norm)
-
-
-def _set_self_attention(part: Any, attention: SelfAttention, norm: nn.Module) -> None:
-    _set_norm(part.layer_norm, norm)
-    for linear, weight in zip(part.linear, (attention.query_key_value, attention.output), strict=True):
-        _set_linear(linear, weight)
-
-
-def _set_ffn(part: Any, ffn: FeedForward, norm: nn.Module) -> None:
-    _set_norm(part.layer_norm, norm)
-    _set_linear(part.linear_0, ffn.inner.weight, ffn.inner.bias)
-    _set_linear(part.linear_1, ffn.outer.weight, ffn.outer.bias)
