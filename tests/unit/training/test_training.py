@@ -74,6 +74,27 @@ def test_the_seed_determines_the_weights(tiny_data, tmp_path):
     assert any(not torch.equal(first[1][0][name], other[1][0][name]) for name in first[1][0])
 
 
+def test_the_seed_draws_the_initial_weights(tiny_data, tmp_path):
+    """One update of all pairs with nearly no learning rate: the weights are the initial ones."""
+    once = {"sentences_per_update": 1500, "max_updates": 1, "evaluate_every": 1, "checkpoint_every": 1}
+    weights = []
+    for seed in (1, 2):
+        settings = settings_of(seed=seed, dropout=0.0, **once, average_last=1, optimizer=Adam(factor=1e-9))
+        weights.append(run(tiny_data, tmp_path / str(seed), settings)[1][0])
+    matrices = [name for name, tensor in weights[0].items() if tensor.dim() > 1]
+    assert all((weights[0][name] - weights[1][name]).abs().max() > 0.01 for name in matrices)
+
+
+def test_each_update_draws_its_own_dropout(tiny_data):
+    settings = settings_of(dropout=0.5, optimizer=Adam(factor=1e-9))
+    words = Vocabulary.read(tiny_data.source_vocabulary)
+    model = build_model(settings.model, source_vocabulary=len(words), target_vocabulary=len(words))
+    trainer = Trainer(model, BatchReader(Examples.open(tiny_data.train), settings.reads), settings)
+    first, again, second = (trainer.update(number, np.arange(50)).objective for number in (1, 1, 2))
+    assert again == pytest.approx(first, rel=1e-6)
+    assert second != pytest.approx(first, rel=1e-3)
+
+
 def test_micro_batches_accumulate_the_gradient_of_the_whole_update(tiny_data):
     """Without dropout, micro-batches differ only in the order of float32 sums: 1e-6 of the largest."""
     examples = Examples.open(tiny_data.train)
