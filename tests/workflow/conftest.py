@@ -13,9 +13,11 @@ from workplace import Workplace
 
 
 @pytest.fixture(scope="session")
-def _finished(
+def undisturbed(
     repository: Path, made_once: Callable[[str, Callable[[Path], object]], Path], warm: WarmPython
 ) -> Workplace:
+    """The finished study, for tests that only read."""
+
     def run(folder: Path) -> None:
         done = Workplace.new(repository, folder, warm=warm).snakemake()
         assert done.returncode == 0, done.stderr[-5000:]
@@ -24,7 +26,7 @@ def _finished(
 
 
 @pytest.fixture
-def finished(_finished: Workplace, tmp_path: Path) -> Workplace:
+def finished(undisturbed: Workplace, tmp_path: Path) -> Workplace:
     """The finished study in a copy of its own (modification times are kept)."""
-    shutil.copytree(_finished.folder, tmp_path / "copy")
-    return replace(_finished, folder=tmp_path / "copy")
+    shutil.copytree(undisturbed.folder, tmp_path / "copy")
+    return replace(undisturbed, folder=tmp_path / "copy")

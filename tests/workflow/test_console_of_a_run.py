@@ -10,6 +10,7 @@ import termios
 from pathlib import Path
 
 import pytest
+from warm_python import WarmPython
 from workplace import Workplace
 
 FOLDER = "results/tiny/demo.en-de"
@@ -32,8 +33,8 @@ CHATTER = (
 
 
 @pytest.fixture
-def new(repository: Path, tmp_path: Path) -> Workplace:
-    return Workplace.new(repository, tmp_path)
+def new(repository: Path, tmp_path: Path, warm: WarmPython) -> Workplace:
+    return Workplace.new(repository, tmp_path, warm=warm)
 
 
 def on_a_terminal(workplace: Workplace, *arguments: str) -> tuple[int, str]:

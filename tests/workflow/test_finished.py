@@ -19,10 +19,10 @@ from phrasemt.artefacts.training import Metrics, TrainingRecord
 from phrasemt.files.digests import digest_file
 
 
-def test_every_artefact_says_what_it_was_made_of(finished: Workplace) -> None:
+def test_every_artefact_says_what_it_was_made_of(undisturbed: Workplace) -> None:
     artefacts = [
         path
-        for path in finished.results.rglob("*")
+        for path in undisturbed.results.rglob("*")
         if path.is_file() and "state" not in path.parts and not path.name.endswith(".meta.json")
     ]
     assert len(artefacts) > 50
@@ -30,28 +30,28 @@ def test_every_artefact_says_what_it_was_made_of(finished: Workplace) -> None:
     for path in artefacts:
         sidecar = Sidecar.beside(path)
         stages.add(sidecar.stage)
-        for entry in [*sidecar.outputs.values(), *sidecar.files_read]:
-            assert digest_file(finished.folder / entry.path) == entry.sha256, f"{entry.path} in {path.name}"
+        for file in (*sidecar.outputs.values(), *sidecar.files_read):
+            assert digest_file(undisturbed.folder / file.path) == file.sha256, f"{file.path} in {path.name}"
     assert stages == set(STAGES_OF_STUDY)
 
 
-def test_the_table_has_every_system(finished: Workplace) -> None:
-    table = (finished.results / "table.md").read_text()
+def test_the_table_has_every_system(undisturbed: Workplace) -> None:
+    table = (undisturbed.results / "table.md").read_text()
     assert all(f"| {system} " in table for system in ("base", "max", "bi", "lm"))
     assert all(f", {block} (20 sentences)" in table for block in ("perplexity", "chunks"))
-    json.loads((finished.results / "table.json").read_text())
+    json.loads((undisturbed.results / "table.json").read_text())
 
 
-def test_the_report_stands_alone(finished: Workplace) -> None:
-    page = (finished.results / "report.html").read_text()
+def test_the_report_stands_alone(undisturbed: Workplace) -> None:
+    page = (undisturbed.results / "report.html").read_text()
     assert page.startswith("<!DOCTYPE html>") or page.startswith("<!doctype html>")
     assert 'src="http' not in page
     assert 'href="http' not in page.replace('href="https://github.com', "")
 
 
-def test_what_a_training_measures_reaches_all_places(finished: Workplace) -> None:
+def test_what_a_training_measures_reaches_all_places(undisturbed: Workplace) -> None:
     """The last evaluation of a system with phrases: in its record, its metrics, TensorBoard and the report."""
-    folder = finished.results / "demo.en-de" / "models" / "max" / "1"
+    folder = undisturbed.results / "demo.en-de" / "models" / "max" / "1"
     record = TrainingRecord.read(folder / "training.json")
     evaluation = record.evaluations[-1]
     update = evaluation.update
@@ -66,26 +66,26 @@ def test_what_a_training_measures_reaches_all_places(finished: Workplace) -> Non
     on_board = {name: board.Scalars(f"dev/{name}")[-1] for name in measured}
     assert {event.step for event in on_board.values()} == {update}
     assert {name: event.value for name, event in on_board.items()} == pytest.approx(measured, rel=1e-6)
-    page = (finished.results / "report.html").read_text().replace("<wbr>", "")
+    page = (undisturbed.results / "report.html").read_text().replace("<wbr>", "")
     for name in measured.keys() - {"dev_bleu"}:
         assert f"<code>{name}</code></th><td>{measured[name]:.3f}</td>" in page
 
 
-def test_the_report_tells_of_the_run_that_wrote_it(finished: Workplace) -> None:
+def test_the_report_tells_of_the_run_that_wrote_it(undisturbed: Workplace) -> None:
     """Its host, and how many jobs of each stage the run finished: those that wrote a benchmark, but not the report."""
-    page = (finished.results / "report.html").read_text().replace("<wbr>", "")
+    page = (undisturbed.results / "report.html").read_text().replace("<wbr>", "")
     section = page[page.index('id="run"') :]
     facts = dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", section))
     assert facts["Host"] == socket.gethostname()
-    notes = (finished.results / "demo.en-de").glob("models/*/*/state/*/note.json")
+    notes = (undisturbed.results / "demo.en-de").glob("models/*/*/state/*/note.json")
     devices = {json.loads(note.read_text())["training"]["device"] for note in notes}
     assert facts["Trained on"] == ", ".join(sorted(devices))
     assert re.fullmatch(r"begun \d{4}-\d\d-\d\d \d\d:\d\d UTC, report written .* UTC, \d+ cores", facts["Run"])
     jobs = {
         stage: int(number) for stage, number in re.findall(r'<th scope="row">(\w+)</th><td>(\d+)</td><td>', section)
     }
-    benchmarks = (finished.folder / "benchmarks" / "tiny").rglob("*.tsv")
-    finished_jobs = Counter(path.relative_to(finished.folder / "benchmarks" / "tiny").parts[0] for path in benchmarks)
+    folder = undisturbed.folder / "benchmarks" / "tiny"
+    finished_jobs = Counter(path.relative_to(folder).parts[0] for path in folder.rglob("*.tsv"))
     del finished_jobs["write_report.tsv"]
     assert jobs == {name.removesuffix(".tsv"): number for name, number in finished_jobs.items()}
     assert "Cost relative to the baseline" in section
@@ -104,20 +104,20 @@ def test_snakemake_reports_the_table_and_the_page_with_captions(finished: Workpl
     assert "train_parser" in page, "no graph of the rules"
 
 
-def test_messages_stand_in_the_log_of_the_stage(finished: Workplace) -> None:
+def test_messages_stand_in_the_log_of_the_stage(undisturbed: Workplace) -> None:
     for log in ("train_model/demo.en-de/max.1.log", "tokenize_text/demo.en-de/train.de.log", "make_table.log"):
         stage = log.split("/")[0].removesuffix(".log")
-        assert f"{stage}: " in (finished.folder / "logs" / "tiny" / log).read_text()
+        assert f"{stage}: " in (undisturbed.folder / "logs" / "tiny" / log).read_text()
 
 
-def test_a_language_model_has_no_translation_to_trace(finished: Workplace) -> None:
-    done = finished.phrasemt("trace", "study.yaml", "test:3", "--system", "lm")
+def test_a_language_model_has_no_translation_to_trace(undisturbed: Workplace) -> None:
+    done = undisturbed.phrasemt("trace", "study.yaml", "test:3", "--system", "lm")
     assert (done.returncode, done.stdout) == (2, "")
     assert "--system lm: a language model does not translate. Next: leave out --system" in done.stderr
 
 
-def test_a_pair_can_be_traced_to_its_translation(finished: Workplace) -> None:
-    done = finished.phrasemt("trace", "study.yaml", "test:3", "--system", "max")
+def test_a_pair_can_be_traced_to_its_translation(undisturbed: Workplace) -> None:
+    done = undisturbed.phrasemt("trace", "study.yaml", "test:3", "--system", "max")
     assert done.returncode == 0, done.stderr
     hops = [line.split("  ")[0] for line in done.stdout.splitlines() if not line.startswith(" ")]
     *hops, table = dict.fromkeys(hops)
@@ -138,11 +138,11 @@ def test_a_pair_can_be_traced_to_its_translation(finished: Workplace) -> None:
     assert "results/tiny/demo.en-de/parses/english/test.0.arrow]" in done.stdout
 
 
-def test_a_sentence_is_drawn_with_phrases_and_chunks(finished: Workplace) -> None:
-    done = finished.phrasemt("tree", "study.yaml", "test:3")
+def test_a_sentence_is_drawn_with_phrases_and_chunks(undisturbed: Workplace) -> None:
+    done = undisturbed.phrasemt("tree", "study.yaml", "test:3")
     assert done.returncode == 0, done.stderr
     tree, phrases, chunks = done.stdout.split("\n\n")
-    source = (finished.results / "demo.en-de" / "tokens" / "test.en").read_text().split("\n")[3]
+    source = (undisturbed.results / "demo.en-de" / "tokens" / "test.en").read_text().split("\n")[3]
     leaves = [line.split(" ")[-1] for line in tree.split("\n") if line.split(" ")[-2:-1] and "<" not in line]
     assert [leaf for leaf in leaves if leaf in source.split(" ")] == source.split(" ")
     assert phrases.startswith("phrases: parse\n  [")
@@ -151,14 +151,14 @@ def test_a_sentence_is_drawn_with_phrases_and_chunks(finished: Workplace) -> Non
     assert "[eos </s>]" in chunks
 
 
-def test_phrases_are_counted(finished: Workplace) -> None:
+def test_phrases_are_counted(undisturbed: Workplace) -> None:
     command = ("phrases", "study.yaml")
-    done = finished.phrasemt(*command, "--stats")
+    done = undisturbed.phrasemt(*command, "--stats")
     assert done.returncode == 0, done.stderr
-    statistics = json.loads((finished.results / "demo.en-de/phrases/parse/train.json").read_text())
+    statistics = json.loads((undisturbed.results / "demo.en-de/phrases/parse/train.json").read_text())
     assert f"{statistics['phrases']:,}" in done.stdout
     assert "parse: phrases of each length in tokens" in done.stdout
-    missing = finished.phrasemt(*command, "--split", "dev")
+    missing = undisturbed.phrasemt(*command, "--split", "dev")
     assert missing.returncode == 2
     assert "no statistics of phrases yet" in missing.stderr
     assert "Next: snakemake" in missing.stderr

@@ -19,10 +19,10 @@ CHOICE = ("--study", "study.yaml", "--system")
 
 
 @pytest.fixture
-def study(finished: Workplace, monkeypatch: pytest.MonkeyPatch) -> Workplace:
+def study(undisturbed: Workplace, monkeypatch: pytest.MonkeyPatch) -> Workplace:
     """The finished study, in whose folder the test is."""
-    monkeypatch.chdir(finished.folder)
-    return finished
+    monkeypatch.chdir(undisturbed.folder)
+    return undisturbed
 
 
 @pytest.mark.parametrize("system", ["base", "max"])

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import zipfile
+from pathlib import Path
 
 import pytest
 import yaml
 from workplace import STUDY, Workplace
 
 from phrasemt.artefacts.sidecar import Sidecar
+from phrasemt.cli import main
 from phrasemt.files.digests import digest_file
 
 
@@ -72,20 +74,22 @@ def test_a_translation_of_another_program_becomes_a_row(finished: Workplace) -> 
         (b"ein Sa@@ tz .\n" * 20, "tokens", "@@"),
     ],
 )
-def test_files_that_fit_no_test_set_are_refused(finished: Workplace, content: bytes, form: str, message: str) -> None:
-    (finished.folder / "other.de").write_bytes(content)
-    _write_study(finished, form=form)
-    done = finished.phrasemt(
-        *("import_translations", "--translations", "other.de"),
-        *("--reference", "results/tiny/demo.en-de/corpus/test.de"),
-        *("--tokens", "made.tok", "--text", "made.txt"),
-        *("--settings", json.dumps({"form": form, "target_tokenizer": _tokenizer(finished)})),
-    )
-    assert done.returncode == 2, done.stderr
-    assert message in done.stderr
-    assert not list(finished.folder.glob("made.*"))
-
-
-def _tokenizer(workplace: Workplace) -> dict[str, object]:
-    sidecar = Sidecar.beside(workplace.results / "demo.en-de/translations/base/1/test.tok")
-    return dict(sidecar.settings["target_tokenizer"])
+def test_files_that_fit_no_test_set_are_refused(
+    undisturbed: Workplace,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    content: bytes,
+    form: str,
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("other.de").write_bytes(content)
+    folder = undisturbed.results / "demo.en-de"
+    sidecar = Sidecar.beside(folder / "translations/base/1/test.tok")
+    settings = {"form": form, "target_tokenizer": sidecar.settings["target_tokenizer"]}
+    files = {"translations": "other.de", "reference": str(folder / "corpus/test.de"), "tokens": "made.tok"}
+    flags = [word for name, path in {**files, "text": "made.txt"}.items() for word in (f"--{name}", path)]
+    assert main(["import_translations", *flags, "--settings", json.dumps(settings)]) == 2
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.glob("made.*"))

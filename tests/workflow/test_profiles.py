@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from warm_python import WarmPython
 from workplace import Workplace
 
 from phrasemt.stages import STAGES
@@ -24,16 +25,18 @@ def test_stages_that_run_models_ask_for_a_gpu(repository: Path, profile: str) ->
 
 
 @pytest.mark.parametrize("profile", ["profiles/local", "slurm"])
-def test_a_profile_plans_a_study(repository: Path, tmp_path: Path, profile: str) -> None:
-    workplace = replace(Workplace.new(repository, tmp_path), profile=profile)
+def test_a_profile_plans_a_study(repository: Path, tmp_path: Path, warm: WarmPython, profile: str) -> None:
+    workplace = replace(Workplace.new(repository, tmp_path, warm=warm), profile=profile)
     done = workplace.snakemake("--dry-run")
     assert done.returncode == 0, done.stderr
     assert "results/tiny/report.html" in done.stdout
     assert list(workplace.folder.glob("results/*")) == []
 
 
-def test_a_run_that_is_promised_gpus_does_not_train_on_the_cpu(repository: Path, tmp_path: Path) -> None:
-    workplace = Workplace.new(repository, tmp_path)
+def test_a_run_that_is_promised_gpus_does_not_train_on_the_cpu(
+    repository: Path, tmp_path: Path, warm: WarmPython
+) -> None:
+    workplace = Workplace.new(repository, tmp_path, warm=warm)
     done = workplace.snakemake("results/tiny/demo.en-de/raw/dev.en", "--resources", "gpu=99")
     assert done.returncode == 2, done.stderr
     assert "phrasemt: error: --resources gpu=99: this machine has fewer GPUs" in done.stderr

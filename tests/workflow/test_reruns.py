@@ -1,17 +1,29 @@
-"""What a change runs again: the rows of the table in docs/reruns.md, asked of Snakemake in a finished study."""
+"""What a change runs again: the rows of the table in docs/reruns.md.
+
+One dry run of the finished study gives its jobs. Most changes are then judged in this process: a job runs again when
+one of its parameters, which are its settings and the digest of its code, comes out different, or when a job runs again
+whose output it reads. One change of each kind, and those that bring other jobs or files, are asked of Snakemake itself.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import yaml
 from workplace import STUDY, Workplace
+
+from phrasemt.runs.plan import plan_of, read_by
+from phrasemt.study.architectures import Layers, PhraseRepresentationModel
+from phrasemt.study.reading import load_study
+from phrasemt.workflow import code
+from phrasemt.workflow.flow import Flow
 
 NAMES = ("base", "max", "mean", "bi", "lm")
 TRANSLATING = ("base", "max", "bi")
@@ -73,19 +85,68 @@ def _tokens() -> set[str]:
     return {"tokenize_text", "collect_sentences"} | _annotations() | _subwords()
 
 
+def _name(rule: str, output: str) -> str:
+    """A rule, with the system where there is one."""
+    return " ".join([rule, *(part for part in Path(output).with_suffix("").parts if part in NAMES)])
+
+
 def _planned(workplace: Workplace, *arguments: str) -> set[str]:
-    """What Snakemake would run: rules, with the system where there is one."""
+    """What Snakemake would run."""
     done = workplace.snakemake("--summary", *arguments)
     assert done.returncode == 0, done.stderr
     header, *rows = [line.split("\t") for line in done.stdout.splitlines() if "\t" in line]
     assert len(rows) > 30, done.stdout
-    planned = set()
-    for row in rows:
-        cells = dict(zip(header, row, strict=True))
-        if cells["plan"] != "no update":
-            systems = [part for part in Path(cells["output_file"]).with_suffix("").parts if part in NAMES]
-            planned.add(" ".join([cells["rule"], *systems]))
-    return planned
+    files = [dict(zip(header, row, strict=True)) for row in rows]
+    return {_name(file["rule"], file["output_file"]) for file in files if file["plan"] != "no update"}
+
+
+class Job(NamedTuple):
+    """A job of the finished study, named by its first output.
+
+    params: its settings and the digest of its code; after: the jobs whose outputs it reads.
+    """
+
+    rule: str
+    wildcards: dict[str, str]
+    output: str
+    params: tuple[str, str]
+    after: list[str]
+
+
+@pytest.fixture(scope="module")
+def jobs(undisturbed: Workplace, tmp_path_factory: pytest.TempPathFactory) -> list[Job]:
+    """All jobs, each after those it waits for, as Snakemake plans them. None of them has to run."""
+    folder = tmp_path_factory.mktemp("planned") / "copy"
+    shutil.copytree(undisturbed.folder, folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        plan = plan_of(Path("study.yaml"))
+    assert plan.jobs == []
+    ordered = [job for job in plan.workflow.dag.toposorted() for job in job if job.rule.name != "all"]
+    made_by = {str(path): str(job.output[0]) for job in ordered for path in job.output}
+    return [
+        Job(
+            job.rule.name,
+            dict(job.wildcards.items()),
+            str(job.output[0]),
+            (job.params.settings, job.params.code),
+            [made_by[path] for path in read_by(job) if path in made_by],
+        )
+        for job in ordered
+    ]
+
+
+def _reruns(jobs: list[Job], study: str, folder: Path) -> set[str]:
+    """The jobs whose parameters are others in a study, and all that follows."""
+    (folder / "study.yaml").write_text(study)
+    flow = Flow(load_study(folder / "study.yaml"))
+    rerun: dict[str, str] = {}
+    for job in jobs:
+        params = flow.params(job.rule)
+        now = (params["settings"](job.wildcards), params["code"](job.wildcards))
+        if now != job.params or rerun.keys() & job.after:
+            rerun[job.output] = _name(job.rule, job.output)
+    return set(rerun.values())
 
 
 def _changed(change: Callable[[dict[str, Any]], None]) -> str:
@@ -148,8 +209,20 @@ STUDY_CHANGES: dict[str, tuple[str, set[str]]] = {
 }
 
 
-@pytest.mark.parametrize(("study", "expected"), STUDY_CHANGES.values(), ids=STUDY_CHANGES)
-def test_a_changed_study_reruns_what_uses_the_change(finished: Workplace, study: str, expected: set[str]) -> None:
+# With other jobs or files than the finished study, so that Snakemake has to say what they rerun; and one of each kind.
+OTHER_JOBS = ("weights that the baseline starts from", "other phrases", "parse_jobs", "whole words")
+ASKED_OF_SNAKEMAKE = ("title", "dropout of one system", *OTHER_JOBS)
+
+
+@pytest.mark.parametrize("change", sorted(STUDY_CHANGES.keys() - OTHER_JOBS))
+def test_a_changed_study_changes_parameters(jobs: list[Job], change: str, tmp_path: Path) -> None:
+    study, expected = STUDY_CHANGES[change]
+    assert _reruns(jobs, study, tmp_path) == expected
+
+
+@pytest.mark.parametrize("change", ASKED_OF_SNAKEMAKE)
+def test_a_changed_study_reruns_what_uses_the_change(finished: Workplace, change: str) -> None:
+    study, expected = STUDY_CHANGES[change]
     finished.write_study(study)
     assert _planned(finished) == expected
 
@@ -204,51 +277,80 @@ CODE_CHANGES: dict[str, set[str]] = {
 }
 
 
+@pytest.fixture
+def edit(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Lets the digests find other code in a module."""
+    read = code._code
+
+    def edit(module: str) -> None:
+        monkeypatch.setattr(code, "_code", lambda name: read(name) + (b"edited" if name == module else b""))
+        code.code_digest.cache_clear()
+
+    yield edit
+    code.code_digest.cache_clear()
+
+
 @pytest.mark.parametrize(("module", "expected"), CODE_CHANGES.items(), ids=CODE_CHANGES)
 def test_changed_code_of_a_stage_reruns_the_stage_and_what_follows(
-    finished: Workplace, module: str, expected: set[str]
+    jobs: list[Job], edit: Callable[[str], None], module: str, expected: set[str], tmp_path: Path
 ) -> None:
-    path = finished.folder / "phrasemt" / module
+    edit(f"phrasemt.{module.removesuffix('.py').replace('/', '.')}")
+    assert _reruns(jobs, STUDY, tmp_path) == expected
+
+
+def test_snakemake_reruns_a_stage_of_edited_code(finished: Workplace) -> None:
+    path = finished.folder / "phrasemt" / "scoring" / "bleu.py"
     path.write_text(path.read_text() + "\nCHANGED = 1\n")
-    assert _planned(finished) == expected
+    assert _planned(finished) == CODE_CHANGES["scoring/bleu.py"]
+
+
+def test_snakemake_reruns_what_reads_an_edited_file(finished: Workplace) -> None:
+    path = finished.results / "demo.en-de" / "translations" / "max" / "1" / "test.txt"
+    path.write_text(path.read_text() + "x\n")
+    assert _planned(finished) == {"score_system max", *_paper("max")}
 
 
 # In modules that code digests leave out, an edit reruns the stages whose settings it changes, and no others.
-COMPUTATIONS: dict[str, tuple[str, str, str, set[str]]] = {
+COMPUTATIONS: dict[str, tuple[type, str, object, set[str]]] = {
     "width that scales the learning rate": (
-        "study/architectures.py",
-        "return self.width",
-        "return 2 * self.width",
+        Layers,
+        "learning_rate_width",
+        property(lambda model: 2 * model.width),
         _training("base", "max") | _training_of_the_language_model(),
     ),
-    "sources begin with <s>": ("study/architectures.py", "return self.src_bos", "return True", _training("max")),
-    "jobs that parse": (
-        "study/datasets.py",
-        'return self.parse_jobs if split == "train" else 1',
-        "return 2",
-        _annotations(),
-    ),
-    "number of averaged checkpoints": (
-        "stages/training.py",
-        "last=training.average_best or training.average_last",
-        "last=7",
-        {f"{rule} {name}" for rule in ("average_checkpoints", "analyse_attention") for name in (*TRANSLATING, "lm")}
-        | {f"score_contrasts {name}" for name in TRANSLATING}
-        | {"score_chunks bi", "score_perplexity lm"}
-        | _translations(*TRANSLATING),
+    "sources begin with <s>": (
+        PhraseRepresentationModel,
+        "source_begins_with_bos",
+        property(lambda model: True),
+        _training("max"),
     ),
 }
 
 
-@pytest.mark.parametrize(("module", "before", "after", "expected"), COMPUTATIONS.values(), ids=COMPUTATIONS)
-def test_an_edited_computation_of_settings_reruns_what_it_changes(
-    finished: Workplace, module: str, before: str, after: str, expected: set[str]
+@pytest.mark.parametrize(("place", "name", "value", "expected"), COMPUTATIONS.values(), ids=COMPUTATIONS)
+def test_another_computation_of_settings_reruns_what_it_changes(
+    jobs: list[Job],
+    monkeypatch: pytest.MonkeyPatch,
+    place: type,
+    name: str,
+    value: object,
+    expected: set[str],
+    tmp_path: Path,
 ) -> None:
-    path = finished.folder / "phrasemt" / module
+    monkeypatch.setattr(place, name, value)
+    assert _reruns(jobs, STUDY, tmp_path) == expected
+
+
+def test_snakemake_reruns_what_an_edited_computation_of_settings_changes(finished: Workplace) -> None:
+    path = finished.folder / "phrasemt" / "stages" / "training.py"
+    before = "last=training.average_best or training.average_last"
     text = path.read_text()
     assert before in text
-    path.write_text(text.replace(before, after))
-    assert _planned(finished) == expected
+    path.write_text(text.replace(before, "last=7"))
+    systems = (*TRANSLATING, "lm")
+    expected = {f"{rule} {name}" for rule in ("average_checkpoints", "analyse_attention") for name in systems}
+    expected |= {f"score_contrasts {name}" for name in TRANSLATING} | {"score_chunks bi", "score_perplexity lm"}
+    assert _planned(finished) == expected | _translations(*TRANSLATING)
 
 
 def test_comments_and_docstrings_rerun_nothing(finished: Workplace) -> None:

@@ -20,10 +20,10 @@ FOLDER = Path("results/tiny/demo.en-de")
 
 
 @pytest.fixture
-def study(finished: Workplace, monkeypatch: pytest.MonkeyPatch) -> Workplace:
+def study(undisturbed: Workplace, monkeypatch: pytest.MonkeyPatch) -> Workplace:
     """The finished study, in whose folder the test is."""
-    monkeypatch.chdir(finished.folder)
-    return finished
+    monkeypatch.chdir(undisturbed.folder)
+    return undisturbed
 
 
 @pytest.mark.parametrize("system", ["base", "bi", "max"])
@@ -34,7 +34,10 @@ def test_a_test_set_is_translated_as_in_the_study(study: Workplace, system: str,
     assert printed.err == ""
 
 
-def test_an_exported_system_translates_without_the_study(study: Workplace, tmp_path: Path, capfd: Any) -> None:
+def test_an_exported_system_translates_without_the_study(
+    finished: Workplace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    monkeypatch.chdir(finished.folder)
     assert main(["export", "--study", "study.yaml", "--system", "max", str(tmp_path / "model")]) == 0
     expected = (FOLDER / "translations/max/1/test.txt").read_text()
     raw = shutil.copyfile(FOLDER / "raw/test.en", tmp_path / "text")
