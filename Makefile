@@ -41,7 +41,7 @@ test: .venv/installed  ## run all tests, except slow ones
 test-all: .venv/installed  ## run all tests, slow ones too (minutes more)
 	$(BIN)/pytest $(SIDE_BY_SIDE)
 
-test-cluster: .venv/cluster  ## run the demo study and faults on a Slurm of four nodes on this machine (about 25 minutes, needs root)
+test-cluster: .venv/cluster  ## run studies and faults on a Slurm of four nodes on this machine (needs root)
 	$(BIN)/pytest -m "not slow" tests/cluster
 
 check: .venv/installed  ## check style, format, types, layers, rules and the schema

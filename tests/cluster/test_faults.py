@@ -1,6 +1,7 @@
 """What goes wrong on clusters, while a training runs there: each time the study ends with the table of a quiet run.
 
 Only the training is put into the queue. What follows it is done here, because the cluster takes no more part in it.
+Slow are the faults that phrasemt and its profile meet in the same way as another one.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from one_host_slurm import ask, file_system, kill_node, restarts, start_node, wait_until
 from site_of_tests import PATIENCE, Site, has_heard, resume
 
@@ -79,6 +81,7 @@ def test_a_training_whose_time_is_up_saves_and_comes_back(site: Site, untouched:
     _ends_as(untouched, site)
 
 
+@pytest.mark.slow  # as when the time is up
 def test_a_preempted_training_saves_and_comes_back(site: Site, untouched: Site) -> None:
     run = site.start(site.record)
     site.hold_training()  # Slurm lets it go on, so that it can save
@@ -89,6 +92,7 @@ def test_a_preempted_training_saves_and_comes_back(site: Site, untouched: Site) 
     _ends_as(untouched, site)
 
 
+@pytest.mark.slow  # as when it fails
 def test_a_job_cancelled_by_somebody_is_tried_again(site: Site, untouched: Site) -> None:
     run = site.start(site.record)
     site.hold_training()

@@ -40,6 +40,7 @@ def expected(_local: Site, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     return _trained(site)
 
 
+@pytest.mark.slow  # two nodes need all that one node needs
 def test_two_processes_on_one_node(site: Site, expected: dict[str, bytes]) -> None:
     site.finish(site.start(site.record, *_resources(*ONE_NODE)))
     assert _trained(site) == expected
