@@ -10,12 +10,12 @@ import json
 import math
 import os
 import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
+from warm_python import WarmPython
 
 from phrasemt.cli import main
 from phrasemt.errors import StudyError
@@ -35,29 +35,44 @@ systems:
 """
 
 
-def _check(folder: Path, study: str) -> subprocess.CompletedProcess[str]:
-    (folder / "study.yaml").write_text(study, encoding="utf-8")
-    return subprocess.run(
-        [sys.executable, "-m", "phrasemt", "check", "study.yaml"],
-        cwd=folder,
-        check=False,
-        capture_output=True,
-        text=True,
-    )
+class Done(NamedTuple):
+    """What a command printed, and its exit code."""
+
+    stdout: str
+    stderr: str
+    returncode: int
 
 
-def _snakemake(repository: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [
-        sys.executable,
-        "-m",
-        "snakemake",
-        "-n",
-        "--snakefile",
-        repository / "workflow" / "Snakefile",
-        *arguments,
-    ]
+Check = Callable[..., Done]
+Snakemake = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Check:
+    """Checks a study, or the file of a name, in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+
+    def check(study: str | None = None, name: str = "study.yaml") -> Done:
+        if study is not None:
+            Path(name).write_text(study, encoding="utf-8")
+        code = main(["check", name])
+        return Done(*capsys.readouterr(), code)
+
+    return check
+
+
+@pytest.fixture
+def snakemake(repository: Path, tmp_path: Path, warm: WarmPython) -> Snakemake:
+    """Plans a study in a folder that has nothing of the workflow."""
+    command = [warm.path, "-m", "snakemake", "-n", "--snakefile", repository / "workflow" / "Snakefile"]
     environment = os.environ | {"PYTHONPATH": str(repository)}
-    return subprocess.run(command, cwd=folder, env=environment, check=False, capture_output=True, text=True)
+
+    def snakemake(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*command, *arguments], cwd=tmp_path, env=environment, check=False, capture_output=True, text=True
+        )
+
+    return snakemake
 
 
 TRANSCRIPTS = {
@@ -159,18 +174,18 @@ TRANSCRIPTS = {
 
 
 @pytest.mark.parametrize(("study", "transcript"), TRANSCRIPTS.values(), ids=TRANSCRIPTS)
-def test_transcript(tmp_path: Path, study: str, transcript: str) -> None:
-    done = _check(tmp_path, study)
+def test_transcript(check: Check, study: str, transcript: str) -> None:
+    done = check(study)
     assert done.stderr == transcript
     assert done.stdout == ""
     assert done.returncode == 2
 
 
-def test_a_language_that_moses_has_no_rules_for_is_allowed_with_a_warning(tmp_path: Path) -> None:
+def test_a_language_that_moses_has_no_rules_for_is_allowed_with_a_warning(check: Check, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("a\n")
     files = "partition: {text: {source: text, target: text}, dev: 1, test: 1}"
     study = RIGHT.replace("generator: {train: 10, dev: 10, test: 10}", files).replace("_language: de", "_language: tr")
-    done = _check(tmp_path, study)
+    done = check(study)
     warnings = [line for line in done.stderr.splitlines() if "language" in line]
     assert warnings == [
         "phrasemt check: warning: study.yaml: datasets.demo.target_language: Moses has no rules for Turkish (tr); the "
@@ -181,11 +196,11 @@ def test_a_language_that_moses_has_no_rules_for_is_allowed_with_a_warning(tmp_pa
     assert done.returncode == 0
 
 
-def test_a_corpus_part_that_does_not_exist_is_named_with_its_place(tmp_path: Path) -> None:
+def test_a_corpus_part_that_does_not_exist_is_named_with_its_place(check: Check) -> None:
     train, dev, test = ("multi30k", "trian"), ("multi30k", "val"), ("multi31k", "val")
     train, dev, test = (f"[{{corpus: {corpus}, part: {part}}}]" for corpus, part in (train, dev, test))
     texts = f"splits: {{train: {train}, dev: {dev}, test: {{t: {test}}}}}"
-    done = _check(tmp_path, RIGHT.replace("generator: {train: 10, dev: 10, test: 10}", texts))
+    done = check(RIGHT.replace("generator: {train: 10, dev: 10, test: 10}", texts))
     first, second = done.stderr.splitlines()[1:]
     assert first.startswith(
         "  - datasets.demo.splits.train.0: corpus multi30k, part: unknown part"
@@ -196,29 +211,23 @@ def test_a_corpus_part_that_does_not_exist_is_named_with_its_place(tmp_path: Pat
     assert done.returncode == 2
 
 
-def test_a_right_study_is_described(tmp_path: Path) -> None:
-    done = _check(tmp_path, RIGHT)
+def test_a_right_study_is_described(check: Check) -> None:
+    done = check(RIGHT)
     assert done.stdout == "study.yaml: study small; data sets: demo; systems: base; seeds: 1\n"
     assert (done.stderr, done.returncode) == ("", 0)
 
 
-def test_a_folder(tmp_path: Path) -> None:
-    (tmp_path / "studies").mkdir()
-    done = subprocess.run(
-        [sys.executable, "-m", "phrasemt", "check", "studies"],
-        cwd=tmp_path, check=False, capture_output=True, text=True,
-    )  # fmt: skip
+def test_a_folder(check: Check) -> None:
+    Path("studies").mkdir()
+    done = check(name="studies")
     assert done.stderr == (
         "phrasemt check: error: studies: 1 mistake in the study\n  - cannot be read: Is a directory\n"
     )
     assert done.returncode == 2
 
 
-def test_a_missing_file(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "phrasemt", "check", "studys/x.yaml"],
-        cwd=tmp_path, check=False, capture_output=True, text=True,
-    )  # fmt: skip
+def test_a_missing_file(check: Check) -> None:
+    done = check(name="studys/x.yaml")
     assert done.stderr == (
         "phrasemt check: error: studys/x.yaml: 1 mistake in the study\n"
         "  - no such file; `ls studies` lists the studies that come with phrasemt\n"
@@ -279,10 +288,10 @@ def _places(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]
 # ------------------------------------------------------------------------------------------------------ in the workflow
 
 
-def test_the_workflow_shows_the_same_text_without_a_traceback(repository: Path, tmp_path: Path) -> None:
+def test_the_workflow_shows_the_same_text_without_a_traceback(snakemake: Snakemake, tmp_path: Path) -> None:
     study, transcript = TRANSCRIPTS["three typos, all three at once"]
     (tmp_path / "study.yaml").write_text(study, encoding="utf-8")
-    done = _snakemake(repository, tmp_path, "--configfile", "study.yaml")
+    done = snakemake("--configfile", "study.yaml")
     assert done.stderr.endswith(transcript.removeprefix("phrasemt check: error: "))
     assert "phrasemt: error: study.yaml: 3 mistakes in the study\n" in done.stderr
     assert "Traceback" not in done.stderr
@@ -303,7 +312,7 @@ UNREADABLE = {
 
 @pytest.mark.parametrize(("name", "problem"), UNREADABLE.items(), ids=UNREADABLE)
 def test_a_study_that_snakemake_cannot_read_shows_no_traceback(
-    repository: Path, tmp_path: Path, name: str, problem: str
+    snakemake: Snakemake, tmp_path: Path, name: str, problem: str
 ) -> None:
     """Snakemake reads the file before the Snakefile; the console reads it first, with and without a profile."""
     (tmp_path / "folder").mkdir()
@@ -311,14 +320,16 @@ def test_a_study_that_snakemake_cannot_read_shows_no_traceback(
     (tmp_path / "nul.yaml").write_text("a: \0\n")
     (tmp_path / "number.yaml").write_text("a: " + "9" * 5000)
     (tmp_path / "empty.yaml").write_text("")
-    done = _snakemake(repository, tmp_path, "--configfile", name)
+    done = snakemake("--configfile", name)
     assert done.stderr.endswith(f"phrasemt: error: {name}: 1 mistake in the study\n  - {problem}\n")
     assert "Traceback" not in done.stderr
     assert done.returncode == 2
 
 
-def test_without_a_study_the_workflow_says_which_file_it_looked_for(repository: Path, tmp_path: Path) -> None:
-    done = _snakemake(repository, tmp_path)
+def test_without_a_study_the_workflow_says_which_file_it_looked_for(
+    snakemake: Snakemake,
+) -> None:
+    done = snakemake()
     assert done.stderr.endswith(
         "phrasemt: error: config.yaml: 1 mistake in the study\n"
         "  - no such file; `ls studies` lists the studies that come with phrasemt\n"
@@ -326,9 +337,9 @@ def test_without_a_study_the_workflow_says_which_file_it_looked_for(repository: 
     assert done.returncode == 2
 
 
-def test_a_change_on_the_command_line_is_refused(repository: Path, tmp_path: Path) -> None:
+def test_a_change_on_the_command_line_is_refused(snakemake: Snakemake, tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(RIGHT, encoding="utf-8")
-    done = _snakemake(repository, tmp_path, "--config", "seeds=2")
+    done = snakemake("--config", "seeds=2")
     assert done.stderr.endswith(
         "phrasemt: error: --config seeds: a study cannot be changed on the command line, so that its file says all of "
         "it. Next: copy the study, change the copy, and pass it with --configfile\n"
@@ -336,25 +347,25 @@ def test_a_change_on_the_command_line_is_refused(repository: Path, tmp_path: Pat
     assert done.returncode == 2
 
 
-def test_two_studies_are_refused(repository: Path, tmp_path: Path) -> None:
+def test_two_studies_are_refused(snakemake: Snakemake, tmp_path: Path) -> None:
     for name in ("a.yaml", "b.yaml"):
         (tmp_path / name).write_text(RIGHT, encoding="utf-8")
-    done = _snakemake(repository, tmp_path, "--configfile", "a.yaml", "b.yaml")
+    done = snakemake("--configfile", "a.yaml", "b.yaml")
     assert "phrasemt: error: --configfile: a study is one file, complete in itself (found " in done.stderr
     assert done.returncode == 2
 
 
-def test_a_file_to_make_behind_the_study_is_told_where_it_belongs(repository: Path, tmp_path: Path) -> None:
+def test_a_file_to_make_behind_the_study_is_told_where_it_belongs(snakemake: Snakemake, tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(RIGHT, encoding="utf-8")
-    done = _snakemake(repository, tmp_path, "--configfile", "a.yaml", "results/small/table.md")
+    done = snakemake("--configfile", "a.yaml", "results/small/table.md")
     assert "(found a.yaml results/small/table.md). Next: name files to make in front of --configfile" in done.stderr
     assert done.returncode == 2
 
 
-def test_a_chosen_study_replaces_the_default_one(repository: Path, tmp_path: Path) -> None:
+def test_a_chosen_study_replaces_the_default_one(snakemake: Snakemake, tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(RIGHT.replace("  base:", "  only_in_default:"), encoding="utf-8")
     (tmp_path / "other.yaml").write_text(RIGHT.replace("study: small", "study: other"), encoding="utf-8")
-    done = _snakemake(repository, tmp_path, "--configfile", "other.yaml", "--quiet", "host")
+    done = snakemake("--configfile", "other.yaml", "--quiet", "host")
     assert done.returncode == 0, done.stderr
     assert "results/other/table.md" in done.stdout + done.stderr
     assert "only_in_default" not in done.stdout + done.stderr
