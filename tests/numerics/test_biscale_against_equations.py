@@ -15,14 +15,12 @@ import torch
 from pydantic import ValidationError
 from small_systems import SMALL_BISCALE, SOURCE_VOCABULARY, TARGET_VOCABULARY
 from test_dl4mt import Reference as RecurrentReference
-from test_dl4mt import gru as gru_parameters
 
 from phrasemt.batching.batch import Batch, Chunks, Source
 from phrasemt.decoding.beam import beam_search
 from phrasemt.models.biscale import Steps
 from phrasemt.models.interface import build_model
 from phrasemt.study.architectures import BiscaleModel, BiscaleSearch
-from phrasemt.study.presets import PRESETS
 from phrasemt.study.schema import Decoding
 from phrasemt.symbols import BOS, EOS, EOS_LABEL, NULL_LABEL, UNK
 
@@ -365,37 +363,6 @@ def test_a_search_does_not_depend_on_other_sentences(boundary_decode, make_model
         assert [hypothesis.tokens for hypothesis in hypotheses] == [hypothesis.tokens for hypothesis in together]
         scores = [hypothesis.score for hypothesis in hypotheses]
         assert scores == pytest.approx([hypothesis.score for hypothesis in together], rel=0, abs=1e-5)
-
-
-def classifier(classes, hidden, *inputs):
-    return hidden * (sum(inputs) + 1) + (hidden + 1) * classes
-
-
-def closed_form(e, h, p, q, v_source, v_target, *, with_context):
-    """Tables, encoder, both initial states, first word cell, boundary, m, chunk cells, attention with A = 2H,
-    second word cell, readout, words, labels. with_context: what words read is c.
-    """
-    c = a = 2 * h
-    count = (v_source + v_target) * e
-    count += 2 * gru_parameters(e, h) + (c * h + h) + (c * p + p)
-    count += gru_parameters(e, h) + classifier(2, q, e, h)
-    count += h * q + gru_parameters(q, p) + (p * a + c * a + a + a + 1) + gru_parameters(c, p)
-    count += gru_parameters(c + p if with_context else p, h)
-    count += e * (h + e + (c if with_context else p) + 1)
-    count += v_target * e + v_target
-    count += classifier(14, q, p, q, c)
-    return count
-
-
-@pytest.mark.parametrize(("preset", "millions"), [("zh-paper", "109.7"), ("zh-code", "114.2"), ("zh-word", "116.3")])
-def test_parameter_counts(preset, millions):
-    settings = BiscaleModel(**PRESETS[preset]["model"])
-    with torch.device("meta"):
-        model = build_model(settings, source_vocabulary=30_000, target_vocabulary=30_000)
-    count = sum(parameter.numel() for parameter in model.parameters())
-    sizes = settings.embedding, settings.hidden, settings.chunk_hidden, settings.chunk_embedding
-    assert count == closed_form(*sizes, 30_000, 30_000, with_context=preset != "zh-paper")
-    assert f"{count / 1e6:.1f}" == millions
 
 
 def test_labels_are_learnt_at_boundaries_only(make_model, make_batch):

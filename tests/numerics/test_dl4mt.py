@@ -15,7 +15,6 @@ from small_systems import SMALL_RECURRENT
 
 from phrasemt.models.interface import build_model
 from phrasemt.study.architectures import Dl4mtModel
-from phrasemt.study.presets import PRESETS
 from phrasemt.symbols import BOS
 
 SOURCES, TARGETS = [3, 0, 9, 1], [6, 2, 0, 5]
@@ -118,42 +117,6 @@ def test_the_first_input_is_zero_and_gets_no_gradient(make_model, make_batch):
     assert (model.words.target_embedding(batch.target.inputs_BT)[:, 0] == 0).all()
     model.loss(batch, label_smoothing=0.1).objective.backward()
     assert (model.words.target_embedding.table_VE.grad[BOS] == 0).all()
-
-
-def gru(inputs, h):
-    return 3 * (h * inputs + h * h + h)
-
-
-def closed_form(e, h, v_source, v_target, layers, pieces):
-    """Tables, encoder, initial state, two cells, attention with A = 2H, readout, output layer."""
-    count = (v_source + v_target) * e
-    count += 2 * gru(e, h) + (2 * h * h + h)
-    count += gru(e, h) + gru(2 * h, h)
-    count += h * 2 * h + (2 * h * 2 * h + 2 * h) + (2 * h + 1)
-    count += pieces * e * (h + e + 2 * h + 1)
-    count += v_target * e + v_target
-    if layers == 2:
-        count += gru(3 * h, h) + (2 * h * h + h)
-    return count
-
-
-@pytest.mark.parametrize(
-    ("preset", "options", "millions"),
-    [
-        ("zh-dl4mt", {}, "89.7"),
-        ("zh-dl4mt-2", {}, "103.7"),
-        ("zh-dl4mt", {"embedding": 512, "hidden": 1024}, "79.9"),
-        ("zh-dl4mt", {"readout": "maxout"}, "91.9"),
-    ],
-)
-def test_parameter_counts(preset, options, millions):
-    settings = Dl4mtModel(**PRESETS[preset]["model"], **options)
-    with torch.device("meta"):
-        model = build_model(settings, source_vocabulary=30_000, target_vocabulary=30_000)
-    count = sum(parameter.numel() for parameter in model.parameters())
-    pieces = 2 if settings.readout == "maxout" else 1
-    assert count == closed_form(settings.embedding, settings.hidden, 30_000, 30_000, settings.decoder_layers, pieces)
-    assert f"{count / 1e6:.1f}" == millions
 
 
 def test_attention_width_is_a_setting():

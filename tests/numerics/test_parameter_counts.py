@@ -250,7 +250,9 @@ def test_phrasal_attention_closed_form(ngrams, where):
         (Dl4mtModel(family="dl4mt"), ZH, "89.7"),
         (Dl4mtModel(family="dl4mt", decoder_layers=2), ZH, "103.7"),
         (Dl4mtModel(family="dl4mt", embedding=512, hidden=1024), ZH, "79.9"),
+        (Dl4mtModel(family="dl4mt", readout="maxout"), ZH, "91.9"),
         (BiscaleModel(family="biscale"), ZH, "109.7"),
+        (BiscaleModel(family="biscale", attention="word"), ZH, "116.3"),
         (BiscaleModel(family="biscale", embedding=600, ctx_update="every_step", word_inputs="p+c"), ZH, "114.2"),
     ],
 )
