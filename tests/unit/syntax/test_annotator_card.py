@@ -108,8 +108,8 @@ def test_a_changed_model_file_is_noticed(tmp_path: Path, models: dict[str, Path]
         card.verify()
     assert str(raised.value) == (
         f"{models['vectors']}: the model file (vectors) is not the one that the card describes (expected sha256 "
-        f"{expected[:12]}, found sha256 {found[:12]}). Next: restore the file, or delete the annotator's card to describe "
-        "the new one"
+        f"{expected[:12]}, found sha256 {found[:12]}). Next: restore the file, or delete the annotator's card to "
+        "describe the new one"
     )
     models["vectors"].unlink()
     with pytest.raises(DamagedFileError, match="found no such file"):
