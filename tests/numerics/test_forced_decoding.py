@@ -211,7 +211,7 @@ def test_within_a_chunk_the_attention_is_that_of_its_first_word(make_model, make
         unrolled = model.unroll(memory, batch.target)
     contexts_BTC = weights_BhTNS[:, 0, :, 0] @ memory.states_BSC
     real = batch.target.mask_BT
-    torch.testing.assert_close(contexts_BTC[real], unrolled.chunks.c_XC[real], rtol=0, atol=1e-5)
+    torch.testing.assert_close(contexts_BTC[real], unrolled.states.c_XC[real], rtol=0, atol=1e-5)
 
 
 def test_a_file_returns_what_was_written(make_model, make_batch, tmp_path: Path) -> None:
