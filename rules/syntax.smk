@@ -163,6 +163,30 @@ rule train_chunker:
         flow.command("train_chunker")
 
 
+rule collect_trees:
+    input:
+        files=flow.given_trees,
+    output:
+        trees=paths.given_trees,
+        annotator=paths.card,
+    log:
+        paths.log("collect_trees"),
+    benchmark:
+        paths.benchmark("collect_trees")
+    wildcard_constraints:
+        annotator=flow.only(flow.parsers_with_trees),
+    priority: flow.priority
+    conda:
+        "../envs/syntax.yaml"
+    threads: 1
+    params:
+        **flow.params("collect_trees"),
+    message:
+        "Collect the trees of {wildcards.annotator}"
+    shell:
+        flow.command("collect_trees")
+
+
 rule collect_sentences:
     input:
         tokens=paths.tokens,

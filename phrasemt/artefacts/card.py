@@ -30,7 +30,7 @@ ANNOTATION_VERSION = 1
 LONGEST = 1000
 
 Kind = Literal["constituency", "chunks"]
-Origin = Literal["trained", "files", "published"]
+Origin = Literal["trained", "files", "published", "trees"]
 ROLES: dict[Kind, tuple[str, ...]] = {
     "constituency": ("constituency", "tagger", "vectors", "forward_charlm", "backward_charlm"),
     "chunks": ("chunker", "vectors"),

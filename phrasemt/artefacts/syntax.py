@@ -36,6 +36,10 @@ class CollectedSentences(Artefact, pattern=of_dataset("sentences/{split}.{langua
     """The different sentences of one side of a split (phrasemt/syntax/sentences.py)."""
 
 
+class GivenTrees(Artefact, pattern=of_study("annotators/{annotator}/trees.arrow")):
+    """Trees that the user gives, by the keys of their sentences (phrasemt/syntax/given_trees.py)."""
+
+
 class Parses(Artefact, pattern=of_dataset("parses/{annotator}/{split}.{job}.arrow")):
     """Parses of the sentences of a split, one file for each job (phrasemt/syntax/store/annotations.py)."""
 

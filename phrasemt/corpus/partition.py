@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import logging
 from array import array
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,8 +35,8 @@ def partition_corpus(
     *,
     settings: PartitionCorpus,
     cores: int,
-    source: In[RegisteredText | UserFile],
-    target: In[RegisteredText | UserFile],
+    source: list[In[RegisteredText | UserFile]],
+    target: list[In[RegisteredText | UserFile]],
     train_source: Out[RawText],
     train_target: Out[RawText],
     dev_source: Out[RawText],
@@ -45,7 +46,8 @@ def partition_corpus(
 ) -> None:
     """Write `settings.test` pairs to test, `settings.dev` pairs to dev, and the other pairs to train.
 
-    Lines are copied unchanged, in the order of the corpus. Raises DataError for an empty text, sides with unequal
+    source, target: texts line by line, read one after the other. Lines are copied unchanged, in this order.
+    Raises DataError for an empty text, sides with unequal
     numbers of lines, and sizes that cannot be reached.
     """
     components = find_components(source, target)
@@ -54,7 +56,7 @@ def partition_corpus(
     counts = [0, 0, 0]
     with contextlib.ExitStack() as stack:
         streams = [[stack.enter_context(write_atomic(path)) for path in sides] for sides in paths]
-        for component, pair in zip(components.of_row, read_parallel(source, target), strict=True):
+        for component, pair in zip(components.of_row, _pairs(source, target), strict=True):
             split = split_of_component[component]
             counts[split] += 1
             for stream, line in zip(streams[split], pair, strict=True):
@@ -66,6 +68,11 @@ def partition_corpus(
         max(components.sizes),
         ", ".join(f"{name} {count}" for name, count in zip(SPLITS, counts, strict=True)),
     )
+
+
+def _pairs(source: Sequence[Path], target: Sequence[Path]) -> Iterator[tuple[str, ...]]:
+    for sides in zip(source, target, strict=True):
+        yield from read_parallel(*sides)
 
 
 @dataclass(frozen=True)
@@ -83,11 +90,11 @@ def sentence_digest(line: str) -> bytes:
     return hashlib.blake2b(normalise_spaces(line).casefold().encode(), digest_size=16).digest()
 
 
-def find_components(source: Path, target: Path) -> Components:
-    """The connected components of a parallel text. Memory: a digest and a number for each sentence."""
+def find_components(source: Sequence[Path], target: Sequence[Path]) -> Components:
+    """The connected components of parallel texts. Memory: a digest and a number for each sentence."""
     numbers: tuple[dict[bytes, int], dict[bytes, int]] = ({}, {})  # for each side: sentence -> number from 0
     source_of_row, target_of_row = array("i"), array("i")
-    for source_line, target_line in read_parallel(source, target):
+    for source_line, target_line in _pairs(source, target):
         for line, number, of_row in (
             (source_line, numbers[0], source_of_row),
             (target_line, numbers[1], target_of_row),
@@ -96,7 +103,7 @@ def find_components(source: Path, target: Path) -> Components:
     if not source_of_row:
         raise DataError(
             "the text is empty",
-            where=f"{source}, {target}",
+            where=", ".join(map(str, [*source, *target])),
             expected="at least one line",
             found="0 lines",
             next_step="check the paths in the study",

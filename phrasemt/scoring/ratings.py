@@ -19,15 +19,15 @@ from phrasemt.scoring.agreement import cohen_kappa, counts_of, fleiss_kappa
 
 # What raters fill in, with the allowed values.
 QUESTIONS: Mapping[str, tuple[int, ...]] = {
-    "adequacy": (1, 2, 3, 4, 5),
-    "fluency": (1, 2, 3, 4, 5),
+    "adequacy": (0, 1, 2, 3, 4, 5),
+    "fluency": (0, 1, 2, 3, 4, 5),
     "under_translation": (0, 1),
     "over_translation": (0, 1),
 }
 SCALES = ("adequacy", "fluency")
 _SHOWN = ("item", "source", "reference", "translation")
 _HEADER = "\t".join((*_SHOWN, *QUESTIONS))
-_KEY_HEADER = "item\tsystem\tline"
+_KEY_HEADER = "item\tsystem\ttest_set\tline"
 KEY = "key.tsv"
 
 
@@ -52,48 +52,52 @@ class Agreement:
     cohen: float | None
 
 
-def write_sheets(
-    folder: Path,
-    *,
-    sources: Sequence[str],
-    references: Sequence[str],
-    translations: Mapping[str, Sequence[str]],
-    sentences: int,
-    raters: int,
-    seed: int,
-) -> int:
+@dataclass(frozen=True)
+class RatedText:
+    """A test set line by line: sources, references, and the translations of each system."""
+
+    test_set: str
+    sources: Sequence[str]
+    references: Sequence[str]
+    translations: Mapping[str, Sequence[str]]
+
+
+def write_sheets(folder: Path, texts: Sequence[RatedText], *, sentences: int, raters: int, seed: int) -> int:
     """Write the sheets and the key into a new folder. Returns the number of items of a sheet.
 
-    translations: for each system one line for each source. sentences: how many are drawn at random.
+    sentences: how many are drawn at random, from all test sets together.
     Raises PhrasemtError if the folder exists, and DataError if there are fewer sentences.
     """
     if folder.exists():
         raise PhrasemtError(
             "exists already", where=folder, next_step="name a new folder; ratings may stand in this one"
         )
-    if len(sources) < sentences:
-        raise DataError("the test set has fewer sentences", expected=sentences, found=len(sources))
+    lines = [(text, line) for text in texts for line in range(len(text.sources))]
+    if len(lines) < sentences:
+        raise DataError("the test sets have fewer sentences", expected=sentences, found=len(lines))
     draw = random.Random(seed)
-    chosen = sorted(draw.sample(range(len(sources)), sentences))
-    behind: dict[tuple[int, str], list[str]] = {}  # the systems of each different translation of a line
-    for line in chosen:
-        for system, lines in translations.items():
-            behind.setdefault((line, lines[line]), []).append(system)
+    behind: dict[tuple[int, str], list[str]] = {}  # the systems of each different translation of a drawn sentence
+    for number in sorted(draw.sample(range(len(lines)), sentences)):
+        text, line = lines[number]
+        for system, translations in text.translations.items():
+            behind.setdefault((number, translations[line]), []).append(system)
     items = [*behind]
     draw.shuffle(items)
     numbers = {item: number for number, item in enumerate(items, start=1)}
     folder.mkdir(parents=True)
     for rater in range(1, raters + 1):
-        order = draw.sample(items, len(items))
-        rows = (
-            "\t".join(
-                (str(numbers[item]), _field(sources[line]), _field(references[line]), _field(translation), "\t\t\t")
-            )
-            for item in order
-            for line, translation in [item]
-        )
+        rows = []
+        for item in draw.sample(items, len(items)):
+            text, line = lines[item[0]]
+            shown = map(_field, (text.sources[line], text.references[line], item[1]))
+            rows.append("\t".join((str(numbers[item]), *shown, "\t\t\t")))
         write_lines(folder / f"rater-{rater}.tsv", [_HEADER, *rows])
-    key = [f"{numbers[item]}\t{system}\t{item[0] + 1}" for item in items for system in behind[item]]
+    key = [
+        f"{numbers[item]}\t{system}\t{text.test_set}\t{line + 1}"
+        for item in items
+        for text, line in [lines[item[0]]]
+        for system in behind[item]
+    ]
     write_lines(folder / KEY, [_KEY_HEADER, *key])
     return len(items)
 

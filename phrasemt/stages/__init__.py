@@ -33,6 +33,7 @@ from phrasemt.stages.stage import Stage
 from phrasemt.stages.subwords import ApplySubwords, BuildVocabulary, LearnSubwords, PackExamples, TokenizeText
 from phrasemt.stages.syntax import (
     CollectSentences,
+    CollectTrees,
     DescribeAnnotator,
     ExtractChunks,
     ExtractPhrases,
@@ -66,6 +67,7 @@ _DECLARATIONS: tuple[type[Stage], ...] = (
     TrainParser,
     TrainChunker,
     DescribeAnnotator,
+    CollectTrees,
     CollectSentences,
     ParseSentences,
     TagSentences,

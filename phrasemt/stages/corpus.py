@@ -75,9 +75,9 @@ class PartitionCorpus(Stage):
 
     @classmethod
     def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        partition = study.datasets[wildcards["dataset"]].partition
-        assert partition is not None
-        return cls(dev=partition.dev, test=partition.test, seed=partition.seed)
+        cut = study.datasets[wildcards["dataset"]].cut
+        assert cut is not None
+        return cls(dev=cut.dev, test=cut.test, seed=cut.seed)
 
 
 class GenerateDemo(Stage):

@@ -33,11 +33,13 @@ class LearnSubwords(Stage):
     libraries = ("subword-nmt",)
     cached = True
 
-    merges: int
+    merges: int | None = None
+    symbols: int | None = None  # in place of merges: these and the characters together
 
     @classmethod
     def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        return cls(merges=study.datasets[wildcards["dataset"]].subwords.merges)
+        subwords = study.datasets[wildcards["dataset"]].subwords
+        return cls(merges=None if subwords.symbols else subwords.merges, symbols=subwords.symbols)
 
 
 class ApplySubwords(Stage):

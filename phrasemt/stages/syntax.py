@@ -115,6 +115,21 @@ class DescribeAnnotator(Stage):
         )
 
 
+class CollectTrees(Stage):
+    """Collect the trees that the user gives, by the keys of their sentences, and write the card of their parser."""
+
+    module = "phrasemt.syntax.given_trees"
+    job_name = "{annotator}"
+    libraries = ("pyarrow", "stanza")
+    cached = True
+
+    language: str
+
+    @classmethod
+    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
+        return cls(language=study.annotators[wildcards["annotator"]].language)
+
+
 class CollectSentences(Stage):
     """Collect the distinct sentences of one side of a split, by key."""
 

@@ -95,16 +95,20 @@ class AnnotatorDefinition(Settings):
 
 
 class Parser(AnnotatorDefinition):
-    """A constituency parser, which has one of train, files and published."""
+    """A constituency parser, which has one of train, files, published and trees."""
 
     train: ParserTraining | None = Field(None, description="a parser that the workflow trains")
     files: ParserFiles | None = Field(None, description="a parser of the user")
     published: Name | None = Field(None, description="a package published by Stanza, e.g. ptb3-revised_charlm")
+    trees: Annotated[list[Path], Field(min_length=1)] | None = Field(
+        None,
+        description="files with the trees of another parser in brackets, for the tokens of all splits, in any order",
+    )
 
     @model_validator(mode="after")
     def _one_origin(self) -> Parser:
-        if sum(origin is not None for origin in (self.train, self.files, self.published)) != 1:
-            raise ValueError("exactly one of train, files and published must be given")
+        if sum(origin is not None for origin in (self.train, self.files, self.published, self.trees)) != 1:
+            raise ValueError("exactly one of train, files, published and trees must be given")
         return self
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -121,11 +122,26 @@ def _references_of(text: DatasetText) -> list[Path]:
     return text.references if isinstance(text, UserText) else []
 
 
+class DevSample(Settings):
+    """Dev pairs drawn from the training texts. Train and dev share no source and no target sentence."""
+
+    sample: Pairs = Field(description="pairs of dev")
+    seed: Seed = Field(1, description="seed of the random draw")
+
+
+def kind_of_dev(value: Any) -> str:
+    """The class of dev by its form, so that mistakes are reported for the class that the user meant."""
+    return "sample" if isinstance(value, dict | DevSample) else "list"
+
+
 class Splits(Settings):
     """Splits that exist already. The texts of a split are read one after the other."""
 
     train: list[DatasetText] = Field(min_length=1, description="training texts")
-    dev: list[DatasetText] = Field(min_length=1, description="development texts, which select checkpoints")
+    dev: Annotated[
+        Annotated[list[DatasetText], Field(min_length=1), Tag("list")] | Annotated[DevSample, Tag("sample")],
+        Discriminator(kind_of_dev),
+    ] = Field(description="development texts, which select checkpoints, or a sample of the training texts")
     test: dict[Name, list[DatasetText]] = Field(min_length=1, description="texts of each test set, by name")
 
     @model_validator(mode="after")
@@ -142,6 +158,20 @@ class Partition(Settings):
     dev: Pairs = Field(description="pairs of dev")
     test: Pairs = Field(description="pairs of test")
     seed: Seed = Field(1, description="seed of the random draw")
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Texts, one after the other, that the workflow cuts into splits with these numbers of pairs; the rest is train."""
+
+    texts: list[DatasetText]
+    dev: int
+    test: int
+    seed: int
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        return ("train", "dev", "test") if self.test else ("train", "dev")
 
 
 class Generator(Settings):
@@ -179,6 +209,11 @@ class Subwords(Settings):
     )
     words: Symbols = Field(30_000, description="unit word: size of the vocabulary of each side")
     merges: Symbols = Field(32_000, description="unit bpe: number of merges, learned on both sides together")
+    symbols: Symbols | None = Field(
+        None,
+        description="unit bpe, in place of merges: number of symbols of both sides together, of which the characters "
+        "are subtracted (`--total-symbols` of subword-nmt, an estimate of the size of the vocabulary)",
+    )
     vocabulary_threshold: Annotated[
         int, Field(ge=0), Number(at_most=1_000_000, because="hardly a subword is so frequent")
     ] = Field(8, description="unit bpe: split subwords further that are rarer than this in train; 0: never")
@@ -201,9 +236,11 @@ class Subwords(Settings):
     def _switches_go_together(self) -> Subwords:
         refuse(
             f"{key} has no effect with unit: {self.unit}, only with unit: {unit}"
-            for key, unit in (("words", "word"), ("merges", "bpe"), ("vocabulary_threshold", "bpe"))
+            for key, unit in (("words", "word"), ("merges", "bpe"), ("symbols", "bpe"), ("vocabulary_threshold", "bpe"))
             if self.unit != unit and self.differs(key)
         )
+        if self.symbols is not None and self.differs("merges"):
+            raise ValueError("merges has no effect with symbols, from which it follows")
         return self
 
 
@@ -303,8 +340,8 @@ class Dataset(Settings):
                 for key in ("contrast_sets", "source_parser", "target_chunks")
                 if getattr(self, key)
             ]
-            if self.partition is not None:
-                problems.append("partition: a monolingual data set is not cut; name its texts in splits")
+            if self.cut is not None:
+                problems.append("a monolingual data set is not cut; name the texts of train, dev and test in splits")
             if self.tokenization.source is not None:
                 problems.append("tokenization.source has no effect in a monolingual data set; its text is the target")
         refuse(problems)
@@ -415,6 +452,15 @@ class Dataset(Settings):
         return "target" if language == self.target_language else "source"
 
     @property
+    def cut(self) -> Cut | None:
+        """What the workflow cuts into splits: a partition, or training texts that give a sample to dev."""
+        if self.partition:
+            return Cut([self.partition.text], self.partition.dev, self.partition.test, self.partition.seed)
+        if self.splits and isinstance(self.splits.dev, DevSample):
+            return Cut(self.splits.train, self.splits.dev.sample, 0, self.splits.dev.seed)
+        return None
+
+    @property
     def test_sets(self) -> tuple[str, ...]:
         return tuple(self.splits.test) if self.splits else ("test", *self.external_test_sets)
 
@@ -461,7 +507,8 @@ class Dataset(Settings):
             ]
         if self.splits is None:
             return self.external_test_sets.get(split, [])
-        return {"train": self.splits.train, "dev": self.splits.dev, **self.splits.test}[split]
+        dev = [] if isinstance(self.splits.dev, DevSample) else self.splits.dev
+        return {"train": self.splits.train, "dev": dev, **self.splits.test}[split]
 
     @property
     def texts(self) -> Iterator[tuple[str, DatasetText]]:

@@ -8,16 +8,15 @@ import re
 import typing
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import ValidationError
+from pydantic import Tag, ValidationError
 
 from phrasemt.errors import StudyError
 from phrasemt.fields import Settings, sections
 from phrasemt.files.yaml import parse_yaml
 from phrasemt.study.architectures import own_settings
-from phrasemt.study.datasets import kind_of_text
-from phrasemt.study.schema import Study, kind_of_system
+from phrasemt.study.schema import Study
 
 
 def load_study(path: Path | str) -> Study:
@@ -106,12 +105,13 @@ def _place(location: tuple[int | str, ...]) -> tuple[list[str], list[type[Settin
     annotation: Any = Study
     around: list[type[Settings]] = []
     for part in location:
+        if typing.get_origin(annotation) is Annotated:
+            annotation = typing.get_args(annotation)[0]
         around = sections(annotation)
         if typing.get_origin(annotation) in (dict, list):
             annotation = typing.get_args(annotation)[-1]
-        elif len(around) > 1:
-            tagged = (section for section in around if part in _tags(section))
-            annotation = next(tagged, own_settings(part) or annotation)
+        elif (tagged := _tagged(annotation, part)) is not None:
+            annotation = tagged
             continue
         elif around and part in around[0].model_fields:
             annotation = around[0].model_fields[str(part)].annotation
@@ -121,13 +121,16 @@ def _place(location: tuple[int | str, ...]) -> tuple[list[str], list[type[Settin
     return names, around
 
 
-def _tags(section: type[Settings]) -> set[object]:
-    """The tags of a section class in a union: its family or name, or the kinds of text and of system with its keys."""
-    for key in UNION_KEYS:
-        if key in section.model_fields:
-            return set(typing.get_args(section.model_fields[key].annotation))
-    keys = dict.fromkeys(section.model_fields)
-    return {kind_of_text(keys), kind_of_system(keys)}  # no union has tags of both
+def _tagged(annotation: Any, tag: object) -> Any:
+    """The member of a union with this tag: one that has it as `Tag`, or a model of this family; else None."""
+    members = typing.get_args(annotation)
+    for member in members:
+        if Tag(str(tag)) in getattr(member, "__metadata__", ()):
+            return typing.get_args(member)[0]
+        family = getattr(member, "model_fields", {}).get("family")
+        if len(members) > 1 and family is not None and tag in typing.get_args(family.annotation):
+            return member
+    return own_settings(tag) if len(members) > 1 else None
 
 
 def _nearest(name: str, allowed: list[str]) -> str:

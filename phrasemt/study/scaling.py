@@ -217,7 +217,7 @@ def _small_datasets(study: Study) -> Values:
 
 def _kept(dataset: Dataset, **subwords: int) -> Values:
     """Return the units of a data set, with other numbers where the unit is the subword."""
-    units = dataset.subwords.model_dump(exclude_defaults=True, exclude={"reuse"})
+    units = dataset.subwords.model_dump(exclude_defaults=True, exclude={"reuse", "symbols"})
     if dataset.subwords.unit == "bpe":
         units |= {"vocabulary_threshold": 0, **subwords}
     return {"subwords": units}

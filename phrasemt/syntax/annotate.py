@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from phrasemt.artefacts.artefact import In, Kept, Out
 from phrasemt.artefacts.card import Card, Kind
 from phrasemt.artefacts.syntax import CollectedSentences, Parses, ParseStore, Tags
-from phrasemt.errors import DamagedFileError, MismatchError
+from phrasemt.errors import DamagedFileError, DataError, MismatchError
 from phrasemt.files.parallel import batched, map_in_order
 from phrasemt.machine.gpus import torch_has_gpu
 from phrasemt.stages.syntax import AnnotateSentences
@@ -29,12 +29,15 @@ from phrasemt.syntax.store.annotations import Annotation, write_sorted_annotatio
 from phrasemt.syntax.store.store import AnnotationStore
 
 if TYPE_CHECKING:
+    from phrasemt.syntax.given_trees import TreeAnnotator
     from phrasemt.syntax.stanza.annotator import StanzaAnnotator
 
 _SENTENCES_PER_BLOCK = 1000
 # Smallest number of blocks for each process: with fewer, the processes would end at very different times.
 _BLOCKS_PER_PROCESS = 8
 _SECONDS_BETWEEN_MESSAGES = 30.0
+# Largest share of sentences without a tree where the user gives the trees. With more, the tokens do not fit.
+_WITHOUT_TREE = 0.1
 
 Missing = Mapping[int, NDArray[np.int32]]  # by bucket: positions of the sentences that the store lacks
 KeyedSentences = list[tuple[bytes, list[str]]]  # keys and sentences
@@ -133,6 +136,7 @@ class _Job:
                 yield from zip(key_bytes(sentences.keys[part]), sentences.sentences(part), strict=True)
 
     def _from_store(self) -> Iterator[tuple[Keys, list[Annotation]]]:
+        failed: list[tuple[int, int, Annotation]] = []  # bucket, position, failure
         for bucket in self._buckets:
             keys = self._keys(bucket)
             found = self._store.find(bucket, keys)
@@ -145,7 +149,28 @@ class _Job:
                     found=f"{len(annotations):,}",
                     next_step="run again to annotate these sentences again; check the disk if files were set aside",
                 )
+            failed += [(bucket, position, one) for position, one in enumerate(annotations) if one.failure is not None]
             yield keys, annotations
+        if self._card.origin == "trees":
+            self._check_given_trees(failed)
+
+    def _check_given_trees(self, failed: Sequence[tuple[int, int, Annotation]]) -> None:
+        """Warn of sentences without a tree. Raises DataError if they are more than _WITHOUT_TREE."""
+        if not failed:
+            return
+        bucket, position, first = failed[0]
+        tokens = " ".join(self._sentences.bucket(bucket).sentences(np.array([position]))[0])
+        sentences = sum(self._sentences.lengths[bucket] for bucket in self._buckets)
+        if len(failed) > _WITHOUT_TREE * sentences:
+            raise DataError(
+                "too many sentences have no tree among the given ones",
+                where=self._sentences.path,
+                expected=f"at most {_WITHOUT_TREE:.0%} of {sentences:,} sentences",
+                found=f"{len(failed):,}, such as {tokens[:200]!r}: {first.failure}",
+                next_step="parse the lines of results/STUDY/DATA/tokens/, which are tokenised already, and give these "
+                "trees (docs/syntax.md)",
+            )
+        self._log("warning: %s sentences have no tree, such as %r: %s", f"{len(failed):,}", tokens[:200], first.failure)
 
     def _keys(self, bucket: int) -> Keys:
         return self._sentences.bucket(bucket).keys
@@ -159,13 +184,17 @@ def _processes(cores: int) -> int:
     return 1 if torch_has_gpu() else cores
 
 
-def _prepare(annotator: Path, cache: Path, description: Mapping[str, Any]) -> tuple[StanzaAnnotator, AnnotationStore]:
+def _prepare(
+    annotator: Path, cache: Path, description: Mapping[str, Any]
+) -> tuple[StanzaAnnotator | TreeAnnotator, AnnotationStore]:
     from phrasemt.syntax.stanza.annotators import load_annotator
 
     return load_annotator(annotator), AnnotationStore(cache, description)
 
 
-def _annotate_block(prepared: tuple[StanzaAnnotator, AnnotationStore], block: KeyedSentences) -> tuple[int, int]:
+def _annotate_block(
+    prepared: tuple[StanzaAnnotator | TreeAnnotator, AnnotationStore], block: KeyedSentences
+) -> tuple[int, int]:
     """Annotate sentences and store the result; returns the number of sentences and of failures."""
     annotator, store = prepared
     keys, sentences = zip(*block, strict=True)

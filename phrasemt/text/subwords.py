@@ -63,7 +63,20 @@ def learn_subwords(
         raise DataError(
             "no words to learn subwords from", where=", ".join(map(str, sides)), next_step="check the training text"
         )
-    merges = _learn_merges(together, settings.merges)
+    wanted = settings.merges or 0
+    if settings.symbols is not None:
+        # subword-nmt tells apart a character at the end of a word from the same one before it.
+        characters = len({char for word in together for char in word[:-1]}) + len({word[-1] for word in together})
+        wanted = settings.symbols - characters
+        if wanted < 1:
+            raise DataError(
+                "no symbols are left for merges",
+                where="subwords.symbols",
+                expected=f"more than the {characters:,} characters of the text",
+                found=settings.symbols,
+                next_step="ask for more symbols",
+            )
+    merges = _learn_merges(together, wanted)
     write_lines(codes, [_VERSION, *merges])
     cutter = _SubwordCutter(merges, vocabulary=None)
     types = 0
@@ -74,12 +87,12 @@ def learn_subwords(
             for subword in cutter[word].split(" "):
                 counts[subword] += frequency
         types += write_lines(path, (f"{subword} {count}" for subword, count in counts.most_common()))
-    if len(merges) < settings.merges:
+    if len(merges) < wanted:
         log.info("learn_subwords: stopped early, because no further pair of subwords occurs twice")
     log.info(
         "learn_subwords: learned %s of %s merges from %s word types; %s subword types%s",
         f"{len(merges):,}",
-        f"{settings.merges:,}",
+        f"{wanted:,}",
         f"{len(together):,}",
         f"{types:,}",
         " on both sides" if len(sides) == 2 else "",

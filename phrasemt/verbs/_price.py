@@ -53,6 +53,7 @@ TEXT_STAGES = {
     "extract_chunks": (42_000, 60),
 }
 PUBLISHED_PARSER = 10  # sentences a second of one core, estimated
+GIVEN_TREES = 5_000  # the same, of looking up trees that the user gives
 OF_BOTH_SIDES = ("clean_pairs", "pack_examples")  # jobs that write a line of each side
 STATE = 6  # copies of the weights in the states that a training keeps, beside the averaged checkpoints
 
@@ -169,7 +170,8 @@ class Prices:
         if rule in ("parse_sentences", "tag_sentences"):
             lines //= dataset.annotation_jobs(names["split"])
             parser = self.study.parsers.get(names["annotator"])
-            rate = PUBLISHED_PARSER if parser is not None and parser.published else rate
+            if parser is not None:
+                rate = PUBLISHED_PARSER if parser.published else GIVEN_TREES if parser.trees else rate
         sides = len(dataset.sides) if rule in OF_BOTH_SIDES else 1
         return Costs(core_hours=(OTHER_SECONDS + lines / rate) / 3600, bytes=lines * sides * bytes_of_line)
 
@@ -182,11 +184,9 @@ class Prices:
         dataset, split = self.study.datasets[name], split.partition(".")[0]
         if dataset.generator:
             return int(getattr(dataset.generator, split, dataset.generator.test))
-        if dataset.partition and split in ("dev", "test"):
-            return int(getattr(dataset.partition, split))
-        if dataset.partition and split == "train":
-            whole = self._lines_of_text(dataset.partition.text)
-            return max(whole - dataset.partition.dev - dataset.partition.test, 0)
+        if (cut := dataset.cut) and split in cut.splits:
+            train = sum(map(self._lines_of_text, cut.texts)) - cut.dev - cut.test
+            return {"train": max(train, 0), "dev": cut.dev, "test": cut.test}[split]
         return sum(map(self._lines_of_text, dataset.texts_of_split(split)))
 
     def _lines_of_text(self, text: DatasetText) -> int:

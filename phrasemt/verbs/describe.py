@@ -65,6 +65,6 @@ def vocabulary_sizes(study: Study, dataset: str) -> tuple[int, int, str]:
     if all(path.exists() for path in paths):
         source, target = (len(Vocabulary.read(path)) for path in paths)
         return source, target, vocabulary.glob
-    key = "words" if settings.subwords.unit == "word" else "merges"
+    key = "words" if settings.subwords.unit == "word" else "symbols" if settings.subwords.symbols else "merges"
     size = getattr(settings.subwords, key) + len(SPECIAL_TOKENS)
     return size, size, f"an estimate from subwords.{key}, because there are no vocabulary files yet"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines
-from phrasemt.scoring.ratings import KEY, SCALES, score_sheets, write_sheets
+from phrasemt.scoring.ratings import KEY, SCALES, RatedText, score_sheets, write_sheets
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
 from phrasemt.verbs._study import choose
@@ -21,14 +21,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     make = actions.add_parser(
         "make",
         help="write a sheet for each rater",
-        description="Write blind sheets for human evaluation into a new folder: adequacy and fluency from 1 to 5, "
+        description="Write blind sheets for human evaluation into a new folder: adequacy and fluency from 0 to 5, "
         "under- and over-translation as 0 or 1. key.tsv tells which systems are behind the items; hide it from raters.",
     )
     make.add_argument("folder", type=Path, metavar="FOLDER")
     add_study_option(make)
     make.add_argument("--systems", nargs="+", metavar="NAME", help="systems to compare (default: all that translate)")
     make.add_argument("--dataset", metavar="NAME", help="data set of the study (default: the first)")
-    make.add_argument("--test-set", metavar="NAME", help="test set (default: the first)")
+    make.add_argument(
+        "--test-sets", nargs="+", metavar="NAME", help="sentences are drawn from these (default: all, without dev)"
+    )
     make.add_argument("--seed", type=int, metavar="N", help="seed of the trainings (default: the first of the study)")
     make.add_argument("--sentences", type=int, default=100, metavar="N", help="drawn at random (default: %(default)s)")
     make.add_argument("--raters", type=int, default=2, metavar="N", help="number of sheets (default: %(default)s)")
@@ -43,30 +45,33 @@ def _make(options: argparse.Namespace) -> None:
     """Write the sheets. Raises PhrasemtError for a system, test set or translation that is not there."""
     study = load_study(options.study)
     dataset = choose("dataset", options.dataset, list(study.datasets))
-    test_set = choose("test set", options.test_set, list(study.datasets[dataset].test_sets))
     systems = [choose("system", name, study.translating) for name in options.systems or study.translating]
     if min(options.sentences, options.raters) < 1:
         raise PhrasemtError("at least one sentence and one rater are needed", where="--sentences, --raters")
     paths = Paths.of(study, dataset)
-    sides = [
-        _lines(Path(paths.clean_text.at(split=test_set, language=language)))
-        for language in study.datasets[dataset].languages
-    ]
-    translations = {
-        system: _lines(
-            Path(paths.translated_text.at(system=system, seed=_seed(study, system, options), split=test_set))
-        )
-        for system in dict.fromkeys(systems)
-    }
-    items = write_sheets(
-        options.folder,
-        sources=sides[0],
-        references=sides[1],
-        translations=translations,
-        sentences=options.sentences,
-        raters=options.raters,
-        seed=options.draw,
-    )
+
+    def sides(split: str) -> list[list[str]]:
+        return [
+            _lines(Path(paths.clean_text.at(split=split, language=language)))
+            for language in study.datasets[dataset].languages
+        ]
+
+    known = list(study.datasets[dataset].test_sets)
+    if options.test_sets:
+        chosen = [choose("test set", name, known) for name in dict.fromkeys(options.test_sets)]
+    else:  # a study may test on dev too, because its paper does
+        chosen = [name for name in known if sides(name) != sides("dev")]
+    texts = []
+    for test_set in chosen:
+        sources, references = sides(test_set)
+        translations = {
+            system: _lines(
+                Path(paths.translated_text.at(system=system, seed=_seed(study, system, options), split=test_set))
+            )
+            for system in dict.fromkeys(systems)
+        }
+        texts.append(RatedText(test_set, sources, references, translations))
+    items = write_sheets(options.folder, texts, sentences=options.sentences, raters=options.raters, seed=options.draw)
     print(f"{options.folder}: {options.raters} sheets of {items} items; {KEY} stays with you")
 
 

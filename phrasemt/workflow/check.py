@@ -53,6 +53,13 @@ def warnings_of(study: Study) -> Iterator[str]:
         yield from (f"systems.{name}.training: {warning}" for warning in warnings)
     for name, dataset in study.datasets.items():
         yield from (f"datasets.{name}.{warning}" for warning in _warnings_of_languages(dataset))
+    for name, parser in study.parsers.items():
+        missing = [str(file) for file in parser.trees or () if not file.is_file()]
+        if missing:  # no mistake: the tokens that the trees are made of come from the same study
+            yield (
+                f"parsers.{name}.trees: no such file yet: {', '.join(missing)}; make the tokens first, and "
+                "parse them (docs/syntax.md)"
+            )
 
 
 def _warnings_of_training(training: Training) -> Iterator[str]:

@@ -40,7 +40,7 @@ class Flow:
         self.paths = Paths(study.study)
         self.generated = [name for name, dataset in study.datasets.items() if dataset.generator]
         self.contrast_sets = [name for dataset in study.datasets.values() for name in dataset.contrast_sets]
-        self.partitioned = [name for name, dataset in study.datasets.items() if dataset.partition]
+        self.partitioned = [name for name, dataset in study.datasets.items() if dataset.cut]
         self.models = list(study.models)
         self.outside = list(study.outside)
         self.phrase_based = list(study.phrase_based)
@@ -55,7 +55,9 @@ class Flow:
         self.trained_parsers = [name for name, parser in study.parsers.items() if parser.train]
         self.trained_chunkers = [name for name, chunker in study.chunkers.items() if chunker.train]
         self.trained_annotators = [*self.trained_parsers, *self.trained_chunkers]
-        self.ready_annotators = [name for name in study.annotators if name not in self.trained_annotators]
+        self.parsers_with_trees = [name for name, parser in study.parsers.items() if parser.trees]
+        made = {*self.trained_annotators, *self.parsers_with_trees}
+        self.ready_annotators = [name for name in study.annotators if name not in made]
 
     # ----------------------------------------------------------------------------------------------- wildcards and jobs
 
@@ -257,7 +259,8 @@ class Flow:
 
         def raw_texts(wildcards: Wildcards) -> list[str]:
             dataset = self._dataset(wildcards)
-            if texts := dataset.texts_of_split(wildcards.split):
+            texts = dataset.texts_of_split(wildcards.split)
+            if texts and not (dataset.cut and wildcards.split in dataset.cut.splits):
                 return [_text_path(text, dataset, side) for text in texts]
             raw_text = Paths.of(self.study, wildcards.dataset).raw_text
             return [raw_text.at(split=wildcards.split, language=dataset.language_of(side))]
@@ -265,9 +268,9 @@ class Flow:
         return raw_texts
 
     def whole_text(self, side: Side) -> Files:
-        """One side of the text that a partition cuts."""
-        partitions = {name: dataset.partition for name, dataset in self.study.datasets.items() if dataset.partition}
-        return lambda job: [_text_path(partitions[job.dataset].text, self._dataset(job), side)]
+        """One side of the texts that are cut into splits."""
+        cuts = {name: dataset.cut for name, dataset in self.study.datasets.items() if dataset.cut}
+        return lambda job: [_text_path(text, self._dataset(job), side) for text in cuts[job.dataset].texts]
 
     def original_files(self, wildcards: Wildcards) -> list[str]:
         """The fetched files that hold one side of a part of a registered corpus."""
@@ -295,6 +298,10 @@ class Flow:
             return [StanzaFile.pattern.at(language=annotator.language, file=files[role])] if role in files else []
 
         return model_files
+
+    def given_trees(self, wildcards: Wildcards) -> list[str]:
+        """The files of the trees that the user gives."""
+        return [str(path) for path in self.study.parsers[wildcards.annotator].trees or ()]
 
     def training_texts(self, part: str, *, kind: Literal["trees", "chunks"] | None = None) -> Files:
         """The texts of one part that an annotator is trained on; with a kind, only for annotators of that kind."""

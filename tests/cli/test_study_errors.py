@@ -75,6 +75,8 @@ def snakemake(repository: Path, tmp_path: Path, warm: WarmPython) -> Snakemake:
     return snakemake
 
 
+TEXTS = "[{source: study.yaml, target: study.yaml}]"
+
 TRANSCRIPTS = {
     "three typos, all three at once": (
         RIGHT.replace("test: 10}", "tests: 10, test: 10}").replace(
@@ -161,6 +163,22 @@ TRANSCRIPTS = {
         "  - systems.transformer.model.widht: unknown key; did you mean 'width'?; allowed: family, width, heads, "
         "ffn_width, dropout, attn_dropout, act_dropout, norm, embed_ln, softmax_bias, init, encoder_layers, "
         "decoder_layers, tie\n",
+    ),
+    "mistakes in a sample, and in a list, of dev": (
+        RIGHT.replace(
+            "generator: {train: 10, dev: 10, test: 10}",
+            f"splits: {{train: {TEXTS}, dev: {{sample: 0, sed: 1}}, test: {{t: {TEXTS}}}}}",
+        ).replace(
+            "systems:",
+            "  more: {source_language: en, target_language: de, splits: {train: [], dev: [{corpus: a}], "
+            "test: {t: []}}}\n"
+            "systems:",
+        ),
+        "phrasemt check: error: study.yaml: 4 mistakes in the study\n"
+        "  - datasets.demo.splits.dev.sample: found 0, input should be greater than 0\n"
+        "  - datasets.demo.splits.dev.sed: unknown key; did you mean 'seed'?; allowed: sample, seed\n"
+        "  - datasets.more.splits.train: found [], list should have at least 1 item after validation, not 0\n"
+        "  - datasets.more.splits.dev.0.part: missing\n",
     ),
     "a file that is not there": (
         RIGHT.replace(

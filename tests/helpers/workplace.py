@@ -79,6 +79,7 @@ _OTHER_STAGES = {
     "score_metric",
     "fetch_stanza_file",
     "describe_annotator",
+    "collect_trees",
     "import_translations",
     "tune_length_penalty",
     "train_truecaser",

@@ -10,6 +10,7 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from phrasemt.artefacts.table import Table
 from phrasemt.printed.results import CostKind
@@ -28,7 +29,8 @@ _TOLERANCE = 0.1
 class SystemCost:
     """What a system costs on a data set, mean over its seeds; None where nobody knows.
 
-    training: seconds for a target token, from the median of each training. decoding: wall seconds of all test sets.
+    training: seconds of a whole training, without evaluations. token: seconds for a target token of it, from the median
+    of each training. decoding: wall seconds of all test sets.
     hosts: on which it was trained and translated. devices: on which it was trained.
     """
 
@@ -36,6 +38,7 @@ class SystemCost:
     system: str
     parameters: int
     training: float | None
+    token: float | None
     decoding: float | None
     hosts: frozenset[str]
     devices: frozenset[str]
@@ -52,7 +55,7 @@ class RelativeCost:
     system: str
     title: str
     parameters: int
-    ratios: Mapping[CostKind, float | None]
+    ratios: Mapping[CostKind | Literal["token"], float | None]
     together: bool
 
 
@@ -62,17 +65,19 @@ def cost_tables(
     """Yield a table of the costs relative to the baselines, and one of the printed costs beside ours."""
     relative = relative_costs(dict(table.systems), table.baselines, costs(study, trainings))
     yield TextTable(
-        caption="Cost relative to the baseline. Training: time for a target token, from the median speed of each "
-        "training. Decoding: wall time of the jobs that translate all test sets, with loading. Jobs that ran side by "
-        "side or on different machines say little: ratios of different hosts or devices are left out.",
-        headings=("System", "Data set", "Parameters", "Ratio", "Training", "Decoding"),
+        caption="Cost relative to the baseline. Training: time of the whole training without evaluations, and time for "
+        "a target token from the median speed. Decoding: wall time of the jobs that translate all test sets, with "
+        "loading. Jobs that ran side by side or on different machines say little: ratios of different hosts or devices "
+        "are left out.",
+        headings=("System", "Data set", "Parameters", "Ratio", "Training", "For a token", "Decoding"),
         rows=[(one.title, one.dataset, f"{one.parameters:,}", *map(_shown, one.ratios.values())) for one in relative],
         left=("Data set",),
     )
     yield TextTable(
         caption="Cost beside the papers: ratios to the baseline of each system, and to the row of the paper that it "
         "stands for. As printed: at most 10 % apart. The papers measured on GPUs, with their own code, sizes and "
-        "batches. Times on one host are compared, even where jobs shared it.",
+        "batches; a time of training is that of the whole training. Times on one host are compared, even where jobs "
+        "shared it.",
         headings=("System", "Data set", "Row", "Cost", "Printed", "Ours", "Verdict"),
         rows=list(beside_papers(claims, relative)),
         left=("Data set", "Row", "Cost", "Verdict"),
@@ -85,6 +90,7 @@ def costs(study: str, trainings: Sequence[TrainingCurve]) -> list[SystemCost]:
     for dataset, system in dict.fromkeys((one.dataset, one.system) for one in trainings):
         own = [one for one in trainings if (one.dataset, one.system) == (dataset, system)]
         speeds = [one.tokens_per_second for one in own if one.tokens_per_second]
+        trained = [one.seconds_of_updates for one in own if one.seconds_of_updates]
         jobs = _jobs(study, "translate_examples", dataset, system)
         seconds = [seconds for job in jobs if (seconds := seconds_of_job(job)) is not None]
         notes = [
@@ -98,7 +104,8 @@ def costs(study: str, trainings: Sequence[TrainingCurve]) -> list[SystemCost]:
                 dataset=dataset,
                 system=system,
                 parameters=own[0].record.parameters,
-                training=1 / statistics.fmean(speeds) if speeds else None,
+                training=statistics.fmean(trained) if trained else None,
+                token=1 / statistics.fmean(speeds) if speeds else None,
                 decoding=sum(seconds) / len(own) if seconds and len(seconds) == len(jobs) else None,
                 hosts=frozenset(note.host for note in notes if note),
                 devices=frozenset(report.device for report in reports if report),
@@ -137,6 +144,7 @@ def relative_costs(
                     ratios={
                         "parameters": _ratio(one.parameters, baseline.parameters),
                         "training": _ratio(one.training, baseline.training) if together else None,
+                        "token": _ratio(one.token, baseline.token) if together else None,
                         "decoding": _ratio(one.decoding, baseline.decoding) if together else None,
                     },
                     together=together,

@@ -29,11 +29,13 @@ class Curve:
 class TrainingCurve(Curve):
     """A finished training; `losses` is empty where somebody has deleted the training state.
 
-    evaluation_share: part of the time of the training that evaluations on dev took; None where nobody knows.
+    seconds_of_updates: time of the training over all its runs, without evaluations on dev. evaluation_share: part of
+    the time with evaluations that these took. All are None where nobody knows.
     """
 
     record: TrainingRecord
     tokens_per_second: float | None
+    seconds_of_updates: float | None
     evaluation_share: float | None
 
     @property
@@ -58,6 +60,7 @@ def read_training(path: Path) -> TrainingCurve:
         losses=metrics.losses,
         evaluations=record.evaluations,
         tokens_per_second=statistics.median(speeds) if speeds else None,
+        seconds_of_updates=seconds - evaluations if seconds else None,
         evaluation_share=evaluations / seconds if seconds and evaluations else None,
     )
 

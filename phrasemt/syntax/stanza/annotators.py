@@ -10,13 +10,14 @@ from pathlib import Path
 
 from phrasemt.artefacts.card import ANNOTATION_VERSION, Card
 from phrasemt.errors import MismatchError
+from phrasemt.syntax.given_trees import TreeAnnotator
 from phrasemt.syntax.stanza.annotator import StanzaAnnotator
 from phrasemt.syntax.stanza.chunker import ChunkerAnnotator
 from phrasemt.syntax.stanza.parser import ParserAnnotator
 
 
-def load_annotator(card_path: Path) -> StanzaAnnotator:
-    """Load the parser or chunker of a card, on a GPU if torch sees one, and verify its model files.
+def load_annotator(card_path: Path) -> StanzaAnnotator | TreeAnnotator:
+    """Load the parser or chunker of a card, on a GPU if torch sees one, or its trees, and verify the files.
 
     Raises DamagedFileError if the card or a model file was altered, MismatchError if the card was written with another
     version of Stanza or the model files do not fit together, DataError if a model file is unusable.
@@ -36,5 +37,7 @@ def load_annotator(card_path: Path) -> StanzaAnnotator:
             )
     card.verify()
     files = {role: file.path for role, file in card.files.items()}
+    if card.origin == "trees":
+        return TreeAnnotator(files["trees"])
     annotator = ParserAnnotator if card.kind == "constituency" else ChunkerAnnotator
     return annotator(files, card.options["longest"])

@@ -20,14 +20,17 @@ from phrasemt.stages.corpus import ExtractText, PartitionCorpus
 Pair = tuple[str, ...]
 
 
-def write_pairs(folder: Path, pairs: list[Pair]) -> dict[str, Path]:
-    paths = {side: folder / side for side in ("source", "target")}
-    for number, path in enumerate(paths.values()):
-        write_lines(path, (pair[number] for pair in pairs))
+def write_pairs(folder: Path, pairs: list[Pair]) -> dict[str, list[Path]]:
+    """Write the pairs as two texts, one after the other."""
+    halves = pairs[: len(pairs) // 2], pairs[len(pairs) // 2 :]
+    paths = {side: [folder / f"{side}.{number}" for number in (1, 2)] for side in ("source", "target")}
+    for side, of_side in enumerate(paths.values()):
+        for path, half in zip(of_side, halves, strict=True):
+            write_lines(path, (pair[side] for pair in half))
     return paths
 
 
-def cut(folder: Path, inputs: dict[str, Path], *, dev: int, test: int, seed: int = 1) -> dict[str, list[Pair]]:
+def cut(folder: Path, inputs: dict[str, list[Path]], *, dev: int, test: int, seed: int = 1) -> dict[str, list[Pair]]:
     outputs = {f"{split}_{side}": folder / f"{split}.{side}" for split in SPLITS for side in ("source", "target")}
     partition_corpus(settings=PartitionCorpus(dev=dev, test=test, seed=seed), cores=1, **inputs, **outputs)
     return {split: list(read_parallel(outputs[f"{split}_source"], outputs[f"{split}_target"])) for split in SPLITS}
@@ -121,6 +124,13 @@ def test_the_draw_depends_on_seed_and_content_only(tmp_path: Path) -> None:
     assert len({int(source[1:]) // 30 for source, _ in first["test"]}) > 5  # from all over the corpus
 
 
+def test_a_corpus_gives_dev_a_sample_and_no_test_set(tmp_path: Path) -> None:
+    pairs = [(f"s{number}", f"t{number}") for number in range(50)]
+    splits = cut(tmp_path, write_pairs(tmp_path, pairs), dev=20, test=0)
+    assert_sound(pairs, splits)
+    assert {split: len(lines) for split, lines in splits.items()} == {"train": 30, "dev": 20, "test": 0}
+
+
 def test_large_components_stay_in_train(tmp_path: Path) -> None:
     pairs = [("hub", f"t{number}") for number in range(50)]
     pairs += [(f"pair{number // 2}", f"x{number}") for number in range(1000)]
@@ -154,12 +164,12 @@ def test_sizes_that_cannot_be_reached(tmp_path: Path) -> None:
         cut(tmp_path, write_pairs(tmp_path, [("a", "b"), ("c", "d")]), dev=1, test=1)
     with pytest.raises(DataError, match="the text is empty"):
         cut(tmp_path, write_pairs(tmp_path, []), dev=1, test=1)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["source", "target"]
+    assert {path.stem for path in tmp_path.iterdir()} == {"source", "target"}
 
 
 def test_tatoeba(shared_data: Path, tmp_path: Path) -> None:
-    inputs = {"source": tmp_path / "en", "target": tmp_path / "de"}
-    for language, text in (("en", inputs["source"]), ("de", inputs["target"])):
+    inputs = {"source": [tmp_path / "en"], "target": [tmp_path / "de"]}
+    for language, text in (("en", tmp_path / "en"), ("de", tmp_path / "de")):
         extract_text(
             settings=ExtractText.registered("tatoeba-en-de", "all", language),
             cores=1,
@@ -168,5 +178,5 @@ def test_tatoeba(shared_data: Path, tmp_path: Path) -> None:
         )
     splits = cut(tmp_path, inputs, dev=2000, test=2000)
     assert [len(splits[split]) for split in SPLITS] == [165_813, 2000, 2000]
-    assert_sound(list(read_parallel(*inputs.values())), splits)
+    assert_sound(list(read_parallel(tmp_path / "en", tmp_path / "de")), splits)
     assert max(Counter(read_lines(tmp_path / "test.source")).values()) <= partition.LARGEST_SHARE * 2000

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
-from phrasemt.report.sections.cost import SystemCost, beside_papers, relative_costs
+from invented_study import InventedStudy
+
+from phrasemt.artefacts.training import Metrics
+from phrasemt.report.sections.cost import SystemCost, beside_papers, costs, relative_costs
+from phrasemt.report.sections.trainings import read_training
 from phrasemt.study.claims import CostClaim, cost_claims
-from phrasemt.study.schema import Study
+from phrasemt.study.reading import load_study
+
+XU = Path(__file__).parents[3] / "studies" / "xu2020-en-de.yaml"
 
 
 def _cost(
@@ -17,6 +23,7 @@ def _cost(
         system=system,
         parameters=parameters,
         training=training,
+        token=None if training is None else training / 1000,
         decoding=decoding,
         hosts=frozenset([host]),
         devices=frozenset(["CPU"]),
@@ -28,15 +35,15 @@ TITLES = {"base": "Transformer", "pr": "+PR", "far": "elsewhere", "new": "not ru
 
 def test_ratios() -> None:
     found = [
-        _cost("base", 100, 0.002, 20.0),
-        _cost("pr", 150, 0.003, None),
-        _cost("far", 200, 0.004, 40.0, host="two"),
+        _cost("base", 100, 2.0, 20.0),
+        _cost("pr", 150, 3.0, None),
+        _cost("far", 200, 4.0, 40.0, host="two"),
     ]
     relative = relative_costs(TITLES, {"pr": "base", "far": "base"}, found)
     assert {one.title: (one.parameters, *one.ratios.values()) for one in relative} == {
-        "Transformer": (100, 1.0, 1.0, 1.0),
-        "+PR": (150, 1.5, 1.5, None),
-        "elsewhere": (200, 2.0, None, None),
+        "Transformer": (100, 1.0, 1.0, 1.0, 1.0),
+        "+PR": (150, 1.5, 1.5, 1.5, None),
+        "elsewhere": (200, 2.0, None, None, None),
     }
     claims = [
         CostClaim(system=system, place="", cost=cost, printed=printed, notes=[])
@@ -57,22 +64,60 @@ def test_ratios() -> None:
     ]
 
 
-def test_printed_costs_are_relative_to_the_row_of_the_baseline() -> None:
-    """Table 2 of Xu et al.: 129.0 and 173.0 of 88.1 million parameters, 1.60 and 1.75 of the time of training."""
-    systems = {
-        "base": {"model": {"family": "transformer"}, "stands_for": ["xu2020/table-2/base"]},
-        "max": {"model": {"family": "phrase_representation"}, "stands_for": ["xu2020/table-2/max"]},
-        "alone": {"model": {"family": "dl4mt"}, "stands_for": ["zhou2017/table-5/dl4mt"]},
+SIZES = {
+    "base": 88.1,
+    "mean": 129.0,
+    "max": 129.0,
+    "max-attn": 173.0,
+    "max-attn-ta": 173.0,
+    "parsing": 173.0,
+    "big": 264.1,
+}
+HOURS = {"base": 1.00, "mean": 1.64, "max": 1.60, "max-attn": 1.74, "max-attn-ta": 1.75, "parsing": 1.83, "big": 7.73}
+DECODING = {
+    "base": 1.00,
+    "mean": 1.45,
+    "max": 1.40,
+    "max-attn": 1.52,
+    "max-attn-ta": 1.53,
+    "parsing": 1.60,
+    "big": 2.68,
+}
+
+
+def test_a_study_with_the_printed_costs_is_as_printed() -> None:
+    """Table 2 of Xu et al.: its costs but those of the baseline, given back as ours, are all as printed."""
+    study = load_study(XU)
+    rows = {
+        name: place.rpartition("/")[2]
+        for name, one in study.systems.items()
+        for place in one.stands_for
+        if "/table-2/" in place
     }
-    dataset = {"source_language": "en", "target_language": "de", "generator": {"train": 9, "dev": 9, "test": 9}}
-    study = Study.model_validate({"study": "costs", "datasets": {"d": dataset}, "systems": systems})
-    found = {(claim.system, claim.cost): claim.printed for claim in cost_claims(study)}
-    assert found == {
-        ("max", "parameters"): pytest.approx(129.0 / 88.1),
-        ("max", "training"): 1.60,
-        ("max", "decoding"): 1.40,
-    }
+    found = [_cost(name, round(SIZES[row] * 1e6), 3600 * HOURS[row], 60 * DECODING[row]) for name, row in rows.items()]
+    titles = {name: study.systems[name].title or name for name in rows}
+    compared = list(beside_papers(list(cost_claims(study)), relative_costs(titles, study.baselines, found)))
+    assert len(compared) == 3 * (len(SIZES) - 1)
+    assert {verdict.split(".")[0] for *_, verdict in compared} == {"as printed"}
+    assert all(printed == ours for *_, printed, ours, _ in compared)
 
 
 def test_without_a_baseline_there_are_no_ratios() -> None:
     assert relative_costs(TITLES, {"pr": "base"}, [_cost("pr", 1, 1.0, 1.0)]) == []
+
+
+def test_three_times_the_updates_take_three_times_as_long(study: InventedStudy) -> None:
+    """Transformer Big: each token costs as much here, and a training as printed three times as much."""
+    dataset, seed = next(iter(study.study.datasets)), 1
+    found = []
+    for system, times in (("base", 1), ("max", 3)):
+        path = study.record_path(dataset, system, seed)
+        training = read_training(path)
+        metrics = path.parent / training.record.metrics
+        reports = Metrics.read(metrics)
+        Metrics.of(
+            [report.model_copy(update={"seconds": times * 2.0 * report.update}) for report in reports.updates]
+        ).write(metrics)
+        found.append(read_training(path))
+    _, longer = relative_costs({"base": "", "max": ""}, {"max": "base"}, costs(study.study.study, found))
+    assert (longer.ratios["training"], longer.ratios["token"]) == (3, 1)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from phrasemt.errors import DataError, MismatchError, PhrasemtError
-from phrasemt.scoring.ratings import KEY, QUESTIONS, score_sheets, write_sheets
+from phrasemt.scoring.ratings import KEY, QUESTIONS, RatedText, score_sheets, write_sheets
 
 SOURCES = [f"source {number}" for number in range(6)]
 REFERENCES = [f"reference\t{number}" for number in range(6)]
@@ -17,18 +17,18 @@ TRANSLATIONS = {
     "max": ["same", *(f"other words {number}" for number in range(1, 6))],
 }
 
+TEST_SETS = {"first": slice(0, 4), "second": slice(4, 6)}
+
 
 def _sheets(tmp_path: Path, *, sentences: int = 6, seed: int = 1) -> Path:
     folder = tmp_path / "ratings"
-    write_sheets(
-        folder,
-        sources=SOURCES,
-        references=REFERENCES,
-        translations=TRANSLATIONS,
-        sentences=sentences,
-        raters=2,
-        seed=seed,
-    )
+    texts = [
+        RatedText(
+            name, SOURCES[part], REFERENCES[part], {system: lines[part] for system, lines in TRANSLATIONS.items()}
+        )
+        for name, part in TEST_SETS.items()
+    ]
+    write_sheets(folder, texts, sentences=sentences, raters=2, seed=seed)
     return folder
 
 
@@ -56,8 +56,8 @@ def test_sheets_are_blind_and_complete(tmp_path: Path) -> None:
         assert "base" not in row[0] + row[1] + row[2]
     key = _rows(folder / KEY)[1:]
     shown = {row[0]: row[3] for row in first}
-    for item, system, line in key:
-        assert shown[item] == TRANSLATIONS[system][int(line) - 1]
+    for item, system, test_set, line in key:
+        assert shown[item] == TRANSLATIONS[system][TEST_SETS[test_set]][int(line) - 1]
     assert len(key) == 12
 
 
@@ -70,18 +70,18 @@ def test_the_draw_repeats_and_depends_on_its_seed(tmp_path: Path) -> None:
 
 
 def test_scores_by_hand(tmp_path: Path) -> None:
-    """`base`: five items with 2 and 4 by the raters, one with 5 and 5, so 40/12; the raters never agree on `other`."""
+    """`base`: five items with 0 and 4 by the raters, one with 5 and 5, so 30/12; the raters never agree on `other`."""
     folder = _sheets(tmp_path)
     _fill(
         folder,
-        {"same": (5, 5, 0, 0), "base": (2, 3, 1, 0), "other": (4, 4, 0, 1)},
+        {"same": (5, 5, 0, 0), "base": (0, 3, 1, 0), "other": (4, 4, 0, 1)},
         {"same": (5, 5, 0, 0), "base": (4, 3, 1, 0), "other": (3, 4, 0, 0)},
     )
     ratings, agreement, raters = score_sheets(folder)
     assert raters == 2
     means = {one.system: one.means for one in ratings}
     assert {one.system: one.items for one in ratings} == {"base": 6, "max": 6}
-    assert means["base"]["adequacy"] == pytest.approx((5 * (2 + 4) + 10) / 12)
+    assert means["base"]["adequacy"] == pytest.approx((5 * (0 + 4) + 10) / 12)
     assert means["max"]["adequacy"] == pytest.approx((5 * (4 + 3) + 10) / 12)
     assert means["base"]["under_translation"] == pytest.approx(10 / 12)
     assert means["max"]["over_translation"] == pytest.approx(5 / 12)
@@ -103,7 +103,7 @@ def test_one_rater_has_no_agreement(tmp_path: Path) -> None:
 
 def test_mistakes_of_raters_are_named(tmp_path: Path) -> None:
     folder = _sheets(tmp_path)
-    with pytest.raises(DataError, match=r"rater-1.tsv, line 2: no rating of adequacy .expected one of 1, 2, 3, 4, 5"):
+    with pytest.raises(DataError, match=r"line 2: no rating of adequacy .expected one of 0, 1, 2, 3, 4, 5"):
         score_sheets(folder)
     values = (1, 6, 0, 0)
     _fill(folder, *(2 * [{"same": values, "base": values, "other": values}]))
@@ -120,4 +120,4 @@ def test_mistakes_of_raters_are_named(tmp_path: Path) -> None:
     with pytest.raises(PhrasemtError, match="exists already"):
         _sheets(tmp_path)
     with pytest.raises(DataError, match="fewer sentences"):
-        write_sheets(tmp_path / "new", sources=[], references=[], translations={}, sentences=1, raters=1, seed=1)
+        write_sheets(tmp_path / "new", [], sentences=1, raters=1, seed=1)

@@ -52,9 +52,9 @@ class Files:
     def path(self, name: str) -> Path:
         return self.folder / name
 
-    def learn(self, merges: int, cores: int = 1) -> None:
+    def learn(self, merges: int | None = None, cores: int = 1, *, symbols: int | None = None) -> None:
         learn_subwords(
-            settings=LearnSubwords(merges=merges),
+            settings=LearnSubwords(merges=merges, symbols=symbols),
             cores=cores,
             source=self.path("source"),
             target=self.path("target"),
@@ -74,10 +74,10 @@ class Files:
         )
         return self.path(f"{side}.subwords").read_bytes()
 
-    def learn_by_command(self, merges: int) -> None:
+    def learn_by_command(self, symbols: int, *options: str) -> None:
         vocabularies = [self.path(f"{side}.counts.expected") for side in ("source", "target")]
         subword_nmt(
-            *("learn-joint-bpe-and-vocab", "-s", merges, "-o", self.path("codes.expected")),
+            *("learn-joint-bpe-and-vocab", "-s", symbols, *options, "-o", self.path("codes.expected")),
             *("-i", self.path("source"), self.path("target"), "--write-vocabulary", *vocabularies),
         )
 
@@ -103,6 +103,16 @@ def test_learning_writes_what_the_command_writes(files):
     files.learn_by_command(150)
     assert files.same_as_command()
     assert len(files.path("codes").read_text(encoding="utf-8").splitlines()) == 151
+
+
+def test_symbols_are_merges_and_characters_together(tmp_path):
+    files = Files(tmp_path, sentences(1, 600), sentences(5, 600))
+    files.learn(symbols=150)
+    files.learn_by_command(150, "--total-symbols")
+    assert files.same_as_command()
+    assert 1 < len(files.path("codes").read_text(encoding="utf-8").splitlines()) < 151
+    with pytest.raises(DataError, match="no symbols are left for merges"):
+        files.learn(symbols=3)
 
 
 @pytest.mark.parametrize("threshold", [0, 1, 5, 40, 10**6])

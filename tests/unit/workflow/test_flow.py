@@ -41,6 +41,10 @@ def _study(tmp_path: Path, **changes: Any) -> dict[str, Any]:
             "generated": {**languages, "generator": {"train": 9, "dev": 9, "test": 9}},
             "cut": {**languages, "partition": {"text": mine, "dev": 1, "test": 1}},
             "mine": {**languages, "splits": {"train": [mine, more], "dev": [mine], "test": {"a": [mine], "b": [more]}}},
+            "sampled": {
+                **languages,
+                "splits": {"train": [mine, more], "dev": {"sample": 1}, "test": {"s": [more]}},
+            },
             "back": {
                 "source_language": "de",
                 "target_language": "en",
@@ -64,7 +68,7 @@ def _wildcards(**names: str) -> SimpleNamespace:
 
 def test_every_asks_for_each_data_sets_own_splits(flow: Flow) -> None:
     paths = flow.every(PATTERN)
-    assert len(paths) == len(set(paths)) == (1 + 1 + 2 + 1) * 2 * 2
+    assert len(paths) == len(set(paths)) == (1 + 1 + 2 + 1 + 1) * 2 * 2
     assert "results/mixed/mine.en-de/translations/wide/2/b.txt" in paths
     assert "results/mixed/back.de-en/translations/base/1/c.txt" in paths
     assert flow.every("{dataset}/{split}", datasets=["mine"], splits="all") == [
@@ -75,7 +79,7 @@ def test_every_asks_for_each_data_sets_own_splits(flow: Flow) -> None:
 
 
 def test_groups_of_the_study(flow: Flow) -> None:
-    assert (flow.generated, flow.partitioned, flow.challengers) == (["generated"], ["cut"], ["wide"])
+    assert (flow.generated, flow.partitioned, flow.challengers) == (["generated"], ["cut", "sampled"], ["wide"])
 
 
 def test_wildcards_stand_for_names_of_the_study_only(flow: Flow) -> None:
@@ -89,6 +93,18 @@ def test_wildcards_stand_for_names_of_the_study_only(flow: Flow) -> None:
     }  # fmt: skip
     assert patterns["corpus"].match("multi30k")
     assert not patterns["file"].match("a/b")
+
+
+def test_dev_is_a_sample_of_the_training_texts(flow: Flow, tmp_path: Path) -> None:
+    """Train and dev are what the cut makes of both texts; the test set is a text of the user as ever."""
+    of_split = {
+        split: flow.raw_texts("target")(_wildcards(dataset="sampled", split=split)) for split in ("train", "dev", "s")
+    }
+    raw = "results/mixed/sampled.en-de/raw/"
+    assert of_split == {"train": [f"{raw}train.de"], "dev": [f"{raw}dev.de"], "s": [str(tmp_path / "more.de")]}
+    both = [str(tmp_path / "my.en"), str(tmp_path / "more.en")]
+    assert flow.whole_text("source")(_wildcards(dataset="sampled")) == both
+    assert flow.study.datasets["sampled"].test_sets == ("s",)
 
 
 def _with_references(tmp_path: Path) -> dict[str, Any]:
@@ -358,6 +374,8 @@ def test_texts_that_nobody_has_are_mistakes_of_the_study(tmp_path: Path) -> None
     assert [problem.split(":")[0] for problem in caught.value.problems] == [
         "datasets.mine.splits.train.1.target",
         "datasets.mine.splits.test.b.0.target",
+        "datasets.sampled.splits.train.1.target",
+        "datasets.sampled.splits.test.s.0.target",
         "datasets.back.splits.dev.0",
     ]
 
