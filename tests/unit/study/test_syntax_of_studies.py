@@ -50,7 +50,10 @@ MISTAKES: list[tuple[Callable[[Raw], None], list[str]]] = [
         _at("parsers.english.language", "de"),
         ["datasets.demo.source_parser is 'english', which is for 'de' and not 'en'"],
     ),
-    (_at("parsers.english.files", FILES), ["parsers.english: exactly one of train, files, published and trees must be given"]),
+    (
+        _at("parsers.english.files", FILES),
+        ["parsers.english: exactly one of train, files, published and trees must be given"],
+    ),
     (
         _instead_of_training(files=FILES),
         [f"parsers.english.files.{role}: no such file: {file}" for role, file in FILES.items()],
