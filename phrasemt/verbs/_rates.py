@@ -2,7 +2,20 @@
 
 # Multiply-adds of 16-bit matrices with sums in float32, without sparsity, in 10^12 floating-point operations a second,
 # as the data sheets state them.
-GPUS = {"rtx3090": 71, "l4": 121, "a10": 125, "rtx4090": 165, "a100": 312, "l40s": 362, "h100": 989, "h200": 989}
+# GPUs without bfloat16 units (the first three) compute in float32.
+GPUS = {
+    "t4": 8.1,
+    "gtx1080ti": 11.3,
+    "v100": 15.7,
+    "rtx3090": 71,
+    "l4": 121,
+    "a10": 125,
+    "rtx4090": 165,
+    "a100": 312,
+    "l40s": 362,
+    "h100": 989,
+    "h200": 989,
+}
 UTILISATION = 0.3  # of a training with large updates; a search computes with small matrices
 UTILISATION_OF_A_SEARCH = 0.03
 MEASURED = "measured"  # in place of a kind of GPU: the device of the finished trainings
