@@ -109,8 +109,7 @@ def _set_up_logging(log_file: Path | None) -> None:
 def _parser(chosen: str | None = None) -> argparse.ArgumentParser:
     """With the arguments of the chosen subcommand only: to import all verbs takes seconds."""
     parser = argparse.ArgumentParser(
-        prog="phrasemt",
-        description="Reproduce, vary and extend three papers on phrases in neural machine translation.",
+        prog="phrasemt", description="Reproduce, vary and extend three papers on phrases in neural machine translation."
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {phrasemt.__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
@@ -131,10 +130,7 @@ def _parser(chosen: str | None = None) -> argparse.ArgumentParser:
 def _add_stage_parser(verbs: Any, name: str, stage: type[Stage]) -> None:
     described = inspect.cleandoc(stage.__doc__ or "")
     parser = verbs.add_parser(
-        name,
-        help=f"stage: {described}",
-        description=described,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        name, help=f"stage: {described}", description=described, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.epilog = _describe_settings(stage)
     for file in stage.stage_files():
@@ -146,18 +142,10 @@ def _add_stage_parser(verbs: Any, name: str, stage: type[Stage]) -> None:
     parser.add_argument("--cores", type=int, default=1, metavar="N", help="cores to use (default 1)")
     if stage.resumes():
         parser.add_argument(
-            "--processes",
-            type=in_range(int, 1),
-            default=1,
-            metavar="N",
-            help="that work together, one per GPU (1)",
+            "--processes", type=in_range(int, 1), default=1, metavar="N", help="that work together, one per GPU (1)"
         )
         parser.add_argument(
-            "--nodes",
-            type=in_range(int, 1),
-            default=1,
-            metavar="N",
-            help="of a Slurm job, to spread them over (1)",
+            "--nodes", type=in_range(int, 1), default=1, metavar="N", help="of a Slurm job, to spread them over (1)"
         )
         parser.add_argument(
             "--minutes", type=float, default=0, metavar="N",

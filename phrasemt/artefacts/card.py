@@ -131,10 +131,7 @@ class Card(Artefact, pattern=of_study("annotators/{annotator}/annotator.json")):
                 raise ValueError(f"fingerprint {fingerprint} instead of {card.fingerprint}")
         except (ValueError, AttributeError, TypeError) as error:
             raise DamagedFileError(
-                "not the card of a parser or chunker",
-                where=path,
-                found=error,
-                next_step="delete it and run again",
+                "not the card of a parser or chunker", where=path, found=error, next_step="delete it and run again"
             ) from None
         return card
 

@@ -180,11 +180,7 @@ class BatchReader:
     """
 
     def __init__(
-        self,
-        examples: Examples,
-        reads: ModelInputs,
-        phrases: Sequence[Path] = (),
-        chunks: Sequence[Path] | None = None,
+        self, examples: Examples, reads: ModelInputs, phrases: Sequence[Path] = (), chunks: Sequence[Path] | None = None
     ) -> None:
         self.examples = examples
         self._collate_source = SourceCollator(reads, phrases)
@@ -223,9 +219,7 @@ class BatchReader:
         positions = [int(position) for position in positions]
         targets = [self.examples.target(position)[:LONGEST_SENTENCE] for position in positions]
         return Batch(
-            rows=tuple(positions),
-            source=self.source(positions),
-            target=self._collate_target(targets, positions),
+            rows=tuple(positions), source=self.source(positions), target=self._collate_target(targets, positions)
         )
 
     def source(self, positions: Sequence[int] | NDArray[np.int64]) -> Source:

@@ -158,11 +158,7 @@ def _ranges(edges: NDArray[np.int64], end: int) -> Iterator[tuple[int, int]]:
 
 
 def micro_batches(
-    rows: Sequence[int] | NDArray[np.int64],
-    source_lengths: Lengths,
-    target_lengths: Lengths,
-    *,
-    capacity: int,
+    rows: Sequence[int] | NDArray[np.int64], source_lengths: Lengths, target_lengths: Lengths, *, capacity: int
 ) -> list[NDArray[np.int64]]:
     """Divide rows into micro-batches of similar lengths.
 

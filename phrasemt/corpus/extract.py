@@ -33,11 +33,7 @@ _SEGMENT = re.compile(r"<seg.*?>(.*)</seg>")
 
 
 def extract_text(
-    *,
-    settings: ExtractText,
-    cores: int,
-    files: list[In[OriginalFile]],
-    text: Out[RegisteredText],
+    *, settings: ExtractText, cores: int, files: list[In[OriginalFile]], text: Out[RegisteredText]
 ) -> None:
     """Write the lines of a part in a language to `text`. files: must hold the file `settings.side.file`.
 

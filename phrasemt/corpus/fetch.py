@@ -21,12 +21,7 @@ from phrasemt.stages.corpus import FetchCorpus
 log = logging.getLogger("phrasemt.corpus.fetch")
 
 
-def fetch_corpus(
-    *,
-    settings: FetchCorpus,
-    cores: int,
-    file: Out[OriginalFile],
-) -> None:
+def fetch_corpus(*, settings: FetchCorpus, cores: int, file: Out[OriginalFile]) -> None:
     """Copy or download a file of a corpus to `file`. The next run continues an interrupted download.
 
     A file without a registered checksum is compared with the lock file of the study, or recorded in it.

@@ -63,10 +63,7 @@ def force(model: TranslationModel[Any, Any], batch: Batch, *, attention: bool = 
         last_BT = torch.where(starts_BT, positions_T, 0).cummax(1).values
         weights = [_rows(one_BhTNS, last_BT) for one_BhTNS in weights]
     return Forced(
-        log_probs_BT=log_probs_BT,
-        attentions=list(zip(found, weights, strict=True)),
-        chunks=chunks,
-        starts_BT=starts_BT,
+        log_probs_BT=log_probs_BT, attentions=list(zip(found, weights, strict=True)), chunks=chunks, starts_BT=starts_BT
     )
 
 

@@ -63,12 +63,7 @@ def translate_examples(
     store = reader.examples
     with tqdm(total=len(store), unit="sentence", disable=None, leave=False) as bar:
         results = translate_split(
-            model,
-            reader,
-            decoding,
-            prefix=prefix_ids(decoding, words.target),
-            processes=cores,
-            on_progress=bar.update,
+            model, reader, decoding, prefix=prefix_ids(decoding, words.target), processes=cores, on_progress=bar.update
         )
     best = [" ".join(words.target.tokens(hypotheses[0].tokens)) for hypotheses in results]
     joined = [join_subwords(line) for line in best]

@@ -87,11 +87,7 @@ class Translator:
         self._model = model.to(choose_device(cores))
 
     def translate(
-        self,
-        lines: Sequence[str],
-        *,
-        first: int = 0,
-        on_progress: Callable[[int], object] = lambda sentences: None,
+        self, lines: Sequence[str], *, first: int = 0, on_progress: Callable[[int], object] = lambda sentences: None
     ) -> list[Translation]:
         """Translate lines of raw text, in order. A line without text has one translation, the empty one.
 

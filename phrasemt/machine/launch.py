@@ -86,10 +86,7 @@ def launch(arguments: Sequence[str], processes: int, spread: Callable[[Sequence[
                 # In a process group of their own, so that Ctrl-C reaches them only once, from here.
                 started.append(
                     subprocess.Popen(
-                        command,
-                        env=environment,
-                        process_group=0,
-                        preexec_fn=functools.partial(_end_with, os.getpid()),
+                        command, env=environment, process_group=0, preexec_fn=functools.partial(_end_with, os.getpid())
                     )
                 )
             if received:  # a starting process may have missed the signal; there is no state to save yet

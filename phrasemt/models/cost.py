@@ -109,8 +109,4 @@ def pair_of(reads: ModelInputs, positions: int) -> Batch:
         labels = np.full(len(starts), CHUNK_LABELS.index("O"), dtype=np.int32)
         labels[-1] = EOS_LABEL
         chunks = collate_chunks([starts], [labels])
-    return Batch(
-        rows=(0,),
-        source=SourceCollator(reads)([words], [0]),
-        target=collate_target([words], chunks),
-    )
+    return Batch(rows=(0,), source=SourceCollator(reads)([words], [0]), target=collate_target([words], chunks))

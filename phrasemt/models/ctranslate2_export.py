@@ -32,10 +32,7 @@ POSITIONS = 2 * LONGEST_SENTENCE
 
 
 def export_ctranslate2(
-    model: TranslationModel[Any, Any],
-    settings: Architecture,
-    words: Vocabularies,
-    folder: Path,
+    model: TranslationModel[Any, Any], settings: Architecture, words: Vocabularies, folder: Path
 ) -> None:
     """Write a model for CTranslate2 into an empty folder.
 

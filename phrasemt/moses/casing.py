@@ -24,13 +24,7 @@ from phrasemt.symbols import escape, unescape
 log = logging.getLogger("phrasemt.normalize_case")
 
 
-def train_truecaser(
-    *,
-    settings: TrainTruecaser,
-    cores: int,
-    tokens: In[Tokens],
-    truecaser: Out[Truecaser],
-) -> None:
+def train_truecaser(*, settings: TrainTruecaser, cores: int, tokens: In[Tokens], truecaser: Out[Truecaser]) -> None:
     """Count the spellings of each word of a training text that stand inside of sentences."""
     with work_folder(truecaser) as work:
         made = work / "truecaser"
@@ -42,12 +36,7 @@ def train_truecaser(
 
 
 def normalize_case(
-    *,
-    settings: NormalizeCase,
-    cores: int,
-    tokens: In[Tokens],
-    truecaser: list[In[Truecaser]],
-    text: Out[MosesText],
+    *, settings: NormalizeCase, cores: int, tokens: In[Tokens], truecaser: list[In[Truecaser]], text: Out[MosesText]
 ) -> None:
     """Write each line of escaped tokens in true case, with a truecaser, or else in lower case.
 

@@ -15,13 +15,7 @@ from phrasemt.stages.moses import TrainLm
 _MEMORY = "1G"
 
 
-def train_lm(
-    *,
-    settings: TrainLm,
-    cores: int,
-    text: In[MosesText],
-    language_model: Out[LanguageModel],
-) -> None:
+def train_lm(*, settings: TrainLm, cores: int, text: In[MosesText], language_model: Out[LanguageModel]) -> None:
     """Estimate a model of this order from all lines of a text; write it in KenLM's binary form (trie).
 
     Counts of counts of very small texts give no discounts; KenLM then takes its fallback (0.5, 1 and 1.5).

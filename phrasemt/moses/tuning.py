@@ -89,10 +89,9 @@ def _digest(settings: TuneMoses, ini: str, *files: Path) -> str:
 
 def _arguments(settings: TuneMoses, cores: int, work: Path, *, goes_on: bool) -> list[object]:
     seed = f"-r {settings.seed}"
-    tuner = {
-        "mert": [f"--mertmertargs={seed}"],
-        "mira": ["--batch-mira", f"--batch-mira-args={seed}"],
-    }[settings.tuning.tuner]
+    tuner = {"mert": [f"--mertmertargs={seed}"], "mira": ["--batch-mira", f"--batch-mira-args={seed}"]}[
+        settings.tuning.tuner
+    ]
     folder = moses_folder()
     return [
         work / "source", work / "reference", program("bin/moses"),

@@ -32,13 +32,7 @@ class Panel:
     columns: Sequence[str]
 
 
-def draw_heat_map(
-    *,
-    title: str,
-    rows: Sequence[str],
-    panels: Sequence[Panel],
-    groups: Sequence[int] = (),
-) -> Drawing:
+def draw_heat_map(*, title: str, rows: Sequence[str], panels: Sequence[Panel], groups: Sequence[int] = ()) -> Drawing:
     """Draw panels side by side over the same queries.
 
     rows: name of each query. groups: rows before which a line is drawn, such as the first words of chunks. The

@@ -75,10 +75,7 @@ def _mean(of_test_sets: Sequence[Cell], decimals: int) -> Cell:
         return mean
     below, above = (
         math.sqrt(math.fsum((cell.value - end) ** 2 for cell, end in zip(of_test_sets, ends, strict=True))) / size
-        for ends in (
-            [cell.low or 0.0 for cell in of_test_sets],
-            [cell.high or 0.0 for cell in of_test_sets],
-        )
+        for ends in ([cell.low or 0.0 for cell in of_test_sets], [cell.high or 0.0 for cell in of_test_sets])
     )
     return mean.model_copy(update={"low": mean.value - below, "high": mean.value + above})
 

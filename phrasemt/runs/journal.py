@@ -14,17 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from phrasemt.files.lines import write_text
-from phrasemt.runs.notes import (
-    RUN,
-    PlannedJob,
-    RunNote,
-    State,
-    beating,
-    commit_of_code,
-    new_run,
-    now,
-    study_of,
-)
+from phrasemt.runs.notes import RUN, PlannedJob, RunNote, State, beating, commit_of_code, new_run, now, study_of
 
 
 def stages_of(dag: Any) -> list[Any]:

@@ -65,11 +65,7 @@ def score_metric(
         parts[test_set] = part
         log.info("score_metric: %s %s: %.4f", test_set, settings.metric, mean)
     MetricScores(
-        dataset=settings.dataset,
-        system=settings.system,
-        seed=settings.seed,
-        metric=settings.metric,
-        test_sets=parts,
+        dataset=settings.dataset, system=settings.system, seed=settings.seed, metric=settings.metric, test_sets=parts
     ).write(scores)
 
 

@@ -79,8 +79,7 @@ class TranslateExamples(SearchStage):
     @classmethod
     def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
         return cls(
-            **cls.search_of(study, wildcards),
-            target_tokenizer=study.datasets[wildcards["dataset"]].tokenizer("target"),
+            **cls.search_of(study, wildcards), target_tokenizer=study.datasets[wildcards["dataset"]].tokenizer("target")
         )
 
 

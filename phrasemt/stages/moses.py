@@ -134,6 +134,5 @@ class TranslateWithMoses(PhraseBasedStage):
     @classmethod
     def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
         return cls(
-            **cls.of_system(study, wildcards),
-            target_tokenizer=study.datasets[wildcards["dataset"]].tokenizer("target"),
+            **cls.of_system(study, wildcards), target_tokenizer=study.datasets[wildcards["dataset"]].tokenizer("target")
         )

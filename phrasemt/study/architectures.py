@@ -60,8 +60,7 @@ class PhraseSegmentation(Settings):
     parse_unit: Literal["subword", "word"] = Field("subword", description="unit of n in phrases from trees")
     seed: Seed = Field(1, description="modes random and shuffled: seed")
     given: Path | None = Field(
-        None,
-        description="mode given: folder of <dataset>/<split>.txt, with the phrase ends of each raw pair, in words",
+        None, description="mode given: folder of <dataset>/<split>.txt, with the phrase ends of each raw pair, in words"
     )
 
     @model_validator(mode="after")

@@ -16,15 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticKnownError
 
-from phrasemt.fields import (
-    Name,
-    Number,
-    Seed,
-    Settings,
-    Title,
-    refuse,
-    sections,
-)
+from phrasemt.fields import Name, Number, Seed, Settings, Title, refuse, sections
 from phrasemt.printed.results import baseline_place
 from phrasemt.study.annotators import Chunker, Parser
 from phrasemt.study.architectures import ModelSettings, PhraseSegmentation, own_settings

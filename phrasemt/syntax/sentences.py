@@ -90,11 +90,7 @@ def numpy_keys(column: pa.FixedSizeBinaryArray) -> Keys:
 
 
 def collect_sentences(
-    *,
-    settings: CollectSentences,
-    cores: int,
-    tokens: In[Tokens],
-    sentences: Out[CollectedSentences],
+    *, settings: CollectSentences, cores: int, tokens: In[Tokens], sentences: Out[CollectedSentences]
 ) -> None:
     """Write the distinct sentences of a text, without the empty one, by key. Memory: the sentences of one bucket."""
     lines = empty = distinct = 0

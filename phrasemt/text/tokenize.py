@@ -34,12 +34,7 @@ _GOOD_ROUND_TRIP = 99.0
 
 
 def tokenize_text(
-    *,
-    settings: TokenizeText,
-    cores: int,
-    text: In[CleanText],
-    tokens: Out[Tokens],
-    round_trip: Out[RoundTrip],
+    *, settings: TokenizeText, cores: int, text: In[CleanText], tokens: Out[Tokens], round_trip: Out[RoundTrip]
 ) -> None:
     """Write each line of a text as tokens with escaped XML characters.
 

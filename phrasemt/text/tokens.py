@@ -12,12 +12,7 @@ from phrasemt.files.parallel import map_in_order
 
 
 def convert_lines(
-    text: Path,
-    tokens: Path,
-    *,
-    cores: int,
-    prepare: Callable[..., Callable[[str], str]],
-    arguments: tuple[Any, ...],
+    text: Path, tokens: Path, *, cores: int, prepare: Callable[..., Callable[[str], str]], arguments: tuple[Any, ...]
 ) -> tuple[int, int]:
     """Write `prepare(*arguments)(line)` for each line of a text; returns the numbers of written lines and tokens."""
     lines = count = 0

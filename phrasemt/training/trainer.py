@@ -58,19 +58,12 @@ class Trainer:
     """
 
     def __init__(
-        self,
-        model: TranslationModel[Any, Any],
-        reader: BatchReader,
-        settings: TrainModel,
-        group: ProcessGroup = ALONE,
+        self, model: TranslationModel[Any, Any], reader: BatchReader, settings: TrainModel, group: ProcessGroup = ALONE
     ) -> None:
         self.model = model
         self.settings = settings.training
         self.optimizer = ScheduledOptimizer(
-            model.parameters(),
-            self.settings.optimizer,
-            width=settings.rate_width,
-            rate_factors=model.rate_factors(),
+            model.parameters(), self.settings.optimizer, width=settings.rate_width, rate_factors=model.rate_factors()
         )
         decay = self.settings.average_decay
         self.average = None if decay is None else ExponentialAverage(model, decay)

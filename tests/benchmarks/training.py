@@ -81,11 +81,7 @@ def write_corpus(folder: Path, pairs: int, words: int) -> dict[str, Path]:
         write_lines(texts[split]["rows"], map(str, range(size)))
     train = texts["train"]
     build_vocabulary(
-        settings=BuildVocabulary(shared=True),
-        cores=1,
-        source=train["source"],
-        target=train["target"],
-        **vocabularies,
+        settings=BuildVocabulary(shared=True), cores=1, source=train["source"], target=train["target"], **vocabularies
     )
     for split, paths in texts.items():
         pack_examples(settings=PackExamples(), cores=1, **paths, **vocabularies, examples=folder / f"{split}.arrow")

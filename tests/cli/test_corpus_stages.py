@@ -62,11 +62,7 @@ def left(folder: Path) -> list[str]:
 @pytest.mark.parametrize("settings", [TRAIN, TEST], ids=["train", "test"])
 @pytest.mark.parametrize(
     ("source", "target", "counts"),
-    [
-        (b"a\nb\n", b"c\n", "2 and 1"),
-        (b"a\n", b"c\nd\n", "1 and 2"),
-        (b"", b"c\n", "0 and 1"),
-    ],
+    [(b"a\nb\n", b"c\n", "2 and 1"), (b"a\n", b"c\nd\n", "1 and 2"), (b"", b"c\n", "0 and 1")],
 )
 def test_unequal_line_counts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], source: bytes, target: bytes, counts: str,

@@ -82,9 +82,7 @@ def test_score_and_compare(toy: Path, capsys: pytest.CaptureFixture[str]) -> Non
     compare = stage("compare_systems", COMPARE, baseline=[Path("base.json")], system=[Path("new.json")], **NO_METRICS)
     assert main([*compare, "--comparison", "comparison.json"]) == 0
     scores, comparison = (json.loads(Path(name).read_text()) for name in ("base.json", "comparison.json"))
-    assert list(scores) == [
-        *("format", "dataset", "system", "seed", "test_sets"),
-    ]
+    assert list(scores) == [*("format", "dataset", "system", "seed", "test_sets")]
     assert list(scores["test_sets"]["test"]) == ["sentences", "references", "metrics", "statistics"]
     of_metrics = [list(file["test_sets"]["test"]["metrics"]) for file in (scores, comparison)]
     assert of_metrics[0] == of_metrics[1]

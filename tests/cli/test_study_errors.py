@@ -344,9 +344,7 @@ def test_a_study_that_snakemake_cannot_read_shows_no_traceback(
     assert done.returncode == 2
 
 
-def test_without_a_study_the_workflow_says_which_file_it_looked_for(
-    snakemake: Snakemake,
-) -> None:
+def test_without_a_study_the_workflow_says_which_file_it_looked_for(snakemake: Snakemake) -> None:
     done = snakemake()
     assert done.stderr.endswith(
         "phrasemt: error: config.yaml: 1 mistake in the study\n"

@@ -345,8 +345,7 @@ class InventedFiles:
                 comparable=490,
             )
             self._made_by(
-                MeasurePhrases(segmentation=path.parent.name, needs_parses=False),
-                {"statistics": (path, content)},
+                MeasurePhrases(segmentation=path.parent.name, needs_parses=False), {"statistics": (path, content)}
             )
         agreement = {"parser": {"precision": 0.9, "recall": 0.95, "f1": 0.9243, "types": {}}}
         content = ChunkStatistics(
@@ -360,8 +359,7 @@ class InventedFiles:
             agreement=agreement,
         )
         self._made_by(
-            STAGES["extract_chunks"].from_study(self.study, {"dataset": "demo"}),
-            {"statistics": (chunks[0], content)},
+            STAGES["extract_chunks"].from_study(self.study, {"dataset": "demo"}), {"statistics": (chunks[0], content)}
         )
         card = Card(
             kind="constituency",

@@ -47,11 +47,7 @@ def make_batch() -> MakeBatch:
     """Random sentence pairs of given lengths without special symbols; equal seeds give equal pairs."""
 
     def make(
-        settings: Architecture,
-        sources: Sequence[int],
-        targets: Sequence[int],
-        seed: int = 0,
-        only: int | None = None,
+        settings: Architecture, sources: Sequence[int], targets: Sequence[int], seed: int = 0, only: int | None = None
     ) -> Batch:
         rng = np.random.default_rng(seed)
         source_ids = [rng.integers(4, TARGET_VOCABULARY, size=length).astype(np.int32) for length in sources]

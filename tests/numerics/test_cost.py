@@ -133,12 +133,7 @@ def test_multiply_adds_equal_the_equations(settings, vocabulary, expected):
         (Dl4mtModel(family="dl4mt", decoder_layers=2), ZH, dl4mt(620, 1000, ZH, layers=2), 0.005),
         (BiscaleModel(family="biscale"), ZH, biscale(620, 1000, ZH, updates=18), 0.005),
         # If contexts change at every word, the code runs the chunk cells at all words and masks the results.
-        (
-            BiscaleModel(family="biscale", attention="word"),
-            ZH,
-            biscale(620, 1000, ZH, updates=T, context=True),
-            0.005,
-        ),
+        (BiscaleModel(family="biscale", attention="word"), ZH, biscale(620, 1000, ZH, updates=T, context=True), 0.005),
         (
             BiscaleModel(family="biscale", ctx_update="every_step", word_inputs="p+c"),
             ZH,

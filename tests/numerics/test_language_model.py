@@ -106,10 +106,7 @@ def test_phrase_mass_equals_the_loops(attention, make_model, make_batch):
     assert got == ({"phrase_mass_dec_self": pytest.approx(np.mean(masses), abs=1e-10)} if masses else {})
 
 
-@pytest.mark.parametrize(
-    ("attention", "millions"),
-    [("plain", "35.29"), ("relative", "35.31"), ("phrasal", "41.58")],
-)
+@pytest.mark.parametrize(("attention", "millions"), [("plain", "35.29"), ("relative", "35.31"), ("phrasal", "41.58")])
 def test_parameters(attention, millions):
     """32,000 words, shared with the softmax, which has no bias; pre-norm as in tensor2tensor.
 

@@ -190,10 +190,7 @@ CLOSED_FORMS = {
     "xu-base": (XU, xu(D, F)),
     "xu-big": (XU, xu(BIG_D, BIG_F)),
     "xu-paper": (XU, xu(D, F) + combinations(D, 3 * D, 12) + scorers(D, D, 7) + 7 * 6),
-    "xu-paper-big": (
-        XU,
-        xu(BIG_D, BIG_F) + combinations(BIG_D, 3 * BIG_D, 12) + scorers(BIG_D, BIG_D, 7) + 7 * 6,
-    ),
+    "xu-paper-big": (XU, xu(BIG_D, BIG_F) + combinations(BIG_D, 3 * BIG_D, 12) + scorers(BIG_D, BIG_D, 7) + 7 * 6),
     # Two layer normalisations of embeddings, a wider combination, a second mixture.
     "xu-code": (XU, xu(D, F) + 2 * 2 * D + combinations(D, 4 * D, 12) + scorers(D, D, 7) + 2 * 7 * 6),
     "ng-base": (NG, ng(D, F)),

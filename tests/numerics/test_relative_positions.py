@@ -138,11 +138,7 @@ def test_whole_model_with_zero_tables_is_a_transformer_without_positions(make_mo
 
 @pytest.mark.parametrize(
     ("settings", "millions"),
-    [
-        (TransformerModel(), "63.05"),
-        (RelativePositionsModel(), "63.10"),
-        (RelativePositionsModel(rel_k=20), "63.11"),
-    ],
+    [(TransformerModel(), "63.05"), (RelativePositionsModel(), "63.10"), (RelativePositionsModel(rel_k=20), "63.11")],
 )
 def test_parameters(settings, millions):
     """One table of 37,000 words and no bias on the logits, as in tensor2tensor; two tables in each of 12 layers."""

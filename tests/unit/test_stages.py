@@ -42,7 +42,7 @@ def _study(changes: dict[str, Any] | None = None) -> Study:
                 "subwords": {},
                 "source_parser": "english",
                 "target_chunks": {"origin": "chunker", "chunker": "german"},
-            },
+            }
         },
         "parsers": {"english": {"language": "en", "train": {"train": TREES, "test": TREES}}},
         "chunkers": {"german": {"language": "de", "train": {"train": CHUNKS, "test": CHUNKS}}},

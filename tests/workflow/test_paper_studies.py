@@ -34,8 +34,7 @@ def test_a_dry_run_on_slurm_plans_every_training(path: Path, repository: Path, t
 
 
 @pytest.mark.parametrize(
-    "path",
-    [pytest.param(path, id=path.stem, marks=() if path.stem in QUICK else pytest.mark.slow) for path in STUDIES],
+    "path", [pytest.param(path, id=path.stem, marks=() if path.stem in QUICK else pytest.mark.slow) for path in STUDIES]
 )
 def test_a_study_of_a_paper_runs_to_its_table(path: Path, repository: Path, tmp_path: Path, warm: WarmPython) -> None:
     workplace = Workplace.new(repository, tmp_path, micro(path, tmp_path), warm)

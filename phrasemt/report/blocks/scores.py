@@ -235,11 +235,7 @@ def _mark(p_value: float) -> str:
 
 
 def _check_comparison(
-    source: DigestedFile,
-    file: Comparison,
-    comparison: ComparisonOnTestSet,
-    settings: MakeTable,
-    rows: dict[str, Row],
+    source: DigestedFile, file: Comparison, comparison: ComparisonOnTestSet, settings: MakeTable, rows: dict[str, Row]
 ) -> None:
     """Check that a comparison was made from the scores of the table. Raises MismatchError if not."""
     pairs: list[tuple[str, Any, Any]] = [

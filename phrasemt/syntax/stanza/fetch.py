@@ -17,12 +17,7 @@ from phrasemt.stages.syntax import FetchStanzaFile
 URL_VARIABLE = "PHRASEMT_STANZA_URL"
 
 
-def fetch_stanza_file(
-    *,
-    settings: FetchStanzaFile,
-    cores: int,
-    file: Out[StanzaFile],
-) -> None:
+def fetch_stanza_file(*, settings: FetchStanzaFile, cores: int, file: Out[StanzaFile]) -> None:
     """Download a model file and compare it with its checksum.
 
     Raises DownloadError if the file cannot be fetched or differs from the published file.

@@ -21,15 +21,7 @@ from numpy.typing import NDArray
 from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.files.arrow import open_described, with_description
 from phrasemt.files.lines import write_atomic
-from phrasemt.syntax.sentences import (
-    BUCKETS,
-    KEY_BYTES,
-    Keys,
-    arrow_keys,
-    buckets_of,
-    key_array,
-    numpy_keys,
-)
+from phrasemt.syntax.sentences import BUCKETS, KEY_BYTES, Keys, arrow_keys, buckets_of, key_array, numpy_keys
 
 FORMAT = 1
 SCHEMA = pa.schema([("key", pa.binary(KEY_BYTES)), ("text", pa.string()), ("failure", pa.string())])

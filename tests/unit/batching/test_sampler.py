@@ -20,11 +20,7 @@ def plan_of(lengths, *, tokens_per_update=500, max_length=256, seed=1):
     source = np.array([source for source, _ in lengths], dtype=np.int32)
     target = np.array([target for _, target in lengths], dtype=np.int32)
     return UpdatePlan(
-        source_lengths=source,
-        target_lengths=target,
-        update_size=tokens_per_update,
-        max_length=max_length,
-        seed=seed,
+        source_lengths=source, target_lengths=target, update_size=tokens_per_update, max_length=max_length, seed=seed
     )
 
 

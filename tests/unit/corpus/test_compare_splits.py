@@ -69,16 +69,8 @@ def test_unusual_lines_are_counted(tmp_path: Path) -> None:
         (DEV, TRAIN, r"100.0% of the pairs of test also stand in train"),
         (TRAIN, NEW, r"100.0% of the pairs of dev also stand in train"),
         (DEV, DEV, r"100.0% of the pairs of test also stand in dev"),
-        (
-            DEV,
-            [*NEW, *((source, "other") for source, _ in TRAIN[:3])],
-            r"13.0% of the sources of test also st",
-        ),
-        (
-            DEV,
-            [*NEW, *(("other", target) for _, target in TRAIN[:3])],
-            r"13.0% of the targets of test also st",
-        ),
+        (DEV, [*NEW, *((source, "other") for source, _ in TRAIN[:3])], r"13.0% of the sources of test also st"),
+        (DEV, [*NEW, *(("other", target) for _, target in TRAIN[:3])], r"13.0% of the targets of test also st"),
     ],
 )
 def test_a_large_overlap_is_refused_unless_allowed(tmp_path: Path, dev: Pairs, test: Pairs, message: str) -> None:

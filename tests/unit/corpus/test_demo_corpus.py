@@ -364,10 +364,7 @@ def test_conjugation(forms: str) -> None:
         (do("intransitive", "sleep", plural("teacher", "old", determiner=BARE)), "Alte Lehrer schläft."),
         # After the verb, a coordination may agree with its first part.
         (do("intransitive", "sleep", Coordination(the("man"), the("dog"))), "Der Mann und der Hund schläft."),
-        (
-            do("intransitive", "sleep", Coordination(the("man"), the("dog")), time=adverb("today"), front="time"),
-            None,
-        ),
+        (do("intransitive", "sleep", Coordination(the("man"), the("dog")), time=adverb("today"), front="time"), None),
     ],
 )
 def test_a_contrast_is_really_wrong(clause: Clause, wrong: str | None) -> None:

@@ -117,12 +117,7 @@ class Texts:
         sides = {side: folder / f"test.{side}.subwords" for side in self.tokenizers}
         self.examples = folder / "examples"
         pack_examples(
-            settings=PackExamples(),
-            cores=1,
-            rows=folder / "rows",
-            **sides,
-            **self.vocabularies,
-            examples=self.examples,
+            settings=PackExamples(), cores=1, rows=folder / "rows", **sides, **self.vocabularies, examples=self.examples
         )
 
     def _tokenize(self, split: str, side: str) -> None:

@@ -34,11 +34,7 @@ TITLES = {"base": "Transformer", "pr": "+PR", "far": "elsewhere", "new": "not ru
 
 
 def test_ratios() -> None:
-    found = [
-        _cost("base", 100, 2.0, 20.0),
-        _cost("pr", 150, 3.0, None),
-        _cost("far", 200, 4.0, 40.0, host="two"),
-    ]
+    found = [_cost("base", 100, 2.0, 20.0), _cost("pr", 150, 3.0, None), _cost("far", 200, 4.0, 40.0, host="two")]
     relative = relative_costs(TITLES, {"pr": "base", "far": "base"}, found)
     assert {one.title: (one.parameters, *one.ratios.values()) for one in relative} == {
         "Transformer": (100, 1.0, 1.0, 1.0, 1.0),

@@ -184,13 +184,7 @@ def test_the_scorecard_comes_first_when_a_study_has_one(study: InventedStudy) ->
     cell = table.blocks[0].rows[1].cells["bleu_tok"]
     entries = [
         ScorecardEntry(
-            **common,
-            system=system,
-            title=dict(table.systems)[system],
-            ours=cell,
-            gap=gap,
-            verdict=verdict,
-            finding="",
+            **common, system=system, title=dict(table.systems)[system], ours=cell, gap=gap, verdict=verdict, finding=""
         )
         for system, gap, verdict in (("max", 0.1, "reproduced"), ("mean", -3.0, "not reproduced"))
     ]

@@ -150,10 +150,7 @@ def test_a_row_of_one_table_may_be_the_baseline_of_another() -> None:
     scores = {"bleu_tok_uncased": cell(30), "bleu_tok_uncased_difference": cell(1.0, mark="†")}
     card = scorecard(of, block({"dl4mt": {"bleu_tok_uncased": cell(29)}, "biscale": scores}))
     findings = {entry.place: entry.finding for entry in card.entries if entry.system == "biscale"}
-    assert findings == {
-        "zhou2017/table-1/biscale": "same direction, significant",
-        "zhou2017/table-2/chunk": "baseline",
-    }
+    assert findings == {"zhou2017/table-1/biscale": "same direction, significant", "zhou2017/table-2/chunk": "baseline"}
 
 
 def test_the_first_system_of_a_study_need_not_be_the_baseline_of_its_paper() -> None:

@@ -319,8 +319,7 @@ def test_files_given_twice_or_of_another_study_are_refused(study: InventedStudy)
 
 
 @pytest.mark.parametrize(
-    "field",
-    ["seed", "system", "test_sets", *(f"test_sets.test.{name}" for name in ("metrics", "references"))],
+    "field", ["seed", "system", "test_sets", *(f"test_sets.test.{name}" for name in ("metrics", "references"))]
 )
 def test_the_error_names_a_missing_field(study: InventedStudy, field: str) -> None:
     path = study.table_inputs["scores"][4]

@@ -39,9 +39,7 @@ def test_a_row_has_the_model_of_its_system_and_its_own_decoding():
 
 
 def test_presets_count_as_in_the_system_itself():
-    study = study_of(
-        {"paper": {"preset": "xu-paper"}, "greedy": {"weights_of": ["paper"], "decoding": {"beam": 1}}},
-    )
+    study = study_of({"paper": {"preset": "xu-paper"}, "greedy": {"weights_of": ["paper"], "decoding": {"beam": 1}}})
     assert study.systems["greedy"].model == study.systems["paper"].model
     assert study.systems["greedy"].decoding == study.systems["paper"].decoding.model_copy(update={"beam": 1})
 
@@ -72,10 +70,7 @@ def test_an_ensemble_of_seeds_has_one_translation():
 
 def test_rules_ask_for_what_a_row_needs():
     study = study_of(
-        {
-            "all": {"weights_of": ["base"], "decoding": {"ensemble": [1, 2, 3]}},
-            "both": {"weights_of": ["max", "base"]},
-        }
+        {"all": {"weights_of": ["base"], "decoding": {"ensemble": [1, 2, 3]}}, "both": {"weights_of": ["max", "base"]}}
     )
     flow = Flow(study)
     folder = "results/rows/a.en-de"

@@ -94,8 +94,7 @@ def test_other_tokens_are_named(tmp_path: Path, again: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("trees", "message"),
-    [("", "no trees"), ("(S (NP (NN a))", "a bracket too few"), ("(S (NP ))\n", "without words")],
+    ("trees", "message"), [("", "no trees"), ("(S (NP (NN a))", "a bracket too few"), ("(S (NP ))\n", "without words")]
 )
 def test_broken_trees(tmp_path: Path, trees: str, message: str) -> None:
     with pytest.raises(DataError, match=message):

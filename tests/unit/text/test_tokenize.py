@@ -233,10 +233,7 @@ def test_same_file_for_every_number_of_cores(tmp_path: Path, caplog):
     assert written[0].startswith(b"Line 0 , isn &apos;t it ?\n\nLine 1 ,")
     assert (
         caplog.messages
-        == [
-            "tokenize_text: 8,000 lines, 28,000 tokens",
-            "tokenize_text: round trip 100.00 (BLEU 13a of 2,000 lines)",
-        ]
+        == ["tokenize_text: 8,000 lines, 28,000 tokens", "tokenize_text: round trip 100.00 (BLEU 13a of 2,000 lines)"]
         * 2
     )
     assert round_trip.pop("signature").startswith("nrefs:1|case:mixed|eff:yes|tok:13a|smooth:exp|version:")

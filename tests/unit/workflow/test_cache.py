@@ -128,9 +128,7 @@ def test_results_are_new_files_of_their_own(study, cache):
 
 
 @pytest.mark.parametrize(
-    "change",
-    [{"shared": False}, {"words": 5}, {"source": b"a b c\na\n"}],
-    ids=["setting", "another setting", "input"],
+    "change", [{"shared": False}, {"words": 5}, {"source": b"a b c\na\n"}], ids=["setting", "another setting", "input"]
 )
 def test_other_work_is_a_miss(study, runs, change):
     study("first")

@@ -41,10 +41,7 @@ def _study(tmp_path: Path, **changes: Any) -> dict[str, Any]:
             "generated": {**languages, "generator": {"train": 9, "dev": 9, "test": 9}},
             "cut": {**languages, "partition": {"text": mine, "dev": 1, "test": 1}},
             "mine": {**languages, "splits": {"train": [mine, more], "dev": [mine], "test": {"a": [mine], "b": [more]}}},
-            "sampled": {
-                **languages,
-                "splits": {"train": [mine, more], "dev": {"sample": 1}, "test": {"s": [more]}},
-            },
+            "sampled": {**languages, "splits": {"train": [mine, more], "dev": {"sample": 1}, "test": {"s": [more]}}},
             "back": {
                 "source_language": "de",
                 "target_language": "en",

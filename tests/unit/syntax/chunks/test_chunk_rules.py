@@ -37,10 +37,7 @@ CASES = {
         "(S (NP (NP (NNP Smith) (POS 's)) (JJ old) (NN house)) (VP (VBD burned)) (. .))",
         "[NP Smith ] [NP 's old house ] [VP burned ] .",
     ),
-    "possessive without a phrase of its own": (
-        "(NP (NNP Smith) (POS 's) (NN house))",
-        "[NP Smith ] [NP 's house ]",
-    ),
+    "possessive without a phrase of its own": ("(NP (NNP Smith) (POS 's) (NN house))", "[NP Smith ] [NP 's house ]"),
     "verb group through nested phrases, infinitive and adverb": (
         "(S (NP (PRP They)) (VP (MD would) (RB not) (VP (VB want) (S (VP (TO to) (ADVP (RB really)) (VP (VB go))))"
         " (ADVP (RB home)))))",
@@ -66,23 +63,14 @@ CASES = {
         "(NP (NP (QP (RB about) (CD 20)) (NN %)) (PP (IN of) (NP (DT the) (NN sum))))",
         "[NP about 20 % ] [PP of ] [NP the sum ]",
     ),
-    "prepositions of several words": (
-        "(PP (IN because) (IN of) (NP (NN rain)))",
-        "[PP because of ] [NP rain ]",
-    ),
+    "prepositions of several words": ("(PP (IN because) (IN of) (NP (NN rain)))", "[PP because of ] [NP rain ]"),
     "subordinate clauses and relative pronouns": (
         "(SBAR (WHNP (WP who)) (S (VP (VBD said) (SBAR (IN that) (S (NP (PRP he)) (VP (VBD left)))))))",
         "[NP who ] [VP said ] [SBAR that ] [NP he ] [VP left ]",
     ),
-    "particle": (
-        "(VP (VB give) (PRT (RP up)) (NP (PRP it)))",
-        "[VP give ] [PRT up ] [NP it ]",
-    ),
+    "particle": ("(VP (VB give) (PRT (RP up)) (NP (PRP it)))", "[VP give ] [PRT up ] [NP it ]"),
     "undecided label": ("(VP (VB give) (PRT|ADVP (RP up)))", "[VP give ] [PRT up ]"),
-    "punctuation at edges": (
-        "(NP (`` ``) (NN peace) ('' ''))",
-        "`` [NP peace ] ''",
-    ),
+    "punctuation at edges": ("(NP (`` ``) (NN peace) ('' ''))", "`` [NP peace ] ''"),
     "one word": ("(ROOT (NN dog))", "[NP dog ]"),
     "one word that is no chunk": ("(ROOT (. .))", "."),
 }

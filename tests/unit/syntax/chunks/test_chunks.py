@@ -253,8 +253,7 @@ def test_gold_of_another_sentence(split):
 
 def test_too_few_gold_sentences(split):
     with pytest.raises(
-        DataError,
-        match=r"gold: the file of gold chunks has too few sentences .*expected at least 5, one",
+        DataError, match=r"gold: the file of gold chunks has too few sentences .*expected at least 5, one"
     ):
         split.extract(["x", "x"], "gold", gold=[(["x"], ["O"])] * 4, rows=[2, 4])
 
