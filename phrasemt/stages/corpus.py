@@ -83,7 +83,7 @@ class PartitionCorpus(Stage):
 class GenerateDemo(Stage):
     """Generate a split of the embedded English-German corpus."""
 
-    module = "phrasemt.corpus.demo.generate"
+    module = "phrasemt.corpus.generate_demo"
     job_name = "{dataset}.{source}-{target}/{split}"
     cached = True
 

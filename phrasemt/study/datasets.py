@@ -175,7 +175,7 @@ class Cut:
 
 
 class Generator(Settings):
-    """The demonstration corpus (phrasemt/corpus/demo), with gold trees, gold chunks and contrastive pairs."""
+    """The demonstration corpus (democorpus), with gold trees, gold chunks and contrastive pairs."""
 
     train: Pairs = Field(description="training pairs")
     dev: Pairs = Field(description="dev pairs")

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from phrasemt.files.digests import digest_bytes
 
-PACKAGE_FOLDER = Path(__file__).parents[1]
+FOLDER_OF_PACKAGES = Path(__file__).parents[2]
+OUR_PACKAGES = ("phrasemt", "democorpus")
 # Modules, and packages of modules, that code digests leave out, each with the reason why an edit changes no artefact.
 WITHOUT_EFFECT = {
     "phrasemt": "it holds the version, which every sidecar names",
@@ -27,7 +28,7 @@ WITHOUT_EFFECT = {
 
 @functools.cache
 def code_digest(*modules: str) -> str:
-    """Digest of modules and all phrasemt modules they import, without comments, docstrings and layout.
+    """Digest of modules and all modules of our packages that they import, without comments, docstrings and layout.
 
     A template, style, script or table beside a module (`page.html` and `page.css` beside `page.py`) counts as its code.
 
@@ -48,7 +49,7 @@ def module_digests(*modules: str) -> dict[str, str]:
 def module_file(module: str) -> str:
     """Where a module stands in the repository, for messages."""
     path = _module_path(module)
-    return str(path.relative_to(PACKAGE_FOLDER.parent)) if path else module
+    return str(path.relative_to(FOLDER_OF_PACKAGES)) if path else module
 
 
 def edited_since_read(*modules: str) -> list[str]:
@@ -57,7 +58,7 @@ def edited_since_read(*modules: str) -> list[str]:
 
 
 def _module_path(module: str) -> Path | None:
-    base = PACKAGE_FOLDER.joinpath(*module.split(".")[1:])
+    base = FOLDER_OF_PACKAGES.joinpath(*module.split("."))
     for path in (base.with_suffix(".py"), base / "__init__.py"):
         if path.is_file():
             return path
@@ -90,8 +91,8 @@ def _imports(module: str) -> frozenset[str]:
     found: set[str] = set()
     for node in _statements(_tree(module)):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names if alias.name.startswith("phrasemt")}
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("phrasemt"):
+            found |= {alias.name for alias in node.names if alias.name.startswith(OUR_PACKAGES)}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(OUR_PACKAGES):
             assert node.module is not None
             found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
     return frozenset(found)

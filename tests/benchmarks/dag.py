@@ -31,7 +31,7 @@ def main() -> None:
     studies = parser.parse_args().studies
     with tempfile.TemporaryDirectory(prefix="phrasemt-benchmark-") as name:
         folder = Path(name)
-        for part in ("phrasemt", "workflow", "rules", "profiles", "envs"):
+        for part in ("phrasemt", "democorpus", "workflow", "rules", "profiles", "envs"):
             shutil.copytree(REPOSITORY / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
         for study in map(str, [path.resolve() for path in studies] or [write_paper_study(folder)]):
             dry_run = ["snakemake", "--profile", "profiles/local", "--configfile", study, "--dry-run", "--quiet"]

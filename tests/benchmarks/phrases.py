@@ -41,7 +41,7 @@ def main() -> None:
 
 def write_sentences(folder: Path, sentences: int, shortest: int) -> tuple[int, int]:
     """Rows, tokens, subwords and parses; returns the numbers of tokens and of subwords."""
-    from phrasemt.corpus.demo.generate import demo_pairs
+    from democorpus.pairs import demo_pairs
     from phrasemt.files.lines import write_lines
     from phrasemt.syntax.sentences import sentence_key
     from phrasemt.syntax.store.annotations import Annotation, write_annotations

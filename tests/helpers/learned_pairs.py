@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from democorpus.pairs import conll, demo_pairs
 from phrasemt.artefacts.vocabulary import Vocabulary
 from phrasemt.batching.pack import pack_examples
-from phrasemt.corpus.demo.generate import conll, demo_pairs
 from phrasemt.files.lines import write_lines, write_text
 from phrasemt.stages.subwords import BuildVocabulary, PackExamples
 from phrasemt.stages.syntax import ExtractChunks

@@ -8,8 +8,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from democorpus.pairs import conll, demo_pairs
 from phrasemt.batching.pack import pack_examples
-from phrasemt.corpus.demo.generate import conll, demo_pairs
 from phrasemt.files.lines import write_lines, write_text
 from phrasemt.stages.subwords import BuildVocabulary, PackExamples
 from phrasemt.stages.syntax import DescribeAnnotator, TrainChunker, TrainParser, TrainTagger, TrainVectors

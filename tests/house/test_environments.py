@@ -26,7 +26,7 @@ import phrasemt.models
 from phrasemt.stages import STAGES
 from phrasemt.stages.stage import ModelStage, Stage
 from phrasemt.syntax.phrases import segmenters
-from phrasemt.workflow.code import _import_closure
+from phrasemt.workflow.code import OUR_PACKAGES, _import_closure
 
 SEGMENTERS = [f"{segmenters.__name__}.{module.name}" for module in pkgutil.iter_modules(segmenters.__path__)]
 ENVIRONMENTS = sorted(path.name for path in (Path(__file__).parents[2] / "envs").iterdir())
@@ -38,7 +38,7 @@ def _loaded_by_the_command_line() -> frozenset[str]:
     """Top-level names of all modules there are once the command line has read its arguments."""
     code = "import sys; from phrasemt.cli import _parser; _parser(); print(*{m.split('.')[0] for m in sys.modules})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return frozenset(done.stdout.split()) - set(sys.stdlib_module_names) - {"phrasemt"}
+    return frozenset(done.stdout.split()) - set(sys.stdlib_module_names) - set(OUR_PACKAGES)
 
 
 _distributions = functools.cache(importlib.metadata.packages_distributions)
@@ -54,7 +54,7 @@ def _imports(repository: Path, module: str) -> set[str]:
             names |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             names.add(node.module.split(".")[0])
-    return names - set(sys.stdlib_module_names) - {"phrasemt"}
+    return names - set(sys.stdlib_module_names) - set(OUR_PACKAGES)
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,8 @@ def test_the_stages_of_an_environment_start_where_nothing_else_is_installed(
     repository: Path, tmp_path: Path, name: str
 ) -> None:
     """The packages of this Python that the environment has too, in a folder of their own; phrasemt is not installed."""
-    (tmp_path / "phrasemt").symlink_to(repository / "phrasemt")
+    for ours in OUR_PACKAGES:
+        (tmp_path / ours).symlink_to(repository / ours)
     for package in Environment.read(repository / "envs" / name).packages:
         distribution = importlib.metadata.distribution(package)
         for entry in {file.parts[0] for file in distribution.files or [] if file.parts[0] not in ("..", "__pycache__")}:

@@ -21,7 +21,7 @@ WITHOUT_TORCH = [
 
 
 def _sources(repository: Path) -> list[Path]:
-    return sorted([*(repository / "phrasemt").rglob("*.py"), *(repository / "tests").rglob("*.py")])
+    return sorted(path for name in ("phrasemt", "democorpus", "tests") for path in (repository / name).rglob("*.py"))
 
 
 def test_every_file_says_what_it_is(repository: Path) -> None:

@@ -9,10 +9,10 @@ from random import Random
 import pytest
 import torch
 
+from democorpus.pairs import demo_pairs
 from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.batching.pack import pack_examples
 from phrasemt.corpus.clean import clean_pairs
-from phrasemt.corpus.demo.generate import demo_pairs
 from phrasemt.decoding.translate import translate_examples
 from phrasemt.decoding.translator import Translator
 from phrasemt.errors import DamagedFileError, MismatchError, PhrasemtError

@@ -28,11 +28,12 @@ def digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str
 
     def digest(**sources: str) -> str:
         for name, source in {"stage": MODULE, "helper": HELPER, **sources}.items():
-            (tmp_path / f"{name}.py").write_text(source)
+            (tmp_path / "phrasemt" / f"{name}.py").write_text(source)
         _forget()
         return code_digest("phrasemt.stage")
 
-    monkeypatch.setattr(code, "PACKAGE_FOLDER", tmp_path)
+    (tmp_path / "phrasemt").mkdir()
+    monkeypatch.setattr(code, "FOLDER_OF_PACKAGES", tmp_path)
     yield digest
     _forget()
 
@@ -67,7 +68,7 @@ def test_a_module_edited_after_it_was_read_is_seen(digest: Callable[..., str], t
     digest()
     modules = ("phrasemt.stage", "phrasemt.helper")
     assert edited_since_read(*modules) == []
-    (tmp_path / "helper.py").write_text(HELPER + "# even a comment\n")
+    (tmp_path / "phrasemt" / "helper.py").write_text(HELPER + "# even a comment\n")
     assert edited_since_read(*modules) == ["phrasemt.helper"]
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from phrasemt.corpus.demo.generate import demo_pairs
+from democorpus.pairs import demo_pairs
 from phrasemt.syntax.chunks.conll import TAGS, chunk_scores
 from phrasemt.syntax.chunks.rules import chunk_tags
 from phrasemt.syntax.trees import Tree, leaves, words

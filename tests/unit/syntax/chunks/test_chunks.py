@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sacremoses import MosesTokenizer
 
-from phrasemt.corpus.demo.generate import conll, demo_pairs
+from democorpus.pairs import conll, demo_pairs
 from phrasemt.errors import DataError
 from phrasemt.files.columns import ColumnFile
 from phrasemt.files.lines import write_lines

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from democorpus.pairs import conll, demo_pairs
 from phrasemt.artefacts.card import Card
 from phrasemt.artefacts.syntax import TaggerScores
-from phrasemt.corpus.demo.generate import conll, demo_pairs
 from phrasemt.errors import DataError
 from phrasemt.files.work_folder import work_folder
 from phrasemt.stages.syntax import TrainChunker, TrainParser, TrainTagger, TrainVectors

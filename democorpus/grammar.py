@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from phrasemt.corpus.demo.lexicon import (
+from democorpus.lexicon import (
     Adjective,
     Adverb,
     Connective,
@@ -21,7 +21,7 @@ from phrasemt.corpus.demo.lexicon import (
     Pronoun,
     Verb,
 )
-from phrasemt.corpus.demo.morphology import MANY, PLURAL, SINGULAR
+from democorpus.morphology import MANY, PLURAL, SINGULAR
 
 Tense = Literal["present", "past", "perfect"]
 Slot = Literal["subject", "object", "place", "time", "comment"]

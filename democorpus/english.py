@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from phrasemt.corpus.demo.grammar import (
+from democorpus.grammar import (
     ChunkWriter,
     Clause,
     Coordination,
@@ -24,8 +24,8 @@ from phrasemt.corpus.demo.grammar import (
     relative_slot,
     without,
 )
-from phrasemt.corpus.demo.lexicon import BE, COMPLEMENTIZERS, DO, HAVE, Adverb, Connective, Pronoun
-from phrasemt.corpus.demo.morphology import EnglishVerb, english_article
+from democorpus.lexicon import BE, COMPLEMENTIZERS, DO, HAVE, Adverb, Connective, Pronoun
+from democorpus.morphology import EnglishVerb, english_article
 
 FINITE_TAGS = ("VBP", "VBZ", "VBP")
 

@@ -13,8 +13,8 @@ from bisect import bisect
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-from phrasemt.corpus.demo import lexicon
-from phrasemt.corpus.demo.grammar import (
+from democorpus import lexicon
+from democorpus.grammar import (
     Clause,
     Coordination,
     Name,
@@ -28,8 +28,8 @@ from phrasemt.corpus.demo.grammar import (
     Tense,
     german_row,
 )
-from phrasemt.corpus.demo.lexicon import Adjective, Adverb, Connective, Determiner, Modal, Noun, Pronoun, Verb
-from phrasemt.corpus.demo.morphology import MASCULINE, NEUTER, SINGULAR
+from democorpus.lexicon import Adjective, Adverb, Connective, Determiner, Modal, Noun, Pronoun, Verb
+from democorpus.morphology import MASCULINE, NEUTER, SINGULAR
 
 Item = TypeVar("Item")
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from phrasemt.corpus.demo import lexicon
-from phrasemt.corpus.demo.grammar import (
+from democorpus import lexicon
+from democorpus.grammar import (
     ChunkWriter,
     Clause,
     Coordination,
@@ -26,8 +26,8 @@ from phrasemt.corpus.demo.grammar import (
     relative_slot,
     without,
 )
-from phrasemt.corpus.demo.lexicon import Adverb, Connective, Pronoun
-from phrasemt.corpus.demo.morphology import (
+from democorpus.lexicon import Adverb, Connective, Pronoun
+from democorpus.morphology import (
     DATIVE,
     FEMININE,
     FIRST,

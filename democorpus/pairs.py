@@ -1,4 +1,4 @@
-"""The stage `generate_demo`: the files of a split of the demonstration corpus (tour: phrasemt/corpus/demo/__init__.py).
+"""Sentence pairs of a split, with their trees, chunks and contrastive variants.
 
 A seed gives one endless stream of derivations. A hash of the English text decides the split of a sentence, so splits
 are disjoint and each one can be generated alone. A larger split begins with all sentences of a smaller one.
@@ -6,25 +6,24 @@ are disjoint and each one can be generated alone. A larger split begins with all
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
-from phrasemt.artefacts.artefact import Out
-from phrasemt.artefacts.corpus import ContrastivePair, Contrasts, RawChunks, RawText, RawTrees
-from phrasemt.corpus.demo.english import realise_english
-from phrasemt.corpus.demo.german import GermanSentence, realise_german
-from phrasemt.corpus.demo.sampling import derivations
-from phrasemt.files.lines import write_atomic
-
-if TYPE_CHECKING:
-    from phrasemt.stages.corpus import GenerateDemo
+from democorpus.english import realise_english
+from democorpus.german import GermanSentence, realise_german
+from democorpus.sampling import derivations
 
 SPLITS = ("test", "dev", *["train"] * 8)  # ten equal shares of the stream
 SHORTEST, LONGEST = 4, 40  # English tokens
-KIND = "subj_verb_agreement"  # of the mistakes, as LingEval97 names it
+
+
+class Contrast(NamedTuple):
+    """The target with a verb in the wrong number. distance: in words, from the head of its subject to the verb."""
+
+    wrong: str
+    distance: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +37,7 @@ class DemoPair:
     tree: str
     source_chunks: tuple[str, ...]
     target_chunks: tuple[str, ...]
-    contrast: ContrastivePair | None
+    contrast: Contrast | None
 
 
 def demo_pairs(*, split: str, pairs: int, seed: int) -> Iterator[DemoPair]:
@@ -66,7 +65,7 @@ def demo_pairs(*, split: str, pairs: int, seed: int) -> Iterator[DemoPair]:
             tree=english.tree,
             source_chunks=english.chunks,
             target_chunks=german.chunks,
-            contrast=farthest_contrast(source, german),
+            contrast=farthest_contrast(german),
         )
 
 
@@ -80,48 +79,13 @@ def detokenise(tokens: tuple[str, ...]) -> str:
     return " ".join(tokens).replace(" ,", ",").replace(" .", ".")
 
 
-def farthest_contrast(source: str, german: GermanSentence) -> ContrastivePair | None:
-    """The German sentence with the verb in the wrong number that is farthest from the head of its subject.
-
-    None without a suitable verb.
-    """
+def farthest_contrast(german: GermanSentence) -> Contrast | None:
+    """The contrast whose verb is farthest from the head of its subject. None without a suitable verb."""
     if not german.agreements:
         return None
     agreement = max(german.agreements, key=lambda candidate: candidate.distance)
     wrong = (*german.tokens[: agreement.verb], agreement.wrong, *german.tokens[agreement.verb + 1 :])
-    return ContrastivePair(source, detokenise(german.tokens), detokenise(wrong), KIND, agreement.distance)
-
-
-def generate_demo(
-    *,
-    settings: GenerateDemo,
-    cores: int,
-    source: Out[RawText],
-    target: Out[RawText],
-    trees: Out[RawTrees],
-    source_chunks: Out[RawChunks],
-    target_chunks: Out[RawChunks],
-    contrasts: Out[Contrasts],
-) -> None:
-    """Write one split: texts, trees, chunks and the table of contrastive pairs.
-
-    Memory does not grow with the split. The stage uses one core and writes thousands of pairs per second.
-    """
-    with contextlib.ExitStack() as files:
-        paths = (source, target, trees, source_chunks, target_chunks, contrasts)
-        streams = [files.enter_context(write_atomic(path)) for path in paths]
-        streams[-1].write(f"{Contrasts.header}\n".encode())
-        for row, pair in enumerate(demo_pairs(split=settings.split, pairs=settings.pairs, seed=settings.seed)):
-            texts = [
-                pair.source + "\n",
-                pair.target + "\n",
-                pair.tree + "\n",
-                conll(pair.source_tokens, pair.source_chunks),
-                conll(pair.target_tokens, pair.target_chunks),
-                f"{Contrasts.line(row, pair.contrast)}\n" if pair.contrast else "",
-            ]
-            for stream, text in zip(streams, texts, strict=True):
-                stream.write(text.encode("utf-8"))
+    return Contrast(detokenise(wrong), agreement.distance)
 
 
 def conll(tokens: tuple[str, ...], chunks: tuple[str, ...]) -> str:

@@ -13,5 +13,7 @@ A sentence pair passes through these modules:
     sampling     random derivations
     english      a derivation as an English sentence with tree and chunks
     german       the same derivation as a German sentence with chunks and agreement
-    generate     the stage `generate_demo`, which writes the files of a split
+    pairs        the pairs of a split
+
+Nothing here imports phrasemt, whose stage `generate_demo` writes the files of a split.
 """

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from phrasemt.corpus.demo.morphology import (
+from democorpus.morphology import (
     ARTICLES,
     DIESER_ENDINGS,
     EIN_ENDINGS,
@@ -24,7 +24,6 @@ from phrasemt.corpus.demo.morphology import (
     german_adjective,
     inflect,
 )
-from phrasemt.files.lines import read_lines
 
 
 class Noun(NamedTuple):
@@ -130,7 +129,7 @@ Entry = TypeVar("Entry")
 def _read_sections() -> dict[str, list[list[str]]]:
     """The rows of lexicon.tsv by the names of their sections."""
     sections: dict[str, list[list[str]]] = {}
-    for line in read_lines(Path(__file__).with_suffix(".tsv")):
+    for line in Path(__file__).with_suffix(".tsv").read_text(encoding="utf-8").splitlines():
         if line.startswith("["):
             rows = sections.setdefault(line.strip("[]"), [])
         elif line and not line.startswith("#"):

@@ -14,11 +14,10 @@ from types import SimpleNamespace
 import pytest
 from sacremoses import MosesTokenizer
 
-from phrasemt.corpus.demo import lexicon
-from phrasemt.corpus.demo.english import realise_english
-from phrasemt.corpus.demo.generate import DemoPair, demo_pairs, detokenise, generate_demo
-from phrasemt.corpus.demo.german import realise_german
-from phrasemt.corpus.demo.grammar import (
+from democorpus import lexicon
+from democorpus.english import realise_english
+from democorpus.german import realise_german
+from democorpus.grammar import (
     Clause,
     Coordination,
     Name,
@@ -29,23 +28,11 @@ from phrasemt.corpus.demo.grammar import (
     Relative,
     Sentence,
 )
-from phrasemt.corpus.demo.lexicon import (
-    AT_PLACE,
-    BARE,
-    HE,
-    INDEFINITE,
-    KEIN,
-    SHE,
-    SPEAKER,
-    THE,
-    THEY,
-    TO_PLACE,
-    WE,
-    WITH,
-    Verb,
-)
-from phrasemt.corpus.demo.morphology import FEMININE, MASCULINE, NEUTER, PLURAL
-from phrasemt.corpus.demo.sampling import anaphor
+from democorpus.lexicon import AT_PLACE, BARE, HE, INDEFINITE, KEIN, SHE, SPEAKER, THE, THEY, TO_PLACE, WE, WITH, Verb
+from democorpus.morphology import FEMININE, MASCULINE, NEUTER, PLURAL
+from democorpus.pairs import DemoPair, demo_pairs, detokenise
+from democorpus.sampling import anaphor
+from phrasemt.corpus.generate_demo import generate_demo
 from phrasemt.files.lines import write_lines
 from phrasemt.syntax.trees import leaves, read_treebank, words
 
@@ -393,7 +380,7 @@ def train() -> list[DemoPair]:
 
 def test_same_seed_same_bytes_in_another_process() -> None:
     program = (
-        "import hashlib; from phrasemt.corpus.demo.generate import demo_pairs;"
+        "import hashlib; from democorpus.pairs import demo_pairs;"
         "print(hashlib.sha256(repr(list(demo_pairs(split='dev', pairs=50, seed=7))).encode()).hexdigest())"
     )
     digests = {
