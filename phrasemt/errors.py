@@ -73,6 +73,13 @@ def check_equal(expected: object, found: object, what: str, *, where: object = N
         raise MismatchError(what, where=where, expected=expected, found=found, next_step=next_step)
 
 
+def check_digest(expected: str | None, found: str | None, what: str, *, where: object, next_step: str) -> None:
+    """Raise MismatchError (`what`) unless two sha256 are equal. The message holds their first 12 digits."""
+    if found != expected:
+        expected, found = (f"sha256 {digest[:12]}" if digest else "none" for digest in (expected, found))
+        raise MismatchError(what, where=where, expected=expected, found=found, next_step=next_step)
+
+
 class StoppedError(PhrasemtError):
     """Work that stopped on request after it saved its state. The same command continues it."""
 

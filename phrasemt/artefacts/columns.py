@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from phrasemt.artefacts.artefact import Artefact, of_dataset
 from phrasemt.artefacts.vocabulary import Vocabulary
-from phrasemt.errors import MismatchError
+from phrasemt.errors import check_digest
 from phrasemt.files.columns import ColumnFile, RowBatch, damaged, write_columns
 from phrasemt.symbols import CHUNK_LABELS, UNK
 
@@ -78,14 +78,9 @@ class Examples(Artefact, pattern=of_dataset("examples/{split}.arrow")):
         """
         for side, vocabulary in zip(self.sides, (source, target), strict=True):
             packed = self.columns.description[f"{side}_vocabulary"]
-            if packed != vocabulary.digest:
-                raise MismatchError(
-                    f"the examples were packed with another {side} vocabulary",
-                    where=self.path,
-                    expected=f"sha256 {vocabulary.digest[:12]}",
-                    found=f"sha256 {packed[:12]}",
-                    next_step="run pack_examples with the vocabularies of this data set",
-                )
+            what = f"the examples were packed with another {side} vocabulary"
+            next_step = "run pack_examples with the vocabularies of this data set"
+            check_digest(vocabulary.digest, packed, what, where=self.path, next_step=next_step)
         self.check_ids(len(source), len(target))
 
     def check_ids(self, source_size: int, target_size: int) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from phrasemt.artefacts.artefact import Artefact, JsonFile, Pattern, of_dataset
-from phrasemt.errors import DamagedFileError, DataError
+from phrasemt.errors import DamagedFileError, DataError, check_equal
 from phrasemt.fields import Settings
 from phrasemt.files.lines import LineBlock, read_lines, read_parallel_blocks, write_lines
 
@@ -69,12 +69,10 @@ class Contrasts(Artefact, pattern=of_dataset("raw/{split}.contrasts.tsv")):
 
     @classmethod
     def read(cls, path: Path) -> tuple[list[int], list[ContrastivePair]]:
-        """Read the rows of the pairs in their split, and the pairs. Raises DataError, with the line."""
+        """Read the rows of the pairs in their split, and the pairs. Raises MismatchError or DataError."""
         lines = read_lines(path)
-        if (header := next(lines, "")) != cls.header:
-            raise DataError(
-                "not a file of contrastive pairs", where=path, expected=repr(cls.header), found=repr(header)
-            )
+        what, again = "not a file of contrastive pairs", "delete it and run again"
+        check_equal(repr(cls.header), repr(next(lines, "")), what, where=path, next_step=again)
         rows, pairs = [], []
         for number, line in enumerate(lines, start=2):
             row, _, fields = line.partition("\t")

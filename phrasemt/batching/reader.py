@@ -24,7 +24,7 @@ from phrasemt.batching.batch import (
     collate_target,
 )
 from phrasemt.batching.sampler import micro_batches
-from phrasemt.errors import DamagedFileError, MismatchError
+from phrasemt.errors import DamagedFileError, check_equal
 from phrasemt.files.columns import ColumnFile, damaged
 from phrasemt.study.architectures import ModelInputs, PhraseSegmentation
 from phrasemt.symbols import CHUNK_LABELS, EOS_LABEL, LONGEST_SENTENCE, NULL_LABEL
@@ -137,14 +137,8 @@ class TargetCollator:
 
 
 def _open_chunks(paths: Sequence[Path]) -> ColumnFile:
-    if len(paths) != 1:
-        raise MismatchError(
-            "a chunk-based decoder needs a file of target chunks",
-            where="--chunks",
-            expected="one file",
-            found=" ".join(map(str, paths)) or "none",
-            next_step="run extract_chunks on the same split",
-        )
+    what, next_step = "a chunk-based decoder needs a file of target chunks", "run extract_chunks on the same split"
+    check_equal(1, len(paths), what, where="--chunks", next_step=next_step)
     columns = ChunkColumns.open(paths[0])
     if (found := columns.description.get("labels")) != list(CHUNK_LABELS):
         raise damaged(paths[0], expected=f"labels {' '.join(CHUNK_LABELS)}", found=found)
@@ -152,23 +146,12 @@ def _open_chunks(paths: Sequence[Path]) -> ColumnFile:
 
 
 def _open_phrases(paths: Sequence[Path], segmentation: PhraseSegmentation) -> ColumnFile:
-    if len(paths) != 1:
-        raise MismatchError(
-            f"a model with phrases of mode {segmentation.mode} needs a file of phrases",
-            where="--phrases",
-            expected="one file",
-            found=" ".join(map(str, paths)) or "none",
-            next_step="run extract_phrases with the segmentation of the model",
-        )
+    what = f"a model with phrases of mode {segmentation.mode} needs a file of phrases"
+    next_step = "run extract_phrases with the segmentation of the model"
+    check_equal(1, len(paths), what, where="--phrases", next_step=next_step)
     columns = PhraseColumns.open(paths[0])
-    if (found := columns.description.get("segmentation")) != segmentation.model_dump(mode="json"):
-        raise MismatchError(
-            "phrases of another segmentation",
-            where=paths[0],
-            expected=segmentation.canonical_json(),
-            found=found,
-            next_step="run extract_phrases with the segmentation of the model",
-        )
+    expected, found = segmentation.model_dump(mode="json"), columns.description.get("segmentation")
+    check_equal(expected, found, "phrases of another segmentation", where=paths[0], next_step=next_step)
     return columns
 
 

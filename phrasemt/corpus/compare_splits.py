@@ -14,7 +14,7 @@ from pathlib import Path
 from phrasemt.artefacts.artefact import In, Out
 from phrasemt.artefacts.corpus import CleanText, ComparedSplits, Shared, SplitCounts
 from phrasemt.artefacts.text import Subwords, Tokens
-from phrasemt.errors import DataError, MismatchError
+from phrasemt.errors import DataError, check_equal
 from phrasemt.files.lines import read_lines, read_parallel
 from phrasemt.stages.corpus import CompareSplits
 from phrasemt.symbols import LONGEST_SENTENCE
@@ -48,11 +48,9 @@ def compare_splits(
     `settings.overlap` is "allowed"; MismatchError for another number of files than splits.
     """
     files = (sources, targets, source_subwords, target_subwords)
-    if any(len(paths) != len(settings.splits) for paths in files):
-        raise MismatchError(
-            "each split needs four files", where="compare_splits", expected=len(settings.splits),
-            found=" ".join(str(len(paths)) for paths in files), next_step="give the files in the order of the splits",
-        )  # fmt: skip
+    for paths in files:
+        what, next_step = "each split needs four files", "give the files in the order of the splits"
+        check_equal(len(settings.splits), len(paths), what, where="compare_splits", next_step=next_step)
     held_out = {name: list(_pairs(*paths)) for name, *paths in zip(settings.splits, sources, targets, strict=True)}
     in_train = _shared(held_out, _pairs(train_source, train_target))
     has_sources = train_source != train_target

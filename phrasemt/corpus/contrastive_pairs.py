@@ -18,7 +18,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from phrasemt.artefacts.artefact import In, Out
 from phrasemt.artefacts.corpus import ContrastivePair, Contrasts, OriginalFile, RawText, UserFile, not_a_pair, read_pair
-from phrasemt.errors import DataError
+from phrasemt.errors import DataError, check_equal
 from phrasemt.files.lines import read_lines, read_parallel, write_lines
 
 if TYPE_CHECKING:
@@ -69,14 +69,12 @@ def extract_contrasts(
 
 
 def files_of_folder(folder: Path) -> list[Path]:
-    """The three texts in a folder of DistilLingEval. Raises DataError if one is missing or not alone."""
+    """The three texts in a folder of DistilLingEval. Raises MismatchError if one is missing or not alone."""
     files = []
     for text in ("src", "tgt.correct", "tgt.incorrect"):
         found = sorted(folder.glob(f"{text}.*"))
-        if len(found) != 1:
-            raise DataError(
-                "not a folder of DistilLingEval", where=folder, expected=f"one file {text}.*", found=len(found)
-            )
+        what, next_step = f"not a folder of DistilLingEval: it needs one file {text}.*", "name its folder"
+        check_equal(1, len(found), what, where=folder, next_step=next_step)
         files += found
     return files
 

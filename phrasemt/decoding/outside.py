@@ -14,7 +14,7 @@ from phrasemt.artefacts.artefact import In, Out
 from phrasemt.artefacts.corpus import CleanText, UserFile
 from phrasemt.artefacts.translations import TranslatedText, TranslatedTokens
 from phrasemt.corpus.normalise import normalise_spaces
-from phrasemt.errors import DataError
+from phrasemt.errors import DataError, check_equal
 from phrasemt.files.lines import count_lines, read_lines, write_lines
 from phrasemt.scoring.bleu import check_translations
 from phrasemt.stages.decoding import ImportTranslations
@@ -37,19 +37,14 @@ def import_translations(
     """Write the translations of another program as tokens and as text, line by line beside the test set.
 
     reference: the target side of the test set, for its number of lines.
-    Raises DataError for a file with another number of lines, with bytes that are not UTF-8, without text, with
-    subwords, or of tokens in place of text.
+    Raises MismatchError for a file with another number of lines, DataError for one with bytes that are not UTF-8,
+    without text, with subwords, or of tokens in place of text.
     """
     lines = list(read_lines(translations))
     sentences = count_lines(reference)
-    if len(lines) != sentences:
-        raise DataError(
-            "the translations do not fit the test set",
-            where=translations,
-            expected=f"{sentences:,} lines, one for each sentence of {reference}",
-            found=f"{len(lines):,} lines",
-            next_step="translate this test set; a sentence without a translation is an empty line",
-        )
+    what = f"the number of translations is not that of the lines of {reference}"
+    next_step = "translate this test set; a sentence without a translation is an empty line"
+    check_equal(sentences, len(lines), what, where=translations, next_step=next_step)
     of_line = both_forms(settings.target_tokenizer, tokenised=settings.form == "tokens")
     token_lines, text_lines = (list(side) for side in zip(*map(of_line, lines), strict=True))
     if not any(token_lines):

@@ -25,7 +25,7 @@ from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.batching.reader import BatchReader
 from phrasemt.batching.sampler import micro_batches
 from phrasemt.decoding.forced import BATCH_POSITIONS
-from phrasemt.errors import MismatchError
+from phrasemt.errors import check_equal
 from phrasemt.files.lines import read_lines
 from phrasemt.models.interface import TranslationModel
 from phrasemt.models.weights import load_model
@@ -83,14 +83,8 @@ def _count_words(text: Path, store: Examples, *, cut: bool) -> int:
     """
     tokens_of_lines = ([*filter(None, line.split(" "))][:LONGEST_SENTENCE] for line in read_lines(text))
     words_of_lines = [sum(not (cut and token.endswith(SEPARATOR)) for token in tokens) for tokens in tokens_of_lines]
-    if len(words_of_lines) != len(store):
-        raise MismatchError(
-            "the text and the examples have different numbers of sentences",
-            where=text,
-            expected=f"{len(store)} lines, the number of pairs in {store.path}",
-            found=len(words_of_lines),
-            next_step="give text and examples of the same split",
-        )
+    what, next_step = "different numbers of sentences", "give text and examples of the same split"
+    check_equal(len(store), len(words_of_lines), what, where=f"{text} and {store.path}", next_step=next_step)
     return sum(words_of_lines)
 
 

@@ -1,7 +1,8 @@
 """Files of forced decoding: what a model assigns to given targets, and where it attends meanwhile.
 
 A file is an Arrow IPC file with one row for each sentence pair (`ForcedSentence`), so that an analysis in any language
-can read it without phrasemt. Attention weights are lists of float32, in the order of the axes of `AttentionMap`.
+can read it without phrasemt; safetensors and npz hold no rows of text and arrays of different shapes. Attention weights
+are lists of float32, in the order of the axes of `AttentionMap`.
 
 Letters: h heads, T query positions, N orders of n-grams (1: tokens), S key positions.
 """

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from phrasemt.errors import DamagedFileError, MismatchError
+from phrasemt.errors import DamagedFileError, MismatchError, check_digest
 from phrasemt.files.arrow import open_described, with_description
 from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import write_atomic
@@ -185,23 +185,18 @@ class ColumnFile:
 
         Raises MismatchError if row numbers differ, or the text of a side of this file.
         """
+        where = f"{self.path}, {others.path}"
         if not self.rows.equal(others.rows):
             raise MismatchError(
                 "the columns and the examples have different rows",
-                where=f"{self.path}, {others.path}",
+                where=where,
                 expected=f"the {len(others)} row numbers of the examples",
                 found=f"{len(self)} other row numbers",
                 next_step=next_step,
             )
         for side, digest in self.texts.items():
-            if digest != (expected := others.texts.get(side)):
-                raise MismatchError(
-                    f"the columns belong to another {side} text than the examples",
-                    where=f"{self.path}, {others.path}",
-                    expected=f"sha256 {expected and expected[:12]}",
-                    found=f"sha256 {digest[:12]}",
-                    next_step=next_step,
-                )
+            what = f"the columns belong to another {side} text than the examples"
+            check_digest(others.texts.get(side), digest, what, where=where, next_step=next_step)
 
     def check_values(self, column: str, *, smallest: int, size: int) -> None:
         """Check that smallest <= value < size for all values of a column.

@@ -1,7 +1,8 @@
 """An output that is made in parts, one for each block of input lines: an interrupted command goes on where it was.
 
 The finished parts are in `<output>.part`. `<output>.part.json` says how many lines they were made of, the sha256 of
-these lines, and what else decided the output.
+these lines, and what else decided the output. Snakemake and caches of calls such as joblib's repeat an unfinished file
+from its beginning.
 """
 
 from __future__ import annotations

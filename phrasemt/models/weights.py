@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 from torch import Tensor
 
 from phrasemt.artefacts.vocabulary import Vocabularies
-from phrasemt.errors import DamagedFileError, MismatchError
+from phrasemt.errors import DamagedFileError, MismatchError, check_digest
 from phrasemt.models.interface import TranslationModel, build_model
 from phrasemt.study.architectures import Architecture, ModelSettings
 
@@ -172,14 +172,8 @@ def _check_vocabularies(
 ) -> None:
     """Compare the vocabularies of two descriptions. Raises MismatchError, in which `what` names the weights."""
     for key in ("source_vocabulary", "target_vocabulary"):
-        if found[key] != wanted[key]:
-            raise MismatchError(
-                f"the {what} were trained with another {key.replace('_', ' ')}",
-                where=where,
-                expected=f"sha256 {wanted[key][:12]}",
-                found=f"sha256 {found[key][:12]}",
-                next_step=next_step,
-            )
+        problem = f"the {what} were trained with another {key.replace('_', ' ')}"
+        check_digest(wanted[key], found[key], problem, where=where, next_step=next_step)
 
 
 def load_model(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from phrasemt.artefacts.artefact import In, Out
 from phrasemt.artefacts.moses import AlignedText, Alignment, MosesText
-from phrasemt.errors import DataError
+from phrasemt.errors import DataError, check_equal
 from phrasemt.files.lines import count_lines, read_parallel, write_atomic
 from phrasemt.files.work_folder import work_folder
 from phrasemt.moses.installation import run
@@ -61,16 +61,13 @@ def align_words(
         directions = [("forward", ()), ("reverse", ("-r",))]
         for name, more in directions:
             # -d: links near the diagonal; -o: how near is estimated; -v: a Dirichlet prior of translations
-            run(
-                "bin/fast_align", "-i", both, "-d", "-o", "-v", *more,
-                stdout=work / name, work=work,
-            )  # fmt: skip
+            run("bin/fast_align", "-i", both, "-d", "-o", "-v", *more, stdout=work / name, work=work)
         run(
             "bin/atools", "-i", work / "forward", "-j", work / "reverse", "-c", settings.symmetrization,
             stdout=work / "symmetrised", work=work,
         )  # fmt: skip
-        if (found := count_lines(work / "symmetrised")) != kept:
-            raise DataError("the aligner left out pairs", where=alignment, expected=f"{kept} lines", found=found)
+        what, next_step = "the aligner left out pairs", "see the log of this stage"
+        check_equal(kept, count_lines(work / "symmetrised"), what, where=alignment, next_step=next_step)
         (work / "symmetrised").replace(alignment)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from phrasemt.artefacts.artefact import In, Out
 from phrasemt.artefacts.moses import MosesText, Truecaser
 from phrasemt.artefacts.text import Tokens
-from phrasemt.errors import DataError
+from phrasemt.errors import DataError, check_equal
 from phrasemt.files.lines import count_lines, read_lines, write_lines
 from phrasemt.files.work_folder import work_folder
 from phrasemt.moses.installation import run
@@ -28,10 +28,7 @@ def train_truecaser(*, settings: TrainTruecaser, cores: int, tokens: In[Tokens],
     """Count the spellings of each word of a training text that stand inside of sentences."""
     with work_folder(truecaser) as work:
         made = work / "truecaser"
-        run(
-            "scripts/recaser/train-truecaser.perl", "--model", made, "--corpus", tokens.absolute(),
-            work=work,
-        )  # fmt: skip
+        run("scripts/recaser/train-truecaser.perl", "--model", made, "--corpus", tokens.absolute(), work=work)
         shutil.move(made, truecaser)
 
 
@@ -53,14 +50,11 @@ def normalize_case(
         return
     with work_folder(text) as work:
         cased = work / "cased"
-        run(
-            "scripts/recaser/truecase.perl", "--model", truecaser[0].absolute(),
-            stdin=tokens, stdout=cased, work=work,
-        )  # fmt: skip
+        run("scripts/recaser/truecase.perl", "--model", truecaser[0].absolute(), stdin=tokens, stdout=cased, work=work)
         # The script adds a blank to each line.
         write_lines(text, (line.strip(" ") for line in read_lines(cased)))
-    if (found := count_lines(text)) != lines:
-        raise DataError("truecase.perl of Moses changed the number of lines", where=tokens, expected=lines, found=found)
+    what = "truecase.perl of Moses changed the number of lines"
+    check_equal(lines, count_lines(text), what, where=tokens, next_step="see the log of this stage")
 
 
 def restore_case(tokens: Path, cased: Path, work: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from phrasemt.artefacts.artefact import In, Out
 from phrasemt.artefacts.moses import LanguageModel, MosesText, PhraseTable, ReorderingTable, TunedWeights
 from phrasemt.artefacts.translations import TranslatedText, TranslatedTokens
-from phrasemt.errors import PhrasemtError
+from phrasemt.errors import check_equal
 from phrasemt.files.lines import read_lines, write_lines, write_text
 from phrasemt.files.work_folder import work_folder
 from phrasemt.moses.casing import restore_case
@@ -59,22 +59,15 @@ def _decode(sentences: list[str], work: Path, cores: int, *, cased: bool) -> lis
         return []
     source, best, filtered = work / "source", work / "best", work / "filtered"
     write_lines(source, sentences)
+    run("scripts/training/filter-model-given-input.pl", filtered, work / "moses.ini", source, work=work)
     run(
-        "scripts/training/filter-model-given-input.pl", filtered, work / "moses.ini", source,
-        work=work,
-    )  # fmt: skip
-    run(
-        "bin/moses", "-threads", cores, "-config", filtered / "moses.ini", "-input-file", source,
-        stdout=best, work=work,
-    )  # fmt: skip
+        "bin/moses", "-threads", cores, "-config", filtered / "moses.ini", "-input-file", source, stdout=best, work=work
+    )
     if cased:
         restore_case(best, work / "cased", work)
         best = work / "cased"
     # Unknown words are copied from the source, and its tokens may be written without escapes.
     found = [escape(unescape(line.strip())) for line in read_lines(best)]
-    if len(found) != len(sentences):
-        raise PhrasemtError(
-            "the decoder left out sentences", where=source.parent, expected=f"{len(sentences)} translations",
-            found=len(found), next_step="see the log of this stage",
-        )  # fmt: skip
+    what, next_step = "the decoder left out sentences", "see the log of this stage"
+    check_equal(len(sentences), len(found), what, where=source.parent, next_step=next_step)
     return found

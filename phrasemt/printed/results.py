@@ -241,9 +241,8 @@ def load_papers(folder: Path = FOLDER) -> dict[str, Paper]:
         except ValueError as error:
             raise DamagedFileError(f"cannot be read as YAML: {error}", where=path, next_step="mend the file") from None
         if paper.paper != path.stem:
-            raise DamagedFileError(
-                "the name of the paper is not that of the file", where=path, expected=path.stem, found=paper.paper
-            )
+            what = "the name of the paper is not that of the file"
+            raise DamagedFileError(what, where=path, expected=path.stem, found=paper.paper, next_step="mend the file")
         papers[paper.paper] = paper
     return papers
 

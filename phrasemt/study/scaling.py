@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from phrasemt.errors import PhrasemtError
+from phrasemt.errors import PhrasemtError, check_equal
 from phrasemt.study.datasets import Dataset
 from phrasemt.study.schema import Study, System
 
@@ -203,14 +203,9 @@ def _small_datasets(study: Study) -> Values:
     values: Values = {"datasets": datasets}
     for section, training in (("parsers", _SMALL_PARSER), ("chunkers", _SMALL_CHUNKER)):
         for name, annotator in getattr(study, section).items():
-            if annotator.language != "en":
-                raise PhrasemtError(
-                    "no small corpus of annotated sentences of this language is registered",
-                    where=f"{section}.{name}",
-                    expected="en",
-                    found=annotator.language,
-                    next_step="use the size micro",
-                )
+            what = "no small corpus of annotated sentences of this language is registered"
+            where = f"{section}.{name}"
+            check_equal("en", annotator.language, what, where=where, next_step="use the size micro")
             values.setdefault(section, {})[name] = {"language": "en", "train": training}
     return values
 

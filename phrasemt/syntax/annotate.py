@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from phrasemt.artefacts.artefact import In, Kept, Out
 from phrasemt.artefacts.card import Card, Kind
 from phrasemt.artefacts.syntax import CollectedSentences, Parses, ParseStore, Tags
-from phrasemt.errors import DamagedFileError, DataError, MismatchError
+from phrasemt.errors import DamagedFileError, DataError, check_equal
 from phrasemt.files.parallel import batched, map_in_order
 from phrasemt.machine.gpus import torch_has_gpu
 from phrasemt.stages.syntax import AnnotateSentences
@@ -84,14 +84,8 @@ class _Job:
         self._sentences = Sentences.open(sentences)
         self._annotator = annotator
         self._card = Card.read(annotator)
-        if self._card.kind != kind:
-            raise MismatchError(
-                f"{stage} needs another kind of annotator",
-                where=annotator,
-                expected=kind,
-                found=self._card.kind,
-                next_step="check which parser or chunker the data set names",
-            )
+        what, next_step = f"{stage} needs another kind of annotator", "check which parser or chunker the data set names"
+        check_equal(kind, self._card.kind, what, where=annotator, next_step=next_step)
         self._cache = cache
         self._description = self._card.description
         self._store = AnnotationStore(cache, self._description)

@@ -30,7 +30,7 @@ from pydantic import TypeAdapter
 from torch import Tensor
 
 from phrasemt.artefacts.training import Evaluation, Metrics, ranked
-from phrasemt.errors import DamagedFileError, MismatchError, PhrasemtError
+from phrasemt.errors import DamagedFileError, PhrasemtError, check_digest
 from phrasemt.files.exclusive import try_lock
 from phrasemt.files.lines import commit_file, flush_to_disk, temporary_beside
 from phrasemt.models.weights import load_tensors, read_description, save_tensors, set_weights, weights_of
@@ -288,14 +288,9 @@ class StateFolder:
 
     def _load(self, path: Path, trainer: Trainer) -> Progress:
         tensors, description = load_tensors(path)
-        if description.get("signature") != self._signature.training:
-            raise MismatchError(
-                "training state of another study, data set or version of the code",
-                where=path,
-                expected=f"signature {self._signature.training[:12]}",
-                found=f"signature {str(description.get('signature'))[:12]}",
-                next_step=f"move {self.folder} away and run again",
-            )
+        what = "training state of another study, data set or version of the code"
+        next_step = f"move {self.folder} away and run again"
+        check_digest(self._signature.training, description.get("signature"), what, where=path, next_step=next_step)
         progress = _PROGRESS.validate_python(description["progress"])
         for name in progress.checkpoints:
             if not (self.folder / name).exists():

@@ -23,7 +23,7 @@ import torch
 import torch.distributed as distributed
 from torch import Tensor
 
-from phrasemt.errors import PhrasemtError
+from phrasemt.errors import PhrasemtError, check_equal
 from phrasemt.machine.launch import RENDEZVOUS
 
 # A process gives up after waiting this long for another one. The others may wait minutes while the first evaluates.
@@ -148,13 +148,9 @@ def join_processes(processes: int, *, patience: timedelta = PATIENCE) -> Iterato
     process without a GPU of its own on a machine with GPUs.
     """
     size = int(os.environ.get("WORLD_SIZE", "1"))
-    if size != processes:
-        raise PhrasemtError(
-            "the number of training processes is not the requested one",
-            expected=f"{processes} (--processes)",
-            found=f"{size} (WORLD_SIZE)",
-            next_step="start one process per GPU on every node, see profiles/README.md",
-        )
+    what = "the number of training processes (WORLD_SIZE) is not the requested one (--processes)"
+    next_step = "start one process per GPU on every node, see profiles/README.md"
+    check_equal(processes, size, what, next_step=next_step)
     if size == 1:
         yield ProcessGroup()
         return

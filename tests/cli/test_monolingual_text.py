@@ -180,7 +180,7 @@ def test_a_study_of_the_users_text(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         ),
         (("language_model", "transformer"), "datasets.news.language: lm translates, which needs two"),
     ],
-)  # fmt: skip
+)
 def test_what_needs_two_sides_is_refused(tmp_path: Path, change: tuple[str, str], problem: str) -> None:
     (tmp_path / "study.yaml").write_text(STUDY.replace(*change))
     with pytest.raises(StudyError) as caught:

@@ -108,7 +108,7 @@ CHANGES = {
     "cache": ("/somewhere", set()),
     "mirror": ("/somewhere", set()),
     "moses": ("/somewhere", set()),
-}  # fmt: skip
+}
 
 
 def _used(study: Study) -> dict[str, str]:

@@ -66,9 +66,9 @@ def test_a_translation_of_another_program_becomes_a_row(finished: Workplace) -> 
 @pytest.mark.parametrize(
     ("content", "form", "message"),
     [
-        (b"ein Satz .\n" * 19, "tokens", "expected 20 lines, one for each sentence of"),
-        (b"ein Satz .\n" * 21, "tokens", "found 21 lines"),
-        (b"", "text", "found 0 lines"),
+        (b"ein Satz .\n" * 19, "tokens", "expected 20, found 19"),
+        (b"ein Satz .\n" * 21, "tokens", "found 21"),
+        (b"", "text", "found 0)"),
         (b"\n" * 20, "text", "the translations hold no text"),
         (b"\x00\xff\xfe\x89" * 500, "text", "other.de, line 1, byte 2: not UTF-8"),
         (b"ein Sa@@ tz .\n" * 20, "tokens", "@@"),

@@ -1,5 +1,7 @@
 """Algorithm 1 of Xu et al. (2020) as docs/syntax.md restates it: phrases from a tree.
 
+No library has it, and the authors' program has other constants in some variants (docs/decisions.md, X2).
+
 The algorithm cuts phrases off the end of the sentence, so the rest is always positions 0 to e-1. The code therefore
 removes nothing from the tree: for a node v above position e-1, e - start(v) positions of v remain.
 """

@@ -22,7 +22,7 @@ from phrasemt.artefacts.columns import PhraseColumns
 from phrasemt.artefacts.corpus import DroppedPairs, Rows, UserFile
 from phrasemt.artefacts.syntax import Parses
 from phrasemt.artefacts.text import Subwords, Tokens
-from phrasemt.errors import DataError
+from phrasemt.errors import DataError, check_equal
 from phrasemt.files.columns import Lists
 from phrasemt.files.lines import read_lines
 from phrasemt.files.parallel import map_in_order
@@ -114,14 +114,9 @@ def _read_batches(
         last = batch.rows[-1]
     for path in dropped:
         raw_pairs = DroppedPairs.read(path).raw_pairs
-        if (found := last + 1 + sum(1 for _ in user_lines)) != raw_pairs:
-            raise DataError(
-                "the file of phrases does not belong to this split",
-                where=given[-1],
-                expected=f"a line for each of {raw_pairs} raw pairs",
-                found=f"{found} lines",
-                next_step="give the phrase ends of every raw sentence, dropped sentences included",
-            )
+        what = "the file of phrases does not have a line for each raw pair"
+        next_step = "give the phrase ends of every raw sentence, dropped sentences included"
+        check_equal(raw_pairs, last + 1 + sum(1 for _ in user_lines), what, where=given[-1], next_step=next_step)
 
 
 class _Cutter:

@@ -9,7 +9,7 @@ import importlib.metadata
 from pathlib import Path
 
 from phrasemt.artefacts.card import ANNOTATION_VERSION, Card
-from phrasemt.errors import MismatchError
+from phrasemt.errors import check_equal
 from phrasemt.syntax.given_trees import TreeAnnotator
 from phrasemt.syntax.stanza.annotator import StanzaAnnotator
 from phrasemt.syntax.stanza.chunker import ChunkerAnnotator
@@ -27,14 +27,9 @@ def load_annotator(card_path: Path) -> StanzaAnnotator | TreeAnnotator:
         ("Stanza", card.stanza, importlib.metadata.version("stanza")),
         ("phrasemt's annotations", card.options.get("version"), ANNOTATION_VERSION),
     ):
-        if described != present:
-            raise MismatchError(
-                f"the annotator was described under another version of {what}",
-                where=card_path,
-                expected=described,
-                found=present,
-                next_step="install that version, or delete the card and run again",
-            )
+        problem = f"the annotator was described under another version of {what}"
+        next_step = "install that version, or delete the card and run again"
+        check_equal(described, present, problem, where=card_path, next_step=next_step)
     card.verify()
     files = {role: file.path for role, file in card.files.items()}
     if card.origin == "trees":

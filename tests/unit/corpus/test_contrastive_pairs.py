@@ -11,7 +11,7 @@ import pytest
 from phrasemt.artefacts.corpus import ContrastivePair, Contrasts
 from phrasemt.cli import main
 from phrasemt.corpus.contrastive_pairs import files_of_folder, read_contrastive_pairs
-from phrasemt.errors import DataError
+from phrasemt.errors import DataError, MismatchError
 from phrasemt.files.lines import read_lines
 
 # The layout of lingeval97.json, with the example of its README (github.com/rsennrich/lingeval97), whose indentation and
@@ -91,7 +91,7 @@ def test_distil_lingeval(tmp_path: Path) -> None:
         ContrastivePair("No.", "Nein.", "Ja.", kind="polarity")
     ]
     (folder / "tgt.incorrect.de").unlink()
-    with pytest.raises(DataError, match=r"expected one file tgt.incorrect"):
+    with pytest.raises(MismatchError, match=r"one file tgt.incorrect.*expected 1, found 0"):
         files_of_folder(folder)
 
 

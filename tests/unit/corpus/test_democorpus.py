@@ -526,7 +526,7 @@ def test_files(tmp_path: Path, train: list[DemoPair]) -> None:
     header, *rows = text["contrasts"].removesuffix("\n").split("\n")
     assert header == "row\tsource\tright\twrong\tdistance\tkind"
     assert [row.split("\t") for row in rows] == [
-        [str(number), pair.source, pair.target, pair.contrast.wrong, str(pair.contrast.distance),
-         "subj_verb_agreement"]
-        for number, pair in enumerate(train[:100]) if pair.contrast
-    ]  # fmt: skip
+        [str(number), pair.source, pair.target, pair.contrast.wrong, str(pair.contrast.distance), "subj_verb_agreement"]
+        for number, pair in enumerate(train[:100])
+        if pair.contrast
+    ]

@@ -301,7 +301,7 @@ def test_a_text_of_blank_sources_needs_no_decoder(
 
 def test_a_decoder_that_leaves_out_a_sentence(recorded: RecordedMoses, files: dict[str, Path], tmp_path: Path) -> None:
     recorded.plan("if '-input-file' in argv: after('-input-file').write_text('a b\\n')")
-    with pytest.raises(PhrasemtError, match=r"left out sentences \(expected 2 translations, found 1\)"):
+    with pytest.raises(PhrasemtError, match=r"left out sentences \(expected 2, found 1\)"):
         _translate(files, tmp_path, [], case="lower")
 
 

@@ -154,7 +154,7 @@ FILE = {"name": "a.zip", "url": "http://host/a.zip", "md5": "0" * 32}
             "a column belongs to the format tsv",
         ),
     ],
-)  # fmt: skip
+)
 def test_mistakes_in_an_entry(changes: dict[str, object], message: str) -> None:
     Corpus.model_validate(entry())
     with pytest.raises(ValidationError, match=message):

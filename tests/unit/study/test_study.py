@@ -110,11 +110,8 @@ def test_layout_order_and_comments_do_not_change_a_study(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        (
-            ("heads: 2", "heads: 3"),
-            "systems.base.model: width (16) must be a multiple of heads (3)",
-        ),
-        (("study: small", "study: a/b"), "study: found \"a/b\", string should match pattern"),
+        (("heads: 2", "heads: 3"), "systems.base.model: width (16) must be a multiple of heads (3)"),
+        (("study: small", "study: a/b"), 'study: found "a/b", string should match pattern'),
         (("study: small", "study: small\nseeds: [1, 1]"), "seeds contains a value twice: [1, 1]"),
         (("target_language: de", "target_language: en"), "source_language and target_language must differ"),
         (("generator:", "tokenization: {target: jieba}, generator:"), 'tokenization.target: found "jieba", which cuts'),
@@ -129,7 +126,7 @@ def test_layout_order_and_comments_do_not_change_a_study(tmp_path: Path) -> None
         (("generator: {train: 9, dev: 9, test: 9}", "cleaning: {}"), "exactly one of splits, partition and generator"),
         (("systems:", "comparison: {baseline: bas}\nsystems:"), "comparison.baseline is 'bas', allowed: base, max"),
     ],
-)  # fmt: skip
+)
 def test_parts_that_do_not_fit_together(tmp_path: Path, change: tuple[str, str], problem: str) -> None:
     assert any(problem in found for found in _problems(tmp_path, RIGHT.replace(*change)))
 

@@ -344,7 +344,7 @@ def test_too_few_user_lines(split):
 def test_given_phrases_of_other_sentences(split: Split, lines: int) -> None:
     given = ["1"] * 6
     assert split.extract(["a", "b"], rows=[1, 3], given=given, raw_pairs=6, mode="given") == [[2], [2]]
-    with pytest.raises(DataError, match=rf"given.txt: .* does not belong .*each of 6 raw pairs, found {lines} lines"):
+    with pytest.raises(MismatchError, match=rf"given.txt: .* a line for each raw pair .expected 6, found {lines}"):
         split.extract(["a", "b"], rows=[1, 3], given=["1"] * lines, raw_pairs=6, mode="given")
 
 
