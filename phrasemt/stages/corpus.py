@@ -8,10 +8,9 @@ from typing import Any, Literal, Self
 from phrasemt.fields import Settings
 from phrasemt.files.source_file import SourceFile
 from phrasemt.registry.corpora import CorpusSide, contrasts_of, part_of, side_of, source_file
-from phrasemt.stages.stage import Stage, Wildcards
+from phrasemt.stages.stage import Stage, StudyJob
 from phrasemt.study.datasets import CleaningFilters, RegistryText
 from phrasemt.study.languages import common_code
-from phrasemt.study.schema import Study
 
 
 class FetchCorpus(Stage):
@@ -25,8 +24,8 @@ class FetchCorpus(Stage):
     source: SourceFile
 
     @classmethod
-    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        return cls.registered(wildcards["corpus"], wildcards["file"])
+    def of_job(cls, job: StudyJob) -> dict[str, Any]:
+        return {"source": source_file(job.wildcards["corpus"], job.wildcards["file"])}
 
     @classmethod
     def registered(cls, corpus: str, file: str) -> Self:
@@ -52,14 +51,17 @@ class ExtractText(Stage):
     lines: int | None
 
     @classmethod
-    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        return cls.registered(wildcards["corpus"], wildcards["part"], wildcards["language"])
+    def of_job(cls, job: StudyJob) -> dict[str, Any]:
+        return cls._of_registry(*(job.wildcards[name] for name in ("corpus", "part", "language")))
 
     @classmethod
     def registered(cls, corpus: str, part: str, language: str) -> Self:
         """The settings for a side of a part. Raises DataError for a name that the registry does not have."""
-        side, lines = side_of(corpus, part, language), part_of(corpus, part).lines
-        return cls(corpus=corpus, part=part, language=language, side=side, lines=lines)
+        return cls(corpus=corpus, part=part, language=language, **cls._of_registry(corpus, part, language))
+
+    @staticmethod
+    def _of_registry(corpus: str, part: str, language: str) -> dict[str, Any]:
+        return {"side": side_of(corpus, part, language), "lines": part_of(corpus, part).lines}
 
 
 class PartitionCorpus(Stage):
@@ -74,10 +76,10 @@ class PartitionCorpus(Stage):
     seed: int
 
     @classmethod
-    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        cut = study.datasets[wildcards["dataset"]].cut
+    def of_job(cls, job: StudyJob) -> dict[str, Any]:
+        cut = job.dataset.cut
         assert cut is not None
-        return cls(dev=cut.dev, test=cut.test, seed=cut.seed)
+        return {"dev": cut.dev, "test": cut.test, "seed": cut.seed}
 
 
 class GenerateDemo(Stage):
@@ -92,10 +94,10 @@ class GenerateDemo(Stage):
     seed: int
 
     @classmethod
-    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        generator, split = study.datasets[wildcards["dataset"]].generator, wildcards["split"]
+    def of_job(cls, job: StudyJob) -> dict[str, Any]:
+        generator = job.dataset.generator
         assert generator is not None
-        return cls.model_validate({"split": split, "pairs": getattr(generator, split), "seed": generator.seed})
+        return {"pairs": getattr(generator, job.wildcards["split"]), "seed": generator.seed}
 
 
 class PairsOfFiles(Settings):
@@ -115,16 +117,14 @@ class ExtractContrasts(Stage):
     texts: list[PairsOfFiles]
 
     @classmethod
-    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        texts = study.datasets[wildcards["dataset"]].contrast_sets[wildcards["split"]]
-        return cls(
-            texts=[
-                PairsOfFiles(files=len(contrasts_of(text.corpus, text.part).files), kind=text.part)
-                if isinstance(text, RegistryText)
-                else PairsOfFiles(files=len(text.files), kind=text.kind or "")
-                for text in texts
-            ]
-        )
+    def of_job(cls, job: StudyJob) -> dict[str, Any]:
+        texts = [
+            PairsOfFiles(files=len(contrasts_of(text.corpus, text.part).files), kind=text.part)
+            if isinstance(text, RegistryText)
+            else PairsOfFiles(files=len(text.files), kind=text.kind or "")
+            for text in job.dataset.contrast_sets[job.wildcards["split"]]
+        ]
+        return {"texts": texts}
 
 
 class CleanPairs(Stage):
@@ -139,13 +139,12 @@ class CleanPairs(Stage):
     filters: CleaningFilters | None  # None for dev and test sets
 
     @classmethod
-    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        dataset = study.datasets[wildcards["dataset"]]
-        return cls(
-            source_language=common_code(dataset.source_language),
-            target_language=common_code(dataset.target_language),
-            filters=dataset.cleaning if wildcards["split"] == "train" else None,
-        )
+    def of_job(cls, job: StudyJob) -> dict[str, Any]:
+        return {
+            "source_language": common_code(job.dataset.source_language),
+            "target_language": common_code(job.dataset.target_language),
+            "filters": job.dataset.cleaning if job.wildcards["split"] == "train" else None,
+        }
 
 
 class CompareSplits(Stage):
@@ -159,6 +158,5 @@ class CompareSplits(Stage):
     overlap: Literal["refused", "allowed"]
 
     @classmethod
-    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        dataset = study.datasets[wildcards["dataset"]]
-        return cls(splits=list(dataset.held_out), overlap=dataset.overlap)
+    def of_job(cls, job: StudyJob) -> dict[str, Any]:
+        return {"splits": list(job.dataset.held_out), "overlap": job.dataset.overlap}

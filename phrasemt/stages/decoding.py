@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from phrasemt.fields import Settings
 from phrasemt.stages.scoring import SystemOnTestSets
-from phrasemt.stages.stage import ModelStage, Stage, Wildcards
+from phrasemt.stages.stage import ModelStage, Stage, StudyJob
 from phrasemt.study.architectures import ModelSettings
-from phrasemt.study.schema import Decoding, Study
+from phrasemt.study.schema import Decoding
 from phrasemt.study.tokenization import BleuTokenizer, Tokenizer
 
 
@@ -30,17 +30,14 @@ class SearchStage(ModelStage):
         return (self.module, *dict.fromkeys(f"phrasemt.models.{member.model.family}" for member in self.members))
 
     @classmethod
-    def search_of(cls, study: Study, wildcards: Wildcards) -> dict[str, Any]:
-        """The values of the fields of the base."""
-        system = study.models[wildcards["system"]]
-        models = [
-            study.models[member].model for member, _ in study.members_of(wildcards["system"], int(wildcards["seed"]))
-        ]
+    def of_job(cls, job: StudyJob) -> dict[str, Any]:
+        members = job.study.members_of(job.wildcards["system"], int(job.wildcards["seed"]))
+        models = [job.study.models[member].model for member, _ in members]
         return {
-            "model": system.model,
+            "model": job.system.model,
             "members": [Member(model=model, trained=model.trained_part) for model in models],
-            "reads": system.model.model_inputs,
-            "decoding": system.decoding,
+            "reads": job.system.model.model_inputs,
+            "decoding": job.system.decoding,
         }
 
 
@@ -57,14 +54,8 @@ class TuneLengthPenalty(SearchStage):
     dev_bleu: BleuTokenizer  # as in TrainModel
 
     @classmethod
-    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        return cls(
-            **cls.search_of(study, wildcards),
-            dataset=wildcards["dataset"],
-            system=wildcards["system"],
-            seed=int(wildcards["seed"]),
-            dev_bleu=study.datasets[wildcards["dataset"]].tokenizer("target").bleu,
-        )
+    def of_job(cls, job: StudyJob) -> dict[str, Any]:
+        return super().of_job(job) | {"dev_bleu": job.dataset.tokenizer("target").bleu}
 
 
 class TranslateExamples(SearchStage):
@@ -77,10 +68,8 @@ class TranslateExamples(SearchStage):
     target_tokenizer: Tokenizer
 
     @classmethod
-    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        return cls(
-            **cls.search_of(study, wildcards), target_tokenizer=study.datasets[wildcards["dataset"]].tokenizer("target")
-        )
+    def of_job(cls, job: StudyJob) -> dict[str, Any]:
+        return super().of_job(job) | {"target_tokenizer": job.dataset.tokenizer("target")}
 
 
 class ImportTranslations(Stage):
@@ -94,11 +83,9 @@ class ImportTranslations(Stage):
     target_tokenizer: Tokenizer
 
     @classmethod
-    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        return cls(
-            form=study.outside[wildcards["system"]].form,
-            target_tokenizer=study.datasets[wildcards["dataset"]].tokenizer("target"),
-        )
+    def of_job(cls, job: StudyJob) -> dict[str, Any]:
+        form = job.study.outside[job.wildcards["system"]].form
+        return {"form": form, "target_tokenizer": job.dataset.tokenizer("target")}
 
 
 class ScoreContrasts(ModelStage):
@@ -117,18 +104,13 @@ class ScoreContrasts(ModelStage):
     vocabulary_threshold: int
 
     @classmethod
-    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        dataset, model = study.datasets[wildcards["dataset"]], study.models[wildcards["system"]].model
-        return cls(
-            dataset=wildcards["dataset"],
-            contrast_set=wildcards["split"],
-            system=wildcards["system"],
-            seed=int(wildcards["seed"]),
-            **cls.of_model(model),
-            source_tokenizer=dataset.tokenizer("source"),
-            target_tokenizer=dataset.tokenizer("target"),
-            vocabulary_threshold=dataset.subwords.vocabulary_threshold,
-        )
+    def of_job(cls, job: StudyJob) -> dict[str, Any]:
+        return super().of_job(job) | {
+            "contrast_set": job.wildcards["split"],
+            "source_tokenizer": job.dataset.tokenizer("source"),
+            "target_tokenizer": job.dataset.tokenizer("target"),
+            "vocabulary_threshold": job.dataset.subwords.vocabulary_threshold,
+        }
 
 
 class AnalyseAttention(ModelStage):
@@ -145,23 +127,13 @@ class AnalyseAttention(ModelStage):
     sentences: int
 
     @classmethod
-    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        return cls(
-            dataset=wildcards["dataset"],
-            test_set=wildcards["split"],
-            system=wildcards["system"],
-            seed=int(wildcards["seed"]),
-            sentences=study.analyses.attention,
-            **cls.of_model(study.models[wildcards["system"]].model),
-        )
+    def of_job(cls, job: StudyJob) -> dict[str, Any]:
+        sentences = job.study.analyses.attention
+        return super().of_job(job) | {"test_set": job.wildcards["split"], "sentences": sentences}
 
 
 class ModelOnTestSets(ModelStage, SystemOnTestSets):
     """Base of the stages that ask a trained model about the references of the test sets."""
-
-    @classmethod
-    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        return cls(**cls.cell_of(study, wildcards), **cls.of_model(study.models[wildcards["system"]].model))
 
 
 class ScorePerplexity(ModelOnTestSets):
@@ -173,13 +145,8 @@ class ScorePerplexity(ModelOnTestSets):
     words_are_cut: bool  # into subwords
 
     @classmethod
-    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        model = study.models[wildcards["system"]].model
-        return cls(
-            **cls.cell_of(study, wildcards),
-            **cls.of_model(model),
-            words_are_cut=study.datasets[wildcards["dataset"]].subwords.unit == "bpe",
-        )
+    def of_job(cls, job: StudyJob) -> dict[str, Any]:
+        return super().of_job(job) | {"words_are_cut": job.dataset.subwords.unit == "bpe"}
 
 
 class ScoreChunks(ModelOnTestSets):

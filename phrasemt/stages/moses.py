@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
-from phrasemt.stages.stage import Stage, Wildcards
+from phrasemt.stages.stage import Stage, StudyJob
 from phrasemt.study.moses import MosesModel, Reordering, Search, Symmetrization, Tuning
-from phrasemt.study.schema import Study
 from phrasemt.study.tokenization import Tokenizer
 
 _FILTER = ("scripts/training/filter-model-given-input.pl", "scripts/generic/strip-xml.perl")
@@ -38,8 +37,8 @@ class TrainLm(Stage):
     order: int
 
     @classmethod
-    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        return cls(order=study.phrase_models[wildcards["phrase_model"]].lm_order)
+    def of_job(cls, job: StudyJob) -> dict[str, Any]:
+        return {"order": job.study.phrase_models[job.wildcards["phrase_model"]].lm_order}
 
 
 class AlignWords(Stage):
@@ -53,9 +52,9 @@ class AlignWords(Stage):
     max_words: int
 
     @classmethod
-    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        model = study.phrase_models[wildcards["phrase_model"]]
-        return cls(symmetrization=model.symmetrization, max_words=model.max_words)
+    def of_job(cls, job: StudyJob) -> dict[str, Any]:
+        model = job.study.phrase_models[job.wildcards["phrase_model"]]
+        return {"symmetrization": model.symmetrization, "max_words": model.max_words}
 
 
 class ExtractPhraseTable(Stage):
@@ -75,9 +74,9 @@ class ExtractPhraseTable(Stage):
     reordering: Reordering
 
     @classmethod
-    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        model = study.phrase_models[wildcards["phrase_model"]]
-        return cls(phrase_length=model.phrase_length, reordering=model.reordering)
+    def of_job(cls, job: StudyJob) -> dict[str, Any]:
+        model = job.study.phrase_models[job.wildcards["phrase_model"]]
+        return {"phrase_length": model.phrase_length, "reordering": model.reordering}
 
 
 class PhraseBasedStage(Stage):
@@ -86,10 +85,9 @@ class PhraseBasedStage(Stage):
     model: MosesModel
     decoding: Search
 
-    @staticmethod
-    def of_system(study: Study, wildcards: Wildcards) -> dict[str, Any]:
-        """The values of these fields."""
-        system = study.phrase_based[wildcards["system"]]
+    @classmethod
+    def of_job(cls, job: StudyJob) -> dict[str, Any]:
+        system = job.study.phrase_based[job.wildcards["system"]]
         return {"model": system.model, "decoding": system.decoding}
 
 
@@ -115,10 +113,10 @@ class TuneMoses(PhraseBasedStage):
     seed: int
 
     @classmethod
-    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        tuning = study.phrase_based[wildcards["system"]].tuning
+    def of_job(cls, job: StudyJob) -> dict[str, Any]:
+        tuning = job.study.phrase_based[job.wildcards["system"]].tuning
         assert tuning is not None
-        return cls(**cls.of_system(study, wildcards), tuning=tuning, seed=int(wildcards["seed"]))
+        return super().of_job(job) | {"tuning": tuning}
 
 
 class TranslateWithMoses(PhraseBasedStage):
@@ -132,7 +130,5 @@ class TranslateWithMoses(PhraseBasedStage):
     target_tokenizer: Tokenizer
 
     @classmethod
-    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        return cls(
-            **cls.of_system(study, wildcards), target_tokenizer=study.datasets[wildcards["dataset"]].tokenizer("target")
-        )
+    def of_job(cls, job: StudyJob) -> dict[str, Any]:
+        return super().of_job(job) | {"target_tokenizer": job.dataset.tokenizer("target")}

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
-from phrasemt.stages.stage import Stage, Wildcards
+from phrasemt.stages.stage import Stage, StudyJob
 from phrasemt.study.datasets import ReferenceLength
-from phrasemt.study.schema import Study
 from phrasemt.study.tokenization import Tokenizer
 
 
@@ -24,14 +23,8 @@ class SystemOnTestSets(Stage):
     test_sets: list[str]
 
     @classmethod
-    def cell_of(cls, study: Study, wildcards: Wildcards) -> dict[str, Any]:
-        """The values of these fields."""
-        return {
-            "dataset": wildcards["dataset"],
-            "system": wildcards["system"],
-            "seed": int(wildcards["seed"]),
-            "test_sets": list(study.datasets[wildcards["dataset"]].test_sets),
-        }
+    def of_job(cls, job: StudyJob) -> dict[str, Any]:
+        return super().of_job(job) | {"test_sets": list(job.dataset.test_sets)}
 
 
 class ScoreSystem(SystemOnTestSets):
@@ -45,14 +38,12 @@ class ScoreSystem(SystemOnTestSets):
     target_tokenizer: Tokenizer
 
     @classmethod
-    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        dataset = study.datasets[wildcards["dataset"]]
-        return cls(
-            **cls.cell_of(study, wildcards),
-            references=[len(dataset.references(test_set)) for test_set in dataset.test_sets],
-            reference_length=dataset.reference_length,
-            target_tokenizer=dataset.tokenizer("target"),
-        )
+    def of_job(cls, job: StudyJob) -> dict[str, Any]:
+        return super().of_job(job) | {
+            "references": [len(job.dataset.references(test_set)) for test_set in job.dataset.test_sets],
+            "reference_length": job.dataset.reference_length,
+            "target_tokenizer": job.dataset.tokenizer("target"),
+        }
 
 
 class ScoreMetric(SystemOnTestSets):
@@ -68,16 +59,11 @@ class ScoreMetric(SystemOnTestSets):
     references: list[int]  # number of references of each test set
 
     @classmethod
-    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        dataset, metric = study.datasets[wildcards["dataset"]], study.metrics[wildcards["metric"]]
-        return cls(
-            **cls.cell_of(study, wildcards),
-            metric=wildcards["metric"],
-            better=metric.better,
-            command=metric.command,
-            words=metric.words,
-            references=[len(dataset.references(test_set)) for test_set in dataset.test_sets],
-        )
+    def of_job(cls, job: StudyJob) -> dict[str, Any]:
+        metric = job.study.metrics[job.wildcards["metric"]]
+        references = [len(job.dataset.references(test_set)) for test_set in job.dataset.test_sets]
+        own = {"better": metric.better, "command": metric.command, "words": metric.words, "references": references}
+        return super().of_job(job) | own
 
 
 class ScoreByLength(Stage):
@@ -96,16 +82,14 @@ class ScoreByLength(Stage):
     seed: int  # of the bootstrap
 
     @classmethod
-    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        return cls(
-            dataset=wildcards["dataset"],
-            system=wildcards["system"],
-            seeds=study.seeds_of(wildcards["system"]),
-            test_sets=list(study.datasets[wildcards["dataset"]].test_sets),
-            limits=study.analyses.lengths,
-            samples=study.comparison.samples,
-            seed=study.comparison.seed,
-        )
+    def of_job(cls, job: StudyJob) -> dict[str, Any]:
+        return {
+            "seeds": job.study.seeds_of(job.wildcards["system"]),
+            "test_sets": list(job.dataset.test_sets),
+            "limits": job.study.analyses.lengths,
+            "samples": job.study.comparison.samples,
+            "seed": job.study.comparison.seed,
+        }
 
 
 class CompareSystems(Stage):
@@ -122,11 +106,6 @@ class CompareSystems(Stage):
     seed: int
 
     @classmethod
-    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        return cls(
-            dataset=wildcards["dataset"],
-            system=wildcards["system"],
-            baseline=study.baseline_of(wildcards["system"]),
-            samples=study.comparison.samples,
-            seed=study.comparison.seed,
-        )
+    def of_job(cls, job: StudyJob) -> dict[str, Any]:
+        drawn = {"samples": job.study.comparison.samples, "seed": job.study.comparison.seed}
+        return {"baseline": job.study.baseline_of(job.wildcards["system"]), **drawn}

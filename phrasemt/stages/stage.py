@@ -18,7 +18,8 @@ from typing import Any, ClassVar, Literal, Self
 import phrasemt
 from phrasemt.fields import Settings
 from phrasemt.study.architectures import Architecture, ModelInputs, ModelSettings
-from phrasemt.study.schema import Study
+from phrasemt.study.datasets import Dataset
+from phrasemt.study.schema import Study, System
 
 Wildcards = Mapping[str, str]
 Use = Literal["input", "output", "folder"]
@@ -45,11 +46,29 @@ class StageFile:
         return "--" + self.name.replace("_", "-")
 
 
+@dataclass(frozen=True)
+class StudyJob:
+    """A job of a study, by its wildcards."""
+
+    study: Study
+    wildcards: Wildcards
+
+    @property
+    def dataset(self) -> Dataset:
+        """The data set that the wildcards name."""
+        return self.study.datasets[self.wildcards["dataset"]]
+
+    @property
+    def system(self) -> System:
+        """The model that the wildcards name."""
+        return self.study.models[self.wildcards["system"]]
+
+
 class Stage(Settings):
     """Base of all declarations. The fields of a subclass are the settings that its function reads.
 
     Settings are data: a rule passes them to the subcommand as JSON, and they decide whether a finished artefact is
-    still valid. A function reads their fields only. A value that is computed from the study is computed in `from_study`
+    still valid. A function reads their fields only. A value that is computed from the study is computed in `of_job`
     and is a field, so that a change of the computation is a change of the settings.
     """
 
@@ -87,8 +106,14 @@ class Stage(Settings):
 
     @classmethod
     def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        """The settings of the stage in a study for a job's wildcards."""
-        return cls()
+        """The settings of the stage in a study for a job's wildcards, whose values fields of their names have."""
+        named = {name: wildcards[name] for name in cls.model_fields.keys() & wildcards.keys()}
+        return cls.model_validate(named | cls.of_job(StudyJob(study, wildcards)))
+
+    @classmethod
+    def of_job(cls, job: StudyJob) -> dict[str, Any]:
+        """The values of the other fields."""
+        return {}
 
     def chosen_module(self) -> str | None:
         """The module that the settings choose (a family of models, a segmenter); its code belongs to the stage."""
@@ -112,6 +137,10 @@ class ModelStage(Stage):
 
     model: ModelSettings
     reads: ModelInputs
+
+    @classmethod
+    def of_job(cls, job: StudyJob) -> dict[str, Any]:
+        return super().of_job(job) | cls.of_model(job.system.model)
 
     @staticmethod
     def of_model(model: Architecture) -> dict[str, Any]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any
 
-from phrasemt.stages.stage import Stage, Wildcards
-from phrasemt.study.schema import Study
+from phrasemt.stages.stage import Stage, StudyJob
 from phrasemt.study.tokenization import Tokenizer
 
 
@@ -20,9 +19,8 @@ class TokenizeText(Stage):
     tokenizer: Tokenizer
 
     @classmethod
-    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        dataset = study.datasets[wildcards["dataset"]]
-        return cls(tokenizer=dataset.tokenizer(dataset.side_of(wildcards["language"])))
+    def of_job(cls, job: StudyJob) -> dict[str, Any]:
+        return {"tokenizer": job.dataset.tokenizer(job.dataset.side_of(job.wildcards["language"]))}
 
 
 class LearnSubwords(Stage):
@@ -37,9 +35,9 @@ class LearnSubwords(Stage):
     symbols: int | None = None  # in place of merges: these and the characters together
 
     @classmethod
-    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        subwords = study.datasets[wildcards["dataset"]].subwords
-        return cls(merges=None if subwords.symbols else subwords.merges, symbols=subwords.symbols)
+    def of_job(cls, job: StudyJob) -> dict[str, Any]:
+        subwords = job.dataset.subwords
+        return {"merges": None if subwords.symbols else subwords.merges, "symbols": subwords.symbols}
 
 
 class ApplySubwords(Stage):
@@ -53,8 +51,8 @@ class ApplySubwords(Stage):
     vocabulary_threshold: int
 
     @classmethod
-    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        return cls(vocabulary_threshold=study.datasets[wildcards["dataset"]].subwords.vocabulary_threshold)
+    def of_job(cls, job: StudyJob) -> dict[str, Any]:
+        return {"vocabulary_threshold": job.dataset.subwords.vocabulary_threshold}
 
 
 class BuildVocabulary(Stage):
@@ -68,9 +66,9 @@ class BuildVocabulary(Stage):
     words: int | None = None  # size of a vocabulary of words; None for subwords, which are all kept
 
     @classmethod
-    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        subwords = study.datasets[wildcards["dataset"]].subwords
-        return cls(shared=subwords.shared_vocabulary, words=subwords.words if subwords.unit == "word" else None)
+    def of_job(cls, job: StudyJob) -> dict[str, Any]:
+        subwords = job.dataset.subwords
+        return {"shared": subwords.shared_vocabulary, "words": subwords.words if subwords.unit == "word" else None}
 
 
 class PackExamples(Stage):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from phrasemt.files.source_file import SourceFile
 from phrasemt.registry.stanza_models import published_file
-from phrasemt.stages.stage import Stage, Wildcards
+from phrasemt.stages.stage import Stage, StudyJob
 from phrasemt.study.architectures import PhraseSegmentation
-from phrasemt.study.schema import Study
 
 
 class FetchStanzaFile(Stage):
@@ -22,8 +21,8 @@ class FetchStanzaFile(Stage):
     source: SourceFile
 
     @classmethod
-    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        return cls(source=published_file(wildcards["language"], wildcards["file"]))
+    def of_job(cls, job: StudyJob) -> dict[str, Any]:
+        return {"source": published_file(job.wildcards["language"], job.wildcards["file"])}
 
     def cache_key(self, made_of: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """The published checksum alone. A file without a checksum is not kept, as another server may differ."""
@@ -39,11 +38,11 @@ class AnnotatorStage(Stage):
     seed: int
 
     @classmethod
-    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        annotator = study.annotators[wildcards["annotator"]]
+    def of_job(cls, job: StudyJob) -> dict[str, Any]:
+        annotator = job.study.annotators[job.wildcards["annotator"]]
         assert annotator.train is not None
         values = {"language": annotator.language, **annotator.train.model_dump()}
-        return cls.model_validate({name: values[name] for name in cls.model_fields})
+        return {name: values[name] for name in cls.model_fields}
 
 
 class TrainVectors(AnnotatorStage):
@@ -106,13 +105,13 @@ class DescribeAnnotator(Stage):
     origin: Literal["files", "published"]
 
     @classmethod
-    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        annotator = study.annotators[wildcards["annotator"]]
-        return cls(
-            kind="constituency" if wildcards["annotator"] in study.parsers else "chunks",
-            language=annotator.language,
-            origin="files" if annotator.files else "published",
-        )
+    def of_job(cls, job: StudyJob) -> dict[str, Any]:
+        annotator = job.study.annotators[job.wildcards["annotator"]]
+        return {
+            "kind": "constituency" if job.wildcards["annotator"] in job.study.parsers else "chunks",
+            "language": annotator.language,
+            "origin": "files" if annotator.files else "published",
+        }
 
 
 class CollectTrees(Stage):
@@ -126,8 +125,8 @@ class CollectTrees(Stage):
     language: str
 
     @classmethod
-    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        return cls(language=study.annotators[wildcards["annotator"]].language)
+    def of_job(cls, job: StudyJob) -> dict[str, Any]:
+        return {"language": job.study.annotators[job.wildcards["annotator"]].language}
 
 
 class CollectSentences(Stage):
@@ -151,9 +150,8 @@ class AnnotateSentences(Stage):
     jobs: int
 
     @classmethod
-    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        jobs = study.datasets[wildcards["dataset"]].annotation_jobs(wildcards["split"])
-        return cls(job=int(wildcards["job"]), jobs=jobs)
+    def of_job(cls, job: StudyJob) -> dict[str, Any]:
+        return {"jobs": job.dataset.annotation_jobs(job.wildcards["split"])}
 
 
 class ParseSentences(AnnotateSentences):
@@ -176,9 +174,9 @@ class ExtractPhrases(Stage):
     needs_parses: bool
 
     @classmethod
-    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        segmentation = study.segmentations[wildcards["segmenter"]]
-        return cls(segmentation=segmentation, needs_parses=segmentation.reads_parses)
+    def of_job(cls, job: StudyJob) -> dict[str, Any]:
+        segmentation = job.study.segmentations[job.wildcards["segmenter"]]
+        return {"segmentation": segmentation, "needs_parses": segmentation.reads_parses}
 
     def chosen_module(self) -> str:
         return f"phrasemt.syntax.phrases.segmenters.{self.segmentation.mode}"
@@ -195,9 +193,9 @@ class MeasurePhrases(Stage):
     needs_parses: bool
 
     @classmethod
-    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        segmentation = study.segmentations[wildcards["segmenter"]]
-        return cls(segmentation=segmentation.folder_name, needs_parses=segmentation.reads_parses)
+    def of_job(cls, job: StudyJob) -> dict[str, Any]:
+        segmentation = job.study.segmentations[job.wildcards["segmenter"]]
+        return {"segmentation": segmentation.folder_name, "needs_parses": segmentation.reads_parses}
 
 
 class ExtractChunks(Stage):
@@ -211,7 +209,6 @@ class ExtractChunks(Stage):
     origin: Literal["gold", "chunker", "parser"]
 
     @classmethod
-    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        chunks = study.datasets[wildcards["dataset"]].target_chunks
-        assert chunks is not None
-        return cls(origin=chunks.origin)
+    def of_job(cls, job: StudyJob) -> dict[str, Any]:
+        assert job.dataset.target_chunks is not None
+        return {"origin": job.dataset.target_chunks.origin}

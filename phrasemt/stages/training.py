@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Any, Literal
 
-from phrasemt.stages.stage import ModelStage, Wildcards
-from phrasemt.study.schema import Study
+from phrasemt.stages.stage import ModelStage, StudyJob
 from phrasemt.study.tokenization import BleuTokenizer
 from phrasemt.study.training import Training
 
@@ -23,15 +22,12 @@ class TrainModel(ModelStage):
     dev_bleu: BleuTokenizer  # 13a: dev BLEU counts tokens; otherwise what sacreBLEU makes of the text
 
     @classmethod
-    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        system = study.models[wildcards["system"]]
-        return cls(
-            **cls.of_model(system.model),
-            rate_width=system.model.learning_rate_width,
-            training=system.training,
-            seed=int(wildcards["seed"]),
-            dev_bleu=study.datasets[wildcards["dataset"]].tokenizer("target").bleu,
-        )
+    def of_job(cls, job: StudyJob) -> dict[str, Any]:
+        return super().of_job(job) | {
+            "rate_width": job.system.model.learning_rate_width,
+            "training": job.system.training,
+            "dev_bleu": job.dataset.tokenizer("target").bleu,
+        }
 
 
 class AverageCheckpoints(ModelStage):
@@ -50,16 +46,11 @@ class AverageCheckpoints(ModelStage):
     dev_bleu: BleuTokenizer  # as in TrainModel
 
     @classmethod
-    def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        system = study.models[wildcards["system"]]
-        training = system.training
-        return cls(
-            **cls.of_model(system.model),
-            dataset=wildcards["dataset"],
-            system=wildcards["system"],
-            seed=int(wildcards["seed"]),
-            last=training.average_best or training.average_last,
-            average=training.average,
-            best_by=training.best_by,
-            dev_bleu=study.datasets[wildcards["dataset"]].tokenizer("target").bleu,
-        )
+    def of_job(cls, job: StudyJob) -> dict[str, Any]:
+        training = job.system.training
+        return super().of_job(job) | {
+            "last": training.average_best or training.average_last,
+            "average": training.average,
+            "best_by": training.best_by,
+            "dev_bleu": job.dataset.tokenizer("target").bleu,
+        }
