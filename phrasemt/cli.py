@@ -187,11 +187,8 @@ def run_stage(name: str, options: argparse.Namespace) -> bool:
         settings = stage.model_validate_json(options.settings)
     except ValidationError as error:
         first = error.errors()[0]
-        raise PhrasemtError(
-            f"bad settings: {'.'.join(str(part) for part in first['loc'])}: {first['msg']}",
-            where="--settings",
-            next_step=f"see `phrasemt {name} --help`",
-        ) from None
+        what = f"bad settings: {'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
+        raise PhrasemtError(what, where="--settings", next_step=f"see `phrasemt {name} --help`") from None
     arguments = {file.name: getattr(options, file.name) for file in stage.stage_files() if file.use != "output"}
     inputs = {
         file.name: arguments[file.name] if file.many else [arguments[file.name]] for file in stage.stage_files("input")

@@ -123,11 +123,8 @@ class Rows(Artefact, pattern=of_dataset("corpus/{split}.rows")):
             rows = [int(line) if line.isascii() and line.isdigit() else -1 for line in block.lines()]
             for number, (before, row) in enumerate(itertools.pairwise([last, *rows]), start=block.first):
                 if row <= before:
-                    raise DataError(
-                        "rows must be increasing numbers",
-                        where=f"{path}, line {number}",
-                        next_step="run clean_pairs again",
-                    )
+                    what = "rows must be increasing numbers"
+                    raise DataError(what, where=f"{path}, line {number}", next_step="run clean_pairs again")
             last = rows[-1]
             yield rows, others
 

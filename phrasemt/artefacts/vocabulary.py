@@ -88,10 +88,7 @@ class Vocabularies(NamedTuple):
 
 
 def _damaged(path: Path, number: int, what: str, *, expected: str | None, found: str) -> DamagedFileError:
+    next_step = "delete the file and run build_vocabulary again"
     return DamagedFileError(
-        what,
-        where=f"{path}, line {number}",
-        expected=expected,
-        found=repr(found[:80]),
-        next_step="delete the file and run build_vocabulary again",
+        what, where=f"{path}, line {number}", expected=expected, found=repr(found[:80]), next_step=next_step
     )

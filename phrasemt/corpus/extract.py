@@ -43,12 +43,9 @@ def extract_text(
     side = settings.side
     given = {path.name: path for path in files}
     if side.file not in given:
+        what, next_step = "the file of this side is not among the inputs", "fetch it with `phrasemt fetch_corpus`"
         raise DataError(
-            "the file of this side is not among the inputs",
-            where="--files",
-            expected=side.file,
-            found=", ".join(given) or "no file",
-            next_step="fetch it with `phrasemt fetch_corpus`",
+            what, where="--files", expected=side.file, found=", ".join(given) or "no file", next_step=next_step
         )
     path = given[side.file]
     count = write_lines(text, _lines(side, path))
@@ -123,12 +120,9 @@ def _lines(side: CorpusSide, path: Path) -> Iterator[str]:
                     stream = cast(IO[bytes], stack.enter_context(gzip.GzipFile(fileobj=stream)))
                 yield from _of_format(side, decode_lines(stream, where), where)
     except _DAMAGED as error:
-        raise DataError(
-            "the file is damaged or cut off" if side.members[0] is None else "the archive is damaged or cut off",
-            where=where,
-            found=f"{type(error).__name__}: {error}",
-            next_step="delete it and fetch it again",
-        ) from None
+        what = "the file is damaged or cut off" if side.members[0] is None else "the archive is damaged or cut off"
+        next_step = "delete it and fetch it again"
+        raise DataError(what, where=where, found=f"{type(error).__name__}: {error}", next_step=next_step) from None
 
 
 def _opened(path: Path, members: Sequence[str | None]) -> Iterator[tuple[IO[bytes], str | None]]:

@@ -101,12 +101,9 @@ def find_components(source: Sequence[Path], target: Sequence[Path]) -> Component
         ):
             of_row.append(number.setdefault(sentence_digest(line), len(number)))
     if not source_of_row:
+        where, next_step = ", ".join(map(str, [*source, *target])), "check the paths in the study"
         raise DataError(
-            "the text is empty",
-            where=", ".join(map(str, [*source, *target])),
-            expected="at least one line",
-            found="0 lines",
-            next_step="check the paths in the study",
+            "the text is empty", where=where, expected="at least one line", found="0 lines", next_step=next_step
         )
     targets_from = len(numbers[0])  # nodes of the graph: the source sentences, then the target sentences
     parent = array("i", range(targets_from + len(numbers[1])))

@@ -124,10 +124,7 @@ def _positions(rows: Sequence[int], collate: SourceCollator) -> Sequence[int]:
         return rows  # nobody reads these positions
     known = {row: position for position, row in enumerate(collate.phrases.rows.tolist())}
     if missing := [row for row in rows if row not in known]:
-        raise MismatchError(
-            "no phrases for the source of a contrastive pair",
-            where=collate.phrases.path,
-            found=f"no row {missing[0]}",
-            next_step="run extract_phrases on the split that the pairs were made from",
-        )
+        what = "no phrases for the source of a contrastive pair"
+        next_step = "run extract_phrases on the split that the pairs were made from"
+        raise MismatchError(what, where=collate.phrases.path, found=f"no row {missing[0]}", next_step=next_step)
     return [known[row] for row in rows]

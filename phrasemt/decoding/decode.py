@@ -36,11 +36,9 @@ def prefix_ids(settings: Decoding, words: Vocabulary) -> list[int]:
     subwords = settings.prefix.split()
     ids: list[int] = words.ids(subwords).tolist()
     if unknown := [subword for subword, number in zip(subwords, ids, strict=True) if number == UNK]:
-        raise DataError(
-            "the vocabulary lacks a subword of decoding.prefix",
-            found=repr(unknown[0]),
-            next_step="give subwords as they stand in the vocabulary of the target side, separated by blanks",
-        )
+        what = "the vocabulary lacks a subword of decoding.prefix"
+        next_step = "give subwords as they stand in the vocabulary of the target side, separated by blanks"
+        raise DataError(what, found=repr(unknown[0]), next_step=next_step)
     return ids
 
 

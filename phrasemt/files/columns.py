@@ -232,10 +232,5 @@ def _schema(columns: Sequence[str]) -> pa.Schema:
 
 def damaged(path: Path, *, expected: object = None, found: object) -> DamagedFileError:
     """The error for a column file that cannot be used."""
-    return DamagedFileError(
-        "incomplete or damaged column file",
-        where=path,
-        expected=expected,
-        found=found,
-        next_step="delete it and run again",
-    )
+    what = "incomplete or damaged column file"
+    return DamagedFileError(what, where=path, expected=expected, found=found, next_step="delete it and run again")

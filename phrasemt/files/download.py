@@ -103,12 +103,9 @@ class FileVerifier:
                 "%s: %s has no checksum (%s): sha256 %s", self.wanted.stage, where, self.wanted.file.unverified, found
             )
         elif found != self.expected:
+            what = "the file has the wrong checksum"
             raise DownloadError(
-                "the file has the wrong checksum",
-                where=where,
-                expected=f"{self.algorithm} {self.expected}",
-                found=found,
-                next_step=next_step,
+                what, where=where, expected=f"{self.algorithm} {self.expected}", found=found, next_step=next_step
             )
 
 

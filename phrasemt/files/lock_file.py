@@ -59,9 +59,6 @@ def record(source: SourceFile, folder: str, file: Path) -> None:
         with lock.open("ab", buffering=0) as stream:
             stream.write(line.encode("utf-8"))
     except OSError as error:
-        raise PhrasemtError(
-            "the checksum of a fetched file cannot be recorded",
-            where=lock,
-            found=error.strerror,
-            next_step=f"copy the study into a folder that you can write to, or name a file in {LOCK}",
-        ) from None
+        what = "the checksum of a fetched file cannot be recorded"
+        next_step = f"copy the study into a folder that you can write to, or name a file in {LOCK}"
+        raise PhrasemtError(what, where=lock, found=error.strerror, next_step=next_step) from None

@@ -82,10 +82,8 @@ def map_in_order(
         while waiting:
             yield waiting.popleft().result()
     except BrokenProcessPool:
-        raise PhrasemtError(
-            "a worker process was killed, often because memory ran out",
-            next_step="run again with fewer cores or more memory",
-        ) from None
+        next_step = "run again with fewer cores or more memory"
+        raise PhrasemtError("a worker process was killed, often because memory ran out", next_step=next_step) from None
     finally:
         executor.shutdown(cancel_futures=True)
 

@@ -47,10 +47,8 @@ def on_nodes(command: Sequence[str], *, nodes: int, processes: int, cores: int) 
     """
     job = os.environ.get("SLURM_JOB_ID")
     if job is None:
-        raise PhrasemtError(
-            "several nodes, but this is not a Slurm job",
-            next_step="see docs/clusters.md, or start the processes with torchrun",
-        )
+        next_step = "see docs/clusters.md, or start the processes with torchrun"
+        raise PhrasemtError("several nodes, but this is not a Slurm job", next_step=next_step)
     if processes % nodes:
         raise PhrasemtError(
             "the processes cannot be spread evenly over the nodes",
@@ -89,11 +87,8 @@ def cancel_jobs_here() -> None:
     end = time.monotonic() + _SECONDS_TO_END
     while jobs := jobs_here():
         if time.monotonic() > end:
-            raise PhrasemtError(
-                "cancelled Slurm jobs do not end",
-                found=", ".join(jobs),
-                next_step="look at `squeue`; if their node is down, ask the administrators of the cluster",
-            )
+            next_step = "look at `squeue`; if their node is down, ask the administrators of the cluster"
+            raise PhrasemtError("cancelled Slurm jobs do not end", found=", ".join(jobs), next_step=next_step)
         _ask("scancel", *jobs)
         time.sleep(1)
 

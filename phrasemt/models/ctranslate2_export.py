@@ -40,12 +40,8 @@ def export_ctranslate2(
     Raises PhrasemtError when ctranslate2 is not installed, or when the model is not a plain Transformer.
     """
     if type(settings) is not TransformerModel or type(model) is not Transformer:
-        raise PhrasemtError(
-            "CTranslate2 cannot run this model",
-            expected="family transformer",
-            found=f"family {settings.family}",
-            next_step="export it in the format of phrasemt",
-        )
+        what, next_step = "CTranslate2 cannot run this model", "export it in the format of phrasemt"
+        raise PhrasemtError(what, expected="family transformer", found=f"family {settings.family}", next_step=next_step)
     specs = _specs()
     norms = {"pre_norm": settings.norm == "pre", "layernorm_embedding": settings.embed_ln}
     spec = specs.TransformerSpec(
@@ -77,11 +73,8 @@ def _specs() -> ModuleType:
     try:
         return importlib.import_module("ctranslate2.specs")
     except ImportError as error:
-        raise PhrasemtError(
-            "the export needs the package ctranslate2",
-            found=error,
-            next_step="pip install -c constraints.txt -e .[ctranslate2]",
-        ) from None
+        next_step = "pip install -c constraints.txt -e .[ctranslate2]"
+        raise PhrasemtError("the export needs the package ctranslate2", found=error, next_step=next_step) from None
 
 
 def _array(tensor: Tensor) -> Any:

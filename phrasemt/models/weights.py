@@ -83,13 +83,8 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             "not a readable weights file", where=path, found=error, next_step="delete it and run again"
         ) from None
     if description.get("format") != FORMAT:
-        raise DamagedFileError(
-            "weights of another format version",
-            where=path,
-            expected=FORMAT,
-            found=description.get("format"),
-            next_step="delete it and run again",
-        )
+        what, next_step = "weights of another format version", "delete it and run again"
+        raise DamagedFileError(what, where=path, expected=FORMAT, found=description.get("format"), next_step=next_step)
     return tensors, description
 
 

@@ -123,19 +123,13 @@ def _check(name: str, code: int, said: list[str], work: Path) -> None:
         for line in lines[-20:]:
             log.error("%s: %s", Path(name).stem, line[:500])
         reason = (failures or [line for line in lines if line] or ["no message"])[-1]
-        raise PhrasemtError(
-            f"{name} of Moses failed",
-            found=f"exit code {code}, {reason[:300]!r}",
-            next_step="see the lines above in the log of this stage",
-        )
+        next_step = "see the lines above in the log of this stage"
+        raise PhrasemtError(f"{name} of Moses failed", found=f"exit code {code}, {reason[:300]!r}", next_step=next_step)
 
 
 def _plain(path: Path) -> Path:
     absolute = path.absolute()
     if not _PLAIN_PATH.fullmatch(str(absolute)):
-        raise PhrasemtError(
-            "Moses reads no path with blanks or signs of the shell",
-            where=absolute,
-            next_step="run the study in a folder with a plain name",
-        )
+        what = "Moses reads no path with blanks or signs of the shell"
+        raise PhrasemtError(what, where=absolute, next_step="run the study in a folder with a plain name")
     return absolute

@@ -196,10 +196,7 @@ def files_of(corpus_id: str, part: str, language: str) -> list[str]:
 def _unknown(kind: str, name: str, known: list[str], *, where: str) -> DataError:
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     found = f"{name!r}; did you mean {near[0]!r}?" if near else f"{name!r}"
+    what = f"unknown {kind}"
     return DataError(
-        f"unknown {kind}",
-        where=where,
-        expected=f"one of {', '.join(known) or 'nothing'}",
-        found=found,
-        next_step=_LIST_THEM,
+        what, where=where, expected=f"one of {', '.join(known) or 'nothing'}", found=found, next_step=_LIST_THEM
     )

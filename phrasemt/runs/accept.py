@@ -29,11 +29,8 @@ def accept(plan: Plan, names: Sequence[str], note: str | None) -> list[Job]:
     chosen = _chosen(plan, names)
     persistence = plan.workflow.persistence
     if persistence.locked:
-        raise PhrasemtError(
-            "a run is going in this folder, or was killed here",
-            where=plan.study,
-            next_step="wait until it has ended (`phrasemt status`), or run `phrasemt unlock`; then again",
-        )
+        next_step = "wait until it has ended (`phrasemt status`), or run `phrasemt unlock`; then again"
+        raise PhrasemtError("a run is going in this folder, or was killed here", where=plan.study, next_step=next_step)
     evidence = Evidence()
     sidecars = [_checked(job, evidence) for job in chosen]
     for job, sidecar in zip(chosen, sidecars, strict=True):
@@ -49,11 +46,8 @@ def _chosen(plan: Plan, names: Sequence[str]) -> list[Job]:
     # Without names: the others run whatever is accepted.
     chosen = changed if names else [job for job in changed if all(change.why in COSMETIC for change in job.changes)]
     if not chosen:
-        raise PhrasemtError(
-            "nothing to accept: no output differs only by settings, code or times of files",
-            where=plan.study,
-            found="outputs that only a run can make" if plan.jobs else None,
-        )
+        what = "nothing to accept: no output differs only by settings, code or times of files"
+        raise PhrasemtError(what, where=plan.study, found="outputs that only a run can make" if plan.jobs else None)
     of_names = {name: [job for job in chosen if _is_named(job, name)] for name in names}
     if unknown := [name for name, jobs in of_names.items() if not jobs]:
         raise PhrasemtError(

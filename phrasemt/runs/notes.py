@@ -267,11 +267,9 @@ def note_of_run(run: Path) -> RunNote:
     """The note of a run. Raises PhrasemtError when it cannot be read, as after an update of phrasemt meanwhile."""
     note = RunNote.read(run)
     if note is None:
-        raise PhrasemtError(
-            "the note of this run cannot be read: it is damaged, or of another version of phrasemt",
-            where=run,
-            next_step="when the run has ended, run the study again, which writes a new one",
-        )
+        what = "the note of this run cannot be read: it is damaged, or of another version of phrasemt"
+        next_step = "when the run has ended, run the study again, which writes a new one"
+        raise PhrasemtError(what, where=run, next_step=next_step)
     return note
 
 
@@ -281,11 +279,9 @@ def refuse_edited(files: Iterable[str]) -> None:
     Snakemake notes outputs as made by the code of the beginning, so those of other code would count as that.
     """
     if edited := sorted(files):
-        raise PhrasemtError(
-            "edited while the run is going; this job ends and has written nothing",
-            where=", ".join(edited),
-            next_step="when the run has ended, the same command again, which computes what the change touches",
-        )
+        what = "edited while the run is going; this job ends and has written nothing"
+        next_step = "when the run has ended, the same command again, which computes what the change touches"
+        raise PhrasemtError(what, where=", ".join(edited), next_step=next_step)
 
 
 def commit_of_code() -> str | None:

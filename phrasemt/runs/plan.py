@@ -126,12 +126,9 @@ def _dry_run(study: Path, profile: str) -> tuple[Any, str]:
         except SystemExit:
             success = False
     if not success or Journal.opened is None:
-        raise PhrasemtError(
-            "Snakemake cannot plan this study",
-            where=study,
-            found=" ".join(said.getvalue().split())[-1000:],
-            next_step=f"snakemake --profile {profile} --configfile {study} --dry-run",
-        )
+        what = "Snakemake cannot plan this study"
+        next_step = f"snakemake --profile {profile} --configfile {study} --dry-run"
+        raise PhrasemtError(what, where=study, found=" ".join(said.getvalue().split())[-1000:], next_step=next_step)
     return Journal.opened.workflow, options.executor
 
 

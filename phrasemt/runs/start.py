@@ -76,11 +76,9 @@ def begin(workflow: Any, log: list[str]) -> None:
     """
     others = [process for process, name in processes_here() if name == "snakemake"]
     if (jobs := jobs_here()) and not others:  # while another one lives, Snakemake's locks tell them apart
-        raise PhrasemtError(
-            "Slurm jobs of a run that ended still write in this folder",
-            found=", ".join(jobs),
-            next_step="`phrasemt unlock --cancel`, then run again; or wait until they have ended",
-        )
+        what = "Slurm jobs of a run that ended still write in this folder"
+        next_step = "`phrasemt unlock --cancel`, then run again; or wait until they have ended"
+        raise PhrasemtError(what, found=", ".join(jobs), next_step=next_step)
     refuse_absent_gpus(workflow)
     assert Journal.opened is not None
     Journal.opened.begin(log)
@@ -128,11 +126,9 @@ def _refuse_several(files: Sequence[Path]) -> None:
 
 def _chosen_file(settings: Any) -> Path:
     if settings.config:
-        raise PhrasemtError(
-            "a study cannot be changed on the command line, so that its file says all of it",
-            where=f"--config {' '.join(settings.config)}",
-            next_step="copy the study, change the copy, and pass it with --configfile",
-        )
+        what = "a study cannot be changed on the command line, so that its file says all of it"
+        next_step = "copy the study, change the copy, and pass it with --configfile"
+        raise PhrasemtError(what, where=f"--config {' '.join(settings.config)}", next_step=next_step)
     _refuse_several(settings.configfiles)
     if not settings.configfiles:
         return DEFAULT_STUDY

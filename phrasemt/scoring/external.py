@@ -119,22 +119,15 @@ def _output_of(command: list[str], cores: int, where: str) -> str:
     try:
         done = subprocess.run(command, check=False, capture_output=True, env=environment, stdin=subprocess.DEVNULL)
     except OSError as error:
-        raise DataError(
-            f"cannot start the command: {error.strerror}",
-            where=where,
-            found=command[0],
-            next_step="install the program, or give its path in `command` of the metric",
-        ) from None
+        what = f"cannot start the command: {error.strerror}"
+        next_step = "install the program, or give its path in `command` of the metric"
+        raise DataError(what, where=where, found=command[0], next_step=next_step) from None
     said = [line for line in done.stderr.decode("utf-8", "replace").splitlines() if line.strip()]
     for line in said:
         log.info("%s: %s", where, line)
     if done.returncode:
-        raise DataError(
-            f"the command ended with exit code {done.returncode}",
-            where=where,
-            found=said[-1] if said else "nothing on standard error",
-            next_step=f"run it by hand: {' '.join(command)}",
-        )
+        what, next_step = f"the command ended with exit code {done.returncode}", f"run it by hand: {' '.join(command)}"
+        raise DataError(what, where=where, found=said[-1] if said else "nothing on standard error", next_step=next_step)
     return done.stdout.decode("utf-8", "replace")
 
 
@@ -157,11 +150,9 @@ def _numbers(output: str, sentences: int, where: str) -> list[float]:
             )
         numbers.append(score)
     if len(numbers) != sentences or not numbers:
+        what = "the command did not write a score for each sentence"
+        next_step = "let the command write one line for each line of the hypotheses, empty ones too"
         raise DataError(
-            "the command did not write a score for each sentence",
-            where=where,
-            expected=f"{sentences} lines",
-            found=f"{len(numbers)} lines",
-            next_step="let the command write one line for each line of the hypotheses, empty ones too",
+            what, where=where, expected=f"{sentences} lines", found=f"{len(numbers)} lines", next_step=next_step
         )
     return numbers

@@ -178,11 +178,9 @@ def _small_datasets(study: Study) -> Values:
     datasets: Values = {}
     for name, dataset in study.datasets.items():
         if dataset.generator:
-            raise PhrasemtError(
-                "the generated corpus has no other size than the study gives it",
-                where=f"datasets.{name}",
-                next_step="use the size micro, or change the numbers of the generator",
-            )
+            problem = "the generated corpus has no other size than the study gives it"
+            next_step = "use the size micro, or change the numbers of the generator"
+            raise PhrasemtError(problem, where=f"datasets.{name}", next_step=next_step)
         texts = _SMALL_TEXTS.get(frozenset(dataset.languages))
         if texts is None:
             pairs = ", ".join("-".join(sorted(pair)) for pair in _SMALL_TEXTS)

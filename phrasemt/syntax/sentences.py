@@ -177,12 +177,8 @@ class Sentences:
         try:
             reader, _ = open_described(pa.memory_map(str(path)), SCHEMA, FORMAT)
         except ValueError as error:
-            raise DamagedFileError(
-                "not a complete file of sentences",
-                where=path,
-                found=error,
-                next_step="delete it and run collect_sentences again",
-            ) from None
+            what, next_step = "not a complete file of sentences", "delete it and run collect_sentences again"
+            raise DamagedFileError(what, where=path, found=error, next_step=next_step) from None
         return cls(path, [reader.get_batch(number).num_rows for number in range(BUCKETS)])
 
     def __len__(self) -> int:

@@ -197,10 +197,7 @@ def _read_counts(path: Path) -> Iterator[tuple[str, int]]:
 
 
 def _damaged(path: Path, number: int, *, expected: str, found: str) -> DamagedFileError:
+    what, next_step = "not a file of learn_subwords", f"delete {path} and run again"
     return DamagedFileError(
-        "not a file of learn_subwords",
-        where=f"{path}, line {number}",
-        expected=expected,
-        found=repr(found[:80]),
-        next_step=f"delete {path} and run again",
+        what, where=f"{path}, line {number}", expected=expected, found=repr(found[:80]), next_step=next_step
     )

@@ -122,11 +122,8 @@ def _means(
     for number, name in enumerate(reversed(names), start=1):
         path = record.parent / name
         if not path.exists():
-            raise DamagedFileError(
-                "a checkpoint named by the training record is missing",
-                where=path,
-                next_step=f"delete {record} and run train_model again",
-            )
+            what = "a checkpoint named by the training record is missing"
+            raise DamagedFileError(what, where=path, next_step=f"delete {record} and run train_model again")
         tensors, description = load_tensors(path)
         first = first or description
         if any(description.get(key) != first.get(key) for key in _COMMON_FIELDS):

@@ -163,12 +163,9 @@ class StateFolder:
         """
         with (self.folder / "lock").open("ab") as stream:
             if not try_lock(stream):
-                raise PhrasemtError(
-                    "another process trains this model",
-                    where=self.folder,
-                    found=self._trained_by(),
-                    next_step="wait for its end, or end it, then run again; a training resumes from its last state",
-                )
+                what = "another process trains this model"
+                next_step = "wait for its end, or end it, then run again; a training resumes from its last state"
+                raise PhrasemtError(what, where=self.folder, found=self._trained_by(), next_step=next_step)
             yield
 
     def _trained_by(self) -> str | None:

@@ -306,11 +306,9 @@ class _Run:
         if result.skipped:
             log.warning("update %d: skipped, because its loss or gradient is not finite", progress.update)
         if progress.skipped_in_a_row == _MAX_SKIPPED_IN_A_ROW:
-            raise PhrasemtError(
-                f"loss or gradient was not finite in {_MAX_SKIPPED_IN_A_ROW} consecutive updates",
-                where=f"update {progress.update}",
-                next_step="lower training.optimizer.factor, lengthen its warmup, or use precision: float32",
-            )
+            what = f"loss or gradient was not finite in {_MAX_SKIPPED_IN_A_ROW} consecutive updates"
+            next_step = "lower training.optimizer.factor, lengthen its warmup, or use precision: float32"
+            raise PhrasemtError(what, where=f"update {progress.update}", next_step=next_step)
 
     def _report(self) -> None:
         """Report the means over the updates since the last report, unless all of them were skipped."""

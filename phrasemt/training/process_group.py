@@ -125,11 +125,9 @@ def _together() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        raise LostProcessError(
-            "lost another process of this training",
-            found=str(error).partition("\n")[0],
-            next_step="see the messages of the other processes; the same command resumes from the last saved state",
-        ) from error
+        what = "lost another process of this training"
+        next_step = "see the messages of the other processes; the same command resumes from the last saved state"
+        raise LostProcessError(what, found=str(error).partition("\n")[0], next_step=next_step) from error
 
 
 def _add(gradients: list[Tensor]) -> None:

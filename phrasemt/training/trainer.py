@@ -166,11 +166,9 @@ class Trainer:
         self.optimizer.wrapped.zero_grad(set_to_none=True)
         longest = self.settings.max_length + 2  # `<s>` and `</s>`
         if self.capacity <= longest:
-            raise PhrasemtError(
-                "the memory of the device is too small for a single pair",
-                expected=f"memory for the model and {longest} positions",
-                next_step="lower training.max_length, or train on a device with more memory",
-            )
+            what = "the memory of the device is too small for a single pair"
+            next_step = "lower training.max_length, or train on a device with more memory"
+            raise PhrasemtError(what, expected=f"memory for the model and {longest} positions", next_step=next_step)
         self.capacity = max(self.capacity // 2, longest)
         if self.device.type == "cuda":
             torch.cuda.empty_cache()

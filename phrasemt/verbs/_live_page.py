@@ -72,11 +72,9 @@ def serve(page: Callable[[], str], port: int) -> None:
     except OSError as error:
         if error.errno not in (errno.EADDRINUSE, errno.EACCES):
             raise
-        raise PhrasemtError(
-            "the port is in use" if error.errno == errno.EADDRINUSE else "the port may not be used",
-            where=f"127.0.0.1:{port}",
-            next_step="another number after --serve, or --serve 0, which takes a free port",
-        ) from None
+        what = "the port is in use" if error.errno == errno.EADDRINUSE else "the port may not be used"
+        next_step = "another number after --serve, or --serve 0, which takes a free port"
+        raise PhrasemtError(what, where=f"127.0.0.1:{port}", next_step=next_step) from None
     with server:
         print(f"http://127.0.0.1:{server.server_port} (Ctrl-C ends it)", flush=True)
         with contextlib.suppress(KeyboardInterrupt):

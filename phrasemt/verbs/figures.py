@@ -35,11 +35,9 @@ def run(options: argparse.Namespace) -> None:
     page = report.read_text(encoding="utf-8") if report.is_file() else so_far.content if so_far else ""
     drawings = drawings_in(page)
     if not drawings:
+        what, next_step = "no figures of this study yet", "snakemake --profile profiles/local --configfile STUDY.yaml"
         raise PhrasemtError(
-            "no figures of this study yet",
-            where=report.parent,
-            expected="a report, or a training that has begun",
-            next_step="snakemake --profile profiles/local --configfile STUDY.yaml",
+            what, where=report.parent, expected="a report, or a training that has begun", next_step=next_step
         )
     options.output.mkdir(parents=True, exist_ok=True)
     for drawing in drawings:

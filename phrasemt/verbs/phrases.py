@@ -29,12 +29,9 @@ def run(options: argparse.Namespace) -> None:
     measured = [PhraseStatistics.read(path) for path in paths if path.exists()]
     if not measured:
         wanted = " ".join(map(str, paths)) or "nothing: no system of the study has phrases"
-        raise PhrasemtError(
-            "there are no statistics of phrases yet",
-            where=statistics_of,
-            expected=wanted,
-            next_step=f"snakemake --profile profiles/local {' '.join(map(str, paths))} --configfile {options.study}",
-        )
+        what = "there are no statistics of phrases yet"
+        next_step = f"snakemake --profile profiles/local {' '.join(map(str, paths))} --configfile {options.study}"
+        raise PhrasemtError(what, where=statistics_of, expected=wanted, next_step=next_step)
     row = "{:<16} {:>10} {:>10} {:>7} {:>13} {:>14}"
     print(row.format("segmentation", "sentences", "phrases", "length", "constituents", "without parse"))
     for statistics in measured:

@@ -21,11 +21,8 @@ def run(options: argparse.Namespace) -> None:
     paths = Paths(study_name(study))
     table, report = Path(paths.markdown_table), Path(paths.report)
     if not table.exists():
-        raise PhrasemtError(
-            "there are no results yet",
-            where=table,
-            next_step=f"snakemake --profile profiles/local --configfile {study if study.suffix else 'STUDY.yaml'}",
-        )
+        next_step = f"snakemake --profile profiles/local --configfile {study if study.suffix else 'STUDY.yaml'}"
+        raise PhrasemtError("there are no results yet", where=table, next_step=next_step)
     for line in read_lines(table):
         print(line)
     if report.exists():

@@ -85,11 +85,8 @@ def run(options: argparse.Namespace) -> None:
 def _current(study: str) -> Status:
     path = latest_run(study)
     if path is None:
-        raise PhrasemtError(
-            "no run of this study has begun here yet",
-            where=runs_folder(study),
-            next_step="snakemake --profile profiles/local --configfile STUDY.yaml",
-        )
+        next_step = "snakemake --profile profiles/local --configfile STUDY.yaml"
+        raise PhrasemtError("no run of this study has begun here yet", where=runs_folder(study), next_step=next_step)
     return status_of(path, datetime.now(UTC))
 
 

@@ -113,11 +113,9 @@ def _decoding(trained: Decoding, options: argparse.Namespace) -> Decoding:
         key, _, value = entry.partition("=")
         values[key] = parse_yaml(value)
     if values["length_penalties"]:
-        raise PhrasemtError(
-            "only a study has a dev set that chooses a length penalty",
-            where="--decoding length_penalties",
-            next_step="give --decoding length_penalty=NUMBER",
-        )
+        what = "only a study has a dev set that chooses a length penalty"
+        next_step = "give --decoding length_penalty=NUMBER"
+        raise PhrasemtError(what, where="--decoding length_penalties", next_step=next_step)
     try:
         return Decoding.model_validate(values)
     except ValidationError as error:

@@ -41,11 +41,8 @@ def run(options: argparse.Namespace) -> None:
     if (more := len(errors) - MOST_NAMED) > 0:
         print(f"and {more:,} more files")
     if errors:
-        raise DamagedFileError(
-            f"{len(errors):,} of {files:,} artefacts differ from their sidecars",
-            where=plan.study,
-            next_step="follow the lines above",
-        )
+        what = f"{len(errors):,} of {files:,} artefacts differ from their sidecars"
+        raise DamagedFileError(what, where=plan.study, next_step="follow the lines above")
     print(f"{plan.study}: {files:,} artefacts are as their sidecars record")
     if plan.jobs:
         print(f"{len(plan.jobs):,} jobs would run. Next: `phrasemt plan {options.study}` tells why")
@@ -71,11 +68,9 @@ def _verify_capsule(capsule: Path) -> None:
         if versions := other_versions(folder, manifest):
             print(f"other versions than those of the capsule: {'; '.join(versions)}")
     if different:
-        raise DamagedFileError(
-            f"{different} files differ from what they are computed from",
-            where=capsule,
-            next_step="compare the lines above with the study that the capsule is of",
-        )
+        what = f"{different} files differ from what they are computed from"
+        next_step = "compare the lines above with the study that the capsule is of"
+        raise DamagedFileError(what, where=capsule, next_step=next_step)
     print(f"{capsule}: all {numbers:,} values agree")
 
 

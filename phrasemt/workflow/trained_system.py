@@ -77,10 +77,8 @@ class TrainedSystem:
         _refuse_without_raw_text(settings, name)
         (member, member_seed), *others = study.members_of(system, seed)
         if others:
-            raise PhrasemtError(
-                f"the {name} is an ensemble, which translates test sets only",
-                next_step=f"choose one of its systems ({', '.join(study.models[system].weights_of)})",
-            )
+            next_step = f"choose one of its systems ({', '.join(study.models[system].weights_of)})"
+            raise PhrasemtError(f"the {name} is an ensemble, which translates test sets only", next_step=next_step)
         paths = Paths.of(study, dataset)
         files = {
             "weights": paths.weights.at(system=member, seed=member_seed),
@@ -98,12 +96,9 @@ class TrainedSystem:
         found = {role: Path(path) for role, path in files.items()}
         for path in found.values():
             if not path.is_file():
-                raise PhrasemtError(
-                    f"the {name} is not trained yet, or was trained elsewhere",
-                    where=path,
-                    found="no such file",
-                    next_step="run the study, or translate with an exported folder (--model)",
-                )
+                what = f"the {name} is not trained yet, or was trained elsewhere"
+                next_step = "run the study, or translate with an exported folder (--model)"
+                raise PhrasemtError(what, where=path, found="no such file", next_step=next_step)
             Evidence().check(path)
         if system in study.tuned:
             settings = settings.model_copy(
@@ -118,8 +113,5 @@ def _refuse_without_raw_text(settings: SystemSettings, name: str) -> None:
         raise PhrasemtError(f"the {name} is a language model, which does not translate")
     phrases = settings.model.source_phrases
     if phrases is not None and phrases.given is not None:
-        raise MismatchError(
-            f"the {name} reads phrases that its user gave, and nobody has any for other text",
-            where=phrases.given,
-            next_step="choose a system with another phrase.mode",
-        )
+        what = f"the {name} reads phrases that its user gave, and nobody has any for other text"
+        raise MismatchError(what, where=phrases.given, next_step="choose a system with another phrase.mode")

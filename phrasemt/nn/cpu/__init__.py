@@ -28,13 +28,9 @@ def _chosen() -> frozenset[Form]:
     """Return the forms that the environment asks for."""
     value = os.environ.get(SWITCH, "on")
     if value not in ("on", "off"):
-        raise PhrasemtError(
-            "unknown value of an environment variable",
-            where=SWITCH,
-            expected="on or off",
-            found=value,
-            next_step=f"unset {SWITCH}, or set it to off for the plain torch code",
-        )
+        what = "unknown value of an environment variable"
+        next_step = f"unset {SWITCH}, or set it to off for the plain torch code"
+        raise PhrasemtError(what, where=SWITCH, expected="on or off", found=value, next_step=next_step)
     return frozenset(FORMS) if value == "on" else frozenset()
 
 

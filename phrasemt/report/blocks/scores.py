@@ -258,11 +258,8 @@ def _check_comparison(
 def _note_on_differences(settings: MakeTable, comparisons: Sequence[Comparison]) -> str:
     draws = {(file.samples, file.seed) for file in comparisons}
     if len(draws) > 1:
-        raise MismatchError(
-            "comparisons with different numbers of bootstrap samples, or different seeds",
-            found=sorted(draws),
-            next_step="delete the comparisons and run again",
-        )
+        what = "comparisons with different numbers of bootstrap samples, or different seeds"
+        raise MismatchError(what, found=sorted(draws), next_step="delete the comparisons and run again")
     systems = len({file.system for file in comparisons})
     if len(settings.seeds) == 1:
         covered = "The test covers the choice of test sentences, not the randomness of training."

@@ -23,9 +23,7 @@ def notes_on_splits(settings: MakeTable, paths: Sequence[Path]) -> dict[tuple[st
             found[dataset, name] = f"{dataset}, {name}: {describe(counts)}."
     for test_set in settings.test_sets:
         if test_set not in found:
-            raise DataError(
-                f"the table would be incomplete: no counts of what {' '.join(test_set)} shares with train",
-                where=", ".join(map(str, paths)) or "--splits",
-                next_step="run the workflow again, which makes the missing files",
-            )
+            what = f"the table would be incomplete: no counts of what {' '.join(test_set)} shares with train"
+            next_step = "run the workflow again, which makes the missing files"
+            raise DataError(what, where=", ".join(map(str, paths)) or "--splits", next_step=next_step)
     return {test_set: found[test_set] for test_set in settings.test_sets}

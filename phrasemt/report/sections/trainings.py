@@ -90,10 +90,8 @@ def check_trainings(table: Table, trainings: Sequence[TrainingCurve]) -> None:
     runs = [(system, seed) for system, seeds in table.trained.items() for seed in seeds]
     for needed in ((dataset, *run) for dataset in table.datasets for run in runs):
         if needed not in found:
-            raise DataError(
-                f"the report would be incomplete: no training record for {' '.join(map(str, needed))}",
-                next_step="run the workflow again, which makes the missing files",
-            )
+            what = f"the report would be incomplete: no training record for {' '.join(map(str, needed))}"
+            raise DataError(what, next_step="run the workflow again, which makes the missing files")
 
 
 def curves_section(datasets: Sequence[str], trainings: Sequence[Curve], titles: Mapping[str, str]) -> Section:

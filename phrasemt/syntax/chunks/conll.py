@@ -120,10 +120,5 @@ def measures(gold: int, predicted: int, correct: int) -> dict[str, float]:
 
 
 def _unreadable(path: Path, line: int, expected: str, found: str) -> DataError:
-    return DataError(
-        "not a file in the format of CoNLL-2000",
-        where=f"{path}, line {line}",
-        expected=expected,
-        found=repr(found[:80]),
-        next_step="repair the line",
-    )
+    what, next_step = "not a file in the format of CoNLL-2000", "repair the line"
+    return DataError(what, where=f"{path}, line {line}", expected=expected, found=repr(found[:80]), next_step=next_step)

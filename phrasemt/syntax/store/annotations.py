@@ -175,9 +175,6 @@ def required(annotation: Annotation | None, where: str) -> Annotation:
     other sentences.
     """
     if annotation is None:
-        raise MismatchError(
-            "this sentence has no annotation",
-            where=where,
-            next_step="give the annotations of this data set and side; if you did, delete them and run again",
-        )
+        next_step = "give the annotations of this data set and side; if you did, delete them and run again"
+        raise MismatchError("this sentence has no annotation", where=where, next_step=next_step)
     return annotation

@@ -76,12 +76,9 @@ def _import_file(cache: Path, path: Path) -> Imported:
             reason: object = f"{imported[-1]} undamaged files, fewer than were exported"
         except (ValueError, tarfile.TarError, DamagedFileError) as error:
             reason = error
-    raise DamagedFileError(
-        "not a complete file of `phrasemt store export`",
-        where=path,
-        found=reason,
-        next_step="export it again; the files that were already imported are undamaged and stay",
-    )
+    what = "not a complete file of `phrasemt store export`"
+    next_step = "export it again; the files that were already imported are undamaged and stay"
+    raise DamagedFileError(what, where=path, found=reason, next_step=next_step)
 
 
 def _append(archive: tarfile.TarFile, name: str, data: bytes) -> None:

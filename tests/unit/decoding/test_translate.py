@@ -259,5 +259,5 @@ def test_exactly_one_side_of_a_contrast_wins(contrast_files, tmp_path, whole_wor
     ],
 )
 def test_the_error_names_a_damaged_contrast_file(contrast_files, tmp_path, lines, message):
-    with pytest.raises(DataError, match=message):
+    with pytest.raises((DataError, MismatchError), match=message):
         contrasts_of(contrast_files, tmp_path, lines)
