@@ -54,8 +54,6 @@ class _EnglishWriter(ChunkWriter):
         super().__init__()
         self.tree: list[str] = []
 
-    # --- words and brackets ---
-
     def word(self, word: str, tag: str) -> None:
         """Write a word: a leaf of the tree, a token, and a member of the current chunk."""
         self.tree.append(f" ({tag} {self.token(word)})")
@@ -79,8 +77,6 @@ class _EnglishWriter(ChunkWriter):
                 self.begin_chunk(chunk)
             for word, tag in words:
                 self.word(word, tag)
-
-    # --- noun phrases ---
 
     def nominal(self, nominal: Nominal, *, is_subject: bool = False) -> None:
         """A noun phrase of any form but a relative pronoun, which `relative` writes."""
@@ -141,8 +137,6 @@ class _EnglishWriter(ChunkWriter):
         """A fixed expression, as adverb or noun phrase. In a verb group it belongs to the chunk of the verb."""
         label = "NP" if adverb.is_noun else "ADVP"
         self.phrase(label, *adverb.english, chunk=None if in_verb_group else label)
-
-    # --- clauses ---
 
     def sentence(self, sentence: Sentence) -> None:
         """The whole sentence with its full stop."""

@@ -87,8 +87,6 @@ class _GermanWriter(ChunkWriter):
         self.agreements: list[Agreement] = []
         self.comma_due = False
 
-    # --- words ---
-
     def word(self, word: str) -> None:
         """Write a token of the current chunk."""
         if self.tokens and self.comma_due:
@@ -102,8 +100,6 @@ class _GermanWriter(ChunkWriter):
         self.begin_chunk(kind)
         for word in words:
             self.word(word)
-
-    # --- noun phrases; each returns the position of its head ---
 
     def nominal(self, nominal: Nominal, case: int) -> int:
         """A noun phrase of any form."""
@@ -182,8 +178,6 @@ class _GermanWriter(ChunkWriter):
     def adverb(self, adverb: Adverb) -> None:
         """A fixed expression, as adverb or noun phrase."""
         self.chunk("NP" if len(adverb.german) > 1 else "ADVP", *adverb.german)
-
-    # --- clauses ---
 
     def sentence(self, sentence: Sentence) -> None:
         """The whole sentence with its full stop."""

@@ -157,9 +157,6 @@ def _pair(text: str) -> tuple[str, str]:
     return left, right if found else left
 
 
-# --- nouns and what goes with them ----------------------------------------------------------------------------------
-
-
 def _noun(*row: str) -> Noun:
     english, english_plural, gender, nominative, oblique, genitive, plural, dative_plural, kind = row
     german = ((nominative, oblique, oblique, genitive), (plural, plural, dative_plural, plural))
@@ -212,8 +209,6 @@ GERMAN_THIRD_PERSONS = (HE.german, SHE.german, ("es", "es", "ihm"), THEY.german)
 
 WOMEN, MEN, FAMILIES = (_entries(name, str) for name in ("woman", "man", "family"))
 CITIES = tuple((english, german) for english, german in _SECTIONS["city"])
-
-# --- verbs and what goes with them ----------------------------------------------------------------------------------
 
 
 def _english_verb(text: str) -> EnglishVerb:
@@ -282,8 +277,6 @@ def _adverb(english: str, german: str, group: str) -> Adverb:
 
 ADVERBS = _groups("adverb", _adverb)
 PREDICATE_INTENSIFIERS = ADVERBS["intensifier"] + ADVERBS["predicate"]
-
-# --- words between phrases and clauses ------------------------------------------------------------------------------
 
 
 def _preposition(english: str, german: str, case: str, *group: str) -> Preposition:

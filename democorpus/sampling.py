@@ -167,8 +167,6 @@ class Sampler:
         """True with this probability."""
         return self.random() < probability
 
-    # --- sentences and clauses ---
-
     def sentence(self) -> Sentence:
         """A sentence. Its clauses have the same time and often the same subject."""
         shape = self.draw(SHAPES)
@@ -329,8 +327,6 @@ class Sampler:
             return Clause(verb, self.nominal(kind, depth, RELATIVE_OF_OBJECT), tense, modal, object=pronoun)
         return self.clause(past=past, depth=depth, subject=(pronoun, noun.kind))
 
-    # --- noun phrases ---
-
     def nominal(self, kind: str, depth: int, relative: Sequence[float], *, plain: bool = False) -> Nominal:
         """A noun phrase of any form. plain: only forms that can stand in the scope of a negation."""
         if kind == "p":
@@ -417,8 +413,6 @@ class Sampler:
         if noun.kind == "p" and self.chance(0.4):
             return PrepositionalPhrase(lexicon.FROM, self.city())
         return self.location(0)
-
-    # --- prepositional phrases ---
 
     def noun_phrase_of(self, kinds: str, depth: int = 0) -> NounPhrase:
         """A noun phrase of one of these kinds."""

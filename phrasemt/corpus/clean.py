@@ -145,8 +145,6 @@ class _Counts:
             log.info("clean_pairs: %d lines had white space or control characters normalised", self.normalised)
 
 
-# -------------------------------------------------------------------------------------------------- words and scripts
-
 # Languages by script; a language may have several scripts, and one that is missing here is written in Latin letters. A
 # script is named by the first word of its letters' names in Unicode.
 _LANGUAGES = {
@@ -227,9 +225,6 @@ class WrittenLanguage:
             self._harmless.update(line)
             return 1.0
         return expected / len(letters)
-
-
-# -------------------------------------------------------------------------------------------------- batches of pairs
 
 
 @dataclass

@@ -65,9 +65,6 @@ def _place(path: Path, member: str | None) -> str:
     return f"{path}, member {member}" if member else str(path)
 
 
-# ------------------------------------------------------------------------------------------------------------- formats
-
-
 def _of_format(side: CorpusSide, lines: Iterator[str], where: str) -> Iterator[str]:
     if side.format == "tsv":
         assert side.column is not None
@@ -99,9 +96,6 @@ def sgm_segments(lines: Iterable[str]) -> Iterator[str]:
     for line in lines:
         if line.startswith("<seg "):
             yield " ".join(_SEGMENT.sub(r"\1", line).split())
-
-
-# ------------------------------------------------------------------------------------------------------------ archives
 
 
 def _lines(side: CorpusSide, path: Path) -> Iterator[str]:

@@ -98,9 +98,6 @@ def last_sign_of_life(path: Path) -> datetime | None:
         return None
 
 
-# --------------------------------------------------------------------------------------------------------------- stages
-
-
 class TrainingReport(BaseModel, frozen=True):
     """How far a training is, as it last reported.
 
@@ -194,9 +191,6 @@ def beating(path: Path) -> Iterator[None]:
         yield
     finally:
         ended.set()
-
-
-# ----------------------------------------------------------------------------------------------------------------- runs
 
 
 class PlannedJob(BaseModel, frozen=True):

@@ -132,9 +132,6 @@ def _dry_run(study: Path, profile: str) -> tuple[Any, str]:
     return Journal.opened.workflow, options.executor
 
 
-# -------------------------------------------------------------------------------------------------------------- reasons
-
-
 def _reasons(job: Any, reason: Any, persistence: Any) -> Iterator[Reason]:
     """Why a job runs. Snakemake looks no further once an earlier job runs; changes of its own are told all the same."""
     absent = [str(path) for path in job.output if not Path(path).is_file()]

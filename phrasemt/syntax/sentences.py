@@ -86,9 +86,6 @@ def numpy_keys(column: pa.FixedSizeBinaryArray) -> Keys:
     return keys[column.offset : column.offset + len(column)]
 
 
-# --------------------------------------------------------------------------------------------------------------- stage
-
-
 def collect_sentences(
     *, settings: CollectSentences, cores: int, tokens: In[Tokens], sentences: Out[CollectedSentences]
 ) -> None:
@@ -143,9 +140,6 @@ def _distinct(spilled: bytes) -> pa.RecordBatch:
     return pa.record_batch(
         [arrow_keys(np.frombuffer(keys, f"S{KEY_BYTES}")), pc.split_pattern(texts, pattern=" ")], schema=SCHEMA
     )
-
-
-# -------------------------------------------------------------------------------------------------------------- reader
 
 
 @dataclass(frozen=True)

@@ -222,8 +222,6 @@ class _Run:
         assert reason is not None
         return reason
 
-    # ----------------------------------------------------------------------------------------------------- conditions
-
     @property
     def reason_to_end(self) -> str | None:
         """Why the training ends after this update; None while it goes on."""
@@ -238,8 +236,6 @@ class _Run:
         if best is not None:
             return progress.is_evaluated and progress.evaluations[-1] in progress.ranked[:best]
         return progress.update % self.settings.checkpoint_every == 0 or self.reason_to_end is not None
-
-    # --------------------------------------------------------------------------------------------------------- phases
 
     def _resumed(self) -> Progress:
         """Restore the last saved state, or begin. Raises MismatchError if the processes see different states."""

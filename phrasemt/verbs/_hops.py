@@ -95,9 +95,6 @@ def _raw_line(paths: Iterable[Path], row: int) -> tuple[Path, int]:
     raise AssertionError("a kept row lies in one of the inputs")
 
 
-# ---------------------------------------------------------------------------------------------------------------- views
-
-
 def _line_of(role: str) -> Callable[[Pair, Hop], Iterator[str]]:
     def view(pair: Pair, hop: Hop) -> Iterator[str]:
         yield nth(hop.outputs[role], pair.line)

@@ -135,8 +135,6 @@ def _training(folder: Path, state: Path, record: TrainingRecord | None, now: dat
     }
 
 
-# ------------------------------------------------------------------------------------------------------------ printing
-
 _LEFT = {"study", "data set", "system", "settings", "state", "device", "host"}
 
 

@@ -40,9 +40,6 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 Files = dict[str, tuple[str, int]]  # of an entry, by role: sha256 and bytes
 
 
-# ----------------------------------------------------------------------------------------------------------------- keys
-
-
 def entry_of(origin: Origin, stage: Stage, outputs: Mapping[str, Path]) -> Entry | None:
     """The entry of the outputs that a stage is about to make; None when no cache keeps them.
 
@@ -72,9 +69,6 @@ def _deciding(origin: Origin, stage: Stage, outputs: Mapping[str, Path]) -> dict
         },
         "outputs": {role: name(role, path) for role, path in outputs.items()},
     }
-
-
-# -------------------------------------------------------------------------------------------------------------- entries
 
 
 @dataclass
@@ -158,9 +152,6 @@ class Entry:
             _copy_file(path, unfinished)
             if digest_file(unfinished) != digest:
                 raise OSError(f"{path} changed while it was copied")
-
-
-# ----------------------------------------------------------------------------------------------------------------- care
 
 
 @dataclass(frozen=True)
@@ -257,9 +248,6 @@ def _entries(cache: Path) -> Iterator[tuple[Path, tuple[Files, float] | None]]:
 
 def _files(cache: Path) -> list[Path]:
     return [path for path in sorted((cache / "files").glob("??/*")) if _SHA256.fullmatch(path.name)]
-
-
-# ---------------------------------------------------------------------------------------------------------------- files
 
 
 def _read(path: Path) -> Files | None:

@@ -59,8 +59,6 @@ class Flow:
         made = {*self.trained_annotators, *self.parsers_with_trees}
         self.ready_annotators = [name for name in study.annotators if name not in made]
 
-    # ----------------------------------------------------------------------------------------------- wildcards and jobs
-
     @property
     def wildcards(self) -> dict[str, str]:
         """A pattern for each wildcard that matches only names of the study."""
@@ -155,8 +153,6 @@ class Flow:
             return 1 if self.phrases("train")(wildcards) or self.chunks("train")(wildcards) else 0
         return 2 if getattr(wildcards, "split", "train") in ("train", "dev") else 0
 
-    # ------------------------------------------------------------------------------------------------- parts of a rule
-
     def command(self, stage: str) -> str:
         """The shell command of a stage's rule."""
         declared = STAGES[stage]
@@ -189,8 +185,6 @@ class Flow:
         """Digests of all modules that the stages of these jobs use."""
         settings = [self.settings(job.rule.name, job.wildcards) for job in jobs]
         return module_digests(*{module for one in settings for module in one.code_modules()})
-
-    # -------------------------------------------------------------------------------------------- inputs: combinators
 
     def each(self, pattern: PatternOf, choose: Callable[[Wildcards], Iterable[Mapping[str, object]]]) -> Files:
         """Files of a pattern, one for each of the names that `choose` puts in place of a job's own wildcards."""
@@ -252,8 +246,6 @@ class Flow:
     def _seeds(self, system: str) -> list[dict[str, object]]:
         return [{"system": system, "seed": seed} for seed in self.study.seeds_of(system)]
 
-    # ------------------------------------------------------------------------------------------------- inputs: texts
-
     def raw_texts(self, side: Side) -> Files:
         """One side of a split before cleaning: registered texts, files of the user, or what the workflow makes."""
 
@@ -281,8 +273,6 @@ class Flow:
         """The files of a set of contrastive pairs, registered or of the user."""
         texts = self._dataset(wildcards).contrast_sets[wildcards.split]
         return [file for text in texts for file in _contrast_files(text)]
-
-    # ------------------------------------------------------------------------------------ inputs: parsers and chunkers
 
     def model_files(self, role: str) -> Files:
         """The file of a role (constituency, tagger, ...) of an annotator that the workflow does not train, if any."""
@@ -327,8 +317,6 @@ class Flow:
                 return paths.raw_trees.at(split=text.split)
             return (paths.raw_chunks if kind else paths.raw_text).at(split=text.split, language=language)
         return str(text.file)
-
-    # ------------------------------------------------------------------------------------------- inputs: made by stages
 
     def text_of_models(self, side: Side) -> Callable[[Wildcards], Pattern]:
         """The text that models read of one side of a data set: subwords, or tokens where words are not cut."""
@@ -442,8 +430,6 @@ class Flow:
         """The chunk columns of a split that a system reads: no file for systems without chunks."""
         pattern = self.paths.chunk_columns.at(split=split) if split else self.paths.chunk_columns
         return self.optional(pattern, lambda job: self.study.models[job.system].model.reads_chunks)
-
-    # --------------------------------------------------------------------------------------------- inputs: the report
 
     def test_model_texts(self, side: Side) -> list[str]:
         """The text that models read of one side of all test sets."""

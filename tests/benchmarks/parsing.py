@@ -97,9 +97,6 @@ def blocks(sentences: Sentences) -> Iterator[Sentences]:
         yield sentences[start : start + BLOCK]
 
 
-# --------------------------------------------------------------------------------------------------------------- speed
-
-
 def measure_speed(folder: Path, cards: dict[str, Path], options: argparse.Namespace) -> None:
     from phrasemt.syntax.stanza.annotators import load_annotator
 
@@ -206,9 +203,6 @@ def annotate_together(card: Path, sentences: Sentences, ready: Barrier, done: Ba
     ready.wait()
     each(annotator.annotate, sentences)
     done.wait()
-
-
-# -------------------------------------------------------------------------------------------------------------- memory
 
 
 def measure_memory(card: Path, options: argparse.Namespace) -> None:

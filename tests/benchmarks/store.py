@@ -67,9 +67,6 @@ def write_text(folder: Path, sentences: int) -> None:
             stream.write("".join(f"{number} {' '.join(part)}\n" for number, part in enumerate(drawn, start)))
 
 
-# --------------------------------------------------------------------------------------------------------------- steps
-
-
 def collect(folder: Path) -> int:
     from phrasemt.stages.syntax import CollectSentences
     from phrasemt.syntax.sentences import Sentences, collect_sentences
@@ -141,9 +138,6 @@ def _buckets(folder: Path) -> Iterator[tuple[int, np.ndarray]]:
 
     sentences = Sentences.open(folder / "sentences")
     return ((bucket, sentences.bucket(bucket).keys) for bucket in range(BUCKETS))
-
-
-# ------------------------------------------------------------------------------------------------------------- measure
 
 
 def measure(step: Callable[[Path], int], folder: Path) -> tuple[float, float, int]:

@@ -55,9 +55,6 @@ def main() -> None:
             measure_memory(Path(folder), options.memory, options.cores)
 
 
-# --------------------------------------------------------------------------------------------------------------- text
-
-
 def draw_lines(language: str, lines: int, types: int = 100_000) -> Iterator[str]:
     """Sentences of 5 to 40 made-up words by Zipf's law, with punctuation, apostrophes, numbers and umlauts."""
     rng = np.random.default_rng(sum(language.encode()))
@@ -86,9 +83,6 @@ def write_text(folder: Path, pairs: int, real: list[Path] | None) -> None:
     for index, (side, language) in enumerate(LANGUAGES.items()):
         lines = itertools.cycle(read_lines(real[index])) if real else draw_lines(language, pairs)
         write_lines(folder / f"raw.{side}", itertools.islice(lines, pairs))
-
-
-# -------------------------------------------------------------------------------------------------------------- stages
 
 
 def stage(folder: Path, name: str, settings: dict[str, object], **files: str) -> list[str]:
@@ -155,9 +149,6 @@ def run(commands: list[list[str]], cores: int) -> None:
             sys.exit(messages.getvalue())
 
 
-# --------------------------------------------------------------------------------------------------------------- speed
-
-
 def measure_speed(folder: Path, options: argparse.Namespace) -> None:
     write_text(folder, options.pairs, options.text)
     for commands in (cleaning(folder), tokenizing(folder), learning(folder, options.merges), applying(folder)):
@@ -215,9 +206,6 @@ def prepare_bare(folder: Path) -> Callable[[], object]:
     return bare
 
 
-# -------------------------------------------------------------------------------------------------------------- memory
-
-
 def measure_memory(folder: Path, sizes: list[int], cores: int) -> None:
     spawn = multiprocessing.get_context("spawn")
     table: dict[str, list[str]] = {}
@@ -269,9 +257,6 @@ def _send_peak(sender: Connection, function: Callable[..., object], *arguments: 
     status = Path("/proc/self/status").read_text()
     own = int(status.partition("VmHWM:")[2].split()[0])
     sender.send((own, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, sum(os.times()[:4])))
-
-
-# ---------------------------------------------------------------------------------------------------------------- size
 
 
 def measure_size(folder: Path, pairs: int) -> None:

@@ -56,9 +56,6 @@ def left(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
-# --------------------------------------------------------------------------------------------------------- clean_pairs
-
-
 @pytest.mark.parametrize("settings", [TRAIN, TEST], ids=["train", "test"])
 @pytest.mark.parametrize(
     ("source", "target", "counts"),
@@ -94,9 +91,6 @@ def test_other_line_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str], set
     assert left(tmp_path / "out") == sorted(f"{name}{end}" for name in OUTPUTS for end in ("", ".meta.json"))
 
 
-# --------------------------------------------------------------------------------------- registry, fetching, extraction
-
-
 def _settings(stage: Stage) -> dict[str, Any]:
     return stage.model_dump(mode="json")
 
@@ -117,9 +111,6 @@ def test_from_the_mirror_to_clean_pairs(
     assert not [name for name in left(tmp_path) if name.endswith((".part", ".partial"))]
 
 
-# --------------------------------------------------------------------------------------------------- partition_corpus
-
-
 def partition(folder: Path, pairs: int, **settings: int) -> int:
     for side in ("en", "de"):
         (folder / f"raw.{side}").write_text("".join(f"{side} {number}\n" for number in range(pairs)))
@@ -133,9 +124,6 @@ def test_partition(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == (
         "partition_corpus: 30 pairs in 30 components, the largest of 1 pairs; train 18, dev 5, test 7\n"
     )
-
-
-# ----------------------------------------------------------------------------------------------------------- full disk
 
 
 class FullDisk(io.FileIO):
@@ -170,9 +158,6 @@ def test_full_disk(tmp_path: Path, full_disk: Callable[[], None], capsys: pytest
     assert printed.startswith(f"phrasemt clean_pairs: error: {tmp_path / 'out'}/.")
     assert printed.endswith(": the disk is full; nothing half-written was kept. Next: free space and run again")
     assert left(tmp_path) == ["raw.de", "raw.en"]
-
-
-# -------------------------------------------------------------------------------------------------------- verb corpora
 
 
 def test_corpora_lists_one_per_line(capsys: pytest.CaptureFixture[str]) -> None:

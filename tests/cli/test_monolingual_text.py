@@ -131,8 +131,6 @@ def test_lines_in_two_splits_are_counted_once(made: Path, tmp_path: Path) -> Non
     }  # fmt: skip
 
 
-# ------------------------------------------------------------------------------------------------------------- studies
-
 STUDY = """\
 study: mono
 datasets:

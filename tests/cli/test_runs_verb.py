@@ -238,9 +238,6 @@ def test_people_read_times_and_memory():
     assert [memory(mib) for mib in (812.4, 1024, 81_920)] == ["812 MiB", "1.0 GiB", "80.0 GiB"]
 
 
-# ---------------------------------------------------------------------------------------------------- real trainings
-
-
 BUDGET = {"max_updates": 6, "evaluate_every": 3, "checkpoint_every": 3}
 
 

@@ -145,9 +145,6 @@ def test_a_score_file_cut_off_is_named(toy: Path, capsys: pytest.CaptureFixture[
     assert error.endswith("Next: delete it and run again\n")
 
 
-# ----------------------------------------------------------------------------------------------- table, report and show
-
-
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, InventedStudy]:
     folder = tmp_path_factory.mktemp("finished")

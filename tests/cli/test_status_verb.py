@@ -44,9 +44,6 @@ def rows(out: str) -> dict[str, str]:
     return {"": " ".join(heading.split())} | found
 
 
-# -------------------------------------------------------------------------------------------------------------- states
-
-
 def test_each_job_is_in_one_state(status: Status) -> None:
     jobs = [job("translate_examples", f"{number}") for number in range(8)]
     begun(*jobs, done={"translate_examples": 30, "clean_pairs": 3})
@@ -128,9 +125,6 @@ def test_only_the_last_run_is_shown_and_one_whose_process_is_gone_was_killed(sta
     assert "not done" not in out
 
 
-# --------------------------------------------------------------------------------------------------- trainings, the end
-
-
 def _report_of(planned: PlannedJob, metrics: str = "", **changes: Any) -> None:
     """What a training tells of itself, in its state folder."""
     state = Path(planned.outputs[0]).parent / "state" / "0123"
@@ -209,9 +203,6 @@ def test_what_came_from_the_cache_is_counted(status: Status) -> None:
     assert "cache" not in status("demo")[1]
 
 
-# ------------------------------------------------------------------------------------------------------------ bad input
-
-
 @pytest.mark.parametrize("arguments", [[], ["--serve", "0"]])
 def test_a_study_that_never_ran(status: Status, arguments: list[str]) -> None:
     code, out, err = status("unheard", *arguments)
@@ -278,9 +269,6 @@ def test_watching_ends_with_the_run(status: Status, monkeypatch: pytest.MonkeyPa
     assert code == 0
     assert looks == [0.5, 0.5]
     assert re.findall(r"demo: (\w+), since", out) == ["running", "running", "finished"]
-
-
-# --------------------------------------------------------------------------------------------------------------- pages
 
 
 def half_finished() -> None:

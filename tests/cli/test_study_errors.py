@@ -303,9 +303,6 @@ def _places(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]
         yield from _places(one, (*above, key))
 
 
-# ------------------------------------------------------------------------------------------------------ in the workflow
-
-
 def test_the_workflow_shows_the_same_text_without_a_traceback(snakemake: Snakemake, tmp_path: Path) -> None:
     study, transcript = TRANSCRIPTS["three typos, all three at once"]
     (tmp_path / "study.yaml").write_text(study, encoding="utf-8")

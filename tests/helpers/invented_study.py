@@ -124,8 +124,6 @@ class InventedStudy(InventedFiles):
     def challengers(self) -> list[str]:
         return [system for system in self.study.translating if system in self.study.baselines]
 
-    # ------------------------------------------------------------------------------------------------------- the stages
-
     def run(self, stage: str, wildcards: dict[str, str], **paths: Path | list[Path]) -> None:
         settings = STAGES[stage].from_study(self.study, wildcards).canonical_json()
         run_stage(stage, argparse.Namespace(settings=settings, cores=1, **paths))

@@ -119,9 +119,6 @@ def test_transparent_attention_of_base_is_the_printed_matrix():
     assert model.transparent_attention.weights.shape == (7, 6)
 
 
-# ------------------------------------------------------------------------------------- the systems of the other papers
-
-
 def phrasal(d: int, ngrams: int, modules: int) -> int:
     """What n-grams add: for each n, n matrices for queries and n for values, in each attention."""
     return modules * sum(2 * n * d * d for n in range(2, ngrams + 1))
@@ -256,8 +253,6 @@ def test_phrasal_attention_closed_form(ngrams, where):
 def test_figures_beside_the_papers(settings, vocabulary, millions):
     assert f"{count(settings, vocabulary) / 1e6:.{len(millions.split('.')[1])}f}" == millions
 
-
-# --------------------------------------------------------------------------------------------------- docs/parameters.md
 
 ROW = re.compile(r"^\| (?P<system>[^|]+) \| `(?P<study>[^|]+)` \| (?P<sides>2 x )?(?P<vocabulary>[\d,]+) \| ")
 PRINTED = {  # by the papers, in millions

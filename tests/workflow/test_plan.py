@@ -65,9 +65,6 @@ def _all_bytes(workplace: Workplace) -> dict[Path, bytes]:
     return {path: path.read_bytes() + str(path.stat().st_mtime_ns).encode() for path in files}
 
 
-# ---------------------------------------------------------------------------------------------------------------- plan
-
-
 def test_nothing_to_do(finished: Workplace) -> None:
     before = _all_bytes(finished)
     assert _plan(finished, "study.yaml") == "tiny: nothing to do, all 79 jobs are done\n"
@@ -151,9 +148,6 @@ def test_mistakes_of_a_study_are_told_as_ever(finished: Workplace) -> None:
     message = _plan(finished, "study.yaml", "--profile", "profiles/missing", code=2)
     assert "Snakemake cannot plan this study" in message
     assert "profiles/missing" in message
-
-
-# -------------------------------------------------------------------------------------------------------------- accept
 
 
 def test_what_is_accepted_does_not_run(finished: Workplace) -> None:
@@ -315,9 +309,6 @@ def test_killed_in_between_it_can_be_done_again(finished: Workplace) -> None:
     assert _snakemakes(finished) == {}
     for path in (finished.results / "demo.en-de/scores").rglob("?.json"):
         assert len(Sidecar.beside(path).accepted) == 1
-
-
-# ------------------------------------------------------------------------------------------ code edited during a run
 
 
 def _stage(workplace: Workplace) -> subprocess.CompletedProcess[str]:

@@ -245,8 +245,6 @@ def test_a_new_seed_trains_that_seed_only(finished: Workplace) -> None:
     assert sorted(seeds) == ["base/2", "bi/2", "lm/2", "max/2"]
 
 
-# ----------------------------------------------------------------------------------------------------------------- code
-
 CODE_CHANGES: dict[str, set[str]] = {
     "corpus/clean.py": {"clean_pairs"} | _tokens(),
     "batching/pack.py": _examples(),
@@ -358,9 +356,6 @@ def test_comments_and_docstrings_rerun_nothing(finished: Workplace) -> None:
         text = path.read_text().replace('"""', '"""Another docstring. ', 1)
         path.write_text(f"# A comment.\n{text}\n# Another.\n")
     assert _planned(finished) == set()
-
-
-# -------------------------------------------------------------------------------------------------------------- machine
 
 
 def test_cores_profiles_and_messages_rerun_nothing(finished: Workplace) -> None:

@@ -93,8 +93,6 @@ class AnnotationStore:
         cards = sorted((cache / "annotations").glob(f"*/{CARD}"))
         return [cls(cache, _read_card(card)) for card in cards]
 
-    # --- look up ---
-
     def missing(self, bucket: int, keys: Keys) -> NDArray[np.int32]:
         """Positions in `keys`, which belong to one bucket, of the sentences that the store lacks."""
         missing = np.ones(len(keys), dtype=bool)
@@ -143,8 +141,6 @@ class AnnotationStore:
             sentences += len(distinct_keys)
             failures += int(all_failed[chosen].sum())
         return Contents(sentences, failures, files, size)
-
-    # --- files ---
 
     def files(self, *buckets: int) -> Iterator[StoredFile]:
         """The undamaged files of some buckets, or of all, in the order of their names, read one at a time."""

@@ -160,9 +160,6 @@ def version_of(toolkit: str) -> str:
     return found[1]
 
 
-# ------------------------------------------------------------------------------------------------------------ toolkits
-
-
 def phrasemt_command(inputs: dict[str, Path], precision: str) -> list[str]:
     training = {"tokens_per_update": UPDATE, "precision": precision}
     return [*train_command(inputs, {**MODEL, **DROPOUT}, training, Path("training.json")), "--cores", "1"]

@@ -229,9 +229,6 @@ def test_texts_without_partner(tmp_path: Path) -> None:
         clean_pairs(settings=TRAIN, cores=1, raw_source=[tmp_path / "a"], raw_target=[], **outputs)
 
 
-# ---------------------------------------------------------------------------------------------------- words and scripts
-
-
 @pytest.mark.parametrize(
     ("language", "line", "share"),
     [

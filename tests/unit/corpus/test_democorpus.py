@@ -36,8 +36,6 @@ from phrasemt.corpus.generate_demo import generate_demo
 from phrasemt.files.lines import write_lines
 from phrasemt.syntax.trees import leaves, read_treebank, words
 
-# --- a small language for derivations -------------------------------------------------------------------------------
-
 
 def the(noun: str, *adjectives: str, **parts: object) -> NounPhrase:
     """A noun phrase by its English words; definite and singular unless said otherwise."""
@@ -368,9 +366,6 @@ def test_distance_counts_from_the_head_of_the_subject() -> None:
     german = realise_german(BY_HAND[0][0])
     found = [(german.tokens[a.subject], german.tokens[a.verb], a.wrong, a.verb - a.subject) for a in german.agreements]
     assert found == [("der", "jagt", "jagen", 3), ("Hund", "schläft", "schlafen", 7), ("er", "ist", "sind", 2)]
-
-
-# --- properties of the stream ---------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -395,9 +395,6 @@ def test_unknown_corpus_and_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-# -------------------------------------------------------------------------------------------------------------- mirror
-
-
 @pytest.fixture
 def mirror(tmp_path_factory: pytest.TempPathFactory, register: object, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path_factory.mktemp("mirror")

@@ -95,9 +95,6 @@ def test_true_case_and_back(tmp_path: Path) -> None:
     assert restored[:2] == lines[:2]
 
 
-# ----------------------------------------------------------------------------------------------------- language model
-
-
 def _sentences(seed: int, count: int, words: int) -> list[list[str]]:
     """Sentences of words whose frequencies fall as in texts, in which a word depends on the word before."""
     draw = random.Random(seed)
@@ -189,9 +186,6 @@ def test_the_language_model_is_modified_kneser_ney(tmp_path: Path) -> None:
     assert sum(slow.probability(("w1", "w2"), word) for word in words) == pytest.approx(1)
     # KenLM keeps logarithms in 32 bits, and prints six digits.
     assert scores == pytest.approx([slow.log10(sentence) for sentence in test], rel=2e-5)
-
-
-# --------------------------------------------------------------------------------------------------- words and phrases
 
 
 def _parallel(seed: int, count: int) -> tuple[list[list[str]], list[list[str]], list[set[tuple[int, int]]]]:
@@ -313,9 +307,6 @@ def test_the_phrase_table_has_the_consistent_pairs(tmp_path: Path, longest: int)
         # Relative frequencies in both directions; the file has six digits.
         assert scores[0] == pytest.approx(count / of_target[target_phrase], rel=1e-4)
         assert scores[2] == pytest.approx(count / of_source[source_phrase], rel=1e-4)
-
-
-# ------------------------------------------------------------------------------------------- features, tuning, decoding
 
 
 @needs("scripts/training/train-model.perl")

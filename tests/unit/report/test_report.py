@@ -264,9 +264,6 @@ def test_a_changed_template_is_changed_code(monkeypatch: pytest.MonkeyPatch, par
     assert code_digest.__wrapped__("phrasemt.report.tables") == code_digest("phrasemt.report.tables")
 
 
-# ------------------------------------------------------------------------------------------------------------ refusals
-
-
 def fails(study: InventedStudy, **inputs: list[Path]) -> str:
     report = study.results / "report.html"
     report.unlink()
@@ -319,9 +316,6 @@ def test_the_error_names_a_damaged_line_of_metrics(study: InventedStudy, line: s
     with path.open("a") as stream:
         stream.write(line)
     assert fails(study).startswith(f"{path}, line 302: not a line of training metrics")
-
-
-# ------------------------------------------------------------------------------------------------------------- figures
 
 
 def test_equal_values_give_equal_figures_in_the_colours_of_the_page() -> None:

@@ -37,9 +37,6 @@ def table_of(study: InventedStudy) -> Table:
     return Table.read(study.results / "table.json")
 
 
-# --------------------------------------------------------------------------------------------------------- the numbers
-
-
 def test_cells_are_means_of_their_files(study: InventedStudy) -> None:
     """Each cell against a mean that the test computes from the JSON of the score files."""
     table = table_of(study)
@@ -191,9 +188,6 @@ def test_order_of_inputs_does_not_matter(study: InventedStudy) -> None:
     assert {name: (study.results / name).read_bytes() for name in before} == before
 
 
-# ---------------------------------------------------------------------------------------------------------- the output
-
-
 def test_markdown_columns_are_aligned(study: InventedStudy) -> None:
     study.make_table()
     lines = (study.results / "table.md").read_text().split("\n")
@@ -280,9 +274,6 @@ def test_latex_escapes() -> None:
 def test_a_missing_cell_is_printed_as_nothing() -> None:
     row = Row(system="base", title="Base", cells={})
     assert row.printed(Column(key="bleu_tok_difference", heading="Δ")) == ""
-
-
-# ------------------------------------------------------------------------------------------- missing and wrong files
 
 
 def fails(study: InventedStudy, **inputs: list[Path]) -> str:

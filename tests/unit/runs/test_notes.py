@@ -98,9 +98,6 @@ def test_what_is_no_note_is_none(tmp_path: Path, text: str) -> None:
     assert RunNote.read(tmp_path / "missing.json") is None
 
 
-# ----------------------------------------------------------------------------------------------------------- alive
-
-
 def _on_disk(note: StageNote, silent: timedelta = timedelta(0)) -> Path:
     path = Path("note.json")
     note.write(path)
@@ -136,9 +133,6 @@ def test_a_heart_beats_while_the_block_runs(monkeypatch: pytest.MonkeyPatch) -> 
                 break
             notes.threading.Event().wait(0.01)
     assert path.stat().st_mtime > old
-
-
-# ------------------------------------------------------------------------------------------------------------ runs
 
 
 def test_a_run_is_read_as_it_was_written() -> None:

@@ -123,9 +123,6 @@ def test_compound_split_is_that_of_perl() -> None:
     assert [split_compounds(line) for line in COMPOUNDS] == found.removesuffix("\n").split("\n")
 
 
-# ------------------------------------------------------------------------------------------------------- score_system
-
-
 def settings(**changes: object) -> ScoreSystem:
     given = {
         "dataset": "toy",
@@ -210,8 +207,6 @@ def test_lower_case_is_that_of_multi_bleu(tmp_path: Path) -> None:
     assert "|case:lc|" in metrics["bleu_tok_uncased"].signature
 
 
-# ------------------------------------------------------------------------------------------------- several references
-
 FURTHER = [
     ["Der Hund sieht die Katze an .", "Eine E-Mail schreibt sie uns .", "Gern ."],
     ["Der alte Hund schaut die Katze lange an .", "Sie schickt uns eine E-Mail .", "Ja ."],
@@ -275,9 +270,6 @@ def test_a_reference_with_fewer_lines_is_refused(tmp_path: Path) -> None:
         score(tmp_path, further=[FURTHER[0][:2]])
 
 
-# ----------------------------------------------------------------------------------------------------- degenerate input
-
-
 def test_empty_hypotheses_and_no_matches_score_0(tmp_path: Path) -> None:
     for number, line in enumerate(("", "x y z")):
         sides = {"tokens": [line] * 3, "text": [line] * 3}
@@ -294,9 +286,6 @@ def test_one_sentence(tmp_path: Path) -> None:
     )
     assert scores.sentences == 1
     assert scores.metrics["bleu_tok"].score == pytest.approx(multi_bleu(TOKENS[:1], REFERENCE_TOKENS[:1]))
-
-
-# ----------------------------------------------------------------------------------------------------------- signatures
 
 
 def test_signatures_say_what_was_measured(tmp_path: Path) -> None:
@@ -437,9 +426,6 @@ def test_refuses_tokenised_text_for_the_detokenised_column(tmp_path: Path, lines
         return
     with pytest.raises(DataError, match=r"still tokenised \(expected fewer than 100 .*, found 100\)"):
         score(tmp_path, **sides)
-
-
-# --------------------------------------------------------------------------------------------------------- score files
 
 
 @pytest.mark.parametrize(

@@ -283,9 +283,6 @@ def test_drawing_in_parts_changes_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     assert compare(tmp_path, *paths) == whole
 
 
-# ---------------------------------------------------------------------------------------------------- seeds and systems
-
-
 def _over_seeds(folder: Path, *, runs: int = 3, sentences: int = 30) -> tuple[Comparison, dict[str, list[Path]]]:
     references = invent(sentences, seed=4)
     shares = {"base": 0.30, "new": 0.2}
@@ -384,9 +381,6 @@ def test_seeds_needed_at_the_edges() -> None:
     assert seeds_needed(9.0, 0.3, 0.3) == seeds_needed(0.1, 0.0, 0.0) == 2
 
 
-# ----------------------------------------------------------------------------------------------------------- statistics
-
-
 @pytest.mark.parametrize("metric", [CHRF(), CHRF(word_order=2), TER(), BLEU()])
 def test_scores_of_summed_statistics_are_those_of_sacrebleu(metric: BLEU | CHRF | TER) -> None:
     """On whole texts, single sentences, empty hypotheses and empty references."""
@@ -416,9 +410,6 @@ def test_corpus_bleu_equals_sacrebleu(orders: list[tuple[int, int]], reference_l
     ).score
     found = corpus_bleu(np.array([*correct, *totals, system_length, reference_length], dtype=float), smoothing)
     assert float(found) == pytest.approx(expected, abs=1e-9)
-
-
-# ------------------------------------------------------------------------------------------------------------ refusals
 
 
 @pytest.fixture

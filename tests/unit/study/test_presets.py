@@ -209,8 +209,6 @@ def test_a_preset_is_what_the_tables_say(preset: str) -> None:
     assert not differing(system.decoding, decoding, "decoding")
 
 
-# ------------------------------------------------------------------------------------------------- as a user meets them
-
 DATASET = {
     "source_language": "en",
     "target_language": "de",

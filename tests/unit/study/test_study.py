@@ -140,9 +140,6 @@ def test_one_table_for_both_languages_needs_one_vocabulary(tmp_path: Path) -> No
     assert _problems(tmp_path, apart) == [problem.format("base"), problem.format("max")]
 
 
-# ------------------------------------------------------------------------------------------------------------- numbers
-
-
 def _numbers(section: type[Settings]) -> Iterator[tuple[type[Settings], str]]:
     """The numbers in a section and in the sections below it: class and key."""
     for key, described in section.model_json_schema()["properties"].items():

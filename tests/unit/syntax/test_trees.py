@@ -92,8 +92,6 @@ def test_trees_that_cannot_be_written(tree):
         tree_text(tree)
 
 
-# ------------------------------------------------------------------------------------------------------------- treebank
-
 PENN = r"""
 ( (S
     (NP-SBJ-1 (NNP Mr.) (NNP O'Neill) )

@@ -96,9 +96,6 @@ def others(cache: Path) -> list[str]:
     return [path.name for path in cache.rglob("*") if path.is_file() and path not in known]
 
 
-# ------------------------------------------------------------------------------------------------------ hits and misses
-
-
 def test_another_study_gets_what_it_would_have_made(study, runs, cache, capsys, monkeypatch):
     with monkeypatch.context() as without:
         without.delenv("PHRASEMT_CACHE")
@@ -204,8 +201,6 @@ def test_an_input_that_was_edited_meanwhile(study, runs, cache, monkeypatch):
     assert len(runs) == 2
 
 
-# -------------------------------------------------------------------------------------------------------- fetched files
-
 DATA = b"one\ntwo\n"
 
 
@@ -271,9 +266,6 @@ def test_an_edited_entry_of_the_registry_takes_the_text_out_again(corpus, runs, 
     corpus(column=2)
     assert take_out() == "eins\n"
     assert runs == ["extract_text"] * 2
-
-
-# --------------------------------------------------------------------------------------------------------------- damage
 
 
 def _one_warning(capsys: pytest.CaptureFixture[str]) -> str:
@@ -372,9 +364,6 @@ def test_what_only_others_may_read_is_left_alone(study, cache, capsys, monkeypat
     assert verify(cache) == (1, [])
 
 
-# ------------------------------------------------------------------------------------------- caches that cannot be used
-
-
 def test_a_full_disk_is_called_so(cache, tmp_path, caplog, monkeypatch):
     """A limit on the size of files ends the bytes in the middle of a write, as the end of a disk does."""
     outputs = {"text": tmp_path / "text"}
@@ -444,9 +433,6 @@ def test_who_may_write_to_the_folder_may_write_to_all_of_it(study, cache):
     assert {stat.S_IMODE(path.stat().st_mode) for path in cache.rglob("*") if path.is_file()} == {0o660}
 
 
-# --------------------------------------------------------------------------------------------------------- many at once
-
-
 def work(folder: Path, cache: Path, worker: int, rounds: int) -> None:
     """Puts and takes what the others put and take too, of which each makes one of two."""
     for number in range(rounds):
@@ -478,9 +464,6 @@ def test_writers_at_once(tmp_path, cache):
     whole, damaged = verify(cache)
     assert whole >= 40
     assert (damaged, others(cache)) == ([], [])
-
-
-# -------------------------------------------------------------------------------------------------------------- tidying
 
 
 def test_what_nobody_uses_is_removed(study, runs, cache):

@@ -199,9 +199,6 @@ def test_columns_say_what_the_tags_say(tags, lengths):
     assert again == expected
 
 
-# ------------------------------------------------------------------------------------------------------------ alignment
-
-
 @pytest.mark.parametrize(
     ("gold", "tags", "tokens", "expected"),
     [
@@ -236,9 +233,6 @@ def test_the_demo_corpus_comes_out_as_it_went_in(split, monkeypatch):
     for row, (starts, labels) in zip(rows, results[0], strict=True):
         expected = starts_and_labels(pairs[row].target_chunks, range(len(pairs[row].target_tokens) + 1))
         assert (starts, labels) == (expected[0], [LABELS[label] for label in expected[1]])
-
-
-# --------------------------------------------------------------------------------------------------------------- errors
 
 
 def test_gold_of_another_sentence(split):

@@ -63,9 +63,6 @@ def spans_of(ends: Sequence[int]) -> list[tuple[int, int]]:
     return list(itertools.pairwise([0, *ends]))
 
 
-# ------------------------------------------------------------------------------------------------------ taking it apart
-
-
 @dataclass(eq=False)
 class Node:
     level: int
@@ -125,9 +122,6 @@ def literal_phrases(shape: Shape, size: int) -> list[int]:
             left = remove(root, adjacent[0])
         lengths.append(length)
     return lengths[::-1]
-
-
-# ----------------------------------------------------------------------------------------------------------- invariants
 
 
 @pytest.mark.parametrize(
@@ -204,9 +198,6 @@ def test_a_tree_of_ngrams_gives_the_ngrams(length):
     groups[-1].pop()  # `</s>` itself
     nodes = nodes_of([group for group in groups if group])
     assert phrase_ends(nodes, expected[0]) == expected
-
-
-# ------------------------------------------------------------------------------------------------------------- the tree
 
 
 def test_nodes_of_words_of_several_subwords():

@@ -90,9 +90,6 @@ def test_ends_cover_every_sentence_with_phrases_of_the_right_size():
         assert length > 48 or len(sizes) <= 6
 
 
-# --------------------------------------------------------------------------------------------------------------- trees
-
-
 def test_right_branching_trees():
     assert right_tree(1) == "(X (W 0))"
     assert right_tree(2) == "(X (W 0) (W 1))"
@@ -118,8 +115,6 @@ def test_random_trees_cut_everywhere_alike():
     assert counts["(X (X (W 0) (W 1)) (X (W 2) (W 3)))"] == pytest.approx(2000, abs=150)
     assert counts[right_tree(4)] == pytest.approx(1000, abs=120)
 
-
-# --------------------------------------------------------------------------------------------------------------- stage
 
 SENTENCE = "The quick brown fox jumped over the lazy dog ."
 TREE = "(S (NP (DT 0) (JJ 1) (JJ 2) (NN 3)) (VP (VBD 4) (PP (IN 5) (NP (DT 6) (JJ 7) (NN 8)))) (. 9))"
@@ -296,9 +291,6 @@ def test_same_file_for_every_number_of_cores(split, monkeypatch):
     assert (split.folder / "1").read_bytes() == (split.folder / "2").read_bytes()
 
 
-# --------------------------------------------------------------------------------------------------------- user's spans
-
-
 def test_given(split, monkeypatch):
     """Lines of the user are those of the raw pairs; rows 1, 3 and 4 were dropped."""
     monkeypatch.setattr(phrases, "_LINES_PER_BATCH", 2)
@@ -346,9 +338,6 @@ def test_given_phrases_of_other_sentences(split: Split, lines: int) -> None:
     assert split.extract(["a", "b"], rows=[1, 3], given=given, raw_pairs=6, mode="given") == [[2], [2]]
     with pytest.raises(MismatchError, match=rf"given.txt: .* a line for each raw pair .expected 6, found {lines}"):
         split.extract(["a", "b"], rows=[1, 3], given=["1"] * lines, raw_pairs=6, mode="given")
-
-
-# --------------------------------------------------------------------------------------------------------------- errors
 
 
 def test_missing_inputs_are_said(split):

@@ -56,9 +56,6 @@ def check_tree(annotation: Annotation, tokens: Sequence[str]) -> None:
     assert words(tree) == [str(number) for number in range(len(tokens))]
 
 
-# ----------------------------------------------------------------------------------------------------------- sentences
-
-
 def test_the_trees_are_those_of_stanzas_pipeline(
     tiny_annotators: tiny.TinyAnnotators, parser: ParserAnnotator, sentences: list[list[str]], tmp_path: Path
 ) -> None:
@@ -167,9 +164,6 @@ def test_hyphens_that_moses_has_cut_out(parser: ParserAnnotator) -> None:
     assert first == second
 
 
-# ------------------------------------------------------------------------------------------------------------ failures
-
-
 def test_a_sentence_that_the_parser_gives_up_on_loses_only_itself(
     parser: ParserAnnotator, sentences: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -247,9 +241,6 @@ def test_an_error_for_every_sentence_is_no_ones_failure(
     monkeypatch.setattr(chunker, "_annotate", fail)
     with pytest.raises(AttributeError, match="renamed"):
         chunker.annotate([["a"], ["b", "."]])
-
-
-# --------------------------------------------------------------------------------------------------------------- files
 
 
 @pytest.mark.parametrize(("visible", "device"), [(False, "cpu"), (True, "cuda")])
@@ -352,9 +343,6 @@ def test_a_parser_without_the_tagger_it_needs(copied: Path) -> None:
         load_annotator(describe(copied, "constituency", constituency="constituency.pt", vectors="vectors.pt"))
 
 
-# ----------------------------------------------------------------------------------------------------------- functions
-
-
 class Node:
     """As much of a tree of Stanza as is read."""
 
@@ -433,9 +421,6 @@ def test_margins_of_tag_sequences() -> None:
             for tags in itertools.product(range(3), repeat=length)
         )
         assert float(margin) == pytest.approx(sums[-1] - sums[-2], abs=1e-5)
-
-
-# --------------------------------------------------------------------------------------------------------- real models
 
 
 @pytest.fixture

@@ -71,9 +71,6 @@ def unusual(store: AnnotationStore) -> list[str]:
     return [path.name for path in store.folder.rglob("*") if path.is_file() and path.suffix not in (".arrow", ".json")]
 
 
-# ----------------------------------------------------------------------------------------------------- look up and add
-
-
 @settings(max_examples=30)
 @given(added=st.lists(st.sets(st.integers(0, 60), max_size=20), max_size=4), cleaned=st.booleans())
 def test_what_was_added_is_found(added, cleaned, tmp_path_factory):
@@ -154,9 +151,6 @@ def test_the_same_again_writes_nothing_new(tmp_path):
     keys = list(numbered(1, 1, 2))
     store.add(key_array([*keys, *keys]), [Annotation("a", None), Annotation("b", None)] * 2)  # the same keys twice
     assert store.contents().sentences == 3
-
-
-# -------------------------------------------------------------------------------------------------------- many writers
 
 
 def write_many(cache: Path, writer: int, additions: int) -> None:
@@ -253,9 +247,6 @@ def test_a_file_merged_away_while_it_is_looked_for(tmp_path, monkeypatch):
     assert (len(files(store)), store.damaged) == (1, [])
 
 
-# ------------------------------------------------------------------------------------------------------------- damages
-
-
 def flip(data: bytes) -> bytes:
     middle = len(data) // 2
     return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
@@ -349,9 +340,6 @@ def test_a_damaged_card_is_named(tmp_path, text):
     assert found(AnnotationStore(tmp_path, CARD), numbered(1)) == numbered(1)
 
 
-# ---------------------------------------------------------------------------------------------------------------- care
-
-
 def test_young_unfinished_files_stay(tmp_path):
     store = AnnotationStore(tmp_path, CARD)
     add(store, numbered(1))
@@ -404,9 +392,6 @@ def test_files_of_others_stay_and_are_counted(tmp_path, monkeypatch):
         assert found(AnnotationStore.all(tmp_path)[0], numbered(*range(50))) == numbered(*range(50))
     assert clean(store).refused == 0
     assert found(store, numbered(*range(50))) == numbered(*range(50))
-
-
-# ------------------------------------------------------------------------------------------------------ other machines
 
 
 def imported(cache: Path, source: Path) -> list[tuple[str, int, int]]:
