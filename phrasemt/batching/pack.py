@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,13 +30,7 @@ _BLOCKS_PER_RECORD_BATCH = 8
 _MAX_UNKNOWN_SHARE = 0.5
 
 
-@dataclass(frozen=True)
-class _PackedBlock:
-    """Some neighbouring pairs: their rows, and the ids of both sides."""
-
-    rows: NDArray[np.int64]
-    source: Lists
-    target: Lists
+_PackedBlock = tuple[NDArray[np.int64], Lists, Lists]  # rows of neighbouring pairs, ids of their sources and targets
 
 
 def pack_examples(
@@ -63,7 +56,7 @@ def pack_examples(
         _pack_block,
         Rows.blocks(rows, *dict.fromkeys((source, target)), lines=_PAIRS_PER_BLOCK),
         jobs=cores,
-        prepare=_vocabularies,
+        prepare=Vocabularies,
         arguments=vocabularies,
     )
     unknown = np.zeros(2, dtype=np.int64)
@@ -71,11 +64,11 @@ def pack_examples(
 
     def record_batches() -> Iterator[RowBatch]:
         for blocks in batched(packed_blocks, _BLOCKS_PER_RECORD_BATCH):
-            for block in blocks:
-                subwords[:] += [len(block.source.values), len(block.target.values)]
-                unknown[:] += [np.count_nonzero(side.values == UNK) for side in (block.source, block.target)]
-            sides = Lists.joined([block.source for block in blocks]), Lists.joined([block.target for block in blocks])
-            yield np.concatenate([block.rows for block in blocks]), dict(zip(Examples.sides, sides, strict=True))
+            all_rows, *of_sides = zip(*blocks, strict=True)
+            sides = [Lists.joined(parts) for parts in of_sides]
+            subwords[:] += [len(side.values) for side in sides]
+            unknown[:] += [np.count_nonzero(side.values == UNK) for side in sides]
+            yield np.concatenate(all_rows), dict(zip(Examples.sides, sides, strict=True))
 
     pairs = Examples.write(examples, (source, target), vocabularies, record_batches())
     shares = unknown / np.maximum(subwords, 1)
@@ -95,15 +88,12 @@ def pack_examples(
     )
 
 
-def _vocabularies(source: Vocabulary, target: Vocabulary) -> tuple[Vocabulary, Vocabulary]:
-    return source, target
-
-
-def _pack_block(vocabularies: tuple[Vocabulary, Vocabulary], block: tuple[list[int], list[LineBlock]]) -> _PackedBlock:
+def _pack_block(vocabularies: Vocabularies, block: tuple[list[int], list[LineBlock]]) -> _PackedBlock:
     rows, texts = block
     sides = [text.lines() for text in texts]
     source, target = sides if len(sides) == 2 else ([""] * len(rows), sides[0])  # else of a monolingual text
-    return _PackedBlock(np.array(rows, np.int64), *(map(_pack_side, vocabularies, (source, target))))
+    sources, targets = map(_pack_side, vocabularies, (source, target))
+    return np.array(rows, np.int64), sources, targets
 
 
 def _pack_side(vocabulary: Vocabulary, sentences: list[str]) -> Lists:

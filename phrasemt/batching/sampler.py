@@ -9,6 +9,7 @@ of the batch (`ntok_scope: batch`).
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -140,7 +141,7 @@ class UpdatePlan:
         starts = np.cumsum(size_of_block) - size_of_block
         update_of_block = (2 * starts + size_of_block) * updates // (2 * size_of_block.sum())
         edges = np.flatnonzero(np.diff(update_of_block)) + 1
-        for first, last in _ranges(edges, len(blocks)):
+        for first, last in itertools.pairwise([0, *edges.tolist(), len(blocks)]):
             yield np.concatenate(blocks[first:last])
 
     def updates(self, *, first_epoch: int = 0, first_update: int = 0) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
@@ -151,10 +152,6 @@ class UpdatePlan:
                 if epoch > first_epoch or index >= first_update:
                     yield epoch, index, rows
             epoch += 1
-
-
-def _ranges(edges: NDArray[np.int64], end: int) -> Iterator[tuple[int, int]]:
-    yield from zip([0, *edges.tolist()], [*edges.tolist(), end], strict=True)
 
 
 def micro_batches(

@@ -66,7 +66,8 @@ def claims(study: Study) -> Iterator[Claim]:
         for place in system.stands_for:
             paper, table, row = row_at(place)
             baseline = _row_of_baseline(study, name, place)
-            compared = [figure for figure in figures_of_row(paper, table, row) if _is_compared(figure)]
+            figures = figures_of_row(paper, table, row)
+            compared = [one for one in figures if one.measure.ours is not None and one.data and one.test_sets]
             for dataset in study.datasets:
                 for figure, test_sets, same in _on_dataset(study, dataset, compared, baseline):
                     yield _claim(name, place, figure, baseline, dataset, test_sets, same)
@@ -101,10 +102,6 @@ def _row_of_baseline(study: Study, system: str, place: str) -> str | None:
     table = place.rpartition("/")[0] + "/"
     places = study.systems[study.baseline_of(system)].stands_for
     return next((place.removeprefix(table) for place in places if place.startswith(table)), None)
-
-
-def _is_compared(figure: Figure) -> bool:
-    return figure.measure.ours is not None and figure.data is not None and bool(figure.test_sets)
 
 
 def _on_dataset(

@@ -149,7 +149,8 @@ def _node(content: Sequence[Tree | str], *, outermost: bool) -> Tree:
     if texts and (len(rest) > 1 or not label):
         raise _BrokenTreeError(f"{texts[-1]} not alone in its bracket")
     if texts:
-        node = _NOTHING if label == _EMPTY else Tree(_plain(label), word=_unescaped(texts[0]))
+        word = _BRACKETS.get(texts[0]) or texts[0].replace("\\/", "/").replace("\\*", "*")
+        node = _NOTHING if label == _EMPTY else Tree(_plain(label), word=word)
     elif not rest:
         raise _BrokenTreeError("a bracket without words")
     elif not children:
@@ -171,10 +172,6 @@ def _node(content: Sequence[Tree | str], *, outermost: bool) -> Tree:
 def _plain(label: str) -> str:
     """The label without function tags and indices. Labels that begin with a hyphen, like -LRB-, are kept."""
     return label if label.startswith("-") else _FUNCTION.sub("", label)
-
-
-def _unescaped(word: str) -> str:
-    return _BRACKETS.get(word) or word.replace("\\/", "/").replace("\\*", "*")
 
 
 def _broken(path: Path, line: int, problem: str) -> DataError:

@@ -41,10 +41,7 @@ def run(options: argparse.Namespace) -> None:
         )
     options.output.mkdir(parents=True, exist_ok=True)
     for drawing in drawings:
-        path = options.output / f"{_file_name(drawing.title)}.svg"
+        name = re.sub(r"[^\w.]+", "-", drawing.title).strip("-").lower()
+        path = options.output / f"{name}.svg"
         write_text(path, svg_file(drawing))
         print(path)
-
-
-def _file_name(title: str) -> str:
-    return re.sub(r"[^\w.]+", "-", title).strip("-").lower()

@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _list(options: argparse.Namespace) -> None:
-    stores, stages = _stores(options.cache), artefacts.contents(options.cache)
+    stores, stages = AnnotationStore.all(options.cache), artefacts.contents(options.cache)
     if not stores and not stages:
         print(f"nothing in {options.cache}")
     if stores:
@@ -98,7 +98,7 @@ def _row(store: AnnotationStore) -> list[str]:
 def _verify(options: argparse.Namespace) -> None:
     _check_folder(options.cache)
     damaged: list[Path] = []
-    for store in _stores(options.cache):
+    for store in AnnotationStore.all(options.cache):
         contents = store.contents()
         damaged += store.damaged
         good = f"{contents.files:,} files, {contents.sentences:,} sentences whole"
@@ -131,7 +131,7 @@ def _clean_up(options: argparse.Namespace) -> None:
     _check_folder(options.cache)
     for store in [_store(options.cache, fingerprint) for fingerprint in options.remove]:
         print(f"{store.fingerprint}: removed{_refused(remove(store))}")
-    for store in _stores(options.cache):
+    for store in AnnotationStore.all(options.cache):
         done = clean(store)
         merged = f"{done.merged:,} files merged into others, {done.leftovers:,} leftovers removed"
         print(f"{store.fingerprint}: {merged}{_refused(done)}")
@@ -156,12 +156,8 @@ def _check_folder(cache: Path) -> None:
         )
 
 
-def _stores(cache: Path) -> list[AnnotationStore]:
-    return AnnotationStore.all(cache)
-
-
 def _store(cache: Path, beginning: str) -> AnnotationStore:
-    stores = _stores(cache)
+    stores = AnnotationStore.all(cache)
     match [store for store in stores if store.fingerprint.startswith(beginning)]:
         case [store]:
             return store

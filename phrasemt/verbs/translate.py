@@ -75,7 +75,8 @@ def run(options: argparse.Namespace) -> None:
         if options.output is not None:
             output = stack.enter_context(continued_output(options.output, _made_of(system, decoding, options)))
             blocks, add, first = output.left(blocks), output.add, output.lines + 1
-        translator = _load(system, decoding, options.cores, stack)
+        stack.enter_context(lease(1))
+        translator = Translator(system, decoding=decoding, cores=options.cores)
         bar = stack.enter_context(_progress(text, first))
         for block in blocks:
             lines = list(decode_lines(block, text.name, first=first))
@@ -135,11 +136,6 @@ def _made_of(system: TrainedSystem, decoding: Decoding, options: argparse.Namesp
         "decoding": decoding.model_dump(mode="json"),
         "form": {name: getattr(options, name) for name in ("scores", "json", "n_best")},
     }
-
-
-def _load(system: TrainedSystem, decoding: Decoding, cores: int, stack: contextlib.ExitStack) -> Translator:
-    stack.enter_context(lease(1))
-    return Translator(system, decoding=decoding, cores=cores)
 
 
 def _progress(text: Any, first: int) -> tqdm[Any]:

@@ -341,10 +341,10 @@ def test_another_computation_of_settings_reruns_what_it_changes(
 
 def test_snakemake_reruns_what_an_edited_computation_of_settings_changes(finished: Workplace) -> None:
     path = finished.folder / "phrasemt" / "stages" / "training.py"
-    before = "last=training.average_best or training.average_last"
+    before = '"last": training.average_best or training.average_last'
     text = path.read_text()
     assert before in text
-    path.write_text(text.replace(before, "last=7"))
+    path.write_text(text.replace(before, '"last": 7'))
     systems = (*TRANSLATING, "lm")
     expected = {f"{rule} {name}" for rule in ("average_checkpoints", "analyse_attention") for name in systems}
     expected |= {f"score_contrasts {name}" for name in TRANSLATING} | {"score_chunks bi", "score_perplexity lm"}
