@@ -147,41 +147,6 @@ def test_multiply_adds_are_near_the_equations(settings, vocabulary, expected, to
     assert counted(settings, vocabulary) == pytest.approx(expected, rel=tolerance)
 
 
-@pytest.mark.parametrize(
-    ("settings", "baseline", "vocabulary", "ratio"),
-    [
-        (PhraseRepresentationModel(), TransformerModel(), XU, 1.54),
-        (PhraseRepresentationModel(pool="attn"), TransformerModel(), XU, 1.58),
-        (PhraseRepresentationModel(pool="attn", ta="on"), TransformerModel(), XU, 1.58),
-        (TransformerModel(**BIG), TransformerModel(), XU, 3.32),
-        (PhrasalAttentionModel(ngrams=2, tie="all"), TransformerModel(tie="all"), NG, 1.31),
-        (PhrasalAttentionModel(ngrams=3, tie="all"), TransformerModel(tie="all"), NG, 1.77),
-        (PhrasalAttentionModel(ngrams=4, tie="all"), TransformerModel(tie="all"), NG, 2.38),
-        (LanguageModel(family="language_model", attention="phrasal"), LanguageModel(family="language_model"), LM, 1.19),
-        (Dl4mtModel(family="dl4mt", decoder_layers=2), Dl4mtModel(family="dl4mt"), ZH, 1.24),
-        (BiscaleModel(family="biscale"), Dl4mtModel(family="dl4mt"), ZH, 1.20),
-    ],
-    ids=["+Max", "+Attn", "+TA", "big", "1-2", "1-3", "1-4", "LM 1-2", "dl4mt-2", "bi-scale"],
-)
-def test_ratios_to_the_baseline(settings, baseline, vocabulary, ratio):
-    """Within 1.5 %: the lower bounds in that table are rounded and do not include masked keys."""
-    assert counted(settings, vocabulary) / counted(baseline, vocabulary) == pytest.approx(ratio, rel=0.015)
-
-
-def test_the_other_ratios_of_the_bi_scale_decoder_by_hand():
-    """1.36 has the chunk's cells at boundaries only; 1.62 has the products that the authors' code multiplies by zero.
-
-    These are a second attention to the words, the chunk state in the readout, and labels inside of chunks.
-    """
-    e, h, c, p = 620, 1000, 2000, 1000
-    plain = dl4mt(e, h, ZH)
-    at_boundaries = biscale(e, h, ZH, updates=18, context=True) + T * (h * c + 2 * S * c) - 18 * (p * c + 2 * S * c)
-    # Here 18 of 27 positions are boundaries, there 65 %.
-    assert (at_boundaries + T * e * p) / plain == pytest.approx(1.36, rel=0.015)
-    dead = S * c * c + T * (h * c + 2 * S * c) + T * e * p + 9 * 1000 * (p + 1000 + c)
-    assert (biscale(e, h, ZH, updates=T, context=True) + dead) / plain == pytest.approx(1.62, rel=0.005)
-
-
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_parts_have_all_parameters_once(name):
     with torch.device("meta"):

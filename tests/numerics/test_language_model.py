@@ -1,4 +1,4 @@
-"""Witness: torch.nn.TransformerEncoder with copied weights under a causal mask, in float64; the counts of the paper.
+"""Witness: torch.nn.TransformerEncoder with copied weights under a causal mask, in float64.
 
 Both compute the same formulas in another order of operations, so they agree to float64 rounding: 1e-10.
 """
@@ -15,7 +15,6 @@ from small_systems import NO_DROPOUT, SMALL_LM
 from test_ngram_attention import reference
 from torch import nn
 
-from phrasemt.models.interface import build_model
 from phrasemt.models.language_model import LanguageModelTransformer
 from phrasemt.study.architectures import LanguageModel
 
@@ -104,24 +103,3 @@ def test_phrase_mass_equals_the_loops(attention, make_model, make_batch):
             x_TD = seen[module][row, : length + 1]
             masses.extend(reference(x_TD, x_TD, (*weights, module.output), 2, "query_kernel", causal=True)[1])
     assert got == ({"phrase_mass_dec_self": pytest.approx(np.mean(masses), abs=1e-10)} if masses else {})
-
-
-@pytest.mark.parametrize(("attention", "millions"), [("plain", "35.29"), ("relative", "35.31"), ("phrasal", "41.58")])
-def test_parameters(attention, millions):
-    """32,000 words, shared with the softmax, which has no bias; pre-norm as in tensor2tensor.
-
-    35.34 instead of 35.31 would be the tables of twelve layers; there are six.
-    """
-    settings = LanguageModel(family="language_model", norm="pre", attention=attention)
-    with torch.device("meta"):
-        model = build_model(settings, source_vocabulary=7, target_vocabulary=32_000)
-    d, f, e = 512, 2048, 64
-    of_attention = {
-        "plain": 4 * d * d,
-        "relative": 4 * d * d + 2 * (2 * 16 + 1) * e,
-        "phrasal": 4 * d * d + 2 * 2 * d * d,
-    }
-    layer = of_attention[attention] + (2 * d * f + f + d) + 2 * (2 * d)
-    count = sum(parameter.numel() for parameter in model.parameters())
-    assert count == 6 * layer + 2 * d + 32_000 * d
-    assert f"{count / 1e6:.2f}" == millions
