@@ -89,7 +89,7 @@ def read_pair(path: Path, number: int, line: str, *, kind: str = "") -> Contrast
     Raises DataError, with the line.
     """
     fields = line.rstrip("\r").split("\t")
-    source, right, wrong, distance, own_kind = (*fields, "", "", "")[:5] if len(fields) <= 5 else [""] * 5
+    source, right, wrong, distance, own_kind = (*fields, "", "", "", "")[:5] if len(fields) <= 5 else [""] * 5
     if not (len(fields) >= 3 and source and right and wrong and (not distance or distance.isdecimal())):
         raise not_a_pair(
             path, number, line, "tab-separated: source, right, wrong, perhaps a distance in words, and a kind"

@@ -8,6 +8,7 @@ rows of the split. So sources of contrastive pairs are parsed and cut into phras
 
 from __future__ import annotations
 
+import codecs
 import itertools
 import logging
 from collections.abc import Iterator, Sequence
@@ -18,8 +19,9 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from phrasemt.artefacts.artefact import In, Out
 from phrasemt.artefacts.corpus import ContrastivePair, Contrasts, OriginalFile, RawText, UserFile, not_a_pair, read_pair
+from phrasemt.corpus.normalise import composed, normalise_spaces
 from phrasemt.errors import DataError, check_equal
-from phrasemt.files.lines import read_lines, read_parallel, write_lines
+from phrasemt.files.lines import open_binary, read_lines, read_parallel, write_lines
 
 if TYPE_CHECKING:
     from phrasemt.stages.corpus import ExtractContrasts
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("phrasemt.extract_contrasts")
 
 _SPACES = str.maketrans("\t\r\n", "   ")
+# Names of the first three columns of a table, in small letters.
+_HEADINGS = ({"source", "src"}, {"right", "correct", "reference"}, {"wrong", "incorrect", "contrastive"})
 
 
 class _Mistake(BaseModel):
@@ -82,7 +86,9 @@ def files_of_folder(folder: Path) -> list[Path]:
 def read_contrastive_pairs(files: Sequence[Path], *, kind: str = "") -> list[ContrastivePair]:
     """Read a file `.json` of LingEval97, a table source, right, wrong[, distance[, kind]], or three such texts.
 
-    kind: of the mistakes of texts and of rows that name none. Tabulators and line breaks in the JSON become spaces.
+    kind: of the mistakes of texts and of rows that name none. Tabulators and line breaks in the JSON become spaces. A
+    table may begin with the names of its columns. Pairs whose translations are equal are left out, with a warning: no
+    system could decide them right.
     Raises DataError for another form, with the line of a table, and for files without pairs.
     """
     first = files[0]
@@ -92,10 +98,23 @@ def read_contrastive_pairs(files: Sequence[Path], *, kind: str = "") -> list[Con
         pairs = list(_read_lingeval(first))
     else:
         lines = enumerate(read_lines(first), start=1)
-        pairs = [read_pair(first, number, line, kind=kind) for number, line in lines]
-    if not pairs:
-        raise DataError("no contrastive pairs", where=first)
-    return pairs
+        pairs = [read_pair(first, number, line, kind=kind) for number, line in lines if number > 1 or not _heads(line)]
+    different = [pair for pair in pairs if _same(pair.right) != _same(pair.wrong)]
+    if equal := len(pairs) - len(different):
+        log.warning("warning: %s: left out %d pairs whose right and wrong translations are equal", first, equal)
+    if not different:
+        raise DataError("no contrastive pairs", where=first, next_step="name a file of contrastive pairs")
+    return different
+
+
+def _heads(line: str) -> bool:
+    """Whether the first line of a table names its columns."""
+    fields = [field.strip() for field in line.lower().split("\t")]
+    return len(fields) >= 3 and all(one in names for one, names in zip(fields, _HEADINGS, strict=False))
+
+
+def _same(line: str) -> str:
+    return composed(normalise_spaces(line))
 
 
 def _read_texts(files: Sequence[Path]) -> Iterator[tuple[str, ...]]:
@@ -108,9 +127,9 @@ def _read_texts(files: Sequence[Path]) -> Iterator[tuple[str, ...]]:
 
 def _read_lingeval(path: Path) -> Iterator[ContrastivePair]:
     try:
-        sentences = TypeAdapter(list[_Sentence]).validate_json(path.read_bytes())
-    except FileNotFoundError:
-        raise DataError("no such file", where=path) from None
+        with open_binary(path) as stream:
+            content = stream.read().removeprefix(codecs.BOM_UTF8)
+        sentences = TypeAdapter(list[_Sentence]).validate_json(content)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "file"

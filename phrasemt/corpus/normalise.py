@@ -1,4 +1,4 @@
-"""White space and control characters in a line of text.
+"""White space and control characters in a line of text, and what makes two lines the same sentence.
 
 `clean_pairs` and `partition_corpus` both use this module: sentences that become equal by cleaning must already count as
 equal in the partition. Otherwise a sentence could be in train and in test.
@@ -7,6 +7,7 @@ equal in the partition. Otherwise a sentence could be in train and in test.
 from __future__ import annotations
 
 import re
+import unicodedata
 
 # \s matches the white space of Unicode; the rest are control characters (Cc) and the byte order mark.
 _SPACE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\ufeff]+")
@@ -21,3 +22,8 @@ def normalise_spaces(line: str) -> str:
     if line.isprintable() and "  " not in line:  # true for nearly all lines
         return line.strip(" ")
     return _SPACE.sub(" ", line).strip(" ")
+
+
+def composed(line: str) -> str:
+    """A line with composed letters (NFC). Lines that differ in nothing else look the same and are the same sentence."""
+    return unicodedata.normalize("NFC", line)

@@ -2,8 +2,8 @@
 
 In a corpus like Tatoeba a sentence has many translations, so a split by lines would test on sentences of train. Pairs
 that share a source or a target sentence therefore stay together: the pairs are the edges of a bipartite graph, and the
-stage draws connected components of this graph. Sentences that differ only in case and white space count as equal.
-scipy finds such components, too, but would be a dependency for the sake of twenty lines.
+stage draws connected components of this graph. Sentences that differ only in case, white space and composed letters
+count as equal. scipy finds such components, too, but would be a dependency for the sake of twenty lines.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from phrasemt.artefacts.artefact import In, Out
 from phrasemt.artefacts.corpus import RawText, RegisteredText, UserFile
-from phrasemt.corpus.normalise import normalise_spaces
+from phrasemt.corpus.normalise import composed, normalise_spaces
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_parallel, write_atomic
 from phrasemt.stages.corpus import PartitionCorpus
@@ -87,7 +87,7 @@ class Components:
 
 def sentence_digest(line: str) -> bytes:
     """16 bytes, equal for sentences that count as equal."""
-    return hashlib.blake2b(normalise_spaces(line).casefold().encode(), digest_size=16).digest()
+    return hashlib.blake2b(composed(normalise_spaces(line)).casefold().encode(), digest_size=16).digest()
 
 
 def find_components(source: Sequence[Path], target: Sequence[Path]) -> Components:

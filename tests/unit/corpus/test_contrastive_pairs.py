@@ -106,6 +106,10 @@ def test_table(tmp_path: Path) -> None:
     ("name", "content", "message"),
     [
         ("pairs.tsv", "a\tb\n", "line 1: not a contrastive pair"),
+        ("pairs.tsv", "a\n", "line 1: not a contrastive pair"),
+        ("pairs.tsv", "a\tb\tc\n\n", "line 2: not a contrastive pair"),
+        ("pairs.tsv", "a\tb\tb\n", "no contrastive pairs"),
+        ("pairs.tsv", "source\tright\twrong\n", "no contrastive pairs"),
         ("pairs.tsv", "a\tb\tc\nx\ty\tz\tfar\n", "line 2: not a contrastive pair"),
         ("pairs.tsv", "a\tb\tc\t0\n", "line 1: not a contrastive pair .*distance of at least 1"),
         ("pairs.tsv", "a\tb\tc\t1\tx\ty\n", "line 1: not a contrastive pair"),
@@ -121,6 +125,38 @@ def test_other_files_are_refused(tmp_path: Path, name: str, content: str, messag
     path.write_text(content)
     with pytest.raises(DataError, match=message):
         read_contrastive_pairs([path])
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "source\tright\twrong",
+        "Source\tReference\tContrastive\tdistance\tkind\r",
+        "\ufeffsrc\tcorrect\tincorrect",
+    ],
+)
+def test_the_names_of_columns_are_no_pair(tmp_path: Path, header: str) -> None:
+    path = tmp_path / "pairs.tsv"
+    path.write_text(f"{header}\na\tb\tc\nsource\tright\twrong\n")
+    assert [pair.source for pair in read_contrastive_pairs([path])] == ["a", "source"]
+
+
+@pytest.mark.parametrize("equal", ["b", "b ", "\u00a0b"])
+@pytest.mark.parametrize("form", ["table", "texts", "json"])
+def test_equal_translations_are_left_out_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, form: str, equal: str
+) -> None:
+    """No system could prefer one of them, and each would count as an error."""
+    rows = [("a", "b", equal), ("x", "y", "z")]
+    for name, lines in zip(("source", "right", "wrong"), zip(*rows, strict=True), strict=True):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    (tmp_path / "pairs.tsv").write_text("".join("\t".join(row) + "\n" for row in rows))
+    sentences = [{"source": s, "reference": r, "errors": [{"type": "t", "contrastive": w}]} for s, r, w in rows]
+    (tmp_path / "pairs.json").write_text(json.dumps(sentences))
+    files = {"table": ["pairs.tsv"], "texts": ["source", "right", "wrong"], "json": ["pairs.json"]}[form]
+    assert [pair.wrong for pair in read_contrastive_pairs([tmp_path / name for name in files])] == ["z"]
+    (warning,) = caplog.messages
+    assert "left out 1 pairs whose right and wrong translations are equal" in warning
 
 
 def test_a_set_of_several_texts_becomes_a_split(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import unicodedata
 from collections import Counter
 from pathlib import Path
 
@@ -37,7 +38,7 @@ def cut(folder: Path, inputs: dict[str, list[Path]], *, dev: int, test: int, see
 
 
 def same(line: str) -> str:
-    return " ".join(line.split()).casefold()
+    return unicodedata.normalize("NFC", " ".join(line.split())).casefold()
 
 
 def assert_sound(pairs: list[Pair], splits: dict[str, list[Pair]]) -> None:
@@ -129,6 +130,12 @@ def test_a_corpus_gives_dev_a_sample_and_no_test_set(tmp_path: Path) -> None:
     splits = cut(tmp_path, write_pairs(tmp_path, pairs), dev=20, test=0)
     assert_sound(pairs, splits)
     assert {split: len(lines) for split, lines in splits.items()} == {"train": 30, "dev": 20, "test": 0}
+
+
+def test_composed_and_decomposed_letters_are_one_sentence(tmp_path: Path) -> None:
+    pairs: list[Pair] = [("schön", "a"), ("scho\u0308n", "b"), ("c", "d")]
+    inputs = write_pairs(tmp_path, pairs)
+    assert list(find_components(inputs["source"], inputs["target"]).of_row) == [0, 0, 1]
 
 
 def test_large_components_stay_in_train(tmp_path: Path) -> None:
