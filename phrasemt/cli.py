@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 import phrasemt
 from phrasemt.artefacts.sidecar import Origin, Sidecar, library_versions, produce, sidecar_path
-from phrasemt.errors import PhrasemtError, StoppedError, message_of
+from phrasemt.errors import PhrasemtError, StoppedError, lacks_memory, message_of
 from phrasemt.machine.gpus import lease
 from phrasemt.machine.launch import is_first, launch, launched
 from phrasemt.machine.slurm import on_nodes, requeue_this_job
@@ -72,6 +72,9 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except Exception as error:
+        if lacks_memory(error):
+            log.error("phrasemt %s: error: %s", options.verb, message_of(error))
+            return 2
         log.exception("phrasemt %s: %s", options.verb, message_of(error))
         return 1
     return 0

@@ -86,10 +86,25 @@ class StoppedError(PhrasemtError):
     exit_code = 85
 
 
+def lacks_memory(error: BaseException) -> bool:
+    """Whether memory ran out, of this machine or of a GPU: errors of Python, of the system, and of torch."""
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    names = {kind.__name__ for kind in type(error).__mro__}
+    return (
+        isinstance(error, MemoryError)
+        or "OutOfMemoryError" in names
+        or (isinstance(error, RuntimeError) and "can't allocate memory" in str(error))
+    )
+
+
 def message_of(error: BaseException) -> str:
     """What a user is told of an error that ended a command, with the next step."""
     if isinstance(error, PhrasemtError):
         return str(error)
+    if lacks_memory(error):
+        said = str(error).split("\n", 1)[0]
+        return f"memory ran out{f' ({said})' if said else ''}. Next: run again with fewer cores or more memory"
     if isinstance(error, OSError):
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             return f"{error}. Next: mend this and run again"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import gzip
+import html
 import logging
 import re
 import tarfile
@@ -22,7 +23,7 @@ from typing import IO, cast
 from phrasemt.artefacts.artefact import In, Out
 from phrasemt.artefacts.corpus import OriginalFile, RegisteredText
 from phrasemt.errors import DataError
-from phrasemt.files.lines import decode_lines, write_lines
+from phrasemt.files.lines import bounded_lines, decode_lines, write_lines
 from phrasemt.registry.corpora import CorpusSide
 from phrasemt.stages.corpus import ExtractText
 
@@ -30,6 +31,7 @@ log = logging.getLogger("phrasemt.corpus.extract")
 
 _DAMAGED = (zipfile.BadZipFile, tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error)
 _SEGMENT = re.compile(r"<seg.*?>(.*)</seg>")
+_ENTITY = re.compile(r"&#?\w+;")
 
 
 def extract_text(
@@ -90,12 +92,14 @@ def tsv_column(lines: Iterable[str], column: int, where: str, separator: str = "
 def sgm_segments(lines: Iterable[str]) -> Iterator[str]:
     """The segments of a WMT test set from before 2021. Such files are line-based and not valid SGML.
 
-    Like sacreBLEU (sacrebleu/dataset/fake_sgml.py), take the text of each line that starts with `<seg `, reduce runs of
-    white space to one space, and keep character entities, which BLEU's 13a tokenizer resolves.
+    Like sacreBLEU (sacrebleu/dataset/fake_sgml.py), take the text of each line that starts with `<seg `, and reduce
+    runs of white space to one space. Character entities become their characters: sacreBLEU leaves them to BLEU's 13a
+    tokenizer, but models, chrF and TER would read `&quot;`.
     """
     for line in lines:
         if line.startswith("<seg "):
-            yield " ".join(_SEGMENT.sub(r"\1", line).split())
+            text = _ENTITY.sub(lambda entity: html.unescape(entity[0]), _SEGMENT.sub(r"\1", line))
+            yield " ".join(text.split())
 
 
 def _lines(side: CorpusSide, path: Path) -> Iterator[str]:
@@ -112,7 +116,7 @@ def _lines(side: CorpusSide, path: Path) -> Iterator[str]:
                 stream = stack.enter_context(opened)
                 if (member or path.name).endswith(".gz"):
                     stream = cast(IO[bytes], stack.enter_context(gzip.GzipFile(fileobj=stream)))
-                yield from _of_format(side, decode_lines(stream, where), where)
+                yield from _of_format(side, decode_lines(bounded_lines(stream, where), where), where)
     except _DAMAGED as error:
         what = "the file is damaged or cut off" if side.members[0] is None else "the archive is damaged or cut off"
         next_step = "delete it and fetch it again"

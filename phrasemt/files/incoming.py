@@ -9,14 +9,12 @@ import os
 import select
 from collections.abc import Iterator
 
-from phrasemt.errors import DataError
+from phrasemt.files.lines import check_length
 
 # A pipe is asked again for this long before its lines count as a block: `cat` needs less to refill it, and somebody
 # who waits for an answer does not notice.
 _PATIENCE = 0.05  # seconds
 _PIECE = 1 << 20  # bytes
-# No sentence is as long. Without a limit, a file without line breaks would fill the memory.
-_LONGEST_LINE = 1 << 20  # bytes
 
 
 def blocks_of_lines(descriptor: int, where: object, *, lines: int) -> Iterator[list[bytes]]:
@@ -38,13 +36,7 @@ def blocks_of_lines(descriptor: int, where: object, *, lines: int) -> Iterator[l
         if ended and rest:
             whole, rest = [rest], b""
         for number, line in enumerate((*whole, rest), start=count + 1):
-            if len(line) > _LONGEST_LINE:
-                raise DataError(
-                    "this line is too long for a sentence",
-                    where=f"{where}, line {number}",
-                    expected=f"at most {_LONGEST_LINE:,} bytes",
-                    next_step="give text with one sentence per line",
-                )
+            check_length(line, where, number)
         count += len(whole)
         block += whole
         while len(block) >= lines:

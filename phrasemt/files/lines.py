@@ -1,32 +1,39 @@
 """Text files: all reading and writing of text in the project.
 
 A line ends only at "\\n". `str.splitlines` also splits at form feeds, U+0085 and U+2028, which shifts one side of a
-parallel corpus against the other. The sides of a corpus are read in strict pairs. Files are written under a temporary
-name in the same folder and then renamed, so a reader sees the old file or the new one, never a part of it.
+parallel corpus against the other. A byte order mark at the beginning of a file is no text, and no line is longer than
+1 MiB. The sides of a corpus are read in strict pairs. Files are written under a temporary name in the same folder and
+then renamed, so a reader sees the old file or the new one, never a part of it.
 """
 
 from __future__ import annotations
 
+import codecs
 import contextlib
+import functools
 import gzip
 import io
 import itertools
 import os
 import re
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
 from phrasemt.errors import DataError, PhrasemtError
 
+# Bytes. No sentence is as long. Without a limit, a file without line breaks would fill the memory.
+LONGEST_LINE = 1 << 20
+_BLOCK = 1 << 18  # bytes
+
 
 @contextlib.contextmanager
 def open_binary(path: Path | str) -> Iterator[BinaryIO]:
     """Open a file for reading bytes; a file whose name ends in `.gz` is unpacked.
 
-    Raises DataError if the file is missing or its compression is broken.
+    Raises DataError if the file is missing or cannot be read, or if its compression is broken.
     """
     path = Path(path)
     try:
@@ -38,12 +45,36 @@ def open_binary(path: Path | str) -> Iterator[BinaryIO]:
         raise DataError(
             "the compressed file is damaged or cut off", where=path, found=error, next_step="fetch the file again"
         ) from None
+    except (IsADirectoryError, PermissionError) as error:
+        raise DataError(
+            "cannot be read", where=path, found=error.strerror, next_step="name a file that you may read"
+        ) from None
+
+
+def bounded_lines(stream: IO[bytes], where: object) -> Iterator[bytes]:
+    """The lines of a stream with their "\\n". where: name of the stream. Raises DataError for a line over 1 MiB."""
+    lines = iter(functools.partial(stream.readline, LONGEST_LINE + 1), b"")  # a longer line comes in pieces
+    for number, line in enumerate(lines, start=1):
+        if len(line) > LONGEST_LINE:
+            check_length(line, where, number)
+        yield line
+
+
+def check_length(line: bytes, where: object, number: int) -> None:
+    """Raise DataError if a line is longer than 1 MiB. where: name of the stream; number: of the line."""
+    if len(line.removesuffix(b"\n")) > LONGEST_LINE:
+        raise DataError(
+            "this line is too long for a sentence",
+            where=f"{where}, line {number}",
+            expected=f"at most {LONGEST_LINE:,} bytes",
+            next_step="give text with one sentence per line",
+        )
 
 
 def read_lines(path: Path | str) -> Iterator[str]:
     """The lines of a UTF-8 file (or `.gz`) without their "\\n". A last line without "\\n" counts as a line.
 
-    Raises DataError, with file and line, for bytes that are not UTF-8.
+    Raises DataError, with file and line, for bytes that are not UTF-8 and for a line of more than 1 MiB.
     """
     for block in read_blocks(path):
         yield from block.lines()
@@ -59,28 +90,37 @@ class LineBlock:
 
     def lines(self) -> list[str]:
         """The lines without their "\\n". Raises DataError, with file and line, for bytes that are not UTF-8."""
+        data = self.data.removeprefix(codecs.BOM_UTF8) if self.first == 1 else self.data
         try:
-            return self.data.removesuffix(b"\n").decode("utf-8").split("\n")
+            return data.removesuffix(b"\n").decode("utf-8").split("\n")
         except UnicodeDecodeError:
             return list(decode_lines(io.BytesIO(self.data), self.path, first=self.first))  # raises
 
 
 def read_blocks(path: Path | str) -> Iterator[LineBlock]:
-    """The lines of a file (or `.gz`) in blocks of at least 256 KiB; the last block may be smaller."""
+    """The lines of a file (or `.gz`) in blocks of at least 256 KiB; the last block may be smaller.
+
+    Raises DataError, with file and line, for a line of more than 1 MiB.
+    """
     first = 1
     with open_binary(path) as stream:
-        while data := stream.read(1 << 18):
-            data += stream.readline()
+        while data := stream.read(_BLOCK):
+            data += stream.readline(LONGEST_LINE + 1)
+            if len(data) > LONGEST_LINE:
+                check_length(data[data.rfind(b"\n", 0, _BLOCK) + 1 :], path, first + data.count(b"\n", 0, _BLOCK))
             yield LineBlock(path, first, data)
             first += data.count(b"\n")
 
 
 def decode_lines(lines: Iterable[bytes], where: object, *, first: int = 1) -> Iterator[str]:
-    """Decode the lines of a binary stream and strip their "\\n". first: number of the first line.
+    """Decode the lines of a binary stream and strip their "\\n", and a byte order mark in front of line 1.
+
+    first: number of the first line.
 
     Raises DataError, with the name `where` of the stream and the line, for bytes that are not UTF-8.
     """
     for number, line in enumerate(lines, start=first):
+        line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
         try:
             yield line.removesuffix(b"\n").decode("utf-8")
         except UnicodeDecodeError as error:
@@ -121,12 +161,13 @@ def read_parallel(*paths: Path | str) -> Iterator[tuple[str, ...]]:
 def read_parallel_blocks(*paths: Path | str, lines: int) -> Iterator[tuple[LineBlock, ...]]:
     """The lines of several files in tuples of blocks of `lines` lines; the last blocks may be shorter.
 
-    Raises DataError, with the numbers of lines, if the files have unequal numbers of lines.
+    Raises DataError, with the numbers of lines, if the files have unequal numbers of lines, and as `read_lines`.
     """
     with contextlib.ExitStack() as stack:
-        streams = [stack.enter_context(open_binary(path)) for path in paths]
+        # Each file is opened and read in a generator of its own, so that the error about it names it.
+        sides = [stack.enter_context(contextlib.closing(_lines_of(path))) for path in paths]
         for first in itertools.count(1, lines):
-            parts = [b"".join(itertools.islice(stream, lines)) for stream in streams]
+            parts = [b"".join(itertools.islice(side, lines)) for side in sides]
             if len({part.count(b"\n") + (part[-1:] not in (b"", b"\n")) for part in parts}) > 1:
                 counts = {str(path): count_lines(path) for path in paths}
                 raise DataError(
@@ -139,6 +180,11 @@ def read_parallel_blocks(*paths: Path | str, lines: int) -> Iterator[tuple[LineB
             if not parts[0]:
                 return
             yield tuple(LineBlock(path, first, part) for path, part in zip(paths, parts, strict=True))
+
+
+def _lines_of(path: Path | str) -> Generator[bytes]:
+    with open_binary(path) as stream:
+        yield from bounded_lines(stream, path)
 
 
 def count_lines(path: Path | str) -> int:

@@ -174,9 +174,9 @@ def _read_sheet(path: Path, systems: Mapping[int, object]) -> dict[int, dict[str
 
 
 def _rows(path: Path, header: str) -> Iterable[tuple[int, list[str]]]:
-    """The fields of each line after the header, with its number. Spreadsheets may add a byte order mark and CRs."""
+    """The fields of each line after the header, with its number. Spreadsheets may add carriage returns."""
     lines = read_lines(path)
-    if (found := next(lines, "").rstrip("\r").lstrip("\ufeff")) != header:
+    if (found := next(lines, "").rstrip("\r")) != header:
         raise DataError("not a table of ratings", where=path, expected=repr(header), found=repr(found[:80]))
     columns = header.count("\t") + 1
     for number, line in enumerate(lines, start=2):

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import pkgutil
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
+import torch
 
 import phrasemt
 from phrasemt import verbs
@@ -64,3 +68,28 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         main(["--version"])
     assert left.value.code == 0
     assert capsys.readouterr().out == f"phrasemt {phrasemt.__version__}\n"
+
+
+def _raise(error: Exception) -> object:
+    raise error
+
+
+@pytest.mark.parametrize(
+    "runs_out",
+    [
+        lambda: bytearray(1 << 60),
+        lambda: np.empty(1 << 58),
+        lambda: torch.empty(1 << 58),
+        lambda: _raise(torch.OutOfMemoryError("CUDA out of memory.\nTried to allocate 20.00 MiB.")),
+        lambda: _raise(OSError(errno.ENOMEM, "Cannot allocate memory")),
+    ],
+    ids=["Python", "numpy", "torch on a CPU", "torch on a GPU", "the system"],
+)
+def test_a_lack_of_memory_is_no_mistake_of_phrasemt(
+    runs_out: Callable[[], object], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(check, "run", lambda options: runs_out())
+    assert main(["check"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("phrasemt check: error: memory ran out")
+    assert line.endswith(". Next: run again with fewer cores or more memory")

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
+import tracemalloc
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 
+from phrasemt.corpus.contrastive_pairs import read_contrastive_pairs
 from phrasemt.errors import DataError, PhrasemtError
 from phrasemt.files.continued import continued_output
 from phrasemt.files.lines import (
+    LONGEST_LINE,
+    bounded_lines,
     count_lines,
     decode_lines,
     final_name,
+    read_blocks,
     read_lines,
     read_parallel,
     temporary_beside,
@@ -21,6 +28,8 @@ from phrasemt.files.lines import (
     write_lines,
     write_text,
 )
+from phrasemt.syntax.chunks.conll import read_conll
+from phrasemt.syntax.trees import read_treebank
 
 # Each of these ends a line for str.splitlines and must not end one here.
 INSIDE_A_LINE = ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\r"]
@@ -69,6 +78,69 @@ def test_damaged_gzip(tmp_path: Path, damage: str) -> None:
     with pytest.raises(DataError, match="the compressed file is damaged or cut off") as raised:
         list(read_lines(path))
     assert str(raised.value).startswith(f"{path}: ")
+
+
+@pytest.mark.parametrize("damaged", range(3))
+def test_of_several_files_the_damaged_one_is_named(tmp_path: Path, damaged: int) -> None:
+    paths = [tmp_path / f"text.{number}.gz" for number in range(3)]
+    for number, path in enumerate(paths):
+        data = gzip.compress(b"".join(b"line %d\n" % line for line in range(5000)))
+        path.write_bytes(data[: len(data) // 2] if number == damaged else data)
+    with pytest.raises(DataError, match="the compressed file is damaged or cut off") as raised:
+        list(read_parallel(*paths))
+    assert str(raised.value).startswith(f"{paths[damaged]}: ")
+
+
+READERS: dict[str, Callable[[Path], Iterable[object]]] = {
+    "lines": read_lines,
+    "blocks": lambda path: [block.lines() for block in read_blocks(path)],
+    "parallel": lambda path: read_parallel(path, path),
+    "stream": lambda path: decode_lines(bounded_lines(path.open("rb"), path), path),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_the_longest_line(tmp_path: Path, reader: str) -> None:
+    """A compressed file of one line, such as a damaged corpus, would fill the memory: 1 MB of it becomes 1 GB."""
+    (tmp_path / "fits").write_bytes(b"a\n" + b"b" * LONGEST_LINE + b"\n" + b"c" * LONGEST_LINE)
+    assert len([*READERS[reader](tmp_path / "fits")]) >= 2
+    for name, begin in (("first.gz", b""), ("second.gz", b"a\n"), ("late.gz", b"a" * 200_000 + b"\n")):
+        data = gzip.compress(begin + b"b" * 100_000_000, 1)
+        path = tmp_path / (name if reader != "stream" else Path(name).stem)
+        path.write_bytes(data if reader != "stream" else begin + b"b" * 2_000_000)
+        tracemalloc.start()
+        with pytest.raises(DataError, match=f"{path}, line {begin.count(10) + 1}: this line is too long"):
+            list(READERS[reader](path))
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("read", "content"),
+    [
+        *((reader, "a\nb\n") for reader in READERS.values()),
+        (read_treebank, "(S (NN a))\n"),
+        (read_conll, "a\tB-NP\n\n"),
+        (lambda path: read_contrastive_pairs([path]), "a\tb\tc\n"),
+    ],
+)
+def test_a_byte_order_mark_is_no_text(tmp_path: Path, read: Callable[[Path], Iterable[object]], content: str) -> None:
+    for name, mark in (("plain", ""), ("marked", "\ufeff")):
+        (tmp_path / name).write_text(mark + content, encoding="utf-8")
+    assert list(read(tmp_path / "marked")) == list(read(tmp_path / "plain"))
+    (tmp_path / "inside").write_text("a\n\ufeffb\n", encoding="utf-8")
+    assert list(read_lines(tmp_path / "inside")) == ["a", "\ufeffb"], "a mark elsewhere is left to the normalisation"
+
+
+def test_a_byte_order_mark_before_json(tmp_path: Path) -> None:
+    sentence = {"source": "a", "reference": "b", "errors": [{"type": "x", "contrastive": "c"}]}
+    (tmp_path / "pairs.json").write_text("\ufeff" + json.dumps([sentence]), encoding="utf-8")
+    assert [pair.wrong for pair in read_contrastive_pairs([tmp_path / "pairs.json"])] == ["c"]
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="cannot be read"):
+        list(read_lines(tmp_path))
 
 
 def test_missing_file(tmp_path: Path) -> None:

@@ -59,6 +59,11 @@ def test_a_stage_notes_where_it_runs_and_how_it_ends() -> None:
             "failed",
             "a.txt: the disk is full; nothing half-written was kept. Next: free space and run again",
         ),
+        (
+            MemoryError("of 8 GiB"),
+            "failed",
+            "memory ran out (of 8 GiB). Next: run again with fewer cores or more memory",
+        ),
         (StoppedError("stopped by SIGTERM"), "stopped", "stopped by SIGTERM"),
         (SystemExit(143), "stopped", "stopped by SIGTERM. Next: the same command"),
         (KeyboardInterrupt(), "stopped", "stopped by SIGINT. Next: the same command"),
