@@ -7,13 +7,14 @@ Tokens equal sacremoses', with two exceptions, without which a detokeniser canno
 * In languages that sacremoses has no rules for, an apostrophe between letters stays in its word. Catalan and Irish have
   the rule of French and Italian, as in the Perl original.
 
-The detokeniser joins typographic apostrophes and quotation marks as it joins ASCII ones.
+The detokeniser joins typographic apostrophes and quotation marks as it joins ASCII ones, and single and pointed
+quotation marks as it joins brackets.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from sacremoses import MosesDetokenizer, MosesTokenizer
 
@@ -32,11 +33,15 @@ _ANY_APOSTROPHE = re.compile("'")
 _LETTER = r"[^\W\d_]"
 _BETWEEN_LETTERS = re.compile(f"(?<={_LETTER}) {_APOSTROPHE} (?={_LETTER})")
 _OPENING = frozenset("‘‚")
+_LOW_QUOTE = re.compile("‚[^‚‘]*‘")  # in a line with such a quotation, ’ is no quotation mark
+# The marks that close a quotation, by the mark that opens it. Languages differ: «so» and »so«, ‚so‘ and ‚so’, »so».
+_CLOSED_BY = {"‘": "’", "‚": "‘’", "‹": "›‹", "›": "›‹", "«": "»«", "»": "»«"}
 # sacremoses joins “ by counting it together with ", and knows neither ‘ nor ”.
 _STRAIGHT = {_APOSTROPHE: "'", "‘": "'", "”": "“"}
 # French has spaces inside of its quotation marks, other languages have none.
 _GUILLEMETS = {"«": "“", "»": "“"}
-_STRAIGHTENED = frozenset(_STRAIGHT | _GUILLEMETS)
+_POINTED = frozenset("«»‹›")
+_STRAIGHTENED = frozenset(_STRAIGHT | _CLOSED_BY)
 # Characters of Chinese and Japanese, with their punctuation and full-width forms.
 _WIDE = "\u2e80-\u9fff\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef\U00020000-\U0003ffff"
 _SPACE_BESIDE_WIDE = re.compile(f"(?<=[{_WIDE}]) | (?=[{_WIDE}])")
@@ -56,19 +61,37 @@ def moses_detokenizer(language: str) -> Callable[[str], str]:
     moses = MosesDetokenizer("it" if language == "ca" else language)
     may_join = language in _SPLIT_APOSTROPHE - _QUOTES_BY_APOSTROPHES
     straight = str.maketrans(_STRAIGHT if language == "fr" else _STRAIGHT | _GUILLEMETS)
+    marks = {mark: _CLOSED_BY[mark] for mark in _CLOSED_BY if language != "fr" or mark not in _POINTED}
 
     def detokenize(line: str) -> str:
         line = unescape(f" {line} ".replace(" @-@ ", "-"))
-        if may_join and _APOSTROPHE in line and _OPENING.isdisjoint(line):
+        if may_join and _APOSTROPHE in line and _OPENING.isdisjoint(_LOW_QUOTE.sub("", line)):
             line = _BETWEEN_LETTERS.sub(_APOSTROPHE, line)
         # sacremoses only decides where spaces stand, so its spaces can be put between the original characters.
-        joined = moses.detokenize(line.translate(straight).split(" "), unescape=False)
+        tokens = line.split(" ")
+        if not marks.keys().isdisjoint(line):
+            tokens = list(_as_brackets(tokens, marks))
+        joined = moses.detokenize([token.translate(straight) for token in tokens], unescape=False)
         if not _STRAIGHTENED.isdisjoint(line):
             characters = iter("".join(line.split()))
             joined = "".join(space if space == " " else next(characters) for space in joined)
         return _SPACE_BESIDE_WIDE.sub("", joined) if language in WITHOUT_SPACES else joined
 
     return detokenize
+
+
+def _as_brackets(tokens: Sequence[str], marks: Mapping[str, str]) -> Iterator[str]:
+    """Yield tokens with brackets in place of quotation marks that stand in pairs. marks: as _CLOSED_BY."""
+    awaited: set[str] = set()  # marks that would close an open quotation
+    for place, token in enumerate(tokens):
+        if token in awaited:
+            awaited -= {token, *marks.get(token, "")}
+            yield ")"
+        elif closing := [mark for mark in marks.get(token, "") if mark in tokens[place + 1 :]]:
+            awaited |= {*closing} if token in _POINTED else {closing[0]}
+            yield "("
+        else:
+            yield token
 
 
 class _Tokenizer(MosesTokenizer):  # type: ignore[misc]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import logging
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer
 from sacremoses.corpus import NonbreakingPrefixes
 
-from phrasemt.languages import WITH_ABBREVIATIONS, WITH_LETTERS
+from phrasemt.languages import WITH_ABBREVIATIONS, WITH_LETTERS, WITH_MOSES_RULES, WITHOUT_SPACES
 from phrasemt.stages.subwords import TokenizeText
 from phrasemt.study.tokenization import Tokenizer
 from phrasemt.symbols import unescape
@@ -156,6 +157,8 @@ def test_without_typographic_quotes_the_detokeniser_is_that_of_sacremoses(text, 
         ("it", "L’acqua dell’isola è «buona»."),
         ("ca", "L’aigua de l'illa d’Eivissa."),
         ("de", "„Wie geht’s?“, fragte ich im »Tor«."),
+        ("de", "Er rief: ‚Wie geht’s?‘"),
+        ("en", "She says ‘yes’."),
         ("nl", "Zo’n auto’s."),
         ("uk", "Об’єкт і об'єкт м'яти, «так»."),
         ("tr", "İstanbul'da ve Ankara’da."),
@@ -163,6 +166,48 @@ def test_without_typographic_quotes_the_detokeniser_is_that_of_sacremoses(text, 
 )
 def test_typographic_text_comes_back(language, line):
     assert moses_detokenizer(language)(tokenizer(language)(line)) == line
+
+
+# The marks of each language, outer ones first, as its orthography and CLDR name them. Chinese and Japanese are cut by
+# other tokenisers, which give every text back.
+QUOTATION_MARKS = {
+    **dict.fromkeys(("as", "bn", "en", "ga", "gu", "hi", "kn", "ko", "ml", "mni", "mr", "or", "pa", "pt"), "“” ‘’"),
+    **dict.fromkeys(
+        ("ta", "tdt", "te", "tr"),
+        "“” ‘’",
+    ),
+    **dict.fromkeys(["cs", "de", "sk", "sl", "da"], "„“ ‚‘ »« ›‹"),
+    **dict.fromkeys(["bg", "is", "lt"], "„“ ‚‘"),
+    **dict.fromkeys(["ar", "ca", "el", "es", "it"], "«» “” ‘’"),
+    **dict.fromkeys(["et", "lv", "ru", "uk"], "«» „“"),
+    **dict.fromkeys(["fi", "sv"], "”” ’’ »»"),
+    **dict.fromkeys(["hu", "ro"], "„” «» »«"),
+    "de-CH": "«» ‹›",
+    "fr": "«» ‹›",
+    "nl": "“” ‘’ „” ‚’",
+    "pl": "„” «» ‚’",
+}
+
+
+def test_every_language_of_moses_has_quotation_marks() -> None:
+    assert QUOTATION_MARKS.keys() >= WITH_MOSES_RULES - WITHOUT_SPACES
+
+
+@pytest.mark.parametrize("name", QUOTATION_MARKS)
+def test_quotation_marks_of_all_languages_come_back(name: str) -> None:
+    """Alone, beside punctuation, one pair within the other, and two quotations in a line."""
+    language, pairs = name.split("-")[0], QUOTATION_MARKS[name].split()
+    space = " " if language == "fr" else ""  # inside of marks and in front of colons
+    for opening, closing in pairs:
+        quoted = f"{opening}{space}Koto{space}{closing}"
+        lines = [f"{quoted}.", f"rano {quoted}, rano {quoted}.", f"({quoted})"]
+        lines += [f"rano{space}: {opening}{space}Koto rano.{space}{closing}"]
+        for first, last in pairs:
+            if not {first, last} & {opening, closing}:
+                inner = f"{first}{space}Koto{space}{last}"
+                lines.append(f"rano {opening}{space}rano {inner} rano{space}{closing}.")
+        for line in lines:
+            assert moses_detokenizer(language)(tokenizer(language)(line)) == line
 
 
 @pytest.mark.parametrize("language", SHARED)
@@ -251,6 +296,17 @@ def test_a_bad_round_trip_is_the_score_of_sacrebleu_and_a_warning(tmp_path: Path
         f"tokenize_text: warning: a perfect translation would score {found['score']:.2f}, because "
     )
     assert f"{lines[0]!r} becomes {again[0]!r}. Next: " in warning
+
+
+def test_a_bad_round_trip_of_decomposed_letters_names_the_other_form(tmp_path: Path, caplog):
+    tokenize(
+        tmp_path,
+        unicodedata.normalize("NFD", "Die schöne Bäckerin fährt über München.\n"),
+        Tokenizer.for_language("de"),
+    )
+    (warning,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert "Next: compose the letters of all texts" in warning
+    assert "NFC" in warning
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "Ja.\n", "\u200b\n"])
