@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -50,7 +53,20 @@ class Number:
 # Names become folder names and Snakemake wildcards, so they hold no separators and no special characters of a shell.
 # The name of a folder joins a name and two languages; file systems allow 255 bytes.
 Name = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9_+-]*$", max_length=100)]
-Title = Annotated[str, StringConstraints(pattern=r"^\S([^\r\n]*\S)?$")]
+# One line for every program, also for those that end a line at U+0085 or U+2028, and nothing that a terminal obeys.
+_CONTROL = r"\x00-\x1f\x7f-\x9f"
+Title = Annotated[str, StringConstraints(pattern=rf"^[^\s{_CONTROL}]([^{_CONTROL}\u2028\u2029]*[^\s{_CONTROL}])?$")]
+# What Snakemake reads as names of its own in the path of any input; it has no way to escape them.
+_READ_BY_SNAKEMAKE = re.compile(r"\{\s*[\w.]+\s*(,.*)?\}|<[a-z][a-z0-9_]*>")
+
+
+def _usable_path(path: Path) -> Path:
+    if found := _READ_BY_SNAKEMAKE.search(str(path)):
+        raise ValueError(f"Snakemake would put something else in place of {found[0]!r} in {path}; rename the file")
+    return Path.cwd() / path if str(path).startswith("-") else path  # a command would take such a name for an option
+
+
+UserPath = Annotated[Path, AfterValidator(_usable_path)]
 Language = Annotated[str, StringConstraints(pattern=r"^[a-z]{2,3}$")]
 Seed = Annotated[int, Field(ge=0, lt=2**31), Number()]
 Probability = Annotated[float, Field(ge=0, lt=1), Number()]

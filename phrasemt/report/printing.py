@@ -133,7 +133,7 @@ def to_csv(table: Table) -> Iterator[str]:
                 what = {**place, "title": row.title, "column": column, "signature": cell.signature}
                 writer.writerow({**what, **_numbers(cell)})
                 writer.writerows({**what, "seed": seed, "value": one} for seed, one in (cell.by_seed or {}).items())
-    yield from stream.getvalue().splitlines()
+    yield from stream.getvalue().removesuffix("\n").split("\n")
 
 
 def _numbers(cell: Cell) -> dict[str, float | None]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from phrasemt.fields import Language, Name, Number, Pairs, Seed, Settings, Updates, Width
+from phrasemt.fields import Language, Name, Number, Pairs, Seed, Settings, Updates, UserPath, Width
 
 
 class AnnotatedText(Settings):
@@ -17,7 +16,7 @@ class AnnotatedText(Settings):
     part: Name | None = Field(None, description="part of the corpus, e.g. train")
     generated: Name | None = Field(None, description="name of a data set of the study that has a generator")
     split: Literal["train", "dev", "test"] | None = Field(None, description="split of the generated data set")
-    file: Path | None = Field(None, description="file of the user: bracketed trees, or CoNLL-2000 columns")
+    file: UserPath | None = Field(None, description="file of the user: bracketed trees, or CoNLL-2000 columns")
 
     @model_validator(mode="after")
     def _one_origin(self) -> AnnotatedText:
@@ -62,18 +61,20 @@ class ChunkerTraining(AnnotatorTraining):
 class ParserFiles(Settings):
     """Stanza's model files of a parser, provided by the user."""
 
-    constituency: Path = Field(description="constituency parser (.pt)")
-    tagger: Path | None = Field(None, description="part-of-speech tagger (.pt); null if the parser reads no tags")
-    vectors: Path = Field(description="word vectors of parser and tagger (.pt)")
-    forward_charlm: Path | None = Field(None, description="forward character model, if parser and tagger need one")
-    backward_charlm: Path | None = Field(None, description="backward character model, if parser and tagger need one")
+    constituency: UserPath = Field(description="constituency parser (.pt)")
+    tagger: UserPath | None = Field(None, description="part-of-speech tagger (.pt); null if the parser reads no tags")
+    vectors: UserPath = Field(description="word vectors of parser and tagger (.pt)")
+    forward_charlm: UserPath | None = Field(None, description="forward character model, if parser and tagger need one")
+    backward_charlm: UserPath | None = Field(
+        None, description="backward character model, if parser and tagger need one"
+    )
 
 
 class ChunkerFiles(Settings):
     """Stanza's model files of a chunker, provided by the user."""
 
-    chunker: Path = Field(description="sequence tagger for chunks (.pt), trained by Stanza's ner_tagger")
-    vectors: Path = Field(description="word vectors of the chunker (.pt)")
+    chunker: UserPath = Field(description="sequence tagger for chunks (.pt), trained by Stanza's ner_tagger")
+    vectors: UserPath = Field(description="word vectors of the chunker (.pt)")
 
 
 class AnnotatorDefinition(Settings):

@@ -12,7 +12,6 @@ from __future__ import annotations
 import importlib.util
 import re
 from abc import ABC, abstractmethod
-from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
@@ -25,7 +24,7 @@ from pydantic import (
     model_validator,
 )
 
-from phrasemt.fields import Depth, Number, Positions, Probability, Seed, Settings, Width, refuse, sections
+from phrasemt.fields import Depth, Number, Positions, Probability, Seed, Settings, UserPath, Width, refuse, sections
 
 Multiple = Annotated[
     float, Field(gt=0), Number(at_most=64, because="the layer is this many times as wide as the model")
@@ -59,7 +58,7 @@ class PhraseSegmentation(Settings):
     )
     parse_unit: Literal["subword", "word"] = Field("subword", description="unit of n in phrases from trees")
     seed: Seed = Field(1, description="modes random and shuffled: seed")
-    given: Path | None = Field(
+    given: UserPath | None = Field(
         None, description="mode given: folder of <dataset>/<split>.txt, with the phrase ends of each raw pair, in words"
     )
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from phrasemt.fields import LONGEST, Language, Name, Number, Pairs, Probability, Seed, Settings, refuse
+from phrasemt.fields import LONGEST, Language, Name, Number, Pairs, Probability, Seed, Settings, UserPath, refuse
 from phrasemt.printed.results import data_at
 from phrasemt.study.places import PaperDataPlace
 from phrasemt.study.tokenization import Side, Tokenization, Tokenizer
@@ -33,9 +33,9 @@ class RegistryText(Settings):
 class UserText(Settings):
     """Two parallel text files of the user: UTF-8, one sentence per line. `.gz` files are unpacked."""
 
-    source: Path = Field(description="file of the source side")
-    target: Path = Field(description="file of the target side")
-    references: list[Path] = Field(
+    source: UserPath = Field(description="file of the source side")
+    target: UserPath = Field(description="file of the target side")
+    references: list[UserPath] = Field(
         default_factory=list,
         description="further references of a test set, line by line beside the target, which is the first reference",
     )
@@ -50,7 +50,7 @@ class UserText(Settings):
 class MonolingualText(Settings):
     """A text file of the user, for a data set of one language: UTF-8, one sentence per line. `.gz` is unpacked."""
 
-    text: Path = Field(description="file of the text")
+    text: UserPath = Field(description="file of the text")
 
     @property
     def files(self) -> dict[str, Path]:
@@ -71,7 +71,7 @@ class PairsFile(Settings):
     with tabulators.
     """
 
-    pairs: Path = Field(description="JSON of LingEval97, or a table")
+    pairs: UserPath = Field(description="JSON of LingEval97, or a table")
     kind: Name | None = Field(None, description="kind of the mistakes, for lines of a table that name none")
 
     @property
@@ -82,9 +82,9 @@ class PairsFile(Settings):
 class PairsTexts(Settings):
     """Contrastive pairs as three texts line by line, as in DistilLingEval."""
 
-    source: Path = Field(description="sources")
-    right: Path = Field(description="right translations")
-    wrong: Path = Field(description="the same with one mistake")
+    source: UserPath = Field(description="sources")
+    right: UserPath = Field(description="right translations")
+    wrong: UserPath = Field(description="the same with one mistake")
     kind: Name = Field(description="kind of the mistakes")
 
     @property
@@ -218,7 +218,7 @@ class Subwords(Settings):
         int, Field(ge=0), Number(at_most=1_000_000, because="hardly a subword is so frequent")
     ] = Field(8, description="unit bpe: split subwords further that are rarer than this in train; 0: never")
     shared_vocabulary: bool = Field(True, description="one vocabulary for both sides; tie: all needs it")
-    reuse: Path | None = Field(
+    reuse: UserPath | None = Field(
         None,
         description="folder of `phrasemt export` or `phrasemt import` whose merges and vocabularies the data set takes "
         "over, for trainings that start from its weights; null: the data set learns its own",
@@ -490,6 +490,11 @@ class Dataset(Settings):
     def all_references(self) -> list[str]:
         """`references` of all test sets."""
         return [split for test_set in self.test_sets for split in self.references(test_set)]
+
+    @property
+    def further_references(self) -> list[str]:
+        """`references` of all test sets without the test sets themselves."""
+        return [split for split in self.all_references if split not in self.test_sets]
 
     def texts_of_split(self, split: str) -> list[DatasetText]:
         """The texts of a split that exists already; none of a split that the workflow makes.

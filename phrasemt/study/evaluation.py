@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import shlex
 import string
-from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from phrasemt.fields import Name, Number, Positions, Seed, Settings, Title
+from phrasemt.fields import Name, Number, Positions, Seed, Settings, Title, UserPath
 
 
 class Comparison(Settings):
@@ -54,7 +53,7 @@ class Metric(Settings):
     )
     heading: Title | None = Field(None, description="heading of the column; null: the name of the metric")
     better: Literal["higher", "lower"] = Field("higher", description="which scores are the better ones")
-    files: list[Path] = Field(
+    files: list[UserPath] = Field(
         default_factory=list, description="files that the command reads; a change of one runs the metric again"
     )
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from phrasemt.fields import Settings, Title
+from phrasemt.fields import Settings, Title, UserPath
 from phrasemt.study.datasets import Dataset
 from phrasemt.study.places import PaperRowPlace
 
@@ -40,7 +40,7 @@ class TableRow(Settings):
 class OutsideSystem(TableRow):
     """A system of another program: a row whose translations are files. Nothing is trained."""
 
-    translations: Path | dict[str, Path] = Field(
+    translations: UserPath | dict[str, UserPath] = Field(
         description="file of the translations of the test set, UTF-8, a line for each sentence, also as .gz; with "
         "several test sets a file for each one: {test_set: FILE}, or {data_set.test_set: FILE} with several data sets"
     )

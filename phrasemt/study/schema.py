@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticKnownError
 
-from phrasemt.fields import Name, Number, Seed, Settings, Title, refuse, sections
+from phrasemt.fields import Name, Number, Seed, Settings, Title, UserPath, refuse, sections
 from phrasemt.printed.results import baseline_place
 from phrasemt.study.annotators import Chunker, Parser
 from phrasemt.study.architectures import ModelSettings, PhraseSegmentation, own_settings
@@ -146,7 +146,7 @@ class System(TableRow):
         None, description="system of a paper (phrasemt/study/presets.py); keys given here replace its values"
     )
     model: ModelSettings = Field(description="architecture")
-    init_from: Path | None = Field(
+    init_from: UserPath | None = Field(
         None,
         description="weights that the training starts from: a .safetensors file or a folder of `phrasemt export` for "
         "all seeds, or a folder that holds <seed>/averaged.safetensors, as the folder of a system in models/; names, "

@@ -16,7 +16,7 @@ import pytest
 from invented_study import InventedStudy, rewrite
 from snakemake.cli import get_argument_parser
 
-from phrasemt.artefacts.table import Column, Row, Table
+from phrasemt.artefacts.table import Block, Column, Row, Table
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.digests import digest_file
 from phrasemt.report import cells, printing
@@ -261,6 +261,20 @@ def test_csv_has_every_number_unrounded(study: InventedStudy) -> None:
                     count += 1
     assert count == len(lines)
     assert {line["title"] for line in lines if line["system"] == "mean"} == {"+ phrases | mean"}
+
+
+@pytest.mark.parametrize("character", ["\u2028", "\u2029", "\x85", "\v", "\f", "\x1c"])
+def test_a_row_of_the_csv_is_a_line(study: InventedStudy, character: str) -> None:
+    """A signature may hold any text of a metric's command."""
+    table = table_of(study)
+    changed = table.model_copy(update={"blocks": [_with_title(block, f"a{character}b") for block in table.blocks]})
+    lines = list(printing.to_csv(changed))
+    assert len(lines) == len(list(printing.to_csv(table)))
+    assert len(list(csv.reader(lines))) == len(lines)
+
+
+def _with_title(block: Block, title: str) -> Block:
+    return block.model_copy(update={"rows": [row.model_copy(update={"title": title}) for row in block.rows]})
 
 
 def test_latex_escapes() -> None:

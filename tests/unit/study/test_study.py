@@ -182,6 +182,10 @@ def test_no_number_of_a_study_is_infinite_or_a_switch_or_text_or_without_a_limit
         (("heads: 2}\n", "heads: 2}\n    title: max\n"), "systems.max and systems.base have the same title: 'max'"),
         (("study: small", "study: small\nseeds: [1, true]"), "seeds.1: found true, expected a number"),
         (("study: small", "study: small\ntitle: \"\""), 'title: found "", '),
+        *(
+            (("study: small", f'study: small\ntitle: "a{escape}b"'), "title: found ")
+            for escape in (r"\u2028", r"\u2029", r"\N", r"\v", r"\f", r"\x1c", r"\x1e", r"\e", r"\t", r"\n", r"\x7f")
+        ),
         (("test: 9}", "test: -9}"), "datasets.demo.generator.test: found -9, input should be greater than 0"),
     ],
 )  # fmt: skip
