@@ -121,6 +121,7 @@ rule compare_splits:
         train_target=paths.clean_text.at(split="train", language="{target}"),
         sources=flow.of_held_out(paths.clean_text.at(language="{source}")),
         targets=flow.of_held_out(paths.clean_text.at(language="{target}")),
+        references=flow.of_further_references(paths.clean_text.at(language="{target}")),
         source_subwords=flow.of_held_out(flow.text_of_models("source")),
         target_subwords=flow.of_held_out(flow.text_of_models("target")),
     output:

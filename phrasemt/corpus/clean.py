@@ -26,10 +26,11 @@ from typing import IO
 
 from phrasemt.artefacts.artefact import In, Out
 from phrasemt.artefacts.corpus import CleanText, DroppedPair, DroppedPairs, RawText, RegisteredText, Rows, UserFile
-from phrasemt.corpus.normalise import normalise_spaces
+from phrasemt.corpus.normalise import composed, normalise_spaces
 from phrasemt.errors import DataError
 from phrasemt.files.lines import read_parallel, write_atomic
 from phrasemt.files.parallel import batched, map_in_order
+from phrasemt.files.prepared import Signs, marked
 from phrasemt.languages import CHINESE, WITHOUT_SPACES
 from phrasemt.stages.corpus import CleanPairs
 
@@ -55,8 +56,8 @@ def clean_pairs(
     rows: for each kept pair its row (from 0) in the concatenation of the raw texts. dropped: `# read N kept K dropped
     D`, a header, then row, filter and value of each dropped pair, tab-separated, in the order of the rows. The result
     does not depend on the number of cores. Memory: about 120 bytes for each kept pair.
-    Raises DataError for sides with unequal numbers of lines, bytes that are not UTF-8, an empty text, and a text of
-    which no pair is kept.
+    Raises DataError for sides with unequal numbers of lines, bytes that are not UTF-8, an empty text, a text that is
+    cut into subwords, and a text of which no pair is kept.
     """
     counts = _Counts()
     seen: dict[bytes, int] = {}  # digest of a kept pair -> its row
@@ -73,6 +74,9 @@ def clean_pairs(
             pairs = (DroppedPair(counts.read + offset, *reason) for offset, *reason in judged.dropped)
             _write(listing, map(DroppedPairs.line, pairs))
             counts.add(judged)
+        for signs, files in zip(counts.signs, (raw_source, raw_target), strict=True):
+            signs.lines = counts.read
+            signs.refuse_subwords(", ".join(map(str, files)))
         if not counts.kept:
             raise DataError(
                 "the filters dropped every pair of the training text",
@@ -117,15 +121,18 @@ def _write(stream: IO[bytes], lines: Iterable[str]) -> None:
 
 @dataclass
 class _Counts:
-    """Numbers of pairs and lines. read: also the row of the next pair."""
+    """Numbers of pairs and lines. read: also the row of the next pair. signs: of each side."""
 
     read: int = 0
     kept: int = 0
     carriage_returns: int = 0
     normalised: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
+    signs: tuple[Signs, Signs] = field(default_factory=lambda: (Signs(), Signs()))
 
     def add(self, judged: _Judged) -> None:
+        for side, offset, piece in judged.cut:
+            self.signs[side].mark(self.read + offset + 1, piece)
         self.read += judged.size
         self.kept += len(judged.kept)
         self.carriage_returns += judged.carriage_returns
@@ -232,12 +239,13 @@ class _Judged:
     """A batch of pairs after all filters except `duplicate`. Offsets count from the first pair of the batch.
 
     kept: offset, lines and digest of a pair; a monolingual text has one line, and without the filter `duplicate` a
-    digest is empty.
+    digest is empty. cut: side, offset and piece of each line with a mark of subwords.
     """
 
     size: int
     kept: list[tuple[int, tuple[str, ...], bytes]] = field(default_factory=list)
     dropped: list[Dropped] = field(default_factory=list)
+    cut: list[tuple[int, int, str]] = field(default_factory=list)
     carriage_returns: int = 0
     normalised: int = 0
 
@@ -285,6 +293,7 @@ def _judge(judge: _Judge, batch: list[tuple[str, ...]]) -> _Judged:
             for raw, line in zip(raw_pair, pair, strict=True):
                 judged.carriage_returns += raw.endswith("\r")
                 judged.normalised += raw.removesuffix("\r") != line
+        judged.cut += [(side, offset, piece) for side, line in enumerate(pair) if (piece := marked(line))]
         if reason := judge.reason_to_drop(*pair):
             judged.dropped.append((offset, *reason))
         else:
@@ -294,7 +303,7 @@ def _judge(judge: _Judge, batch: list[tuple[str, ...]]) -> _Judged:
 
 def pair_digest(*sides: str) -> bytes:
     """16 bytes by which duplicates are found."""
-    return hashlib.blake2b("\n".join(sides).encode(), digest_size=16).digest()
+    return hashlib.blake2b(composed("\n".join(sides)).encode(), digest_size=16).digest()
 
 
 def _drop_duplicates(judged: _Judged, first_row: int, seen: dict[bytes, int]) -> None:

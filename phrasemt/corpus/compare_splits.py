@@ -1,21 +1,25 @@
 """The stage `compare_splits`: what dev and test sets share with the texts that systems learn from.
 
 A score says little about new sentences when the sentences of the test set stand in train, or when dev, which selects
-checkpoints, is the test set. Real corpora share a few short sentences between splits: up to 0.1 % of a side in
+checkpoints, is the test set. Nor does it if one of the texts was tokenised before and the others were not, or if a
+reference is missing. Real corpora share a few short sentences between splits: up to 0.1 % of a side in
 Multi30k and in news tests. A random cut of Tatoeba without `partition` shares 36 % of its sources.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 
 from phrasemt.artefacts.artefact import In, Out
 from phrasemt.artefacts.corpus import CleanText, ComparedSplits, Shared, SplitCounts
 from phrasemt.artefacts.text import Subwords, Tokens
+from phrasemt.corpus.normalise import composed
 from phrasemt.errors import DataError, check_equal
 from phrasemt.files.lines import read_lines, read_parallel
+from phrasemt.files.prepared import Signs, check_prepared_alike
 from phrasemt.stages.corpus import CompareSplits
 from phrasemt.symbols import LONGEST_SENTENCE
 
@@ -34,6 +38,7 @@ def compare_splits(
     train_target: In[CleanText],
     sources: list[In[CleanText]],
     targets: list[In[CleanText]],
+    references: list[In[CleanText]],
     source_subwords: list[In[Subwords | Tokens]],
     target_subwords: list[In[Subwords | Tokens]],
     counts: Out[ComparedSplits],
@@ -41,16 +46,22 @@ def compare_splits(
     """Count what dev and the test sets share with train, and the test sets with dev, and their unusual lines.
 
     sources, targets: the cleaned texts of the splits in `settings.splits`, dev first. source_subwords, target_subwords:
-    the same texts as models read them. Both sides of a monolingual text are one file. Sentences are equal if they have
-    the same characters. Memory grows with the dev and test sets, and not with train.
+    the same texts as models read them. references: the further references of the splits, as many as
+    `settings.references` says. Both sides of a monolingual text are one file. Sentences are equal if they have the same
+    characters, composed or not. Memory grows with the dev and test sets, and not with train.
 
     Raises DataError if more than MAX_SHARE of the pairs or of a side of a split stand in train, or in dev, unless
-    `settings.overlap` is "allowed"; MismatchError for another number of files than splits.
+    `settings.overlap` is "allowed"; for a sentence of which only some references are blank; and for texts of a side
+    that are not prepared alike. Raises MismatchError for another number of files than splits and references.
     """
     files = (sources, targets, source_subwords, target_subwords)
-    for paths in files:
-        what, next_step = "each split needs four files", "give the files in the order of the splits"
-        check_equal(len(settings.splits), len(paths), what, where="compare_splits", next_step=next_step)
+    what, next_step = "each split needs four files, and its further references", "give the files in the order of splits"
+    expected = [len(settings.splits)] * len(files) + [sum(settings.references)]
+    check_equal(expected, [*map(len, files), len(references)], what, where="compare_splits", next_step=next_step)
+    for texts in ((train_source, *sources), (train_target, *targets, *references)):
+        check_prepared_alike({str(path): Signs.of(read_lines(path)) for path in texts})
+    rest = iter(references)
+    further = {name: [*islice(rest, n)] for name, n in zip(settings.splits, settings.references, strict=True)}
     held_out = {name: list(_pairs(*paths)) for name, *paths in zip(settings.splits, sources, targets, strict=True)}
     in_train = _shared(held_out, _pairs(train_source, train_target))
     has_sources = train_source != train_target
@@ -63,7 +74,7 @@ def compare_splits(
             in_dev=None if name == "dev" else in_dev[name],
             equal_sides=sum(source == target != "" for source, target in pairs),
             blank_sources=sum(not source for source, _ in pairs) if has_sources else 0,
-            blank_targets=sum(not target for _, target in pairs),
+            blank_targets=sum(not target for _, target in pairs) + _further_blanks(targets[number], further[name]),
             cut_sources=_too_long(source_subwords[number]) if has_sources else 0,
             cut_targets=_too_long(target_subwords[number]),
         )
@@ -95,11 +106,11 @@ def describe(counts: SplitCounts) -> str:
 
 
 def _pairs(source: Path, target: Path) -> Iterator[Pair]:
-    """The pairs of a text; the source of a monolingual text is empty."""
+    """The pairs of a text with composed letters; the source of a monolingual text is empty."""
     if source == target:
-        yield from (("", line) for line in read_lines(target))
+        yield from (("", composed(line)) for line in read_lines(target))
     else:
-        yield from ((source_line, target_line) for source_line, target_line in read_parallel(source, target))
+        yield from ((composed(one), composed(other)) for one, other in read_parallel(source, target))
 
 
 def _shared(held_out: Mapping[str, list[Pair]], others: Iterable[Pair]) -> dict[str, Shared]:
@@ -123,6 +134,21 @@ def _shared(held_out: Mapping[str, list[Pair]], others: Iterable[Pair]) -> dict[
         )
         for name, pairs in held_out.items()
     }
+
+
+def _further_blanks(first: Path, others: Sequence[Path]) -> int:
+    """The blank lines of further references. Raises DataError if only some references of a sentence are blank."""
+    blank = 0
+    for number, lines in enumerate(read_parallel(first, *others) if others else (), start=1):
+        if not all(lines) and any(lines):
+            raise DataError(
+                "a reference is blank, and BLEU would count it as the shortest one",
+                where=f"{(first, *others)[lines.index('')]}, line {number}",
+                expected="text in all references of a sentence, or in none",
+                next_step="complete the references, or remove the sentence from all of them and from the source",
+            )
+        blank += len(others) if not any(lines) else 0
+    return blank
 
 
 def _too_long(path: Path) -> int:

@@ -16,7 +16,8 @@ from phrasemt.artefacts.translations import TranslatedText, TranslatedTokens
 from phrasemt.corpus.normalise import normalise_spaces
 from phrasemt.errors import DataError, check_equal
 from phrasemt.files.lines import count_lines, read_lines, write_lines
-from phrasemt.scoring.bleu import check_translations
+from phrasemt.files.prepared import Signs, check_prepared_alike
+from phrasemt.scoring.bleu import check_side, warn_of_leftovers
 from phrasemt.stages.decoding import ImportTranslations
 from phrasemt.study.tokenization import Tokenizer
 from phrasemt.symbols import escape, unescape
@@ -36,9 +37,9 @@ def import_translations(
 ) -> None:
     """Write the translations of another program as tokens and as text, line by line beside the test set.
 
-    reference: the target side of the test set, for its number of lines.
+    reference: the target side of the test set, which has as many lines and is prepared alike.
     Raises MismatchError for a file with another number of lines, DataError for one with bytes that are not UTF-8,
-    without text, with subwords, or of tokens in place of text.
+    without text, with subwords, or of tokens or escapes in place of text.
     """
     lines = list(read_lines(translations))
     sentences = count_lines(reference)
@@ -49,7 +50,10 @@ def import_translations(
     token_lines, text_lines = (list(side) for side in zip(*map(of_line, lines), strict=True))
     if not any(token_lines):
         raise DataError("the translations hold no text", where=translations, next_step="name another file")
-    check_translations(translations, token_lines, translations, text_lines)
+    signs = check_side(translations, token_lines, translations, text_lines)
+    if settings.form == "text":
+        check_prepared_alike({str(translations): signs, str(reference): Signs.of(read_lines(reference))})
+    warn_of_leftovers(translations, text_lines, signs)
     write_lines(tokens, token_lines)
     write_lines(text, text_lines)
     blank = token_lines.count("")

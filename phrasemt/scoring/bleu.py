@@ -44,6 +44,7 @@ from phrasemt.artefacts.translations import TranslatedText, TranslatedTokens
 from phrasemt.errors import DataError, check_equal
 from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import read_parallel
+from phrasemt.files.prepared import Signs
 from phrasemt.languages import punctuation_normalizer
 from phrasemt.scoring.multi_bleu import multi_bleu
 from phrasemt.scoring.scores import of_test_sets
@@ -56,9 +57,6 @@ log = logging.getLogger("phrasemt.scoring.bleu")
 TOKENISED, UNCASED, COMPOUND_SPLIT = "bleu_tok", "bleu_tok_uncased", "bleu_tok_compound_split"
 DETOKENISED, CHRF2, CHRF2PP, TER_ = "bleu_detok", "chrf2", "chrf2pp", "ter"
 
-# A subword mark at the end of a token shows that subwords were not joined.
-_SUBWORD_MARK = re.compile(r"@@(?: |$)")
-_MOSES_ESCAPE = re.compile(r"&(?:apos|quot|#91|#93|#124);")
 # The number of lines that look tokenised at which sacreBLEU warns (mjpost/sacrebleu#162).
 _TOKENISED_LINES = 100
 
@@ -120,7 +118,7 @@ def read_sides(tokens: Path, text: Path, reference_tokens: Sequence[Path], refer
     if not lines:
         raise DataError("the test set is empty", where=tokens, next_step="give a test set with at least one sentence")
     token_lines, text_lines, *references = (list(side) for side in zip(*lines, strict=True))
-    check_translations(tokens, token_lines, text, text_lines)
+    warn_of_leftovers(text, text_lines, check_side(tokens, token_lines, text, text_lines))
     return Sides(
         tokens=token_lines,
         text=text_lines,
@@ -131,15 +129,24 @@ def read_sides(tokens: Path, text: Path, reference_tokens: Sequence[Path], refer
     )
 
 
-def check_translations(tokens: Path, token_lines: Sequence[str], text: Path, text_lines: Sequence[str]) -> None:
-    """Refuse translations whose scores would mean nothing, and warn of doubtful lines. tokens, text: their files.
+def check_side(tokens: Path, token_lines: Sequence[str], text: Path, text_lines: Sequence[str]) -> Signs:
+    """Refuse translations or a reference whose scores would mean nothing. tokens, text: their files.
 
-    Raises DataError for subwords, and for text that is tokenised.
+    Returns the signs of the text, to compare with those of the other side. Raises DataError for subwords, and for text
+    that is tokenised.
     """
-    for path, hypotheses in ((tokens, token_lines), (text, text_lines)):
-        _refuse_subwords(path, hypotheses)
-    _refuse_tokenised(text, text_lines)
-    _warn_of_leftovers(text, text_lines)
+    Signs.of(token_lines).refuse_subwords(tokens, share=0)
+    signs = Signs.of(text_lines)
+    signs.refuse_subwords(text, share=0)
+    if (count := sum(line.endswith(" .") for line in text_lines)) >= _TOKENISED_LINES:
+        raise DataError(
+            "the text for detokenised BLEU is still tokenised",
+            where=text,
+            expected=f"fewer than {_TOKENISED_LINES} lines that end in ' .'",
+            found=count,
+            next_step="detokenise it, or declare that it consists of tokens",
+        )
+    return signs
 
 
 def score_texts(sides: Sides, target: Tokenizer, reference_length: ReferenceLength) -> Scores:
@@ -241,33 +248,13 @@ def _signature_of_tokens(tokenizer: Tokenizer, versions: Mapping[str, str]) -> s
     return _joined(f"moses:{moses}|aggressive_dash:{dash}", punctuation)
 
 
-def _refuse_subwords(path: Path, hypotheses: Sequence[str]) -> None:
-    for number, line in enumerate(hypotheses, start=1):
-        if mark := _SUBWORD_MARK.search(line):
-            raise DataError(
-                "the translations contain subwords, which would inflate BLEU",
-                where=f"{path}, line {number}",
-                expected="whole words",
-                found=repr(line[max(0, mark.start() - 20) : mark.end() + 20]),
-                next_step="join the subwords (remove '@@ ') before scoring",
-            )
-
-
-def _refuse_tokenised(path: Path, hypotheses: Sequence[str]) -> None:
-    if (count := sum(line.endswith(" .") for line in hypotheses)) >= _TOKENISED_LINES:
-        raise DataError(
-            "the text for detokenised BLEU is still tokenised",
-            where=path,
-            expected=f"fewer than {_TOKENISED_LINES} lines that end in ' .'",
-            found=count,
-            next_step="detokenise the translations, or declare that they are tokens",
+def warn_of_leftovers(path: Path, lines: Sequence[str], signs: Signs) -> None:
+    """Warn of lines with escapes and of lines with <unk>. path: of the text; signs: of its lines."""
+    if signs.escaped:
+        log.warning(
+            "score_system: %s: %d lines contain Moses escapes such as &apos;, which lower BLEU", path, signs.escaped
         )
-
-
-def _warn_of_leftovers(path: Path, hypotheses: Sequence[str]) -> None:
-    if escaped := sum(bool(_MOSES_ESCAPE.search(line)) for line in hypotheses):
-        log.warning("score_system: %s: %d lines contain Moses escapes such as &apos;, which lower BLEU", path, escaped)
-    if unknown := sum("<unk>" in line for line in hypotheses):
+    if unknown := sum("<unk>" in line for line in lines):
         log.warning(
             "score_system: %s: %d lines contain <unk>, which sacreBLEU splits into several words", path, unknown
         )

@@ -148,15 +148,18 @@ class CleanPairs(Stage):
 
 
 class CompareSplits(Stage):
-    """Count what dev and test sets share with train; refuse a large overlap."""
+    """Count what dev and test sets share with train; refuse a large overlap, and texts that do not fit."""
 
     module = "phrasemt.corpus.compare_splits"
     job_name = "{dataset}.{source}-{target}"
     cached = True
 
     splits: list[str]  # dev, then the test sets
+    references: list[int]  # number of further references of each split
     overlap: Literal["refused", "allowed"]
 
     @classmethod
     def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        return {"splits": list(job.dataset.held_out), "overlap": job.dataset.overlap}
+        splits = list(job.dataset.held_out)
+        further = [len(job.dataset.references(split)) - 1 for split in splits]
+        return {"splits": splits, "references": further, "overlap": job.dataset.overlap}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import sys
 from collections.abc import Iterator, Mapping
 from importlib.metadata import version
@@ -14,7 +15,8 @@ from phrasemt.decoding.outside import both_forms
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import read_parallel
-from phrasemt.scoring.bleu import Sides, check_translations, score_texts
+from phrasemt.files.prepared import check_prepared_alike
+from phrasemt.scoring.bleu import Sides, check_side, score_texts, warn_of_leftovers
 from phrasemt.scoring.significance import compare_scores
 from phrasemt.study.languages import MISTAKEN, language_name
 from phrasemt.study.reading import load_study
@@ -22,6 +24,8 @@ from phrasemt.study.tokenization import Tokenizer
 from phrasemt.verbs._numbers import in_range
 from phrasemt.verbs._study import choose
 from phrasemt.verbs._tables import table
+
+log = logging.getLogger("phrasemt.score")
 
 _SEED = 12345  # of sacreBLEU and of the default study
 
@@ -56,7 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Print scores with signatures, and for two files their difference with interval and p-values.
 
-    Raises PhrasemtError for more than two files, and DataError for unequal numbers of lines and for subwords.
+    Raises PhrasemtError for more than two files, and DataError for unequal numbers of lines, for subwords, and for
+    translations and references that are not prepared alike.
     """
     if len(options.files) > 2:
         raise PhrasemtError("too many translations", where=options.files[2], expected="one file, or two to compare")
@@ -107,10 +112,16 @@ def _score(path: Path, tokenizer: Tokenizer, shortest: bool, options: argparse.N
     of_translation = both_forms(tokenizer, tokenised=options.tokenised)
     of_reference = both_forms(tokenizer, tokenised=options.tokenised_references)
     tokens, text = (list(side) for side in zip(*map(of_translation, translated), strict=True))
-    check_translations(path, tokens, path, text)
     reference_tokens, reference = zip(
         *(map(list, zip(*map(of_reference, side), strict=True)) for side in references), strict=True
     )
+    files, texts = [path, *options.references], [text, *reference]
+    signs = list(map(check_side, files, [tokens, *reference_tokens], files, texts))
+    check_prepared_alike(dict(zip(map(str, files), signs, strict=True)))
+    for file, lines, found in zip(files, texts, signs, strict=True):
+        warn_of_leftovers(file, lines, found)
+        if file != path and (blank := lines.count("")):
+            log.warning("score: warning: %s: %d blank lines, which count as references of length 0", file, blank)
     digests = list(map(digest_file, options.references))
     sides = Sides(
         tokens=tokens,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 import shutil
-from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
 from phrasemt.errors import DataError, PhrasemtError, StudyError
 from phrasemt.files.lines import read_lines
+from phrasemt.files.prepared import Signs
 from phrasemt.languages import WITH_MOSES_RULES
 from phrasemt.registry.corpora import contrasts_of, files_of
 from phrasemt.registry.stanza_models import files_of_package
@@ -179,12 +179,12 @@ def _problems_of_pairs(pairs: ContrastText, dataset: Dataset) -> Iterator[str]:
 
 
 def _file_problems(study: Study) -> Iterator[str]:
-    """Texts of the user that are missing or in another encoding. A missing folder is one mistake."""
+    """Texts of the user that are missing, in another encoding or cut into subwords. A missing folder is one mistake."""
     missing: dict[Path, list[str]] = {}  # folder: its files
     for where, file in _texts_of_the_user(study):
         if file.is_file():
             try:
-                deque(itertools.islice(read_lines(file), _LINES_READ), maxlen=0)
+                Signs.of(itertools.islice(read_lines(file), _LINES_READ)).refuse_subwords(file)
             except DataError as error:
                 yield f"{where}: {error}"
         elif file.parent.is_dir():

@@ -218,6 +218,10 @@ class Flow:
         """A file of each reference of each test set of a data set."""
         return self.each(pattern, lambda job: [{"split": split} for split in self._dataset(job).all_references])
 
+    def of_further_references(self, pattern: PatternOf) -> Files:
+        """A file of each reference of each test set but its first one, which is the target side of the test set."""
+        return self.each(pattern, lambda job: [{"split": split} for split in self._dataset(job).further_references])
+
     def of_seeds(self, pattern: PatternOf, system: str | None = None) -> Files:
         """A file of each seed of a system; without a name, of the system of the job."""
         return self.each(pattern, lambda job: self._seeds(system or job.system))

@@ -114,7 +114,7 @@ def test_the_conventions_of_a_study(capsys: pytest.CaptureFixture[str], reposito
     [
         (("short", "--references", "ref", "--language", "de"), "unequal numbers of lines"),
         (("ref", "--references", "ref", "--language", "de"), "the translations are the reference itself"),
-        (("subwords", "--references", "ref", "--language", "de"), "the translations contain subwords"),
+        (("subwords", "--references", "ref", "--language", "de"), "the text is cut into subwords"),
         (("empty", "--references", "empty2", "--language", "de"), "no lines"),
         (("first", "--references", "ref", "--language", "ger"), "a code of ISO 639"),
         (("first", "--references", "ref", "--language", "th"), "no spaces between words"),
@@ -123,12 +123,39 @@ def test_the_conventions_of_a_study(capsys: pytest.CaptureFixture[str], reposito
         (("first", "--references", "ref", "--language", "de", "--dataset", "x"), "a data set belongs to a study"),
         (("missing", "--references", "ref", "--language", "de"), "no such file"),
         (("latin", "--references", "ref", "--language", "de"), "not UTF-8"),
+        (("first", "--references", "subwords", "--language", "de"), "subwords, line 1: the text is cut into subwords"),
+        (("first", "--references", "ref", "subwords", "--language", "de"), "subwords, line 1: the text is cut into"),
+        (("first", "--references", "escaped", "--language", "de"), "prepared in different ways"),
+        (("first", "--references", "ref", "escaped", "--language", "de"), "escaped, first: two texts of one language"),
+        (("escaped", "--references", "ref", "--language", "de"), "prepared in different ways"),
+        (("first", "--references", "spaced", "--language", "de"), "prepared in different ways"),
+        (("many", "--references", "many_spaced", "--language", "de"), "is still tokenised"),
     ],
 )
 def test_bad_input_is_one_line(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str) -> None:
     Path("short").write_text("Ja.\n")
     Path("subwords").write_text("Der Hu@@ nd\n" * len(REFERENCE))
     Path("latin").write_bytes("schön\n".encode("latin-1") * len(REFERENCE))
+    text = Path("ref").read_text()
+    Path("escaped").write_text(text.replace("'", "&apos;"))
+    Path("spaced").write_text(text.replace(".\n", " .\n"))
+    Path("many").write_text(text * 7)
+    Path("many_spaced").write_text(text.replace(".\n", " .\n") * 7)
     for name in ("empty", "empty2"):
         Path(name).write_text("")
     assert message in fails(capsys, *arguments)
+
+
+def test_blank_lines_of_references_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """The length of the shortest reference would be 0."""
+    Path("gaps").write_text("\n".join(["", *FURTHER[1:-1], " "]) + "\n")
+    assert main(["score", "first", "--references", "ref", "gaps", "--language", "de"]) == 0
+    assert capsys.readouterr().err == ("score: warning: gaps: 2 blank lines, which count as references of length 0\n")
+
+
+def test_escaped_tokens_that_are_declared_are_no_mistake(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = list(map(line_tokenizer(Tokenizer.for_language("de")), REFERENCE))
+    Path("tokens").write_text("".join(f"{line}\n" for line in lines))
+    common = ["--language", "de", "--references"]
+    found = scored(capsys, "first", *common, "tokens", "--tokenised-references")["first"]
+    assert found["bleu_tok"] == scored(capsys, "first", *common, "ref")["first"]["bleu_tok"]

@@ -109,9 +109,9 @@ def test_unjoined_subwords_leave_nothing(toy: Path, capsys: pytest.CaptureFixtur
     before = names()
     assert main(score("base")) == 2
     assert capsys.readouterr().err == (
-        "phrasemt score_system: error: base.tok, line 1: the translations contain subwords, which would inflate BLEU "
-        "(expected whole words, found 'Der Hu@@ nd sieht .'). Next: join the subwords (remove '@@ ') before "
-        "scoring\n"
+        "phrasemt score_system: error: base.tok, line 1: the text is cut into subwords "
+        "(expected whole words, found 'Der Hu@@ nd sieht .', and such marks in 1 of 2 lines). Next: join the subwords "
+        "(remove '@@ ')\n"
     )
     assert names() == before
 

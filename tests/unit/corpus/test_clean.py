@@ -81,12 +81,32 @@ def run(
         (("Привет Tom", "Hallo Tom"), ("wrong_script", "source 0.33")),
         (("Hello", "你好"), ("wrong_script", "target 0.00")),
         (("A café", "Ein Café"), ("duplicate", "0")),
+        (("A cafe\u0301", "Ein Cafe\u0301"), ("duplicate", "0")),  # the same letters, decomposed
     ],
 )
 def test_reasons(tmp_path: Path, pair: Pair, reason: tuple[str, str] | None) -> None:
     cleaned = run(tmp_path, [("A café", "Ein Café"), pair], filters=CleaningFilters())
     assert cleaned.dropped == ([(1, *reason)] if reason else [])
     assert cleaned.rows == ([0] if reason else [0, 1])
+
+
+PIECES = ["Der Hu@@ nd bellt .", "Hu@@ nde@@", "Die ▁Katze schläft ."]
+
+
+@pytest.mark.parametrize("filters", [None, CleaningFilters()])
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("line", PIECES)
+def test_text_that_is_cut_into_subwords_is_refused(
+    tmp_path: Path, filters: CleaningFilters | None, side: int, line: str
+) -> None:
+    """Outputs of systems lose the marks, and references would keep them: a perfect translation would score 17 BLEU."""
+    pairs = [(f"Number {number} barks.", f"Nummer {number} bellt.") for number in range(300)]
+    assert run(tmp_path, pairs, filters=filters).rows
+    pairs[7:9] = [tuple(line if place == side else text for place, text in enumerate(pair)) for pair in pairs[7:9]]
+    assert len(run(tmp_path, pairs, filters=filters).rows) >= 299, "texts from the web hold such marks by chance"
+    pairs[5:90] = [pairs[7]] * 85
+    with pytest.raises(DataError, match=rf"raw_{('source', 'target')[side]}0, line 6: the text is cut into subwords"):
+        run(tmp_path, pairs, filters=filters)
 
 
 def test_the_first_filter_in_order_is_named(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import unicodedata
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,22 +22,34 @@ DEV = [(f"c {number}", f"d {number}") for number in range(20)]
 NEW = [(f"e {number}", f"f {number}") for number in range(20)]
 
 
-def counts(folder: Path, *, overlap: str = "refused", **splits: Pairs) -> dict[str, Any]:
-    """The counts of dev and some test sets beside TRAIN. Subwords are the words."""
+def counts(
+    folder: Path,
+    *,
+    overlap: str = "refused",
+    train: Pairs = TRAIN,
+    further: Sequence[Sequence[str]] = (),
+    **splits: Pairs,
+) -> dict[str, Any]:
+    """The counts of dev and some test sets. Subwords are the words. further: references of the last test set."""
     paths = {}
-    for name, pairs in {"train": TRAIN, **splits}.items():
+    for name, pairs in {"train": train, **splits}.items():
         paths[name] = folder / f"{name}.source", folder / f"{name}.target"
         for path, side in zip(paths[name], zip(*pairs, strict=True), strict=True):
             write_lines(path, side)
     train_source, train_target = paths.pop("train")
     sources, targets = ([pair[side] for pair in paths.values()] for side in (0, 1))
+    numbers = [0] * (len(splits) - 1) + [len(further)]
+    references = [folder / f"further.{number}" for number in range(len(further))]
+    for path, lines in zip(references, further, strict=True):
+        write_lines(path, lines)
     compare_splits(
-        settings=CompareSplits.model_validate({"splits": list(splits), "overlap": overlap}),
+        settings=CompareSplits.model_validate({"splits": list(splits), "references": numbers, "overlap": overlap}),
         cores=1,
         train_source=train_source,
         train_target=train_target,
         sources=sources,
         targets=targets,
+        references=references,
         source_subwords=sources,
         target_subwords=targets,
         counts=folder / "counts",
@@ -85,3 +99,52 @@ def test_a_small_overlap_is_no_error(tmp_path: Path) -> None:
     """As in real corpora, which share a few short sentences."""
     found = counts(tmp_path, dev=DEV, test=[*NEW, *TRAIN[:2]])
     assert found["test"]["in_train"]["pairs"] == 2
+
+
+def test_composed_and_decomposed_letters_are_one_sentence(tmp_path: Path) -> None:
+    decomposed = [(unicodedata.normalize("NFD", f"{source} schön"), "new") for source, _ in TRAIN]
+    train = [(f"{source} schön", f"{target} schön") for source, target in TRAIN]
+    assert (
+        counts(tmp_path, dev=DEV, test=decomposed, train=train, overlap="allowed")["test"]["in_train"]["sources"] == 40
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "further", "found"),
+    [
+        (["f", "", "g"], [["x", "", "y"], ["p", "", "q"]], 3),
+        (["f", "g"], [["x", ""], ["p", "q"]], "further.0, line 2: a reference is blank"),
+        (["", "g"], [["x", "y"]], "test.target, line 1: a reference is blank"),
+    ],
+)
+def test_blank_lines_of_all_references_count(
+    tmp_path: Path, first: list[str], further: list[list[str]], found: int | str
+) -> None:
+    """BLEU with the length of the shortest reference would take one of length 0."""
+    test = [(f"new {number}", target) for number, target in enumerate(first)]
+    if isinstance(found, int):
+        assert counts(tmp_path, dev=DEV, test=test, further=further)["test"]["blank_targets"] == found
+        return
+    with pytest.raises(DataError, match=found):
+        counts(tmp_path, dev=DEV, test=test, further=further)
+    assert not (tmp_path / "counts").exists()
+
+
+PLAIN = [f"It isn't so, says line {number}." for number in range(200)]
+ESCAPED = [line.replace("'", " &apos;") for line in PLAIN]
+TOKENISED = [line.replace(".", " .").replace(",", " ,") for line in PLAIN]
+
+
+@pytest.mark.parametrize("prepared", [ESCAPED, TOKENISED], ids=["escaped", "tokenised"])
+@pytest.mark.parametrize(
+    ("other", "side"), [("train", 0), ("train", 1), ("dev", 0), ("dev", 1), ("test", 0), ("test", 1), ("further", 1)]
+)
+def test_texts_of_a_side_must_be_prepared_alike(tmp_path: Path, prepared: list[str], other: str, side: int) -> None:
+    """A perfect translation of an escaped reference would score 27 BLEU, and a model learns no escapes of test."""
+    texts = {name: [*zip(PLAIN, PLAIN, strict=True)] for name in ("train", "dev", "test")}
+    texts[other] = [*zip(*((prepared, PLAIN) if side == 0 else (PLAIN, prepared)), strict=True)]
+    further = [target for _, target in texts.pop("further", zip(PLAIN, PLAIN, strict=True))]
+    with pytest.raises(DataError, match=r"prepared in different ways .*lines with"):
+        counts(tmp_path, **texts, further=[further], overlap="allowed")
+    alike = [*zip(prepared, prepared, strict=True)]
+    assert counts(tmp_path, train=alike, dev=alike, test=alike, further=[prepared], overlap="allowed")

@@ -408,8 +408,8 @@ def test_refuses_unjoined_subwords(tmp_path: Path, side: str, broken: str) -> No
     with pytest.raises(DataError) as error:
         score(tmp_path, **lines)
     assert str(error.value) == (
-        f"{tmp_path / side}, line 2: the translations contain subwords, which would inflate BLEU "
-        f"(expected whole words, found {f'die {broken}'!r}). Next: join the subwords (remove '@@ ') before scoring"
+        f"{tmp_path / side}, line 2: the text is cut into subwords (expected whole words, found "
+        f"{f'die {broken}'!r}, and such marks in 1 of 3 lines). Next: join the subwords (remove '@@ ')"
     )
 
 

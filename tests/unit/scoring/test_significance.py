@@ -465,7 +465,7 @@ def test_refuses_a_seed_given_twice_or_none(tmp_path: Path, texts: tuple[list[st
 
 def test_subwords_never_reach_a_comparison(tmp_path: Path, texts: tuple[list[str], list[str]]) -> None:
     hypotheses, references = texts
-    with pytest.raises(DataError, match="the translations contain subwords"):
+    with pytest.raises(DataError, match="the text is cut into subwords"):
         score(tmp_path, ["Ka@@ tze", *hypotheses[1:]], references, system="base", seed=1)
 
 

@@ -66,6 +66,15 @@ def test_a_text_in_another_encoding(study: Path) -> None:
     assert "iconv -f GB18030 -t UTF-8" in problem
 
 
+def test_a_text_that_is_cut_into_subwords(study: Path) -> None:
+    path = study.parent / "data" / "nist" / "MT03.en.2"
+    path.write_text("It is so@@ me@@ thing else .\n" * len(path.read_text().splitlines()))
+    (problem,) = _problems(study)
+    assert problem.startswith(
+        "datasets.nist.splits.test.MT03.0.references.1: data/nist/MT03.en.2, line 1: the text is cut into subwords"
+    )
+
+
 def test_all_texts_of_the_user_are_listed(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (study.parent / "data" / "nist" / "MT04.en.2").unlink()
     assert main(["corpora", "--study", str(study)]) == 0

@@ -130,6 +130,47 @@ def test_each_reference_of_a_test_set_is_a_text_of_its_own(tmp_path: Path) -> No
     assert settings.references == [1, 3]  # type: ignore[attr-defined]
 
 
+def test_only_further_references_are_compared_beside_the_test_sets(tmp_path: Path) -> None:
+    flow = Flow(Study.model_validate(_with_references(tmp_path)))
+    names = {"dataset": "mine", "source": "en", "target": "de"}
+    further = flow.of_further_references(Paths("mixed").clean_text.at(language="{target}"))(_wildcards(**names))
+    assert further == [f"results/mixed/mine.en-de/corpus/{split}.de" for split in ("b.2", "b.3")]
+    settings = flow.settings("compare_splits", _wildcards(**names))
+    assert (settings.splits, settings.references) == (["dev", "a", "b"], [0, 0, 2])  # type: ignore[attr-defined]
+
+
+def _names(tmp_path: Path, name: str) -> dict[str, dict[str, Any]]:
+    """The sections of a study that name a file of the user, with this file."""
+    raw = _study(tmp_path)
+    mine, base = raw["datasets"]["mine"], raw["systems"]["base"]
+    splits = {**mine["splits"], "dev": [{"source": name, "target": str(tmp_path / "my.de")}]}
+    pairs = {"c": [{"pairs": name}]}
+    return {
+        "datasets.mine.splits.dev.0.source": {"datasets": {"mine": {**mine, "splits": splits}}},
+        "datasets.mine.contrast_sets.c.0.pairs": {"datasets": {"mine": {**mine, "contrast_sets": pairs}}},
+        "datasets.mine.subwords.reuse": {"datasets": {"mine": {**mine, "subwords": {"reuse": name}}}},
+        "systems.base.init_from": {"systems": {"base": {**base, "init_from": name}}},
+        "metrics.m.files.0": {"metrics": {"m": {"command": "true {hypotheses}", "files": [name]}}},
+    }
+
+
+@pytest.mark.parametrize("name", ["{dataset}.en", "data/{split}/a.en", "{ split }", "{1,2}.en", "<results>/a.en"])
+def test_a_name_that_snakemake_would_replace_is_refused(tmp_path: Path, name: str) -> None:
+    """`check` would read one file and the run another. Snakemake cannot be told to leave such names alone."""
+    for place, sections in _names(tmp_path, name).items():
+        (tmp_path / "study.yaml").write_text(yaml.safe_dump(_study(tmp_path) | sections))
+        with pytest.raises(StudyError) as raised:
+            read_study(tmp_path / "study.yaml")
+        assert f"\n  - {place}: Snakemake would put" in str(raised.value)
+
+
+def test_a_name_that_begins_like_an_option_reaches_its_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    sections = _names(tmp_path, "-data/{x.en")["datasets.mine.splits.dev.0.source"]
+    flow = Flow(Study.model_validate(_study(tmp_path) | sections))
+    assert flow.raw_texts("source")(_wildcards(dataset="mine", split="dev")) == [str(tmp_path / "-data/{x.en")]
+
+
 @pytest.mark.parametrize(
     ("place", "change", "message"),
     [
