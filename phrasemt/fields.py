@@ -60,13 +60,14 @@ Title = Annotated[str, StringConstraints(pattern=rf"^[^\s{_CONTROL}]([^{_CONTROL
 _READ_BY_SNAKEMAKE = re.compile(r"\{\s*[\w.]+\s*(,.*)?\}|<[a-z][a-z0-9_]*>")
 
 
-def _usable_path(path: Path) -> Path:
+def usable_path(path: Path) -> Path:
+    """A path as a stage can be given it. Raises ValueError for one in which Snakemake would change a part."""
     if found := _READ_BY_SNAKEMAKE.search(str(path)):
         raise ValueError(f"Snakemake would put something else in place of {found[0]!r} in {path}; rename the file")
     return Path.cwd() / path if str(path).startswith("-") else path  # a command would take such a name for an option
 
 
-UserPath = Annotated[Path, AfterValidator(_usable_path)]
+UserPath = Annotated[Path, AfterValidator(usable_path)]
 Language = Annotated[str, StringConstraints(pattern=r"^[a-z]{2,3}$")]
 Seed = Annotated[int, Field(ge=0, lt=2**31), Number()]
 Probability = Annotated[float, Field(ge=0, lt=1), Number()]

@@ -19,7 +19,7 @@ _SUBWORD = re.compile(rf"(?<=\S){SEPARATOR}(?= |$)|(?:(?<= )|^){SPACE}(?=\S)")
 _ESCAPE = re.compile(r"&(?:apos|quot|#91|#93|#124);")
 _FULL_STOP_APART = (" .", " 。")
 
-# A text counts as cut into subwords with more marked lines than this. Texts from the web hold such marks by chance.
+# A text counts as cut into subwords if a larger share of its lines is marked. Texts from the web are so by chance.
 _CUT = 0.01
 # From these shares of the lines on, a text counts as prepared. Another text of the same kind then has a tenth of the
 # share at least, if it is so long that five such lines are expected: by chance, fewer than one text in 100 has none.
@@ -54,9 +54,12 @@ class Signs:
         self.subwords += 1
         self.cut = self.cut if self.cut[0] else (number, piece)
 
-    def refuse_subwords(self, where: object, *, share: float = _CUT) -> None:
-        """Raise DataError, with a line, if more than a share of the lines hold subwords. where: name of the text."""
-        if self.subwords > share * self.lines:
+    def refuse_subwords(self, where: object, *, any_line: bool = False) -> None:
+        """Raise DataError, with a line, if so many lines hold subwords that it is no chance, or if any line does.
+
+        where: name of the text.
+        """
+        if self.subwords > (0 if any_line else max(1, _CUT * self.lines)):
             number, piece = self.cut
             raise DataError(
                 "the text is cut into subwords",

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
-from phrasemt.fields import Settings, Title, UserPath
+from phrasemt.fields import Settings, Title, usable_path
 from phrasemt.study.datasets import Dataset
 from phrasemt.study.places import PaperRowPlace
 
@@ -40,7 +40,7 @@ class TableRow(Settings):
 class OutsideSystem(TableRow):
     """A system of another program: a row whose translations are files. Nothing is trained."""
 
-    translations: UserPath | dict[str, UserPath] = Field(
+    translations: Path | dict[str, Path] = Field(
         description="file of the translations of the test set, UTF-8, a line for each sentence, also as .gz; with "
         "several test sets a file for each one: {test_set: FILE}, or {data_set.test_set: FILE} with several data sets"
     )
@@ -49,6 +49,11 @@ class OutsideSystem(TableRow):
         description="text: raw text, which is tokenised as the data set is; tokens: tokens of the data set, separated "
         "by spaces, subwords joined",
     )
+
+    @field_validator("translations")
+    @classmethod
+    def _usable(cls, given: Path | dict[str, Path]) -> Path | dict[str, Path]:
+        return {key: usable_path(one) for key, one in given.items()} if isinstance(given, dict) else usable_path(given)
 
     def seeds_among(self, of_study: Sequence[int]) -> list[int]:
         return list(of_study[:1])
