@@ -101,7 +101,7 @@ class Parser(AnnotatorDefinition):
     train: ParserTraining | None = Field(None, description="a parser that the workflow trains")
     files: ParserFiles | None = Field(None, description="a parser of the user")
     published: Name | None = Field(None, description="a package published by Stanza, e.g. ptb3-revised_charlm")
-    trees: Annotated[list[Path], Field(min_length=1)] | None = Field(
+    trees: Annotated[list[UserPath], Field(min_length=1)] | None = Field(
         None,
         description="files with the trees of another parser in brackets, for the tokens of all splits, in any order",
     )

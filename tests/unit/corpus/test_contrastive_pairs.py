@@ -129,11 +129,7 @@ def test_other_files_are_refused(tmp_path: Path, name: str, content: str, messag
 
 @pytest.mark.parametrize(
     "header",
-    [
-        "source\tright\twrong",
-        "Source\tReference\tContrastive\tdistance\tkind\r",
-        "\ufeffsrc\tcorrect\tincorrect",
-    ],
+    ["source\tright\twrong", "Source\tReference\tContrastive\tdistance\tkind\r", "\ufeffsrc\tcorrect\tincorrect"],
 )
 def test_the_names_of_columns_are_no_pair(tmp_path: Path, header: str) -> None:
     path = tmp_path / "pairs.tsv"

@@ -172,10 +172,7 @@ def test_typographic_text_comes_back(language, line):
 # other tokenisers, which give every text back.
 QUOTATION_MARKS = {
     **dict.fromkeys(("as", "bn", "en", "ga", "gu", "hi", "kn", "ko", "ml", "mni", "mr", "or", "pa", "pt"), "“” ‘’"),
-    **dict.fromkeys(
-        ("ta", "tdt", "te", "tr"),
-        "“” ‘’",
-    ),
+    **dict.fromkeys(("ta", "tdt", "te", "tr"), "“” ‘’"),
     **dict.fromkeys(["cs", "de", "sk", "sl", "da"], "„“ ‚‘ »« ›‹"),
     **dict.fromkeys(["bg", "is", "lt"], "„“ ‚‘"),
     **dict.fromkeys(["ar", "ca", "el", "es", "it"], "«» “” ‘’"),
