@@ -12,13 +12,13 @@ SIDE_BY_SIDE := -n logical --maxprocesses 8 --dist worksteal
 SCHEMA := workflow/schemas/study.schema.json
 
 # By itself, Make accepts any variable: after `make plan study=...` it would plan config.yaml.
-VARIABLES := PYTHON STUDY PROFILE OPTIONS MOSES
+VARIABLES := PYTHON STUDY PAPER PROFILE OPTIONS MOSES
 GIVEN := $(foreach name,$(.VARIABLES),$(if $(findstring command,$(origin $(name))),$(name)))
 $(foreach name,$(filter-out $(VARIABLES),$(GIVEN)),$(error no such variable: $(name). Next: use one of $(VARIABLES)))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo study plan test test-all test-cluster check format bench bench-peers schema rulegraph layers stages tables moses clean
+.PHONY: help demo study paper plan test test-all test-cluster check format bench bench-peers schema rulegraph layers stages tables moses clean
 
 help:  ## list these commands
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +31,13 @@ study: .venv/installed  ## run a study: make study STUDY=studies/multi30k.yaml; 
 	@$(BIN)/phrasemt unlock
 	@$(SNAKEMAKE) --configfile $(STUDY) $(OPTIONS)
 	@$(BIN)/phrasemt show $(STUDY)
+
+paper: .venv/installed  ## plan and run all studies of a paper, and print its tables: make paper PAPER=xu2020
+	@test -n "$(PAPER)" || { echo "which paper? Next: make paper PAPER=xu2020, or nguyen2020, or zhou2017"; exit 1; }
+	@studies=$$($(BIN)/phrasemt papers $(PAPER) --studies) && $(BIN)/phrasemt check $$studies && \
+	for study in $$studies; do $(MAKE) --no-print-directory plan STUDY=$$study || exit 1; done && \
+	for study in $$studies; do $(MAKE) --no-print-directory study STUDY=$$study || exit 1; done && \
+	$(BIN)/phrasemt papers $(PAPER) --format markdown --study $$studies
 
 plan: .venv/installed  ## show what would run, why, and what it costs: make plan STUDY=studies/multi30k.yaml
 	@$(BIN)/phrasemt plan $(STUDY)

@@ -184,6 +184,17 @@ class Figure:
     column: str
 
     @property
+    def place(self) -> str:
+        """The place of the row, `paper/table/row`."""
+        return f"{self.paper.paper}/{self.table}/{self.row}"
+
+    @property
+    def printed_text(self) -> str:
+        """The figure as it is printed; differences have a sign."""
+        sign = "+" if self.of_column.difference_to else ""
+        return f"{self.cell.value:{sign}.{self.measure.decimals}f}"
+
+    @property
     def of_table(self) -> PaperTable:
         return self.paper.tables[self.table]
 

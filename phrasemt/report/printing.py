@@ -22,7 +22,7 @@ def to_markdown(table: Table) -> Iterator[str]:
     """Yield the lines of table.md, with columns aligned for a terminal."""
     yield f"# {table.title}"
     if table.scorecard is not None:
-        yield from ("", "## Scorecard", "", *_aligned_rows(list(scorecard_rows(table.scorecard)), right=(2, 3, 4)))
+        yield from ("", "## Scorecard", "", *markdown_rows(list(scorecard_rows(table.scorecard)), right=(2, 3, 4)))
         for number, footnote in enumerate(table.scorecard.footnotes, start=1):
             yield from ("", *textwrap.wrap(f"[{number}] {footnote}", 100, break_on_hyphens=False))
         yield from ("", *textwrap.wrap(table.scorecard.note, 100, break_on_hyphens=False))
@@ -48,10 +48,10 @@ def _aligned(block: Block) -> Iterator[str]:
         columns.append(
             [column.heading, *(text if text.endswith(_MARKS) or not marked else text + " " for text in texts)]
         )
-    yield from _aligned_rows(list(zip(*columns, strict=True)), right=range(1, len(columns)))
+    yield from markdown_rows(list(zip(*columns, strict=True)), right=range(1, len(columns)))
 
 
-def _aligned_rows(rows: Sequence[Sequence[str]], *, right: Collection[int]) -> Iterator[str]:
+def markdown_rows(rows: Sequence[Sequence[str]], *, right: Collection[int]) -> Iterator[str]:
     """Yield the lines of a Markdown table. rows: headings first. right: columns that are aligned at the right."""
     escaped = [[text.replace("|", r"\|") for text in row] for row in rows]
     widths = [max(3, *map(_width, column)) for column in zip(*escaped, strict=True)]
@@ -83,16 +83,19 @@ def to_latex(table: Table) -> Iterator[str]:
     if table.scorecard is not None:
         yield from _latex_scorecard(table, table.scorecard)
     for block in table.blocks:
-        label = re.sub(r"[^a-zA-Z0-9]+", "-", f"{table.study}-{block.name}")
-        caption = _latex(" ".join([f"{table.title}: {block.heading}.", *block.notes]))
-        yield from ("", r"\begin{table}", r"\centering", rf"\caption{{{caption}}}", rf"\label{{tab:{label}}}")
-        yield rf"\begin{{tabular}}{{l{'r' * len(block.columns)}}}"
-        yield r"\toprule"
-        yield _latex_row("System", *(column.heading for column in block.columns))
-        yield r"\midrule"
-        for row in block.rows:
-            yield _latex_row(row.title, *map(row.printed, block.columns))
-        yield from (r"\bottomrule", r"\end{tabular}", r"\end{table}")
+        caption = " ".join([f"{table.title}: {block.heading}.", *block.notes])
+        heading = ["System", *(column.heading for column in block.columns)]
+        rows = [[row.title, *map(row.printed, block.columns)] for row in block.rows]
+        yield from ("", *latex_tabular(caption, f"{table.study}-{block.name}", [heading, *rows]))
+
+
+def latex_tabular(caption: str, label: str, rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the lines of a `table` with booktabs rules. rows: headings first; all columns but the first are numbers."""
+    label = re.sub(r"[^a-zA-Z0-9]+", "-", label)
+    yield from (r"\begin{table}", r"\centering", rf"\caption{{{_latex(caption)}}}", rf"\label{{tab:{label}}}")
+    yield rf"\begin{{tabular}}{{l{'r' * (len(rows[0]) - 1)}}}"
+    yield from (r"\toprule", _latex_row(*rows[0]), r"\midrule", *(_latex_row(*row) for row in rows[1:]))
+    yield from (r"\bottomrule", r"\end{tabular}", r"\end{table}")
 
 
 def _latex_scorecard(table: Table, scorecard: Scorecard) -> Iterator[str]:

@@ -50,11 +50,15 @@ class Claim(Settings):
 class CostClaim(Settings):
     """A printed cost of a system, relative to the row that the baseline of the system stands for.
 
-    place: paper, table and row as printed. notes: discrepancies in the paper.
+    place: paper, table and row as printed. row: `paper/table/row`. unit: the title of the row that it is relative to.
+    notes: discrepancies in the paper.
     """
 
     system: str
     place: str
+    row: str
+    heading: str
+    unit: str
     cost: CostKind
     printed: float
     notes: list[str]
@@ -83,9 +87,13 @@ def cost_claims(study: Study) -> Iterator[CostClaim]:
                 cost = figure.measure.cost
                 unit = None if baseline is None else figure.of_table.rows[baseline].cells.get(figure.column)
                 if cost and row != baseline and unit and unit.value and figure.cell.value:
+                    assert baseline is not None
                     yield CostClaim(
                         system=name,
                         place=f"{paper.authors}, {figure.of_table.caption.split(':')[0]}, {figure.of_row.title}",
+                        row=place,
+                        heading=figure.of_column.heading,
+                        unit=figure.of_table.rows[baseline].title,
                         cost=cost,
                         printed=figure.cell.value / unit.value,
                         notes=figure.notes,

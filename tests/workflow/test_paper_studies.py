@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from micro_studies import STUDIES, assert_finished, micro
+from micro_studies import OF_MOSES, STUDIES, assert_finished, micro
 from nist_texts import write_nist_texts
 from warm_python import WarmPython
 from workplace import Workplace
@@ -21,7 +21,7 @@ QUICK = ("phrasal2020-en-fr", "phrasal2020-lm1b", "xu2020-en-de", "zhou2017-zh-e
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*STUDIES, *OF_MOSES], ids=lambda path: path.stem)
 def test_a_dry_run_on_slurm_plans_every_training(path: Path, repository: Path, tmp_path: Path) -> None:
     workplace = replace(Workplace.new(repository, tmp_path, path.read_text()), profile="slurm")
     write_nist_texts(tmp_path / "data")
@@ -29,7 +29,8 @@ def test_a_dry_run_on_slurm_plans_every_training(path: Path, repository: Path, t
     assert done.returncode == 0, done.stderr[-5000:]
     study = load_study(path)
     trainings = len(study.trained) * len(study.seeds) * len(study.datasets)
-    assert re.search(rf"^train_model +{trainings}$", done.stdout + done.stderr, re.MULTILINE)
+    jobs = f"train_model +{trainings}" if trainings else "tune_moses +1"
+    assert re.search(rf"^{jobs}$", done.stdout + done.stderr, re.MULTILINE)
     assert not (tmp_path / "results").exists()
 
 

@@ -79,7 +79,13 @@ def cost_tables(
         "batches; a time of training is that of the whole training. Times on one host are compared, even where jobs "
         "shared it.",
         headings=("System", "Data set", "Row", "Cost", "Printed", "Ours", "Verdict"),
-        rows=list(beside_papers(claims, relative)),
+        rows=[
+            (
+                *(one.title, one.dataset, one.claim.place, one.claim.cost),
+                *(f"{one.claim.printed:.2f}", _shown(one.ours), ". ".join([one.verdict, *one.claim.notes])),
+            )
+            for one in beside_papers(claims, relative)
+        ],
         left=("Data set", "Row", "Cost", "Verdict"),
     )
 
@@ -153,8 +159,19 @@ def relative_costs(
     return rows
 
 
-def beside_papers(claims: Sequence[CostClaim], rows: Sequence[RelativeCost]) -> Iterator[tuple[str, ...]]:
-    """Yield the printed costs of the systems beside ours, with a verdict on each, as rows of a table."""
+@dataclass(frozen=True, kw_only=True)
+class CostBesidePaper:
+    """A printed cost beside ours, which is None where it was not measured. title: of the system."""
+
+    claim: CostClaim
+    dataset: str
+    title: str
+    ours: float | None
+    verdict: str
+
+
+def beside_papers(claims: Sequence[CostClaim], rows: Sequence[RelativeCost]) -> Iterator[CostBesidePaper]:
+    """Yield the printed costs of the systems beside ours, with a verdict on each."""
     for row in rows:
         for claim in (claim for claim in claims if claim.system == row.system):
             ours = row.ratios[claim.cost]
@@ -164,8 +181,7 @@ def beside_papers(claims: Sequence[CostClaim], rows: Sequence[RelativeCost]) -> 
                 verdict = "as printed"
             else:
                 verdict = f"{'higher' if ours > claim.printed else 'lower'} than printed"
-            figures = f"{claim.printed:.2f}", _shown(ours)
-            yield row.title, row.dataset, claim.place, claim.cost, *figures, ". ".join([verdict, *claim.notes])
+            yield CostBesidePaper(claim=claim, dataset=row.dataset, title=row.title, ours=ours, verdict=verdict)
 
 
 def _shown(ratio: float | None) -> str:

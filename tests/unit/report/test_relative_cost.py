@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from invented_study import InventedStudy
 
 from phrasemt.artefacts.training import Metrics
@@ -42,7 +43,7 @@ def test_ratios() -> None:
         "elsewhere": (200, 2.0, None, None, None),
     }
     claims = [
-        CostClaim(system=system, place="", cost=cost, printed=printed, notes=[])
+        CostClaim(system=system, place="", row="", heading="", unit="", cost=cost, printed=printed, notes=[])
         for system, cost, printed in (
             ("pr", "parameters", 1.4),
             ("pr", "training", 1.3),
@@ -51,7 +52,7 @@ def test_ratios() -> None:
             ("far", "training", 2.0),
         )
     ]
-    assert [verdict for *_, verdict in beside_papers(claims, relative)] == [
+    assert [one.verdict for one in beside_papers(claims, relative)] == [
         "as printed",
         "higher than printed",
         "not measured",
@@ -94,8 +95,9 @@ def test_a_study_with_the_printed_costs_is_as_printed() -> None:
     titles = {name: study.systems[name].title or name for name in rows}
     compared = list(beside_papers(list(cost_claims(study)), relative_costs(titles, study.baselines, found)))
     assert len(compared) == 3 * (len(SIZES) - 1)
-    assert {verdict.split(".")[0] for *_, verdict in compared} == {"as printed"}
-    assert all(printed == ours for *_, printed, ours, _ in compared)
+    assert {one.verdict for one in compared} == {"as printed"}
+    assert [one.ours for one in compared] == pytest.approx([one.claim.printed for one in compared], rel=1e-6)
+    assert {one.claim.unit for one in compared} == {"Transformer Base"}
 
 
 def test_without_a_baseline_there_are_no_ratios() -> None:

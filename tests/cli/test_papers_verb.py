@@ -1,0 +1,104 @@
+"""`phrasemt papers`: the tables of a paper with the figures of several studies beside the printed ones."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from phrasemt.artefacts.table import Block, Cell, Row, Table
+from phrasemt.cli import main
+from phrasemt.report.scorecard import make_scorecard
+from phrasemt.study.claims import claims
+from phrasemt.study.schema import Study
+
+EN_DE = ["europarl-v7", "commoncrawl", "news-commentary-v9"]
+CORPORA = {"de": EN_DE, "fr": [*EN_DE, "un-2000", "giga-fren"]}
+
+
+def _table_of(target: str, scores: Mapping[str, float], *, same_data: bool = True) -> None:
+    """Write the table of a study on the data of Xu et al. or on others. scores: BLEU of the systems."""
+    part = f"{target}-en"
+    train: list[dict[str, Any]] = [{"corpus": name, "part": part} for name in CORPORA[target]]
+    dataset = {
+        "source_language": "en",
+        "target_language": target,
+        "splits": {"train": train, "dev": train[:1], "test": {"news": [{"corpus": "wmt14-test-full", "part": part}]}},
+        **({"stands_for": f"xu2020/en-{target}"} if same_data else {}),
+    }
+    rows = {"base": ["xu2020/table-1/base"], "pr": ["xu2020/table-1/base-pr"]}
+    families = {"base": "transformer", "pr": "phrase_representation"}
+    systems = {name: {"model": {"family": families[name]}, "stands_for": rows[name]} for name in scores}
+    study = Study.model_validate({"study": f"en-{target}", "datasets": {"wmt": dataset}, "systems": systems})
+
+    def cell(value: float, mark: str = "") -> Cell:
+        return Cell(value=value, text=f"{value:.2f}", mark=mark, signature="", sources=[], by_seed={1: value})
+
+    cells = {name: {"bleu_tok": cell(score)} for name, score in scores.items()}
+    if "pr" in scores:
+        cells["pr"]["bleu_tok_difference"] = cell(scores["pr"] - scores["base"], "‡")
+    of_systems = [Row(system=name, title=name, cells=of_row) for name, of_row in cells.items()]
+    block = Block(kind="scores", dataset="wmt", test_set="news", size=3003, columns=[], rows=of_systems, notes=[])
+    path = Path(f"results/en-{target}/table.json")
+    path.parent.mkdir(parents=True)
+    Table(
+        study=study.study,
+        title="",
+        baseline="base",
+        baselines=study.baselines,
+        systems=[(name, name) for name in scores],
+        trained={name: [1] for name in scores},
+        seeds=[1],
+        scorecard=make_scorecard(list(claims(study)), [block], {name: name for name in scores}),
+        blocks=[block],
+        signatures=[],
+        command="",
+    ).write(path)
+
+
+@pytest.fixture(autouse=True)
+def _studies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    _table_of("de", {"base": 27.5, "pr": 28.6})
+    _table_of("fr", {"base": 39.0})
+
+
+def test_two_studies_fill_one_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["papers", "xu2020", "--study", "en-de", "en-fr", "--format", "csv"]) == 0
+    rows = [row[1:] for row in csv.reader(io.StringIO(capsys.readouterr().out)) if row[0] == "Xu et al. 2020, Table 1"]
+    assert rows == [
+        ["", "En-De, printed", "ours", "En-Fr, printed", "ours"],
+        ["Transformer Base", "27.38", "27.50", "39.34", "39.00"],
+        ["Transformer Base + PR", "28.67", "28.60", "40.71", ""],
+        ["Transformer Big", "28.49", "", "41.36", ""],
+        ["Transformer Big + PR", "29.60", "", "42.45", ""],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("form", "line"),
+    [
+        ("markdown", "| Transformer Base      |          27.38 | 27.50 |          39.34 | 39.00 |\n"),
+        ("latex", "Transformer Base & 27.38 & 27.50 & 39.34 & 39.00 \\\\\n"),
+    ],
+)
+def test_forms(form: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["papers", "xu2020", "--study", "en-de", "en-fr", "--format", form]) == 0
+    assert line in capsys.readouterr().out
+
+
+def test_on_other_data_the_difference_stands_beside_the_figure(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("results/en-de/table.json").unlink()
+    Path("results/en-de").rmdir()
+    _table_of("de", {"base": 37.5, "pr": 38.0}, same_data=False)
+    assert main(["papers", "xu2020", "--study", "en-de", "--format", "csv"]) == 0
+    assert "Transformer Base + PR,28.67,0.50‡ (other data)," in capsys.readouterr().out
+
+
+def test_a_study_without_a_table_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["papers", "xu2020", "--study", "en-de", "nothing"]) == 2
+    assert "results/nothing/table.json: the study has no table yet" in capsys.readouterr().err
