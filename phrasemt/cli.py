@@ -10,6 +10,7 @@ import contextlib
 import functools
 import importlib
 import inspect
+import io
 import logging
 import os
 import signal
@@ -22,7 +23,7 @@ from pydantic import ValidationError
 
 import phrasemt
 from phrasemt.artefacts.sidecar import Origin, Sidecar, library_versions, produce, sidecar_path
-from phrasemt.errors import PhrasemtError, StoppedError, lacks_memory, message_of
+from phrasemt.errors import PhrasemtError, StoppedError, did_you_mean, lacks_memory, message_of
 from phrasemt.machine.gpus import lease
 from phrasemt.machine.launch import is_first, launch, launched
 from phrasemt.machine.slurm import on_nodes, requeue_this_job
@@ -37,6 +38,8 @@ from phrasemt.workflow.code import code_digest, edited_since_read, module_digest
 
 log = logging.getLogger("phrasemt")
 
+_MOST_CORES = 4_096  # of a machine. Rules name the cores of a stage, so they may be more than this machine has
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs a subcommand; returns the exit code.
@@ -44,14 +47,20 @@ def main(arguments: list[str] | None = None) -> int:
     0, 1 for a mistake of ours, 2 for an error that a user can mend, 85 for work that stopped on request.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
+    _write_utf_8()
+    if arguments and not arguments[0].startswith("-") and arguments[0] not in {*VERBS, *STAGES}:
+        near = did_you_mean(arguments[0], [*VERBS, *STAGES])
+        error = PhrasemtError(f"no such verb{near}", where=arguments[0], next_step="`phrasemt --help` lists all")
+        print(f"phrasemt: error: {error}", file=sys.stderr)
+        return error.exit_code
     parser = _parser(arguments[0] if arguments else None)
     options = parser.parse_args(arguments)
     if options.verb is None:
         parser.print_help()
         return 0
-    _set_up_logging(getattr(options, "log", None))
     signal.signal(signal.SIGTERM, _leave_cleanly)
     try:
+        _set_up_logging(getattr(options, "log", None))
         if options.verb not in STAGES:
             options.run(options)
         else:
@@ -80,6 +89,13 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
+def _write_utf_8() -> None:
+    """Write UTF-8 whatever the locale is, and names of files that are no UTF-8 with escapes."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # None: it was closed before the start
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+
 def _comes_back() -> bool:
     """Whether the Slurm job of work that stopped will go on with it."""
     try:
@@ -95,15 +111,16 @@ def _leave_cleanly(signum: int, frame: object) -> NoReturn:
 
 def _set_up_logging(log_file: Path | None) -> None:
     handlers: list[logging.Handler] = [logging.StreamHandler(sys.stderr)]
+    logging.basicConfig(format="%(message)s", handlers=handlers, force=True)  # for errors about the log
     if log_file is not None:
         log_file.parent.mkdir(parents=True, exist_ok=True)
-        if not launched():
+        if not launched():  # several processes may write to it
             log_file.write_text("", encoding="utf-8")
         if os.environ.get(QUIET):
             handlers.clear()
             with log_file.open("a") as stream:  # for what libraries and the interpreter write
                 os.dup2(stream.fileno(), sys.stderr.fileno())
-        handlers.append(logging.FileHandler(log_file, mode="a", encoding="utf-8"))  # several processes may write to it
+        handlers.append(logging.FileHandler(log_file, mode="a", encoding="utf-8", errors="backslashreplace"))
     logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=handlers, force=True)
     logging.getLogger().setLevel(logging.WARNING)
     log.setLevel(logging.INFO if is_first() else logging.WARNING)
@@ -142,7 +159,9 @@ def _add_stage_parser(verbs: Any, name: str, stage: type[Stage]) -> None:
         help = "kept between runs" if file.use == "folder" else file.use
         parser.add_argument(file.flag, type=Path, metavar=metavar, help=help, **count)
     parser.add_argument("--settings", required=True, metavar="JSON", help="see below")
-    parser.add_argument("--cores", type=int, default=1, metavar="N", help="cores to use (default 1)")
+    parser.add_argument(
+        "--cores", type=in_range(int, 1, _MOST_CORES), default=1, metavar="N", help="cores to use (default 1)"
+    )
     if stage.resumes():
         parser.add_argument(
             "--processes", type=in_range(int, 1), default=1, metavar="N", help="that work together, one per GPU (1)"
@@ -151,7 +170,7 @@ def _add_stage_parser(verbs: Any, name: str, stage: type[Stage]) -> None:
             "--nodes", type=in_range(int, 1), default=1, metavar="N", help="of a Slurm job, to spread them over (1)"
         )
         parser.add_argument(
-            "--minutes", type=float, default=0, metavar="N",
+            "--minutes", type=in_range(float, 0), default=0, metavar="N",
             help=f"after which to save and leave with exit code {StoppedError.exit_code} (default 0: never)",
         )  # fmt: skip
     parser.add_argument("--log", type=Path, metavar="PATH", help="write messages to this file too")

@@ -5,8 +5,10 @@ Any other exception is a bug in phrasemt and keeps its traceback.
 
 from __future__ import annotations
 
+import difflib
 import errno
 import signal
+from collections.abc import Iterable
 
 
 class PhrasemtError(Exception):
@@ -98,6 +100,23 @@ def lacks_memory(error: BaseException) -> bool:
     )
 
 
+def did_you_mean(name: str, allowed: Iterable[str]) -> str:
+    """The end of a message about an unknown name: the nearest of the allowed names, or nothing if none is near."""
+    near = difflib.get_close_matches(name, allowed, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+_NEXT_STEPS = {
+    errno.ENOENT: "check the name",
+    errno.EISDIR: "name a file",
+    errno.ENOTDIR: "name a folder",
+    errno.ENAMETOOLONG: "name a file with a shorter name",
+    errno.EACCES: "ask the owner for the permission, or name another place",
+    errno.EPERM: "ask the owner for the permission, or name another place",
+    errno.EROFS: "name a place that can be written to",
+}
+
+
 def message_of(error: BaseException) -> str:
     """What a user is told of an error that ended a command, with the next step."""
     if isinstance(error, PhrasemtError):
@@ -106,10 +125,12 @@ def message_of(error: BaseException) -> str:
         said = str(error).split("\n", 1)[0]
         return f"memory ran out{f' ({said})' if said else ''}. Next: run again with fewer cores or more memory"
     if isinstance(error, OSError):
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            return f"{error}. Next: mend this and run again"
-        where = f"{error.filename}: " if error.filename else ""
-        return f"{where}the disk is full; nothing half-written was kept. Next: free space and run again"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            what, next_step = "the disk is full; nothing half-written was kept", "free space and run again"
+        else:
+            what = (error.strerror or str(error)).lower()
+            next_step = _NEXT_STEPS.get(error.errno or 0, "mend this and run again")
+        return str(PhrasemtError(what, where=error.filename or None, next_step=next_step))
     if isinstance(error, Exception):
         return f"a mistake in phrasemt, not of yours: {error!r}. Next: report it, with the log"
     code = 128 + signal.SIGINT if isinstance(error, KeyboardInterrupt) else getattr(error, "code", None)

@@ -61,9 +61,9 @@ class Scores(Settings):
 
     @model_validator(mode="after")
     def _complete(self) -> Scores:
+        if unpaired := self.statistics.keys() ^ self.metrics.keys():
+            raise ValueError(f"{min(unpaired)} stands only in one of metrics and statistics")
         for name, rows in self.statistics.items():
-            if name not in self.metrics:
-                raise ValueError(f"statistics.{name} has no score in metrics")
             columns = columns_of(self.metrics[name].signature)
             if len(rows) != self.sentences or any(len(row) != columns for row in rows):
                 raise ValueError(f"statistics.{name} is not a table of {self.sentences} rows of {columns} numbers")

@@ -11,6 +11,16 @@ from phrasemt.fields import Settings
 from phrasemt.study.claims import Claim
 
 DIFFERENCE = "Δ"
+# The headings of the scores that every system has; a metric of the user has another one.
+HEADINGS = {
+    "bleu_tok": "BLEU tok",
+    "bleu_tok_uncased": "BLEU lc",
+    "bleu_tok_compound_split": "BLEU split",
+    "bleu_detok": "BLEU detok",
+    "chrf2": "chrF2",
+    "chrf2pp": "chrF++",
+    "ter": "TER",
+}
 BlockKind = Literal["scores", "perplexity", "chunks", "mistakes", "contrasts", "averages", "length penalty"]
 Verdict = Literal["reproduced", "within noise", "not reproduced", "other data", "not run"]
 

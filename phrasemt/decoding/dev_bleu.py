@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from phrasemt.artefacts.vocabulary import Vocabulary
 from phrasemt.decoding.beam import Hypothesis
+from phrasemt.errors import check_equal
+from phrasemt.files.lines import read_lines
 from phrasemt.scoring.multi_bleu import standard_bleu, tokenised_bleu
 from phrasemt.study.tokenization import BleuTokenizer
 from phrasemt.text.subwords import join_subwords
 from phrasemt.text.unspaced import join_unspaced
+
+
+def read_dev_references(path: Path, sentences: int) -> list[str]:
+    """The tokenised references of dev, line by line. Raises MismatchError unless there is one for each sentence."""
+    references = list(read_lines(path))
+    what = "the references do not belong to the examples of dev"
+    check_equal(sentences, len(references), what, where=path, next_step="run the study again")
+    return references
 
 
 def dev_bleu(

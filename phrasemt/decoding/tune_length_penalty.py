@@ -12,9 +12,8 @@ from phrasemt.artefacts.translations import LengthPenaltyScore, LengthPenaltySco
 from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.batching.reader import BatchReader
 from phrasemt.decoding.decode import prefix_ids, translate_split
-from phrasemt.decoding.dev_bleu import dev_bleu
+from phrasemt.decoding.dev_bleu import dev_bleu, read_dev_references
 from phrasemt.decoding.ensemble import load_members
-from phrasemt.files.lines import read_lines
 from phrasemt.nn.device import choose_device
 from phrasemt.stages.decoding import TuneLengthPenalty
 
@@ -41,7 +40,7 @@ def tune_length_penalty(
     words = Vocabularies.read(source_vocabulary, target_vocabulary)
     model = load_members(settings.members, weights, words).to(choose_device(cores))
     reader = BatchReader.open(dev, words, settings.reads, dev_phrases)
-    references = list(read_lines(dev_reference))
+    references = read_dev_references(dev_reference, len(reader.examples))
     found = []
     for alpha in (settings.decoding.length_penalty, *(settings.decoding.length_penalties or ())):
         decoding = settings.decoding.model_copy(update={"length_penalty": alpha})

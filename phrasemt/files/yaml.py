@@ -43,6 +43,27 @@ def parse_yaml(text: str) -> Any:
     return _expanded(content, (), itertools.count(1))
 
 
+def check_yaml_1_1(text: str) -> None:
+    """Raise ValueError, with the place, for a value that YAML 1.1 knows as a date or the like and that is none.
+
+    Snakemake reads a study with PyYAML as YAML 1.1 before its Snakefile, and shows a traceback for 2024-13-45.
+    """
+    import yaml
+
+    class Located(yaml.CFullLoader):
+        def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+            try:
+                return super().construct_object(node, deep)
+            except ValueError as error:
+                what = f"{error}; Snakemake reads YAML 1.1, in which this needs quotes"
+                raise yaml.constructor.ConstructorError(None, None, what, node.start_mark) from None
+
+    try:
+        yaml.load(text, Loader=Located)
+    except yaml.MarkedYAMLError as error:
+        raise ValueError(_located(error, text)) from None
+
+
 def _located(error: yaml.MarkedYAMLError, text: str) -> str:
     """The message of the parser on one line, with its place and the text there."""
     message = ", ".join(part for part in (error.context, error.problem) if part)

@@ -43,7 +43,21 @@ def launched() -> bool:
 
 def is_first() -> bool:
     """Whether this process evaluates and writes: it is the only one, or the first of several."""
-    return int(os.environ.get("RANK", "0")) == 0
+    return place_in_group("RANK", 0) == 0
+
+
+def place_in_group(variable: str, default: int) -> int:
+    """A number that a launcher sets, such as RANK. Raises PhrasemtError for anything but a whole number."""
+    found = os.environ.get(variable, str(default))
+    if not found.isdecimal():
+        raise PhrasemtError(
+            "not a number of a launcher",
+            where=f"environment variable {variable}",
+            expected="a whole number",
+            found=repr(found[:40]),
+            next_step=f"unset {variable}",
+        )
+    return int(found)
 
 
 def leave(code: int) -> NoReturn:

@@ -60,7 +60,7 @@ def read_description(path: Path) -> dict[str, Any]:
     try:
         with safetensors.safe_open(path, framework="pt") as file:
             found = json.loads((file.metadata() or {}).get(_METADATA, "{}"))
-    except (safetensors.SafetensorError, ValueError, OSError) as error:
+    except (safetensors.SafetensorError, ValueError, RecursionError, OSError) as error:
         raise DamagedFileError("not a readable weights file", where=path, found=error) from None
     return found if isinstance(found, dict) else {}
 
@@ -78,7 +78,7 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
                 raise ValueError("its checksum is wrong")
     except FileNotFoundError:
         raise
-    except (safetensors.SafetensorError, KeyError, ValueError, OSError) as error:
+    except (safetensors.SafetensorError, KeyError, ValueError, RecursionError, OSError) as error:
         raise DamagedFileError(
             "not a readable weights file", where=path, found=error, next_step="delete it and run again"
         ) from None

@@ -12,12 +12,15 @@ their licence allows copies, the sidecar of each of these files, and
 from __future__ import annotations
 
 import contextlib
+import functools
 import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
+
+from pydantic import ValidationError
 
 from phrasemt import __version__
 from phrasemt.artefacts.artefact import JsonFile
@@ -33,8 +36,9 @@ from phrasemt.workflow.paths import Paths
 MANIFEST, DIGESTS = "capsule.json", "digests.tsv"
 # The stages that need neither a GPU nor a model nor training text. Files of other stages are taken as they are.
 RECOMPUTED = ("score_system", "compare_systems", "make_table")
-_REFERENCE = "reference"  # first letters of the inputs of `score_system` that hold references
+REFERENCE = "reference"  # first letters of the inputs of `score_system` that hold references
 _LARGEST = 1 << 30  # bytes of all members together, unpacked
+_MOST_MEMBERS = 20_000  # of five seeds of the 20 systems of a paper there are some thousands
 _BEGINNING_OF_ZIP = (1980, 1, 1, 0, 0, 0)
 
 
@@ -53,14 +57,24 @@ class CapsuleManifest(JsonFile):
     study: dict[str, Any]
     files: list[PackedFile]
 
+    @functools.cached_property
+    def study_read(self) -> Study:
+        """The study. Raises ValidationError for a study with mistakes."""
+        return Study.model_validate(self.study)
+
+
+def table_paths(study: str) -> list[Path]:
+    """The files of a study's table, the table itself first."""
+    paths = Paths(study)
+    return [Path(path) for path in (paths.table, paths.markdown_table, paths.latex_table, paths.csv_table)]
+
 
 def write_capsule(study: Study, capsule: Path, *, all_references: bool) -> CapsuleManifest:
     """Pack the table of a finished study. all_references: also those whose licence is not known to allow copies.
 
     Raises PhrasemtError if there is no table yet, DamagedFileError for a file that is not the one that its stage wrote.
     """
-    paths = Paths(study.study)
-    tables = [Path(path) for path in (paths.table, paths.markdown_table, paths.latex_table, paths.csv_table)]
+    tables = table_paths(study.study)
     if not tables[0].is_file():
         next_step = "snakemake --profile profiles/local --configfile STUDY"
         raise PhrasemtError("there are no results yet", where=tables[0], next_step=next_step)
@@ -76,7 +90,7 @@ def write_capsule(study: Study, capsule: Path, *, all_references: bool) -> Capsu
         if sidecar is None or sidecar.stage not in RECOMPUTED:
             continue
         for role, read in sidecar.inputs.items():
-            if role.startswith(_REFERENCE) and sidecar.settings["dataset"] not in shared:
+            if role.startswith(REFERENCE) and sidecar.settings["dataset"] not in shared:
                 packed |= {Path(file.path): False for file in read}
             else:
                 waiting += [Path(file.path) for file in read]
@@ -92,9 +106,11 @@ def write_capsule(study: Study, capsule: Path, *, all_references: bool) -> Capsu
                 name, content = f"{files[-1].member}{SUFFIX}", sidecar_file.read_bytes()
                 members[name] = content
                 files.append(PackedFile(path=str(sidecar_file), member=name, sha256=digest_bytes(content)))
-    members[DIGESTS] = _digests(Path(paths.results)).encode()
+    members[DIGESTS] = _digests(Path(Paths(study.study).results)).encode()
     files.append(PackedFile(path=DIGESTS, member=DIGESTS, sha256=digest_bytes(members[DIGESTS])))
-    manifest = CapsuleManifest(phrasemt=__version__, study=study.model_dump(mode="json"), files=files)
+    manifest = CapsuleManifest(
+        phrasemt=__version__, study=study.model_dump(mode="json", exclude_unset=True), files=files
+    )
     members[MANIFEST] = manifest.text.encode()
     with (
         write_atomic(capsule) as stream,
@@ -141,6 +157,8 @@ def opened_capsule(capsule: Path) -> Iterator[tuple[Path, CapsuleManifest]]:
         try:
             with zipfile.ZipFile(capsule) as archive:
                 infos = archive.infolist()
+                if len(infos) > _MOST_MEMBERS:
+                    raise _damaged(capsule, f"{len(infos):,} members", expected=f"at most {_MOST_MEMBERS:,}")
                 _refuse_names(capsule, [info.filename for info in infos])
                 if (size := sum(info.file_size for info in infos)) > _LARGEST:
                     raise _damaged(capsule, f"{size:,} bytes unpacked", expected=f"at most {_LARGEST:,}")
@@ -148,14 +166,20 @@ def opened_capsule(capsule: Path) -> Iterator[tuple[Path, CapsuleManifest]]:
                     place = folder / info.filename
                     place.parent.mkdir(parents=True, exist_ok=True)
                     place.write_bytes(archive.read(info))
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError) as error:
+        # RuntimeError: encrypted, or of an unknown method; ValueError: a name that no file system takes.
+        except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError, ValueError) as error:
             if isinstance(error, FileNotFoundError):
                 raise
             raise _damaged(capsule, str(error)) from None
         try:
             manifest = CapsuleManifest.read(folder / MANIFEST)
+            _ = manifest.study_read
         except DamagedFileError as error:
             raise _damaged(f"{capsule}, {MANIFEST}", error.what) from None
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, ("study", *first["loc"])))
+            raise _damaged(f"{capsule}, {MANIFEST}", f"{where}: {first['msg']}") from None
         expected = {MANIFEST, *(file.member for file in manifest.files if file.member is not None)}
         found_names = {info.filename for info in infos}
         if expected != found_names:

@@ -1,5 +1,8 @@
 """The numbers of a capsule computed again: by the stages that made them, from the files in the capsule.
 
+The declarations of the stages say what is computed again, and the study of the capsule gives the settings: the tables,
+and whatever a stage of `RECOMPUTED` makes of what they are made of. A capsule cannot take a file from this.
+
 Scores come from translations and references; where references are left out, from the statistics of the sentences.
 Comparisons come from the scores, tables from all of them. What a model computed (perplexity, contrastive pairs, chunks,
 scores on dev) is compared with its checksum only.
@@ -17,18 +20,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import ValidationError
-
-from phrasemt.artefacts.scores import SystemScores
+from phrasemt.artefacts import kinds
+from phrasemt.artefacts.scores import BleuScore, SystemScores
 from phrasemt.artefacts.sidecar import SUFFIX, Sidecar, library_versions
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.digests import digest_file
-from phrasemt.report.capsule import RECOMPUTED, CapsuleManifest
+from phrasemt.report.capsule import RECOMPUTED, REFERENCE, CapsuleManifest, table_paths
 from phrasemt.scoring.statistics import as_array, corpus_scores
 from phrasemt.stages import STAGES
+from phrasemt.study.schema import Study
 
 # Machines add numbers in different orders.
 _TOLERANCE = 1e-9
+# The stage that writes a kind of file, of those that are computed again.
+_WRITERS = {kind: stage for stage in RECOMPUTED for file in STAGES[stage].stage_files("output") for kind in file.kinds}
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,8 @@ class Finding:
 def check_capsule(folder: Path, manifest: CapsuleManifest) -> list[Finding]:
     """Compare all checksums of an unpacked capsule, and compute its numbers again.
 
-    The working folder is that of the capsule meanwhile, because tables hold the paths of their scores.
+    The working folder is that of the capsule meanwhile, because tables hold the paths of their scores. Whatever a file
+    holds, the worst that it causes is a difference.
     """
     with contextlib.chdir(folder):
         return [*_findings(manifest)]
@@ -56,24 +62,38 @@ def _findings(manifest: CapsuleManifest) -> Iterator[Finding]:
     for path, place in places.items():
         if (found := digest_file(place)) != recorded[path]:
             yield Finding(path, "checksum", 0, (f"sha256: recorded {recorded[path][:12]}, found {found[:12]}",))
-    runs: dict[str, tuple[Sidecar, list[str]]] = {}  # outputs of one run of a stage, by the text of its sidecar
+    sidecars: dict[str, Sidecar] = {}
     for path, place in places.items():
         if path.endswith(SUFFIX) or f"{path}{SUFFIX}" not in places:
             continue
         try:
-            sidecar = Sidecar.beside(place)
+            sidecars[path] = Sidecar.beside(place)
         except PhrasemtError as error:
             yield Finding(path, "checksum", 0, (str(error),))
             continue
-        yield from _origin(path, sidecar, recorded)
-        if sidecar.stage in RECOMPUTED:
-            runs.setdefault(sidecar.text, (sidecar, []))[1].append(path)
-        elif place.suffix == ".json":
-            yield Finding(path, "as recorded", 0)
+        yield from _origin(path, sidecars[path], recorded)
+    runs: dict[str, tuple[Sidecar, list[str]]] = {}  # outputs of one run of a stage, by the text of its sidecar
+    stages = dict.fromkeys(map(str, table_paths(manifest.study_read.study)), "make_table")  # of each file, its stage
+    waiting = list(stages)
+    for path in waiting:
+        sidecar = sidecars.get(path)
+        if sidecar is None or sidecar.stage != stages[path] or path not in sidecar.files_written:
+            found = "not in the capsule with a sidecar" if sidecar is None else f"a sidecar of {sidecar.stage}"
+            yield Finding(path, "recomputed", 0, (f"expected an output of {stages[path]}, found {found}",))
+            continue
+        runs.setdefault(sidecar.text, (sidecar, []))[1].append(path)
+        for file in STAGES[sidecar.stage].stage_files("input"):
+            for stage in (_WRITERS[kind] for kind in file.kinds if kind in _WRITERS):
+                new = [one.path for one in sidecar.inputs.get(file.name, []) if one.path not in stages]
+                stages |= dict.fromkeys(new, stage)
+                waiting += new
+    yield from (
+        Finding(path, "as recorded", 0) for path in sidecars if path not in stages and places[path].suffix == ".json"
+    )
     for stage in RECOMPUTED:
         for sidecar, paths in runs.values():
             if sidecar.stage == stage:
-                yield from _of_run(sidecar, paths, places)
+                yield from _of_run(sidecar, paths, places, manifest.study_read)
 
 
 def other_versions(folder: Path, manifest: CapsuleManifest) -> list[str]:
@@ -103,37 +123,41 @@ def _origin(path: str, sidecar: Sidecar, recorded: Mapping[str, str]) -> Iterato
             yield Finding(path, "checksum", 0, (what,))
 
 
-def _of_run(sidecar: Sidecar, paths: list[str], places: Mapping[str, Path]) -> Iterator[Finding]:
-    """The outputs of one run of a stage against those that the stage makes of the files in the capsule."""
-    stage = STAGES[sidecar.stage]
-    if any(file.path not in places for file in sidecar.files_read):
-        yield from (_by_statistics(path, places[path]) for path in paths)
-        return
+def _of_run(sidecar: Sidecar, paths: list[str], places: Mapping[str, Path], study: Study) -> list[Finding]:
+    """The outputs of one run of a stage against what the files in the capsule tell."""
+    absent = {role for role, files in sidecar.inputs.items() for file in files if file.path not in places}
     try:
-        settings = stage.model_validate(sidecar.settings)
-        function = getattr(importlib.import_module(stage.module), stage.stage_name())
-        arguments: dict[str, Any] = {}
-        for file in stage.stage_files("input"):
-            files = [places[one.path] for one in sidecar.inputs.get(file.name, [])]
-            arguments[file.name] = files if file.many else files[0]
-        with tempfile.TemporaryDirectory(prefix="phrasemt-") as name:
-            outputs = {role: Path(name) / Path(made.path).name for role, made in sidecar.outputs.items()}
-            function(settings=settings, cores=1, **arguments, **outputs)
-            for role, made in sidecar.outputs.items():
-                if made.path in paths:
-                    yield _compared(made.path, places[made.path], outputs[role])
-    except (PhrasemtError, ValidationError, LookupError, TypeError) as error:
-        what = str(error).split("\n")[0]
-        yield from (Finding(path, "recomputed", 0, (f"{stage.stage_name()} refuses: {what}",)) for path in paths)
+        if absent and all(role.startswith(REFERENCE) for role in absent):
+            return [_by_statistics(path, places[path]) for path in paths]
+        return _by_stage(sidecar, paths, places, study)
+    except Exception as error:  # files from anywhere can break a stage in any way
+        what = (str(error) or type(error).__name__).split("\n")[0]
+        return [Finding(path, "recomputed", 0, (f"{sidecar.stage} refuses: {what}",)) for path in paths]
+
+
+def _by_stage(sidecar: Sidecar, paths: list[str], places: Mapping[str, Path], study: Study) -> list[Finding]:
+    """The outputs against those that the stage makes of its inputs, with the settings of the study."""
+    stage = STAGES[sidecar.stage]
+    (first, *_) = stage.stage_files("output")
+    settings = stage.from_study(study, kinds()[first.kinds[0]].pattern.names(Path(sidecar.outputs[first.name].path)))
+    function = getattr(importlib.import_module(stage.module), stage.stage_name())
+    arguments: dict[str, Any] = {}
+    for file in stage.stage_files("input"):
+        files = [places[one.path] for one in sidecar.inputs.get(file.name, [])]
+        arguments[file.name] = files if file.many else files[0]
+    with tempfile.TemporaryDirectory(prefix="phrasemt-") as name:
+        outputs = {role: Path(name) / Path(made.path).name for role, made in sidecar.outputs.items()}
+        function(settings=settings, cores=1, **arguments, **outputs)
+        return [
+            _compared(made.path, places[made.path], outputs[role])
+            for role, made in sidecar.outputs.items()
+            if made.path in paths
+        ]
 
 
 def _compared(path: str, recorded: Path, computed: Path) -> Finding:
     if recorded.suffix == ".json":
-        try:
-            values = json.loads(recorded.read_text(encoding="utf-8"))
-        except ValueError as error:
-            return Finding(path, "recomputed", 0, (str(error),))
-        pairs = list(_leaves(values, json.loads(computed.read_text(encoding="utf-8"))))
+        pairs = list(_leaves(*(json.loads(file.read_text(encoding="utf-8")) for file in (recorded, computed))))
         numbers = sum(isinstance(one, int | float) for _, one, _ in pairs)
     else:
         lines, again = (file.read_text(encoding="utf-8").split("\n") for file in (recorded, computed))
@@ -146,17 +170,16 @@ def _compared(path: str, recorded: Path, computed: Path) -> Finding:
 
 def _by_statistics(path: str, place: Path) -> Finding:
     """The scores of a file whose references are left out, from the statistics of the sentences."""
-    try:
-        file = SystemScores.read(place)
-    except PhrasemtError as error:
-        return Finding(path, "statistics", 0, (str(error),))
-    pairs = [
-        (f"{test_set}.{name}", metric.score, float(corpus_scores(metric, as_array(scores.statistics[name]).sum(0))))
-        for test_set, scores in file.test_sets.items()
-        for name, metric in scores.metrics.items()
-        if name in scores.statistics
-    ]
-    return Finding(path, "statistics", len(pairs), tuple(_difference(*pair) for pair in pairs if not _equal(*pair[1:])))
+    pairs: list[tuple[str, Any, Any]] = []
+    for test_set, scores in SystemScores.read(place).test_sets.items():
+        for name, metric in scores.metrics.items():
+            sums = as_array(scores.statistics[name]).sum(0)
+            pairs.append((f"{test_set}.{name}", metric.score, float(corpus_scores(metric, sums))))
+            if isinstance(metric, BleuScore):
+                counted = [*metric.counts, *metric.totals, metric.sys_len, metric.ref_len]
+                pairs.append((f"{test_set}.{name}, counts and lengths", counted, sums.tolist()))
+    numbers = sum(isinstance(one, float) for _, one, _ in pairs)
+    return Finding(path, "statistics", numbers, tuple(_difference(*pair) for pair in pairs if not _equal(*pair[1:])))
 
 
 def _leaves(one: Any, two: Any, place: str = "") -> Iterator[tuple[str, Any, Any]]:
@@ -172,8 +195,10 @@ def _leaves(one: Any, two: Any, place: str = "") -> Iterator[tuple[str, Any, Any
 
 
 def _equal(one: Any, two: Any) -> bool:
+    if isinstance(one, int) and isinstance(two, int):  # of any size
+        return one == two
     if isinstance(one, int | float) and isinstance(two, int | float):
-        return math.isclose(one, two, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE)
+        return math.isclose(float(one), float(two), rel_tol=_TOLERANCE, abs_tol=_TOLERANCE)
     return bool(one == two)
 
 

@@ -205,7 +205,13 @@ def _differences(old: Any, new: Any, place: str) -> Iterator[str]:
                 yield from _differences(old[key], new[key], f"{place}{key}.")
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for number, pair in enumerate(zip(old, new, strict=True)):
-            yield from _differences(*pair, f"{place}{number}.")
+            names = {one[0] if isinstance(one, list) and one and isinstance(one[0], str) else None for one in pair}
+            name = names.pop() if len(names) == 1 else None
+            if name is None:
+                yield from _differences(*pair, f"{place}{number}.")
+            else:  # lists that begin with a name, such as a system with its title
+                old_values, new_values = (one[1] if len(one) == 2 else one[1:] for one in pair)
+                yield from _differences(old_values, new_values, f"{place}{name}.")
     elif isinstance(old, list) and isinstance(new, list):
         gone, added = [one for one in old if one not in new], [one for one in new if one not in old]
         yield f"{place[:-1]}: {' '.join([*(f'-{_short(one)}' for one in gone), *(f'+{_short(one)}' for one in added)])}"

@@ -118,6 +118,9 @@ DatasetText = Annotated[
 ]
 
 
+Texts = Annotated[list[DatasetText], Field(min_length=1)]
+
+
 def _references_of(text: DatasetText) -> list[Path]:
     return text.references if isinstance(text, UserText) else []
 
@@ -137,12 +140,11 @@ def kind_of_dev(value: Any) -> str:
 class Splits(Settings):
     """Splits that exist already. The texts of a split are read one after the other."""
 
-    train: list[DatasetText] = Field(min_length=1, description="training texts")
-    dev: Annotated[
-        Annotated[list[DatasetText], Field(min_length=1), Tag("list")] | Annotated[DevSample, Tag("sample")],
-        Discriminator(kind_of_dev),
-    ] = Field(description="development texts, which select checkpoints, or a sample of the training texts")
-    test: dict[Name, list[DatasetText]] = Field(min_length=1, description="texts of each test set, by name")
+    train: Texts = Field(description="training texts")
+    dev: Annotated[Annotated[Texts, Tag("list")] | Annotated[DevSample, Tag("sample")], Discriminator(kind_of_dev)] = (
+        Field(description="development texts, which select checkpoints, or a sample of the training texts")
+    )
+    test: dict[Name, Texts] = Field(min_length=1, description="texts of each test set, by name")
 
     @model_validator(mode="after")
     def _names_are_free(self) -> Splits:
@@ -275,7 +277,7 @@ class Dataset(Settings):
     splits: Splits | None = Field(None, description="existing splits")
     partition: Partition | None = Field(None, description="a corpus to cut into splits")
     generator: Generator | None = Field(None, description="the demonstration corpus")
-    external_test_sets: dict[Name, list[DatasetText]] = Field(
+    external_test_sets: dict[Name, Texts] = Field(
         default_factory=dict,
         description="with partition or generator: texts of further test sets, by name; with splits, `splits.test` "
         "names all of them",
@@ -391,12 +393,9 @@ class Dataset(Settings):
         if self.splits and self.external_test_sets:
             raise ValueError("external_test_sets has no effect with splits; name these test sets in splits.test")
         refuse(
-            f"external_test_sets.{name}: {problem}"
-            for name, texts in self.external_test_sets.items()
-            for problem in [
-                *(["a data set has a split of this name"] if name in ("train", "dev", "test") else []),
-                *([] if texts else ["no texts"]),
-            ]
+            f"external_test_sets.{name}: a data set has a split of this name"
+            for name in self.external_test_sets
+            if name in ("train", "dev", "test")
         )
         if taken := {*self.split_names} & {*self.contrast_sets} or {"train", "dev", "test"} & {*self.contrast_sets}:
             raise ValueError(f"contrast_sets: a split has the name {sorted(taken)[0]}")

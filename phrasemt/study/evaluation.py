@@ -10,6 +10,8 @@ from pydantic import Field, model_validator
 
 from phrasemt.fields import Name, Number, Positions, Seed, Settings, Title, UserPath
 
+MOST_SAMPLES = 1_000_000
+
 
 class Comparison(Settings):
     """Paired bootstrap tests of the difference to a baseline (Koehn 2004)."""
@@ -19,9 +21,9 @@ class Comparison(Settings):
         description="system that all others are compared with; null: the first system that translates, and for systems "
         "that stand for rows of a paper the one that stands for the baseline of that paper",
     )
-    samples: Annotated[int, Field(gt=0), Number(at_most=1_000_000, because="p-values need no more than thousands")] = (
-        Field(1000, description="bootstrap samples")
-    )
+    samples: Annotated[
+        int, Field(gt=0), Number(at_most=MOST_SAMPLES, because="p-values need no more than thousands")
+    ] = Field(1000, description="bootstrap samples")
     seed: Seed = Field(12345, description="seed of the resampling")
 
 
@@ -61,16 +63,18 @@ class Metric(Settings):
     def _command_can_be_filled(self) -> Metric:
         known = ("hypotheses", "references", "sources")
         try:
-            words = [(word, name) for word in self.words for _, name, _, _ in string.Formatter().parse(word)]
+            fields = [(word, *field) for word in self.words for _, *field in string.Formatter().parse(word)]
         except ValueError as error:
             raise ValueError(f"command: {error}; quotes are as in a shell, and {{{{ stands for a brace") from None
-        for word, name in words:
+        for word, name, form, conversion in fields:
+            if form or conversion:
+                raise ValueError(f"command: a placeholder is a name in braces, found {word!r}")
             if name is not None and name not in known:
                 allowed = ", ".join(f"{{{name}}}" for name in known)
                 raise ValueError(f"command: no such placeholder: {{{name}}}, allowed: {allowed}")
             if name == "references" and word != "{references}":
                 raise ValueError(f"command: {{references}} must be a word of its own, found {word!r}")
-        if "hypotheses" not in {name for _, name in words}:
+        if "hypotheses" not in {name for _, name, *_ in fields}:
             raise ValueError("command: no {hypotheses}, so it would not see the translations")
         return self
 

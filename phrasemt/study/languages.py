@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import re
 from typing import Any
 
+_CODE = re.compile(r"[a-z]{2,3}")
 # Codes of countries, and an old code, that people write for a language.
 MISTAKEN = {"cn": "zh", "cz": "cs", "dk": "da", "gr": "el", "iw": "he", "jp": "ja", "ua": "uk", "us": "en", "vn": "vi"}
 
@@ -19,9 +21,17 @@ def common_code(code: str) -> str:
     return getattr(_entry(code), "alpha_2", code)
 
 
+def problem_of_language(code: str) -> str | None:
+    """What is wrong with a code of a language; None for a good one."""
+    if language_name(code) is not None:
+        return None
+    near = f"; did you mean {MISTAKEN[code]!r}?" if code in MISTAKEN else ""
+    return f"found {code[:40]!r}, allowed: a code of ISO 639-1 or ISO 639-3, such as en or deu{near}"
+
+
 def language_name(code: str) -> str | None:
     """The English name of a language; None for a code that ISO 639-1 and ISO 639-3 do not have."""
-    entry = _entry(code)
+    entry = _entry(code) if _CODE.fullmatch(code) else None
     return None if entry is None else str(getattr(entry, "common_name", entry.name))
 
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 import typing
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Tag, ValidationError
 
-from phrasemt.errors import StudyError
+from phrasemt.errors import StudyError, did_you_mean
 from phrasemt.fields import Settings, sections
-from phrasemt.files.yaml import parse_yaml
+from phrasemt.files.yaml import check_yaml_1_1, parse_yaml
 from phrasemt.study.architectures import own_settings
 from phrasemt.study.schema import Study
 
@@ -25,7 +25,9 @@ def load_study(path: Path | str) -> Study:
     Raises StudyError with all mistakes of the file: the key, the value, the allowed values, and the nearest name.
     """
     try:
-        raw = parse_yaml(Path(path).read_text(encoding="utf-8"))
+        text = Path(path).read_text(encoding="utf-8")
+        raw = parse_yaml(text)
+        check_yaml_1_1(text)
     except FileNotFoundError:
         raise StudyError(path, ["no such file; `ls studies` lists the studies that come with phrasemt"]) from None
     except OSError as error:
@@ -64,61 +66,105 @@ def study_schema() -> str:
 UNION_KEYS = ("family", "name")
 
 
+# What pydantic's errors about types call a value of the right type; in other messages it "should be" something.
+_EXPECTED = {
+    "path_type": "a path",
+    "dict_type": "a mapping of keys to values",
+    "model_type": "a mapping of keys to values",
+    "list_type": "a list",
+    "string_type": "text",
+    "too_short": "at least {min_length} value",
+}
+
+
 def _problems(error: ValidationError) -> Iterator[str]:
     for item in error.errors():
-        parts, around = _place(item["loc"])
-        where = ".".join(parts) or "study"
+        place = _place(item["loc"])
+        where = ".".join(place.names) or "study"
         found = json.dumps(item["input"], default=str)
         found = found if len(found) <= 60 else found[:57] + "..."
         context = item.get("ctx", {})
         match item["type"]:
             case "extra_forbidden":
-                allowed = [key for section in around for key in section.model_fields]
-                yield f"{where}: unknown key{_nearest(parts[-1], allowed)}; allowed: {', '.join(allowed)}"
+                allowed = [key for section in place.around for key in section.model_fields]
+                hint = place.owner(place.names[-1]) or did_you_mean(place.names[-1], allowed)
+                yield f"{where}: unknown key{hint}; allowed: {', '.join(allowed)}"
             case "missing":
                 yield f"{where}: missing"
             case "literal_error":
                 allowed = [value.strip("'") for value in re.split(r", | or ", context["expected"])]
-                yield f"{where}: found {found}, allowed: {', '.join(allowed)}{_nearest(str(item['input']), allowed)}"
+                near = did_you_mean(str(item["input"]), allowed)
+                yield f"{where}: found {found}, allowed: {', '.join(allowed)}{near}"
             case "union_tag_invalid":
                 allowed = re.findall(r"'([^']*)'", context["expected_tags"])
-                nearest = _nearest(str(context["tag"]), allowed)
+                near = did_you_mean(str(context["tag"]), allowed)
                 key = next((key for key in UNION_KEYS if key in context["discriminator"]), "name")
-                yield f"{where}.{key}: found {context['tag']!r}, allowed: {', '.join(allowed)}{nearest}"
+                yield f"{where}.{key}: found {context['tag']!r}, allowed: {', '.join(allowed)}{near}"
             case "union_tag_not_found":
                 yield f"{where}.family: missing"
             case "value_error":
                 for message in str(context["error"]).split("\n"):
                     yield message if where == "study" else f"{where}: {message}"
+            case kind if kind in _EXPECTED:
+                meaning = f": {place.description}" if place.description else ""
+                yield f"{where}: found {found}, expected {_EXPECTED[kind].format(**context)}{meaning}"
             case _:
-                message = item["msg"][0].lower() + item["msg"][1:]
-                yield f"{where}: found {found}, {message}"
+                message = item["msg"].replace("Input should be ", "expected ")
+                yield f"{where}: found {found}, {message[0].lower()}{message[1:]}"
 
 
-def _place(location: tuple[int | str, ...]) -> tuple[list[str], list[type[Settings]]]:
-    """The keys that lead to a mistake in the file, and the section classes that may contain it.
+@dataclass
+class _Place:
+    """Where a mistake is. names: the keys that lead there in the file. around: the sections that may contain it.
+
+    description: of the setting. outer: of each section on the way, its place and its classes.
+    """
+
+    names: list[str] = field(default_factory=list)
+    around: list[type[Settings]] = field(default_factory=list)
+    description: str | None = None
+    outer: list[tuple[str, list[type[Settings]]]] = field(default_factory=list)
+
+    def owner(self, key: str) -> str:
+        """A hint for a key that stands in a section although it belongs to one around it, or in it; or nothing."""
+        here = ".".join(self.names[:-1])
+        inner = [
+            (f"{here}.{name}".lstrip("."), sections(setting.annotation))
+            for section in self.around
+            for name, setting in section.model_fields.items()
+        ]
+        for place, classes in (*reversed(self.outer), *inner):
+            if place != here and any(key in section.model_fields for section in classes):
+                return f"; it belongs to {place or 'the study itself'}"
+        return ""
+
+
+def _place(location: tuple[int | str, ...]) -> _Place:
+    """The place of a mistake.
 
     pydantic's locations also hold the tags of unions, which are not keys of the file. The types tell such a tag from a
     system or a test set with the same name.
     """
-    names: list[str] = []
+    place = _Place()
     annotation: Any = Study
-    around: list[type[Settings]] = []
     for part in location:
         if typing.get_origin(annotation) is Annotated:
             annotation = typing.get_args(annotation)[0]
-        around = sections(annotation)
+        place.around = around = sections(annotation)
+        if around:
+            place.outer.append((".".join(place.names), around))
         if typing.get_origin(annotation) in (dict, list):
             annotation = typing.get_args(annotation)[-1]
         elif (tagged := _tagged(annotation, part)) is not None:
             annotation = tagged
             continue
         elif around and part in around[0].model_fields:
-            annotation = around[0].model_fields[str(part)].annotation
+            setting = around[0].model_fields[str(part)]
+            annotation, place.description = setting.annotation, setting.description
         elif part == "[key]":
             continue
-        names.append(str(part))
-    return names, around
+        place.names.append(str(part))
+    return place
 
 
 def _tagged(annotation: Any, tag: object) -> Any:
@@ -131,8 +177,3 @@ def _tagged(annotation: Any, tag: object) -> Any:
         if len(members) > 1 and family is not None and tag in typing.get_args(family.annotation):
             return member
     return own_settings(tag) if len(members) > 1 else None
-
-
-def _nearest(name: str, allowed: list[str]) -> str:
-    near = difflib.get_close_matches(name, allowed, n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""

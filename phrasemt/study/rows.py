@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Discriminator, Field, Tag, field_validator
 
 from phrasemt.fields import Settings, Title, usable_path
 from phrasemt.study.datasets import Dataset
@@ -40,7 +40,10 @@ class TableRow(Settings):
 class OutsideSystem(TableRow):
     """A system of another program: a row whose translations are files. Nothing is trained."""
 
-    translations: Path | dict[str, Path] = Field(
+    translations: Annotated[
+        Annotated[Path, Tag("one")] | Annotated[dict[str, Path], Tag("several")],
+        Discriminator(lambda value: "several" if isinstance(value, dict) else "one"),
+    ] = Field(
         description="file of the translations of the test set, UTF-8, a line for each sentence, also as .gz; with "
         "several test sets a file for each one: {test_set: FILE}, or {data_set.test_set: FILE} with several data sets"
     )

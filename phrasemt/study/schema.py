@@ -27,8 +27,9 @@ from phrasemt.study.presets import PRESETS, fill_in
 from phrasemt.study.rows import OutsideSystem, TableRow
 from phrasemt.study.training import Optimizer, Training
 
+MOST_HYPOTHESES = 1_000
 Beam = Annotated[
-    int, Field(gt=0), Number(at_most=1_000, because="the memory and the time of a search grow with the beam")
+    int, Field(gt=0), Number(at_most=MOST_HYPOTHESES, because="the memory and the time of a search grow with the beam")
 ]
 _LONG_OUTPUT = "the memory of a search grows with the longest output"
 Alpha = Annotated[float, Field(ge=0), Number(at_most=10, because="the length would decide alone")]
@@ -271,10 +272,11 @@ class Study(Settings):
                 for other, found in systems.items()
                 if isinstance(found, dict) and "weights_of" not in found and kind_of_system(found) == "trained"
             ]
+            first = systems[named[0]] if named[0] in trained else {}
             problems += [
                 f"systems.{name}.{key} has no effect with weights_of, because nothing is trained"
                 for key in ("model", "preset", "training", "init_from")
-                if key in system
+                if key in system and system[key] != first.get(key)
             ]
             problems += [
                 f"{where} names {other!r}, allowed: systems that are trained ({', '.join(trained)})"
@@ -284,13 +286,12 @@ class Study(Settings):
             if len(set(map(str, named))) != len(named):
                 problems.append(f"{where} names a system twice")
             if not problems:
-                first = systems[named[0]]
-                shared = {key: first[key] for key in ("preset", "model", "training") if key in first}
+                filled[name] = {key: first[key] for key in ("preset", "model", "training") if key in first} | system
                 own, others = (found.get("decoding") or {} for found in (system, first))
-                if "sampling" in own:  # keys of the beam search that it replaces
-                    others = {key: value for key, value in others.items() if key not in _OF_BEAM_SEARCH}
-                decoding = {**others, **own}
-                filled[name] = {**shared, **system, "decoding": decoding}
+                if isinstance(own, dict) and isinstance(others, dict):
+                    if "sampling" in own:  # keys of the beam search that it replaces
+                        others = {key: value for key, value in others.items() if key not in _OF_BEAM_SEARCH}
+                    filled[name]["decoding"] = {**others, **own}
         refuse(problems)
         return {**values, "systems": filled}
 

@@ -20,8 +20,8 @@ from phrasemt.artefacts.text import Tokens
 from phrasemt.artefacts.training import Average, AverageScores, DevScores, LastUpdate, TrainingRecord, Weights, ranked
 from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.batching.reader import BatchReader
+from phrasemt.decoding.dev_bleu import read_dev_references
 from phrasemt.errors import DamagedFileError, MismatchError
-from phrasemt.files.lines import read_lines
 from phrasemt.models.interface import build_model
 from phrasemt.models.weights import load_tensors, save_tensors, set_weights
 from phrasemt.nn.device import choose_device
@@ -59,7 +59,7 @@ def average_checkpoints(
     """
     words = Vocabularies.read(source_vocabulary, target_vocabulary)
     reader = BatchReader.open(dev, words, settings.reads, dev_phrases, dev_chunks)
-    references = list(read_lines(dev_reference)) if settings.reads.source else None
+    references = read_dev_references(dev_reference, len(reader.examples)) if settings.reads.source else None
     evaluate = Evaluator(reader, references, words.target, settings.dev_bleu)
     model = build_model(settings.model, source_vocabulary=len(words.source), target_vocabulary=len(words.target))
     model.to(choose_device(cores))

@@ -23,9 +23,9 @@ from phrasemt.artefacts.training import Evaluation, TrainingRecord, TrainingStat
 from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.batching.reader import BatchReader
 from phrasemt.batching.sampler import UpdatePlan
+from phrasemt.decoding.dev_bleu import read_dev_references
 from phrasemt.errors import MismatchError, PhrasemtError, StoppedError
 from phrasemt.files.digests import digest_bytes, digest_file
-from phrasemt.files.lines import read_lines
 from phrasemt.models.interface import build_model
 from phrasemt.models.weights import describe_weights, start_from
 from phrasemt.nn.device import choose_device
@@ -90,7 +90,7 @@ def train_model(
         for path in initial_weights:
             start_from(model, path, description)
         trainer = Trainer(model, reader, settings, group)
-        references = list(read_lines(dev_reference)) if settings.reads.source else None
+        references = read_dev_references(dev_reference, len(dev_reader.examples)) if settings.reads.source else None
         evaluator = Evaluator(dev_reader, references, words.target, settings.dev_bleu)
         by_sentences = settings.training.sentences_per_update is not None
         update_size = settings.training.sentences_per_update or settings.training.tokens_per_update

@@ -24,7 +24,7 @@ import torch.distributed as distributed
 from torch import Tensor
 
 from phrasemt.errors import PhrasemtError, check_equal
-from phrasemt.machine.launch import RENDEZVOUS
+from phrasemt.machine.launch import RENDEZVOUS, place_in_group
 
 # A process gives up after waiting this long for another one. The others may wait minutes while the first evaluates.
 PATIENCE = timedelta(minutes=30)
@@ -145,14 +145,14 @@ def join_processes(processes: int, *, patience: timedelta = PATIENCE) -> Iterato
     processes: the number that the caller asked for. Raises PhrasemtError for another number of processes, and for a
     process without a GPU of its own on a machine with GPUs.
     """
-    size = int(os.environ.get("WORLD_SIZE", "1"))
+    size = place_in_group("WORLD_SIZE", 1)
     what = "the number of training processes (WORLD_SIZE) is not the requested one (--processes)"
     next_step = "start one process per GPU on every node, see profiles/README.md"
     check_equal(processes, size, what, next_step=next_step)
     if size == 1:
         yield ProcessGroup()
         return
-    group = ProcessGroup(rank=int(os.environ["RANK"]), size=size, local_rank=int(os.environ["LOCAL_RANK"]))
+    group = ProcessGroup(rank=place_in_group("RANK", 0), size=size, local_rank=place_in_group("LOCAL_RANK", 0))
     if torch.cuda.is_available():
         if group.local_rank >= torch.cuda.device_count():
             raise PhrasemtError(

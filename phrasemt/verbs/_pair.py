@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,10 @@ from phrasemt.artefacts.sidecar import Sidecar
 from phrasemt.errors import DamagedFileError, PhrasemtError
 from phrasemt.files.lines import read_lines
 from phrasemt.study.schema import Study
-from phrasemt.verbs._study import add_dataset, add_study, chosen_dataset
+from phrasemt.verbs._study import add_dataset, add_study, choose, chosen_dataset, name_behind_study
 from phrasemt.workflow.paths import Paths
+
+_ROW = re.compile(r"[0-9]{1,18}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +35,8 @@ class Pair:
 def add_arguments(parser: Any) -> None:
     """Add the arguments STUDY and SPLIT:ROW, and the option --dataset."""
     add_study(parser)
-    parser.add_argument("pair", metavar="SPLIT:ROW", help="pair, such as test:17; rows of the raw text count from 0")
+    help = "pair, such as test:17; rows of the raw text count from 0"
+    parser.add_argument("pair", type=name_behind_study("SPLIT:ROW"), metavar="SPLIT:ROW", help=help)
     add_dataset(parser)
 
 
@@ -43,16 +47,16 @@ def chosen_pair(options: argparse.Namespace) -> Pair:
     """
     study, dataset = chosen_dataset(options)
     split, _, number = options.pair.partition(":")
-    if not number.isdecimal():
-        raise PhrasemtError("not a pair", where=options.pair, expected="SPLIT:ROW, e.g. test:17")
+    if not _ROW.fullmatch(number):
+        raise PhrasemtError("not a pair", where=options.pair[:100], expected="SPLIT:ROW, e.g. test:17")
+    split = choose("split", split, list(study.datasets[dataset].split_names))
     paths = Paths.of(study, dataset)
     examples = Path(paths.examples.at(split=split))
     if not examples.exists():
         raise PhrasemtError(
-            "this split does not exist, or is not prepared yet",
+            f"{split} is not prepared yet",
             where=examples,
-            expected=f"one of train, dev, {', '.join(study.datasets[dataset].test_sets)}",
-            found=split,
+            found="no such file",
             next_step=f"snakemake --profile profiles/local --configfile {options.study}",
         )
     line = _line_of_row(Path(paths.rows.at(split=split)), int(number))

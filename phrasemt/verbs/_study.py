@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from phrasemt.errors import PhrasemtError
+from phrasemt.errors import PhrasemtError, did_you_mean
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
 
@@ -37,6 +38,20 @@ def add_profile(parser: Any) -> None:
     )
 
 
+def name_behind_study(what: str) -> Callable[[str], str]:
+    """Return the type of an argument behind STUDY. A study alone would be taken for it, because STUDY may be left out.
+
+    what: the argument, as the help shows it.
+    """
+
+    def read(text: str) -> str:
+        if Path(text).suffix in (".yaml", ".yml"):
+            raise argparse.ArgumentTypeError(f"{text} is a study; {what} behind it is missing")
+        return text
+
+    return read
+
+
 def study_name(study: Path) -> str:
     """Return the name of a study. study: its file, whose name has a suffix, or its name."""
     return load_study(study).study if study.suffix else str(study)
@@ -51,5 +66,6 @@ def chosen_dataset(options: argparse.Namespace) -> tuple[Study, str]:
 def choose(kind: str, wanted: str | None, known: list[str]) -> str:
     """Return `wanted`, or the first known name for None. Raises PhrasemtError for an unknown name."""
     if wanted is not None and wanted not in known:
-        raise PhrasemtError(f"no such {kind}", where=wanted, expected=f"one of {', '.join(known)}")
+        near = did_you_mean(wanted, known)
+        raise PhrasemtError(f"no such {kind}", where=wanted, expected=f"one of {', '.join(known)}{near}")
     return wanted or known[0]

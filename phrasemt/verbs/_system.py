@@ -11,6 +11,7 @@ from typing import Any
 from phrasemt.errors import PhrasemtError
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
+from phrasemt.verbs._numbers import cores, in_range
 from phrasemt.verbs._study import choose
 from phrasemt.workflow.trained_system import TrainedSystem
 
@@ -38,13 +39,15 @@ def add_study_option(parser: Any) -> None:
 def add_training(parser: Any) -> None:
     """Add the options that choose a training of a study."""
     parser.add_argument("--system", metavar="NAME", help="system of the study")
-    parser.add_argument("--seed", type=int, metavar="N", help="seed of its training (default: the first of the system)")
+    parser.add_argument(
+        "--seed", type=in_range(int, 0), metavar="N", help="seed of its training (default: the first of the system)"
+    )
     parser.add_argument("--dataset", metavar="NAME", help="data set of the study (default: the first)")
 
 
 def add_cores(parser: Any) -> None:
     """Add the option --cores."""
-    parser.add_argument("--cores", type=int, default=len(os.sched_getaffinity(0)), metavar="N", help="default: all")
+    parser.add_argument("--cores", type=cores(), default=len(os.sched_getaffinity(0)), metavar="N", help="default: all")
 
 
 def chosen_training(options: argparse.Namespace) -> ChosenTraining:

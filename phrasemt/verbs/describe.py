@@ -10,13 +10,13 @@ from phrasemt.artefacts.vocabulary import Vocabulary
 from phrasemt.models.cost import POSITIONS, cost_of
 from phrasemt.study.schema import Study
 from phrasemt.symbols import SPECIAL_TOKENS
-from phrasemt.verbs._study import add_dataset, add_study, choose, chosen_dataset
+from phrasemt.verbs._study import add_dataset, add_study, choose, chosen_dataset, name_behind_study
 from phrasemt.workflow.paths import Paths
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_study(parser)
-    parser.add_argument("system", metavar="SYSTEM", help="system of the study")
+    parser.add_argument("system", type=name_behind_study("SYSTEM"), metavar="SYSTEM", help="system of the study")
     add_dataset(parser)
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from phrasemt.decoding.translator import Translator
 from phrasemt.files.attention import ForcedSentence, write_forced
-from phrasemt.files.lines import read_parallel
 from phrasemt.machine.gpus import lease
 from phrasemt.verbs._system import add_cores, add_study_option, add_training, chosen_training
+from phrasemt.verbs._texts import read_columns
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,10 +35,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Force the lines. Raises DataError for texts of different length."""
+    """Force the lines. Raises DataError for texts of different length, and without a line."""
     logging.getLogger("phrasemt").setLevel(logging.WARNING)
     training = chosen_training(options)
-    sources, targets = ([*texts] for texts in zip(*read_parallel(options.source, options.target), strict=True))
+    sources, targets = read_columns(options.source, options.target)
     system = training.files()
     with lease(1):
         translator = Translator(system, decoding=system.settings.decoding, cores=options.cores)

@@ -64,7 +64,11 @@ def run(options: argparse.Namespace) -> None:
 
 def _agreed(total: str) -> bool:
     try:
-        return sys.stdin.isatty() and input(f"Remove {total}? [y/N] ").strip().lower() in ("y", "yes")
+        return (
+            sys.stdin is not None
+            and sys.stdin.isatty()
+            and input(f"Remove {total}? [y/N] ").strip().lower() in ("y", "yes")
+        )
     except EOFError:
         return False
 

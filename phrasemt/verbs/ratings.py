@@ -10,6 +10,7 @@ from phrasemt.files.lines import read_lines
 from phrasemt.scoring.ratings import KEY, SCALES, RatedText, score_sheets, write_sheets
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
+from phrasemt.verbs._numbers import in_range
 from phrasemt.verbs._study import choose
 from phrasemt.verbs._system import add_study_option
 from phrasemt.verbs._tables import table
@@ -31,10 +32,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     make.add_argument(
         "--test-sets", nargs="+", metavar="NAME", help="sentences are drawn from these (default: all, without dev)"
     )
-    make.add_argument("--seed", type=int, metavar="N", help="seed of the trainings (default: the first of the study)")
-    make.add_argument("--sentences", type=int, default=100, metavar="N", help="drawn at random (default: %(default)s)")
-    make.add_argument("--raters", type=int, default=2, metavar="N", help="number of sheets (default: %(default)s)")
-    make.add_argument("--draw", type=int, default=1, metavar="N", help="seed of the draw (default: %(default)s)")
+    seed, sentences, raters = in_range(int, 0), in_range(int, 1), in_range(int, 1, 1000)
+    make.add_argument("--seed", type=seed, metavar="N", help="seed of the trainings (default: the first of the study)")
+    make.add_argument(
+        "--sentences", type=sentences, default=100, metavar="N", help="drawn at random (default: %(default)s)"
+    )
+    make.add_argument("--raters", type=raters, default=2, metavar="N", help="number of sheets (default: %(default)s)")
+    make.add_argument("--draw", type=seed, default=1, metavar="N", help="seed of the draw (default: %(default)s)")
     make.set_defaults(run=_make)
     score = actions.add_parser("score", help="mean ratings of systems, and agreement between raters")
     score.add_argument("folder", type=Path, metavar="FOLDER")
@@ -46,8 +50,6 @@ def _make(options: argparse.Namespace) -> None:
     study = load_study(options.study)
     dataset = choose("dataset", options.dataset, list(study.datasets))
     systems = [choose("system", name, study.translating) for name in options.systems or study.translating]
-    if min(options.sentences, options.raters) < 1:
-        raise PhrasemtError("at least one sentence and one rater are needed", where="--sentences, --raters")
     paths = Paths.of(study, dataset)
 
     def sides(split: str) -> list[list[str]]:

@@ -14,16 +14,18 @@ from phrasemt.artefacts.scores import MetricComparison, Scores
 from phrasemt.decoding.outside import both_forms
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.digests import digest_file
-from phrasemt.files.lines import read_parallel
+from phrasemt.files.identity import one_file
 from phrasemt.files.prepared import check_prepared_alike
 from phrasemt.scoring.bleu import Sides, check_side, score_texts, warn_of_leftovers
 from phrasemt.scoring.significance import compare_scores
-from phrasemt.study.languages import MISTAKEN, language_name
+from phrasemt.study.evaluation import MOST_SAMPLES
+from phrasemt.study.languages import problem_of_language
 from phrasemt.study.reading import load_study
 from phrasemt.study.tokenization import Tokenizer
 from phrasemt.verbs._numbers import in_range
 from phrasemt.verbs._study import choose
 from phrasemt.verbs._tables import table
+from phrasemt.verbs._texts import read_columns
 
 log = logging.getLogger("phrasemt.score")
 
@@ -52,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--shortest", action="store_true", help="length of the shortest reference, for scores on tokens (mteval-v11b)"
     )
     parser.add_argument(
-        "--samples", type=in_range(int, 1), default=1000, metavar="N", help="samples of the tests (1000)"
+        "--samples", type=in_range(int, 1, MOST_SAMPLES), default=1000, metavar="N", help="samples of the tests (1000)"
     )
     parser.add_argument("--json", action="store_true", help="print JSON, with the counts of BLEU")
 
@@ -65,8 +67,9 @@ def run(options: argparse.Namespace) -> None:
     """
     if len(options.files) > 2:
         raise PhrasemtError("too many translations", where=options.files[2], expected="one file, or two to compare")
-    if len(options.files) > len(set(options.files)):
-        raise PhrasemtError("the same file twice", where=options.files[0], next_step="give two files to compare")
+    given = [(path, path) for path in (*options.files, *options.references)]
+    for first, second in one_file(given):
+        raise PhrasemtError("the same file twice", where=first, found=second, next_step="give another file")
     tokenizer, shortest = _convention(options)
     scores = {str(path): _score(path, tokenizer, shortest, options) for path in options.files}
     comparison: Mapping[str, MetricComparison] = {}
@@ -82,14 +85,8 @@ def _convention(options: argparse.Namespace) -> tuple[Tokenizer, bool]:
     if options.study is None:
         if options.dataset is not None:
             raise PhrasemtError("a data set belongs to a study", where="--dataset", next_step="give --study, too")
-        if language_name(options.language) is None:
-            near = f"; did you mean {MISTAKEN[options.language]!r}?" if options.language in MISTAKEN else ""
-            raise PhrasemtError(
-                "no such language",
-                where="--language",
-                expected="a code of ISO 639, such as en or deu",
-                found=f"{options.language!r}{near}",
-            )
+        if problem := problem_of_language(options.language):
+            raise PhrasemtError(problem, where="--language")
         try:
             return Tokenizer.for_language(options.language, aggressive_dash=options.aggressive_dash), options.shortest
         except ValueError as error:
@@ -102,13 +99,7 @@ def _convention(options: argparse.Namespace) -> tuple[Tokenizer, bool]:
 
 
 def _score(path: Path, tokenizer: Tokenizer, shortest: bool, options: argparse.Namespace) -> Scores:
-    same = [other for other in options.references if other.exists() and path.exists() and other.samefile(path)]
-    if same:
-        raise PhrasemtError("the translations are the reference itself", where=path, next_step="give another file")
-    rows = list(read_parallel(path, *options.references))
-    if not rows:
-        raise PhrasemtError("no lines", where=path, next_step="give a file with at least one sentence")
-    translated, *references = (list(side) for side in zip(*rows, strict=True))
+    translated, *references = read_columns(path, *options.references)
     of_translation = both_forms(tokenizer, tokenised=options.tokenised)
     of_reference = both_forms(tokenizer, tokenised=options.tokenised_references)
     tokens, text = (list(side) for side in zip(*map(of_translation, translated), strict=True))

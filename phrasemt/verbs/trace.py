@@ -8,13 +8,21 @@ from pathlib import Path
 from phrasemt.errors import PhrasemtError
 from phrasemt.verbs import _pair
 from phrasemt.verbs._hops import hops_to, views
+from phrasemt.verbs._numbers import in_range
 from phrasemt.verbs._study import choose
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     _pair.add_arguments(parser)
-    parser.add_argument("--system", help="also show the translation of this system (default: the preparation only)")
-    parser.add_argument("--seed", type=int, help="seed of the system's training (default: the first of the study)")
+    parser.add_argument(
+        "--system", metavar="NAME", help="also show the translation of this system (default: the preparation only)"
+    )
+    parser.add_argument(
+        "--seed",
+        type=in_range(int, 0),
+        metavar="N",
+        help="seed of the system's training (default: the first of the study)",
+    )
 
 
 def run(options: argparse.Namespace) -> None:

@@ -16,15 +16,16 @@ from pydantic import ValidationError
 from tqdm import tqdm
 
 from phrasemt.decoding.translator import Translation, Translator
-from phrasemt.errors import PhrasemtError
+from phrasemt.errors import PhrasemtError, did_you_mean
 from phrasemt.files.continued import continued_output, write_all
 from phrasemt.files.digests import digest_file
 from phrasemt.files.incoming import blocks_of_lines
 from phrasemt.files.lines import count_lines, decode_lines
 from phrasemt.files.yaml import parse_yaml
 from phrasemt.machine.gpus import lease
-from phrasemt.study.schema import Decoding
+from phrasemt.study.schema import MOST_HYPOTHESES, Decoding
 from phrasemt.symbols import LONGEST_SENTENCE
+from phrasemt.verbs._numbers import in_range
 from phrasemt.verbs._system import add_cores, add_study_option, add_training, chosen_training
 from phrasemt.workflow.model_folder import read_model_folder
 from phrasemt.workflow.trained_system import TrainedSystem
@@ -35,6 +36,11 @@ log = logging.getLogger("phrasemt.translate")
 # that its batches are those of the study and its scores are the same to the last bit.
 _LINES = 4096
 _NAMED = 5  # lines that a message names
+# Settings of the search that have no effect here, and why.
+_OF_STUDIES = {
+    "length_penalties": "only a study has a dev set that chooses one; give length_penalty=NUMBER",
+    "ensemble": "a system is one model here",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,10 +59,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--scores", action="store_true", help="write the score and a tab in front of each translation")
     form.add_argument("--json", action="store_true", help="write one JSON object per line")
     parser.add_argument(
-        "--n-best", type=int, metavar="N", help="write N translations per line, as `line ||| translation ||| score`"
+        "--n-best",
+        type=in_range(int, 1, MOST_HYPOTHESES),
+        metavar="N",
+        help="write N translations per line, as `line ||| translation ||| score`",
     )
     parser.add_argument(
-        "--decoding", action="append", default=[], metavar="KEY=VALUE",
+        "--decoding", type=_setting, action="append", default=[], metavar="KEY=VALUE",
         help="replace a setting of the search, e.g. beam=12; may be repeated",
     )  # fmt: skip
     add_cores(parser)
@@ -86,6 +95,21 @@ def run(options: argparse.Namespace) -> None:
             first += len(block)
 
 
+def _setting(text: str) -> tuple[str, Any]:
+    """Key and value of --decoding."""
+    key, equals, value = text.partition("=")
+    if not equals or key not in Decoding.model_fields:
+        near = did_you_mean(key, Decoding.model_fields)
+        keys = ", ".join(key for key in Decoding.model_fields if key not in _OF_STUDIES)
+        raise argparse.ArgumentTypeError(f"expected KEY=VALUE with a key of {keys}, found {text[:40]!r}{near}")
+    if key in _OF_STUDIES:
+        raise argparse.ArgumentTypeError(f"{key} has no effect: {_OF_STUDIES[key]}")
+    try:
+        return key, parse_yaml(value)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{key}: cannot be read as YAML: {error}") from None
+
+
 def _chosen_system(options: argparse.Namespace) -> TrainedSystem:
     if options.model is None:
         return chosen_training(options).files()
@@ -100,6 +124,8 @@ def _chosen_system(options: argparse.Namespace) -> TrainedSystem:
 def _open(file: str | None) -> Any:
     """The text, as a binary stream with a name."""
     if file in (None, "-"):
+        if sys.stdin is None:
+            raise PhrasemtError("standard input is closed", where="FILE", next_step="give a text file")
         return contextlib.nullcontext(sys.stdin.buffer)
     path = Path(str(file))
     if path.is_dir() or not path.exists():
@@ -109,22 +135,13 @@ def _open(file: str | None) -> Any:
 
 def _decoding(trained: Decoding, options: argparse.Namespace) -> Decoding:
     """The settings of the search with the values of the command line."""
-    values = trained.model_dump() | {"n_best": options.n_best or 1}
-    for entry in options.decoding:
-        key, _, value = entry.partition("=")
-        values[key] = parse_yaml(value)
-    if values["length_penalties"]:
-        what = "only a study has a dev set that chooses a length penalty"
-        next_step = "give --decoding length_penalty=NUMBER"
-        raise PhrasemtError(what, where="--decoding length_penalties", next_step=next_step)
+    given = {"n_best": options.n_best or 1, **dict(options.decoding)}
     try:
-        return Decoding.model_validate(values)
+        return Decoding.model_validate(trained.model_dump() | given)
     except ValidationError as error:
         first = error.errors()[0]
         raise PhrasemtError(
-            f"{'.'.join(map(str, first['loc'])) or 'settings'}: {first['msg']}",
-            where="--decoding, --n-best",
-            expected=f"KEY=VALUE with a key of {', '.join(Decoding.model_fields)}",
+            f"{'.'.join(map(str, first['loc'])) or 'settings'}: {first['msg']}", where="--decoding, --n-best"
         ) from None
 
 

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal, NamedTuple
 
+from phrasemt.artefacts.table import DIFFERENCE, HEADINGS
 from phrasemt.errors import DataError, PhrasemtError, StudyError
+from phrasemt.files.identity import one_file
 from phrasemt.files.lines import read_lines
 from phrasemt.files.prepared import Signs
+from phrasemt.files.source_file import MIRROR
 from phrasemt.languages import WITH_MOSES_RULES
 from phrasemt.registry.corpora import contrasts_of, files_of
 from phrasemt.registry.stanza_models import files_of_package
 from phrasemt.study.annotators import Parser
 from phrasemt.study.datasets import ContrastText, Dataset, RegistryText
-from phrasemt.study.languages import MISTAKEN, language_name
+from phrasemt.study.languages import language_name, problem_of_language
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
 from phrasemt.study.training import Adam, Training
+from phrasemt.workflow.cache import CACHE
 from phrasemt.workflow.model_folder import read_manifest
 from phrasemt.workflow.paths import initial_weights
 
@@ -39,6 +45,9 @@ def read_study(path: Path) -> Study:
         _missing_programs,
         _annotator_problems,
         _missing_files,
+        _heading_problems,
+        _same_file_problems,
+        _cache_problems,
         _subword_problems,
     )
     if problems := list(dict.fromkeys(problem for check in checks for problem in check(study))):
@@ -48,6 +57,9 @@ def read_study(path: Path) -> Study:
 
 def warnings_of(study: Study) -> Iterator[str]:
     """Settings that cannot have the effect that they name. A study with warnings runs."""
+    mirror = os.environ.get(MIRROR) or study.mirror
+    if mirror and not Path(mirror).is_dir():
+        yield f"{_named_by('mirror', MIRROR)}: no such folder: {mirror}; all corpora are downloaded"
     for name in study.trained:
         warnings = _warnings_of_training(study.models[name].training)
         yield from (f"systems.{name}.training: {warning}" for warning in warnings)
@@ -110,9 +122,8 @@ def _language_problems(study: Study) -> Iterator[str]:
         *((f"chunkers.{name}.language", chunker.language) for name, chunker in study.chunkers.items()),
     ]
     for where, code in places:
-        if language_name(code) is None:
-            near = f"; did you mean {MISTAKEN[code]!r}?" if code in MISTAKEN else ""
-            yield f"{where}: found {code!r}, allowed: a code of ISO 639-1 or ISO 639-3, such as en or deu{near}"
+        if problem := problem_of_language(code):
+            yield f"{where}: {problem}"
 
 
 def _problems(study: Study) -> Iterator[str]:
@@ -142,6 +153,65 @@ def _missing_files(study: Study) -> Iterator[str]:
     for where, file in _files_of_the_user(study):
         if not file.is_file():
             yield f"{where}: no such file: {file}"
+        elif file.suffix == ".safetensors":
+            import safetensors  # few studies name weights
+
+            try:
+                with safetensors.safe_open(file, framework="numpy"):
+                    pass
+            except (safetensors.SafetensorError, OSError) as error:
+                yield f"{where}: not a readable weights file: {file}: {error}"
+
+
+def _heading_problems(study: Study) -> Iterator[str]:
+    """Metrics of the user whose column could be taken for another one."""
+    taken = dict.fromkeys((*HEADINGS.values(), DIFFERENCE), "a column of every table")
+    for name, metric in study.metrics.items():
+        heading = metric.heading or name
+        if heading in taken:
+            yield f"metrics.{name}: its heading {heading!r} is that of {taken[heading]}; give another `heading`"
+        taken.setdefault(heading, f"metrics.{name}")
+
+
+class _Use(NamedTuple):
+    """What a study takes a file for. text: the place of its text; split: train, dev, or a word for all test sets."""
+
+    text: str
+    key: str
+    role: Literal["source", "reference", "translation"]
+    split: str
+
+
+def _same_file_problems(study: Study) -> Iterator[str]:
+    """Files, also behind links, that a data set uses for two things which must differ: sides, and splits."""
+    for name, dataset in study.datasets.items():
+        uses: list[tuple[_Use, Path]] = []
+        for place, text in dataset.texts:
+            section, split, *_ = place.split(".")
+            for key, file in text.files.items() if not isinstance(text, RegistryText) else ():
+                role: Literal["source", "reference"] = "source" if key in ("source", "text") else "reference"
+                use = _Use(f"datasets.{name}.{place}", key, role, split if section == "splits" else section)
+                uses.append((use, file))
+        for system, outside in study.outside.items():
+            for (of_dataset, _), file in outside.files(study.datasets).items():
+                if of_dataset == name:
+                    uses.append((_Use(f"systems.{system}", "translations", "translation", "test"), file))
+        for one, two in one_file(uses):
+            copied = (one.role, two.role) == ("source", "translation")  # a baseline that copies the source
+            other_split = one.split != two.split and dataset.overlap == "refused"
+            if one.text == two.text or other_split or (one.role != two.role and not copied):
+                yield f"{two.text}.{two.key}: the same file as {one.text}.{one.key}"
+
+
+def _cache_problems(study: Study) -> Iterator[str]:
+    cache = Path(os.environ.get(CACHE) or study.cache)
+    if not next(path for path in (cache, *cache.absolute().parents) if path.exists()).is_dir():
+        yield f"{_named_by('cache', CACHE)}: not a folder: {cache}"
+
+
+def _named_by(key: str, variable: str) -> str:
+    """What names a folder of the machine: the variable of the environment if it is set, else the study."""
+    return f"the environment variable {variable}" if os.environ.get(variable) else key
 
 
 def _files_of_the_user(study: Study) -> Iterator[tuple[str, Path]]:

@@ -121,8 +121,11 @@ def test_vocabulary_files_go_before_estimates(describe):
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (("study.yaml", "bas"), "bas: no such system (expected one of base, max, lm)"),
-        (("study.yaml", "max", "--dataset", "dmo"), "dmo: no such dataset (expected one of demo, words)"),
+        (("study.yaml", "bas"), "bas: no such system (expected one of base, max, lm; did you mean 'base'?)"),
+        (
+            ("study.yaml", "max", "--dataset", "dmo"),
+            "dmo: no such dataset (expected one of demo, words; did you mean 'demo'?)",
+        ),
         (
             ("studi.yaml", "max"),
             "studi.yaml: 1 mistake in the study\n"

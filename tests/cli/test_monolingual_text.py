@@ -145,6 +145,7 @@ datasets:
       train: [{text: train.en}]
       dev: [{text: dev.en}]
       test: {news: [{text: dev.en}]}
+    overlap: allowed
 systems:
   lm: {model: {family: language_model, width: 16, heads: 2}}
 """

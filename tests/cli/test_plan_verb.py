@@ -84,3 +84,5 @@ def test_pairs_in_settings_are_readable() -> None:
     old = {"test_sets": [["mine", "a"]], "seeds": [1]}
     new = {"test_sets": [["mine", "a"], ["mine", "b"]], "seeds": [1, 2]}
     assert list(_differences(old, new, "")) == ["seeds: +2", "test_sets: +mine/b"]
+    old, new = ({"systems": [["base", "Base"], ["max", title]]} for title in ("Max", "+ Max"))
+    assert list(_differences(old, new, "")) == ["systems.max: Max -> + Max"]

@@ -113,7 +113,7 @@ def test_the_conventions_of_a_study(capsys: pytest.CaptureFixture[str], reposito
     ("arguments", "message"),
     [
         (("short", "--references", "ref", "--language", "de"), "unequal numbers of lines"),
-        (("ref", "--references", "ref", "--language", "de"), "the translations are the reference itself"),
+        (("ref", "--references", "ref", "--language", "de"), "ref: the same file twice (found ref)"),
         (("subwords", "--references", "ref", "--language", "de"), "the text is cut into subwords"),
         (("empty", "--references", "empty2", "--language", "de"), "no lines"),
         (("first", "--references", "ref", "--language", "ger"), "a code of ISO 639"),

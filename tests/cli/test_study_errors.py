@@ -174,11 +174,90 @@ TRANSCRIPTS = {
             "test: {t: []}}}\n"
             "systems:",
         ),
-        "phrasemt check: error: study.yaml: 4 mistakes in the study\n"
-        "  - datasets.demo.splits.dev.sample: found 0, input should be greater than 0\n"
+        "phrasemt check: error: study.yaml: 5 mistakes in the study\n"
+        "  - datasets.demo.splits.dev.sample: found 0, expected greater than 0\n"
         "  - datasets.demo.splits.dev.sed: unknown key; did you mean 'seed'?; allowed: sample, seed\n"
-        "  - datasets.more.splits.train: found [], list should have at least 1 item after validation, not 0\n"
-        "  - datasets.more.splits.dev.0.part: missing\n",
+        "  - datasets.more.splits.train: found [], expected at least 1 value: training texts\n"
+        "  - datasets.more.splits.dev.0.part: missing\n"
+        "  - datasets.more.splits.test.t: found [], expected at least 1 value: texts of each test set, by name\n",
+    ),
+    "keys in a section beside their own": (
+        RIGHT.replace("width: 16", "preset: xu2020") + "    beam: 4\n",
+        "phrasemt check: error: study.yaml: 2 mistakes in the study\n"
+        "  - systems.base.model.preset: unknown key; it belongs to systems.base; allowed: family, width, heads, "
+        "ffn_width, dropout, attn_dropout, act_dropout, norm, embed_ln, softmax_bias, init, encoder_layers, "
+        "decoder_layers, tie\n"
+        "  - systems.base.beam: unknown key; it belongs to systems.base.decoding; allowed: title, stands_for, preset, "
+        "model, init_from, weights_of, seeds, training, decoding\n",
+    ),
+    "values of another type": (
+        RIGHT.replace(
+            "generator: {train: 10, dev: 10, test: 10}",
+            "splits: {train: [{corpus: c, part: p}], dev: [], test: [{corpus: c, part: p}]}",
+        )
+        + "  theirs: {translations: 3}\n",
+        "phrasemt check: error: study.yaml: 3 mistakes in the study\n"
+        "  - datasets.demo.splits.dev: found [], expected at least 1 value: development texts, which select "
+        "checkpoints, or a sample of the training texts\n"
+        '  - datasets.demo.splits.test: found [{"corpus": "c", "part": "p"}], expected a mapping of keys to values: '
+        "texts of each test set, by name\n"
+        "  - systems.theirs.translations: found 3, expected a path: file of the translations of the test set, UTF-8, a "
+        "line for each sentence, also as .gz; with several test sets a file for each one: {test_set: FILE}, or "
+        "{data_set.test_set: FILE} with several data sets\n",
+    ),
+    "a test set without texts": (
+        RIGHT.replace(
+            "generator: {train: 10, dev: 10, test: 10}",
+            "splits: {train: [{corpus: c, part: p}], dev: [{corpus: c, part: p}], test: {t: []}}",
+        ),
+        "phrasemt check: error: study.yaml: 1 mistake in the study\n"
+        "  - datasets.demo.splits.test.t: found [], expected at least 1 value: texts of each test set, by name\n",
+    ),
+    "a date that is none": (
+        RIGHT + "title: 2024-13-45\n",
+        "phrasemt check: error: study.yaml: 1 mistake in the study\n"
+        "  - cannot be read as YAML: line 10, column 8, at '2024-13-45': month must be in 1..12; Snakemake reads YAML "
+        "1.1, in which this needs quotes\n",
+    ),
+    "a lone equals sign": (
+        RIGHT + "title: =\n",
+        "phrasemt check: error: study.yaml: 1 mistake in the study\n"
+        "  - cannot be read as YAML: line 10, column 8, at '=': could not determine a constructor for the tag "
+        "'tag:yaml.org,2002:value'\n",
+    ),
+    "the decoding of other weights": (
+        RIGHT + "  again: {weights_of: [base], decoding: 3}\n",
+        "phrasemt check: error: study.yaml: 1 mistake in the study\n"
+        "  - systems.again.decoding: found 3, expected a mapping of keys to values: beam search\n",
+    ),
+    "metrics that nobody can read": (
+        RIGHT
+        + "metrics:\n  a: {command: 'cat {hypotheses:>9}'}\n  b: {command: 'cat {hypotheses}', heading: BLEU tok}\n"
+        + "  c: {command: 'cat {hypotheses!r}'}\n",
+        "phrasemt check: error: study.yaml: 2 mistakes in the study\n"
+        "  - metrics.a: command: a placeholder is a name in braces, found '{hypotheses:>9}'\n"
+        "  - metrics.c: command: a placeholder is a name in braces, found '{hypotheses!r}'\n",
+    ),
+    "headings of other columns, and a cache that is a file": (
+        RIGHT
+        + "metrics:\n  a: {command: 'cat {hypotheses}', heading: b}\n  b: {command: 'cat {hypotheses}'}\n"
+        + "  c: {command: 'cat {hypotheses}', heading: BLEU tok}\ncache: study.yaml/cache\n",
+        "phrasemt check: error: study.yaml: 3 mistakes in the study\n"
+        "  - metrics.b: its heading 'b' is that of metrics.a; give another `heading`\n"
+        "  - metrics.c: its heading 'BLEU tok' is that of a column of every table; give another `heading`\n"
+        "  - cache: not a folder: study.yaml/cache\n",
+    ),
+    "one file for two things": (
+        RIGHT.replace(
+            "generator: {train: 10, dev: 10, test: 10}",
+            "splits:\n      train: [{source: study.yaml, target: ./study.yaml}]\n"
+            "      dev: [{source: study.yaml, target: my.de}]\n"
+            "      test: {t: [{corpus: multi30k, part: test_2016_flickr}]}",
+        ),
+        "phrasemt check: error: study.yaml: 3 mistakes in the study\n"
+        "  - datasets.demo.splits.dev.0.target: no such file: my.de\n"
+        "  - datasets.demo.splits.train.0.target: the same file as datasets.demo.splits.train.0.source\n"
+        "  - datasets.demo.splits.dev.0.source: the same file as datasets.demo.splits.train.0.source\n",
     ),
     "a file that is not there": (
         RIGHT.replace(
@@ -200,8 +279,9 @@ def test_transcript(check: Check, study: str, transcript: str) -> None:
 
 
 def test_a_language_that_moses_has_no_rules_for_is_allowed_with_a_warning(check: Check, tmp_path: Path) -> None:
-    (tmp_path / "text").write_text("a\n")
-    files = "partition: {text: {source: text, target: text}, dev: 1, test: 1}"
+    for name in ("text.en", "text.tr"):
+        (tmp_path / name).write_text("a\n")
+    files = "partition: {text: {source: text.en, target: text.tr}, dev: 1, test: 1}"
     study = RIGHT.replace("generator: {train: 10, dev: 10, test: 10}", files).replace("_language: de", "_language: tr")
     done = check(study)
     warnings = [line for line in done.stderr.splitlines() if "language" in line]
@@ -211,6 +291,12 @@ def test_a_language_that_moses_has_no_rules_for_is_allowed_with_a_warning(check:
         "letters stays"
     ]
     assert done.stdout.startswith("study.yaml: study small; data sets: demo; ")
+    assert done.returncode == 0
+
+
+def test_a_mirror_that_is_not_there_is_a_warning(check: Check) -> None:
+    done = check(RIGHT + "mirror: nowhere\n")
+    assert "warning: study.yaml: mirror: no such folder: nowhere; all corpora are downloaded" in done.stderr
     assert done.returncode == 0
 
 

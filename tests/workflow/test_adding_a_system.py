@@ -49,7 +49,7 @@ def test_the_system_of_the_page_is_checked_described_and_scaled(commands: list[s
         check=False,
     )  # fmt: skip
     assert refused.returncode == 2
-    assert "systems.window.model.window: found 0, input should be greater than 0" in refused.stderr
+    assert "systems.window.model.window: found 0, expected greater than 0" in refused.stderr
     assert (
         "systems.window.model.windows: unknown key; did you mean 'window'?; allowed: family, width, " in refused.stderr
     )

@@ -18,7 +18,7 @@ from phrasemt.artefacts.scores import (
     SystemScores,
 )
 from phrasemt.artefacts.sidecar import DigestedFile
-from phrasemt.artefacts.table import DIFFERENCE, Block, Cell, Column, Row
+from phrasemt.artefacts.table import DIFFERENCE, HEADINGS, Block, Cell, Column, Row
 from phrasemt.errors import MismatchError, check_equal
 from phrasemt.report.cells import Grid, note_on_seeds, read_grid, runs_in, runs_of, select_test_set
 from phrasemt.scoring.external import metric_key
@@ -38,13 +38,15 @@ class _Measure(NamedTuple):
 
 
 _MEASURES = {
-    "bleu_tok": _Measure("BLEU tok", True, "tokens, as multi-bleu.perl"),
-    "bleu_tok_uncased": _Measure("BLEU lc", False, "tokens in lower case, as multi-bleu.perl -lc"),
-    "bleu_tok_compound_split": _Measure("BLEU split", False, "Moses tokens split at hyphens, as Tensor2Tensor"),
-    "bleu_detok": _Measure("BLEU detok", True, "sacreBLEU on detokenised text"),
-    "chrf2": _Measure("chrF2", False, "sacreBLEU on detokenised text"),
-    "chrf2pp": _Measure("chrF++", False, "sacreBLEU on detokenised text"),
-    "ter": _Measure("TER", False, "sacreBLEU on detokenised text; lower is better"),
+    "bleu_tok": _Measure(HEADINGS["bleu_tok"], True, "tokens, as multi-bleu.perl"),
+    "bleu_tok_uncased": _Measure(HEADINGS["bleu_tok_uncased"], False, "tokens in lower case, as multi-bleu.perl -lc"),
+    "bleu_tok_compound_split": _Measure(
+        HEADINGS["bleu_tok_compound_split"], False, "Moses tokens split at hyphens, as Tensor2Tensor"
+    ),
+    "bleu_detok": _Measure(HEADINGS["bleu_detok"], True, "sacreBLEU on detokenised text"),
+    "chrf2": _Measure(HEADINGS["chrf2"], False, "sacreBLEU on detokenised text"),
+    "chrf2pp": _Measure(HEADINGS["chrf2pp"], False, "sacreBLEU on detokenised text"),
+    "ter": _Measure(HEADINGS["ter"], False, "sacreBLEU on detokenised text; lower is better"),
 }
 _LENGTHS_OF = "bleu_tok"  # the convention whose tokens count
 _RUNAWAY = 2

@@ -43,7 +43,11 @@ STUDY = {
 
 def _study(folder: Path, **changes: object) -> dict:
     text = [{"source": str(folder / "train.source"), "target": str(folder / "train.target")}]
-    data = {**STUDY["datasets"]["toy"], "splits": {"train": text, "dev": text, "test": {"test": text}}}
+    data = {
+        **STUDY["datasets"]["toy"],
+        "splits": {"train": text, "dev": text, "test": {"test": text}},
+        "overlap": "allowed",
+    }
     return {**STUDY, "datasets": {"toy": data}, **changes}
 
 
@@ -84,7 +88,9 @@ def imported(exported, tmp_path, monkeypatch, capsys):
     assert folder == Path("resources/models/first.base.1")
     lines = yaml.safe_load("\n".join(lines))
     raw = _study(tmp_path, study="second", systems=lines["systems"])
-    raw["datasets"] = {"NAME": {"splits": raw["datasets"]["toy"]["splits"], **lines["datasets"]["NAME"]}}
+    raw["datasets"] = {
+        "NAME": {"splits": raw["datasets"]["toy"]["splits"], "overlap": "allowed", **lines["datasets"]["NAME"]}
+    }
     return raw, folder
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import re
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import invented_study
@@ -17,6 +19,10 @@ from phrasemt.errors import DamagedFileError, PhrasemtError
 from phrasemt.files.digests import digest_bytes
 from phrasemt.report.capsule import MANIFEST, opened_capsule, write_capsule
 from phrasemt.report.recompute import check_capsule
+from phrasemt.study.reading import load_study
+from phrasemt.study.schema import Study
+
+Members = dict[str, bytes]
 
 SCORES = "results/invented/demo.en-de/scores/max/1.json"
 LEFT_OUT = "results/invented/captions.de-en/scores/max/1.json"  # the registry does not allow copies of its references
@@ -56,9 +62,7 @@ def capsule(tmp_path):
                         digest_bytes(before).encode(), digest_bytes(members[other]).encode()
                     )
                 members[MANIFEST] = members[MANIFEST].replace(old, new)
-        with zipfile.ZipFile(tmp_path / "capsule.zip", "w") as archive:
-            for name, content in members.items():
-                archive.writestr(name, content)
+        _write(tmp_path / "capsule.zip", members)
         return tmp_path / "capsule.zip"
 
     return write
@@ -118,6 +122,129 @@ def test_an_edited_number_is_found_although_its_checksums_fit(whole, capsule, na
     assert "sha256" not in differences[found_in]
 
 
+SIDECAR, TABLE_SIDECAR = f"{SCORES}.meta.json", f"{TABLE}.meta.json"
+TABLES = [f"results/invented/table.{ending}" for ending in ("json", "md", "tex", "csv")]
+BLEU = (rb'("score":)\d+', rb"\g<1>99")
+VALUE = (rb'("value": )[\d.]+', rb"\g<1>99.5")
+
+
+def _edit(name: str, pattern: bytes, replacement: bytes) -> Callable[[Members], Members]:
+    return lambda members: members | {name: _edited(members[name], pattern, replacement)}
+
+
+def _without(*names: str) -> Callable[[Members], Members]:
+    return lambda members: {name: content for name, content in members.items() if name not in names}
+
+
+def _every(*edits: Callable[[Members], Members]) -> Callable[[Members], Members]:
+    return lambda members: functools.reduce(lambda so_far, edit: edit(so_far), edits, members)
+
+
+def _of_stage(name: str, stage: bytes) -> Callable[[Members], Members]:
+    return _edit(f"{name}.meta.json", rb'"stage": "\w+"', b'"stage": ' + stage)
+
+
+# What somebody would do who wants other numbers to be believed; all digests are made to fit. Of each: a file that is
+# then named, and what is said of it.
+FORGERIES = {
+    "a table without its sidecar": (
+        _every(_edit(TABLE, *VALUE), _without(*(f"{name}.meta.json" for name in TABLES))),
+        TABLE,
+        "expected an output of make_table",
+    ),
+    "no table": (_without(*TABLES, *(f"{name}.meta.json" for name in TABLES)), TABLE, "expected an output of make_"),
+    "no files": (lambda members: {MANIFEST: members[MANIFEST]}, TABLE, "expected an output of make_table"),
+    "scores without their sidecar": (_every(_edit(SCORES, *BLEU), _without(SIDECAR)), SCORES, "of score_system"),
+    "scores of another stage": (
+        _every(_edit(SCORES, *BLEU), _of_stage(SCORES, b'"score_chunks"')),
+        SCORES,
+        "found a sidecar of score_chunks",
+    ),
+    "scores of an unknown stage": (
+        _every(_edit(SCORES, *BLEU), _of_stage(SCORES, b'"believe_me"')),
+        SCORES,
+        "found a sidecar of believe_me",
+    ),
+    "a stage that is a list": (_of_stage(SCORES, b'["score_system"]'), SCORES, "stage: Input should be a valid string"),
+    "scores of no hypotheses": (
+        _edit(SIDECAR, rb'"tokens": \[[^]]*\]', b'"tokens": []'),
+        SCORES,
+        "score_system refuses",
+    ),
+    "a table of no scores": (
+        _edit(TABLE_SIDECAR, rb'"scores": \[[^]]*\]', b'"scores": []'),
+        TABLE,
+        "make_table refuses",
+    ),
+    "hypotheses that are left out": (_without(TRANSLATION, f"{TRANSLATION}.meta.json"), SCORES, "score_system refuses"),
+    "counts beside left-out references": (_edit(LEFT_OUT, rb'"counts":\[\d+', b'"counts":[9999'), LEFT_OUT, "counts"),
+    "a score without statistics": (
+        _edit(LEFT_OUT, rb',"ter":\[\[.*?\]\]', b""),
+        LEFT_OUT,
+        "ter stands only in one of metrics and statistics",
+    ),
+    "another title of a row": (_edit(MANIFEST, b"Transformer", b"Our system"), TABLE, "recorded"),
+    "fewer samples": (_edit(MANIFEST, b'"samples": 100', b'"samples": 99'), COMPARISON, "recorded 100, computed 99"),
+    "a number beyond all floats": (_edit(TABLE, VALUE[0], rb"\g<1>1" + b"0" * 400), TABLE, "make_table refuses"),
+    "5,000 digits": (_edit(TABLE, VALUE[0], rb"\g<1>1" + b"0" * 5000), TABLE, "make_table refuses"),
+    "a deep table": (lambda members: members | {TABLE: b"[" * 100_000}, TABLE, "make_table refuses"),
+    "a deep sidecar": (lambda members: members | {SIDECAR: b"[" * 100_000}, SCORES, "not JSON"),
+    "a table that is not UTF-8": (lambda members: members | {TABLES[1]: b"\xff"}, TABLES[1], "make_table refuses"),
+    "versions that are a number": (_edit(SIDECAR, rb'"versions": {[^}]*}', b'"versions": 3'), SCORES, "versions"),
+}
+
+
+@pytest.mark.parametrize(("edit", "name", "said"), FORGERIES.values(), ids=FORGERIES)
+def test_a_forgery_is_found_although_all_digests_fit(whole, tmp_path, capsys, edit, name, said):
+    path = tmp_path / "capsule.zip"
+    _write(path, _with_digests(edit(whole), whole))
+    assert main(["verify", str(path)]) == 2
+    printed = capsys.readouterr()
+    assert said in "".join(line for line in printed.out.splitlines() if line.startswith(name))
+    assert "values agree" not in printed.out
+    assert "Traceback" not in printed.err
+
+
+def _with_digests(members: Members, honest: Members) -> Members:
+    """The members with the digests of their contents in all sidecars and in the note, which names no others."""
+    known = {digest_bytes(content): name for name, content in honest.items()}
+
+    def renewed(text: bytes) -> bytes:
+        return re.sub(
+            rb"[0-9a-f]{64}",
+            lambda found: (
+                digest_bytes(members.get(known.get(found[0].decode(), ""), b"")).encode()
+                if known.get(found[0].decode()) in members
+                else found[0]
+            ),
+            text,
+        )
+
+    for name in sorted(members):
+        if name.endswith(".meta.json"):
+            members = members | {name: renewed(members[name])}
+    note = json.loads(members[MANIFEST])
+    note["files"] = [
+        one | ({"sha256": digest_bytes(members[one["member"]])} if one.get("member") in members else {})
+        for one in note["files"]
+        if one.get("member", None) is None or one["member"] in members
+    ]
+    return members | {MANIFEST: json.dumps(note).encode()}
+
+
+def _write(path: Path, members: Members) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+
+
+def test_a_study_in_a_capsule_is_the_study(repository):
+    """With presets and rows of other weights, whose keys are filled in when a study is read."""
+    for path in sorted(repository.glob("studies/*.yaml")):
+        study = load_study(path)
+        assert Study.model_validate(study.model_dump(mode="json", exclude_unset=True)) == study, path
+
+
 def test_an_edited_translation_without_its_reference_is_found_by_its_checksum(whole, capsule):
     path = capsule(whole, changed={HYPOTHESIS: b"edited\n"}, honest=False)
     assert _differences(path)[HYPOTHESIS].startswith("sha256: recorded ")
@@ -162,9 +289,19 @@ def test_damaged_capsules_are_refused(whole, capsule, tmp_path):
         {**whole, "more": b"x"},
         {**whole, MANIFEST: b"{}"},
         {**whole, MANIFEST: whole[MANIFEST].replace(b'"format": 1', b'"format": 9')},
+        {**whole, MANIFEST: b"[" * 100_000},
+        {**whole, MANIFEST: _edited(whole[MANIFEST], b'"samples": 100', b'"samples": -5')},
+        {**whole, MANIFEST: _edited(whole[MANIFEST], b'"samples": 100', b'"samples": 300000000')},
+        {**whole, **{f"more/{number}": b"" for number in range(20_000)}},
     ):
         with pytest.raises(DamagedFileError, match="not a whole capsule"), opened_capsule(capsule(members)):
             pass
+    content = bytearray(capsule(whole).read_bytes())
+    for signature, place in ((b"PK\3\4", 6), (b"PK\1\2", 8)):  # the flag of encryption in both headers of a member
+        content[content.index(signature) + place] |= 1
+    path.write_bytes(content)
+    with pytest.raises(DamagedFileError, match="encrypted"), opened_capsule(path):
+        pass
     with pytest.raises(FileNotFoundError), opened_capsule(tmp_path / "absent.zip"):
         pass
 

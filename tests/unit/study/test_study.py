@@ -178,7 +178,7 @@ def test_no_number_of_a_study_is_infinite_or_a_switch_or_text_or_without_a_limit
         (("heads: 2}\n", "heads: 2}\n    decoding: {beam: 100000}\n"),
          "systems.base.decoding.beam: found 100000, allowed: at most 1,000, because "),
         (("heads: 2}\n", "heads: 2}\n    decoding: {length_penalty: .inf}\n"),
-         "systems.base.decoding.length_penalty: found Infinity, input should be a finite number"),
+         "systems.base.decoding.length_penalty: found Infinity, expected a finite number"),
         (("heads: 2}\n", "heads: 2}\n    title: max\n"), "systems.max and systems.base have the same title: 'max'"),
         (("study: small", "study: small\nseeds: [1, true]"), "seeds.1: found true, expected a number"),
         (("study: small", "study: small\ntitle: \"\""), 'title: found "", '),
@@ -186,7 +186,7 @@ def test_no_number_of_a_study_is_infinite_or_a_switch_or_text_or_without_a_limit
             (("study: small", f'study: small\ntitle: "a{escape}b"'), "title: found ")
             for escape in (r"\u2028", r"\u2029", r"\N", r"\v", r"\f", r"\x1c", r"\x1e", r"\e", r"\t", r"\n", r"\x7f")
         ),
-        (("test: 9}", "test: -9}"), "datasets.demo.generator.test: found -9, input should be greater than 0"),
+        (("test: 9}", "test: -9}"), "datasets.demo.generator.test: found -9, expected greater than 0"),
     ],
 )  # fmt: skip
 def test_numbers_and_titles_that_no_study_can_have(tmp_path: Path, change: tuple[str, str], problem: str) -> None:

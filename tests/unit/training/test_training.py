@@ -235,6 +235,14 @@ def test_a_language_model_is_evaluated_without_a_search(tiny_data, monkeypatch):
     assert values.dev_perplexity > 1
 
 
+def test_references_of_other_sentences_than_dev_are_refused(tiny_data, tmp_path):
+    references = tmp_path / "references"
+    references.write_text(f"{tiny_data.dev_reference.read_text()}one line more\n")
+    other = SimpleNamespace(inputs={**tiny_data.inputs, "dev_reference": references})
+    with pytest.raises(MismatchError, match="the references do not belong to the examples of dev"):
+        run(other, tmp_path / "training", settings_of())
+
+
 @pytest.mark.parametrize("bleu", ["13a", "char"])
 def test_dev_bleu_counts_what_sacrebleu_counts_in_the_language(tiny_data, monkeypatch, bleu):
     """13a: tokens, as multi-bleu.perl. Otherwise the text that the tokens make, without spaces between them."""

@@ -40,8 +40,16 @@ def _study(tmp_path: Path, **changes: Any) -> dict[str, Any]:
         "datasets": {
             "generated": {**languages, "generator": {"train": 9, "dev": 9, "test": 9}},
             "cut": {**languages, "partition": {"text": mine, "dev": 1, "test": 1}},
-            "mine": {**languages, "splits": {"train": [mine, more], "dev": [mine], "test": {"a": [mine], "b": [more]}}},
-            "sampled": {**languages, "splits": {"train": [mine, more], "dev": {"sample": 1}, "test": {"s": [more]}}},
+            "mine": {
+                **languages,
+                "splits": {"train": [mine, more], "dev": [mine], "test": {"a": [mine], "b": [more]}},
+                "overlap": "allowed",
+            },
+            "sampled": {
+                **languages,
+                "splits": {"train": [mine, more], "dev": {"sample": 1}, "test": {"s": [more]}},
+                "overlap": "allowed",
+            },
             "back": {
                 "source_language": "de",
                 "target_language": "en",
@@ -245,7 +253,7 @@ def test_external_test_sets_stand_beside_the_test_set_that_the_workflow_makes(tm
     [
         ({"external_test_sets": {"dev": [{"corpus": "multi30k", "part": "val"}]}},
          "datasets.cut: external_test_sets.dev: a data set has a split of this name"),
-        ({"external_test_sets": {"e": []}}, "datasets.cut: external_test_sets.e: no texts"),
+        ({"external_test_sets": {"e": []}}, "datasets.cut.external_test_sets.e: found [], expected at least 1 value: "),
         ({"external_test_sets": {"e": [{"corpus": "multi30k", "part": "vall"}]}},
          "datasets.cut.external_test_sets.e.0: corpus multi30k"),
         ({"external_test_sets": {"e": [{"source": "no.en", "target": "study.yaml"}]}},
@@ -455,13 +463,17 @@ def test_initial_weights_are_inputs_of_a_training(tmp_path: Path) -> None:
     assert files("base") == ["weights/base.safetensors"]
     assert files("more") == [str(tmp_path / "base" / "2" / "averaged.safetensors")]
 
-    (tmp_path / "base" / "1").mkdir(parents=True)
-    (tmp_path / "base" / "1" / "averaged.safetensors").touch()
+    for seed, header in ((1, b"{}"), (3, b"garbage")):
+        (tmp_path / "base" / str(seed)).mkdir(parents=True)
+        (tmp_path / "base" / str(seed) / "averaged.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
     path = tmp_path / "study.yaml"
-    path.write_text(yaml.safe_dump(raw))
+    path.write_text(yaml.safe_dump({**raw, "seeds": [1, 2, 3]}))
     with pytest.raises(StudyError) as error:
         read_study(path)
-    assert [problem for problem in error.value.problems if "init_from" in problem] == [
+    problems = [problem for problem in error.value.problems if "init_from" in problem]
+    assert problems[:2] == [
         "systems.base.init_from: no such file: weights/base.safetensors",
         f"systems.more.init_from: no such file: {tmp_path}/base/2/averaged.safetensors",
     ]
+    garbage = f"systems.more.init_from: not a readable weights file: {tmp_path}/base/3/averaged.safetensors: "
+    assert problems[2].startswith(garbage)
