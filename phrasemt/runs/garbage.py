@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 
 from phrasemt.artefacts import kinds
@@ -18,7 +17,7 @@ from phrasemt.artefacts.training import TrainingState
 from phrasemt.errors import PhrasemtError
 from phrasemt.fields import Settings
 from phrasemt.files.lines import read_lines
-from phrasemt.runs.notes import RunNote, StageNote
+from phrasemt.runs.notes import living
 from phrasemt.study.schema import Study
 from phrasemt.workflow.flow import Flow
 from phrasemt.workflow.paths import LOGS, RESULTS, Paths
@@ -67,7 +66,7 @@ def garbage(studies: Sequence[Study], others: Sequence[Study] = ()) -> list[Garb
     constraints = [one for study in studies for one in _constraints(study)]
     named = [re.compile(_regex(pattern, one)) for pattern in patterns for one in constraints]
     known = [re.compile(_regex(pattern, {"content": ".+"})) for pattern in patterns]
-    kept = [path.resolve() for study in (*studies, *others) for path in _named_paths(study)]
+    kept = [path.resolve() for study in (*studies, *others) for path in named_paths(study)]
     found: dict[str, Garbage] = {}
     for path in sorted(Path(paths.results).rglob("*")):
         artefact = str(path).removesuffix(SUFFIX)
@@ -88,16 +87,13 @@ def garbage(studies: Sequence[Study], others: Sequence[Study] = ()) -> list[Garb
 
 def refuse_running(study: str) -> None:
     """Raise PhrasemtError if a run or a stage of a study is alive."""
-    now = datetime.now(UTC)
-    for path in sorted((LOGS / study).rglob("*.json")):
-        note = RunNote.read(path) or StageNote.read(path)
-        if note is not None and note.alive(path, now):
-            raise PhrasemtError(
-                "a run of this study is alive, so nothing is removed",
-                where=study,
-                found=f"process {note.pid} on {note.host}, {path}",
-                next_step="wait until it has ended (`phrasemt status`), then run this again",
-            )
+    for path, note in living(LOGS / study):
+        raise PhrasemtError(
+            "a run of this study is alive, so nothing is removed",
+            where=study,
+            found=f"process {note.pid} on {note.host}, {path}",
+            next_step="wait until it has ended (`phrasemt status`), then run this again",
+        )
 
 
 def _is_below(path: Path, places: Sequence[Path]) -> bool:
@@ -140,7 +136,7 @@ def _what(names: dict[str, str], constraints: Sequence[dict[str, str]]) -> str:
     return f"data set {names['dataset']} in other languages"
 
 
-def _named_paths(settings: object) -> Iterator[Path]:
+def named_paths(settings: object) -> Iterator[Path]:
     """Files and folders that a study, or a part of one, names by their paths."""
     parts: Iterable[object] = ()
     if isinstance(settings, Path):
@@ -152,7 +148,7 @@ def _named_paths(settings: object) -> Iterator[Path]:
     elif isinstance(settings, list | tuple):
         parts = settings
     for part in parts:
-        yield from _named_paths(part)
+        yield from named_paths(part)
 
 
 def _old_states(paths: Paths) -> Iterator[Garbage]:

@@ -13,8 +13,21 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import write_text
-from phrasemt.runs.notes import RUN, PlannedJob, RunNote, State, beating, commit_of_code, new_run, now, study_of
+from phrasemt.runs.notes import (
+    RUN,
+    PlannedJob,
+    RunNote,
+    State,
+    beating,
+    commit_of_code,
+    living,
+    new_run,
+    now,
+    study_of,
+)
+from phrasemt.workflow.paths import LOGS
 
 
 def stages_of(dag: Any) -> list[Any]:
@@ -57,6 +70,22 @@ def rules_of(workflow: Any) -> dict[str, str]:
     return digests
 
 
+def refuse_same_outputs(jobs: Sequence[PlannedJob]) -> None:
+    """Raise PhrasemtError while another run, on any machine, makes outputs of these jobs.
+
+    Snakemake's lock is not enough: people remove it, and of two runs in one folder the first that ends removes both.
+    """
+    outputs = {path for job in jobs for path in job.outputs}
+    for path, run in living(LOGS):
+        if isinstance(run, RunNote) and (same := outputs & {path for job in run.jobs for path in job.outputs}):
+            raise PhrasemtError(
+                "another run makes the same files",
+                where=f"{min(same)} and {len(same) - 1:,} more" if len(same) > 1 else min(same),
+                found=f"snakemake, process {run.pid} on {run.host}, {path}",
+                next_step="wait until it has ended (`phrasemt status`), then run this again",
+            )
+
+
 class Journal:
     """Keeps the note of a run: Snakemake's main process, which alone has hooks, says when it begins and ends.
 
@@ -76,16 +105,19 @@ class Journal:
         workflow.onerror(lambda log: self.end("failed"))
 
     def begin(self, log: list[str]) -> None:
+        """Note the run and its jobs. Raises PhrasemtError while another run makes the same files."""
         dag = self.workflow.dag
         needed = set(dag.needrun_jobs())
         waiting = [job for job in stages_of(dag) if job in needed]
+        jobs = planned(dag, waiting)
+        refuse_same_outputs(jobs)
         self._path = new_run(self._study)
         self._note = RunNote(
             study=self._study,
             log=next(map(os.path.relpath, log), None),
             cores=self.workflow.cores if self.workflow.local_exec else None,
             done=dict(Counter(job.rule.name for job in stages_of(dag) if job not in needed)),
-            jobs=planned(dag, waiting),
+            jobs=jobs,
             code=self._code(waiting),
             rules=self._rules,
             commit=commit_of_code(),

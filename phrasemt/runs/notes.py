@@ -51,6 +51,7 @@ class _Note(BaseModel, frozen=True):
 
     host: str = Field(default_factory=platform.node)
     pid: int = Field(default_factory=os.getpid)
+    pid_namespace: str | None = Field(default_factory=lambda: _pid_namespace())
     started: datetime = Field(default_factory=lambda: now())
     ended: datetime | None = None
     state: State = "running"
@@ -70,12 +71,12 @@ class _Note(BaseModel, frozen=True):
     def alive(self, path: Path, now: datetime) -> bool:
         """Whether the process of this note, which stands in this file, still works.
 
-        A process of this machine exists and is not a younger one with the same number; a process of another machine
-        has given a sign of life.
+        A process of this machine exists and is not a younger one with the same number; a process of another machine,
+        or of a container that counts processes for itself, has given a sign of life.
         """
         if self.state != "running":
             return False
-        if self.host != platform.node():
+        if self.host != platform.node() or self.pid_namespace not in (None, _pid_namespace()):
             last_sign = last_sign_of_life(path)
             return last_sign is not None and now - last_sign <= SILENCE
         try:
@@ -88,6 +89,13 @@ class _Note(BaseModel, frozen=True):
     def seconds(self, now: datetime) -> float:
         """From its begin to its end, or until now."""
         return ((self.ended or now) - self.started).total_seconds()
+
+
+def _pid_namespace() -> str | None:
+    """Where the numbers of processes count; None where nobody can tell, and in notes of earlier versions."""
+    with contextlib.suppress(OSError):
+        return str(Path("/proc/self/ns/pid").readlink())
+    return None
 
 
 def last_sign_of_life(path: Path) -> datetime | None:
@@ -239,6 +247,15 @@ def new_run(study: str) -> Path:
             path.unlink(missing_ok=True)
             study_of(path).unlink(missing_ok=True)
     return folder.absolute() / f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}.json"
+
+
+def living(folder: Path) -> Iterator[tuple[Path, RunNote | StageNote]]:
+    """The notes below a folder of logs, of runs and of stages, whose processes still work here or elsewhere."""
+    now = datetime.now(UTC)
+    for path in sorted(folder.rglob("*.json")):
+        note = RunNote.read(path) or StageNote.read(path)
+        if note is not None and note.alive(path, now):
+            yield path, note
 
 
 def latest_run(study: str) -> Path | None:

@@ -1,22 +1,29 @@
-"""`phrasemt unlock`: remove the lock of a killed run, unless a process or a Slurm job of the run is still alive.
+"""`phrasemt unlock`: remove the lock of a killed run, unless a process or a Slurm job of a run is still alive.
 
 Snakemake locks the files of a run. A run that `kill -9` or a power cut has ended cannot remove its lock. Its stages or
-Slurm jobs may continue without it, and a second run beside them would write the same files.
+Slurm jobs may continue without it, and a second run beside them would write the same files. The lock does not say
+whose it is. Processes of other machines, of which there may be several login nodes, are known by the notes that they
+keep (phrasemt/runs/notes.py).
 """
 
 from __future__ import annotations
 
 import argparse
 import logging
+import os
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.machine.slurm import cancel_jobs_here, jobs_here
+from phrasemt.runs.notes import StageNote, living, runs_folder
 from phrasemt.runs.writers import processes_here
+from phrasemt.workflow.paths import LOGS
 
 log = logging.getLogger("phrasemt.unlock")
 
 LOCKS = Path(".snakemake/locks")
+_BY_HAND = "make sure that no Snakemake works in this folder, on any machine, then call `snakemake --unlock`"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,9 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Remove Snakemake's locks of this folder, or print which processes and Slurm jobs still run here.
+    """Remove Snakemake's locks of this folder, or print what still runs here, or who else may hold them.
 
-    Raises PhrasemtError for --cancel while a Snakemake process of this machine waits for the jobs.
+    Raises PhrasemtError for --cancel while a Snakemake process, of this machine or of another one, waits for the jobs.
     """
     if jobs := jobs_here():
         if not options.cancel:
@@ -37,26 +44,51 @@ def run(options: argparse.Namespace) -> None:
                 ", ".join(jobs),
             )
             return
-        if alive := [str(process) for process, name in processes_here() if name == "snakemake"]:
+        if alive := [process for name, process in _working() if name == "snakemake"]:
             raise PhrasemtError(
                 "the run of these Slurm jobs is alive; nothing was cancelled",
                 where=Path.cwd(),
-                found=f"snakemake, process {', '.join(alive)}",
-                next_step=f"end it (Ctrl-C, or `kill -INT {' '.join(alive)}`), which cancels its jobs",
+                found=f"snakemake, {', '.join(alive)}",
+                next_step="end it there (Ctrl-C, or `kill -INT` with its number), which cancels its jobs",
             )
         cancel_jobs_here()
         log.info("unlock: cancelled Slurm jobs %s", ", ".join(jobs))
     locks = list(LOCKS.glob("*"))
     if not locks:
         return
-    working = [f"{name} (process {process})" for process, name in processes_here()]
-    if working:
-        log.info(
-            "unlock: the lock remains, because %s still runs here. Next: wait for it or end it with `kill`, then run "
-            "this again",
-            ", ".join(working),
-        )
+    if working := [f"{name} ({process})" for name, process in _working(cancelled=jobs)]:
+        why = f"{', '.join(working)} still runs here"
+        next_step = "wait for it or end it with `kill`, then run this again"
+    elif others := [lock for lock in locks if os.getuid() not in (0, lock.stat().st_uid)]:
+        # The processes of other users do not tell their working folder.
+        why, next_step = f"it belongs to another user ({others[0].owner()})", f"let them call this, or {_BY_HAND}"
+    elif not _noted(locks):
+        why, next_step = "no run has written a note since: it has just begun, or was killed then", _BY_HAND
+    else:
+        for lock in locks:
+            lock.unlink(missing_ok=True)
+        log.info("unlock: removed the lock of a killed run")
         return
-    for lock in locks:
-        lock.unlink(missing_ok=True)
-    log.info("unlock: removed the lock of a killed run")
+    log.info("unlock: the lock remains, because %s. Next: %s", why, next_step)
+
+
+def _working(cancelled: Collection[str] = ()) -> Iterator[tuple[str, str]]:
+    """What works in this folder, and the process that does; those of other machines after these.
+
+    cancelled: Slurm jobs that have ended, perhaps without a chance to say so.
+    """
+    here = dict(processes_here())
+    yield from ((name, f"process {process}") for process, name in here.items())
+    for _, note in living(LOGS):
+        if isinstance(note, StageNote):
+            name, ended = note.stage, note.queue_job in cancelled
+        else:
+            name, ended = "snakemake", False
+        if note.pid not in here and not ended:
+            yield name, f"process {note.pid} on {note.host}"
+
+
+def _noted(locks: Sequence[Path]) -> bool:
+    """Whether a run has kept a note since the last lock was made: its process is known then."""
+    notes = [path.stat().st_mtime for path in Path().glob(f"{runs_folder('*')}/*.json")]
+    return max(notes, default=0) >= max(lock.stat().st_mtime for lock in locks)

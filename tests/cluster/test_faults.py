@@ -7,6 +7,7 @@ Slow are the faults that phrasemt and its profile meet in the same way as anothe
 from __future__ import annotations
 
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 from one_host_slurm import ask, file_system, kill_node, restarts, start_node, wait_until
 from site_of_tests import PATIENCE, Site, has_heard, resume
+from workplace import Workplace
 
 
 def _ends_as(untouched: Site, site: Site) -> None:
@@ -150,6 +152,46 @@ def test_a_killed_run_is_cleared_away_before_another_begins(site: Site, untouche
     assert not site.training_processes()
     assert _unlock(site) == ""
     site.finish(site.start(site.record))
+    _ends_as(untouched, site)
+
+
+# Another login node: the files are the same; the name, and the processes that can be seen, are not.
+_NAMED = 'hostname login2; exec "$@"'
+SECOND_LOGIN_NODE = ("unshare", "--pid", "--fork", "--mount-proc", "--uts", "sh", "-c", _NAMED, "sh")
+
+
+def test_a_second_login_node_leaves_a_run_its_lock(site: Site, untouched: Site) -> None:
+    """A run without Slurm, of which only its notes tell the other node."""
+    here = Workplace(site.folder)
+    with (site.folder / "messages").open("w") as messages:
+        run = subprocess.Popen(
+            here.command(site.record), cwd=site.folder, env=here.environment, stdout=messages, stderr=subprocess.STDOUT,
+            text=True,
+        )  # fmt: skip
+    training = site.hold_training()
+    unlocked = site.run(*SECOND_LOGIN_NODE, sys.executable, "-m", "phrasemt", "unlock")
+    assert f"the lock remains, because snakemake (process {run.pid} on {platform.node()})" in unlocked.stderr
+    refused = site.run(*SECOND_LOGIN_NODE, *here.command(site.record))
+    assert (refused.returncode, "--unlock" in refused.stderr) == (1, True), refused.stderr
+    # Also for those who unlock as Snakemake proposes.
+    assert site.run(*SECOND_LOGIN_NODE, *here.command("--unlock")).returncode == 0
+    refused = site.run(*SECOND_LOGIN_NODE, *here.command(site.record))
+    assert refused.returncode == 2
+    assert "another run makes the same files" in refused.stderr
+    resume(training)
+    site.finish(run)
+    _ends_as(untouched, site)
+
+
+def test_a_second_login_node_does_not_cancel_the_jobs_of_a_run(site: Site, untouched: Site) -> None:
+    run = site.start(site.record)
+    training = site.hold_training()
+    refused = site.run(*SECOND_LOGIN_NODE, sys.executable, "-m", "phrasemt", "unlock", "--cancel")
+    assert refused.returncode == 2
+    assert f"snakemake, process {run.pid} on {platform.node()}" in refused.stderr
+    assert len(site.jobs("running")) == 1
+    resume(training)
+    site.finish(run)
     _ends_as(untouched, site)
 
 

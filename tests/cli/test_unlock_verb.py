@@ -1,0 +1,132 @@
+"""`phrasemt unlock`: it removes the lock of a run that is dead, and of no other, whoever and wherever that is."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from conftest import Said
+from invented_runs import RUN, ago, begun, gone, job, keep_silent, stage
+
+from phrasemt.errors import PhrasemtError
+from phrasemt.runs.journal import refuse_same_outputs
+from phrasemt.verbs.unlock import LOCKS
+
+LOCK = LOCKS / "0.output.lock"
+TRAINING = job("train_model", "max")
+HERE = {"host": platform.node()}
+LONG = timedelta(minutes=11)
+
+
+@pytest.fixture(autouse=True)
+def _locked(here: Path) -> None:
+    LOCKS.mkdir(parents=True)
+    LOCK.write_text("results/demo/table.md\n")
+
+
+def _killed() -> None:
+    begun(TRAINING, **HERE, pid=gone())
+
+
+def _ended_elsewhere() -> None:
+    begun(TRAINING, state="finished")
+
+
+def _silent_elsewhere() -> None:
+    begun(TRAINING)
+    keep_silent(LOCK, LONG)
+    keep_silent(RUN, LONG)
+
+
+def _running_elsewhere() -> None:
+    begun(TRAINING, pid=17)
+
+
+def _other_study_running_elsewhere() -> None:
+    other = Path("logs/other/runs/one.json")
+    begun(TRAINING, pid=17).write(other)
+    _killed()
+
+
+def _in_a_container_of_this_name() -> None:
+    begun(TRAINING, **HERE, pid=gone(), pid_namespace="pid:[1]")
+
+
+def _stage_elsewhere() -> None:
+    _killed()
+    stage(TRAINING, host="node7", pid=17)
+
+
+def _stage_of_another_user_here() -> None:
+    """Its working folder would not be told, but its number is."""
+    _killed()
+    stage(TRAINING, **HERE, pid=os.getppid(), started=ago(seconds=-5))
+
+
+def _beginning() -> None:
+    """The lock of a run that has not come to its note, after a run that was killed."""
+    _killed()
+    keep_silent(RUN, LONG)
+
+
+@pytest.mark.parametrize(
+    ("situation", "message"),
+    [
+        (_killed, None),
+        (_ended_elsewhere, None),
+        (_silent_elsewhere, None),
+        (_running_elsewhere, "because snakemake (process 17 on elsewhere) still runs here. Next: wait for it"),
+        (_other_study_running_elsewhere, "because snakemake (process 17 on elsewhere) still runs here"),
+        (_in_a_container_of_this_name, "because snakemake (process "),
+        (_stage_elsewhere, "because train_model (process 17 on node7) still runs here"),
+        (_stage_of_another_user_here, f"because train_model (process {os.getppid()} on {platform.node()}) still runs"),
+        (_beginning, "because no run has written a note since: it has just begun, or was killed then. Next: make sure"),
+    ],
+)
+def test_only_the_lock_of_a_dead_run_is_removed(
+    situation: Callable[[], None], message: str | None, phrasemt: Callable[..., Said]
+) -> None:
+    situation()
+    said = phrasemt("unlock")
+    assert (said.code, said.out) == (0, "")
+    assert LOCK.exists() == bool(message)
+    assert (f"unlock: the lock remains, {message}" if message else "unlock: removed the lock") in said.err
+
+
+def test_the_lock_of_another_user_remains(phrasemt: Callable[..., Said], monkeypatch: pytest.MonkeyPatch) -> None:
+    _killed()
+    monkeypatch.setattr(os, "getuid", lambda: LOCK.stat().st_uid + 1)
+    assert "the lock remains, because it belongs to another user" in phrasemt("unlock").err
+    assert LOCK.exists()
+
+
+def test_jobs_that_a_run_on_another_login_node_waits_for_are_not_cancelled(
+    phrasemt: Callable[..., Said], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = ["5"]
+    monkeypatch.setattr("phrasemt.verbs.unlock.jobs_here", lambda: list(jobs))
+    monkeypatch.setattr("phrasemt.verbs.unlock.cancel_jobs_here", jobs.clear)
+    _running_elsewhere()
+    stage(TRAINING, host="node7", queue_job="5")
+    said = phrasemt("unlock", "--cancel")
+    assert said.code == 2
+    assert "nothing was cancelled (found snakemake, process 17 on elsewhere)" in said.err
+    assert jobs
+    _killed()
+    assert phrasemt("unlock", "--cancel").code == 0
+    assert not LOCK.exists(), "a job that Slurm has ended is dead, even if it could not say so"
+
+
+def test_no_run_begins_beside_one_that_makes_the_same_files() -> None:
+    """Also when somebody has removed the lock."""
+    own = job("score_system", "max")
+    _killed()
+    refuse_same_outputs([TRAINING, own])
+    _running_elsewhere()
+    refuse_same_outputs([own])
+    with pytest.raises(PhrasemtError, match=r"train_model/max: another run makes the same files .*17 on elsewhere"):
+        refuse_same_outputs([own, TRAINING])
