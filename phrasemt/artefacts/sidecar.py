@@ -20,7 +20,7 @@ from phrasemt.artefacts.artefact import JsonFile
 from phrasemt.errors import DamagedFileError, MismatchError
 from phrasemt.fields import Settings
 from phrasemt.files.digests import check_file, digest_file
-from phrasemt.files.lines import commit_file, temporary_beside
+from phrasemt.files.lines import commit_files, temporary_beside
 
 SUFFIX = ".meta.json"
 
@@ -206,6 +206,7 @@ def produce(origin: Origin, outputs: Mapping[str, Path]) -> Iterator[Unfinished]
             if leftover.fullmatch(entry.name):
                 entry.unlink(missing_ok=True)
     unfinished = Unfinished({name: temporary_beside(path) for name, path in outputs.items()})
+    finals: dict[Path, Path] = {}  # of temporary files
     try:
         yield unfinished
         digests = unfinished.digests
@@ -214,8 +215,10 @@ def produce(origin: Origin, outputs: Mapping[str, Path]) -> Iterator[Unfinished]
         sidecar = Sidecar(**dict(origin), outputs=written)
         # Both sides of a monolingual text are outputs of one path, and one file.
         for path, name in {path: name for name, path in outputs.items()}.items():
-            commit_file(unfinished.paths[name], path)
-            sidecar.write(sidecar_path(path))
+            finals[unfinished.paths[name]] = path
+            finals[temporary_beside(sidecar_path(path))] = sidecar_path(path)
+            temporary_beside(sidecar_path(path)).write_text(sidecar.text, encoding="utf-8")
+        commit_files(finals)
     finally:
-        for path in unfinished.paths.values():
+        for path in (*unfinished.paths.values(), *finals):
             path.unlink(missing_ok=True)

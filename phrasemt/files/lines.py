@@ -17,7 +17,7 @@ import itertools
 import os
 import re
 import zlib
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, BinaryIO, cast
@@ -225,9 +225,26 @@ def check_replaceable(path: Path | str) -> None:
 
 def commit_file(temporary: Path, path: Path | str) -> None:
     """Write a temporary file through to the disk, then rename it. Raises PhrasemtError as `check_replaceable`."""
-    check_replaceable(path)
-    flush_to_disk(temporary)
-    temporary.replace(path)
+    commit_files({temporary: Path(path)})
+
+
+def commit_files(finals: Mapping[Path, Path]) -> None:
+    """Write temporary files through to the disk, then rename them to their final paths: all or, on errors, none.
+
+    A full disk shows itself before the first file has its name. Raises PhrasemtError as `check_replaceable`.
+    """
+    for temporary, path in finals.items():
+        check_replaceable(path)
+        flush_to_disk(temporary)
+    renamed = []
+    try:
+        for temporary, path in finals.items():
+            temporary.replace(path)
+            renamed.append(path)
+    except OSError:
+        for path in renamed:
+            path.unlink(missing_ok=True)
+        raise
 
 
 def flush_to_disk(path: Path) -> None:

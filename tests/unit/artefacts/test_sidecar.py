@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import itertools
 import json
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,6 +72,32 @@ def test_a_failure_leaves_the_old_artefact_and_nothing_else(tmp_path: Path) -> N
         _produce(tmp_path, "half", fail=True)
     assert output.read_text() == "text\n"
     assert _names(output.parent) == ["out", "out.meta.json"]
+
+
+@pytest.mark.parametrize("step", [*itertools.product(["fsync", "replace"], [1, 2, 3, 4]), ("write_text", 1)])
+def test_a_full_disk_leaves_no_output_without_its_sidecar(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: tuple[str, int]
+) -> None:
+    """Whichever step of the end it stops: what the system is asked to do then, by its name, and how often it was."""
+    name, left = step
+    owner = os if name == "fsync" else Path
+    real = getattr(owner, name)
+
+    def full(*arguments: Any, **options: Any) -> Any:
+        nonlocal left
+        left -= 1
+        if not left:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(*arguments, **options)
+
+    outputs = {name: tmp_path / "folder" / name for name in ("codes", "counts")}
+    made_of = Origin.of("learn_subwords", inputs={}, settings=LearnSubwords(merges=3), code="abc")
+    with pytest.raises(OSError, match="No space"), produce(made_of, outputs) as unfinished:  # noqa: PT012
+        for path in unfinished.paths.values():
+            path.write_text("text\n")
+        monkeypatch.setattr(owner, name, full)
+    assert left <= 0
+    assert not list((tmp_path / "folder").iterdir())
 
 
 def test_leftovers_of_a_killed_run_are_removed(tmp_path: Path) -> None:
