@@ -33,6 +33,7 @@ from phrasemt.stages import STAGES
 from phrasemt.stages.stage import Stage
 from phrasemt.verbs import VERBS
 from phrasemt.verbs._numbers import in_range
+from phrasemt.verbs._output import Output, refuse_inputs
 from phrasemt.workflow.cache import entry_of
 from phrasemt.workflow.code import code_digest, edited_since_read, module_digests, module_file
 
@@ -60,6 +61,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     signal.signal(signal.SIGTERM, _leave_cleanly)
     try:
+        refuse_inputs(options)  # also of the log, which is not open yet
         _set_up_logging(getattr(options, "log", None))
         if options.verb not in STAGES:
             options.run(options)
@@ -157,7 +159,8 @@ def _add_stage_parser(verbs: Any, name: str, stage: type[Stage]) -> None:
         count = {"nargs": "*", "default": []} if file.many else {"required": True}
         metavar = "FOLDER" if file.use == "folder" else "PATH"
         help = "kept between runs" if file.use == "folder" else file.use
-        parser.add_argument(file.flag, type=Path, metavar=metavar, help=help, **count)
+        kind = Output if file.use == "output" else Path
+        parser.add_argument(file.flag, type=kind, metavar=metavar, help=help, **count)
     parser.add_argument("--settings", required=True, metavar="JSON", help="see below")
     parser.add_argument(
         "--cores", type=in_range(int, 1, _MOST_CORES), default=1, metavar="N", help="cores to use (default 1)"
@@ -173,7 +176,7 @@ def _add_stage_parser(verbs: Any, name: str, stage: type[Stage]) -> None:
             "--minutes", type=in_range(float, 0), default=0, metavar="N",
             help=f"after which to save and leave with exit code {StoppedError.exit_code} (default 0: never)",
         )  # fmt: skip
-    parser.add_argument("--log", type=Path, metavar="PATH", help="write messages to this file too")
+    parser.add_argument("--log", type=Output, metavar="PATH", help="write messages to this file too")
 
 
 def _describe_settings(stage: type[Stage]) -> str:

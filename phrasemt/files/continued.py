@@ -29,7 +29,7 @@ def continued_output(path: Path, made_of: object) -> Iterator[ContinuedOutput]:
     made of something else, PhrasemtError while another process makes this output and as `check_replaceable`.
     """
     check_replaceable(path)
-    part, note = (path.with_name(f"{path.name}{suffix}") for suffix in (".part", ".part.json"))
+    part, note = parts_of(path)
     begun = part.is_file() and note.is_file()
     with part.open("ab") as stream:
         if not try_lock(stream):
@@ -43,6 +43,11 @@ def continued_output(path: Path, made_of: object) -> Iterator[ContinuedOutput]:
         os.fsync(stream.fileno())
         part.replace(path)
         note.unlink(missing_ok=True)
+
+
+def parts_of(path: Path) -> tuple[Path, Path]:
+    """The finished parts of an output, and what they were made of."""
+    return path.with_name(f"{path.name}.part"), path.with_name(f"{path.name}.part.json")
 
 
 class ContinuedOutput:

@@ -15,18 +15,7 @@ from typing import Any, ClassVar
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import write_text
-from phrasemt.runs.notes import (
-    RUN,
-    PlannedJob,
-    RunNote,
-    State,
-    beating,
-    commit_of_code,
-    living,
-    new_run,
-    now,
-    study_of,
-)
+from phrasemt.runs.notes import RUN, PlannedJob, RunNote, State, beating, commit_of_code, living, new_run, now, study_of
 from phrasemt.workflow.paths import LOGS
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from phrasemt.report.capsule import write_capsule
 from phrasemt.runs.units import size
 from phrasemt.study.reading import load_study
+from phrasemt.verbs._output import Output
 from phrasemt.verbs._study import add_study
 
 
@@ -18,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "numbers again. Equal studies give equal files."
     )
     add_study(parser)
-    parser.add_argument("--output", type=Path, metavar="FILE", help="zip file (default: <study>.zip)")
+    parser.add_argument("--output", type=Output, metavar="FILE", help="zip file (default: <study>.zip)")
     parser.add_argument(
         "--all-references", action="store_true", help="pack references whose licence is not known to allow copies, too"
     )

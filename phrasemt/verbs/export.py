@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from phrasemt import __version__
 from phrasemt.decoding.ctranslate2_folder import write_ctranslate2_folder
 from phrasemt.report.model_card import model_card
+from phrasemt.verbs._output import Output
 from phrasemt.verbs._system import add_study_option, add_training, chosen_training
 from phrasemt.workflow.model_folder import write_model_folder
 
@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Write a folder with weights, vocabularies, subwords, settings, the study, checksums, a model card "
         "and, for a system that reads parses, its parser. `phrasemt translate --model FOLDER` translates with it."
     )
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="new folder")
+    parser.add_argument("folder", type=Output, metavar="FOLDER", help="new folder")
     add_study_option(parser)
     add_training(parser)
     parser.add_argument(

@@ -14,6 +14,7 @@ from phrasemt.files.lines import write_text
 from phrasemt.report.figures import svg_file
 from phrasemt.report.page import drawings_in
 from phrasemt.verbs._live_page import curves_so_far
+from phrasemt.verbs._output import Output
 from phrasemt.verbs._study import FILE_OR_NAME, add_study, study_name
 from phrasemt.workflow.paths import Paths
 
@@ -24,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "titles. While a study has no report yet, write the learning curves of its trainings so far."
     )
     add_study(parser, FILE_OR_NAME)
-    parser.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="where the files are written")
+    parser.add_argument("--output", type=Output, required=True, metavar="FOLDER", help="where the files are written")
 
 
 def run(options: argparse.Namespace) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from phrasemt.decoding.translator import Translator
 from phrasemt.files.attention import ForcedSentence, write_forced
 from phrasemt.machine.gpus import lease
+from phrasemt.verbs._output import Output
 from phrasemt.verbs._system import add_cores, add_study_option, add_training, chosen_training
 from phrasemt.verbs._texts import read_columns
 
@@ -27,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object per line, with all tokens")
     parser.add_argument(
         "--attention",
-        type=Path,
+        type=Output,
         metavar="FILE",
         help="write tokens and attention weights as Arrow (some 100 kB a line)",
     )

@@ -7,6 +7,7 @@ import json
 import shutil
 from pathlib import Path
 
+from phrasemt.verbs._output import Output
 from phrasemt.workflow.model_folder import new_folder, read_manifest, read_model_folder
 
 _FOLDER = Path("resources/models")
@@ -19,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="folder of `phrasemt export`")
     parser.add_argument(
-        "--to", type=Path, metavar="FOLDER", help=f"new folder (default: {_FOLDER}/<study>.<system>.<seed>)"
+        "--to", type=Output, metavar="FOLDER", help=f"new folder (default: {_FOLDER}/<study>.<system>.<seed>)"
     )
 
 

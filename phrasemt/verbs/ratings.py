@@ -11,6 +11,7 @@ from phrasemt.scoring.ratings import KEY, SCALES, RatedText, score_sheets, write
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
 from phrasemt.verbs._numbers import in_range
+from phrasemt.verbs._output import Output
 from phrasemt.verbs._study import choose
 from phrasemt.verbs._system import add_study_option
 from phrasemt.verbs._tables import table
@@ -25,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         description="Write blind sheets for human evaluation into a new folder: adequacy and fluency from 0 to 5, "
         "under- and over-translation as 0 or 1. key.tsv tells which systems are behind the items; hide it from raters.",
     )
-    make.add_argument("folder", type=Path, metavar="FOLDER")
+    make.add_argument("folder", type=Output, metavar="FOLDER")
     add_study_option(make)
     make.add_argument("--systems", nargs="+", metavar="NAME", help="systems to compare (default: all that translate)")
     make.add_argument("--dataset", metavar="NAME", help="data set of the study (default: the first)")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
-from pathlib import Path
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import write_text
 from phrasemt.files.yaml import format_yaml, parse_yaml
 from phrasemt.study.reading import load_study
 from phrasemt.study.scaling import SIZES, scaled
+from phrasemt.verbs._output import Output
 from phrasemt.verbs._study import add_study
 
 log = logging.getLogger("phrasemt.scale")
@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "size", choices=list(SIZES), help="micro: generated corpus, minutes; small: about an hour a system"
     )
-    parser.add_argument("--output", type=Path, metavar="FILE", help="the new study (default: standard output)")
+    parser.add_argument("--output", type=Output, metavar="FILE", help="the new study (default: standard output)")
 
 
 def run(options: argparse.Namespace) -> None:

@@ -10,7 +10,6 @@ import argparse
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import get_args
 
 from phrasemt.errors import PhrasemtError
@@ -19,6 +18,7 @@ from phrasemt.runs.notes import latest_run, runs_folder
 from phrasemt.runs.status import MOST_LOGS, MOST_SHOWN, JobState, Status, status_of
 from phrasemt.runs.units import local_time
 from phrasemt.verbs._numbers import in_range
+from phrasemt.verbs._output import Output
 from phrasemt.verbs._study import FILE_OR_NAME, add_study, study_name
 from phrasemt.verbs._tables import table
 
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     pages = parser.add_mutually_exclusive_group()
     pages.add_argument(
         "--html",
-        type=Path,
+        type=Output,
         metavar="FILE",
         help="write a page that shows learning curves, too; with --watch, write it again and again for open browsers",
     )

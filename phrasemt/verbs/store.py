@@ -20,6 +20,7 @@ from phrasemt.syntax.store.archive import export_annotations, import_annotations
 from phrasemt.syntax.store.store import AnnotationStore
 from phrasemt.syntax.store.upkeep import clean, remove
 from phrasemt.verbs._numbers import in_range
+from phrasemt.verbs._output import Output
 from phrasemt.verbs._tables import table
 from phrasemt.workflow import cache as artefacts
 from phrasemt.workflow.cache import CACHE
@@ -48,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     action("verify", _verify, "read every file and set damaged files aside; a run makes their content again")
     export = action("export", _export, "write all annotations of an annotator to a file")
     export.add_argument("fingerprint", metavar="FINGERPRINT", help="fingerprint of the annotator, or its beginning")
-    export.add_argument("file", type=Path, metavar="FILE", help="tar file to write")
+    export.add_argument("file", type=Output, metavar="FILE", help="tar file to write")
     take_in = action("import", _import, "add the annotations of an exported file or of another shared folder")
     take_in.add_argument("source", type=Path, metavar="SOURCE", help="file of `store export`, or a shared folder")
     clean_up = action(

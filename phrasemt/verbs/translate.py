@@ -26,6 +26,7 @@ from phrasemt.machine.gpus import lease
 from phrasemt.study.schema import MOST_HYPOTHESES, Decoding
 from phrasemt.symbols import LONGEST_SENTENCE
 from phrasemt.verbs._numbers import in_range
+from phrasemt.verbs._output import Output
 from phrasemt.verbs._system import add_cores, add_study_option, add_training, chosen_training
 from phrasemt.workflow.model_folder import read_model_folder
 from phrasemt.workflow.trained_system import TrainedSystem
@@ -49,12 +50,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "text stay empty. A line is cut after 1,024 subwords, with a warning. With --output, the same command goes on "
         "after an interruption."
     )
-    parser.add_argument("file", nargs="?", metavar="FILE", help="text to translate (default: standard input)")
+    parser.add_argument(
+        "file", nargs="?", type=Path, metavar="FILE", help="text to translate (default: standard input)"
+    )
     where = parser.add_mutually_exclusive_group()
     add_study_option(where)
     where.add_argument("--model", type=Path, metavar="FOLDER", help="folder of `phrasemt export`")
     add_training(parser)
-    parser.add_argument("--output", type=Path, metavar="FILE", help="where to write (default: standard output)")
+    parser.add_argument("--output", type=Output, metavar="FILE", help="where to write (default: standard output)")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--scores", action="store_true", help="write the score and a tab in front of each translation")
     form.add_argument("--json", action="store_true", help="write one JSON object per line")
@@ -121,13 +124,12 @@ def _chosen_system(options: argparse.Namespace) -> TrainedSystem:
     return read_model_folder(options.model)
 
 
-def _open(file: str | None) -> Any:
+def _open(path: Path | None) -> Any:
     """The text, as a binary stream with a name."""
-    if file in (None, "-"):
+    if path is None or str(path) == "-":
         if sys.stdin is None:
             raise PhrasemtError("standard input is closed", where="FILE", next_step="give a text file")
         return contextlib.nullcontext(sys.stdin.buffer)
-    path = Path(str(file))
     if path.is_dir() or not path.exists():
         raise PhrasemtError("no such file", where=path, next_step="give a text file, or text on standard input")
     return path.open("rb", buffering=0)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import errno
+import importlib
 import pkgutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +20,7 @@ import phrasemt
 from phrasemt import verbs
 from phrasemt.cli import main
 from phrasemt.verbs import check, describe, phrases, plan, show, status, trace, tree
+from phrasemt.verbs._output import Output
 
 ABOUT_A_STUDY = [
     (check, [], {}),
@@ -93,3 +97,85 @@ def test_a_lack_of_memory_is_no_mistake_of_phrasemt(
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("phrasemt check: error: memory ran out")
     assert line.endswith(". Next: run again with fewer cores or more memory")
+
+
+# ------------------------------------------------------------------------------------------------------------- outputs
+
+STAGE = "build_vocabulary --source in.en --target new.de --settings {}"
+OUTPUTS = [
+    "translate in.en --model model --output in.en",
+    "translate in.en --model model --output model/../in.en",
+    "translate in.en --model model --output link.en",
+    "translate link.en --model model --output in.en",
+    "translate hard.en --model model --output in.en",
+    "translate old.en.part --model model --output old.en",
+    "translate in.en --model model --output model/weights.safetensors",
+    "translate in.en --model model --output results/table.json",
+    "translate in.en --study study.yaml --output data/train.en",
+    "force in.en new.de --attention in.en",
+    "scale study.yaml micro --output study.yaml",
+    "capsule study.yaml --output study.yaml",
+    "capsule study.yaml --output data/train.en",
+    "status study.yaml --html study.yaml",
+    "store export abc model/weights.safetensors --cache model",
+    f"{STAGE} --source-vocabulary in.en --target-vocabulary new.tsv",
+    f"{STAGE} --source-vocabulary new.tsv --target-vocabulary new.tsv --log in.en",
+]
+
+
+@pytest.fixture
+def texts(here: Path) -> dict[str, str]:
+    """Files that commands read; their contents are their names."""
+    study = _STUDY.replace("TEXT", "{source: data/train.en, target: data/train.de}")
+    files = ["in.en", "old.en.part", "model/weights.safetensors", "data/train.en", "results/table.json"]
+    contents = {name: name for name in (*files, "results/table.json.meta.json")} | {"study.yaml": study}
+    for name, content in contents.items():
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_text(content)
+    Path("link.en").symlink_to("in.en")
+    Path("hard.en").hardlink_to("in.en")
+    return contents | {"link.en": "in.en", "hard.en": "in.en"}
+
+
+_STUDY = """\
+study: mine
+datasets:
+  mine:
+    source_language: en
+    target_language: de
+    splits: {train: [TEXT], dev: [TEXT], test: {test: [TEXT]}}
+    subwords: {merges: 12}
+systems: {base: {model: {family: transformer}}}
+"""
+
+
+def _all_files() -> dict[str, str]:
+    return {str(path): path.read_text() for path in Path().rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("command", OUTPUTS)
+def test_no_output_replaces_what_is_read(
+    command: str, texts: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(command.split()) == 2
+    message = capsys.readouterr().err
+    assert "the output would replace" in message
+    assert "Next: name another output" in message
+    assert _all_files() == texts
+
+
+def test_no_output_replaces_standard_input(texts: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "phrasemt", "translate", "--model", "model", "--output", "in.en"]
+    with Path("link.en").open() as text:
+        done = subprocess.run(command, stdin=text, capture_output=True, text=True, check=False)
+    assert (done.returncode, "in.en: the output would replace what is read" in done.stderr) == (2, True), done.stderr
+    assert _all_files() == texts
+
+
+def test_a_path_of_a_verb_is_an_input_or_says_that_it_is_an_output() -> None:
+    named = {"output", "html", "attention", "to", "log"}
+    for verb in verbs.VERBS.keys() - {"import"} | {"import_model"}:
+        parser = argparse.ArgumentParser()
+        importlib.import_module(f"phrasemt.verbs.{verb}").add_arguments(parser)
+        for action in parser._actions:
+            assert action.dest not in named or action.type is Output, f"{verb} {action.dest}"
