@@ -15,7 +15,7 @@ from typing import Any
 import safetensors
 import safetensors.torch
 import torch
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
 from phrasemt.artefacts.vocabulary import Vocabularies
@@ -165,7 +165,15 @@ def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
 def _check_vocabularies(
     what: str, found: Mapping[str, Any], wanted: Mapping[str, Any], *, where: Path, next_step: str
 ) -> None:
-    """Compare the vocabularies of two descriptions. Raises MismatchError, in which `what` names the weights."""
+    """Compare the vocabularies of two descriptions, of which the wanted one is by `describe_weights`.
+
+    Raises MismatchError, in which `what` names the weights, and DamagedFileError for a description of something else.
+    """
+    if other := [key for key, value in wanted.items() if not isinstance(found.get(key), type(value))]:
+        raise DamagedFileError(
+            "not a readable weights file", where=where, expected=f"a description with {', '.join(other)}",
+            next_step="delete it and run again",
+        )  # fmt: skip
     for key in ("source_vocabulary", "target_vocabulary"):
         problem = f"the {what} were trained with another {key.replace('_', ' ')}"
         check_digest(wanted[key], found[key], problem, where=where, next_step=next_step)
@@ -184,7 +192,11 @@ def load_model(
     wanted = describe_weights(trained, words)
     again = "train again on this data set, or use the study of these weights"
     _check_vocabularies("weights", description, wanted, where=path, next_step=again)
-    found: Architecture = TypeAdapter(ModelSettings).validate_python(description["model"])
+    try:
+        found: Architecture = TypeAdapter(ModelSettings).validate_python(description["model"])
+    except ValidationError as error:
+        what, next_step = "weights of a model that is not known here", "train again"
+        raise DamagedFileError(what, where=path, found=error.errors()[0]["msg"], next_step=next_step) from None
     if found != trained:
         differing = _differing(wanted["model"], description["model"])
         raise MismatchError(

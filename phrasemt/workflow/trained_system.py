@@ -47,6 +47,13 @@ class SystemSettings(Settings):
         )
 
     @property
+    def roles(self) -> list[str]:
+        """The roles of the files that the system needs."""
+        subwords = ["codes", "source_counts", "target_counts"] if self.vocabulary_threshold is not None else []
+        parser = ["parser"] if self.reads_parses else []
+        return ["weights", "source_vocabulary", "target_vocabulary", *subwords, *parser]
+
+    @property
     def reads_parses(self) -> bool:
         """Whether the model's phrases are cut from parse trees."""
         phrases = self.model.source_phrases
@@ -74,26 +81,24 @@ class TrainedSystem:
         """
         settings = SystemSettings.of_study(study, dataset, system)
         name = f"system {system} of study {study.study}"
-        _refuse_without_raw_text(settings, name)
+        refuse_without_raw_text(settings, name)
         (member, member_seed), *others = study.members_of(system, seed)
         if others:
             next_step = f"choose one of its systems ({', '.join(study.models[system].weights_of)})"
             raise PhrasemtError(f"the {name} is an ensemble, which translates test sets only", next_step=next_step)
         paths = Paths.of(study, dataset)
-        files = {
+        places = {
             "weights": paths.weights.at(system=member, seed=member_seed),
             "source_vocabulary": paths.vocabulary.at(language=settings.source_language),
             "target_vocabulary": paths.vocabulary.at(language=settings.target_language),
+            "codes": paths.codes,
+            "source_counts": paths.subword_counts.at(language=settings.source_language),
+            "target_counts": paths.subword_counts.at(language=settings.target_language),
+            "parser": paths.card.at(annotator=study.datasets[dataset].source_parser),
         }
-        if settings.vocabulary_threshold is not None:
-            files["codes"] = paths.codes
-            files["source_counts"] = paths.subword_counts.at(language=settings.source_language)
-            files["target_counts"] = paths.subword_counts.at(language=settings.target_language)
-        if settings.reads_parses:
-            files["parser"] = paths.card.at(annotator=study.datasets[dataset].source_parser)
+        found = {role: Path(places[role]) for role in settings.roles}
         if system in study.tuned:
-            files["length_penalties"] = paths.length_penalty_scores.at(system=system, seed=seed)
-        found = {role: Path(path) for role, path in files.items()}
+            found["length_penalties"] = Path(paths.length_penalty_scores.at(system=system, seed=seed))
         for path in found.values():
             if not path.is_file():
                 what = f"the {name} is not trained yet, or was trained elsewhere"
@@ -107,7 +112,7 @@ class TrainedSystem:
         return cls(name, settings, found)
 
 
-def _refuse_without_raw_text(settings: SystemSettings, name: str) -> None:
+def refuse_without_raw_text(settings: SystemSettings, name: str) -> None:
     """Raise PhrasemtError for a system that cannot translate text that is in no study."""
     if not settings.model.translates:
         raise PhrasemtError(f"the {name} is a language model, which does not translate")

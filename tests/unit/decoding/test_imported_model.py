@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.cli import main
 from phrasemt.decoding.ctranslate2_folder import write_ctranslate2_folder
 from phrasemt.errors import DamagedFileError, PhrasemtError, StudyError
+from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import write_lines
 from phrasemt.models.interface import build_model
 from phrasemt.models.weights import describe_weights, load_tensors, save_tensors, start_from, weights_of
@@ -137,12 +140,115 @@ def test_a_study_that_reads_other_text_is_refused(imported, section, value, mess
         read_study(_write(raw))
 
 
-def test_a_damaged_model_is_not_imported(exported, tmp_path, monkeypatch, capsys):
+def _change(folder, change):
+    """Change the manifest by a function of its values."""
+    values = json.loads((folder / "model.json").read_text())
+    change(values)
+    (folder / "model.json").write_text(json.dumps(values))
+
+
+def _write_into(name, content):
+    """A file with other content, whose checksum the manifest gives."""
+
+    def damage(folder):
+        (folder / name).write_bytes(content)
+        _change(folder, lambda values: values["files"].update({name: digest_file(folder / name)}))
+
+    return damage
+
+
+def _tensors(change, **described):
+    """Weights with other tensors, or another description, by a function of them."""
+
+    def damage(folder):
+        path = folder / "weights.safetensors"
+        tensors, description = load_tensors(path)
+        change(tensors, description)
+        save_tensors(path, tensors, description)
+        _write_into(path.name, path.read_bytes())(folder)
+
+    return damage
+
+
+def _reshape(tensors, description):
+    name = max(tensors)
+    tensors[name] = torch.zeros(tensors[name].shape[0] + 1)
+
+
+def _link_to(target):
+    def damage(folder):
+        (folder / "codes.bpe").rename(folder.parent / "codes.elsewhere")
+        (folder / "codes.bpe").symlink_to(target)
+
+    return damage
+
+
+def _pickled():
+    buffer = io.BytesIO()
+    torch.save({"weights": torch.zeros(3)}, buffer)
+    return buffer.getvalue()
+
+
+def _named(name):
+    return lambda folder: _change(folder, lambda values: values["files"].update({name: "0" * 64}))
+
+
+def _one_gone(name):
+    return lambda folder: _change(folder, lambda values: values["files"].pop(name))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (
+            lambda folder: (folder / "codes.bpe").write_text("#version: 0.2\n"),
+            "codes.bpe: not the file that was exported",
+        ),
+        (lambda folder: _change(folder, lambda values: values.update(files={})), "the model needs is not listed"),
+        (_one_gone("weights.safetensors"), "not listed (expected weights.safetensors)"),
+        (_one_gone("codes.bpe"), "not listed (expected codes.bpe)"),
+        (_one_gone("study.json"), "study.json: not the study of an exported model"),
+        (_write_into("study.json", b"{}"), "study.json: not the study of an exported model"),
+        (_write_into("study.json", b"[" * 100_000), "study.json: not the study of an exported model"),
+        (_write_into("weights.safetensors", b""), "not a readable weights file"),
+        (_write_into("weights.safetensors", b"\x10\0\0\0\0\0\0\0garbage"), "not a readable weights file"),
+        (_write_into("weights.safetensors", _pickled()), "not a readable weights file"),
+        (_tensors(_reshape), "not the weights of this model"),
+        (_tensors(lambda tensors, _: tensors.pop(max(tensors))), "not the weights of this model"),
+        (_tensors(lambda _, description: description.pop("source_vocabulary")), "not a readable weights file"),
+        (
+            _tensors(lambda _, description: description.update(model={"family": "unheard"})),
+            "of a model that is not known here",
+        ),
+        (_tensors(lambda _, description: description.update(model=3)), "not a readable weights file"),
+        (_write_into("source_vocabulary.tsv", b"garbage\n"), "a special symbol is missing"),
+        (_write_into("codes.bpe", b"garbage\n"), "codes.bpe"),
+        (_write_into("source_counts.txt", b"a b c\nd\n"), "source_counts.txt"),
+        (_write_into("target_counts.txt", b"\xff\n"), "target_counts.txt"),
+        (_link_to("/etc/hostname"), "the model names a link (expected a file, found codes.bpe)"),
+        (_link_to("../codes.elsewhere"), "the model names a link (expected a file, found codes.bpe)"),
+        (_named("../../etc/passwd"), "the model names a file elsewhere"),
+        (_named("/etc/passwd"), "the model names a file elsewhere"),
+        (_named("deep/er/file"), "the model names a file elsewhere"),
+    ],
+)
+def test_a_damaged_model_is_not_imported(damage, message, exported, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    (exported / "codes.bpe").write_text("#version: 0.2\n")
+    damage(exported)
     assert main(["import", str(exported)]) == 2
-    assert "codes.bpe: not the file that was exported" in capsys.readouterr().err
-    assert not Path("resources").exists()
+    said = capsys.readouterr()
+    assert message in said.err
+    assert "Next: " in said.err
+    assert said.out == ""
+    assert not list(Path().glob("resources/models/*"))
+
+
+def test_only_the_files_of_the_model_are_imported(exported, imported):
+    (exported / "more").mkdir()
+    (exported / "more" / "link").symlink_to("/etc/hostname")
+    assert main(["import", str(exported), "--to", "again"]) == 0
+    names = {path.relative_to("again").as_posix() for path in Path("again").rglob("*")}
+    assert names == {path.name for path in imported[1].iterdir()}
 
 
 def test_a_folder_for_ctranslate2_can_be_loaded_and_has_the_subwords(tmp_path):
