@@ -12,6 +12,7 @@ import fcntl
 import itertools
 import logging
 import os
+import stat
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -22,7 +23,8 @@ from phrasemt.errors import PhrasemtError
 
 log = logging.getLogger("phrasemt.machine.gpus")
 
-# One folder for all users of the machine, whatever TMPDIR is.
+# One folder for all users of the machine, whatever TMPDIR is. Where another user has made a lease unusable, it is taken
+# in the user's own folder, which no other user sees.
 LEASES = Path("/tmp")
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 _SECONDS_BETWEEN_TRIES = 1.0
@@ -79,11 +81,16 @@ def _take(gpus: Sequence[str], count: int, leases: ExitStack) -> list[str]:
 
 
 def _lock(gpu: str, tries: ExitStack) -> bool:
-    path = LEASES / f"phrasemt-{gpu}.lease"
-    try:
-        file = os.open(path, os.O_RDONLY)  # enough for a lock; a file of another user cannot be opened for writing
-    except FileNotFoundError:
-        file = os.open(path, os.O_RDONLY | os.O_CREAT, 0o644)
+    name = f"phrasemt-{gpu.replace('/', '-')}.lease"
+    own = Path(os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}")
+    file = next((file for folder in (LEASES, own) if (file := _plain_file(folder / name)) is not None), None)
+    if file is None:
+        raise PhrasemtError(
+            "no lease on a GPU can be taken",
+            where=LEASES / name,
+            expected="a file that can be opened",
+            next_step="let its owner remove it, or set XDG_RUNTIME_DIR to a folder of your own",
+        )
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -91,6 +98,25 @@ def _lock(gpu: str, tries: ExitStack) -> bool:
         return False
     tries.callback(os.close, file)
     return True
+
+
+def _plain_file(path: Path) -> int | None:
+    """Open a file, made if it is missing. None for anything else, which other users may have put there.
+
+    A link is not followed, and nobody waits for the other end of a pipe.
+    """
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # reading is enough for a lock, and others may not write
+    try:
+        try:
+            file = os.open(path, flags)
+        except FileNotFoundError:
+            file = os.open(path, flags | os.O_CREAT, 0o644)
+    except OSError:
+        return None
+    if stat.S_ISREG(os.fstat(file).st_mode):
+        return file
+    os.close(file)
+    return None
 
 
 def visible_gpus() -> list[str]:

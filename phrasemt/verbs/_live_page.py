@@ -6,10 +6,12 @@ import contextlib
 import errno
 import http.server
 import math
+import sys
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.report.page import Section, fill, write_page
@@ -22,6 +24,10 @@ from phrasemt.workflow.paths import Paths
 
 # A page that several browsers ask for is not made again within this many seconds.
 _FRESH = 2.0
+# Pages of elsewhere whose name leads here, as by DNS rebinding, ask under that name. Forwarded ports keep these names.
+_NAMES = ("127.0.0.1", "localhost")
+_MOST_CONNECTIONS = 32
+_SECONDS_OF_SILENCE = 10.0
 
 
 def live_page(status: Status, *, refresh: float) -> str:
@@ -86,6 +92,7 @@ class _Server(http.server.ThreadingHTTPServer):
     def __init__(self, make: Callable[[], str], port: int) -> None:
         super().__init__(("127.0.0.1", port), _Handler)
         self._make, self._lock, self._made, self._page = make, threading.Lock(), -math.inf, ""
+        self._free = threading.BoundedSemaphore(_MOST_CONNECTIONS)
 
     def page(self) -> str:
         with self._lock:
@@ -93,13 +100,33 @@ class _Server(http.server.ThreadingHTTPServer):
                 self._page, self._made = self._make(), time.monotonic()
             return self._page
 
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of a browser that has left; show other errors."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
 
 class _Handler(http.server.BaseHTTPRequestHandler):
     server: _Server
+    timeout = _SECONDS_OF_SILENCE
 
     def do_GET(self) -> None:
         status, kind, text = 404, "text/plain", "only / is here\n"
-        if self.path == "/":
+        if str(self.headers["Host"]).partition(":")[0] not in _NAMES:
+            status, text = 421, f"this page is for {' and '.join(_NAMES)}\n"
+        elif self.path == "/":
             try:
                 status, kind, text = 200, "text/html", self.server.page()
             except PhrasemtError as error:  # such as a note of a run that another version writes

@@ -15,7 +15,6 @@ from pathlib import Path, PosixPath
 from phrasemt.artefacts.sidecar import sidecar_path
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.continued import parts_of
-from phrasemt.runs.garbage import named_paths
 from phrasemt.stages import STAGES
 from phrasemt.study.reading import load_study
 
@@ -62,6 +61,8 @@ def _is_standard_input(output: Path) -> bool:
 
 def _named(inputs: list[Path]) -> Iterator[Path]:
     """The files and folders that the studies among the inputs name."""
+    from phrasemt.runs.garbage import named_paths  # imports libraries, and few outputs are there already
+
     for path in inputs:
         if path.suffix == ".yaml" and path.is_file():
             with contextlib.suppress(PhrasemtError):  # the command itself says what is wrong with it

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import platform
 import re
 import signal
+import socket
+import struct
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
 import xml.etree.ElementTree
@@ -24,6 +28,7 @@ from phrasemt.artefacts.training import Evaluation, EvaluationReport, Metrics, U
 from phrasemt.cli import main
 from phrasemt.runs.notes import PlannedJob, StageNote, stage_note
 from phrasemt.runs.status import status_of
+from phrasemt.verbs import _live_page
 
 pytestmark = pytest.mark.usefixtures("here")
 Status = Callable[..., tuple[int, str, str]]
@@ -348,6 +353,12 @@ def test_the_page_is_served_on_this_machine_until_ctrl_c() -> None:
         with pytest.raises(urllib.error.HTTPError, match="404"):
             urllib.request.urlopen(f"{address}/../../etc/passwd")
         port = address.rsplit(":", 1)[1]
+        for host, code in (("evil.example", 421), (f"evil.example:{port}", 421), ("localhost:80", 200), ("", 421)):
+            assert _answer_of(int(port), f"GET / HTTP/1.1\r\nHost: {host}\r\n\r\n") == code
+        assert _answer_of(int(port), "GET / HTTP/1.0\r\n\r\n") == 421
+        with socket.create_connection(("127.0.0.1", int(port))) as left:
+            left.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset in place of an end
+            left.sendall(b"GET / HT")
         second = subprocess.run([*command, port], capture_output=True, text=True, check=False)
         assert second.returncode == 2
         assert f"127.0.0.1:{port}: the port is in use. Next: another number after --serve" in second.stderr
@@ -355,6 +366,29 @@ def test_the_page_is_served_on_this_machine_until_ctrl_c() -> None:
         server.send_signal(signal.SIGINT)
         _, err = server.communicate(timeout=60)
     assert (server.returncode, err) == (0, "")
+
+
+def _answer_of(port: int, request: str) -> int:
+    with socket.create_connection(("127.0.0.1", port)) as browser:
+        browser.sendall(request.encode())
+        return int(browser.makefile().readline().split()[1])
+
+
+def test_connections_that_say_nothing_are_few_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_live_page._Handler, "timeout", 0.5)
+    with _live_page._Server(lambda: "a page", 0) as server, contextlib.ExitStack() as stack:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        stack.callback(server.shutdown)
+        before, most = threading.active_count(), 0
+        silent = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", server.server_port), timeout=60))
+            for _ in range(100)
+        ]
+        for browser in silent:
+            most = max(most, threading.active_count() - before)
+            assert browser.recv(1) == b"", "the server has ended it"
+        assert most <= 32
+        assert _answer_of(server.server_port, "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n") == 200
 
 
 def test_curves_so_far_become_files(tmp_path: Path, phrasemt: Status) -> None:

@@ -7,9 +7,9 @@ import platform
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
-from conftest import Said
 from invented_runs import RUN, ago, begun, gone, job, keep_silent, stage
 
 from phrasemt.errors import PhrasemtError
@@ -88,7 +88,7 @@ def _beginning() -> None:
     ],
 )
 def test_only_the_lock_of_a_dead_run_is_removed(
-    situation: Callable[[], None], message: str | None, phrasemt: Callable[..., Said]
+    situation: Callable[[], None], message: str | None, phrasemt: Callable[..., Any]
 ) -> None:
     situation()
     said = phrasemt("unlock")
@@ -97,7 +97,7 @@ def test_only_the_lock_of_a_dead_run_is_removed(
     assert (f"unlock: the lock remains, {message}" if message else "unlock: removed the lock") in said.err
 
 
-def test_the_lock_of_another_user_remains(phrasemt: Callable[..., Said], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lock_of_another_user_remains(phrasemt: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     _killed()
     monkeypatch.setattr(os, "getuid", lambda: LOCK.stat().st_uid + 1)
     assert "the lock remains, because it belongs to another user" in phrasemt("unlock").err
@@ -105,7 +105,7 @@ def test_the_lock_of_another_user_remains(phrasemt: Callable[..., Said], monkeyp
 
 
 def test_jobs_that_a_run_on_another_login_node_waits_for_are_not_cancelled(
-    phrasemt: Callable[..., Said], monkeypatch: pytest.MonkeyPatch
+    phrasemt: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs = ["5"]
     monkeypatch.setattr("phrasemt.verbs.unlock.jobs_here", lambda: list(jobs))

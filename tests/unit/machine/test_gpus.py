@@ -75,9 +75,45 @@ def test_it_waits_until_there_are_enough(killed: bool, tmp_path: Path, monkeypat
             assert other.poll() is not None
 
 
+@pytest.mark.parametrize("what", ["a pipe", "a link to nothing", "a link", "a folder"])
+def test_what_another_user_puts_in_place_of_a_lease_harms_nobody(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, target = tmp_path / "phrasemt-GPU-a.lease", tmp_path / "target"
+    (tmp_path / "own").mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "own"))
+    if what == "a pipe":
+        os.mkfifo(place)
+    elif what == "a folder":
+        place.mkdir()
+    else:
+        place.symlink_to(target)
+    if what == "a link":
+        target.touch()
+    with _elsewhere(tmp_path, 1) as other:
+        assert other.stdout
+        assert other.stdin
+        assert other.stdout.readline() == "GPU-a\n"
+        with lease(2):
+            assert os.environ[VISIBLE] == "GPU-b,GPU-c"
+        other.stdin.close()
+    assert target.exists() == (what == "a link")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "missing"))
+    with pytest.raises(PhrasemtError, match=r"GPU-a\.lease: no lease on a GPU can be taken"), lease(1):
+        pass
+
+
 @pytest.mark.parametrize(
     ("allowed", "expected"),
-    [("2,0", "GPU-c"), ("GPU-b", "GPU-b"), ("MIG-x", "MIG-x"), ("", None), ("-1", None), ("NoDevFiles", None)],
+    [
+        ("2,0", "GPU-c"),
+        ("GPU-b", "GPU-b"),
+        ("MIG-x", "MIG-x"),
+        ("MIG-GPU-x/1/0", "MIG-GPU-x/1/0"),
+        ("", None),
+        ("-1", None),
+        ("NoDevFiles", None),
+    ],
 )
 def test_it_lends_what_may_be_used(allowed: str, expected: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VISIBLE, allowed)
