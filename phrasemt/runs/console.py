@@ -28,7 +28,7 @@ from tqdm import tqdm
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.runs.notes import QUIET, RunNote, StageNote, run_of_this_process, stage_note
-from phrasemt.runs.status import GONE, Status, describe_training, status_of
+from phrasemt.runs.status import GONE, STOPPED, Status, describe_training, status_of
 from phrasemt.runs.units import clock, job_count
 
 _SECONDS_BETWEEN_LINES = 60.0  # of progress, where there is no terminal
@@ -42,6 +42,8 @@ _REPETITIONS = (
     "Exiting because a job execution failed",
     "At least one job did not complete successfully",
 )
+# What it says when Ctrl-C or SIGTERM ends a run. Its processes get the same signal, those too that are just starting.
+_STOPPING = ("Terminating processes on user request", "Will exit after finishing currently running jobs")
 
 
 class LogHandler(LogHandlerBase):  # type: ignore[misc]
@@ -103,6 +105,8 @@ class LogHandler(LogHandlerBase):  # type: ignore[misc]
                     self._snakemakes.handle(record)
         elif self._run is None:
             self._before.append(record)
+        elif record.getMessage().startswith(_STOPPING):
+            self._run.stopping = True
 
     def close(self) -> None:
         """Says how the run ended; of a command that ran no job, Snakemake's messages."""
@@ -126,6 +130,7 @@ class _Run:
         self._jobs: dict[int, tuple[str, list[str]]] = {}  # message and logs, by the number that Snakemake gives
         self._done = self._from_cache = 0
         self._failed: dict[int, tuple[str, str]] = {}  # "failed" or "stopped", and the message
+        self.stopping = False  # on request
         earlier = sum(self._note.done.values())
         before = f", {earlier:,} done before" if earlier else ""
         _say(f"{self._note.study}: {job_count(len(self._note.jobs))} to do{before}")
@@ -153,9 +158,12 @@ class _Run:
         """`snakemakes`: its own reason; `logs`: of the stage, and of the job on a cluster."""
         message, _ = self._jobs[number]
         note = self._note_of(number)
-        what = "stopped" if note and note.state == "stopped" else "failed"
-        known = [GONE if note and note.state == "running" else "", " ".join((snakemakes or "").split())]
+        gone = note is None or note.state == "running"
+        what = "stopped" if (gone and self.stopping) or (note and note.state == "stopped") else "failed"
+        known = [GONE if note and gone else "", " ".join((snakemakes or "").split())]
         reason = (note and note.error) or "; ".join(filter(None, known)) or GONE
+        if gone and self.stopping:
+            reason = STOPPED
         log = f"log: {', '.join(os.path.relpath(log) for log in logs)}"
         self._failed[number] = what, f"{what}: {message}\n{_indented(reason)}\n{_indented(log)}"
         _say(f"{what}: {message}, {log}")

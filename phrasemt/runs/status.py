@@ -29,6 +29,7 @@ from phrasemt.stages import STAGES
 
 JobState = Literal["done", "running", "waiting", "failed", "blocked"]
 GONE = "gone without a word: killed, or out of memory"
+STOPPED = "stopped on request, before it could say so"
 # Of the jobs that run, and of those that have failed, so many are shown to people; of the latter so many with a log.
 MOST_SHOWN, MOST_LOGS = 20, 5
 _LINES_OF_LOG = 5

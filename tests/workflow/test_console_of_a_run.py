@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import pty
 import re
+import signal
 import subprocess
 import termios
 from pathlib import Path
 
 import pytest
+from processes import wait_until
 from warm_python import WarmPython
 from workplace import Workplace
 
@@ -105,6 +107,34 @@ def test_a_failed_run_ends_with_the_message_of_the_stage(new: Workplace) -> None
     assert log == "    log: logs/tiny/tokenize_text/demo.en-de/dev.en.log"
     assert next_step.startswith("Next: mend the cause; the same command goes on. `phrasemt status tiny` shows where")
     assert reason.strip() in (new.folder / log.split()[-1]).read_text()
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_a_job_that_was_just_starting_is_stopped_and_has_not_failed(
+    repository: Path, tmp_path: Path, signum: signal.Signals
+) -> None:
+    """Ctrl-C on a terminal goes to the run and to its stages, of which one has not come to its note yet."""
+    new = Workplace.new(repository, tmp_path)
+    cli = new.folder / "phrasemt" / "cli.py"
+    starting = new.folder / "starting"
+    cli.write_text(f"import pathlib, time\npathlib.Path('{starting}').touch()\ntime.sleep(600)\n")
+    run = subprocess.Popen(
+        new.command(TOKENS), cwd=new.folder, env=new.environment, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
+    wait_until(starting.exists, run)
+    os.killpg(run.pid, signum)
+    output, _ = run.communicate(timeout=60)
+    assert run.returncode == 1
+    assert "failed" not in output
+    assert "Traceback" not in output
+    *_, ended, what, reason, log, next_step = output.splitlines()
+    assert re.search(r"tiny: stopped after 0:00:\d\d, 0 of 3 jobs done, 1 stopped$", ended)
+    assert what == "  stopped: Generate the dev pairs of demo"
+    assert reason == "    stopped on request, before it could say so"
+    assert log == "    log: logs/tiny/generate_demo/demo.en-de/dev.log"
+    assert next_step.startswith("Next: the same command goes on.")
 
 
 def test_verbose_shows_all_messages(new: Workplace) -> None:

@@ -20,7 +20,7 @@ from phrasemt.files.digests import digest_file
 
 
 def _dies_before_naming(command: list[str]) -> None:
-    phrasemt.artefacts.sidecar.commit_file = lambda *paths: os.kill(os.getpid(), signal.SIGKILL)
+    phrasemt.artefacts.sidecar.commit_files = lambda *paths: os.kill(os.getpid(), signal.SIGKILL)
     main(command)
 
 
