@@ -61,8 +61,10 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     signal.signal(signal.SIGTERM, _leave_cleanly)
     try:
-        refuse_inputs(options)  # also of the log, which is not open yet
-        _set_up_logging(getattr(options, "log", None))
+        _set_up_logging(None)
+        refuse_inputs(options)  # before the log is opened, which is an output, too
+        if getattr(options, "log", None):
+            _set_up_logging(options.log)
         if options.verb not in STAGES:
             options.run(options)
         else:

@@ -23,7 +23,6 @@ from phrasemt.verbs import check, describe, phrases, plan, show, status, trace, 
 from phrasemt.verbs._output import Output
 
 ABOUT_A_STUDY = [
-    (check, [], {}),
     (describe, ["max"], {"system": "max"}),
     (phrases, [], {}),
     (plan, [], {"names": []}),

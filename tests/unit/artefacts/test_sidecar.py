@@ -56,7 +56,7 @@ def test_an_artefact_and_its_sidecar(tmp_path: Path) -> None:
     sidecar = Sidecar.beside(output)
     assert sidecar.inputs["source"] == [DigestedFile(path=str(tmp_path / "in"), sha256=digest_file(tmp_path / "in"))]
     assert sidecar.outputs["codes"].sha256 == digest_file(output)
-    assert sidecar.settings == {"merges": 3}
+    assert sidecar.settings == LearnSubwords(merges=3).model_dump()
     assert (sidecar.stage, sidecar.code) == ("learn_subwords", "abc")
     assert {"phrasemt", "python", "subword-nmt"} == sidecar.versions.keys()
 
