@@ -66,12 +66,15 @@ class Target(Tensors):
     inputs_BT: `<s>` y1..yn (int64).
     outputs_BT: y1..yn `</s>` (int64).
     mask_BT: True at real positions; inputs and outputs have the same number of them.
+    real_N: the real positions among the B*T positions, increasing (int64). A GPU would make the host wait for their
+    number, which is known when the batch is made.
     chunks: None for models without target chunks.
     """
 
     inputs_BT: Tensor
     outputs_BT: Tensor
     mask_BT: Tensor
+    real_N: Tensor
     chunks: Chunks | None = None
 
 
@@ -158,5 +161,6 @@ def collate_target(sentences: Sequence[NDArray[np.int32]], chunks: Chunks | None
         inputs_BT=torch.from_numpy(inputs_BT),
         outputs_BT=torch.from_numpy(outputs_BT),
         mask_BT=torch.from_numpy(mask_BT),
+        real_N=torch.from_numpy(np.flatnonzero(mask_BT)),
         chunks=chunks,
     )

@@ -196,7 +196,8 @@ class BatchReader:
         """Return all pairs in batches of similar length, with at most `capacity` positions on either side."""
         store = self.examples
         lengths = store.source_lengths, store.target_lengths
-        return Batches(self, micro_batches(np.arange(len(store)), *lengths, capacity=capacity), device)
+        parts = micro_batches(np.arange(len(store)), *lengths, capacity=capacity, device=device.type)
+        return Batches(self, parts, device)
 
     def __call__(self, positions: Sequence[int] | NDArray[np.int64]) -> Batch:
         positions = [int(position) for position in positions]

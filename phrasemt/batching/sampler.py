@@ -30,8 +30,9 @@ BLOCK_TOKENS = 4_096
 POOL_ROWS = 2**20
 _SEGMENT_ROWS = 64
 # A micro-batch ends before a longer sentence that would raise its padding above both limits: positions, and share of
-# its positions. One more micro-batch costs about as much as these positions.
-_MAX_PADDING_POSITIONS = 256
+# its positions. One more micro-batch costs about as much as these positions. On a GPU it costs the launches of its
+# kernels, which take as long for few positions as for many.
+PADDING = {"cpu": 256, "cuda": 4_096}
 _MAX_PADDING_SHARE = 0.05
 
 
@@ -85,6 +86,10 @@ class UpdatePlan:
         pools = map(self._short_enough, self._pools(np.arange(self._segments)))
         pairs, sizes = zip(*((len(rows), int(self._sizes(rows).sum())) for rows in pools), strict=True)
         return sum(pairs), sum(sizes)
+
+    def positions(self, rows: NDArray[np.int64]) -> int:
+        """Return the sum of the positions of the longer sides of rows, `</s>` included, without padding."""
+        return int(self._positions(rows).sum())
 
     def longest(self, count: int) -> tuple[NDArray[np.int64], int]:
         """Return the `count` longest rows (or all rows, if there are fewer), the longest first, and its positions."""
@@ -155,14 +160,19 @@ class UpdatePlan:
 
 
 def micro_batches(
-    rows: Sequence[int] | NDArray[np.int64], source_lengths: Lengths, target_lengths: Lengths, *, capacity: int
+    rows: Sequence[int] | NDArray[np.int64],
+    source_lengths: Lengths,
+    target_lengths: Lengths,
+    *,
+    capacity: int,
+    device: str,
 ) -> list[NDArray[np.int64]]:
     """Divide rows into micro-batches of similar lengths.
 
     capacity: largest number of positions of a micro-batch on either side, padding included. A sentence longer than
-    that has a micro-batch of its own.
+    that has a micro-batch of its own. device: type of the device, which decides how much padding pays.
     """
-    return _divide(*_sort_by_length(rows, source_lengths, target_lengths), capacity)
+    return _divide(*_sort_by_length(rows, source_lengths, target_lengths), capacity, PADDING[device])
 
 
 def micro_batches_of_rank(
@@ -171,6 +181,7 @@ def micro_batches_of_rank(
     target_lengths: Lengths,
     *,
     capacity: int,
+    device: str,
     rank: int,
     ranks: int,
 ) -> list[NDArray[np.int64]]:
@@ -183,7 +194,7 @@ def micro_batches_of_rank(
     rows, positions = _sort_by_length(rows, source_lengths, target_lengths)
     # Divide all positions equally among the processes; a row belongs to the process in whose part its middle lies.
     mine = (2 * np.cumsum(positions) - positions) * ranks // (2 * positions.sum()) == rank
-    return _divide(rows[mine], positions[mine], capacity)
+    return _divide(rows[mine], positions[mine], capacity, PADDING[device])
 
 
 def _sort_by_length(
@@ -196,13 +207,15 @@ def _sort_by_length(
     return rows[order], np.maximum(source, target)[order].astype(np.int64) + 1
 
 
-def _divide(rows: NDArray[np.int64], positions_of_rows: NDArray[np.int64], capacity: int) -> list[NDArray[np.int64]]:
+def _divide(
+    rows: NDArray[np.int64], positions_of_rows: NDArray[np.int64], capacity: int, padding: int
+) -> list[NDArray[np.int64]]:
     """Divide sorted rows into micro-batches of neighbours, as `micro_batches` describes."""
     cuts, longest, first, real = [], 0, 0, 0
     for index, length in enumerate(positions_of_rows.tolist()):
         longest = max(longest, length)
         positions = longest * (index - first + 1)
-        wasteful = positions - real - length > max(_MAX_PADDING_POSITIONS, _MAX_PADDING_SHARE * positions)
+        wasteful = positions - real - length > max(padding, _MAX_PADDING_SHARE * positions)
         if index > first and (positions > capacity or wasteful):
             cuts.append(index)
             first, longest, real = index, length, 0

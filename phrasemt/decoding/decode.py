@@ -89,7 +89,7 @@ def _batches(reader: BatchReader, settings: Decoding, device: torch.device) -> l
     counted = np.maximum(lengths, _LEAST_POSITIONS)
     hypotheses = settings.n_best if settings.sampling else settings.beam
     capacity = max(1, _BATCH_POSITIONS[device.type] // hypotheses)
-    batches = micro_batches(np.flatnonzero(lengths), counted, counted, capacity=capacity)
+    batches = micro_batches(np.flatnonzero(lengths), counted, counted, capacity=capacity, device=device.type)
     return [rows.tolist() for rows in reversed(batches)]
 
 

@@ -131,7 +131,8 @@ def forced_scores(
     source_lengths = np.array([len(source) for source in sources], dtype=np.int32)
     target_lengths = np.array([len(target) for target in targets], dtype=np.int32)
     scores = np.zeros(len(sources))
-    for rows in micro_batches(np.arange(len(sources)), source_lengths, target_lengths, capacity=BATCH_POSITIONS):
+    lengths, device = (source_lengths, target_lengths), model.device.type
+    for rows in micro_batches(np.arange(len(sources)), *lengths, capacity=BATCH_POSITIONS, device=device):
         batch = Batch(
             rows=tuple(rows.tolist()),
             source=collate_source([sources[row] for row in rows], [positions[row] for row in rows]),

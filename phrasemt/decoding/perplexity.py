@@ -93,7 +93,8 @@ def _nll_and_tokens(model: TranslationModel[Any, Any], reader: BatchReader) -> t
     """Return the NLL of all target tokens, `</s>` included, and their number."""
     nll, count = 0.0, 0
     lengths = reader.examples.target_lengths
-    for rows in micro_batches(np.arange(len(lengths)), lengths, lengths, capacity=BATCH_POSITIONS):
+    all_rows, device = np.arange(len(lengths)), model.device.type
+    for rows in micro_batches(all_rows, lengths, lengths, capacity=BATCH_POSITIONS, device=device):
         batch = reader(rows).to(model.device)
         nll -= float(model.log_probs(batch).double().sum())
         count += int(batch.target.mask_BT.sum())

@@ -285,11 +285,10 @@ class Biscale(ChunkingModel[AttentionMemory, State]):
         unrolled = self.unroll(self.encode(batch.source), target)
         read_BTE = self.apply_readout(unrolled.e_BTE, unrolled.states)
         words = self.words.loss(read_BTE, target, label_smoothing=label_smoothing)
-        real_N = target.mask_BT.flatten().nonzero().squeeze(1)
-        starts_N = chunks.starts_BT.flatten().index_select(0, real_N)
-        begin_M = real_N[starts_N]
+        starts_N = chunks.starts_BT.flatten().index_select(0, target.real_N)
+        begin_M = target.real_N[starts_N]
         labels_M = chunks.labels_BT.flatten().index_select(0, begin_M)
-        boundary_nll = F.nll_loss(self.boundary_log_probs(unrolled, real_N), starts_N.long(), reduction="sum")
+        boundary_nll = F.nll_loss(self.boundary_log_probs(unrolled, target.real_N), starts_N.long(), reduction="sum")
         label_nll = F.nll_loss(self.label_log_probs(unrolled, begin_M), labels_M, reduction="sum")
         return replace(
             words,

@@ -19,6 +19,9 @@ def choose_device(cores: int) -> torch.device:
     Raises PhrasemtError when the process was given a GPU that torch cannot use.
     """
     if torch_has_gpu():
+        # On H100 and newer, torch (2.11 to 2.13) prefers cuDNN's attention. It builds a graph for each new shape, which
+        # each micro-batch has, rounds dropout to sixteenths (2.11), and has given NaN gradients with masks.
+        torch.backends.cuda.enable_cudnn_sdp(False)
         return torch.device("cuda")
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", _ONEDNN_CACHE_CAPACITY)  # oneDNN reads it at first use
     torch.set_num_threads(cores)

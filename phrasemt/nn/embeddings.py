@@ -62,20 +62,25 @@ class OutputLayer(nn.Module, ABC):
 
     def loss(self, states_BTD: Tensor, target: Target, *, label_smoothing: float) -> Loss:
         """Return the loss sums of the target words, given the states that predict them."""
-        real_N = target.mask_BT.flatten().nonzero().squeeze(1)
-        states_ND = states_BTD.flatten(0, 1).index_select(0, real_N)
-        references_N = target.outputs_BT.flatten().index_select(0, real_N)
-        return smoothed_cross_entropy(states_ND, *self.output_weights, references_N, label_smoothing)
+        return smoothed_cross_entropy(*_real(states_BTD, self.output_weights, target), label_smoothing)
 
     def log_probs(self, states_BTD: Tensor, target: Target) -> Tensor:
         """Return the log-probability of each reference word [B, T], float32, 0 at padding."""
-        mask_BT = target.mask_BT
-        real_N = reference_log_probabilities(states_BTD[mask_BT], *self.output_weights, target.outputs_BT[mask_BT])
-        return real_N.new_zeros(mask_BT.shape).masked_scatter(mask_BT, real_N)
+        log_probs_N = reference_log_probabilities(*_real(states_BTD, self.output_weights, target))
+        zeros_BT = log_probs_N.new_zeros(target.mask_BT.shape)
+        return zeros_BT.flatten().index_copy(0, target.real_N, log_probs_N).view_as(zeros_BT)
 
     def next_log_probs(self, states_BKD: Tensor) -> Tensor:
         """Return the log-probabilities of all words after each hypothesis [B, K, V], float32."""
         return log_probabilities(states_BKD, *self.output_weights)
+
+
+def _real(
+    states_BTD: Tensor, weights: tuple[Tensor, Tensor | None], target: Target
+) -> tuple[Tensor, Tensor, Tensor | None, Tensor]:
+    """Return the states of the real positions [N, D], the weights, and the reference words [N]."""
+    states_ND = states_BTD.flatten(0, 1).index_select(0, target.real_N)
+    return states_ND, *weights, target.outputs_BT.flatten().index_select(0, target.real_N)
 
 
 class Words(OutputLayer):

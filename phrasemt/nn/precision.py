@@ -10,11 +10,19 @@ _BFLOAT16_FEATURES = ("amx_bf16", "avx512_bf16", "bf16")
 
 
 def usable_precision(precision: str, device: torch.device) -> str:
-    """Return the precision of a study, or float32 in place of bfloat16 on a device without bfloat16 units.
+    """Return the precision of a study, or float32 in place of bfloat16 or tf32 on a device without units for it.
 
-    Such a device emulates bfloat16, which is less exact than float32 and up to 70 times as slow (docs/performance.md).
+    A device without bfloat16 units emulates bfloat16, which is less exact than float32 and up to 70 times as slow
+    (docs/performance.md).
     """
+    if precision == "tf32" and (device.type != "cuda" or torch.cuda.get_device_capability(device) < (8, 0)):
+        return "float32"
     return "float32" if precision == "bfloat16" and not _has_bfloat16_units(device) else precision
+
+
+def use_precision(precision: str) -> None:
+    """Let products of float32 matrices in this process round their operands to TF32, with `precision: tf32`."""
+    torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
 
 
 def _has_bfloat16_units(device: torch.device) -> bool:

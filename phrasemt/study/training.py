@@ -63,10 +63,11 @@ class Training(Settings):
     clip_norm: Annotated[float, Field(gt=0), Number()] | None = Field(
         None, description="largest L2 norm of the whole gradient; null: no limit (Zhou et al.: 1)"
     )
-    precision: Literal["float32", "bfloat16"] = Field(
+    precision: Literal["float32", "tf32", "bfloat16"] = Field(
         "float32",
-        description="type of matrix products and their operands; weights and sums are always float32. On a device "
-        "without bfloat16 units bfloat16 trains in float32",
+        description="type of matrix products and their operands; weights and sums are always float32. tf32, for GPUs "
+        "from Ampere on: operands have ten bits of mantissa. A device without units for tf32 or bfloat16 trains in "
+        "float32",
     )
     evaluate_every: Updates = Field(1500, description="updates between two evaluations on dev")
     checkpoint_every: Updates = Field(1500, description="updates between two checkpoints")

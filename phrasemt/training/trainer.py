@@ -19,7 +19,7 @@ from phrasemt.batching.sampler import UpdatePlan, micro_batches_of_rank
 from phrasemt.errors import PhrasemtError
 from phrasemt.models.interface import TranslationModel
 from phrasemt.models.weights import weights_of
-from phrasemt.nn.precision import usable_precision
+from phrasemt.nn.precision import usable_precision, use_precision
 from phrasemt.stages.training import TrainModel
 from phrasemt.training.optimizers import ExponentialAverage, ScheduledOptimizer
 from phrasemt.training.process_group import ALONE, ProcessGroup
@@ -73,6 +73,7 @@ class Trainer:
         self._group = group
         self.device = model.device
         self.precision = usable_precision(self.settings.precision, self.device)
+        use_precision(self.precision)
 
     def update(self, number: int, rows: NDArray[np.int64]) -> UpdateResult:
         """Do one update: accumulate the gradient of the mean loss of all rows, then take a step.
@@ -141,6 +142,7 @@ class Trainer:
             examples.source_lengths,
             examples.target_lengths,
             capacity=self.capacity,
+            device=self.device.type,
             rank=self._group.rank,
             ranks=self._group.size,
         )
@@ -180,12 +182,17 @@ class Trainer:
         """
         if self.device.type != "cuda":
             return
-        longest, width = plan.longest(_MAX_GPU_POSITIONS)
+        _, _, first = next(plan.updates())
+        # Twice an update: padding, and updates of other sizes.
+        most = min(_MAX_GPU_POSITIONS, max(2 * plan.positions(first) // self._group.size, self.settings.max_length + 2))
+        longest, width = plan.longest(most)
         moments = 2 * sum(parameter.nbytes for parameter in self.model.parameters())
         room = _USABLE_SHARE_OF_MEMORY * torch.cuda.get_device_properties(self.device).total_memory - moments
-        self.capacity = _MAX_GPU_POSITIONS
+        self.capacity = most
         while self._memory_needed(longest[: max(1, self.capacity // width)]) > room:
             self._shrink()
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats(self.device)  # the memory of the training is reported, not that of trials
         log.info("micro-batches of at most %s positions fit the memory", f"{self.capacity:,}")
 
     def _memory_needed(self, rows: NDArray[np.int64]) -> float:

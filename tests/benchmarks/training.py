@@ -113,7 +113,7 @@ def reading_seconds(examples: Examples, plan: UpdatePlan, updates: int | None = 
     start = time.perf_counter()
     pairs = 0
     for rows in itertools.islice(plan.epoch(0), updates):
-        for part in micro_batches(rows, *lengths, capacity=CPU_POSITIONS):
+        for part in micro_batches(rows, *lengths, capacity=CPU_POSITIONS, device="cpu"):
             reader(part)
         pairs += len(rows)
     return time.perf_counter() - start, pairs

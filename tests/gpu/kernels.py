@@ -27,7 +27,7 @@ def micro_batches_of_an_update() -> float:
     examples = drawn_reader(TransformerModel().model_inputs, pairs=60_000, vocabulary=WORDS).examples
     lengths = examples.source_lengths, examples.target_lengths
     updates = itertools.islice(plan_of(examples, 25_000).epoch(0), 10)
-    return statistics.mean(len(micro_batches(rows, *lengths, capacity=CAPACITY)) for rows in updates)
+    return statistics.mean(len(micro_batches(rows, *lengths, capacity=CAPACITY, device=GPU.type)) for rows in updates)
 
 
 def main() -> None:

@@ -35,12 +35,13 @@ RECURRENT = {"embedding": 620, "hidden": 1000, "chunk_hidden": 1000, "chunk_embe
 TINY = {"width": 16, "heads": 4, "ffn_width": 32, **dict.fromkeys(RECURRENT, 16)}
 PAPER = dict.fromkeys(("transformer", "+Max", "+Max+Attn+TA", "relative", "phrasal 1-2", "phrasal 1-2-3"), BASE)
 PAPER |= {"big": BIG, "dl4mt": RECURRENT, "biscale": RECURRENT}
-LARGER = {"_MAX_PADDING_SHARE": 0.25, "_MAX_PADDING_POSITIONS": 16_384}  # fewer, larger micro-batches
+LARGER = {"_MAX_PADDING_SHARE": 0.25, "PADDING": dict.fromkeys(("cpu", "cuda"), 16_384)}  # fewer, larger micro-batches
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, {}) for name in PAPER},
     **{f"{name}, larger": (name, {"larger": True}) for name in ("transformer", "phrasal 1-2-3")},
     **{f"{name}, no dropout": (name, {"attn_dropout": 0.0}) for name in ("transformer", "phrasal 1-2-3")},
     **{f"{name}, float32": (name, {"precision": "float32"}) for name in ("transformer", "phrasal 1-2-3", "biscale")},
+    "transformer, tf32": ("transformer", {"precision": "tf32"}),
 }
 SEARCHES = ("transformer", "+Max+Attn+TA", "biscale")
 WORDS = 32_000 if ON_GPU else 300
@@ -104,7 +105,9 @@ def speed_of_updates(model: Architecture, changes: dict[str, Any]) -> dict[str, 
     begin = time.perf_counter()
     for _ in range(count):
         lengths = reader.examples.source_lengths, reader.examples.target_lengths
-        for rows in sampler.micro_batches(next(drawn)[2], *lengths, capacity=trainer.capacity):
+        for rows in sampler.micro_batches(
+            next(drawn)[2], *lengths, capacity=trainer.capacity, device=trainer.device.type
+        ):
             reader(rows)
     figures["collation_ms"] = 1000 * (time.perf_counter() - begin) / count
     if ON_GPU:

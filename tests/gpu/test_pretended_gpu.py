@@ -26,13 +26,9 @@ from phrasemt.study.schema import Decoding, Sampling
 from phrasemt.training.trainer import Trainer
 
 MICRO_BATCH = {
-    "nn/embeddings.py OutputLayer.loss: nonzero": 1,
-    "nn/losses.py _SmoothedCrossEntropy.forward: _local_scalar_dense": 1,  # whether a probability underflows
+    "nn/losses.py _SmoothedCrossEntropy.forward: _local_scalar_dense": 1  # whether a probability underflows
 }
-MICRO_BATCH_OF_BISCALE = MICRO_BATCH | {
-    "models/biscale.py Biscale.loss: nonzero": 1,
-    "models/biscale.py Biscale.loss: index with a mask": 1,
-}
+MICRO_BATCH_OF_BISCALE = MICRO_BATCH | {"models/biscale.py Biscale.loss: index with a mask": 1}
 # Two sums and the parts of the loss; whether the gradient is finite.
 UPDATE = {
     "training/trainer.py Trainer._accumulate: _local_scalar_dense": 4,

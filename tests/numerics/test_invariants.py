@@ -36,6 +36,10 @@ def embeddings_of(model, side: str) -> Iterator[list[Tensor]]:
     handle.remove()
 
 
+def _places(mask_BT: Tensor) -> Tensor:
+    return mask_BT.flatten().nonzero().squeeze(1)
+
+
 def padded_with_junk(batch: Batch) -> Batch:
     """The same sentences with more padding, which is filled with real words and real positions."""
 
@@ -63,7 +67,9 @@ def padded_with_junk(batch: Batch) -> Batch:
     return Batch(
         rows=batch.rows,
         source=Source(ids_BS=source_ids, mask_BS=source_mask, phrases=phrases),
-        target=Target(inputs_BT=inputs, outputs_BT=outputs, mask_BT=target_mask, chunks=chunks),
+        target=Target(
+            inputs_BT=inputs, outputs_BT=outputs, mask_BT=target_mask, real_N=_places(target_mask), chunks=chunks
+        ),
     )
 
 
@@ -142,7 +148,8 @@ def test_shortest_sentences(length, settings, make_model, make_batch):
 
 def full_log_probs(model, source: Source, inputs_BT: Tensor) -> Tensor:
     """Log-probabilities of all words after each prefix, by teacher forcing."""
-    target = Target(inputs_BT=inputs_BT, outputs_BT=inputs_BT, mask_BT=torch.ones_like(inputs_BT, dtype=torch.bool))
+    mask_BT = torch.ones_like(inputs_BT, dtype=torch.bool)
+    target = Target(inputs_BT=inputs_BT, outputs_BT=inputs_BT, mask_BT=mask_BT, real_N=_places(mask_BT))
     return model.words.next_log_probs(model.decode(model.encode(source), target))
 
 

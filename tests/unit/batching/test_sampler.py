@@ -161,10 +161,12 @@ def test_memory_does_not_grow_with_the_corpus():
     assert peaks[1] < 1.05 * peaks[0]
 
 
-@given(pair_lengths, st.integers(1, 400))
-def test_micro_batches_have_every_row_once_within_the_capacity(lengths, capacity):
+@given(pair_lengths, st.integers(1, 400), st.sampled_from(["cpu", "cuda"]))
+def test_micro_batches_have_every_row_once_within_the_capacity(lengths, capacity, device):
     plan = plan_of(lengths)
-    parts = micro_batches(np.arange(len(lengths)), plan.source_lengths, plan.target_lengths, capacity=capacity)
+    parts = micro_batches(
+        np.arange(len(lengths)), plan.source_lengths, plan.target_lengths, capacity=capacity, device=device
+    )
     assert sorted(np.concatenate(parts).tolist()) == list(range(len(lengths)))
     for rows in parts:
         longest = int(np.maximum(plan.source_lengths[rows], plan.target_lengths[rows]).max()) + 1
@@ -176,7 +178,7 @@ def test_padding_stays_below_five_percent(capacity):
     plan = plan_of(natural_lengths(30_000), tokens_per_update=25_000)
     real = padded = 0
     for update in plan.epoch(0):
-        for rows in micro_batches(update, plan.source_lengths, plan.target_lengths, capacity=capacity):
+        for rows in micro_batches(update, plan.source_lengths, plan.target_lengths, capacity=capacity, device="cpu"):
             real += int(plan.target_lengths[rows].sum()) + len(rows)
             padded += (int(plan.target_lengths[rows].max()) + 1) * len(rows)
     assert 1 - real / padded < 0.05
@@ -187,7 +189,9 @@ def test_processes_together_have_each_row_once(lengths, capacity, ranks):
     plan = plan_of(lengths)
     rows = np.arange(len(lengths))
     shares = [
-        micro_batches_of_rank(rows, plan.source_lengths, plan.target_lengths, capacity=capacity, rank=rank, ranks=ranks)
+        micro_batches_of_rank(
+            rows, plan.source_lengths, plan.target_lengths, capacity=capacity, device="cpu", rank=rank, ranks=ranks
+        )
         for rank in range(ranks)
     ]
     parts = [part for parts in shares for part in parts]
@@ -207,7 +211,13 @@ def test_processes_have_about_equally_many_positions(ranks, capacity):
             sum(
                 len(part) * int(longest[part].max())
                 for part in micro_batches_of_rank(
-                    rows, plan.source_lengths, plan.target_lengths, capacity=capacity, rank=rank, ranks=ranks
+                    rows,
+                    plan.source_lengths,
+                    plan.target_lengths,
+                    capacity=capacity,
+                    device="cpu",
+                    rank=rank,
+                    ranks=ranks,
                 )
             )
             for rank in range(ranks)

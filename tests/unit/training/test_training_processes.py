@@ -159,7 +159,7 @@ def test_another_number_of_processes_than_requested_is_refused(tiny_data, tmp_pa
     words = command(tiny_data, tmp_path, settings_of(), "--processes", "2")
     finished = subprocess.run(words, env=environment, stderr=subprocess.PIPE, text=True, check=False)
     assert finished.returncode == 2
-    assert "is not the requested one (expected 2 (--processes), found 3" in finished.stderr
+    assert "is not the requested one (--processes) (expected 2, found 3" in finished.stderr
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "two"])
