@@ -1,6 +1,6 @@
 """Bi-scale decoder: dl4mt with a second decoder state, the chunk state, which changes only where a target chunk begins.
 
-Zhou, Tu, Huang, Liu, Li, Chen (2017): ChunkState-Based Bi-Scale Decoder for Neural Machine Translation. ACL.
+Zhou, Tu, Huang, Liu, Li, Chen (2017): Chunk-Based Bi-Scale Decoder for Neural Machine Translation. ACL.
 
 Notation
     paper       here                    shape
