@@ -128,7 +128,7 @@ def measure_speed(folder: Path, cards: dict[str, Path], options: argparse.Namesp
     print(f"{'':<52}{'median s':>10}{'CPU s':>8}{'sent/s':>8}{'per CPU s':>11}{'of Pipeline':>13}")
     reference = 0.0
     for name, times in seconds.items():
-        median, cpu = statistics.median(times), statistics.median(cpu_seconds[name])
+        median, cpu = statistics.median(times), statistics.median(cpu_seconds[name]) or 0.01  # the clock of CPU time
         reference = cpu if name.endswith("Pipeline") else reference
         speed = f"{len(sentences) / median:>8,.0f}{len(sentences) / cpu:>11,.0f}"
         if "process" in name:  # their CPU seconds are those of the start, too

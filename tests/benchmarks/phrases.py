@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
-import json
 import os
 import statistics
 import sys
@@ -75,10 +74,13 @@ def numbered(tree: str) -> str:
 
 def run(folder: Path, mode: str, cores: int) -> None:
     from phrasemt.cli import main as phrasemt
+    from phrasemt.stages.syntax import ExtractPhrases
+    from phrasemt.study.architectures import PhraseSegmentation
 
     files = {name: str(folder / name) for name in ("rows", "tokens", "subwords", "parses")}
     flags = [text for name, file in files.items() for text in (f"--{name}", file)]
-    settings = json.dumps({"segmentation": {"mode": mode}})
+    segmentation = PhraseSegmentation(mode=mode)
+    settings = ExtractPhrases(segmentation=segmentation, needs_parses=segmentation.reads_parses).canonical_json()
     command = ["extract_phrases", *flags, "--phrases", str(folder / mode), "--settings", settings]
     with contextlib.redirect_stderr(io.StringIO()) as messages:
         code = phrasemt([*command, "--cores", str(cores)])
