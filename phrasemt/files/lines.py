@@ -63,11 +63,9 @@ def bounded_lines(stream: IO[bytes], where: object) -> Iterator[bytes]:
 def check_length(line: bytes, where: object, number: int) -> None:
     """Raise DataError if a line is longer than 1 MiB. where: name of the stream; number: of the line."""
     if len(line.removesuffix(b"\n")) > LONGEST_LINE:
+        what, next_step = "this line is too long for a sentence", "give text with one sentence per line"
         raise DataError(
-            "this line is too long for a sentence",
-            where=f"{where}, line {number}",
-            expected=f"at most {LONGEST_LINE:,} bytes",
-            next_step="give text with one sentence per line",
+            what, where=f"{where}, line {number}", expected=f"at most {LONGEST_LINE:,} bytes", next_step=next_step
         )
 
 

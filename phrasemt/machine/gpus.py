@@ -85,12 +85,9 @@ def _lock(gpu: str, tries: ExitStack) -> bool:
     own = Path(os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}")
     file = next((file for folder in (LEASES, own) if (file := _plain_file(folder / name)) is not None), None)
     if file is None:
-        raise PhrasemtError(
-            "no lease on a GPU can be taken",
-            where=LEASES / name,
-            expected="a file that can be opened",
-            next_step="let its owner remove it, or set XDG_RUNTIME_DIR to a folder of your own",
-        )
+        what = "no lease on a GPU can be taken"
+        next_step = "let its owner remove it, or set XDG_RUNTIME_DIR to a folder of your own"
+        raise PhrasemtError(what, where=LEASES / name, expected="a file that can be opened", next_step=next_step)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -88,12 +88,9 @@ def garbage(studies: Sequence[Study], others: Sequence[Study] = ()) -> list[Garb
 def refuse_running(study: str) -> None:
     """Raise PhrasemtError if a run or a stage of a study is alive."""
     for path, note in living(LOGS / study):
-        raise PhrasemtError(
-            "a run of this study is alive, so nothing is removed",
-            where=study,
-            found=f"process {note.pid} on {note.host}, {path}",
-            next_step="wait until it has ended (`phrasemt status`), then run this again",
-        )
+        what = "a run of this study is alive, so nothing is removed"
+        next_step = "wait until it has ended (`phrasemt status`), then run this again"
+        raise PhrasemtError(what, where=study, found=f"process {note.pid} on {note.host}, {path}", next_step=next_step)
 
 
 def _is_below(path: Path, places: Sequence[Path]) -> bool:

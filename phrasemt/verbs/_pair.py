@@ -53,12 +53,8 @@ def chosen_pair(options: argparse.Namespace) -> Pair:
     paths = Paths.of(study, dataset)
     examples = Path(paths.examples.at(split=split))
     if not examples.exists():
-        raise PhrasemtError(
-            f"{split} is not prepared yet",
-            where=examples,
-            found="no such file",
-            next_step=f"snakemake --profile profiles/local --configfile {options.study}",
-        )
+        next_step = f"snakemake --profile profiles/local --configfile {options.study}"
+        raise PhrasemtError(f"{split} is not prepared yet", where=examples, found="no such file", next_step=next_step)
     line = _line_of_row(Path(paths.rows.at(split=split)), int(number))
     return Pair(study=study, dataset=dataset, paths=paths, split=split, row=int(number), line=line)
 

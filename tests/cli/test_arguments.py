@@ -98,8 +98,6 @@ def test_a_lack_of_memory_is_no_mistake_of_phrasemt(
     assert line.endswith(". Next: run again with fewer cores or more memory")
 
 
-# ------------------------------------------------------------------------------------------------------------- outputs
-
 STAGE = "build_vocabulary --source in.en --target new.de --settings {}"
 OUTPUTS = [
     "translate in.en --model model --output in.en",
