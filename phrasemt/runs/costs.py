@@ -11,7 +11,7 @@ import functools
 import itertools
 import statistics
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from phrasemt.stages import STAGES
 from phrasemt.workflow.paths import Paths, log_of
 
 # What an estimate rests on, from the best to none at all.
-OWN, OF_THE_RULE, OF_OTHER_STUDIES, NOTHING = "the same job", "jobs of the rule", "other studies", "nothing"
+OWN, OF_THE_RULE, NOTHING = "the same job", "jobs of the rule", "nothing"
 
 
 @dataclass(kw_only=True)
@@ -47,6 +47,8 @@ class Costs:
 
 
 ALL = "all"  # rules
+# How many times the work of a finished job, told by its benchmark, a job is.
+Work = Callable[[Path], float]
 
 
 def by_rule(jobs: Iterable[tuple[str, Costs]]) -> dict[str, Costs]:
@@ -60,7 +62,7 @@ def by_rule(jobs: Iterable[tuple[str, Costs]]) -> dict[str, Costs]:
 
 
 class Recorded:
-    """The benchmarks of finished jobs of a study, and of others where it has none.
+    """The benchmarks of finished jobs of a study. Other studies tell nothing, because their data have another size.
 
     Each is read once, so that whoever looks again while a run goes on makes another.
     """
@@ -74,18 +76,17 @@ class Recorded:
         self._own_seconds = functools.cache(seconds_of_job)
         self._seconds_of_rule = functools.cache(seconds_of_jobs)
 
-    def seconds(self, job: PlannedJob) -> tuple[float | None, str]:
+    def seconds(self, job: PlannedJob, work: Work = lambda benchmark: 1) -> tuple[float | None, str]:
         """How long a job is likely to take, and what this rests on."""
         if job.benchmark and (own := self._own_seconds(Path(job.benchmark))) is not None:
-            return own, OWN
-        for study, basis in ((self._study, OF_THE_RULE), ("*", OF_OTHER_STUDIES)):
-            if seconds := self._seconds_of_rule(study, job.rule):
-                return statistics.fmean(seconds), basis
+            return own * work(Path(job.benchmark)), OWN
+        if seconds := self._seconds_of_rule(self._study, job.rule):
+            return statistics.fmean(one * work(benchmark) for benchmark, one in seconds.items()), OF_THE_RULE
         return None, NOTHING
 
-    def of(self, job: PlannedJob) -> Costs:
+    def of(self, job: PlannedJob, work: Work = lambda benchmark: 1) -> Costs:
         """What a job is likely to cost."""
-        seconds, basis = self.seconds(job)
+        seconds, basis = self.seconds(job, work)
         hours = (seconds or 0) / 3600
         sizes = self._sizes.get(job.rule)
         return Costs(
@@ -96,11 +97,11 @@ class Recorded:
         )
 
 
-def seconds_of_jobs(study: str, rule: str) -> list[float]:
-    """Wall seconds of finished jobs of a rule whose outputs did not come from the cache. study: `*` for all."""
+def seconds_of_jobs(study: str, rule: str) -> dict[Path, float]:
+    """Wall seconds of finished jobs of a rule whose outputs did not come from the cache, by benchmark."""
     folder = Paths(study).benchmarks
     files = itertools.chain(Path().glob(f"{folder}/{rule}/**/*.tsv"), Path().glob(f"{folder}/{rule}.tsv"))
-    return [seconds for seconds in map(seconds_of_job, files) if seconds is not None]
+    return {file: seconds for file in files if (seconds := seconds_of_job(file)) is not None}
 
 
 def seconds_of_job(benchmark: Path) -> float | None:

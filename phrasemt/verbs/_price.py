@@ -27,11 +27,10 @@ from phrasemt.runs.plan import Job, Plan
 from phrasemt.runs.units import size
 from phrasemt.study.datasets import DatasetText, RegistryText
 from phrasemt.study.schema import Study
-from phrasemt.verbs._rates import GPUS, MEASURED, UTILISATION, UTILISATION_OF_A_SEARCH
+from phrasemt.verbs._rates import GPUS, MEASURED, TOKENS, UTILISATION, UTILISATION_OF_A_SEARCH, target_tokens
 from phrasemt.verbs._tables import table
 from phrasemt.verbs.describe import vocabulary_sizes
 
-TOKENS = 27  # a sentence, about the mean of WMT in subwords: POSITIONS of phrasemt/models/cost.py
 BACKWARD = 2  # times the multiply-adds of the forward pass
 OTHER_SECONDS = 10  # of a stage that takes seconds however much is trained on
 
@@ -151,8 +150,7 @@ class Prices:
 
     def _training(self, dataset: str, system: str) -> Costs:
         training, cost = self.study.models[system].training, self._cost(dataset, system)
-        tokens = training.tokens_per_update or TOKENS * (training.sentences_per_update or 0)
-        operations = 2 * (1 + BACKWARD) * cost.multiply_adds * tokens * training.max_updates
+        operations = 2 * (1 + BACKWARD) * cost.multiply_adds * target_tokens(training)
         kept = training.average_best or training.average_last
         return Costs(gpu_hours=operations / self.rate.training / 3600, bytes=4 * cost.parameters * (kept + STATE))
 

@@ -3,32 +3,38 @@
 from __future__ import annotations
 
 import argparse
+import functools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
-from phrasemt.errors import PhrasemtError
+from phrasemt.artefacts.sidecar import Sidecar
+from phrasemt.errors import DamagedFileError, PhrasemtError
 from phrasemt.runs.accept import accept
 from phrasemt.runs.costs import ALL, NOTHING, Recorded, by_rule
 from phrasemt.runs.plan import CHANGES, FOLLOWS, INPUTS, NEWER, TIMES, Job, Plan, plan_of
 from phrasemt.runs.units import size
+from phrasemt.stages.training import TrainModel
 from phrasemt.study.reading import load_study
 from phrasemt.verbs._numbers import in_range
-from phrasemt.verbs._rates import GPUS, MEASURED, UTILISATION
+from phrasemt.verbs._rates import GPUS, MEASURED, UTILISATION, target_tokens
 from phrasemt.verbs._study import add_profile, add_study
 from phrasemt.verbs._tables import table
+from phrasemt.workflow.paths import Paths
 
 MOST_CHANGES, MOST_NAMED = 20, 6
+_SYMBOLS = 32_000  # of each side, where the costs of two models are compared
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Show which jobs the next run of a study has, why, and their cost; run nothing. The cost comes "
-        "from finished jobs: the same job, or else jobs of the same rule in this study, or else in other studies of "
-        "this folder. With --accept, record that the existing outputs of changed jobs are valid for the present "
-        "settings and code, so that the next run does not make them again; NAME restricts this to some rules or "
-        "artefacts. Use it for changes that you know to have no effect, and after a copy of the folder, which changes "
-        "the times of all files: it compares the contents with the sidecars. It accepts nothing when an output is "
-        "damaged, or when an output that you name was made from other inputs. With --gpus, also print the price of the "
+        "from finished jobs of this study: the same job, or else jobs of the same rule; of trainings it is scaled by "
+        "target tokens and multiply-adds. With --accept, record that the existing outputs of changed jobs are valid "
+        "for the present settings and code, so that the next run does not make them again; NAME restricts this to "
+        "some rules or artefacts. Use it for changes that you know to have no effect, and after a copy of the folder, "
+        "which changes the times of all files: it compares the contents with the sidecars. It accepts nothing when an "
+        "output is damaged, or when an output that you name was made from other inputs. With --gpus, also print the price of the "
         "jobs before anything like them has run: hours, disk and memory of each rule and days on these GPUs."
     )
     add_study(parser)
@@ -118,7 +124,10 @@ def _changed(heading: str, jobs: Sequence[Job], datasets: Sequence[str]) -> Iter
 def _costs(plan: Plan) -> Iterator[str]:
     """Yield the table of rules with the costs of their jobs and the reasons, and what the costs rest on."""
     recorded = Recorded(plan.study, plan.finished)
-    costs = by_rule((job.planned.rule, recorded.of(job.planned)) for job in plan.jobs)
+    costs = by_rule(
+        (job.planned.rule, recorded.of(job.planned, functools.partial(_times_the_work, job, Paths(plan.study))))
+        for job in plan.jobs
+    )
     rows: list[tuple[str, ...]] = [("rule", "jobs", "core h", "GPU h", "disk", "why")]
     for rule, one in costs.items():
         hours = [_hours(hours) if one.basis.keys() - {NOTHING} else "?" for hours in (one.core_hours, one.gpu_hours)]
@@ -129,6 +138,28 @@ def _costs(plan: Plan) -> Iterator[str]:
         yield f"the cost comes from earlier runs: {_counted(known)}"
     if unknown := Counter({rule: n for rule, one in costs.items() if rule != ALL and (n := one.basis[NOTHING])}):
         yield f"the cost does not include these jobs, because no such job has run here yet: {_counted(unknown)}"
+
+
+def _times_the_work(job: Job, paths: Paths, benchmark: Path) -> float:
+    """How many times the work of a finished training a training is: target tokens times multiply-adds; else 1."""
+    if job.planned.rule != "train_model":
+        return 1
+    try:
+        record = paths.training_record.at(**paths.benchmark("train_model").names(benchmark))
+        old = TrainModel.model_validate(Sidecar.beside(record).settings)
+    except (DamagedFileError, ValueError):
+        return 1  # nothing tells the work of that training any more
+    new = TrainModel.model_validate_json(job.snakemakes.params.settings)
+    times = target_tokens(new.training) / target_tokens(old.training)
+    if new.model == old.model:
+        return times
+    from phrasemt.models.cost import cost_of  # imports torch
+
+    new_cost, old_cost = (
+        cost_of(settings.model, source_vocabulary=_SYMBOLS, target_vocabulary=_SYMBOLS).multiply_adds
+        for settings in (new, old)
+    )
+    return times * new_cost / old_cost
 
 
 def _why(jobs: Sequence[Job]) -> str:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import invented_runs
 import pytest
 from invented_runs import took
 
+from phrasemt.artefacts.sidecar import Origin, produce
 from phrasemt.runs.plan import CODE, FOLLOWS, INPUTS, NEVER, SETTINGS, Job, Plan, Reason, _differences
+from phrasemt.stages.training import TrainModel
+from phrasemt.study.schema import Study
 from phrasemt.verbs.plan import describe
+from phrasemt.workflow.paths import Paths
 
 pytestmark = pytest.mark.usefixtures("here")
 
@@ -86,3 +91,43 @@ def test_pairs_in_settings_are_readable() -> None:
     assert list(_differences(old, new, "")) == ["seeds: +2", "test_sets: +mine/b"]
     old, new = ({"systems": [["base", "Base"], ["max", title]]} for title in ("Max", "+ Max"))
     assert list(_differences(old, new, "")) == ["systems.max: Max -> + Max"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "hours"),
+    [
+        ({}, "0.50"),
+        ({"training": {"max_updates": 300, "tokens_per_update": 4000}}, "1.50"),
+        ({"training": {"max_updates": 100, "tokens_per_update": 40_000}}, "5.00"),
+        ({"model": {"family": "transformer", "width": 1024}}, None),
+    ],
+)
+def test_the_cost_of_a_training_grows_with_its_work(changes: dict[str, object], hours: str | None) -> None:
+    """100 updates took half an hour; at 4 times the width, a product costs 4 or 16 times."""
+    small = {
+        "training": {"max_updates": 100, "tokens_per_update": 4000},
+        "model": {"family": "transformer", "width": 256},
+    }
+    old, new = (_training_settings({**small, **own}) for own in ({}, changes))
+    paths = Paths("demo")
+    names = {"dataset": "d", "source": "en", "target": "de", "system": "base", "seed": "1"}
+    record, benchmark = paths.training_record.at(**names), paths.benchmark("train_model").at(**names)
+    origin = Origin.of("train_model", inputs={}, settings=old, code="")
+    with produce(origin, {"record": Path(record)}) as unfinished:
+        unfinished.paths["record"].write_text("{}")
+    planned = invented_runs.job("train_model", "base", outputs=[str(record)], benchmark=str(benchmark))
+    took(planned, 1800)
+    snakemakes = SimpleNamespace(wildcards={}, params=SimpleNamespace(settings=new.canonical_json()))
+    (line,) = (
+        line.split()
+        for line in said(Job(planned=planned, reasons=[], snakemakes=snakemakes))
+        if line.startswith("train_model")
+    )
+    assert line[2] == hours or (hours is None and 2 < float(line[2]) < 8)
+
+
+def _training_settings(values: dict[str, object]) -> TrainModel:
+    systems = {"base": {key: values[key] for key in ("model", "training")}}
+    data = {"source_language": "en", "target_language": "de", "generator": {"train": 9, "dev": 9, "test": 9}}
+    study = Study.model_validate({"study": "demo", "datasets": {"d": data}, "systems": systems})
+    return TrainModel.from_study(study, {"dataset": "d", "system": "base", "seed": "1"})

@@ -48,7 +48,7 @@ def run_section(table: Table, trainings: Sequence[TrainingCurve], cost_claims: S
 
 
 def _wall_times(study: str) -> TextTable:
-    times = {stage: seconds for stage in STAGES if (seconds := seconds_of_jobs(study, stage))}
+    times = {stage: [*found.values()] for stage in STAGES if (found := seconds_of_jobs(study, stage))}
     return TextTable(
         caption="Wall times of all finished jobs of the study, in hours, minutes and seconds. Jobs that took their "
         "outputs from the cache do not count. Jobs run side by side, so the sum is no duration.",
