@@ -113,6 +113,8 @@ def _answer(caller: socket.socket) -> None:
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
+    # The streams of Python so far know the kind of the files that were behind them.
+    sys.stdout, sys.stderr = (os.fdopen(number, "w", buffering=1, closefd=False) for number in (1, 2))
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
