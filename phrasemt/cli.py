@@ -97,7 +97,8 @@ def _write_utf_8() -> None:
     """Write UTF-8 whatever the locale is, and names of files that are no UTF-8 with escapes."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # None: it was closed before the start
-            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+            with contextlib.suppress(OSError):  # of a file that has become a pipe; the encoding is set by then
+                stream.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
 def _comes_back() -> bool:

@@ -34,8 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "for the present settings and code, so that the next run does not make them again; NAME restricts this to "
         "some rules or artefacts. Use it for changes that you know to have no effect, and after a copy of the folder, "
         "which changes the times of all files: it compares the contents with the sidecars. It accepts nothing when an "
-        "output is damaged, or when an output that you name was made from other inputs. With --gpus, also print the price of the "
-        "jobs before anything like them has run: hours, disk and memory of each rule and days on these GPUs."
+        "output is damaged, or when an output that you name was made from other inputs. With --gpus, also print the "
+        "price of the jobs before anything like them has run: hours, disk and memory of each rule and days on these "
+        "GPUs."
     )
     add_study(parser)
     parser.add_argument("names", nargs="*", metavar="NAME", help="with --accept: rules or artefacts (default: all)")
