@@ -44,6 +44,7 @@ _REPETITIONS = (
 )
 # What it says when Ctrl-C or SIGTERM ends a run. Its processes get the same signal, those too that are just starting.
 _STOPPING = ("Terminating processes on user request", "Will exit after finishing currently running jobs")
+_STORED = " (send to storage)"  # what it puts behind the address of a log in a storage
 
 
 class LogHandler(LogHandlerBase):  # type: ignore[misc]
@@ -140,7 +141,7 @@ class _Run:
             self._thread.start()
 
     def begin(self, number: int, message: str, logs: list[str]) -> None:
-        self._jobs[number] = message, [os.path.relpath(log) for log in logs]
+        self._jobs[number] = message, [self._copy_of(log) for log in logs]
         if self._failed.pop(number, None):
             _say(f"tried again: {message}")
 
@@ -164,9 +165,17 @@ class _Run:
         reason = (note and note.error) or "; ".join(filter(None, known)) or GONE
         if gone and self.stopping:
             reason = STOPPED
-        log = f"log: {', '.join(os.path.relpath(log) for log in logs)}"
+        log = f"log: {', '.join(map(self._copy_of, logs))}"
         self._failed[number] = what, f"{what}: {message}\n{_indented(reason)}\n{_indented(log)}"
         _say(f"{what}: {message}, {log}")
+
+    def _copy_of(self, log: str) -> str:
+        """The path of a log here, which of a log in a storage is the path of a copy."""
+        address = log.removesuffix(_STORED)
+        if address == log:
+            return os.path.relpath(log)
+        place = address.rpartition("://")[2]
+        return next((job.log for job in self._note.jobs if job.log and job.log.endswith(place)), log)
 
     def _note_of(self, number: int) -> StageNote | None:
         """The note of a job's stage, if the stage has begun in this run."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from phrasemt.artefacts.sidecar import SUFFIX
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import write_text
 from phrasemt.runs.notes import RUN, PlannedJob, RunNote, State, beating, commit_of_code, living, new_run, now, study_of
@@ -32,7 +33,7 @@ def planned(dag: Any, jobs: Sequence[Any]) -> list[PlannedJob]:
         PlannedJob(
             rule=job.rule.name,
             name=name_of(job),
-            outputs=[str(path) for path in job.output],
+            outputs=[str(path) for path in job.output if not path.endswith(SUFFIX)],
             log=next(map(str, job.log), None),
             benchmark=str(job.benchmark) if job.benchmark else None,
             threads=job.threads,

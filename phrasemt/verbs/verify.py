@@ -6,7 +6,7 @@ import argparse
 import logging
 from pathlib import Path
 
-from phrasemt.errors import DamagedFileError
+from phrasemt.errors import DamagedFileError, PhrasemtError
 from phrasemt.report.capsule import opened_capsule
 from phrasemt.report.recompute import check_capsule, other_versions
 from phrasemt.runs.plan import plan_of
@@ -43,6 +43,13 @@ def run(options: argparse.Namespace) -> None:
     if errors:
         what = f"{len(errors):,} of {files:,} artefacts differ from their sidecars"
         raise DamagedFileError(what, where=plan.study, next_step="follow the lines above")
+    if not files:
+        raise PhrasemtError(
+            "there is nothing to verify",
+            where=plan.study,
+            expected="at least one artefact here; files in a storage (--default-storage-provider) are elsewhere",
+            next_step=f"snakemake --profile {options.profile} --configfile {options.study}",
+        )
     print(f"{plan.study}: {files:,} artefacts are as their sidecars record")
     if plan.jobs:
         print(f"{len(plan.jobs):,} jobs would run. Next: `phrasemt plan {options.study}` tells why")

@@ -72,8 +72,9 @@ def initial_weights(system: System, seed: object) -> list[Path]:
 
 
 def log_of(benchmark: Path) -> Path:
-    """The log of the job that a benchmark is about."""
-    return LOGS / benchmark.relative_to(BENCHMARKS).with_suffix(".log")
+    """The log of the job that a benchmark is about. With a storage, both are below the folder of its copies."""
+    folder = next(folder for folder in benchmark.parents if folder.name == BENCHMARKS.name)
+    return folder.parent / LOGS / benchmark.relative_to(folder).with_suffix(".log")
 
 
 def _job(stage: str) -> str:
