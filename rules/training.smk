@@ -31,7 +31,7 @@ rule train_model:
         minutes=0,  # after which training saves and leaves, to be run again; 0: never
     params:
         **flow.params("train_model"),
-        state=paths.training_state,
+        state=flow.place(paths.training_state),
     message:
         "Train {wildcards.system} on {wildcards.dataset}, seed {wildcards.seed}"
     shell:

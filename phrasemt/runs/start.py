@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,13 @@ from phrasemt.machine.gpus import visible_gpus
 from phrasemt.machine.slurm import jobs_here
 from phrasemt.moses.installation import MOSES
 from phrasemt.runs.journal import Journal, rules_of
-from phrasemt.runs.notes import note_of_run, refuse_edited, run_of_this_process, study_of
+from phrasemt.runs.notes import note_of_run, refuse_edited, run_of_this_process
+from phrasemt.runs.notes import study_of as copy_of_study
 from phrasemt.runs.writers import processes_here
-from phrasemt.study.reading import load_study
+from phrasemt.study.reading import load_study, study_of
+from phrasemt.study.schema import Study
 from phrasemt.workflow.cache import CACHE
-from phrasemt.workflow.check import read_study, warnings_of
+from phrasemt.workflow.check import checked, read_study, warnings_of
 from phrasemt.workflow.flow import Flow
 
 DEFAULT_STUDY = Path("config.yaml")
@@ -39,19 +41,34 @@ def _errors_end_the_run() -> Iterator[None]:
 
 
 @_errors_end_the_run()
-def open_study(workflow: Any) -> Flow:
-    """The study that Snakemake was started with: `--configfile FILE`, or config.yaml.
+def open_study(workflow: Any, config: Mapping[str, Any]) -> Flow:
+    """The study that Snakemake was started with: `--configfile FILE`, or config.yaml; in a module, its config.
 
     The file is read by read_study and not through Snakemake's `configfile:`, which would merge a chosen study into
     config.yaml and forgive keys given twice. A study with mistakes ends the run with all of them and exit code 2.
     """
+    if not workflow.modifier.is_main_snakefile():
+        return _open_module(workflow, config)
     path = _chosen_file(workflow.config_settings)
     if not workflow.is_main_process and (run := run_of_this_process()):
         # A job on a cluster reads study and rules again; they may have been edited since.
-        path = study_of(run)
+        path = copy_of_study(run)
         begun, rules = note_of_run(run).rules, rules_of(workflow)
         refuse_edited(name for name in rules if begun.get(name) != rules[name])
-    study = read_study(path)
+    flow = _prepare(workflow, read_study(path), path)
+    Journal.opened = Journal(workflow, flow.study.study, path.read_text(encoding="utf-8"), flow.modules)
+    return flow
+
+
+def _open_module(workflow: Any, config: Mapping[str, Any]) -> Flow:
+    """The study of a module. Snakemake calls no hooks of modules, so nobody keeps a note of the run."""
+    where = f"config of module {workflow.modifier.namespace}"
+    study = checked(study_of(dict(config), where), where)
+    return _prepare(workflow, study, Path(f"{study.study}.yaml"))
+
+
+def _prepare(workflow: Any, study: Study, path: Path) -> Flow:
+    """What jobs need. path: of the study, or where it would be."""
     if workflow.is_main_process:
         for warning in warnings_of(study):
             print(f"phrasemt: warning: {path}: {warning}", file=sys.stderr)
@@ -63,9 +80,8 @@ def open_study(workflow: Any) -> Flow:
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     # Slurm sends it to all processes of a job whose time is nearly up. It is meant for the stage, which then saves.
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-    flow = Flow(study)
-    Journal.opened = Journal(workflow, study.study, path.read_text(encoding="utf-8"), flow.modules)
-    return flow
+    # A folder stands beside files that Snakemake moves: below the prefix of a module, or to the copies of a storage.
+    return Flow(study, lambda folder: str(workflow.modifier.path_modifier.modify(folder)))
 
 
 @_errors_end_the_run()

@@ -36,12 +36,17 @@ def load_study(path: Path | str) -> Study:
         raise StudyError(path, [f"not UTF-8: {error}"]) from None
     except ValueError as error:
         raise StudyError(path, [f"cannot be read as YAML: {error}"]) from None
-    if not isinstance(raw, dict):
-        raise StudyError(path, ["empty, or not a mapping of keys to values"])
+    return study_of(raw, path)
+
+
+def study_of(values: object, where: object) -> Study:
+    """The study of the values of a file or of a configuration. Raises StudyError as `load_study`."""
+    if not isinstance(values, dict):
+        raise StudyError(where, ["empty, or not a mapping of keys to values"])
     try:
-        return Study.model_validate(raw)
+        return Study.model_validate(values)
     except ValidationError as error:
-        raise StudyError(path, list(dict.fromkeys(_problems(error)))) from None
+        raise StudyError(where, list(dict.fromkeys(_problems(error)))) from None
 
 
 def study_schema() -> str:

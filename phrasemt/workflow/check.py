@@ -37,7 +37,11 @@ _LINES_READ = 100
 
 def read_study(path: Path) -> Study:
     """A study whose texts exist: in the registry, or as files. Raises StudyError with all mistakes."""
-    study = load_study(path)
+    return checked(load_study(path), path)
+
+
+def checked(study: Study, where: object) -> Study:
+    """The study, if its texts exist. where: names it in errors. Raises StudyError with all mistakes."""
     checks = (
         _language_problems,
         _file_problems,
@@ -51,7 +55,7 @@ def read_study(path: Path) -> Study:
         _subword_problems,
     )
     if problems := list(dict.fromkeys(problem for check in checks for problem in check(study))):
-        raise StudyError(path, problems)
+        raise StudyError(where, problems)
     return study
 
 

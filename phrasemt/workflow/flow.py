@@ -33,10 +33,11 @@ PatternOf = Pattern | Callable[[Wildcards], Pattern | None]
 
 
 class Flow:
-    """A study as the rules see it."""
+    """A study as the rules see it. place: the path of a folder that is no file of the workflow."""
 
-    def __init__(self, study: Study) -> None:
+    def __init__(self, study: Study, place: Callable[[str], str] = str) -> None:
         self.study = study
+        self.place = place
         self.paths = Paths(study.study)
         self.generated = [name for name, dataset in study.datasets.items() if dataset.generator]
         self.contrast_sets = [name for dataset in study.datasets.values() for name in dataset.contrast_sets]

@@ -348,8 +348,9 @@ def _workflow(path: Path, *, is_main_process: bool = True) -> SimpleNamespace:
         file.write_text(file.read_text() if file.exists() else "rule one:\n")
     hooks = {"onsuccess": lambda function: None, "onerror": lambda function: None}
     settings = SimpleNamespace(config={}, configfiles=[path])
+    main = SimpleNamespace(is_main_snakefile=lambda: True)
     return SimpleNamespace(
-        config_settings=settings, is_main_process=is_main_process, main_snakefile=str(snakefile), **hooks
+        config_settings=settings, modifier=main, is_main_process=is_main_process, main_snakefile=str(snakefile), **hooks
     )
 
 
@@ -360,13 +361,13 @@ def test_a_folder_of_the_environment_goes_first(tmp_path: Path, monkeypatch: pyt
     for variable in ("PHRASEMT_MIRROR", "PHRASEMT_CACHE"):
         monkeypatch.setenv(variable, "of/the/environment")
     monkeypatch.setenv("PATH", os.environ["PATH"])
-    open_study(_workflow(study))
+    open_study(_workflow(study), {})
     assert os.environ[name] == "of/the/environment"
     monkeypatch.delenv(name)
-    open_study(_workflow(study))
+    open_study(_workflow(study), {})
     assert os.environ[name] == "of/the/study"
     monkeypatch.setenv(name, "")  # as good as none
-    open_study(_workflow(study))
+    open_study(_workflow(study), {})
     assert os.environ[name] == "of/the/study"
 
 
@@ -376,10 +377,10 @@ def test_jobs_of_a_cluster_see_the_study_that_the_run_began_with(
     study = tmp_path / "study.yaml"
     _begun(tmp_path, monkeypatch, rules_of(_workflow(study)))
     study.write_text(json.dumps(_study(tmp_path, title="edited")))
-    assert open_study(_workflow(study, is_main_process=False)).study.title == "as it was"
-    assert open_study(_workflow(study)).study.title == "edited"
+    assert open_study(_workflow(study, is_main_process=False), {}).study.title == "as it was"
+    assert open_study(_workflow(study), {}).study.title == "edited"
     monkeypatch.delenv("PHRASEMT_RUN")
-    assert open_study(_workflow(study, is_main_process=False)).study.title == "edited"
+    assert open_study(_workflow(study, is_main_process=False), {}).study.title == "edited"
 
 
 def test_jobs_of_a_cluster_refuse_rules_that_were_edited(
@@ -390,13 +391,13 @@ def test_jobs_of_a_cluster_refuse_rules_that_were_edited(
     job = _workflow(study, is_main_process=False)
     _begun(tmp_path, monkeypatch, rules_of(job))
     rules.write_text("# A comment.\nrule one:\n")
-    open_study(job)
+    open_study(job, {})
     rules.write_text("rule one:\n    threads: 2\n")
     with pytest.raises(SystemExit) as end:
-        open_study(job)
+        open_study(job, {})
     assert end.value.code == 2
     assert "scoring.smk: edited while the run is going" in capsys.readouterr().err
-    open_study(_workflow(study))  # a new run
+    open_study(_workflow(study), {})  # a new run
 
 
 def _begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rules: dict[str, str]) -> None:
