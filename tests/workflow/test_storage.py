@@ -44,7 +44,9 @@ def test_sidecars_travel_with_their_artefacts(finished: Workplace, tmp_path: Pat
     results = bucket / "results" / "tiny"
     tables = [f"table.{form}" for form in ("md", "tex", "csv")]  # the JSON names the copies that it was made of
     expected = [(results / name).read_bytes() for name in tables]
-    for path in (*results.glob("table.*"), *results.glob("demo.en-de/*/base")):
+    # Scores name the translations that they are made of by their paths, of which the report reads the sidecars.
+    again = ["table.*", "report.*", "demo.en-de/*/base", "demo.en-de/scores"]
+    for path in [path for pattern in again for path in results.glob(pattern)]:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     # A job compares its inputs with the sidecars that came with them.
@@ -53,16 +55,16 @@ def test_sidecars_travel_with_their_artefacts(finished: Workplace, tmp_path: Pat
     whole, times = tokens.read_bytes(), tokens.stat()
     tokens.write_bytes(b"more " + whole)
     os.utime(tokens, ns=(times.st_atime_ns, times.st_mtime_ns))
-    (bucket / scores).unlink()
     refused = _run(finished, bucket, scores)
     assert refused.returncode == 1
     assert "test.tok: not the file that translate_examples wrote" in refused.stderr
     tokens.write_bytes(whole)
     os.utime(tokens, ns=(times.st_atime_ns, times.st_mtime_ns))
 
-    done = _run(finished, bucket, "results/tiny/table.md")
+    done = _run(finished, bucket, "results/tiny/table.md", "results/tiny/report.html")
     assert done.returncode == 0, done.stderr[-5000:]
     assert [(results / name).read_bytes() for name in tables] == expected
+    assert "Table" in (results / "report.html").read_text()
     made = [path for path in results.rglob("*") if path.is_file() and not path.name.endswith(SUFFIX)]
     for path in made:
         if "state" not in path.parts:
