@@ -133,10 +133,13 @@ def test_gpu_hours_are_those_of_a_machine_with_gpus(finished: Workplace, monkeyp
     program = finished.folder / "bin" / "nvidia-smi"
     program.parent.mkdir()
     monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
-    for answer, hours in (("exit 9", "0"), ("echo 0, GPU-a", r"2\.00")):  # four times half an hour
+    for answer, hours in (
+        ("exit 9", "0"),
+        ("echo 0, GPU-a", r"3\.00"),
+    ):  # four times half an hour, for 3 updates in place of 2
         program.write_text(f"#!/bin/sh\n{answer}\n")
         program.chmod(0o755)
-        assert re.search(rf"^  train_model +4 +2\.00 +{hours} ", _plan(finished, "study.yaml"), re.MULTILINE)
+        assert re.search(rf"^  train_model +4 +3\.00 +{hours} ", _plan(finished, "study.yaml"), re.MULTILINE)
 
 
 def test_mistakes_of_a_study_are_told_as_ever(finished: Workplace) -> None:
