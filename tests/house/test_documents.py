@@ -46,6 +46,12 @@ def test_every_path_in_a_document_exists(document: Path) -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=_name)
+def test_every_test_that_a_document_names_exists(document: Path) -> None:
+    named = re.findall(r"`(tests/[\w/.]+\.py)::(test_\w+)`", document.read_text())
+    assert not [name for path, name in named if f"def {name}(" not in (REPOSITORY / path).read_text()]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=_name)
 def test_every_link_in_a_document_leads_to_a_file(document: Path) -> None:
     links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", document.read_text())
     assert not [link for link in links if "://" not in link and not (document.parent / link).exists()]
