@@ -1,4 +1,4 @@
-"""Writes the tables and figures of trainings into README.md, docs/results.md and docs/papers/: `make tables`.
+"""Writes the tables and figures of trainings into the documents (`DOCUMENTS`): `make tables`.
 
 A line `<!-- table: NAME -->` stands before each of these tables. `TABLES` makes most of them; docs/results/templates.md
 has the others, with values in braces (`VALUES`). A test compares all tables with what is made here.
@@ -27,7 +27,12 @@ from phrasemt.report.figures import Series, draw_curves, svg_file
 from phrasemt.scoring.significance import compare_scores, holm
 
 DOCS = FOLDER.parent
-DOCUMENTS = [DOCS.parent / "README.md", DOCS / "results.md", *sorted((DOCS / "papers").glob("*.md"))]
+DOCUMENTS = [
+    DOCS.parent / "README.md",
+    DOCS / "findings.md",
+    DOCS / "results.md",
+    *sorted((DOCS / "papers").glob("*.md")),
+]
 _TABLE = re.compile(r"<!-- table: (\S+) -->\n((?:\|.*\n)+)")
 
 _METRICS = ("bleu_tok", "bleu_tok_compound_split", "bleu_detok", "chrf2", "ter")
