@@ -382,7 +382,7 @@ def test_connections_that_say_nothing_are_few_and_end(monkeypatch: pytest.Monkey
         before, most = threading.active_count(), 0
         silent = [
             stack.enter_context(socket.create_connection(("127.0.0.1", server.server_port), timeout=60))
-            for _ in range(100)
+            for _ in range(40)
         ]
         for browser in silent:
             most = max(most, threading.active_count() - before)

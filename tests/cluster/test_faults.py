@@ -183,6 +183,7 @@ def test_a_second_login_node_leaves_a_run_its_lock(site: Site, untouched: Site) 
     _ends_as(untouched, site)
 
 
+@pytest.mark.slow  # asks the same notes as the lock does
 def test_a_second_login_node_does_not_cancel_the_jobs_of_a_run(site: Site, untouched: Site) -> None:
     run = site.start(site.record)
     training = site.hold_training()

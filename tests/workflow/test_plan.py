@@ -260,7 +260,7 @@ def test_newer_inputs_with_other_contents_are_left_to_the_next_run(finished: Wor
     assert "nothing to accept" in _refused(finished)
 
 
-@pytest.mark.parametrize("with_records", [True, False])
+@pytest.mark.parametrize("with_records", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_a_copy_without_times_is_accepted(finished: Workplace, tmp_path: Path, *, with_records: bool) -> None:
     """As after `cp -r`, with and without the folder .snakemake."""
     _compare_no_contents(finished)
