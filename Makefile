@@ -18,7 +18,7 @@ $(foreach name,$(filter-out $(VARIABLES),$(GIVEN)),$(error no such variable: $(n
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo study paper plan test test-all test-cluster check format bench bench-peers schema rulegraph layers stages tables moses clean
+.PHONY: help demo study paper plan test test-all test-cluster check format bench bench-peers schema rulegraph layers stages tables explorer moses clean
 
 help:  ## list these commands
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -86,6 +86,9 @@ stages: .venv/installed  ## write docs/stages.md, the list of stages and of kind
 
 tables: .venv/installed  ## write the tables of trainings into the documents, and draw their figures, from docs/results/
 	OMP_NUM_THREADS=1 $(BIN)/python docs/results/tables.py
+
+explorer: .venv/installed  ## take docs/explorer.png, the picture of the README, from the report of the demo (needs Chromium)
+	$(BIN)/python docs/explorer.py
 
 moses:  ## build Moses for systems of the family moses: make moses MOSES=FOLDER (25 minutes of one core; docs/moses.md)
 	@phrasemt/moses/build.sh "$(MOSES)"

@@ -29,7 +29,7 @@ def main() -> None:
     if not REPORT.exists():
         sys.exit(f"{REPORT}: no such file. Next: make demo")
     with browser() as page:
-        page.size(1400, 760)
+        page.size(1400, 1000)
         page.open(REPORT)
         page.run("document.getElementById('sentences').scrollIntoView()")
         page.wait_for("document.querySelector('.row')")
