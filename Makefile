@@ -88,7 +88,7 @@ tables: .venv/installed  ## write the tables of trainings into the documents, an
 	OMP_NUM_THREADS=1 $(BIN)/python docs/results/tables.py
 
 explorer: .venv/installed  ## take docs/explorer.png, the picture of the README, from the report of the demo (needs Chromium)
-	$(BIN)/python docs/explorer.py
+	$(BIN)/python tests/helpers/explorer_picture.py
 
 moses:  ## build Moses for systems of the family moses: make moses MOSES=FOLDER (25 minutes of one core; docs/moses.md)
 	@phrasemt/moses/build.sh "$(MOSES)"

@@ -8,12 +8,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-DOCS = Path(__file__).parent
-sys.path.append(str(DOCS.parent / "tests" / "helpers"))
+from browser import browser
 
-from browser import browser  # noqa: E402
-
-REPORT = DOCS.parent / "results" / "demo" / "report.html"
+REPOSITORY = Path(__file__).parents[2]
+REPORT = REPOSITORY / "results" / "demo" / "report.html"
 CHOOSE = """
 const choose = (name, value) => {
   const control = document.querySelector(`#explorer-controls [name=${name}]`);
@@ -35,7 +33,7 @@ def main() -> None:
         page.wait_for("document.querySelector('.row')")
         page.run(f"{{{CHOOSE}}}")
         page.wait_for("document.querySelector('#explorer-detail .sentence')")
-        page.picture(DOCS / "explorer.png")
+        page.picture(REPOSITORY / "docs" / "explorer.png")
 
 
 if __name__ == "__main__":
