@@ -38,7 +38,7 @@ class PhrasemtError(Exception):
         if details:
             line += f" ({', '.join(details)})"
         if self.next_step:
-            line += f". Next: {self.next_step}"
+            line += f"{'' if line.endswith('?') else '.'} Next: {self.next_step}"
         return line.replace("\n", "\\n")
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import math
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -36,15 +37,15 @@ DEAD_SIGNAL = 0.05
 log = logging.getLogger("phrasemt.train_model")
 
 
-class Measurement:
-    """Base of measurements. A subclass defines one of the methods, or both."""
+class Measurement(ABC):
+    """Base of measurements. A subclass that needs what the model computes meanwhile defines `watch`, too."""
 
-    def watch(self, batch: Batch, stack: ExitStack) -> None:
+    def watch(self, batch: Batch, stack: ExitStack) -> None:  # noqa: B027
         """Watch what the model computes on a batch, until the stack closes."""
 
+    @abstractmethod
     def values(self, batches: Sequence[Batch]) -> dict[str, float]:
         """Return the figures by name. The model has computed the losses of all batches; it may compute more."""
-        raise NotImplementedError
 
 
 class NgramMass(Measurement):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -97,7 +97,9 @@ class _Job:
         self._log("%s sentences, %s of them found in the store", f"{sentences:,}", f"{sentences - to_do:,}")
         if to_do:
             self._annotate(missing, to_do, cores)
-        write_sorted_annotations(output, self._from_store(), self._description)
+        found = self._from_store()
+        given = self._card.origin == "trees"
+        write_sorted_annotations(output, self._checked(found) if given else found, self._description)
 
     def _annotate(self, missing: Missing, to_do: int, cores: int) -> None:
         processes = _processes(cores)
@@ -130,7 +132,6 @@ class _Job:
                 yield from zip(key_bytes(sentences.keys[part]), sentences.sentences(part), strict=True)
 
     def _from_store(self) -> Iterator[tuple[Keys, list[Annotation]]]:
-        failed: list[tuple[int, int, Annotation]] = []  # bucket, position, failure
         for bucket in self._buckets:
             keys = self._keys(bucket)
             found = self._store.find(bucket, keys)
@@ -143,13 +144,14 @@ class _Job:
                     found=f"{len(annotations):,}",
                     next_step="run again to annotate these sentences again; check the disk if files were set aside",
                 )
-            failed += [(bucket, position, one) for position, one in enumerate(annotations) if one.failure is not None]
             yield keys, annotations
-        if self._card.origin == "trees":
-            self._check_given_trees(failed)
 
-    def _check_given_trees(self, failed: Sequence[tuple[int, int, Annotation]]) -> None:
-        """Warn of sentences without a tree. Raises DataError if they are more than _WITHOUT_TREE."""
+    def _checked(self, parts: Iterator[tuple[Keys, list[Annotation]]]) -> Iterator[tuple[Keys, list[Annotation]]]:
+        """Pass on given trees. Warns of sentences without one; raises DataError if they are over _WITHOUT_TREE."""
+        failed: list[tuple[int, int, Annotation]] = []  # bucket, position, failure
+        for bucket, (keys, found) in zip(self._buckets, parts, strict=True):
+            failed += [(bucket, position, one) for position, one in enumerate(found) if one.failure is not None]
+            yield keys, found
         if not failed:
             return
         bucket, position, first = failed[0]

@@ -89,9 +89,8 @@ class TreeAnnotator:
 
     def annotate(self, sentences: Sequence[Sequence[str]]) -> list[Annotation]:
         """The tree of each sentence, or a failure, which names the tokens of a tree over the same characters."""
-        of_tokens = self._trees.find([sentence_key(tokens) for tokens in sentences])
-        of_characters = self._trees.find([sentence_key(["".join(tokens)]) for tokens in sentences])
-        return [
-            one or (Annotation(None, other.failure or NO_TREE) if other else Annotation(None, NO_TREE))
-            for one, other in zip(of_tokens, of_characters, strict=True)
-        ]
+        found = self._trees.find([sentence_key(tokens) for tokens in sentences])
+        missing = [number for number, one in enumerate(found) if one is None]
+        others = self._trees.find([sentence_key(["".join(sentences[number])]) for number in missing])
+        failures = {n: (other and other.failure) or NO_TREE for n, other in zip(missing, others, strict=True)}
+        return [one or Annotation(None, failures[number]) for number, one in enumerate(found)]

@@ -60,16 +60,16 @@ def run(options: argparse.Namespace) -> None:
     if options.studies:
         print(*_studies_of(papers), sep="\n")
         return
-    known: dict[Place, list[Known]] | None = None if options.study is None else defaultdict(list)
-    for study in options.study or ():
-        for place, one in _known(study):
-            assert known is not None
-            known[place].append(one)
+    known: dict[Place, list[Known]] = defaultdict(list)
+    for place, one in (found for study in options.study or () for found in _known(study)):
+        known[place].append(one)
     for number, paper in enumerate(papers):
         if options.format == "list":
-            sys.stdout.write(("\n" if number else "") + "\n".join(_describe(paper, known)) + "\n")
+            sys.stdout.write(
+                ("\n" if number else "") + "\n".join(_describe(paper, known if options.study else None)) + "\n"
+            )
         else:
-            _write_tables(paper, known or {}, options.format)
+            _write_tables(paper, known, options.format)
 
 
 def _studies_of(papers: Sequence[Paper]) -> Iterator[str]:

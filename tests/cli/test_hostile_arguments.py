@@ -80,7 +80,7 @@ HOSTILE = {
     "make_table --settings {} --table t --markdown t --latex t --csv t --log folder": "folder: is a directory",
     f"store gc --cache {'a' * 300}": "file name too long. Next: name a file with a shorter name",
     # names
-    "chekc config.yaml": "chekc: no such verb; did you mean 'check'?. Next: `phrasemt --help` lists all",
+    "chekc config.yaml": "chekc: no such verb; did you mean 'check'? Next: `phrasemt --help` lists all",
     "''": "no such verb",
     "describe mine.yaml": "argument SYSTEM: mine.yaml is a study; SYSTEM behind it is missing",
     "tree mine.yaml": "argument SPLIT:ROW: mine.yaml is a study; SPLIT:ROW behind it is missing",
