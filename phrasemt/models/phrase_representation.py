@@ -25,7 +25,7 @@ Equations
     Eq. (7)  attention of tokens to phrases
     Eq. (8)  combination of tokens and attended phrases
 
-Deviations and choices (docs/decisions.md, X1-X24)
+Deviations and choices (docs/decisions.md, X1-X25)
     Eqs. (3), (8)   hidden units are sigma(z) - 1/2 (`HiddenUnits`), and W1 and W3 learn at a lower rate
                     (`rate_factors`). The functions are the same; with sigma(z), Adam saturates the units
     Eq. (8)  the right half of W3 is 0 at the start, so that attention to source tokens learns before phrases come in;
@@ -38,6 +38,7 @@ Deviations and choices (docs/decisions.md, X1-X24)
     norm: pre is not in the paper; with it, combination and pooling read the normalised x.
     phrase.mode: none is a control that is not in the paper: a is 0, and the parameters of Eqs. (3) and (7), the
     mixtures of phrases of Eq. (6) and the right half of W3 are idle.
+    score: dot_product replaces Eq. (3), a control that is not in the paper: s_i = x_i . R_glance / sqrt(D).
 
 Settings for differences of the authors' code (Neutron); the preset xu-code has all of them
     sigmoid: plain            hidden units sigma(z), one learning rate for all weights, and no zeros in W3
@@ -120,8 +121,9 @@ class PhrasePooling(nn.Module):
         super().__init__()
         self.glance_by_mean = settings.glance == "mean"
         self.attentive = settings.pool == "attn"
+        self.additive = self.attentive and settings.score == "additive"
         self.gated = settings.score_norm == "sigmoid_mix"
-        if self.attentive:
+        if self.additive:
             hidden_width = round(settings.score_hidden * settings.width)
             self.hidden = Linear(2 * settings.width, hidden_width)
             self.dropout = Dropout(settings.score_dropout)
@@ -135,13 +137,11 @@ class PhrasePooling(nn.Module):
         glances_BPD = self.glance(tokens_BPMD, token_mask_BPM)
         if not self.attentive:
             return glances_BPD
-        token_weight, glance_weight = self.hidden.weight.chunk(2, dim=1)  # W1 = [W_t | W_g]
-        hidden_BPMH = (
-            tokens_of_phrases(F.linear(x_BSD, token_weight, self.hidden.bias), phrases)
-            + F.linear(glances_BPD, glance_weight)[:, :, None]
-        )
-        scores_BPM = F.linear(self.units(self.dropout(hidden_BPMH)), self.score.weight).squeeze(-1)
-        scores_BPM = scores_BPM.to(normalised_dtype(scores_BPM)) + self.score.bias  # Eq. (3)
+        if self.additive:
+            scores_BPM = self.additive_scores(x_BSD, glances_BPD, phrases)
+        else:
+            scores_BPM = torch.einsum("bpmd,bpd->bpm", tokens_BPMD, glances_BPD * glances_BPD.shape[-1] ** -0.5)
+            scores_BPM = scores_BPM.to(normalised_dtype(scores_BPM))
         scores_BPM = scores_BPM.masked_fill(~token_mask_BPM, -1e9)
         if self.gated:
             gates_BPM = torch.sigmoid(scores_BPM) / token_counts(token_mask_BPM)
@@ -149,6 +149,16 @@ class PhrasePooling(nn.Module):
             return gated_BPD + (1 - gates_BPM.sum(-1, keepdim=True)) * glances_BPD
         weights_BPM = torch.softmax(scores_BPM, dim=-1) * token_mask_BPM  # Eq. (4)
         return torch.einsum("bpm,bpmd->bpd", weights_BPM.to(tokens_BPMD.dtype), tokens_BPMD)  # Eq. (5)
+
+    def additive_scores(self, x_BSD: Tensor, glances_BPD: Tensor, phrases: Phrases) -> Tensor:
+        """Scores of Eq. (3) [B, P, M], from a network with one hidden layer."""
+        token_weight, glance_weight = self.hidden.weight.chunk(2, dim=1)  # W1 = [W_t | W_g]
+        hidden_BPMH = (
+            tokens_of_phrases(F.linear(x_BSD, token_weight, self.hidden.bias), phrases)
+            + F.linear(glances_BPD, glance_weight)[:, :, None]
+        )
+        scores_BPM = F.linear(self.units(self.dropout(hidden_BPMH)), self.score.weight).squeeze(-1)
+        return scores_BPM.to(normalised_dtype(scores_BPM)) + self.score.bias  # Eq. (3)
 
     def glance(self, tokens_BPMD: Tensor, token_mask_BPM: Tensor) -> Tensor:
         unused_BPM1 = ~token_mask_BPM[..., None]
@@ -338,7 +348,7 @@ class PhraseRepresentationTransformer(TransformerDecoder[EncodedPhrases]):
     def networks(self) -> list[Network]:
         """The networks of Eqs. (3) and (8): scores_<level>, encoder_<layer>, decoder_<layer>."""
         poolings = [*(layer.pooling for layer in self.encoder), self.last_pooling]
-        scores = [Network(f"scores_{level}", one, "phrases") for level, one in enumerate(poolings) if one.attentive]
+        scores = [Network(f"scores_{level}", one, "phrases") for level, one in enumerate(poolings) if one.additive]
         encoder = [Network(f"encoder_{n}", layer.combination, "source") for n, layer in enumerate(self.encoder, 1)]
         decoder = [Network(f"decoder_{n}", layer.combination, "target") for n, layer in enumerate(self.decoder, 1)]
         return [*(scores if self.reads_phrases else []), *encoder, *decoder]

@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib.util
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
@@ -32,6 +33,14 @@ Multiple = Annotated[
 LossWeight = Annotated[
     float, Field(ge=0), Number(at_most=1_000, because="the loss of the words would not count any more")
 ]
+
+
+def _without_effect(settings: Settings, keys: Iterable[str], switch: str, needed: str) -> Iterator[str]:
+    """Yield a problem for each of the keys that has a value of its own while the switch has another than it needs."""
+    found = getattr(settings, switch)
+    for key in keys:
+        if found != needed and settings.differs(key):
+            yield f"{key} has no effect with {switch}: {found}, only with {switch}: {needed}"
 
 
 class PhraseSegmentation(Settings):
@@ -244,6 +253,11 @@ class PhraseRepresentationModel(TransformerModel):
         description="hidden units of eq. 3 and 8: sigma(z) - 1/2, where W1 and W3 learn at a lower rate and W3 begins "
         "without phrases, or sigma(z) as in Neutron (X21, X23)",
     )
+    score: Literal["additive", "dot_product"] = Field(
+        "additive",
+        description="pool attn: score of a token by the two-layer network of eq. 3, or by its dot product with the "
+        "summary, divided by sqrt(d), without parameters (X25)",
+    )
     score_norm: Literal["softmax", "sigmoid_mix"] = Field(
         "softmax",
         description="pool attn: softmax over a phrase (paper), or gated tokens mixed with the summary (Neutron; X10)",
@@ -265,10 +279,10 @@ class PhraseRepresentationModel(TransformerModel):
 
     @model_validator(mode="after")
     def _switches_go_together(self) -> PhraseRepresentationModel:
-        problems = []
-        if self.pool != "attn":
-            without_effect = [key for key in ("score_norm", "score_hidden", "score_dropout") if self.differs(key)]
-            problems += [f"{key} has no effect with pool: {self.pool}, only with pool: attn" for key in without_effect]
+        problems = [
+            *_without_effect(self, ("score", "score_norm", "score_hidden", "score_dropout"), "pool", "attn"),
+            *_without_effect(self, ("score_hidden", "score_dropout"), "score", "additive"),
+        ]
         if self.ta == "off" and not self.ta_tokens and self.differs("ta_dropout"):
             problems.append("ta_dropout has no effect with ta: off and ta_tokens: false")
         if self.src_bos and self.phrase.mode not in ("ngram", "none"):
@@ -414,11 +428,7 @@ class BiscaleModel(RecurrentModel):
 
     @model_validator(mode="after")
     def _switches_go_together(self) -> BiscaleModel:
-        refuse(
-            f"{key} has no effect with attention: word, only with attention: chunk"
-            for key in ("ctx_update", "word_inputs", "chunk_query")
-            if self.attention == "word" and self.differs(key)
-        )
+        refuse(_without_effect(self, ("ctx_update", "word_inputs", "chunk_query"), "attention", "chunk"))
         if self.ctx_update == "every_step" and self.word_inputs == "p":
             raise ValueError("ctx_update: every_step has no effect with word_inputs: p, only with word_inputs: p+c")
         return self

@@ -48,6 +48,9 @@ SYSTEMS: dict[str, Architecture] = {
     "+Max": PhraseRepresentationModel(**SMALL, **NO_DROPOUT, phrase=SHORT_PHRASES),
     "+Max+Attn": PhraseRepresentationModel(**SMALL, **NO_DROPOUT, phrase=SHORT_PHRASES, pool="attn"),
     "+Max+Attn+TA": PhraseRepresentationModel(**SMALL, **NO_DROPOUT, phrase=SHORT_PHRASES, pool="attn", ta="on"),
+    "+Max+Attn, dot product": PhraseRepresentationModel(
+        **SMALL, **NO_DROPOUT, phrase=SHORT_PHRASES, pool="attn", score="dot_product"
+    ),
     "xu-code": PhraseRepresentationModel(**SMALL, **NO_DROPOUT, phrase=SHORT_PHRASES, **NEUTRON),
     "xu-code, pre": PhraseRepresentationModel(
         **SMALL, **NO_DROPOUT, phrase=SHORT_PHRASES, **NEUTRON, norm="pre", tie="all"

@@ -52,14 +52,17 @@ def transformer(d: int, f: int, v: int) -> int:
     return 6 * (encoder + decoder) + T * d * v
 
 
-def phrase_representation(d: int, f: int, v: int, h_c: int, *, h_s: int = 0, ta: bool = False) -> int:
+def phrase_representation(
+    d: int, f: int, v: int, h_c: int, *, h_s: int = 0, dot_product: bool = False, ta: bool = False
+) -> int:
     phrases, tokens = 6, 5
 
     def combination(positions: int) -> int:
         return attention(positions, phrases, d) + positions * (2 * d * h_c + h_c * d)
 
     scorer = S * d * h_s + phrases * d * h_s + phrases * tokens * h_s  # W_t x, W_g g, w2
-    pooling = 7 * (scorer + phrases * tokens * d) if h_s else 0
+    scores = phrases * tokens * d if dot_product else scorer
+    pooling = 7 * (scores + phrases * tokens * d) if scores else 0
     mixture = 7 * 6 * phrases * d if ta else 0
     return transformer(d, f, v) + 6 * (combination(S) + combination(T)) + pooling + mixture
 
@@ -115,9 +118,14 @@ def biscale(e: int, h: int, v: int, *, updates: int, context: bool = False) -> i
             XU,
             phrase_representation(**BASE_SIZES, v=XU, h_c=1536, h_s=512, ta=True),
         ),
+        (
+            PhraseRepresentationModel(pool="attn", score="dot_product"),
+            XU,
+            phrase_representation(**BASE_SIZES, v=XU, h_c=1536, dot_product=True),
+        ),
         (LanguageModel(family="language_model"), LM, language_model(**BASE_SIZES, v=LM)),
     ],
-    ids=["base", "base, tied", "big", "+Max", "+Max+Attn+TA", "language model"],
+    ids=["base", "base, tied", "big", "+Max", "+Max+Attn+TA", "+Max+Attn, dot product", "language model"],
 )
 def test_multiply_adds_equal_the_equations(settings, vocabulary, expected):
     assert counted(settings, vocabulary) == expected

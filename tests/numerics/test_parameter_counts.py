@@ -71,6 +71,7 @@ def test_phrase_representation_closed_form():
     assert count(PhraseRepresentationModel(glance="mean"), v) == rough
     assert count(PhraseRepresentationModel(glance="max"), v) == rough
     assert count(PhraseRepresentationModel(pool="attn"), v) == attentive
+    assert count(PhraseRepresentationModel(pool="attn", score="dot_product"), v) == rough
     assert count(PhraseRepresentationModel(pool="attn", ta="on"), v) == attentive + 7 * 6
     assert count(PhraseRepresentationModel(combine_hidden=4), v) == plain + combinations(d, 4 * d, 12)
 

@@ -102,10 +102,13 @@ class Reference:
             if self.settings.pool == "glance":
                 represented.append(glance)
                 continue
-            w1, b1 = self[f"{name}.hidden.weight"], self[f"{name}.hidden.bias"]
-            w2, b2 = self[f"{name}.score.weight"][0], self[f"{name}.score.bias"][0]
-            hidden = [sigmoid(w1 @ np.concatenate((token, glance)) + b1) for token in phrase]
-            scores = [w2 @ h + self.bias(w2, b2) for h in hidden]  # (3)
+            if self.settings.score == "dot_product":
+                scores = [token @ glance / math.sqrt(self.settings.width) for token in phrase]
+            else:
+                w1, b1 = self[f"{name}.hidden.weight"], self[f"{name}.hidden.bias"]
+                w2, b2 = self[f"{name}.score.weight"][0], self[f"{name}.score.bias"][0]
+                hidden = [sigmoid(w1 @ np.concatenate((token, glance)) + b1) for token in phrase]
+                scores = [w2 @ h + self.bias(w2, b2) for h in hidden]  # (3)
             if self.settings.score_norm == "sigmoid_mix":
                 gates = [sigmoid(score) / len(phrase) for score in scores]
                 gated = sum(gate * token for gate, token in zip(gates, phrase, strict=True))
@@ -219,6 +222,9 @@ ATTENTIVE = {"pool": "attn", "ta": "on"}
             for ta in ("off", "on")
         ),
         {**ATTENTIVE, "score_hidden": 1.5},
+        {**ATTENTIVE, "score": "dot_product"},
+        {**ATTENTIVE, "score": "dot_product", "glance": "mean", "norm": "pre"},
+        {**ATTENTIVE, "score": "dot_product", "score_norm": "sigmoid_mix"},
         {**ATTENTIVE, "score_norm": "sigmoid_mix"},
         {**ATTENTIVE, "score_norm": "sigmoid_mix", "glance": "mean"},
         {**ATTENTIVE, "combine_residual": "x+a"},
@@ -472,6 +478,7 @@ def test_attention_with_zero_weights_is_the_mean(pooled):
     torch.testing.assert_close(attentive(*pooled), mean(*pooled), rtol=0, atol=1e-14)
 
 
+DOT_PRODUCT = {"pool": "attn", "score": "dot_product"}
 GATED = {"pool": "attn", "score_norm": "sigmoid_mix"}
 
 
@@ -485,7 +492,7 @@ def test_open_gates_make_the_mean_and_closed_ones_the_summary(bias, glance, pool
     torch.testing.assert_close(gated(*pooled), expected(*pooled), rtol=0, atol=1e-14)
 
 
-@pytest.mark.parametrize("pool", [{"pool": "glance"}, {"pool": "attn"}, GATED], ids=["glance", "attn", "gated"])
+@pytest.mark.parametrize("pool", [{"pool": "glance"}, {"pool": "attn"}, DOT_PRODUCT, GATED], ids=str)
 @pytest.mark.parametrize("glance", ["max", "mean"])
 def test_phrases_of_padding_are_zero_and_get_no_gradient(glance, pool, pooled):
     x_BSD, phrases = pooled
@@ -507,6 +514,7 @@ def test_a_phrase_of_one_token_is_the_token(pooled):
         PhraseRepresentationModel(**SMALL, **NO_DROPOUT, glance="mean"),
         PhraseRepresentationModel(**SMALL, **NO_DROPOUT),
         PhraseRepresentationModel(**SMALL, **NO_DROPOUT, pool="attn"),
+        PhraseRepresentationModel(**SMALL, **NO_DROPOUT, **DOT_PRODUCT),
         PhraseRepresentationModel(**SMALL, **NO_DROPOUT, **GATED),
     ):
         torch.testing.assert_close(PhrasePooling(settings).double()(x_BSD, phrases)[0, 2], x_BSD[0, 5])

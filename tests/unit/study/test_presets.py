@@ -60,6 +60,7 @@ PHRASES: Values = {
     "glance": "max",
     "pool": "attn",
     "sigmoid": "centred",
+    "score": "additive",
     "score_norm": "softmax",
     "score_hidden": 1.0,
     "score_dropout": 0.0,
@@ -335,6 +336,9 @@ def test_settings_that_do_not_fit_the_preset_s_are_named(problems) -> None:
     assert problems({"preset": "xu-code", "model": {"pool": "glance"}}) == [
         "systems.mine.model: score_norm has no effect with pool: glance, only with pool: attn",
         "systems.mine.model: score_dropout has no effect with pool: glance, only with pool: attn",
+    ]
+    assert problems({"preset": "xu-code", "model": {"score": "dot_product"}}) == [
+        "systems.mine.model: score_dropout has no effect with score: dot_product, only with score: additive"
     ]
     assert problems({"preset": "xu-paper", "model": {"family": "transformer", "pool": "attn"}})[0].startswith(
         "systems.mine.model.pool: unknown key; allowed: family, "
