@@ -40,7 +40,7 @@ NAMES = {
         "base": "Transformer",
         "wide": "Transformer, feed-forward width 1,440 (`wide`)",
         "network": "+Max+Attn+TA without phrases (`network`)",
-        "code": "+Max+Attn+TA as in the authors' program (`xu-code`)",
+        "code": "+Max+Attn+TA, the authors' equations, pre-norm",
         "max": "+Max",
         "pr": "+Max+Attn+TA",
         "parse": "with phrases of the parser",
