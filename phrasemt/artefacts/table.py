@@ -8,7 +8,7 @@ from phrasemt.artefacts.artefact import Artefact, JsonFile, of_study
 from phrasemt.artefacts.scores import PValues
 from phrasemt.artefacts.sidecar import DigestedFile
 from phrasemt.fields import Settings
-from phrasemt.study.claims import Claim
+from phrasemt.study.compared import ComparedFigure
 
 DIFFERENCE = "Δ"
 # The headings of the scores that every system has; a metric of the user has another one.
@@ -108,8 +108,8 @@ class Block(Settings):
         return f"{self.dataset}, {self.test_set}{what} ({self.size:,} sentences)"
 
 
-class ScorecardEntry(Claim):
-    """A printed figure (`Claim`) beside ours.
+class ScorecardEntry(ComparedFigure):
+    """A printed figure (`ComparedFigure`) beside ours.
 
     title: of the system. ours: our figure on the test sets, with its interval; None if the study lacks it. difference:
     ours to our baseline. gap: ours minus printed, on the data of the paper only. finding: what is known on other data,

@@ -98,7 +98,7 @@ def write_report(
         syntax_section(phrases, chunks, annotators),
         data_section(dropped, splits, round_trips),
         origins_section(content, others),
-        run_section(content, trainings, settings.cost_claims),
+        run_section(content, trainings, settings.costs),
     ]
     shown = [section for section in sections if section is not None]
     write_text(report, write_page(settings.title, fill(__file__, table=content, titles=titles), shown))

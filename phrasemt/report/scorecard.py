@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from phrasemt.artefacts.table import Block, Cell, Scorecard, ScorecardEntry, Verdict
 from phrasemt.fields import Settings
 from phrasemt.report.cells import mean_cell
-from phrasemt.study.claims import Claim
+from phrasemt.study.compared import ComparedFigure
 
 _NOTE = (
     "Scorecard: figures of the papers beside ours. On the data of a paper: reproduced: the gap is at most the "
@@ -25,15 +25,17 @@ _NOTE = (
 
 
 class _Ours(Settings):
-    """Our figure on the test sets of a claim, and its difference to the baseline."""
+    """Our figure on the test sets of a figure, and its difference to the baseline."""
 
     score: Cell | None = None
     difference: Cell | None = None
 
 
-def make_scorecard(claims: Sequence[Claim], blocks: Sequence[Block], titles: dict[str, str]) -> Scorecard | None:
+def make_scorecard(
+    figures: Sequence[ComparedFigure], blocks: Sequence[Block], titles: dict[str, str]
+) -> Scorecard | None:
     """Make the scorecard; None for a study without a system that stands for a row of a paper."""
-    if not claims:
+    if not figures:
         return None
     cells: dict[tuple[str, str, str | None, str, str], Cell] = {
         (block.kind, block.dataset, block.test_set, row.system, column): cell
@@ -41,23 +43,23 @@ def make_scorecard(claims: Sequence[Claim], blocks: Sequence[Block], titles: dic
         for row in block.rows
         for column, cell in row.cells.items()
     }
-    footnotes = list(dict.fromkeys(note for claim in claims for note in claim.notes))
-    entries = [_entry(claim, _ours(claim, cells), titles[claim.system]) for claim in claims]
-    tolerances = {f"{claim.paper}: {claim.tolerance:g} for {claim.convention.split(';')[0]}" for claim in claims}
+    footnotes = list(dict.fromkeys(note for figure in figures for note in figure.notes))
+    entries = [_entry(figure, _ours(figure, cells), titles[figure.system]) for figure in figures]
+    tolerances = {f"{figure.paper}: {figure.tolerance:g} for {figure.convention.split(';')[0]}" for figure in figures}
     return Scorecard(entries=entries, footnotes=footnotes, note=_NOTE.format(tolerances="; ".join(sorted(tolerances))))
 
 
-def _ours(claim: Claim, cells: dict[tuple[str, str, str | None, str, str], Cell]) -> _Ours:
+def _ours(figure: ComparedFigure, cells: dict[tuple[str, str, str | None, str, str], Cell]) -> _Ours:
     def found(column: str) -> Cell | None:
-        places = [(claim.kind, claim.dataset, test_set, claim.system, column) for test_set in claim.test_sets]
+        places = [(figure.kind, figure.dataset, test_set, figure.system, column) for test_set in figure.test_sets]
         if not places or not all(place in cells for place in places):
             return None
-        return cells[places[0]] if len(places) == 1 else _mean([cells[place] for place in places], claim.decimals)
+        return cells[places[0]] if len(places) == 1 else _mean([cells[place] for place in places], figure.decimals)
 
     # The baseline of a paper may be compared with that of the study, of which its paper says nothing.
-    is_baseline = claim.printed_baseline == claim.row
-    difference = None if is_baseline else found(f"{claim.column}_difference")
-    return _Ours(score=found(claim.column), difference=difference)
+    is_baseline = figure.printed_baseline == figure.row
+    difference = None if is_baseline else found(f"{figure.column}_difference")
+    return _Ours(score=found(figure.column), difference=difference)
 
 
 def _mean(of_test_sets: Sequence[Cell], decimals: int) -> Cell:
@@ -80,43 +82,43 @@ def _mean(of_test_sets: Sequence[Cell], decimals: int) -> Cell:
     return mean.model_copy(update={"low": mean.value - below, "high": mean.value + above})
 
 
-def _entry(claim: Claim, ours: _Ours, title: str) -> ScorecardEntry:
-    score = ours.difference if claim.is_difference else ours.score
+def _entry(figure: ComparedFigure, ours: _Ours, title: str) -> ScorecardEntry:
+    score = ours.difference if figure.is_difference else ours.score
     if score is None:
         verdict: Verdict = "not run"
-        finding = "no such test set in the study" if not claim.test_sets else "the table has no such score"
-    elif claim.same_data:
-        verdict, finding = _verdict(claim, score), ""
+        finding = "no such test set in the study" if not figure.test_sets else "the table has no such score"
+    elif figure.same_data:
+        verdict, finding = _verdict(figure, score), ""
     else:
-        verdict, finding = "other data", _finding(claim, ours.difference)
+        verdict, finding = "other data", _finding(figure, ours.difference)
     return ScorecardEntry(
-        **claim.model_dump(),
+        **figure.model_dump(),
         title=title,
         ours=score,
         difference=ours.difference,
-        gap=score.value - claim.printed if score is not None and claim.same_data else None,
+        gap=score.value - figure.printed if score is not None and figure.same_data else None,
         verdict=verdict,
         finding=finding,
     )
 
 
-def _verdict(claim: Claim, ours: Cell) -> Verdict:
+def _verdict(figure: ComparedFigure, ours: Cell) -> Verdict:
     # A gap of printed digits is a decimal number: 28.67 - 28.37 is a little more than 0.3 in binary.
-    if round(abs(ours.value - claim.printed), 9) <= claim.tolerance:
+    if round(abs(ours.value - figure.printed), 9) <= figure.tolerance:
         return "reproduced"
-    if ours.low is not None and ours.high is not None and ours.low <= claim.printed <= ours.high:
+    if ours.low is not None and ours.high is not None and ours.low <= figure.printed <= ours.high:
         return "within noise"
     return "not reproduced"
 
 
-def _finding(claim: Claim, difference: Cell | None) -> str:
-    if claim.printed_baseline is None:
+def _finding(figure: ComparedFigure, difference: Cell | None) -> str:
+    if figure.printed_baseline is None:
         return "the baseline stands for no row of this table"
     if difference is None:
-        return "baseline" if claim.printed_difference is None else "no difference to the baseline is tested"
-    if claim.printed_difference is None:
+        return "baseline" if figure.printed_difference is None else "no difference to the baseline is tested"
+    if figure.printed_difference is None:
         return "the paper prints no difference to this baseline"
-    return f"{_direction(claim.printed_difference, difference.value)}, {'' if difference.mark else 'not '}significant"
+    return f"{_direction(figure.printed_difference, difference.value)}, {'' if difference.mark else 'not '}significant"
 
 
 def _direction(printed: float, ours: float) -> str:

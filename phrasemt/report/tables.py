@@ -75,7 +75,7 @@ def make_table(
         systems=settings.systems,
         trained={name: settings.seeds_of[name] for name in settings.trained},
         seeds=settings.seeds,
-        scorecard=make_scorecard(settings.claims, blocks, dict(settings.systems)),
+        scorecard=make_scorecard(settings.figures, blocks, dict(settings.systems)),
         blocks=blocks,
         signatures=list(_signatures(blocks)),
         command=f"snakemake --profile profiles/local results/{settings.study}/table.md --configfile STUDY.yaml",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, Self
 
 from phrasemt.stages.stage import Stage, Wildcards
-from phrasemt.study.claims import Claim, CostClaim, claims, cost_claims
+from phrasemt.study.compared import ComparedCost, ComparedFigure, compared_costs, compared_figures
 from phrasemt.study.schema import Study
 
 
@@ -34,7 +34,7 @@ class MakeTable(Stage):
     language_models: list[str]  # systems with perplexities in place of translations
     chunking: list[str]  # systems that decide about chunks
     seeds: list[int]
-    claims: list[Claim]  # printed figures that systems stand for
+    figures: list[ComparedFigure]  # printed figures that systems stand for
 
     @classmethod
     def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
@@ -59,7 +59,7 @@ class MakeTable(Stage):
             unseeded=[name for name, system in study.phrase_based.items() if system.tuning is None],
             seeds_of={name: study.seeds_of(name) for name in study.systems},
             seeds=study.seeds,
-            claims=list(claims(study)),
+            figures=list(compared_figures(study)),
         )
 
 
@@ -70,8 +70,8 @@ class WriteReport(Stage):
     libraries = ("jinja2", "matplotlib")
 
     title: str
-    cost_claims: list[CostClaim]  # printed costs of systems, for the section that has times
+    costs: list[ComparedCost]  # printed costs of systems, for the section that has times
 
     @classmethod
     def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        return cls(title=study.title or study.study, cost_claims=list(cost_claims(study)))
+        return cls(title=study.title or study.study, costs=list(compared_costs(study)))

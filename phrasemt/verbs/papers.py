@@ -17,7 +17,7 @@ from phrasemt.printed.results import Figure, Paper, figures, load_papers, paper_
 from phrasemt.report.printing import latex_tabular, markdown_rows
 from phrasemt.report.sections.cost import CostBesidePaper, beside_papers, costs, relative_costs
 from phrasemt.report.sections.trainings import read_training
-from phrasemt.study.claims import cost_claims
+from phrasemt.study.compared import compared_costs
 from phrasemt.study.reading import load_study
 from phrasemt.verbs._study import FILE_OR_NAME, study_name
 from phrasemt.verbs._tables import table
@@ -109,12 +109,12 @@ def _costs(file: Path, content: Table) -> Iterator[CostBesidePaper]:
     study = load_study(file)
     records = sorted(Path().glob(Paths(study.study).training_record.glob))
     found = costs(study.study, [read_training(path) for path in records])
-    return beside_papers(list(cost_claims(study)), relative_costs(dict(content.systems), content.baselines, found))
+    return beside_papers(list(compared_costs(study)), relative_costs(dict(content.systems), content.baselines, found))
 
 
 def _of_cost(cost: CostBesidePaper) -> tuple[Place, Known]:
-    ours = "" if cost.ours is None else f"{cost.ours:.2f} times {cost.claim.unit}"
-    return (cost.claim.row, cost.claim.heading), Known(ours, "", cost.verdict, same_data=True)
+    ours = "" if cost.ours is None else f"{cost.ours:.2f} times {cost.compared.unit}"
+    return (cost.compared.row, cost.compared.heading), Known(ours, "", cost.verdict, same_data=True)
 
 
 def _describe(paper: Paper, known: Mapping[Place, Sequence[Known]] | None) -> Iterator[str]:

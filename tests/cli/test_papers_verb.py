@@ -13,7 +13,7 @@ import pytest
 from phrasemt.artefacts.table import Block, Cell, Row, Table
 from phrasemt.cli import main
 from phrasemt.report.scorecard import make_scorecard
-from phrasemt.study.claims import claims
+from phrasemt.study.compared import compared_figures
 from phrasemt.study.schema import Study
 
 EN_DE = ["europarl-v7", "commoncrawl", "news-commentary-v9"]
@@ -53,7 +53,7 @@ def _table_of(target: str, scores: Mapping[str, float], *, same_data: bool = Tru
         systems=[(name, name) for name in scores],
         trained={name: [1] for name in scores},
         seeds=[1],
-        scorecard=make_scorecard(list(claims(study)), [block], {name: name for name in scores}),
+        scorecard=make_scorecard(list(compared_figures(study)), [block], {name: name for name in scores}),
         blocks=[block],
         signatures=[],
         command="",

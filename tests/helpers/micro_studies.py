@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from phrasemt.cli import main
-from phrasemt.study.claims import claims
+from phrasemt.study.compared import compared_figures
 from phrasemt.study.reading import load_study
 
 # Those of Moses run where it is built, in tests/unit/moses.
@@ -30,6 +30,6 @@ def assert_finished(folder: Path) -> None:
     rows = [line for line in (results / "table.md").read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
     assert {system.title for system in study.systems.values()} <= {row.split("|")[1].strip() for row in rows}
     entries = json.loads((results / "table.json").read_text(encoding="utf-8"))["scorecard"]["entries"]
-    expected = [(claim.system, claim.place) for claim in claims(study)]
+    expected = [(figure.system, figure.place) for figure in compared_figures(study)]
     assert sorted((entry["system"], entry["place"]) for entry in entries) == sorted(expected)
     assert "</html>" in (results / "report.html").read_text(encoding="utf-8")

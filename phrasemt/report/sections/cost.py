@@ -18,7 +18,7 @@ from phrasemt.report.page import TextTable
 from phrasemt.report.sections.trainings import TrainingCurve
 from phrasemt.runs.costs import seconds_of_job
 from phrasemt.runs.notes import StageNote, notes_of_trainings, stage_note
-from phrasemt.study.claims import CostClaim
+from phrasemt.study.compared import ComparedCost
 from phrasemt.workflow.paths import Paths, log_of
 
 # Ratios that are at most so far apart count as equal: relative times of one device vary by several percent.
@@ -60,7 +60,7 @@ class RelativeCost:
 
 
 def cost_tables(
-    study: str, table: Table, trainings: Sequence[TrainingCurve], claims: Sequence[CostClaim]
+    study: str, table: Table, trainings: Sequence[TrainingCurve], printed: Sequence[ComparedCost]
 ) -> Iterator[TextTable]:
     """Yield a table of the costs relative to the baselines, and one of the printed costs beside ours."""
     relative = relative_costs(dict(table.systems), table.baselines, costs(study, trainings))
@@ -81,10 +81,10 @@ def cost_tables(
         headings=("System", "Data set", "Row", "Cost", "Printed", "Ours", "Verdict"),
         rows=[
             (
-                *(one.title, one.dataset, one.claim.place, one.claim.cost),
-                *(f"{one.claim.printed:.2f}", _shown(one.ours), ". ".join([one.verdict, *one.claim.notes])),
+                *(one.title, one.dataset, one.compared.place, one.compared.cost),
+                *(f"{one.compared.printed:.2f}", _shown(one.ours), ". ".join([one.verdict, *one.compared.notes])),
             )
-            for one in beside_papers(claims, relative)
+            for one in beside_papers(printed, relative)
         ],
         left=("Data set", "Row", "Cost", "Verdict"),
     )
@@ -163,25 +163,25 @@ def relative_costs(
 class CostBesidePaper:
     """A printed cost beside ours, which is None where it was not measured. title: of the system."""
 
-    claim: CostClaim
+    compared: ComparedCost
     dataset: str
     title: str
     ours: float | None
     verdict: str
 
 
-def beside_papers(claims: Sequence[CostClaim], rows: Sequence[RelativeCost]) -> Iterator[CostBesidePaper]:
+def beside_papers(printed: Sequence[ComparedCost], rows: Sequence[RelativeCost]) -> Iterator[CostBesidePaper]:
     """Yield the printed costs of the systems beside ours, with a verdict on each."""
     for row in rows:
-        for claim in (claim for claim in claims if claim.system == row.system):
-            ours = row.ratios[claim.cost]
+        for cost in (cost for cost in printed if cost.system == row.system):
+            ours = row.ratios[cost.cost]
             if ours is None:
                 verdict = "not measured" if row.together else "not measured on one device"
-            elif abs(ours / claim.printed - 1) <= _TOLERANCE:
+            elif abs(ours / cost.printed - 1) <= _TOLERANCE:
                 verdict = "as printed"
             else:
-                verdict = f"{'higher' if ours > claim.printed else 'lower'} than printed"
-            yield CostBesidePaper(claim=claim, dataset=row.dataset, title=row.title, ours=ours, verdict=verdict)
+                verdict = f"{'higher' if ours > cost.printed else 'lower'} than printed"
+            yield CostBesidePaper(compared=cost, dataset=row.dataset, title=row.title, ours=ours, verdict=verdict)
 
 
 def _shown(ratio: float | None) -> str:

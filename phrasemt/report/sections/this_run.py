@@ -19,14 +19,14 @@ from phrasemt.runs.costs import seconds_of_jobs
 from phrasemt.runs.notes import RunNote, StageNote, notes_of_trainings, now, run_of_this_process
 from phrasemt.runs.units import clock
 from phrasemt.stages import STAGES
-from phrasemt.study.claims import CostClaim
+from phrasemt.study.compared import ComparedCost
 from phrasemt.workflow.paths import Paths
 
 
-def run_section(table: Table, trainings: Sequence[TrainingCurve], cost_claims: Sequence[CostClaim]) -> Section | None:
+def run_section(table: Table, trainings: Sequence[TrainingCurve], printed: Sequence[ComparedCost]) -> Section | None:
     """Make the section about the run that has started this process; None if there is none.
 
-    cost_claims: the printed costs that ours stand beside.
+    printed: the printed costs that ours stand beside.
     """
     path = run_of_this_process()
     note = RunNote.read(path) if path else None
@@ -42,7 +42,7 @@ def run_section(table: Table, trainings: Sequence[TrainingCurve], cost_claims: S
         written=_date(now()),
         hosts=sorted({note.host, *(one.host for one in notes)}),
         devices=sorted({report.device for report in reports if report}),
-        tables=[_wall_times(note.study), *cost_tables(note.study, table, trainings, cost_claims)],
+        tables=[_wall_times(note.study), *cost_tables(note.study, table, trainings, printed)],
     )
     return Section(anchor="run", heading="This run", content=content)
 

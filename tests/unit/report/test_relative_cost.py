@@ -10,7 +10,7 @@ from invented_study import InventedStudy
 from phrasemt.artefacts.training import Metrics
 from phrasemt.report.sections.cost import SystemCost, beside_papers, costs, relative_costs
 from phrasemt.report.sections.trainings import read_training
-from phrasemt.study.claims import CostClaim, cost_claims
+from phrasemt.study.compared import ComparedCost, compared_costs
 from phrasemt.study.reading import load_study
 
 XU = Path(__file__).parents[3] / "studies" / "xu2020-en-de.yaml"
@@ -42,8 +42,8 @@ def test_ratios() -> None:
         "+PR": (150, 1.5, 1.5, 1.5, None),
         "elsewhere": (200, 2.0, None, None, None),
     }
-    claims = [
-        CostClaim(system=system, place="", row="", heading="", unit="", cost=cost, printed=printed, notes=[])
+    printed = [
+        ComparedCost(system=system, place="", row="", heading="", unit="", cost=cost, printed=printed, notes=[])
         for system, cost, printed in (
             ("pr", "parameters", 1.4),
             ("pr", "training", 1.3),
@@ -52,7 +52,7 @@ def test_ratios() -> None:
             ("far", "training", 2.0),
         )
     ]
-    assert [one.verdict for one in beside_papers(claims, relative)] == [
+    assert [one.verdict for one in beside_papers(printed, relative)] == [
         "as printed",
         "higher than printed",
         "not measured",
@@ -93,11 +93,11 @@ def test_a_study_with_the_printed_costs_is_as_printed() -> None:
     }
     found = [_cost(name, round(SIZES[row] * 1e6), 3600 * HOURS[row], 60 * DECODING[row]) for name, row in rows.items()]
     titles = {name: study.systems[name].title or name for name in rows}
-    compared = list(beside_papers(list(cost_claims(study)), relative_costs(titles, study.baselines, found)))
+    compared = list(beside_papers(list(compared_costs(study)), relative_costs(titles, study.baselines, found)))
     assert len(compared) == 3 * (len(SIZES) - 1)
     assert {one.verdict for one in compared} == {"as printed"}
-    assert [one.ours for one in compared] == pytest.approx([one.claim.printed for one in compared], rel=1e-6)
-    assert {one.claim.unit for one in compared} == {"Transformer Base"}
+    assert [one.ours for one in compared] == pytest.approx([one.compared.printed for one in compared], rel=1e-6)
+    assert {one.compared.unit for one in compared} == {"Transformer Base"}
 
 
 def test_without_a_baseline_there_are_no_ratios() -> None:

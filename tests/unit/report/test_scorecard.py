@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from phrasemt.artefacts.table import Block, Cell, Row, Scorecard, Table
 from phrasemt.report.scorecard import make_scorecard
 from phrasemt.stages.report import MakeTable
-from phrasemt.study.claims import Claim, claims
+from phrasemt.study.compared import ComparedFigure, compared_figures
 from phrasemt.study.schema import Study
 from phrasemt.workflow.flow import Flow
 
@@ -53,7 +53,7 @@ def block(cells: dict[str, dict[str, Cell]], test_set: str = "news") -> Block:
 
 
 def scorecard(of: Study, *blocks: Block) -> Scorecard:
-    found = make_scorecard(list(claims(of)), blocks, {name: name for name in of.systems})
+    found = make_scorecard(list(compared_figures(of)), blocks, {name: name for name in of.systems})
     assert found is not None
     return found
 
@@ -177,9 +177,9 @@ def test_averages_over_different_test_sets_are_not_subtracted() -> None:
         base=["zhou2017/table-2/chunk"],
         max=["zhou2017/table-2/word"],
     )
-    found = {claim.heading: claim.printed_difference for claim in claims(of) if claim.system == "max"}
+    found = {figure.heading: figure.printed_difference for figure in compared_figures(of) if figure.system == "max"}
     assert found == pytest.approx({"MT02 (dev)": -0.74, "MT03": -0.70, "MT04": -0.66, "MT05": -0.24})
-    assert [claim.heading for claim in claims(of) if claim.system == "base"] == ["Ave."]
+    assert [figure.heading for figure in compared_figures(of) if figure.system == "base"] == ["Ave."]
 
 
 def test_what_the_study_lacks_is_not_run() -> None:
@@ -228,7 +228,7 @@ def test_an_average_is_the_mean_over_its_test_sets_with_the_interval_of_the_mean
 def test_figures_of_the_same_pair_of_languages_come_first() -> None:
     """Table 1 of Xu et al. has English-French, too, which nobody compares with English-German."""
     of = study(dataset={"stands_for": None}, base=["xu2020/table-1/base"])
-    assert [(claim.heading, claim.test_sets) for claim in claims(of)] == [("En-De", ["news"])]
+    assert [(figure.heading, figure.test_sets) for figure in compared_figures(of)] == [("En-De", ["news"])]
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_an_unknown_row_is_refused_with_the_nearest() -> None:
 
 
 def test_a_study_without_a_row_of_a_paper_has_no_scorecard() -> None:
-    assert make_scorecard(list[Claim](claims(study(base=[]))), [], {}) is None
+    assert make_scorecard(list[ComparedFigure](compared_figures(study(base=[]))), [], {}) is None
 
 
 def test_table_latex_and_csv_show_the_scorecard(tmp_path: Path) -> None:

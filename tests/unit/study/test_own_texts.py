@@ -9,7 +9,7 @@ from nist_texts import CHINESE, write_nist_texts
 
 from phrasemt.cli import main
 from phrasemt.errors import StudyError
-from phrasemt.study.claims import claims
+from phrasemt.study.compared import compared_figures
 from phrasemt.workflow.check import read_study
 
 NAME = "zhou2017-zh-en.yaml"
@@ -36,7 +36,9 @@ def test_the_texts_are_those_of_the_paper(study: Path) -> None:
         name: len(read.datasets["nist"].references(name)) for name in read.datasets["nist"].test_sets
     } == dict.fromkeys(("MT02", "MT03", "MT04", "MT05"), 4)
     # Tables 1 to 3: 3 rows of 5 scores, 2 rows of 5, and 8 accuracies, each on the test sets that the paper names.
-    assert len([claim for claim in claims(read) if claim.same_data and claim.test_sets]) == 3 * 5 + 2 * 5 + 8
+    assert (
+        len([figure for figure in compared_figures(read) if figure.same_data and figure.test_sets]) == 3 * 5 + 2 * 5 + 8
+    )
 
 
 def test_a_missing_folder_is_one_mistake(study: Path) -> None:

@@ -14,7 +14,7 @@ from phrasemt.printed.results import CostKind, Figure, baseline_place, figures_o
 from phrasemt.study.schema import Study
 
 
-class Claim(Settings):
+class ComparedFigure(Settings):
     """A printed figure beside a place of the results table.
 
     place: of the row, `paper/table/row`. kind, column: of the block and the column of the results table. test_sets: of
@@ -47,7 +47,7 @@ class Claim(Settings):
     notes: list[str]
 
 
-class CostClaim(Settings):
+class ComparedCost(Settings):
     """A printed cost of a system, relative to the row that the baseline of the system stands for.
 
     place: paper, table and row as printed. row: `paper/table/row`. unit: the title of the row that it is relative to.
@@ -64,8 +64,8 @@ class CostClaim(Settings):
     notes: list[str]
 
 
-def claims(study: Study) -> Iterator[Claim]:
-    """The claims of a study, in the order of its systems, of the rows that they stand for, and of its data sets."""
+def compared_figures(study: Study) -> Iterator[ComparedFigure]:
+    """The printed figures beside a study, in the order of its systems, their rows, and its data sets."""
     for name, system in study.systems.items():
         for place in system.stands_for:
             paper, table, row = row_at(place)
@@ -74,10 +74,10 @@ def claims(study: Study) -> Iterator[Claim]:
             compared = [one for one in figures if one.measure.ours is not None and one.data and one.test_sets]
             for dataset in study.datasets:
                 for figure, test_sets, same in _on_dataset(study, dataset, compared, baseline):
-                    yield _claim(name, place, figure, baseline, dataset, test_sets, same)
+                    yield _compared(name, place, figure, baseline, dataset, test_sets, same)
 
 
-def cost_claims(study: Study) -> Iterator[CostClaim]:
+def compared_costs(study: Study) -> Iterator[ComparedCost]:
     """The printed costs of the systems of a study, except those of the baselines, to which they are relative."""
     for name, system in study.systems.items():
         for place in system.stands_for:
@@ -88,7 +88,7 @@ def cost_claims(study: Study) -> Iterator[CostClaim]:
                 unit = None if baseline is None else figure.of_table.rows[baseline].cells.get(figure.column)
                 if cost and row != baseline and unit and unit.value and figure.cell.value:
                     assert baseline is not None
-                    yield CostClaim(
+                    yield ComparedCost(
                         system=name,
                         place=f"{paper.authors}, {figure.of_table.caption.split(':')[0]}, {figure.of_row.title}",
                         row=place,
@@ -145,15 +145,15 @@ def _languages(figure: Figure) -> tuple[str | None, str] | None:
     return None if figure.data is None else (figure.data.source_language, figure.data.target_language)
 
 
-def _claim(
+def _compared(
     system: str, place: str, figure: Figure, baseline: str | None, dataset: str, test_sets: list[str], same: bool
-) -> Claim:
+) -> ComparedFigure:
     measure, column, data = figure.measure, figure.of_column, figure.data
     assert measure.ours is not None
     assert measure.tolerance is not None
     assert data is not None
     assert figure.cell.value is not None
-    return Claim(
+    return ComparedFigure(
         system=system,
         place=place,
         paper=figure.paper.authors,
