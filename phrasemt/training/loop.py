@@ -6,14 +6,12 @@ import logging
 import math
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import NoReturn
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from phrasemt.artefacts.artefact import In, Kept, Out
 from phrasemt.artefacts.columns import ChunkColumns, Examples, PhraseColumns
@@ -23,6 +21,7 @@ from phrasemt.artefacts.training import Evaluation, TrainingRecord, TrainingStat
 from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.batching.reader import BatchReader
 from phrasemt.batching.sampler import UpdatePlan
+from phrasemt.batching.shares import PlannedUpdate, Share
 from phrasemt.decoding.dev_bleu import read_dev_references
 from phrasemt.errors import MismatchError, PhrasemtError, StoppedError
 from phrasemt.files.digests import digest_bytes, digest_file
@@ -198,12 +197,14 @@ class _Run:
     def train(self) -> str:
         """Do the remaining updates. Returns the reason for the end: `max_updates` or `early_stopping`."""
         progress, settings = self.progress, self.settings
-        with self._reporting():
+        with self._reporting(), ExitStack() as stack:
             self._catch_up()
-            for epoch, position, rows in self.plan.updates(first_epoch=progress.epoch, first_update=progress.position):
+            updates = self.plan.updates(first_epoch=progress.epoch, first_update=progress.position)
+            ahead = stack.enter_context(closing(self.trainer.shares.ahead(updates, lambda: self.trainer.capacity)))
+            for update, share in ahead:
                 if self.reason_to_end is not None:
                     break
-                self._update(epoch, position, rows)
+                self._update(update, share)
                 report_due = progress.update % UPDATES_BETWEEN_REPORTS == 0
                 if report_due or progress.update == settings.max_updates:
                     self._report()
@@ -289,10 +290,11 @@ class _Run:
         if evaluating or keeping:
             self._save(with_checkpoint=keeping)
 
-    def _update(self, epoch: int, position: int, rows: NDArray[np.int64]) -> None:
+    def _update(self, planned: PlannedUpdate, share: Share) -> None:
         """Do one update. Raises PhrasemtError after too many consecutive updates without a step."""
         progress, started = self.progress, time.monotonic()
-        result = self.trainer.update(progress.update + 1, rows)
+        epoch, position, rows = planned
+        result = self.trainer.update(progress.update + 1, rows, share)
         progress.recent.append({**asdict(result), "seconds": time.monotonic() - started})
         progress.update += 1
         progress.micro_batches += result.micro_batches

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from phrasemt.batching.reader import BatchReader
-from phrasemt.batching.sampler import UpdatePlan, micro_batches_of_rank
+from phrasemt.batching.sampler import UpdatePlan
+from phrasemt.batching.shares import Share, ShareReader
 from phrasemt.errors import PhrasemtError
 from phrasemt.models.interface import TranslationModel
 from phrasemt.models.weights import weights_of
@@ -54,6 +55,7 @@ class Trainer:
     """A model with its optimiser.
 
     capacity: the largest number of positions of a micro-batch, padding included. It shrinks when memory runs out.
+    shares: reads the micro-batches of an update that this process computes.
     precision: of matrix products; the precision of the settings, where the device has units for it.
     """
 
@@ -72,19 +74,21 @@ class Trainer:
         self._reader = reader
         self._group = group
         self.device = model.device
+        self.shares = ShareReader(reader, self.device.type, rank=group.rank, ranks=group.size)
         self.precision = usable_precision(self.settings.precision, self.device)
         use_precision(self.precision)
 
-    def update(self, number: int, rows: NDArray[np.int64]) -> UpdateResult:
+    def update(self, number: int, rows: NDArray[np.int64], share: Share | None = None) -> UpdateResult:
         """Do one update: accumulate the gradient of the mean loss of all rows, then take a step.
 
         Without micro-batches this would be (loss(batch(rows)).objective / tokens).backward(); optimizer.step().
         The mean is over real target tokens, or over sentences if the study gives the size of an update in sentences.
         number: of the update, from 1. It determines dropout, together with the seed and the rank, so that a resumed
         training needs no saved state of a random generator.
-        rows: positions in the example store. Without a finite loss and gradient there is no step.
+        rows: positions in the example store. share: of this process, if it was made ahead. Without a finite loss and
+        gradient there is no step.
         """
-        while (sums := self._try_gradients(number, rows)) is None:
+        while (sums := self._try_gradients(number, rows, share)) is None:
             self._shrink()
             log.warning("memory ran out: micro-batches of %s positions from now on", f"{self.capacity:,}")
         parameters = list(self.model.parameters())
@@ -109,11 +113,13 @@ class Trainer:
             skipped=skipped,
         )
 
-    def _try_gradients(self, number: int, rows: NDArray[np.int64]) -> dict[str, float] | None:
+    def _try_gradients(self, number: int, rows: NDArray[np.int64], share: Share | None) -> dict[str, float] | None:
         """Compute gradients and sums of this process's share of an update; return None when memory runs out."""
         torch.manual_seed(_seed(self._seed, number, self._group.rank))
+        if share is None or share.capacity != self.capacity:
+            share = self.shares.read(rows, self.capacity)
         try:
-            return self._accumulate(self._micro_batches(rows), self._update_size(rows))
+            return self._accumulate(share, self._update_size(rows))
         except torch.OutOfMemoryError:
             return None
 
@@ -134,33 +140,19 @@ class Trainer:
         """Return the number of tokens or sentences that the loss is averaged over."""
         return self._tokens(rows) if self.settings.sentences_per_update is None else len(rows)
 
-    def _micro_batches(self, rows: NDArray[np.int64]) -> list[tuple[NDArray[np.int64], float]]:
-        """Return the micro-batches of this process with the weight 1; a process without any gets one of weight 0."""
-        examples = self._reader.examples
-        parts = micro_batches_of_rank(
-            rows,
-            examples.source_lengths,
-            examples.target_lengths,
-            capacity=self.capacity,
-            device=self.device.type,
-            rank=self._group.rank,
-            ranks=self._group.size,
-        )
-        return [(part, 1.0) for part in parts] or [(rows[:1], 0.0)]
-
-    def _accumulate(self, parts: Sequence[tuple[NDArray[np.int64], float]], units: int) -> dict[str, float]:
-        """Accumulate the gradients of weighted micro-batches; return their sums of losses."""
+    def _accumulate(self, share: Share, units: int) -> dict[str, float]:
+        """Accumulate the gradients of the micro-batches of a share; return their sums of losses."""
         self.model.train()
         self.optimizer.wrapped.zero_grad(set_to_none=True)
         sums: dict[str, Tensor] = {}
-        for rows, weight in parts:
-            batch = self._reader(rows).to(self.device)
+        for batch in share.batches:
+            batch = batch.to(self.device)
             with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
                 loss = self.model.loss(batch, label_smoothing=self.settings.label_smoothing)
-            (loss.objective * (weight / units)).backward()  # type: ignore[no-untyped-call]
+            (loss.objective * (share.weight / units)).backward()  # type: ignore[no-untyped-call]
             for name, value in {"objective": loss.objective, "nll": loss.nll, **loss.parts}.items():
-                sums[name] = sums.get(name, 0.0) + value.detach() * weight
-        micro_batches = sum(weight for _, weight in parts)
+                sums[name] = sums.get(name, 0.0) + value.detach() * share.weight
+        micro_batches = share.weight * len(share.batches)
         return {**{name: float(value) for name, value in sums.items()}, "micro_batches": micro_batches}
 
     def _shrink(self) -> None:
@@ -199,7 +191,7 @@ class Trainer:
         """Return the bytes of GPU memory that a micro-batch needs; infinity when memory runs out."""
         torch.cuda.reset_peak_memory_stats(self.device)
         try:
-            self._accumulate([(rows, 1.0)], 1)
+            self._accumulate(Share(batches=(self._reader(rows),), weight=1.0, capacity=self.capacity), 1)
         except torch.OutOfMemoryError:
             return math.inf
         finally:

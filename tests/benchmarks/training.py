@@ -104,17 +104,15 @@ def plan_of(examples: Examples, update_size: int = UPDATE) -> UpdatePlan:
 def reading_seconds(examples: Examples, plan: UpdatePlan, updates: int | None = None) -> tuple[float, int]:
     """Seconds of making the batches of the first updates, or of an epoch, and how many pairs they have."""
     from phrasemt.batching.reader import BatchReader
-    from phrasemt.batching.sampler import micro_batches
+    from phrasemt.batching.shares import ShareReader
     from phrasemt.study.architectures import TransformerModel
     from phrasemt.training.trainer import CPU_POSITIONS
 
-    reader = BatchReader(examples, TransformerModel().model_inputs)
-    lengths = examples.source_lengths, examples.target_lengths
+    shares = ShareReader(BatchReader(examples, TransformerModel().model_inputs), "cpu")
     start = time.perf_counter()
     pairs = 0
     for rows in itertools.islice(plan.epoch(0), updates):
-        for part in micro_batches(rows, *lengths, capacity=CPU_POSITIONS, device="cpu"):
-            reader(part)
+        shares.read(rows, CPU_POSITIONS)
         pairs += len(rows)
     return time.perf_counter() - start, pairs
 

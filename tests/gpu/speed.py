@@ -7,6 +7,7 @@ the time in which a kernel runs (`busy`), the most memory, and what the main thr
 
 from __future__ import annotations
 
+import itertools
 import statistics
 import sys
 import time
@@ -82,7 +83,7 @@ def speed_of_updates(model: Architecture, changes: dict[str, Any]) -> dict[str, 
     if not changes and model.family == "transformer":  # seconds for each system
         trainer.find_capacity(plan)
     figures: dict[str, Any] = {"capacity": trainer.capacity, "find_capacity_s": time.perf_counter() - begin}
-    drawn, number = plan.updates(), 0
+    drawn, number = trainer.shares.ahead(plan.updates(), lambda: trainer.capacity), 0
 
     def run(count: int) -> tuple[float, int, int]:
         """Seconds, tokens and micro-batches of some updates."""
@@ -90,7 +91,8 @@ def speed_of_updates(model: Architecture, changes: dict[str, Any]) -> dict[str, 
         begin, done = time.perf_counter(), []
         for _ in range(count):
             number += 1
-            done.append(trainer.update(number, next(drawn)[2]))
+            (_, _, rows), share = next(drawn)
+            done.append(trainer.update(number, rows, share))
         finish()
         seconds = time.perf_counter() - begin
         return seconds, sum(one.tokens for one in done), sum(one.micro_batches for one in done)
@@ -103,12 +105,8 @@ def speed_of_updates(model: Architecture, changes: dict[str, Any]) -> dict[str, 
     rate = statistics.median(tokens / seconds for seconds, tokens, _ in rounds)
     figures |= {"tokens_s": rate, "micro_batches": sum(parts for *_, parts in rounds) / (3 * count)}
     begin = time.perf_counter()
-    for _ in range(count):
-        lengths = reader.examples.source_lengths, reader.examples.target_lengths
-        for rows in sampler.micro_batches(
-            next(drawn)[2], *lengths, capacity=trainer.capacity, device=trainer.device.type
-        ):
-            reader(rows)
+    for _, _, rows in itertools.islice(plan.updates(), count):
+        trainer.shares.read(rows, trainer.capacity)
     figures["collation_ms"] = 1000 * (time.perf_counter() - begin) / count
     if ON_GPU:
         figures["peak_gib"] = torch.cuda.max_memory_allocated() / 2**30

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+import multiprocessing
+import os
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import phrasemt.batching.shares as shares
 from phrasemt.artefacts.columns import Examples
 from phrasemt.batching.reader import BatchReader, SourceCollator, TargetCollator
 from phrasemt.errors import DamagedFileError, MismatchError
@@ -216,3 +221,24 @@ def test_chunks_of_other_rows_or_other_labels_are_refused(examples, tmp_path):
     other = write_chunks(tmp_path / "other", chunks, labels=CHUNK_LABELS[::-1])
     with pytest.raises(DamagedFileError, match=r"other.*expected labels eos NULL NP .* found .*'O', 'UCP'"):
         BatchReader(examples, CHUNKED.model_inputs, (), [other])
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_workers_outlive_signals_to_stop_and_report_damage_as_the_reader_does(examples, tmp_path, monkeypatch, workers):
+    """Slurm sends such a signal to all processes of a job, while the training still finishes an update."""
+    monkeypatch.setitem(shares.WORKERS, "cpu", workers)
+    ends = ngram_columns(examples)
+    ends[7] = ends[7][:-1]
+    reader = BatchReader(examples, MODEL.model_inputs, [write_phrases(tmp_path / "phrases.arrow", ends)])
+    updates = [(0, number, np.array([number])) for number in range(10)]
+    ahead = shares.ShareReader(reader, "cpu").ahead(updates, lambda: 100)
+    for (_, number, _), share in itertools.islice(ahead, 5):
+        assert [batch.rows for batch in share.batches] == [(number,)]
+        children = multiprocessing.active_children()
+        assert len(children) == workers
+        for child in children:
+            os.kill(child.pid, signal.SIGTERM)
+            os.kill(child.pid, signal.SIGUSR1)
+    with pytest.raises(DamagedFileError, match=r"^\S*phrases.arrow, row 7: phrases do not fit their sentence"):
+        list(ahead)
+    assert not multiprocessing.active_children()

@@ -25,9 +25,9 @@ def updates(monkeypatch):
     """The numbers of all updates that are done."""
     done, update = [], Trainer.update
 
-    def counted(self, number, rows):
+    def counted(self, number, *update_and_share):
         done.append(number)
-        return update(self, number, rows)
+        return update(self, number, *update_and_share)
 
     monkeypatch.setattr(Trainer, "update", counted)
     return done

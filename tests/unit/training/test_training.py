@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
+import multiprocessing
 import subprocess
 from types import SimpleNamespace
 
@@ -14,6 +16,7 @@ import torch
 from processes import wait_until
 from trainings import SMALL, assert_equal_runs, command, run, settings_of
 
+import phrasemt.batching.shares as shares
 import phrasemt.training.evaluator as evaluator
 from phrasemt.artefacts.columns import Examples
 from phrasemt.artefacts.training import Evaluation, Metrics
@@ -29,7 +32,7 @@ from phrasemt.study.training import Adadelta, Adam
 from phrasemt.training.checkpoint import Progress
 from phrasemt.training.evaluator import Evaluator
 from phrasemt.training.optimizers import ScheduledOptimizer, noam
-from phrasemt.training.trainer import Trainer
+from phrasemt.training.trainer import CPU_POSITIONS, Trainer
 
 
 def test_noam_rises_during_warmup_and_then_falls_with_the_square_root():
@@ -119,14 +122,29 @@ class Killed(BaseException):
     pass
 
 
+LOSS = Transformer.loss
+
+
+def running_out(loss, *, call):
+    """A loss that runs out of memory in one of its calls, from 1."""
+    calls = itertools.count(1)
+
+    def short_of_memory(self, batch, *, label_smoothing):
+        if next(calls) == call:
+            raise torch.OutOfMemoryError
+        return loss(self, batch, label_smoothing=label_smoothing)
+
+    return short_of_memory
+
+
 def killed(tiny_data, folder, settings, monkeypatch, *, update):
     """Run a training that ends abruptly before this update, as in a power cut."""
     original = Trainer.update
 
-    def dying(self, number, rows):
+    def dying(self, number, *update_and_share):
         if number == update:
             raise Killed
-        return original(self, number, rows)
+        return original(self, number, *update_and_share)
 
     with monkeypatch.context() as patched:
         patched.setattr(Trainer, "update", dying)
@@ -154,6 +172,23 @@ def test_resuming_after_a_kill_gives_the_same_weights(tiny_data, tmp_path, monke
         assert not (tmp_path / "killed" / "training.json").exists()
     resumed = run(tiny_data, tmp_path / "killed", settings)
     assert_equal_runs(whole, resumed)
+
+
+def test_updates_read_ahead_by_workers_train_alike(tiny_data, tmp_path, monkeypatch):
+    """As on a GPU: to the bit, also when it resumes, and when memory runs out after updates were read ahead."""
+    settings = settings_of(max_updates=9, checkpoint_every=3)
+    whole = run(tiny_data, tmp_path / "whole", settings)
+    monkeypatch.setitem(shares.WORKERS, "cpu", 2)
+    killed(tiny_data, tmp_path / "killed", settings, monkeypatch, update=5)
+    assert not multiprocessing.active_children()
+    assert_equal_runs(whole, run(tiny_data, tmp_path / "killed", settings))
+    short = []
+    for workers in (2, 0):
+        monkeypatch.setitem(shares.WORKERS, "cpu", workers)
+        monkeypatch.setattr(Transformer, "loss", running_out(LOSS, call=4))
+        short.append(run(tiny_data, tmp_path / f"short {workers}", settings))
+    assert_equal_runs(*short)
+    assert short[0][0]["micro_batch_positions"] == [CPU_POSITIONS // 2]
 
 
 def test_the_same_command_resumes_after_kill_9(tiny_data, tmp_path):
@@ -283,9 +318,9 @@ def spoilt(monkeypatch, updates):
     """Make the loss of the micro-batches of these updates NaN."""
     update, loss, now = Trainer.update, Transformer.loss, []
 
-    def counted(self, number, rows):
+    def counted(self, number, *update_and_share):
         now[:] = [number]
-        return update(self, number, rows)
+        return update(self, number, *update_and_share)
 
     def spoiling(self, batch, *, label_smoothing):
         value = loss(self, batch, label_smoothing=label_smoothing)
