@@ -16,15 +16,18 @@ import re
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, cast
 
 from phrasemt.artefacts.artefact import In, Out
 from phrasemt.artefacts.corpus import OriginalFile, RegisteredText
+from phrasemt.corpus.selection import Row, select_rows
+from phrasemt.corpus.sword import read_verses, sword_files
 from phrasemt.errors import DataError
+from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import bounded_lines, decode_lines, write_lines
-from phrasemt.registry.corpora import CorpusSide
+from phrasemt.registry.corpora import CorpusPart, CorpusSide
 from phrasemt.stages.corpus import ExtractText
 
 log = logging.getLogger("phrasemt.corpus.extract")
@@ -37,30 +40,49 @@ _ENTITY = re.compile(r"&#?\w+;")
 def extract_text(
     *, settings: ExtractText, cores: int, files: list[In[OriginalFile]], text: Out[RegisteredText]
 ) -> None:
-    """Write the lines of a part in a language to `text`. files: must hold the file `settings.side.file`.
+    """Write the lines of a part in a language to `text`. files: those that `files_of` of the registry names.
 
     Raises DataError for a damaged archive, a missing member or column, bytes that are not UTF-8, and a number of lines
-    that differs from the registered number.
+    or a checksum that differs from the registered one.
     """
-    side = settings.side
     given = {path.name: path for path in files}
-    if side.file not in given:
-        what, next_step = "the file of this side is not among the inputs", "fetch it with `phrasemt fetch_corpus`"
-        raise DataError(
-            what, where="--files", expected=side.file, found=", ".join(given) or "no file", next_step=next_step
-        )
-    path = given[side.file]
-    count = write_lines(text, _lines(side, path))
+    count = write_lines(text, _text(settings, given))
+    wrong = None
     if settings.lines not in (None, count):
+        wrong = f"{settings.lines} lines", f"{count} lines"
+    elif settings.sha256 and (digest := digest_file(text)) != settings.sha256:
+        wrong = f"a text with sha256 {settings.sha256}", digest
+    if wrong:
         text.unlink()
         raise DataError(
             "not the text that the registry describes",
-            where=_place(path, side.members[0]),
-            expected=f"{settings.lines} lines",
-            found=f"{count} lines",
+            where=", ".join(_place(path, settings.side.members[0]) for path in files[:3]),
+            expected=wrong[0],
+            found=wrong[1],
             next_step="fetch the file again; if that does not help, report the registry entry",
         )
     log.info("extract_text: %s %s.%s: %d lines", settings.corpus, settings.part, settings.language, count)
+
+
+def _text(settings: ExtractText, given: Mapping[str, Path]) -> Iterator[str]:
+    """The lines of the side, of the rows that the selection of the part takes. given: the files by name."""
+
+    def lines(side: CorpusSide) -> Iterator[str]:
+        if side.file not in given:
+            what, next_step = "the file of this side is not among the inputs", "fetch it with `phrasemt fetch_corpus`"
+            found = ", ".join(given) or "no file"
+            raise DataError(what, where="--files", expected=side.file, found=found, next_step=next_step)
+        return _lines(side, given[side.file])
+
+    def rows(part: CorpusPart) -> Iterator[Row]:
+        # A longer side loses its end, which the checksum of the text shows.
+        return zip(*(lines(side) for side in part.sides.values()), strict=False)
+
+    part = settings.parts.get(settings.part)
+    if part is None or (part.selection and part.selection.parts and settings.side.file in given):
+        return lines(settings.side)
+    column = list(part.sides).index(settings.language)
+    return (row[column] for row in select_rows(part, settings.parts, rows))
 
 
 def _place(path: Path, member: str | None) -> str:
@@ -110,6 +132,9 @@ def _lines(side: CorpusSide, path: Path) -> Iterator[str]:
     """
     where = _place(path, side.members[0])
     try:
+        if side.format == "sword":
+            yield from decode_lines(_verses(path, cast(str, side.member)), where)
+            return
         for opened, member in _opened(path, side.members):
             where = _place(path, member)
             with contextlib.ExitStack() as stack:
@@ -138,6 +163,15 @@ def _of_zip(path: Path, wanted: dict[str, None]) -> Iterator[tuple[IO[bytes], st
             if member not in names:
                 raise _no_member(path, member, names)
             yield archive.open(member), member
+
+
+def _verses(path: Path, folder: str) -> Iterator[bytes]:
+    with zipfile.ZipFile(path) as archive:
+        names = archive.namelist()
+        for member in sword_files(folder):
+            if member not in names:
+                raise _no_member(path, member, names)
+        yield from read_verses(archive, folder)
 
 
 def _of_tar(path: Path, wanted: dict[str, None]) -> Iterator[tuple[IO[bytes], str]]:

@@ -18,6 +18,7 @@ MIRROR = "PHRASEMT_MIRROR"
 FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 Url = Annotated[str, StringConstraints(pattern=r"^https?://[^\s/]+/\S+$")]
 Count = Annotated[int, Field(gt=0)]
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
 class SourceFile(Settings):
@@ -30,7 +31,7 @@ class SourceFile(Settings):
         None, description="how a person gets the file from `url`, where no program may download it"
     )
     bytes: Count | None = None
-    sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
+    sha256: Sha256 | None = None
     md5: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")] | None = None
     unverified: str | None = Field(None, description="why no checksum is known")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -15,7 +16,7 @@ from pydantic import Field, StringConstraints, model_validator
 
 from phrasemt.errors import DataError
 from phrasemt.fields import Language, Name, Settings
-from phrasemt.files.source_file import Count, FileName, SourceFile
+from phrasemt.files.source_file import Count, FileName, Sha256, SourceFile
 from phrasemt.files.yaml import parse_yaml
 
 REGISTRY_FILE = Path(__file__).with_suffix(".yaml")
@@ -45,12 +46,13 @@ class CorpusSide(Settings):
     """The place of the text of one language of a part.
 
     format: `lines`, one sentence per line; `tsv`, one column of tab-separated lines; `sgm`, the `<seg>` elements of a
-    WMT test set. A plain file or an archive member whose name ends in `.gz` is unpacked.
+    WMT test set; `sword`, the verses of a Bible, of which `member` names the folder in a zip archive
+    (phrasemt/corpus/sword.py). A plain file or an archive member whose name ends in `.gz` is unpacked.
     """
 
     file: FileName
     member: str | MemberRange | None = Field(None, description="path or paths inside the archive")
-    format: Literal["lines", "tsv", "sgm"] = "lines"
+    format: Literal["lines", "tsv", "sgm", "sword"] = "lines"
     column: Count | None = Field(None, description="format tsv: number of the column, from 1")
     separator: Annotated[str, StringConstraints(min_length=1)] = Field(
         "\t", description="format tsv: what stands between two columns"
@@ -68,6 +70,31 @@ class CorpusSide(Settings):
         return self
 
 
+class Blocks(Settings):
+    """Runs of rows, numbered from 0: those whose number modulo `period` is among `numbers`."""
+
+    size: Count = Field(description="rows of a run")
+    period: Count
+    numbers: tuple[Annotated[int, Field(ge=0)], ...]
+
+
+class RowSelection(Settings):
+    """Which rows of its sides a part takes. The rules apply in this order (phrasemt/corpus/selection.py)."""
+
+    parts: tuple[Name, ...] = Field(
+        (),
+        description="parts of the corpus whose rows are taken, one part after the other; the files of the sides then "
+        "hold the ready text, which goes before these rules where it was fetched or a mirror has it",
+    )
+    distinct: bool = Field(False, description="a row that stood before is left out")
+    min_words: Count = Field(1, description="words of each side, separated by white space, at least")
+    ratio_below: Annotated[float, Field(gt=1)] | None = Field(
+        None, description="characters of the longest side by those of the shortest"
+    )
+    blocks: Blocks | None = Field(None, description="of the rows that are left")
+    apart_from: tuple[Name, ...] = Field((), description="parts of the corpus with which no row shares a side")
+
+
 class CorpusPart(Settings):
     """A part of a corpus. Line n of each side translates line n of the other sides.
 
@@ -76,6 +103,8 @@ class CorpusPart(Settings):
 
     lines: Count | None = Field(None, description="lines of each side; null if nobody has published the number")
     sides: dict[Language, CorpusSide] = Field(min_length=1)
+    selection: RowSelection | None = Field(None, description="null: all rows")
+    sha256: dict[Language, Sha256] = Field(default_factory=dict, description="of the texts that a selection makes")
 
 
 class ContrastPart(Settings):
@@ -116,6 +145,8 @@ class Corpus(Settings):
             if missing := set(contrast.files) - set(files):
                 raise ValueError(f"corpus {self.id}, contrasts {name}: {sorted(missing)[0]} is not among the files")
         for name, part in self.parts.items():
+            if part.selection and (missing := {*part.selection.parts, *part.selection.apart_from} - set(self.parts)):
+                raise ValueError(f"corpus {self.id}, part {name}: {sorted(missing)[0]} is not among the parts")
             for language, side in part.sides.items():
                 where = f"corpus {self.id}, part {name}, language {language}"
                 if side.file not in files:
@@ -188,9 +219,27 @@ def contrasts_of(corpus_id: str, part: str) -> ContrastPart:
     return contrasts[part]
 
 
-def files_of(corpus_id: str, part: str, language: str) -> list[str]:
-    """Names of the files that `extract_text` reads for a side."""
-    return [side_of(corpus_id, part, language).file]
+def read_with(corpus_id: str, part: str) -> dict[str, CorpusPart]:
+    """The parts that decide the rows of a part by its selection, itself first; empty without a selection."""
+    selection = part_of(corpus_id, part).selection
+    names = [] if selection is None else [part, *selection.parts, *selection.apart_from]
+    return {name: part_of(corpus_id, name) for name in names}
+
+
+def files_of(
+    corpus_id: str, part: str, language: str, at_hand: Callable[[str], bool] = lambda file: False
+) -> list[str]:
+    """Names of the files that `extract_text` reads for a side: with a selection those of all sides.
+
+    at_hand: whether a file was fetched or lies in a mirror; then the ready text of a part made of others goes first.
+    """
+    side, selection = side_of(corpus_id, part, language), part_of(corpus_id, part).selection
+    if selection is None or (selection.parts and at_hand(side.file)):
+        return [side.file]
+    parts = read_with(corpus_id, part)
+    if selection.parts:
+        del parts[part]
+    return [*dict.fromkeys(one.file for read in parts.values() for one in read.sides.values())]
 
 
 def _unknown(kind: str, name: str, known: list[str], *, where: str) -> DataError:

@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 
 from phrasemt.fields import Settings
 from phrasemt.files.source_file import SourceFile
-from phrasemt.registry.corpora import CorpusSide, contrasts_of, part_of, side_of, source_file
+from phrasemt.registry.corpora import CorpusPart, CorpusSide, contrasts_of, part_of, read_with, side_of, source_file
 from phrasemt.stages.stage import Stage, StudyJob
 from phrasemt.study.datasets import CleaningFilters, RegistryText
 from phrasemt.study.languages import common_code
@@ -49,6 +49,8 @@ class ExtractText(Stage):
     language: str
     side: CorpusSide
     lines: int | None
+    sha256: str | None  # of the text
+    parts: dict[str, CorpusPart]  # of a part with a selection: itself and those it stays apart from, in this order
 
     @classmethod
     def of_job(cls, job: StudyJob) -> dict[str, Any]:
@@ -61,7 +63,13 @@ class ExtractText(Stage):
 
     @staticmethod
     def _of_registry(corpus: str, part: str, language: str) -> dict[str, Any]:
-        return {"side": side_of(corpus, part, language), "lines": part_of(corpus, part).lines}
+        entry = part_of(corpus, part)
+        return {
+            "side": side_of(corpus, part, language),
+            "lines": entry.lines,
+            "sha256": entry.sha256.get(language),
+            "parts": read_with(corpus, part),
+        }
 
 
 class PartitionCorpus(Stage):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import sys
 import textwrap
@@ -11,12 +12,13 @@ from pathlib import Path
 
 from phrasemt.artefacts.corpus import OriginalFile
 from phrasemt.files.source_file import MIRROR, SourceFile
-from phrasemt.registry.corpora import Corpus, contrasts_of, corpus, files_of, load_registry, source_file
+from phrasemt.registry.corpora import Corpus, CorpusPart, contrasts_of, corpus, files_of, load_registry, source_file
 from phrasemt.runs.units import size
 from phrasemt.study.datasets import RegistryText
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
 from phrasemt.verbs._tables import table
+from phrasemt.workflow.flow import is_at_hand
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -105,8 +107,26 @@ def _files_of(study: Study) -> tuple[dict[tuple[str, str], SourceFile], list[Pat
                 sides.append((annotated.corpus, annotated.part, annotator.language))
             elif annotated.file:
                 own.append(annotated.file)
-    files |= {(side[0], name): source_file(side[0], name) for side in sides for name in files_of(*side)}
+    for corpus_id, part, language in sides:
+        read = files_of(corpus_id, part, language, functools.partial(is_at_hand, study, corpus_id))
+        files |= {(corpus_id, name): source_file(corpus_id, name) for name in read}
     return files, list(dict.fromkeys(own))
+
+
+def _made_of(part: CorpusPart) -> str:
+    if (rule := part.selection) is None:
+        return ""
+    told = [
+        f"rows of {', '.join(rule.parts)}" if rule.parts else "",
+        "without repeated ones" if rule.distinct else "",
+        f"at least {rule.min_words} words" if rule.min_words > 1 else "",
+        f"ratio of characters below {rule.ratio_below}" if rule.ratio_below else "",
+        f"runs of {rule.blocks.size} whose number modulo {rule.blocks.period} is among {rule.blocks.numbers}"
+        if rule.blocks
+        else "",
+        f"no sentence of {', '.join(rule.apart_from)}" if rule.apart_from else "",
+    ]
+    return f" ({'; '.join(filter(None, told))})"
 
 
 def _show(entry: Corpus) -> Iterator[str]:
@@ -116,7 +136,7 @@ def _show(entry: Corpus) -> Iterator[str]:
     yield "parts"
     for name, part in entry.parts.items():
         lines = f"{part.lines} lines" if part.lines else "unknown number of lines"
-        yield f"  {name}: {lines}"
+        yield f"  {name}: {lines}{_made_of(part)}"
         for language, side in part.sides.items():
             where = f"{side.file}, {side.member}" if side.member else side.file
             yield f"    {language}: {where}" + (f", column {side.column}" if side.column else "")

@@ -5,14 +5,18 @@ The rules in rules/*.smk hold patterns and resources; every decision that depend
 
 from __future__ import annotations
 
+import functools
 import itertools
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 from phrasemt.artefacts.artefact import Pattern
 from phrasemt.artefacts.corpus import OriginalFile, RegisteredText
 from phrasemt.artefacts.syntax import StanzaFile
+from phrasemt.files.source_file import MIRROR
 from phrasemt.registry.corpora import contrasts_of, files_of
 from phrasemt.registry.stanza_models import files_of_package
 from phrasemt.stages import STAGES
@@ -271,7 +275,8 @@ class Flow:
 
     def original_files(self, wildcards: Wildcards) -> list[str]:
         """The fetched files that hold one side of a part of a registered corpus."""
-        files = files_of(wildcards.corpus, wildcards.part, wildcards.language)
+        at_hand = functools.partial(is_at_hand, self.study, wildcards.corpus)
+        files = files_of(wildcards.corpus, wildcards.part, wildcards.language, at_hand)
         return [OriginalFile.pattern.at(corpus=wildcards.corpus, file=file) for file in files]
 
     def contrast_files(self, wildcards: Wildcards) -> list[str]:
@@ -457,6 +462,13 @@ class Flow:
             chunks = dataset.target_chunks
             used += [dataset.source_parser, chunks and chunks.parser, chunks and chunks.chunker]
         return [self.paths.card.at(annotator=name) for name in dict.fromkeys(filter(None, used))]
+
+
+def is_at_hand(study: Study, corpus: str, file: str) -> bool:
+    """Whether a file of a corpus was fetched, or lies in the mirror that the study or the environment names."""
+    mirror = os.environ.get(MIRROR) or study.mirror
+    fetched = Path(OriginalFile.pattern.at(corpus=corpus, file=file))
+    return fetched.is_file() or bool(mirror and Path(mirror, corpus, file).is_file())
 
 
 def _text_of_models(study: Study, dataset: str, side: Side) -> Pattern:

@@ -27,7 +27,12 @@ from phrasemt.registry.corpora import ARCHIVE_SUFFIXES, Corpus, CorpusSide, load
 from phrasemt.stages.corpus import ExtractText, FetchCorpus
 
 ROWS = 3
-ARCHIVED = {entry.id: entry for entry in load_registry().values() if entry.parts}
+# Without parts that a selection makes (tests/unit/corpus/test_selection.py).
+ARCHIVED = {
+    entry.id: entry
+    for entry in load_registry().values()
+    if entry.parts and not any(part.selection for part in entry.parts.values())
+}
 
 
 def line(language: str, row: int) -> str:

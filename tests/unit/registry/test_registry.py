@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import subprocess
 import sys
@@ -44,8 +45,8 @@ def test_files_have_a_url_and_a_checksum(entry: Corpus) -> None:
         if file.by_hand:  # the page where a person gets the file
             continue
         assert url.path.rsplit("/", 1)[1] == file.name
-        # The lock file of a study has the checksum of the only file here of which no digest is published.
-        assert (file.checksum is None) == (file.name == "lingeval97.json")
+        # The lock file of a study has the checksums of the files of which no digest is published.
+        assert file.checksum is not None or file.name == "lingeval97.json" or entry.id == "news-en-de"
         if file.checksum is not None:
             algorithm, digest = file.checksum
             assert len(bytes.fromhex(digest)) == hashlib.new(algorithm).digest_size
@@ -56,8 +57,13 @@ def test_files_have_a_url_and_a_checksum(entry: Corpus) -> None:
 
 @pytest.mark.parametrize(("corpus_id", "part", "language"), SIDES)
 def test_files_of_every_side(corpus_id: str, part: str, language: str) -> None:
-    (name,) = files_of(corpus_id, part, language)
-    assert source_file(corpus_id, name).name == name
+    names = files_of(corpus_id, part, language)
+    assert [source_file(corpus_id, name).name for name in names] == names
+    ready = side_of(corpus_id, part, language).file
+    rule = corpus(corpus_id).parts[part].selection
+    assert (ready in names) == (rule is None or not rule.parts)
+    assert ready in files_of(corpus_id, part, language, lambda file: True)
+    assert corpus(corpus_id).parts[part].sha256.keys() == (set() if rule is None else {"en", "de"})
 
 
 def test_members_of_the_test_sets_are_those_of_sacrebleu() -> None:
@@ -94,13 +100,23 @@ def test_mirror_files_match_their_checksums(shared_data: Path) -> None:
 def test_mirror_files_hold_the_expected_lines(shared_data: Path, tmp_path: Path) -> None:
     checked = 0
     for corpus_id, part, language in SIDES:
-        path = shared_data / corpus_id / side_of(corpus_id, part, language).file
-        if path.is_file():
+        paths = [shared_data / corpus_id / name for name in files_of(corpus_id, part, language, lambda file: True)]
+        if all(path.is_file() for path in paths):
             settings = ExtractText.registered(corpus_id, part, language)
-            extract_text(settings=settings, cores=1, files=[path], text=tmp_path / "text")
+            extract_text(settings=settings, cores=1, files=paths, text=tmp_path / "text")
             assert count_lines(tmp_path / "text") == corpus(corpus_id).parts[part].lines
             checked += 1
     assert checked >= 17
+
+
+@pytest.mark.parametrize("part", ["train", "dev", "test"])
+def test_verses_equal_the_ready_texts(shared_data: Path, tmp_path: Path, part: str) -> None:
+    for language in ("en", "de"):
+        files = [shared_data / "bible-en-de" / name for name in files_of("bible-en-de", part, language)]
+        settings = ExtractText.registered("bible-en-de", part, language)
+        extract_text(settings=settings, cores=1, files=files, text=tmp_path / "text")
+        ready = shared_data / "bible-en-de" / f"{part}.{language}.gz"
+        assert (tmp_path / "text").read_bytes() == gzip.decompress(ready.read_bytes())
 
 
 LIST_THEM = "Next: run `phrasemt corpora` to list the corpora, `phrasemt corpora ID` for the parts and languages of one"
