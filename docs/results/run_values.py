@@ -13,9 +13,11 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 
+import numpy as np
 from runs import Run, TestSet, read_runs
 
-from phrasemt.artefacts.scores import MetricComparison
+from phrasemt.artefacts.scores import GainByLength, MetricComparison
+from phrasemt.scoring.gains import gain_by_length, ranges_of
 from phrasemt.scoring.significance import compare_scores, holm
 
 _METRICS = ("bleu_tok", "bleu_tok_compound_split", "bleu_detok", "chrf2", "ter")
@@ -152,6 +154,26 @@ def comparison(system: str, baseline: str) -> dict[str, MetricComparison]:
     return compare_scores(*sides, samples=1000, seed=12345)
 
 
+# Up to so many words of the source; the last group of Multi30k has 102 of 1,000 sentences.
+LENGTHS = {"multi30k-systems": (9, 12, 16), "multi30k-phrases": (9, 12, 16)}
+
+
+@functools.cache
+def by_length(system: str, other: str = "", metric: str = "bleu_tok") -> GainByLength:
+    """The gain of a system over another one, or its baseline, by the words of the source."""
+    baseline, of_system = parts(other or family_of(system)[1]), parts(system)
+    return gain_by_length(
+        [part.scores for part in baseline],
+        [part.scores for part in of_system],
+        np.array(of_system[0].source_words),
+        metric=metric,
+        ranges=ranges_of(LENGTHS[system.split("/")[0]]),
+        joint=[(13, None)],
+        samples=1000,
+        seed=12345,
+    )
+
+
 def name(key: str) -> str:
     """The name of a system, with its seed where the key has one."""
     study, *_, system = key.split("/")
@@ -205,7 +227,10 @@ def interval(system: str, metric: str = "bleu_tok", other: str = "") -> str:
 
 def p(system: str, metric: str = "bleu_tok", other: str = "") -> str:
     """The p-value of a difference, not corrected; with three decimals below 0.1."""
-    value = comparison(system, other or family_of(system)[1])[metric].p_values.decisive
+    return p_text(comparison(system, other or family_of(system)[1])[metric].p_values.decisive)
+
+
+def p_text(value: float) -> str:
     return "below 0.001" if value < 0.001 else f"{value:.3f}" if value < 0.0995 else f"{value:.2f}"
 
 

@@ -36,6 +36,7 @@ class TestSet:
     references: sha256 of each reference as tokens and as text. signatures, statistics: by metric; statistics as in
     score files, but [columns][sentences]. contrasts: pairs and right decisions by kind of mistake and by distance.
     chunks: accuracy of the decisions about chunks. perplexity: negative log-probability, words and tokens.
+    source_words: of each source, separated by white space.
     """
 
     references: Content = field(default_factory=dict)
@@ -45,6 +46,7 @@ class TestSet:
     contrasts: list[Content] = field(default_factory=list)
     chunks: Content = field(default_factory=dict)
     perplexity: Content = field(default_factory=dict)
+    source_words: list[int] = field(default_factory=list)
 
     @functools.cached_property
     def scores(self) -> Scores:
@@ -139,6 +141,7 @@ def of_training(record: dict[str, Any]) -> dict[str, Any]:
 
 def _test_sets(dataset: Path, name: str) -> dict[str, TestSet]:
     """The test sets of a run. name: its system and its seed."""
+    source_language = dataset.name.rpartition(".")[2].partition("-")[0]
     contrast_sets = {path.stem for path in (dataset / "contrasts" / name).glob("*.json") if "." not in path.stem}
     parts = {
         kind: _read(dataset / kind / f"{name}.json").get("test_sets", {})
@@ -151,6 +154,7 @@ def _test_sets(dataset: Path, name: str) -> dict[str, TestSet]:
             contrasts=_read(dataset / "contrasts" / name / f"{test_set}.json").get("kinds", []),
             chunks=parts["chunk_scores"].get(test_set, {}),
             perplexity=parts["perplexities"].get(test_set, {}),
+            source_words=[len(line.split()) for line in _lines(dataset / "corpus" / f"{test_set}.{source_language}")],
         )
         for test_set in sorted({test_set for part in parts.values() for test_set in part} | contrast_sets)
     }

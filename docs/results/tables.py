@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from run_values import (
     NAMES,
     VALUES,
+    by_length,
     by_seed,
     dev_at,
     gain,
@@ -26,6 +27,7 @@ from run_values import (
     keys_of,
     name,
     p,
+    p_text,
     parts,
     perplexity,
     perplexity_of,
@@ -90,6 +92,24 @@ def of_differences(pairs: Iterable[tuple[str, str]]) -> Table:
         )
         more = (f"{gain(system, metric, other)}, {p(system, metric, other)}" for metric in ("chrf2", "ter"))
         table.append([name(system), name(other), bleu, *more])
+    return table
+
+
+def of_lengths(pairs: Iterable[tuple[str, str]]) -> Table:
+    """Gains in BLEU by the length of the source, and their slope: (system, other)."""
+    rows = [(system, other, by_length(system, other)) for system, other in pairs]
+    ranges = [*rows[0][2].groups, *rows[0][2].joint]
+    headings = [f"{one.name} ({one.sentences})" for one in ranges]
+    table = [["Δ BLEU tok, p, by words of the source (sentences)", "to", *headings, "slope, 95 % interval, p"]]
+    for system, other, found in rows:
+        cells = [
+            f"{one.comparison.difference.value:+.2f}, {p_text(one.comparison.p_values.decisive)}"
+            for one in (*found.groups, *found.joint)
+        ]
+        assert found.slope is not None
+        assert found.slope_p is not None
+        slope = f"{found.slope.value:+.2f}, {found.slope.low:.2f} to {found.slope.high:.2f}, {p_text(found.slope_p)}"
+        table.append([name(system), name(other), *cells, slope])
     return table
 
 
@@ -197,6 +217,14 @@ _MULTI30K = [
     *_XU,
     *keys_of("multi30k-systems", "network pr-drawn-w3 wide ngrams ngrams-3 relative"),
 ]
+_LENGTHS = [
+    *(
+        (system, "multi30k-systems/base")
+        for system in keys_of("multi30k-systems", "pr network max parse wide ngrams ngrams-3 relative")
+    ),
+    *((system, "multi30k-systems/base") for system in keys_of("multi30k-phrases", "random right shuffled")),
+    ("multi30k-systems/pr", "multi30k-systems/network"),
+]
 _UPDATES = (900, 1200, 1500, 2100, 2700, 3300, 3900, 4500, 5100, 5400)
 _CHUNKS = keys_of("multi30k-chunks", "dl4mt biscale biscale-code")
 _DEMO_PHRASES = keys_of("demo-phrases", "base wide network code max pr parse random right shuffled")
@@ -284,6 +312,7 @@ TABLES: dict[str, Callable[[], Table]] = {
     "multi30k-moses/into-english": lambda: of_moses(
         "captions-into-english", "German-English, `test_2016_flickr`", "multi30k-chunks/dl4mt", [DETOKENISED, CHRF, TER]
     ),
+    "multi30k/lengths": lambda: of_lengths(_LENGTHS),
     "demo/scores": lambda: of_systems(
         "test, 1,000 sentences", keys_of("demo", "base pr parse"), [BLEU, DIFFERENCE, CHRF, TER, CONTRASTS]
     ),

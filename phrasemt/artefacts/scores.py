@@ -181,19 +181,44 @@ class Comparison(JsonFile, pattern=of_dataset("comparisons/{system}.json"), form
     test_sets: dict[str, ComparisonOnTestSet]
 
 
-class LengthGroup(Settings):
-    """Sentences with low to high words in the source. high: None for no limit. bleu: None without sentences."""
+class LengthRange(Settings):
+    """Sentences with low to high words in the source. high: None for no limit."""
 
     low: int
     high: int | None = None
     sentences: int
-    bleu: Estimate | None = None
 
     @property
     def name(self) -> str:
         if self.high is None:
             return f">{self.low - 1}"
         return f"≤{self.high}" if self.low == 0 else f"{self.low}-{self.high}"
+
+
+class LengthGroup(LengthRange):
+    """A group of one system. bleu: None without sentences."""
+
+    bleu: Estimate | None = None
+
+
+class GainOfGroup(LengthRange):
+    """A group of two systems with the test of their difference, system minus baseline."""
+
+    comparison: MetricComparison
+
+
+class GainByLength(Settings):
+    """The gain of a system by the length of the source, in one convention.
+
+    joint: further ranges of lengths. slope: how much the gain grows for twice as many words, positive where longer
+    sentences gain more, also in a metric that counts mistakes; None with fewer than two groups.
+    """
+
+    signature: str
+    groups: list[GainOfGroup]
+    joint: list[GainOfGroup]
+    slope: Estimate | None = None
+    slope_p: float | None = None
 
 
 class LengthsOnTestSet(Settings):

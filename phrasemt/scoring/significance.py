@@ -241,7 +241,11 @@ def _quantiles() -> tuple[float, float]:
 
 
 def bootstrap_scores(
-    metrics: Mapping[str, MetricScore], statistics: Mapping[str, NDArray[np.float64]], *, samples: int, seed: int
+    metrics: Mapping[str, MetricScore],
+    statistics: Mapping[str, NDArray[np.float64]],
+    *,
+    samples: int,
+    seed: int | Sequence[int],
 ) -> dict[str, NDArray[np.float64]]:
     """Scores of bootstrap samples, [runs, samples] for each metric. The samples are those of sacreBLEU for all of them.
 

@@ -1,0 +1,89 @@
+"""Gains by the length of the source: against sums by hand, a known slope, and systems that do not differ."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sacrebleu.metrics import BLEU
+
+from phrasemt.artefacts.scores import MetricScore, Scores
+from phrasemt.artefacts.signatures import mean_signature
+from phrasemt.scoring.gains import gain_by_length, quarters, ranges_of
+
+WORDS = np.array([2, 3, 4, 4, 8, 8, 16, 20])
+NATS = mean_signature("nats per token", "lower", "forced decoding")
+TOKENIZED = "nrefs:1|case:mixed|eff:no|tok:none|smooth:exp|version:2.6.0"
+
+
+def scores(statistics: list[list[float]], signature: str = NATS) -> Scores:
+    metric = MetricScore(score=0, signature=signature)
+    return Scores(sentences=len(statistics), references={}, metrics={"m": metric}, statistics={"m": statistics})
+
+
+def nats(per_token: np.ndarray) -> Scores:
+    """Sentences of two tokens for each word of the source."""
+    return scores([[float(value * 2 * words), float(2 * words)] for value, words in zip(per_token, WORDS, strict=True)])
+
+
+def test_ranges() -> None:
+    assert ranges_of([9, 12]) == [(0, 9), (10, 12), (13, None)]
+    assert quarters(WORDS) == [(0, 3), (4, 6), (7, 10), (11, None)]
+    assert quarters(np.array([5, 5, 5])) == [(0, None)]
+
+
+def test_a_known_slope_in_nats() -> None:
+    """Each doubling of the source saves 0.25 nats a token, in each sentence and with each seed."""
+    baseline = [nats(np.full(8, 3.0)), nats(np.full(8, 3.0))]
+    system = [nats(3.0 - 0.25 * np.log2(WORDS)), nats(3.0 - 0.25 * np.log2(WORDS))]
+    ranges = [(2, 2), (4, 4), (8, 8), (16, 16)]
+    found = gain_by_length(baseline, system, WORDS, metric="m", ranges=ranges, samples=50, seed=1)
+    assert found.slope is not None
+    assert (found.slope.value, found.slope.low, found.slope.high) == pytest.approx((0.25, 0.25, 0.25))
+    assert found.slope_p == pytest.approx(0, abs=0.05)
+    assert [group.sentences for group in found.groups] == [1, 2, 2, 1]
+    assert [group.comparison.difference.value for group in found.groups] == pytest.approx([-0.25, -0.5, -0.75, -1.0])
+
+
+def test_bleu_of_a_joint_range_is_sacrebleus_of_its_sentences() -> None:
+    generator = np.random.default_rng(5)
+    references = [" ".join(generator.choice(list("abcdef"), size=words + 4)) for words in WORDS]
+    sides = [[" ".join(generator.permutation(line.split())) for line in references] for _ in range(2)]
+    metric = BLEU(tokenize="none")
+
+    def statistics(lines: list[str]) -> list[list[float]]:
+        rows = metric._extract_corpus_statistics(lines, [references])
+        return [[*row[2:], *row[:2]] for row in rows]
+
+    made = [scores(statistics(side), TOKENIZED) for side in sides]
+    ranges, joint = ranges_of([3]), [(5, None), (90, None)]
+    found = gain_by_length([made[0]], [made[1]], WORDS, metric="m", ranges=ranges, joint=joint, samples=20, seed=1)
+    (above,) = found.joint  # no sentence has 90 words
+    chosen = [row for row, words in enumerate(WORDS) if words >= 5]
+    expected = [
+        metric.corpus_score([side[row] for row in chosen], [[references[row] for row in chosen]]).score
+        for side in sides
+    ]
+    difference = above.comparison.difference.value
+    assert (above.name, above.sentences) == (">4", 4)
+    assert difference == pytest.approx(expected[1] - expected[0])
+
+
+def test_slopes_of_equal_systems_are_rarely_significant() -> None:
+    """Simulated null data: sentences and trainings vary, the systems do not differ. 6 % and two deviations of 60."""
+    generator = np.random.default_rng(11)
+    words = generator.integers(2, 33, size=120)
+
+    def side(trainings: int) -> list[Scores]:
+        made = []
+        for tilt in generator.normal(0, 0.02, size=trainings):  # how a training treats long sentences
+            per_token = 3 + hard + tilt * np.log2(words) + generator.normal(0, 0.3, size=120)
+            made.append(scores([[float(v * w), float(w)] for v, w in zip(per_token, words, strict=True)]))
+        return made
+
+    found = []
+    for _ in range(60):
+        hard = generator.normal(0, 1, size=120)
+        gain = gain_by_length(side(3), side(3), words, metric="m", ranges=quarters(words), samples=200, seed=1)
+        assert gain.slope_p is not None
+        found.append(gain.slope_p < 0.05)
+    assert np.mean(found) <= 0.06 + 2 * np.sqrt(0.06 * 0.94 / 60)
