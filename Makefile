@@ -11,17 +11,19 @@ PEERS := opennmt eole joeynmt
 SIDE_BY_SIDE := -n logical --maxprocesses 8 --dist worksteal
 SCHEMA := workflow/schemas/study.schema.json
 
-# By itself, Make accepts any variable: after `make plan study=...` it would plan config.yaml.
+# By itself, Make accepts any variable: after `make study study=...` it would run config.yaml.
 VARIABLES := PYTHON STUDY PAPER PROFILE OPTIONS MOSES
 GIVEN := $(foreach name,$(.VARIABLES),$(if $(findstring command,$(origin $(name))),$(name)))
 $(foreach name,$(filter-out $(VARIABLES),$(GIVEN)),$(error no such variable: $(name). Next: use one of $(VARIABLES)))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo study paper plan test test-all test-cluster check format bench bench-peers schema rulegraph layers stages tables explorer moses clean
+.PHONY: help install demo study paper test test-all test-cluster check format bench bench-peers schema rulegraph layers tables explorer site moses clean
 
 help:  ## list these commands
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+install: .venv/installed  ## install everything into .venv
 
 demo: .venv/installed  ## run the demo study, up to the table and the report
 	@$(MAKE) --no-print-directory study STUDY=config.yaml
@@ -35,17 +37,14 @@ study: .venv/installed  ## run a study: make study STUDY=studies/multi30k.yaml; 
 paper: .venv/installed  ## plan and run all studies of a paper, and print its tables: make paper PAPER=xu2020
 	@test -n "$(PAPER)" || { echo "which paper? Next: make paper PAPER=xu2020, or nguyen2020, or zhou2017"; exit 1; }
 	@studies=$$($(BIN)/phrasemt papers $(PAPER) --studies) && $(BIN)/phrasemt check $$studies && \
-	for study in $$studies; do $(MAKE) --no-print-directory plan STUDY=$$study || exit 1; done && \
+	for study in $$studies; do $(BIN)/phrasemt plan $$study || exit 1; done && \
 	for study in $$studies; do $(MAKE) --no-print-directory study STUDY=$$study || exit 1; done && \
 	$(BIN)/phrasemt papers $(PAPER) --format markdown --study $$studies
-
-plan: .venv/installed  ## show what would run, why, and what it costs: make plan STUDY=studies/multi30k.yaml
-	@$(BIN)/phrasemt plan $(STUDY)
 
 test: .venv/installed  ## run all tests, except slow ones
 	$(BIN)/pytest -m "not slow" $(SIDE_BY_SIDE)
 
-test-all: .venv/installed  ## run all tests, slow ones too (minutes more)
+test-all: .venv/site  ## run all tests, slow ones too (minutes more)
 	$(BIN)/pytest $(SIDE_BY_SIDE)
 
 test-cluster: .venv/cluster  ## run studies and faults on a Slurm of four nodes on this machine (needs root)
@@ -81,14 +80,14 @@ rulegraph: .venv/installed  ## draw docs/rulegraph.svg, the picture of the rules
 layers: .venv/installed  ## draw docs/layers.svg, the layers of the package, from the import contract
 	$(BIN)/python docs/layers.py
 
-stages: .venv/installed  ## write docs/stages.md, the list of stages and of kinds of files, from their declarations
-	$(BIN)/python docs/stages.py
-
 tables: .venv/installed  ## write the tables of trainings into the documents, and draw their figures, from docs/results/
 	OMP_NUM_THREADS=1 $(BIN)/python docs/results/tables.py
 
 explorer: .venv/installed  ## take docs/explorer.png, the picture of the README, from the report of the demo (needs Chromium)
 	$(BIN)/python tests/helpers/explorer_picture.py
+
+site: .venv/site  ## build the documents as a site, with the generated reference: build/site/html/index.html
+	$(BIN)/python docs/site/make_site.py
 
 moses:  ## build Moses for systems of the family moses: make moses MOSES=FOLDER (25 minutes of one core; docs/moses.md)
 	@phrasemt/moses/build.sh "$(MOSES)"
@@ -103,6 +102,10 @@ clean:  ## remove caches and virtual environments; keep results, resources and l
 	@test -x $(BIN)/python || { echo "Making .venv ..."; $(PYTHON) -m venv .venv; }
 	@echo "Installing the versions of constraints.txt into .venv (a few minutes the first time) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+.venv/site: .venv/installed
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt zensical
 	@touch $@
 
 .venv/cluster: .venv/installed

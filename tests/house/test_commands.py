@@ -38,7 +38,7 @@ def test_the_commands_of_the_readme_are_targets(repository: Path) -> None:
 
 
 def test_make_refuses_a_misspelt_variable(repository: Path) -> None:
-    command = ["make", "--no-print-directory", "plan", "study=studies/multi30k.yaml"]
+    command = ["make", "--no-print-directory", "study", "study=studies/multi30k.yaml"]
     done = subprocess.run(command, cwd=repository, check=False, capture_output=True, text=True)
     assert done.returncode == 2
     assert "no such variable: study. Next: use one of PYTHON STUDY PAPER PROFILE OPTIONS MOSES" in done.stderr

@@ -28,9 +28,16 @@ def commands(repository: Path, tmp_path: Path) -> list[str]:
     return [line for block in blocks for line in block.splitlines()]
 
 
+def environment(folder: Path) -> dict[str, str]:
+    """Of an activated .venv."""
+    path = f"{folder / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    return os.environ | {"PYTHONPATH": str(folder), "PATH": path}
+
+
 def run(command: str, folder: Path) -> str:
-    environment = os.environ | {"PYTHONPATH": str(folder)}
-    done = subprocess.run(command, shell=True, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, shell=True, cwd=folder, env=environment(folder), capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, f"{command}\n{done.stderr[-3000:]}"
     return done.stdout
 
@@ -45,9 +52,8 @@ def test_the_system_of_the_page_is_checked_described_and_scaled(commands: list[s
     study = tmp_path / "studies" / "window-attention.yaml"
     study.write_text(study.read_text().replace("window: 4", "window: 0, windows: 3"))
     refused = subprocess.run(
-        check, shell=True, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True,
-        check=False,
-    )  # fmt: skip
+        check, shell=True, cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, check=False
+    )
     assert refused.returncode == 2
     assert "systems.window.model.window: found 0, expected greater than 0" in refused.stderr
     assert (

@@ -1,0 +1,330 @@
+"""The pages of the reference, written from the schema of studies, declarations, docstrings and registries.
+
+Each function of `PAGES` returns the lines of one page. `make site` writes them; none of them is in git.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+import yaml
+from reruns_of_keys import Changes
+
+from phrasemt.artefacts import kinds
+from phrasemt.artefacts.training import Evaluation, UpdateReport
+from phrasemt.cli import main
+from phrasemt.models.interface import build_model
+from phrasemt.nn.diagnostics import Measurement
+from phrasemt.stages import STAGES
+from phrasemt.stages.stage import Stage, StageFile
+from phrasemt.study.presets import PRESETS
+from phrasemt.study.reading import study_schema
+from phrasemt.study.schema import System
+from phrasemt.verbs import VERBS
+
+Content = Mapping[str, Any]
+_BOUNDS = {"minimum": "≥", "exclusiveMinimum": "&gt;", "maximum": "≤", "exclusiveMaximum": "&lt;"}
+_VOCABULARY = 32_000  # symbols of each side, for the parameters of a preset
+
+
+def _described(thing: object) -> str:
+    """The first paragraph of a docstring, on one line."""
+    return inspect.cleandoc(inspect.getdoc(thing) or "").split("\n\n")[0].replace("\n", " ")
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
+
+
+# Keys of a study
+
+
+def study() -> Iterator[str]:
+    """Every key of a study."""
+    schema = json.loads(study_schema())
+    definitions = schema["$defs"]
+    changes = Changes()
+    yield "# Keys of a study"
+    yield ""
+    yield """Written from the classes of `phrasemt/study/`. A key without a default is required. A description names
+the unit where there is one. *Runs again* lists the stages whose settings, inputs or outputs change with the key; all
+that read their outputs follow (`docs/reruns.md`). It was found by changing each key in a study that uses every section.
+A dash stands where a key only names a section, a file or another part of the study: then the stages run again that read
+what it names."""
+    for name, places in _places(schema).items():
+        section = schema if name == "Study" else definitions[name]
+        yield ""
+        yield f"## {name}"
+        yield ""
+        yield _cell(section.get("description", "").split("\n\n")[0])
+        yield ""
+        yield (
+            "At " + ", ".join(f"`{place}`" for place in places) + "."
+            if name != "Study"
+            else "The top level of the file."
+        )
+        yield ""
+        yield "| key | type | default | allowed | meaning | runs again |"
+        yield "|---|---|---|---|---|---|"
+        for key, value in section["properties"].items():
+            resolved = definitions[_name(value)] if "$ref" in value else value
+            stages = changes.of_key((name, key), resolved)
+            again = "–" if stages is None else ", ".join(f"`{stage}`" for stage in stages) or "nothing"
+            default = "" if key in section.get("required", ()) else f"`{_value(value.get('default'))}`"
+            yield (
+                f"| `{key}` | {_type(value)} | {_cell(default) if 'default' in value else default and 'its defaults'} "
+                f"| {_allowed(value)} | {_cell(value.get('description', ''))} | {again} |"
+            )
+
+
+def _value(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _name(reference: Content) -> str:
+    return str(reference["$ref"]).rsplit("/", 1)[-1]
+
+
+def _parts(value: Content) -> list[Content]:
+    """The alternatives of a value."""
+    return list(value.get("anyOf") or value.get("oneOf") or [value])
+
+
+def _of_names(value: Content) -> Content:
+    """The values of a section whose keys are names; nothing for another value."""
+    for one in value.get("patternProperties", {}).values():
+        return dict(one)
+    further = value.get("additionalProperties")
+    return further if isinstance(further, dict) else {}
+
+
+def _type(value: Content) -> str:
+    names = []
+    for part in _parts(value):
+        if "$ref" in part:
+            names.append(f"[{_name(part)}](#{_name(part).lower()})")
+        elif part.get("type") == "array":
+            names.append(f"list of {_type(part.get('items', {}))}")
+        elif named := _of_names(part):
+            names.append(f"by name: {_type(named)}")
+        elif "anyOf" in part or "oneOf" in part:
+            names.append(_type(part))
+        else:
+            names.append(str(part.get("type", "string")))
+    return " or ".join(dict.fromkeys(names))
+
+
+def _allowed(value: Content) -> str:
+    found = []
+    for part in _parts(value):
+        if "enum" in part:
+            found += [f"`{one}`" for one in part["enum"]]
+        if "const" in part:
+            found.append(f"`{part['const']}`")
+        bounds = [
+            f"{sign} {part[name]:,}"
+            for name, sign in (
+                ("minimum", "≥"),
+                ("exclusiveMinimum", "&gt;"),
+                ("maximum", "≤"),
+                ("exclusiveMaximum", "&lt;"),
+            )
+            if name in part
+        ]
+        found += [" and ".join(bounds)] if bounds else []
+    return ", ".join(found)
+
+
+def _places(schema: Content) -> dict[str, list[str]]:
+    """The places of each section in a study, sections in the order in which a reader meets them."""
+    found: dict[str, list[str]] = {"Study": []}
+    waiting: list[tuple[Content, str]] = [(schema, "")]
+    while waiting:
+        section, place = waiting.pop(0)
+        for key, value in section["properties"].items():
+            for name, below in _sections(value, f"{place}.{key}" if place else key):
+                if below not in found.setdefault(name, []):
+                    found[name].append(below)
+                    waiting.append((schema["$defs"][name], below))
+    return found
+
+
+def _sections(value: Content, place: str) -> Iterator[tuple[str, str]]:
+    for part in _parts(value):
+        if "$ref" in part:
+            yield _name(part), place
+        elif part.get("type") == "array":
+            yield from _sections(part.get("items", {}), f"{place}[]")
+        elif named := _of_names(part):
+            yield from _sections(named, f"{place}.<name>")
+        elif part is not value:
+            yield from _sections(part, place)
+
+
+# Presets
+
+
+def presets() -> Iterator[str]:
+    """The systems of the papers that a study calls by name."""
+    yield "# Presets"
+    yield ""
+    yield """The systems of the papers, by name, from `phrasemt/study/presets.py`. `preset: NAME` in a system of a
+study stands for these values; values of the study replace them, and keys that are not here have the defaults of the
+[study](study.md). Parameters are counted with 32,000 symbols on each side, special symbols included;
+`docs/parameters.md` compares with the counts that the papers print."""
+    for name, values in PRESETS.items():
+        yield ""
+        yield f"## {name}"
+        yield ""
+        yield f"{_parameters(name):,} parameters."
+        yield ""
+        yield "```yaml"
+        yield yaml.safe_dump(dict(values), sort_keys=False).rstrip()
+        yield "```"
+
+
+def _parameters(preset: str) -> int:
+    settings = System.model_validate({"preset": preset}).model
+    with torch.device("meta"):
+        model = build_model(settings, source_vocabulary=_VOCABULARY, target_vocabulary=_VOCABULARY)
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+# Verbs
+
+
+def verbs() -> Iterator[str]:
+    """The verbs with their options."""
+    yield "# Verbs"
+    yield ""
+    yield "Written from the command line itself. `docs/verbs.md` shows the verbs at work."
+    yield ""
+    yield "| verb | what it does |"
+    yield "|---|---|"
+    for name, text in VERBS.items():
+        yield f"| [`{name}`](#{name}) | {_cell(text)} |"
+    for name in VERBS:
+        yield ""
+        yield f"## {name}"
+        yield ""
+        yield "```text"
+        yield _help(name)
+        yield "```"
+
+
+def _help(verb: str) -> str:
+    printed = io.StringIO()
+    width = os.environ.get("COLUMNS")
+    os.environ["COLUMNS"] = "100"  # argparse reads the width of its lines here
+    try:
+        with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
+            main([verb, "--help"])
+    finally:
+        os.environ.pop("COLUMNS") if width is None else os.environ.update(COLUMNS=width)
+    return printed.getvalue().rstrip()
+
+
+# Stages and artefacts
+
+
+def stages() -> Iterator[str]:
+    """The stages with the files that they read and write."""
+    yield "# Stages"
+    yield ""
+    yield """Written from the functions of the stages and the classes of `phrasemt/artefacts/`. Paths of outputs are
+below `results/<study>/<dataset>.<source>-<target>/`, unless they begin with `resources/` or `results/`. A star marks a
+list of files, which may be empty. `UserFile` is a file of the user, which stands in place of the other kind."""
+    yield ""
+    yield "| stage | what it does | reads | writes |"
+    yield "|---|---|---|---|"
+    for name, stage in STAGES.items():
+        outputs = "<br>".join(dict.fromkeys(f"`{_place(file)}`" for file in stage.stage_files("output")))
+        yield f"| `{name}` | {_cell(_described(stage))} | {_inputs(stage)} | {outputs} |"
+
+
+def artefacts() -> Iterator[str]:
+    """The kinds of files."""
+    yield "# Artefacts"
+    yield ""
+    yield """The kinds of files that stages read and write. Beside each artefact lies a sidecar `*.meta.json` with its
+inputs, settings, code and versions of libraries."""
+    yield ""
+    yield "| kind | path | content |"
+    yield "|---|---|---|"
+    for kind in sorted(kinds().values(), key=lambda kind: (kind.__module__, kind.pattern)):
+        yield f"| `{kind.__name__}` | `{kind.pattern}` | {_cell(_described(kind))} |"
+
+
+def _inputs(stage: type[Stage]) -> str:
+    files = stage.stage_files("input")
+    return ", ".join(dict.fromkeys(" or ".join(file.kinds) + ("*" if file.many else "") for file in files))
+
+
+def _place(file: StageFile) -> str:
+    (kind,) = file.kinds
+    place = kinds()[kind].pattern.replace("results/{study}/{dataset}.{source}-{target}/", "")
+    return place.replace("{", "<").replace("}", ">")
+
+
+# Measurements
+
+
+def measurements() -> Iterator[str]:
+    """What a training reports."""
+    yield "# Measurements"
+    yield ""
+    yield """What a training writes into `metrics.jsonl` and TensorBoard, from the declarations of the reports and of
+the measurements. `docs/measurements.md` says how to read them."""
+    for heading, kind in (("Every 20 updates", UpdateReport), ("At every evaluation on dev", Evaluation)):
+        yield ""
+        yield f"## {heading}"
+        yield ""
+        yield _cell(inspect.getdoc(kind) or "")
+        yield ""
+        yield "| name | type |"
+        yield "|---|---|"
+        for name, field in kind.model_fields.items():
+            yield f"| `{name}` | {_cell(getattr(field.annotation, '__name__', str(field.annotation)))} |"
+    yield ""
+    yield "## Diagnostics of families"
+    yield ""
+    yield "| measurement | names, with `dev_` in front, and their meaning |"
+    yield "|---|---|"
+    for one in Measurement.__subclasses__():
+        yield f"| `{one.__name__}` | {_cell(inspect.getdoc(one) or '')} |"
+
+
+# Corpora
+
+
+def registered_corpora() -> Iterator[str]:
+    """The corpora that a study can name."""
+    yield "# Corpora"
+    yield ""
+    yield """The registry, `phrasemt/registry/corpora.yaml`. `phrasemt corpora ID` shows the files, the licence and the
+citation of one."""
+    yield ""
+    yield "```text"
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        main(["corpora"])
+    yield printed.getvalue().rstrip()
+    yield "```"
+
+
+PAGES: dict[str, Callable[[], Iterator[str]]] = {
+    "study": study,
+    "presets": presets,
+    "verbs": verbs,
+    "stages": stages,
+    "artefacts": artefacts,
+    "measurements": measurements,
+    "corpora": registered_corpora,
+}

@@ -1,0 +1,226 @@
+"""The reports of the site: pages of studies from their kept trainings, docs/results/<study>.json.xz.
+
+A file keeps translations, statistics of scores, evaluations and decisions on contrastive pairs, but no weights, parses,
+attention or losses. So a page has scorecard, results, learning curves and the explorer. The generator of the demo's
+corpus gives sources and references; their checksums must be those of the kept scores. Texts of other corpora are not in
+the repository, so their studies have no page.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from democorpus.pairs import demo_pairs
+from phrasemt.artefacts.corpus import ComparedSplits
+from phrasemt.artefacts.scores import Comparison, SystemScores
+from phrasemt.artefacts.table import Table
+from phrasemt.artefacts.training import AverageScores, Evaluation
+from phrasemt.artefacts.translations import ChunkAccuracies, ContrastAccuracy
+from phrasemt.corpus.compare_splits import compare_splits
+from phrasemt.errors import check_equal
+from phrasemt.files.digests import digest_bytes
+from phrasemt.files.lines import write_lines
+from phrasemt.files.yaml import parse_yaml
+from phrasemt.report import report
+from phrasemt.report.page import fill, write_page
+from phrasemt.report.sections.results import results_section
+from phrasemt.report.sections.scorecard import scorecard_section
+from phrasemt.report.sections.sentences import TestSetContent, sentence_bleu, sentences_section
+from phrasemt.report.sections.trainings import Curve, curves_section
+from phrasemt.report.tables import make_table
+from phrasemt.scoring.significance import compare_systems
+from phrasemt.stages.corpus import CompareSplits
+from phrasemt.stages.report import MakeTable
+from phrasemt.stages.scoring import CompareSystems
+from phrasemt.study.schema import Study
+from phrasemt.text.tokenize import line_tokenizer
+
+_REPOSITORY = Path(__file__).parents[2]
+sys.path.append(str(_REPOSITORY / "docs" / "results"))
+
+from runs import Run, read_runs  # noqa: E402 - a folder of scripts
+
+# The kept studies of the generated corpus, with their files.
+STUDIES = {
+    "demo": "config.yaml",
+    "demo-phrases": "studies/demo-phrases.yaml",
+    "demo-families": "studies/demo-families.yaml",
+}
+_DATASET, _TEST_SET = "demo", "test"
+
+
+def index() -> Iterator[str]:
+    """The lines of the page that names the reports."""
+    yield "# Reports"
+    yield """
+Open a report to see what each system did with each sentence; nothing has to run for that. Each page is made from the
+kept trainings of a study (`docs/results.md`): scorecard, results with tests, learning curves on dev, and the explorer.
+Parses, phrases and attention are in the report of a run of your own (`docs/tutorials/demo.md`), because the kept files
+have no weights. The studies of Multi30k and Tatoeba have no page here: their texts are not ours to pass on.
+
+| study | report |
+|---|---|"""
+    for study, file in STUDIES.items():
+        yield f"| `{file}` | [{study}]({study}.html) |"
+
+
+def write_reports(folder: Path) -> None:
+    """Write the page of each study into the folder."""
+    for name, file in STUDIES.items():
+        kept = [run for run in read_runs(name) if run.dataset == _DATASET]
+        study = _of_runs(_REPOSITORY / file, kept)
+        kept = [run for run in kept if run.system in study.systems]
+        with tempfile.TemporaryDirectory() as workplace, contextlib.chdir(workplace):
+            page = _page(study, kept)
+        (folder / f"{name}.html").write_text(page)
+
+
+def _of_runs(path: Path, kept: Sequence[Run]) -> Study:
+    """The study with the systems and the seeds that were kept."""
+    raw = parse_yaml(path.read_text())
+    seeds: dict[str, list[int]] = {}
+    for run in kept:
+        seeds.setdefault(run.system, []).append(run.seed)
+    raw["systems"] = {
+        name: system | {"seeds": sorted(seeds[name])} for name, system in raw["systems"].items() if name in seeds
+    }
+    raw["seeds"] = sorted({run.seed for run in kept if run.system in raw["systems"]})
+    return Study.model_validate(raw)
+
+
+def _page(study: Study, kept: Sequence[Run]) -> str:
+    """The page of a study. Writes the files of its table into the working folder."""
+    table = _table(study, kept)
+    titles = study.titles
+    curves = [
+        Curve(dataset=run.dataset, system=run.system, seed=run.seed, losses={}, evaluations=list(_evaluations(run)))
+        for run in kept
+    ]
+    content = _content(study, [run for run in kept if run.seed == study.seeds[0]])
+    sections = [
+        scorecard_section(table),
+        results_section(table),
+        curves_section(table.datasets, curves, titles),
+        sentences_section(table, {(_DATASET, _TEST_SET): content}),
+    ]
+    introduction = fill(report.__file__, table=table, titles=titles)
+    return write_page(table.title, introduction, [section for section in sections if section is not None])
+
+
+def _evaluations(run: Run) -> Iterator[Evaluation]:
+    for values in zip(*run.evaluations.values(), strict=True):
+        named = {name: value for name, value in zip(run.evaluations, values, strict=True) if value is not None}
+        own = {name: named.pop(name) for name in ("update", "dev_bleu", "dev_perplexity") if name in named}
+        yield Evaluation(**own, measurements=named)
+
+
+def _table(study: Study, kept: Sequence[Run]) -> Table:
+    """Test and tabulate the kept scores."""
+    scores: dict[str, list[Path]] = {}
+    contrasts, averages, chunks, comparisons = [], [], [], []
+    for run in kept:
+        about = {"dataset": run.dataset, "system": run.system, "seed": run.seed}
+        at = {"study": study.study, "source": "en", "target": "de", **about}
+        part = run.test_sets[_TEST_SET]
+        path = _new(SystemScores.pattern.at(**at))
+        SystemScores(**about, test_sets={_TEST_SET: part.scores}).write(path)
+        scores.setdefault(run.system, []).append(path)
+        if part.contrasts:
+            contrasts.append(_new(ContrastAccuracy.pattern.at(**at, split=_TEST_SET)))
+            ContrastAccuracy(**about, contrast_set=_TEST_SET, kinds=part.contrasts).write(contrasts[-1])
+        if part.chunks:
+            chunks.append(_new(ChunkAccuracies.pattern.at(**at)))
+            ChunkAccuracies(**about, test_sets={_TEST_SET: part.chunks}).write(chunks[-1])
+        if run.average:
+            averages.append(_new(AverageScores.pattern.at(**at)))
+            AverageScores(**about, **run.average).write(averages[-1])
+    for system, baseline in study.baselines.items():
+        wildcards = {"study": study.study, "dataset": _DATASET, "source": "en", "target": "de", "system": system}
+        comparisons.append(_new(Comparison.pattern.at(**wildcards)))
+        compare_systems(
+            settings=CompareSystems.from_study(study, wildcards),
+            cores=1,
+            baseline=scores[baseline],
+            system=scores[system],
+            baseline_metrics=[],
+            system_metrics=[],
+            comparison=comparisons[-1],
+        )
+    written = [Path(f"table.{suffix}") for suffix in ("json", "md", "tex", "csv")]
+    table, markdown, latex, csv = written
+    make_table(
+        settings=MakeTable.from_study(study, {}),
+        cores=1,
+        scores=[path for paths in scores.values() for path in paths],
+        metrics=[],
+        comparisons=comparisons,
+        perplexities=[],
+        chunks=chunks,
+        contrasts=contrasts,
+        averages=averages,
+        length_penalties=[],
+        splits=[_shared_sentences(study)],
+        table=table,
+        markdown=markdown,
+        latex=latex,
+        csv=csv,
+    )
+    return Table.read(table)
+
+
+def _shared_sentences(study: Study) -> Path:
+    """Count what the generated splits share."""
+    generator = study.datasets[_DATASET].generator
+    assert generator is not None
+    texts: dict[str, tuple[Path, Path]] = {}
+    for split, size in (("train", generator.train), ("dev", generator.dev), ("test", generator.test)):
+        pairs = list(demo_pairs(split=split, pairs=size, seed=generator.seed))
+        texts[split] = Path(f"{split}.en"), Path(f"{split}.de")
+        for path, lines in zip(
+            texts[split], zip(*((pair.source, pair.target) for pair in pairs), strict=True), strict=True
+        ):
+            write_lines(path, lines)
+    wildcards = {"study": study.study, "dataset": _DATASET, "source": "en", "target": "de"}
+    sources, targets = ([texts[split][side] for split in ("dev", "test")] for side in (0, 1))
+    path = _new(ComparedSplits.pattern.at(**wildcards))
+    compare_splits(
+        settings=CompareSplits.from_study(study, wildcards),
+        cores=1,
+        train_source=texts["train"][0],
+        train_target=texts["train"][1],
+        sources=sources,
+        targets=targets,
+        references=[],
+        source_subwords=sources,  # for counts of lines that are too long, of which the generator makes none
+        target_subwords=targets,
+        counts=path,
+    )
+    return path
+
+
+def _new(path: str) -> Path:
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    return Path(path)
+
+
+def _content(study: Study, kept: Sequence[Run]) -> TestSetContent:
+    """The sentences with the outputs of one seed. Raises MismatchError when they are not those that were scored."""
+    dataset = study.datasets[_DATASET]
+    assert dataset.generator is not None
+    pairs = list(demo_pairs(split=_TEST_SET, pairs=dataset.generator.test, seed=dataset.generator.seed))
+    source, target = (line_tokenizer(dataset.tokenizer(side)) for side in ("source", "target"))
+    reference = [target(pair.target) for pair in pairs]
+    content = TestSetContent([source(pair.source) for pair in pairs], reference)
+    found = digest_bytes("".join(f"{line}\n" for line in reference).encode())
+    for run in kept:
+        part = run.test_sets[_TEST_SET]
+        what = "the generated test set is not the one of the kept scores"
+        next_step = "name the seed and the size of the generator with which the study ran"
+        check_equal(part.references["tokens"], [found], what, where=f"{study.study}, {run.system}", next_step=next_step)
+        content.outputs[run.system] = list(map(target, part.translations))
+        content.scores[run.system] = list(map(sentence_bleu, part.scores.statistics["bleu_tok"]))
+    return content
