@@ -31,7 +31,7 @@ from phrasemt.moses.installation import program_versions
 from phrasemt.runs.notes import QUIET, note_of_run, noted, refuse_edited, run_of_this_process, stage_note
 from phrasemt.stages import STAGES
 from phrasemt.stages.stage import Stage
-from phrasemt.verbs import VERBS
+from phrasemt.verbs import GROUPS, VERBS
 from phrasemt.verbs._numbers import in_range
 from phrasemt.verbs._output import Output, refuse_inputs
 from phrasemt.workflow.cache import entry_of
@@ -39,6 +39,7 @@ from phrasemt.workflow.code import code_digest, edited_since_read, module_digest
 
 log = logging.getLogger("phrasemt")
 
+_SHELLS = ("bash", "zsh", "tcsh")
 _MOST_CORES = 4_096  # of a machine. Rules name the cores of a stage, so they may be more than this machine has
 
 
@@ -54,10 +55,10 @@ def main(arguments: list[str] | None = None) -> int:
         error = PhrasemtError(f"no such verb{near}", where=arguments[0], next_step="`phrasemt --help` lists all")
         print(f"phrasemt: error: {error}", file=sys.stderr)
         return error.exit_code
-    parser = _parser(arguments[0] if arguments else None)
+    parser = _parser(*arguments[:1])
     options = parser.parse_args(arguments)
     if options.verb is None:
-        parser.print_help()
+        print(_completion(options.completion) if options.completion else parser.format_help(), end="")
         return 0
     signal.signal(signal.SIGTERM, _leave_cleanly)
     try:
@@ -131,33 +132,52 @@ def _set_up_logging(log_file: Path | None) -> None:
     log.setLevel(logging.INFO if is_first() else logging.WARNING)
 
 
-def _parser(chosen: str | None = None) -> argparse.ArgumentParser:
-    """With the arguments of the chosen subcommand only: to import all verbs takes seconds."""
-    parser = argparse.ArgumentParser(
-        prog="phrasemt", description="Reproduce, vary and extend three papers on phrases in neural machine translation."
-    )
+def _parser(*chosen: str) -> argparse.ArgumentParser:
+    """With the arguments of the chosen subcommands only: to import all verbs takes seconds."""
+    parser = _Phrasemt(prog="phrasemt", usage="%(prog)s VERB ...")
     parser.add_argument("--version", action="version", version=f"%(prog)s {phrasemt.__version__}")
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
-    if chosen in STAGES:
-        _add_stage_parser(verbs, chosen, STAGES[chosen])
-        return parser
+    parser.add_argument("--completion", choices=_SHELLS, metavar="SHELL")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", parser_class=argparse.ArgumentParser)
     for name, text in VERBS.items():
-        verb = verbs.add_parser(name, help=text)
-        if name == chosen:
+        verb = verbs.add_parser(name, help=text, prog=f"{parser.prog} {name}")
+        if name in chosen:
             module = importlib.import_module(f"phrasemt.verbs.{'import_model' if name == 'import' else name}")
             verb.set_defaults(run=getattr(module, "run", None))  # some have actions, which name their functions
             module.add_arguments(verb)
     for name, stage in STAGES.items():
-        _add_stage_parser(verbs, name, stage)
+        if name in chosen:
+            _add_stage_parser(verbs, name, stage)
     return parser
+
+
+class _Phrasemt(argparse.ArgumentParser):
+    """Its help lists verbs in groups, as argparse cannot."""
+
+    def format_help(self) -> str:
+        lines = ["Phrases in neural machine translation: reproduce, vary and extend three papers."]
+        for group, verbs in GROUPS.items():
+            lines += ["", f"{group}:", *(f"  {name:<10} {text}" for name, text in verbs.items())]
+        lines += ["", "`phrasemt VERB --help` explains a verb. `phrasemt --version` prints the version,"]
+        lines += [f"`phrasemt --completion SHELL` the completion of commands for {', '.join(_SHELLS)}."]
+        return f"{self.format_usage()}\n" + "\n".join(lines) + "\n"
+
+
+def _completion(shell: str) -> str:
+    """The script that completes verbs, stages and their options in a shell."""
+    script: str = importlib.import_module("shtab").complete(_parser(*VERBS, *STAGES), shell)
+    return script
 
 
 def _add_stage_parser(verbs: Any, name: str, stage: type[Stage]) -> None:
     described = inspect.cleandoc(stage.__doc__ or "")
     parser = verbs.add_parser(
-        name, help=f"stage: {described}", description=described, formatter_class=argparse.RawDescriptionHelpFormatter
+        name,
+        help=described,
+        prog=f"phrasemt {name}",
+        description=described,
+        epilog=_describe_settings(stage),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.epilog = _describe_settings(stage)
     for file in stage.stage_files():
         count = {"nargs": "*", "default": []} if file.many else {"required": True}
         metavar = "FOLDER" if file.use == "folder" else "PATH"

@@ -11,19 +11,32 @@ from phrasemt.errors import PhrasemtError, did_you_mean
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
 
+DEFAULT_STUDY = Path("config.yaml")
 FILE_OR_NAME = "study file, or name of a study in results/"
 
 
 def add_study(parser: Any, what: str = "study file") -> None:
-    """Add STUDY, the first argument of every verb about a study."""
+    """Add STUDY, the first argument of every verb about a study, which is also the option --study of all verbs."""
     parser.add_argument(
         "study",
         nargs="?",
         type=Path,
-        default=Path("config.yaml"),
+        action=_Given,
+        default=DEFAULT_STUDY,
         metavar="STUDY",
         help=f"{what} (default: %(default)s)",
     )
+    parser.add_argument("--study", type=Path, default=argparse.SUPPRESS, metavar="STUDY", help="the same, as an option")
+
+
+class _Given(argparse.Action):
+    """Stores an argument that is given. Without it, argparse would store the default over the option's value."""
+
+    def __call__(
+        self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: str | None = None
+    ) -> None:
+        if values is not self.default:
+            setattr(namespace, self.dest, values)
 
 
 def add_dataset(parser: Any) -> None:

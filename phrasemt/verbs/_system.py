@@ -12,7 +12,7 @@ from phrasemt.errors import PhrasemtError
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
 from phrasemt.verbs._numbers import cores, in_range
-from phrasemt.verbs._study import choose
+from phrasemt.verbs._study import DEFAULT_STUDY, choose
 from phrasemt.workflow.trained_system import TrainedSystem
 
 
@@ -32,7 +32,7 @@ class ChosenTraining:
 
 def add_study_option(parser: Any) -> None:
     parser.add_argument(
-        "--study", type=Path, default=Path("config.yaml"), metavar="STUDY", help="study file (default: %(default)s)"
+        "--study", type=Path, default=DEFAULT_STUDY, metavar="STUDY", help="study file (default: %(default)s)"
     )
 
 
@@ -53,12 +53,17 @@ def add_cores(parser: Any) -> None:
 def chosen_training(options: argparse.Namespace) -> ChosenTraining:
     """The training that the command line names. Raises PhrasemtError for a study, system or seed that is not there."""
     study = load_study(options.study)
-    if options.system is None and len(study.models) > 1:
-        raise PhrasemtError("which system?", where="--system", expected=f"one of {', '.join(study.models)}")
-    system = choose("system", options.system, list(study.models))
+    system = chosen_system(study, options.system)
     seeds = study.seeds_of(system)
     seed = seeds[0] if options.seed is None else options.seed
     if seed not in seeds:
         known = ", ".join(map(str, seeds))
         raise PhrasemtError("no such seed", where=f"--seed {seed}", expected=f"one of {known}")
     return ChosenTraining(study, choose("dataset", options.dataset, list(study.datasets)), system, seed)
+
+
+def chosen_system(study: Study, wanted: str | None) -> str:
+    """The system that --system names, or the only one. Raises PhrasemtError for an unknown or a missing name."""
+    if wanted is None and len(study.models) > 1:
+        raise PhrasemtError("which system?", where="--system", expected=f"one of {', '.join(study.models)}")
+    return choose("system", wanted, list(study.models))

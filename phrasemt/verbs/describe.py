@@ -10,20 +10,21 @@ from phrasemt.artefacts.vocabulary import Vocabulary
 from phrasemt.models.cost import POSITIONS, cost_of
 from phrasemt.study.schema import Study
 from phrasemt.symbols import SPECIAL_TOKENS
-from phrasemt.verbs._study import add_dataset, add_study, choose, chosen_dataset, name_behind_study
+from phrasemt.verbs._study import add_dataset, add_study, chosen_dataset
+from phrasemt.verbs._system import chosen_system
 from phrasemt.workflow.paths import Paths
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_study(parser)
-    parser.add_argument("system", type=name_behind_study("SYSTEM"), metavar="SYSTEM", help="system of the study")
+    parser.add_argument("--system", metavar="NAME", help="system of the study")
     add_dataset(parser)
 
 
 def run(options: argparse.Namespace) -> None:
     """Print two tables. Raises PhrasemtError for a study, a system or a data set that does not exist."""
     study, dataset = chosen_dataset(options)
-    system = choose("system", options.system, list(study.models))
+    system = chosen_system(study, options.system)
     for line in describe(study, system, dataset):
         print(line)
 

@@ -6,6 +6,7 @@ import argparse
 import errno
 import importlib
 import pkgutil
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -23,7 +24,7 @@ from phrasemt.verbs import check, describe, phrases, plan, show, status, trace, 
 from phrasemt.verbs._output import Output
 
 ABOUT_A_STUDY = [
-    (describe, ["max"], {"system": "max"}),
+    (describe, ["--system", "max"], {"system": "max"}),
     (phrases, [], {}),
     (plan, [], {"names": []}),
     (show, [], {}),
@@ -36,14 +37,14 @@ ABOUT_A_STUDY = [
 @pytest.mark.parametrize(
     ("verb", "others", "expected"), ABOUT_A_STUDY, ids=lambda value: getattr(value, "__name__", "")
 )
-@pytest.mark.parametrize("study", ["studies/multi30k.yaml", None])
-def test_the_study_is_the_first_argument_or_config_yaml(
-    verb: ModuleType, others: list[str], expected: dict[str, object], study: str | None
+@pytest.mark.parametrize("study", [["mine.yaml"], ["--study", "mine.yaml"], []], ids=" ".join)
+def test_the_study_is_the_first_argument_or_an_option_or_config_yaml(
+    verb: ModuleType, others: list[str], expected: dict[str, object], study: list[str]
 ) -> None:
     parser = argparse.ArgumentParser()
     verb.add_arguments(parser)
-    options = vars(parser.parse_args([*([study] if study else []), *others]))
-    assert options.items() >= {"study": Path(study or "config.yaml"), **expected}.items()
+    options = vars(parser.parse_args([*study, *others]))
+    assert options.items() >= {"study": Path(study[-1] if study else "config.yaml"), **expected}.items()
 
 
 @pytest.mark.parametrize("verb", ["show", "status", "runs"])
@@ -64,6 +65,22 @@ def test_each_verb_is_listed_and_explains_itself(capsys: pytest.CaptureFixture[s
         with pytest.raises(SystemExit, match="0"):
             main([verb, "--help"])
         assert f"usage: phrasemt {verb} " in capsys.readouterr().out
+
+
+def test_help_fits_on_a_screen_and_names_all_verbs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 50
+    assert max(map(len, lines)) <= 80
+    assert {line.split()[0] for line in lines if line.startswith("  ")} >= verbs.VERBS.keys()
+
+
+def test_shells_complete_verbs_stages_and_their_options(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--completion", "bash"]) == 0
+    script = capsys.readouterr().out
+    assert {"--n-best", "tokenize_text", "compare"} <= set(re.findall(r"[\w-]+", script))
+    checked = subprocess.run(["bash", "-n"], input=script, text=True, check=False)
+    assert checked.returncode == 0
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -44,14 +44,14 @@ def parameters(out: str) -> dict[str, int]:
 
 def test_a_model_that_fits_into_no_memory_is_refused(describe):
     Path("study.yaml").write_text(STUDY.replace("width: 16, heads: 2, ffn_width: 32, enc", "width: 65536, enc"))
-    code, _, err = describe("study.yaml", "base")
+    code, _, err = describe("study.yaml", "--system", "base")
     assert code == 2
     assert "the model does not fit into the memory of this machine (expected at most " in err
     assert "Next: lower the widths" in err
 
 
 def test_a_plain_system(describe):
-    code, out, err = describe("study.yaml", "base")
+    code, out, err = describe("study.yaml", "--system", "base")
     assert (code, err) == (0, "")
     first, _, head, *lines = out.splitlines()
     assert first == (
@@ -82,7 +82,7 @@ def test_a_plain_system(describe):
 
 
 def test_a_system_beside_its_baseline_and_the_plain_one_of_its_size(describe):
-    code, out, err = describe("study.yaml", "max")
+    code, out, err = describe("study.yaml", "--system", "max")
     assert (code, err) == (0, "")
     own, baseline, plain = (line.split() for line in out.splitlines()[-3:])
     assert own[0] == "max"
@@ -95,7 +95,7 @@ def test_a_system_beside_its_baseline_and_the_plain_one_of_its_size(describe):
 
 
 def test_a_language_model_has_one_vocabulary(describe):
-    code, out, err = describe("study.yaml", "lm", "--dataset", "words")
+    code, out, err = describe("study.yaml", "--system", "lm", "--dataset", "words")
     assert (code, err) == (0, "")
     assert out.startswith(
         "lm: language_model, on words with 50 symbols "
@@ -110,7 +110,7 @@ def test_vocabulary_files_go_before_estimates(describe):
     for language, words in (("en", ["a", "b", "c"]), ("de", ["x"])):
         entries = [*((token, 0) for token in SPECIAL_TOKENS), *((word, 5) for word in words)]
         write_lines(folder / f"vocabulary.{language}.tsv", (f"{word}\t{count}" for word, count in entries))
-    code, out, err = describe("study.yaml", "base")
+    code, out, err = describe("study.yaml", "--system", "base")
     assert (code, err) == (0, "")
     assert out.splitlines()[0] == (
         "base: transformer, on demo with 7 source and 5 target symbols (results/small/demo.en-de/vocabulary.*.tsv)"
@@ -121,13 +121,16 @@ def test_vocabulary_files_go_before_estimates(describe):
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (("study.yaml", "bas"), "bas: no such system (expected one of base, max, lm; did you mean 'base'?)"),
         (
-            ("study.yaml", "max", "--dataset", "dmo"),
+            ("study.yaml", "--system", "bas"),
+            "bas: no such system (expected one of base, max, lm; did you mean 'base'?)",
+        ),
+        (
+            ("study.yaml", "--system", "max", "--dataset", "dmo"),
             "dmo: no such dataset (expected one of demo, words; did you mean 'demo'?)",
         ),
         (
-            ("studi.yaml", "max"),
+            ("studi.yaml", "--system", "max"),
             "studi.yaml: 1 mistake in the study\n"
             "  - no such file; `ls studies` lists the studies that come with phrasemt",
         ),

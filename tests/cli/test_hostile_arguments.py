@@ -82,9 +82,9 @@ HOSTILE = {
     # names
     "chekc config.yaml": "chekc: no such verb; did you mean 'check'? Next: `phrasemt --help` lists all",
     "''": "no such verb",
-    "describe mine.yaml": "argument SYSTEM: mine.yaml is a study; SYSTEM behind it is missing",
+    "describe mine.yaml": "--system: which system? (expected one of base, large)",
     "tree mine.yaml": "argument SPLIT:ROW: mine.yaml is a study; SPLIT:ROW behind it is missing",
-    "describe bsae": "bsae: no such system (expected one of base, large; did you mean 'base'?)",
+    "describe --system bsae": "bsae: no such system (expected one of base, large; did you mean 'base'?)",
     "translate text.en --system nope": "nope: no such system",
     "tree test:17": "test.arrow: test is not prepared yet (found no such file). Next: snakemake",
     "trace tset:17": "tset: no such split (expected one of train, dev, test; did you mean 'test'?)",
@@ -147,7 +147,7 @@ def test_every_number_of_the_command_line_has_a_range(verb: str) -> None:
     [
         ("show small", {"PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}, 0, "Übersetzung ▁"),
         ("show small", {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C"}, 0, "Übersetzung ▁"),
-        ("describe base", {"RANK": "x"}, 2, "environment variable RANK: not a number of a launcher"),
+        ("describe --system base", {"RANK": "x"}, 2, "environment variable RANK: not a number of a launcher"),
         ("translate --system base <&-", {}, 2, "standard input is closed"),
         ("gc <&-", {}, 0, "nothing"),
         ("check $'no\\xff.yaml'", {}, 2, "no\\udcff.yaml: 1 mistake in the study"),

@@ -42,7 +42,7 @@ from phrasemt.syntax.sentences import parser_tokens, sentence_key
 from phrasemt.syntax.store.annotations import Annotations
 
 # The convention whose statistics give the sentence scores; outputs and references are shown as its tokens.
-_METRIC = "bleu_tok"
+METRIC = "bleu_tok"
 
 Place = tuple[str, str]  # data set and test set
 
@@ -117,7 +117,7 @@ def read_test_sets(
     for path in scores:
         file = SystemScores.read(path)
         for test_set, of_test_set in file.test_sets.items():
-            rows = of_test_set.statistics[_METRIC]
+            rows = of_test_set.statistics[METRIC]
             contents[file.dataset, test_set].scores[file.system] = list(map(sentence_bleu, rows))
     for place, paths in _by_place(Parses.pattern, parses).items():
         words = [parser_tokens(line) for line in contents[place].source]

@@ -51,7 +51,7 @@ def settings_of_systems(table: Table, records: Sequence[Path]) -> list[Setting]:
         if system in scored:
             scores = next(source.path for cell in scored[system].cells.values() for source in cell.sources)
             sections |= _of_translation(Sidecar.beside(Sidecar.beside(scores).inputs["tokens"][0].path))
-        settings[system] = dict(_flatten("", sections))
+        settings[system] = dict(flatten("", sections))
     keys = list(dict.fromkeys(key for values in settings.values() for key in values))
     return [Setting(key=key, values=[values.get(key, "") for values in settings.values()]) for key in keys]
 
@@ -64,9 +64,10 @@ def _of_translation(sidecar: Sidecar) -> dict[str, Any]:
     return {"translations": {"file": file.path, "sha256": file.sha256[:12], "form": sidecar.settings["form"]}}
 
 
-def _flatten(prefix: str, section: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def flatten(prefix: str, section: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the values of nested settings by dotted keys: text as it is, other values as JSON."""
     for key, value in section.items():
         if isinstance(value, dict):
-            yield from _flatten(f"{prefix}{key}.", value)
+            yield from flatten(f"{prefix}{key}.", value)
         else:
             yield f"{prefix}{key}", json.dumps(value) if not isinstance(value, str) else value

@@ -1,0 +1,86 @@
+"""`phrasemt compare` on a finished study of invented translations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import invented_study
+import pytest
+import yaml
+
+from phrasemt.artefacts.scores import Comparison
+from phrasemt.workflow.paths import Paths
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("compare")
+    study = invented_study.build(folder, seeds=(1, 2), systems=("base", "max", "mean"), datasets=("demo",)).study
+    content = study.model_dump(mode="json", exclude_none=True)
+    for name, changes in {"study.yaml": {}, "other.yaml": {"title": "Another"}}.items():
+        (folder / name).write_text(yaml.safe_dump({**content, **changes}))
+    return folder
+
+
+@pytest.fixture
+def compare(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, phrasemt: Callable[..., tuple[int, str, str]]
+) -> Callable[..., str]:
+    monkeypatch.chdir(folder)
+
+    def call(*arguments: str) -> str:
+        code, out, err = phrasemt("compare", "--samples", "100", *arguments)
+        assert (code, err) == (0, "")
+        return out
+
+    return call
+
+
+def test_systems_differ_as_in_the_table_of_the_study(compare: Callable[..., str]) -> None:
+    out = compare("base", "max", "mean", "--study", "study.yaml")
+    assert re.search(r"^model\.family +transformer +phrase_representation +phrase_representation$", out, re.MULTILINE)
+    assert "training." not in out
+    for system in ("max", "mean"):
+        path = Path(str(Paths("invented", dataset="demo", source="en", target="de").comparison.at(system=system)))
+        for test_set in Comparison.read(path).test_sets.values():
+            for metric, one in test_set.metrics.items():
+                shown = one.over_seeds or one
+                row = f"{metric} +{system} +1 2 +{one.system.value:.2f} +{shown.difference.value:+.2f} "
+                assert re.search(f"^{row}".replace("+-", r" *-").replace("++", r" *\+"), out, re.MULTILINE), row
+
+
+def test_sentences_that_gain_and_lose_most(compare: Callable[..., str]) -> None:
+    out = compare("study.yaml:base", "study.yaml:max", "--sentences", "1")
+    assert len(re.findall(r"^test:\d+ +[+-][\d.]+ sentence BLEU$", out, re.MULTILINE)) == 2
+    assert re.search(r"^test: [\d,]+ of [\d,]+ translations differ", out, re.MULTILINE)
+
+
+def test_studies_differ_in_settings_and_not_in_the_systems_that_they_share(compare: Callable[..., str]) -> None:
+    out = compare("study.yaml", "other.yaml", "--sentences", "0")
+    assert re.search(r"^title +Phrases on <invented> data +Another$", out, re.MULTILINE)
+    differences = re.findall(r"^bleu_tok +other.yaml:\w+ +1 2 +[\d.]+ +(\S+) .+ ([\d.]+)$", out, re.MULTILINE)
+    assert differences == [("+0.00", "1.000")] * 3
+
+
+@pytest.mark.parametrize(
+    ("sides", "said"),
+    [
+        (["base"], "base: one side only"),
+        (["base", "mxa"], "mxa: no such system (expected one of base, max, mean; did you mean 'max'?)"),
+        (["base", "study.yaml"], "systems and studies mixed"),
+        (["gone.yaml:base", "max"], "gone.yaml: 1 mistake in the study"),
+    ],
+)
+def test_mistakes(
+    sides: list[str],
+    said: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    phrasemt: Callable[..., tuple[int, str, str]],
+) -> None:
+    monkeypatch.chdir(folder)
+    code, out, err = phrasemt("compare", *sides, "--study", "study.yaml")
+    assert (code, out) == (2, "")
+    assert said in err
