@@ -64,6 +64,24 @@ def download(wanted: DownloadRequest, file: Path) -> None:
     partial.replace(file)
 
 
+def problem_of_address(url: str, file: SourceFile) -> str | None:
+    """Ask a server for a file, and return why it does not give the registered one; None if it does.
+
+    Only the head of the answer is read: its size is compared, its bytes are not.
+    """
+    attempt = _Download(url, DownloadRequest(file, "check", "use another address"), Path())
+    try:
+        with attempt.open(start=0) as response:
+            length = response.headers.get("Content-Length")
+    except DownloadError as error:
+        return f"{error.what}: {error.found}" if error.found else error.what
+    except _InterruptedError as error:
+        return str(error)
+    if file.bytes and length and int(length) != file.bytes:
+        return f"{int(length):,} bytes in place of {file.bytes:,}"
+    return None
+
+
 class _InterruptedError(Exception):
     """An attempt failed for a temporary reason.
 
@@ -156,7 +174,7 @@ class _Download:
                     check.update(block)
         resumed = check.size
         if not resumed or resumed != self.source.bytes:
-            with self._open(start=resumed) as response:
+            with self.open(start=resumed) as response:
                 if resumed and response.status == http.HTTPStatus.OK:  # the server sends the whole file again
                     check, resumed = FileVerifier(self.wanted), 0
                 length = response.headers.get("Content-Length")
@@ -181,7 +199,7 @@ class _Download:
                 raise _InterruptedError(reason, stale=True) from None
             raise
 
-    def _open(self, *, start: int) -> http.client.HTTPResponse:
+    def open(self, *, start: int) -> http.client.HTTPResponse:
         """The response of the server: the bytes from `start` on, or the whole file if its version has changed."""
         request = urllib.request.Request(self.url, headers={"User-Agent": f"phrasemt/{__version__}"})
         if start:
