@@ -63,6 +63,7 @@ def write_pages() -> None:
         if path.suffix != ".md":
             (PAGES / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(REPOSITORY / path, PAGES / path)
+    shutil.copyfile(Path(__file__).with_name("site.css"), PAGES / "site.css")
     reports.write_reports(PAGES / "docs" / "reports")
 
 

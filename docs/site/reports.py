@@ -11,8 +11,10 @@ from __future__ import annotations
 import contextlib
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+
+from markupsafe import Markup
 
 from democorpus.pairs import demo_pairs
 from phrasemt.artefacts.corpus import ComparedSplits
@@ -26,11 +28,12 @@ from phrasemt.files.digests import digest_bytes
 from phrasemt.files.lines import write_lines
 from phrasemt.files.yaml import parse_yaml
 from phrasemt.report import report
-from phrasemt.report.page import fill, write_page
+from phrasemt.report.page import Section, fill, write_page
+from phrasemt.report.sections import trainings as section_of_trainings
 from phrasemt.report.sections.results import results_section
 from phrasemt.report.sections.scorecard import scorecard_section
 from phrasemt.report.sections.sentences import TestSetContent, sentence_bleu, sentences_section
-from phrasemt.report.sections.trainings import Curve, curves_section
+from phrasemt.report.sections.trainings import Curve, curves
 from phrasemt.report.tables import make_table
 from phrasemt.scoring.significance import compare_systems
 from phrasemt.stages.corpus import CompareSplits
@@ -96,19 +99,25 @@ def _page(study: Study, kept: Sequence[Run]) -> str:
     """The page of a study. Writes the files of its table into the working folder."""
     table = _table(study, kept)
     titles = study.titles
-    curves = [
-        Curve(dataset=run.dataset, system=run.system, seed=run.seed, losses={}, evaluations=list(_evaluations(run)))
-        for run in kept
-    ]
     content = _content(study, [run for run in kept if run.seed == study.seeds[0]])
     sections = [
         scorecard_section(table),
         results_section(table),
-        curves_section(table.datasets, curves, titles),
+        Section(anchor="curves", heading="Learning curves", content=_curves(kept, titles)),
         sentences_section(table, {(_DATASET, _TEST_SET): content}),
     ]
     introduction = fill(report.__file__, table=table, titles=titles)
     return write_page(table.title, introduction, [section for section in sections if section is not None])
+
+
+def _curves(kept: Sequence[Run], titles: Mapping[str, str]) -> Markup:
+    """The curves of the evaluations on dev; losses are not kept."""
+    trainings = [
+        Curve(dataset=run.dataset, system=run.system, seed=run.seed, losses={}, evaluations=list(_evaluations(run)))
+        for run in kept
+    ]
+    drawings = list(curves(_DATASET, trainings, titles))
+    return fill(section_of_trainings.__file__, drawings=drawings, trainings=[], titles=titles)
 
 
 def _evaluations(run: Run) -> Iterator[Evaluation]:
