@@ -45,6 +45,7 @@ DOCUMENTS = [
     DOCS.parent / "README.md",
     DOCS / "findings.md",
     DOCS / "results.md",
+    DOCS / "results-log.md",
     *sorted((DOCS / "papers").glob("*.md")),
 ]
 _TABLE = re.compile(r"<!-- table: (\S+) -->\n((?:\|.*\n)+)")

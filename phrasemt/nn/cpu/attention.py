@@ -3,9 +3,9 @@
 torch's fused kernel for CPUs has no dropout; with dropout torch falls back to separate operations of its own, which
 compute the softmax of bfloat16 scores in bfloat16. The softmax in float32 is ten times as fast and more exact.
 
-Without this form a training step takes 1.09 to 1.18 times as long in bfloat16, 1.03 in float32 (docs/performance.md).
-The fused kernel is kept for translation, which has no dropout. It returns no weights, so recorded attention uses this
-form on all devices.
+Without this form a training step takes 1.09 to 1.18 times as long in bfloat16, 1.03 in float32
+(docs/performance-log.md). The fused kernel is kept for translation, which has no dropout. It returns no weights, so
+recorded attention uses this form on all devices.
 """
 
 from __future__ import annotations

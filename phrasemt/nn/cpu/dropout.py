@@ -1,7 +1,7 @@
 """Dropout with 16 random bits for each element.
 
 torch draws each Bernoulli variable separately, which takes longer than the matrix products around it. Without this form
-a training step takes 1.3 to 1.4 times as long in bfloat16, 1.14 to 1.2 in float32 (docs/performance.md).
+a training step takes 1.3 to 1.4 times as long in bfloat16, 1.14 to 1.2 in float32 (docs/performance-log.md).
 
 The random numbers differ from those of torch's own dropout: the masks, and with them the weights of a training with
 dropout, are others when the form is turned off. The state of torch's generator determines the masks of both.
