@@ -46,10 +46,10 @@ _MORE: dict[str, Any] = {
         }
     },
     "systems": {
-        "relative_positions": {"model": {"family": "relative_positions"}},
-        "phrasal_attention": {"model": {"family": "phrasal_attention"}},
+        "relative": {"model": {"family": "transformer", "attention": "relative"}},
+        "ngrams": {"model": {"family": "transformer", "attention": "ngrams"}},
         "dl4mt": {"model": {"family": "dl4mt"}, "training": {"optimizer": {"name": "adadelta"}}},
-        "sampled": {"weights_of": ["relative_positions"], "decoding": {"sampling": {"top_k": 5}}},
+        "sampled": {"weights_of": ["relative"], "decoding": {"sampling": {"top_k": 5}}},
         "untuned": {"model": {"family": "moses"}, "tuning": None},
     },
     "parsers": {"of_files": {"language": "en", "files": {"constituency": _FILE, "tagger": _FILE, "vectors": _FILE}}},

@@ -39,9 +39,10 @@ def export_ctranslate2(
     settings: of the model. Sources and translations of the exported model have at most `POSITIONS` subwords.
     Raises PhrasemtError when ctranslate2 is not installed, or when the model is not a plain Transformer.
     """
-    if type(settings) is not TransformerModel or type(model) is not Transformer:
+    if type(settings) is not TransformerModel or settings.attention != "tokens" or type(model) is not Transformer:
         what, next_step = "CTranslate2 cannot run this model", "export it in the format of phrasemt"
-        raise PhrasemtError(what, expected="family transformer", found=f"family {settings.family}", next_step=next_step)
+        expected = "family transformer with attention: tokens"
+        raise PhrasemtError(what, expected=expected, found=f"family {settings.full_name}", next_step=next_step)
     specs = _specs()
     norms = {"pre_norm": settings.norm == "pre", "layernorm_embedding": settings.embed_ln}
     spec = specs.TransformerSpec(

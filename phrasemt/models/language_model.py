@@ -1,4 +1,4 @@
-"""Decoder-only language model with plain, relative or phrasal attention.
+"""Decoder-only language model.
 
 Enhancing Attention with Explicit Phrasal Alignments. Submission to ICLR 2020, Table 3.
 Vaswani et al. (2017): Attention Is All You Need. NIPS. (The layers.)
@@ -17,35 +17,20 @@ Equations (of Vaswani et al.)
 Deviations and choices (docs/decisions.md)
     Each sentence is a text of its own: `<s>` w1 .. wn are the inputs, w1 .. wn `</s>` the outputs.
     A decoder layer without attention to a source is an encoder layer under a causal mask.
-    attention: relative   Shaw et al. (2018), phrasemt/nn/relative_attention.py, without absolute positions
-    attention: phrasal    phrasemt/nn/ngram_attention.py
+    attention: relative or ngrams   as in phrasemt/models/transformer.py; `ngrams` is the paper's
     A batch has source sentences here too, so that training and scoring work as in other families; the model ignores
     them.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 from phrasemt.batching.batch import Source
-from phrasemt.models.transformer import Attend, EncoderLayer, Memory, TransformerDecoder
-from phrasemt.nn.attention import SelfAttention
+from phrasemt.models.transformer import Attend, Attentions, EncoderLayer, Memory, TransformerDecoder
 from phrasemt.nn.embeddings import Words
 from phrasemt.nn.init import initialise
 from phrasemt.nn.layers import Stack, last_norm
-from phrasemt.nn.ngram_attention import NgramSelfAttention
 from phrasemt.nn.recording import Attention
-from phrasemt.nn.relative_attention import RelativeSelfAttention
 from phrasemt.study.architectures import LanguageModel
-
-
-def _attention(settings: LanguageModel) -> Any:
-    sizes = settings.width, settings.heads, settings.attn_dropout
-    if settings.attention == "relative":
-        return RelativeSelfAttention(*sizes, rel_k=settings.rel_k)
-    if settings.attention == "phrasal":
-        return NgramSelfAttention(*sizes, ngrams=settings.ngrams, score="query_kernel")
-    return SelfAttention(*sizes)
 
 
 class LanguageModelTransformer(TransformerDecoder[Memory]):
@@ -53,14 +38,17 @@ class LanguageModelTransformer(TransformerDecoder[Memory]):
 
     def __init__(self, settings: LanguageModel, *, source_vocabulary: int = 0, target_vocabulary: int) -> None:
         super().__init__()
+        attentions = Attentions.of(settings)
         self.words = Words(
             settings,
             source_vocabulary=0,
             target_vocabulary=target_vocabulary,
             tie_all=True,
-            positions=settings.attention != "relative",
+            positions=attentions.positions,
         )
-        self.decoder = Stack[EncoderLayer](EncoderLayer(settings, _attention(settings)) for _ in range(settings.layers))
+        self.decoder = Stack[EncoderLayer](
+            EncoderLayer(settings, attentions.dec_self()) for _ in range(settings.layers)
+        )
         self.decoder_norm = last_norm(settings)
         initialise(self, settings.init)
 

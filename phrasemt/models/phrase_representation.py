@@ -25,7 +25,7 @@ Equations
     Eq. (7)  attention of tokens to phrases
     Eq. (8)  combination of tokens and attended phrases
 
-Deviations and choices (docs/decisions.md, X1-X25)
+Deviations and choices (docs/decisions.md, X1-X26)
     Eqs. (3), (8)   hidden units are sigma(z) - 1/2 (`HiddenUnits`), and W1 and W3 learn at a lower rate
                     (`rate_factors`). The functions are the same; with sigma(z), Adam saturates the units
     Eq. (8)  the right half of W3 is 0 at the start, so that attention to source tokens learns before phrases come in;
@@ -38,6 +38,7 @@ Deviations and choices (docs/decisions.md, X1-X25)
     norm: pre is not in the paper; with it, combination and pooling read the normalised x.
     phrase.mode: none is a control that is not in the paper: a is 0, and the parameters of Eqs. (3) and (7), the
     mixtures of phrases of Eq. (6) and the right half of W3 are idle.
+    attention: relative, ngrams    in place of attention to tokens; attention to phrases (Eq. 7) stays as it is (X26)
     score: dot_product replaces Eq. (3), a control that is not in the paper: s_i = x_i . R_glance / sqrt(D).
 
 Settings for differences of the authors' code (Neutron); the preset xu-code has all of them
@@ -63,8 +64,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from phrasemt.batching.batch import Phrases, Source
-from phrasemt.models.transformer import Attend, EncodedSources, TransformerDecoder
-from phrasemt.nn.attention import KeyValueAttention, Projected, SelfAttention, key_mask
+from phrasemt.models.transformer import Attend, Attentions, EncodedSources, TransformerDecoder
+from phrasemt.nn.attention import KeyValueAttention, Projected, key_mask
 from phrasemt.nn.diagnostics import DeadNetworks, Measurement, Network, UseOfAttentions
 from phrasemt.nn.dropout import Dropout
 from phrasemt.nn.embeddings import Words
@@ -219,12 +220,12 @@ class TransparentAttention(nn.Module):
 class EncoderLayer(nn.Module):
     """Combination with the phrases of the layer's input, self-attention and feed-forward network."""
 
-    def __init__(self, settings: PhraseRepresentationModel) -> None:
+    def __init__(self, settings: PhraseRepresentationModel, attentions: Attentions) -> None:
         super().__init__()
         self.pooling = PhrasePooling(settings)
         self.combination = Combination(settings)
         self.around_combination = Residual(settings)
-        self.attention = SelfAttention(settings.width, settings.heads, settings.attn_dropout)
+        self.attention = attentions.enc_self()
         self.around_attention = Residual(settings)
         self.ffn = FeedForward(settings)
         self.around_ffn = Residual(settings)
@@ -244,13 +245,13 @@ class EncoderLayer(nn.Module):
 class DecoderLayer(nn.Module):
     """Self-attention, combination with source phrases, attention to source tokens and feed-forward network."""
 
-    def __init__(self, settings: PhraseRepresentationModel) -> None:
+    def __init__(self, settings: PhraseRepresentationModel, attentions: Attentions) -> None:
         super().__init__()
-        self.attention = SelfAttention(settings.width, settings.heads, settings.attn_dropout)
+        self.attention = attentions.dec_self()
         self.around_attention = Residual(settings)
         self.combination = Combination(settings)
         self.around_combination = Residual(settings)
-        self.source_attention = KeyValueAttention(settings.width, settings.heads, settings.attn_dropout)
+        self.source_attention = attentions.cross()
         self.around_source_attention = Residual(settings)
         self.ffn = FeedForward(settings)
         self.around_ffn = Residual(settings)
@@ -279,17 +280,19 @@ class PhraseRepresentationTransformer(TransformerDecoder[EncodedPhrases]):
 
     def __init__(self, settings: PhraseRepresentationModel, *, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
+        attentions = Attentions.of(settings)
         self.words = Words(
             settings,
             source_vocabulary=source_vocabulary,
             target_vocabulary=target_vocabulary,
             tie_all=settings.tie == "all",
+            positions=attentions.positions,
         )
-        self.encoder = Stack[EncoderLayer](EncoderLayer(settings) for _ in range(settings.encoder_layers))
+        self.encoder = Stack[EncoderLayer](EncoderLayer(settings, attentions) for _ in range(settings.encoder_layers))
         self.last_pooling = PhrasePooling(settings)
         self.transparent_attention = TransparentAttention(settings) if settings.ta == "on" else None
         self.transparent_token_attention = TransparentAttention(settings) if settings.ta_tokens else None
-        self.decoder = Stack[DecoderLayer](DecoderLayer(settings) for _ in range(settings.decoder_layers))
+        self.decoder = Stack[DecoderLayer](DecoderLayer(settings, attentions) for _ in range(settings.decoder_layers))
         self.encoder_norm = last_norm(settings)
         self.decoder_norm = last_norm(settings)
         self.reads_phrases = settings.phrase.mode != "none"
@@ -364,7 +367,8 @@ class PhraseRepresentationTransformer(TransformerDecoder[EncodedPhrases]):
         return {weight: min(1.0, RATE_FAN_IN / weight.shape[1]) for weight in weights}
 
     def measurements(self) -> list[Measurement]:
-        return [DeadNetworks(self.networks()), UseOfAttentions(self.attentions(), self.plain_loss)]
+        used = UseOfAttentions(self.attentions(), self.plain_loss)
+        return [*super().measurements(), DeadNetworks(self.networks()), used]
 
 
 def _no_phrases(source: Source) -> Phrases:

@@ -20,6 +20,8 @@ Equations
 
 Deviations and choices (docs/decisions.md)
     norm: pre        layer normalisation before the sub-layers, as in tensor2tensor since version 2
+    attention        `relative` (Shaw et al. 2018, phrasemt/nn/relative_attention.py) or `ngrams` (Nguyen et al.,
+                     phrasemt/nn/ngram_attention.py) in place of the paper's
     attn_dropout, act_dropout  in both code bases of the reproduced papers; the paper names only `dropout`
     tie: decoder     the source has an embedding table of its own (Xu et al.); with `all`, as in the paper, it has not
     softmax_bias     a bias on the logits (Neutron); the paper has none
@@ -30,7 +32,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -43,8 +45,10 @@ from phrasemt.nn.beams import BeamCache, SearchTensors
 from phrasemt.nn.embeddings import Words
 from phrasemt.nn.init import initialise
 from phrasemt.nn.layers import FeedForward, Residual, Stack, last_norm
+from phrasemt.nn.ngram_attention import NgramKeyValueAttention, NgramSelfAttention
 from phrasemt.nn.recording import Attention
-from phrasemt.study.architectures import Layers, TransformerModel
+from phrasemt.nn.relative_attention import RelativeSelfAttention
+from phrasemt.study.architectures import LanguageModel, Layers, TransformerModel
 
 # An attention, ready to be called: x [B, T, D] -> [B, T, D], or in a search [B, K, D] -> [B, K, D].
 Attend = Callable[[Tensor], Tensor]
@@ -69,22 +73,31 @@ class EncodedSources(Memory):
 class Attentions:
     """Factories of the attention modules in the Transformer's three places. A call makes the module of one layer.
 
-    The modules have the methods of `SelfAttention` (encoder, decoder) and of `KeyValueAttention` (source).
+    The modules have the methods of `SelfAttention` (enc_self, dec_self) and of `KeyValueAttention` (cross).
+    positions: whether absolute positions are added to the embeddings. With relative ones they are not.
     """
 
-    encoder: Callable[[], Any]
-    decoder: Callable[[], Any]
-    source: Callable[[], Any]
+    enc_self: Callable[[], Any]
+    dec_self: Callable[[], Any]
+    cross: Callable[[], Any]
+    positions: bool = True
 
     @classmethod
-    def plain(cls, settings: TransformerModel) -> Attentions:
-        """Plain multi-head attention in all places, as in the paper."""
+    def of(cls, settings: TransformerModel | LanguageModel) -> Attentions:
+        """Return the attentions that `attention` and its options name, and attention to tokens in all other places."""
         sizes = settings.width, settings.heads, settings.attn_dropout
-        return cls(
-            encoder=partial(SelfAttention, *sizes),
-            decoder=partial(SelfAttention, *sizes),
-            source=partial(KeyValueAttention, *sizes),
-        )
+        itself = partial(SelfAttention, *sizes)
+        tokens = cls(enc_self=itself, dec_self=itself, cross=partial(KeyValueAttention, *sizes))
+        if settings.attention == "relative":
+            relative = partial(RelativeSelfAttention, *sizes, rel_k=settings.rel_k)
+            return replace(tokens, enc_self=relative, dec_self=relative, positions=False)
+        if settings.attention == "ngrams":
+            options: dict[str, Any] = {"ngrams": settings.ngrams, "score": settings.ngram_score}
+            of_itself = partial(NgramSelfAttention, *sizes, **options)
+            of_memory = partial(NgramKeyValueAttention, *sizes, **options)
+            ngrams: dict[str, Any] = {"enc_self": of_itself, "dec_self": of_itself, "cross": of_memory}
+            return replace(tokens, **{place: ngrams[place] for place in settings.ngram_where})
+        return tokens
 
 
 class EncoderLayer(nn.Module):
@@ -167,8 +180,7 @@ class TransformerDecoder(TranslationModel[AnyMemory, BeamCache]):
 class Transformer(TransformerDecoder[EncodedSources]):
     """Encoder, decoder, and an output layer that shares the target embeddings.
 
-    attentions: other modules in the places of multi-head attention.
-    positions: whether to add absolute positions to the embeddings.
+    attentions: of a family that has others than those of the settings.
     """
 
     def __init__(
@@ -178,22 +190,21 @@ class Transformer(TransformerDecoder[EncodedSources]):
         source_vocabulary: int,
         target_vocabulary: int,
         attentions: Attentions | None = None,
-        positions: bool = True,
     ) -> None:
         super().__init__()
-        attentions = attentions or Attentions.plain(settings)
+        attentions = attentions or Attentions.of(settings)
         self.words = Words(
             settings,
             source_vocabulary=source_vocabulary,
             target_vocabulary=target_vocabulary,
             tie_all=settings.tie == "all",
-            positions=positions,
+            positions=attentions.positions,
         )
         self.encoder = Stack[EncoderLayer](
-            EncoderLayer(settings, attentions.encoder()) for _ in range(settings.encoder_layers)
+            EncoderLayer(settings, attentions.enc_self()) for _ in range(settings.encoder_layers)
         )
         self.decoder = Stack[DecoderLayer](
-            DecoderLayer(settings, attentions.decoder(), attentions.source()) for _ in range(settings.decoder_layers)
+            DecoderLayer(settings, attentions.dec_self(), attentions.cross()) for _ in range(settings.decoder_layers)
         )
         self.encoder_norm = last_norm(settings)
         self.decoder_norm = last_norm(settings)

@@ -1,4 +1,31 @@
-"""Multi-head attention to n-grams of keys of all orders at once (phrasal attention, ICLR 2020 submission).
+"""Phrasal attention: multi-head attention to n-grams of keys, of all orders up to 2, 3 or 4 together.
+
+Nguyen, Joty, Nguyen (2019): Enhancing Attention with Explicit Phrasal Alignments. Submission to ICLR 2020.
+
+Notation
+    paper       here                       shape
+    d           width, D                   512 (base)
+    h           heads, h                   8
+    n           1..N = ngrams              orders of n-grams; key and value of an n-gram stand at its last token
+    l_q, l_k    T, S                       numbers of queries and keys
+    W_q (of n)  query                      [n*D, D] for each n, one below the other
+    W_k         key                        [D, D], one for all n (score static: [n*D, D] for each n)
+    W_v (of n)  value                      [n*D, D] for each n, one below the other
+    A           scores                     [B, h, T, N*S]
+
+Equations
+    Eq. (1)  attention: softmax over the keys
+    Eq. (4)  convolution over n tokens: values of n-grams (score static: also their keys)
+    Eq. (5)  query as kernel: the score of an n-gram is a sum of one product for each of its tokens
+    Eqs. (7-12)  heads, and one softmax over the n-grams of all orders
+
+Deviations and choices (docs/decisions.md, N1-N9)
+    Eq. (4), (5)  without padding S keys have S-n+1 n-grams (N1). A query may use an n-gram if it may use the n-gram's
+                  last token; the paper does not say which n-grams the decoder may use (N3)
+    Eq. (5)       divided by sqrt(n d/h) in each head (N2)
+    ngram_where   all three attentions, because only this gives the paper's numbers of parameters (N4)
+    norm: pre, tie: all, no softmax bias, dropout in four places: as in tensor2tensor, in preset ng (N7, N8)
+    Initial values: the n matrices of W_v are Xavier-uniform, divided by sqrt(n): equal variance of values for all n.
 
 The n-gram of the keys j-n+1..j has the position of its last token j. For n = 1..N, without the index of the head:
     A_n[i, j] = sum over t < n of Q_n[i, t] . K[j-n+1+t] / sqrt(n E)      score query_kernel
@@ -147,7 +174,7 @@ class _NgramAttention(RecordableAttention):
         self.width, self.heads, self.dropout, self.orders, self.score = width, heads, dropout, ngrams, score
         head_width = width // heads
         tokens = [(n, t) for n in range(1, ngrams + 1) for t in range(n)]  # one block for each token of each order
-        convolution = Layout(ngrams, tuple((block, n - 1, n - 1 - t) for block, (n, t) in enumerate(tokens)))
+        convolution = Layout(ngrams, tuple((block, n - 1, n - 1 - t) for block, (n, t) in enumerate(tokens)))  # Eq. (4)
         if score == "query_kernel":
             ends_of_rows = tuple((block, n * ngrams - n + t, 0) for block, (n, t) in enumerate(tokens))
             window = tuple((0, slot, ngrams - 1 - slot) for slot in range(ngrams))
@@ -188,12 +215,12 @@ class _NgramAttention(RecordableAttention):
         mask: [B, 1, 1, N*S], [B, 1, T, N*S] or [T, N*S], True where a query may use an n-gram.
         """
         sentences, heads, orders, keys, _ = values_BhNSE.shape
-        scores_GXY = torch.bmm(queries_BhXW.flatten(0, 1), keys_BhXW.flatten(0, 1).transpose(1, 2))
+        scores_GXY = torch.bmm(queries_BhXW.flatten(0, 1), keys_BhXW.flatten(0, 1).transpose(1, 2))  # Eq. (5)
         scores_GXY = scores_GXY.to(normalised_dtype(scores_GXY))
         for row, scale in enumerate(self.scales):
             scores_GXY[:, row :: len(self.scales)].mul_(scale)
         scores_BhTX = scores_GXY.view(sentences, heads, -1, orders * keys).masked_fill_(~mask, -torch.inf)
-        weights_GTX = torch.softmax(scores_BhTX.flatten(0, 1), dim=-1)
+        weights_GTX = torch.softmax(scores_BhTX.flatten(0, 1), dim=-1)  # Eq. (1), Eqs. (7-12)
         if self.record is not None:
             self.record(weights_GTX.view(sentences, heads, -1, orders, keys))
         if self.training and self.dropout > 0:

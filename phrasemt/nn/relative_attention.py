@@ -1,4 +1,28 @@
-"""Multi-head self-attention with relative positions (Shaw et al. 2018, sections 3.2 and 3.3).
+"""Multi-head self-attention with relative positions.
+
+Shaw, Uszkoreit, Vaswani (2018): Self-Attention with Relative Position Representations. NAACL. (Sections 3.2 and 3.3.)
+
+Notation
+    paper        here                 shape
+    d_x          width, D             512
+    d_z          E                    D / heads
+    k            rel_k                16
+    x            x_BTD                [B sentences, T positions, D]
+    a^K_ij       distance_keys        [2k+1, E]; row clip(j - i, -k, k) + k
+    a^V_ij       distance_values      [2k+1, E]; same rows
+    e_ij         scores_BhTS          [B, heads, T queries, S keys]
+    alpha_ij     weights_BhTS         [B, heads, T queries, S keys]
+
+Equations
+    Eq. (3)  sum of values and a^V, weighted
+    Eq. (4)  scores from keys and a^K
+    Eq. (5)  the same scores as a sum of two products, so that a^K is not added to each key
+
+Deviations and choices (docs/decisions.md)
+    Each layer has its own vectors a^K and a^V, which its heads share.
+    In the decoder no key comes after its query, so the last k rows are never used. They are parameters all the same.
+    Eq. (3)  is split into two products like Eq. (5).
+    Attention to the source has no distances. No absolute positions are added (phrasemt/models/transformer.py).
 
 Letters: B sentences, T positions (keys j as well as queries i), D model width, h heads, E = D/h head width,
 K hypotheses, L = steps * K entries of a search's cache, R distances.
@@ -93,7 +117,9 @@ class RelativeSelfAttention(SelfAttention):
         rows_R = distances_R.clamp(-self.rel_k, self.rel_k) + self.rel_k
         distance_keys_RE = F.embedding(rows_R, self.distance_keys)
         distance_values_RE = F.embedding(rows_R, self.distance_values)
-        scores_BhTS = queries_BhTE @ keys_BhSE.transpose(-1, -2) + to_keys(queries_BhTE @ distance_keys_RE.T)
+        scores_BhTS = queries_BhTE @ keys_BhSE.transpose(-1, -2) + to_keys(
+            queries_BhTE @ distance_keys_RE.T
+        )  # Eqs. (4-5)
         weights_BhTS = attention_weights(
             scores_BhTS,
             queries_BhTE.shape[-1] ** -0.5,
@@ -101,5 +127,5 @@ class RelativeSelfAttention(SelfAttention):
             probability=self.dropout if self.training else 0.0,
             record=self.record,
         ).to(values_BhSE.dtype)
-        attended_BhTE = weights_BhTS @ values_BhSE + to_distances(weights_BhTS) @ distance_values_RE
+        attended_BhTE = weights_BhTS @ values_BhSE + to_distances(weights_BhTS) @ distance_values_RE  # Eq. (3)
         return F.linear(attended_BhTE.transpose(1, 2).flatten(2), self.output)

@@ -13,7 +13,8 @@ import importlib.util
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Any, Literal, get_args
+from itertools import chain
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import (
     Discriminator,
@@ -125,6 +126,11 @@ class Architecture(Settings, ABC):
     family: str
 
     @property
+    def full_name(self) -> str:
+        """The family for readers, with what a family takes from another."""
+        return self.family
+
+    @property
     @abstractmethod
     def learning_rate_width(self) -> int:
         """The width d in the learning rate schedule of Vaswani et al."""
@@ -175,6 +181,12 @@ class Architecture(Settings, ABC):
         return self
 
 
+Place = Literal["enc_self", "dec_self", "cross"]
+# The keys of each attention, of which a family may lack some.
+_OF_ATTENTION = {"relative": ("rel_k",), "ngrams": ("ngrams", "ngram_where", "ngram_score")}
+_ATTENTION = {"attention", *chain.from_iterable(_OF_ATTENTION.values())}
+
+
 class Layers(Architecture):
     """Base of the families with Transformer layers."""
 
@@ -192,12 +204,36 @@ class Layers(Architecture):
     init: Literal["xavier", "neutron"] = Field(
         "xavier", description="initial weights: Xavier-uniform, or uniform by fan-in (Neutron)"
     )
+    attention: Literal["tokens", "relative", "ngrams"] = Field(
+        "tokens",
+        description="tokens: as in the Transformer (Vaswani et al.); relative: self-attention with relative instead of "
+        "absolute positions (Shaw et al. 2018); ngrams: phrasal attention, to n-grams of tokens (Nguyen et al.)",
+    )
+    rel_k: Positions = Field(
+        16, description="attention relative: largest distance k with its own embedding (base model: 16)"
+    )
+    ngrams: Annotated[Literal[1, 2, 3, 4], Number()] = Field(
+        2, description="attention ngrams: longest n-gram N_g; 1 is attention to tokens"
+    )
+    ngram_score: Literal["query_kernel", "static"] = Field(
+        "query_kernel",
+        description="attention ngrams: the paper's scores, or the rejected alternative, convolved keys (static)",
+    )
 
     @model_validator(mode="after")
-    def _heads_divide_width(self) -> Layers:
+    def _layers_fit_together(self) -> Layers:
+        problems = []
         if self.width % self.heads:
-            raise ValueError(f"width ({self.width}) must be a multiple of heads ({self.heads})")
+            problems.append(f"width ({self.width}) must be a multiple of heads ({self.heads})")
+        for attention, keys in _OF_ATTENTION.items():
+            present = [key for key in keys if key in type(self).model_fields]
+            problems += _without_effect(self, present, "attention", attention)
+        refuse(problems)
         return self
+
+    @property
+    def full_name(self) -> str:
+        return self.family if self.attention == "tokens" else f"{self.family} with attention: {self.attention}"
 
     @property
     def learning_rate_width(self) -> int:
@@ -215,6 +251,17 @@ class TransformerModel(Layers):
         description="decoder: target embeddings and output layer share a table; all: source embeddings, too (needs a "
         "shared vocabulary)",
     )
+    ngram_where: list[Place] = Field(
+        ["enc_self", "dec_self", "cross"],
+        min_length=1,
+        description="attention ngrams: attentions with n-grams (paper: all)",
+    )
+
+    @model_validator(mode="after")
+    def _places_once(self) -> TransformerModel:
+        if len(set(self.ngram_where)) != len(self.ngram_where):
+            raise ValueError(f"ngram_where contains a value twice: {', '.join(self.ngram_where)}")
+        return self
 
     @property
     def one_vocabulary(self) -> bool:
@@ -222,17 +269,8 @@ class TransformerModel(Layers):
 
     @property
     def plain_counterpart(self) -> Architecture:
-        sizes = self.model_dump(include=TransformerModel.model_fields.keys() - {"family"})
+        sizes = self.model_dump(include=TransformerModel.model_fields.keys() - {"family", *_ATTENTION})
         return TransformerModel.model_validate(sizes)
-
-
-class RelativePositionsModel(TransformerModel):
-    """Transformer with relative instead of absolute positions in self-attention (Shaw et al. 2018)."""
-
-    family: Literal["relative_positions"] = Field(  # type: ignore[assignment]
-        "relative_positions", description="model family, phrasemt/models/<family>.py"
-    )
-    rel_k: Positions = Field(16, description="largest distance k with its own embedding (base model: 16)")
 
 
 class PhraseRepresentationModel(TransformerModel):
@@ -301,50 +339,14 @@ class PhraseRepresentationModel(TransformerModel):
         return self.src_bos
 
 
-Place = Literal["enc_self", "dec_self", "cross"]
-
-
-class PhrasalAttentionModel(TransformerModel):
-    """Transformer that attends to n-grams of keys (Nguyen et al., ICLR 2020 submission), preset ng."""
-
-    family: Literal["phrasal_attention"] = Field(  # type: ignore[assignment]
-        "phrasal_attention", description="model family, phrasemt/models/<family>.py"
-    )
-    ngrams: Annotated[Literal[1, 2, 3, 4], Number()] = Field(2, description="longest n-gram N_g; 1 is plain attention")
-    ngram_where: list[Place] = Field(
-        ["enc_self", "dec_self", "cross"], min_length=1, description="attentions with n-grams (paper: all)"
-    )
-    ngram_score: Literal["query_kernel", "static"] = Field(
-        "query_kernel", description="query_kernel: the paper's scores; static: the rejected alternative, convolved keys"
-    )
-
-    @model_validator(mode="after")
-    def _places_once(self) -> PhrasalAttentionModel:
-        if len(set(self.ngram_where)) != len(self.ngram_where):
-            raise ValueError(f"ngram_where contains a value twice: {', '.join(self.ngram_where)}")
-        return self
-
-
 class LanguageModel(Layers):
     """Language model of the target side, a decoder without source (Nguyen et al., Table 3)."""
+
+    ngram_where: ClassVar[list[Place]] = ["dec_self"]
 
     family: Literal["language_model"] = Field(description="model family, phrasemt/models/<family>.py")
     layers: Depth = Field(6, description="layers N")
     softmax_bias: bool = Field(False, description="bias of the output layer")
-    attention: Literal["plain", "relative", "phrasal"] = Field(
-        "plain", description="plain (Vaswani et al.), with relative positions (Shaw et al.), or phrasal attention"
-    )
-    rel_k: Positions = Field(16, description="attention relative: largest distance k with its own embedding")
-    ngrams: Annotated[Literal[1, 2, 3, 4], Number()] = Field(2, description="attention phrasal: longest n-gram")
-
-    @model_validator(mode="after")
-    def _switches_go_together(self) -> LanguageModel:
-        refuse(
-            f"{key} has no effect with attention: {self.attention}, only with {attention}"
-            for key, attention in (("rel_k", "relative"), ("ngrams", "phrasal"))
-            if self.attention != attention and self.differs(key)
-        )
-        return self
 
     @property
     def translates(self) -> bool:
@@ -352,7 +354,7 @@ class LanguageModel(Layers):
 
     @property
     def plain_counterpart(self) -> Architecture:
-        return LanguageModel.model_validate(self.model_dump(exclude={"attention", "rel_k", "ngrams"}))
+        return LanguageModel.model_validate(self.model_dump(exclude=_ATTENTION))
 
 
 class RecurrentModel(Architecture):
@@ -442,16 +444,25 @@ class BiscaleModel(RecurrentModel):
         return self.model_copy(update={"search": BiscaleSearch()})
 
 
-_OfThePapers = (
-    TransformerModel
-    | RelativePositionsModel
-    | PhraseRepresentationModel
-    | PhrasalAttentionModel
-    | LanguageModel
-    | Dl4mtModel
-    | BiscaleModel
-)
+_OfThePapers = TransformerModel | PhraseRepresentationModel | LanguageModel | Dl4mtModel | BiscaleModel
 _NAMES = {name for kind in sections(_OfThePapers) for name in get_args(kind.model_fields["family"].annotation)}
+
+
+# Names before 2026-11-27 of what `attention` names now. Studies and records of trainings have them.
+_EARLIER_FAMILIES = {"relative_positions": "relative", "phrasal_attention": "ngrams"}
+_EARLIER_ATTENTIONS = {"plain": "tokens", "phrasal": "ngrams"}  # of language models
+
+
+def with_present_names(model: Any) -> Any:
+    """The values of a model, with `attention` in place of the families and values that had its meaning before."""
+    if not isinstance(model, dict):
+        return model
+    family, attention = str(model.get("family")), str(model.get("attention"))
+    if family in _EARLIER_FAMILIES and "attention" not in model:
+        return {**model, "family": "transformer", "attention": _EARLIER_FAMILIES[family]}
+    if family == "language_model" and attention in _EARLIER_ATTENTIONS:
+        return {**model, "attention": _EARLIER_ATTENTIONS[attention]}
+    return model
 
 
 def own_settings(family: object) -> type[Architecture] | None:
@@ -472,7 +483,7 @@ def own_settings(family: object) -> type[Architecture] | None:
 def _of_any_family(value: Any, of_the_papers: ValidatorFunctionWrapHandler) -> Any:
     own = own_settings(value.get("family") if isinstance(value, dict) else getattr(value, "family", None))
     if own is None:
-        return of_the_papers(value)
+        return of_the_papers(with_present_names(value))
     # A union, so that the place of a mistake begins with the family, as for the families of the papers.
     kinds: Any = Annotated[own | TransformerModel, Discriminator("family")]
     return TypeAdapter(kinds).validate_python(value)

@@ -19,7 +19,7 @@ from pydantic_core import PydanticKnownError
 from phrasemt.fields import Name, Number, Seed, Settings, Title, UserPath, refuse, sections
 from phrasemt.printed.results import baseline_place
 from phrasemt.study.annotators import Chunker, Parser
-from phrasemt.study.architectures import ModelSettings, PhraseSegmentation, own_settings
+from phrasemt.study.architectures import ModelSettings, PhraseSegmentation, own_settings, with_present_names
 from phrasemt.study.datasets import Dataset, TargetChunks
 from phrasemt.study.evaluation import Analyses, Comparison, Metric
 from phrasemt.study.moses import MosesModel, MosesSystem
@@ -182,9 +182,10 @@ class System(TableRow):
             return values
         # A misspelt name is read as the nearest one, so that the typo is the only reported mistake.
         (preset,) = difflib.get_close_matches(str(values["preset"]), PRESETS, n=1, cutoff=0)
-        model = values.get("model")
+        model = with_present_names(values.get("model"))
         family = model.get("family") if isinstance(model, dict) else None
         own = own_settings(family)
+        values = values if model is None else {**values, "model": model}
         return fill_in(values, PRESETS[preset], _KEYS if own is None else _KEYS | {family: own.model_fields.keys()})
 
     @model_validator(mode="after")

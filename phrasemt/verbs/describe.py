@@ -35,7 +35,7 @@ def describe(study: Study, system: str, dataset: str) -> Iterator[str]:
     model = study.models[system].model
     cost = cost_of(model, source_vocabulary=source, target_vocabulary=target)
     sizes = f"{source:,} source and {target:,} target symbols" if model.translates else f"{target:,} symbols"
-    yield f"{system}: {model.family}, on {dataset} with {sizes} ({origin})"
+    yield f"{system}: {model.full_name}, on {dataset} with {sizes} ({origin})"
 
     yield f"\n{'part':<36} {'layers':>6} {'parameters':>13} {'share':>7}"
     for part in cost.parts:

@@ -36,7 +36,6 @@ from phrasemt.study.architectures import (
     Architecture,
     BiscaleModel,
     Dl4mtModel,
-    PhrasalAttentionModel,
     PhraseRepresentationModel,
     TransformerModel,
 )
@@ -56,7 +55,7 @@ SYSTEMS: dict[str, tuple[Architecture, str, str]] = {
     "transformer": (TransformerModel(**LARGE), "transformer", ""),
     "+Max": (PhraseRepresentationModel(**LARGE), "transformer", "1.40"),
     "+Max+Attn+TA": (PhraseRepresentationModel(**LARGE, **PHRASES), "transformer", "1.53"),
-    "phrasal 1-2": (PhrasalAttentionModel(**LARGE, ngrams=2), "transformer", ""),
+    "phrasal 1-2": (TransformerModel(**LARGE, attention="ngrams", ngrams=2), "transformer", ""),
     "dl4mt": (Dl4mtModel(**RECURRENT, family="dl4mt"), "dl4mt", ""),
     "biscale": (BiscaleModel(**RECURRENT, family="biscale", chunk_hidden=512, chunk_embedding=512), "dl4mt", ""),
 }

@@ -26,7 +26,7 @@ systems:
   max:
     model: {<<: *model, family: phrase_representation, width: 32, ta: on}
   lm:
-    model: {family: language_model, width: 16, heads: 2, ffn_width: 32, layers: 2, attention: phrasal}
+    model: {family: language_model, width: 16, heads: 2, ffn_width: 32, layers: 2, attention: ngrams}
 """
 
 
@@ -98,7 +98,7 @@ def test_a_language_model_has_one_vocabulary(describe):
     code, out, err = describe("study.yaml", "--system", "lm", "--dataset", "words")
     assert (code, err) == (0, "")
     assert out.startswith(
-        "lm: language_model, on words with 50 symbols "
+        "lm: language_model with attention: ngrams, on words with 50 symbols "
         "(an estimate from subwords.words, because there are no vocabulary files yet)\n"
     )
     assert out.splitlines()[-1].startswith("plain language_model of its size")

@@ -91,8 +91,8 @@ TRANSCRIPTS = {
     "a family that does not exist": (
         RIGHT.replace("family: transformer", "family: transfomer"),
         "phrasemt check: error: study.yaml: 1 mistake in the study\n"
-        "  - systems.base.model.family: found 'transfomer', allowed: transformer, relative_positions, "
-        "phrase_representation, phrasal_attention, language_model, dl4mt, biscale; did you mean 'transformer'?\n",
+        "  - systems.base.model.family: found 'transfomer', allowed: transformer, "
+        "phrase_representation, language_model, dl4mt, biscale; did you mean 'transformer'?\n",
     ),
     "a key given twice": (
         RIGHT + "study: other\n",
@@ -161,8 +161,8 @@ TRANSCRIPTS = {
         "phrasemt check: error: study.yaml: 2 mistakes in the study\n"
         "  - datasets.demo.splits.test.files.0.part: missing\n"
         "  - systems.transformer.model.widht: unknown key; did you mean 'width'?; allowed: family, width, heads, "
-        "ffn_width, dropout, attn_dropout, act_dropout, norm, embed_ln, softmax_bias, init, encoder_layers, "
-        "decoder_layers, tie\n",
+        "ffn_width, dropout, attn_dropout, act_dropout, norm, embed_ln, softmax_bias, init, attention, rel_k, ngrams, "
+        "ngram_score, encoder_layers, decoder_layers, tie, ngram_where\n",
     ),
     "mistakes in a sample, and in a list, of dev": (
         RIGHT.replace(
@@ -185,8 +185,8 @@ TRANSCRIPTS = {
         RIGHT.replace("width: 16", "preset: xu2020") + "    beam: 4\n",
         "phrasemt check: error: study.yaml: 2 mistakes in the study\n"
         "  - systems.base.model.preset: unknown key; it belongs to systems.base; allowed: family, width, heads, "
-        "ffn_width, dropout, attn_dropout, act_dropout, norm, embed_ln, softmax_bias, init, encoder_layers, "
-        "decoder_layers, tie\n"
+        "ffn_width, dropout, attn_dropout, act_dropout, norm, embed_ln, softmax_bias, init, attention, rel_k, ngrams, "
+        "ngram_score, encoder_layers, decoder_layers, tie, ngram_where\n",
         "  - systems.base.beam: unknown key; it belongs to systems.base.decoding; allowed: title, stands_for, preset, "
         "model, init_from, weights_of, seeds, training, decoding\n",
     ),

@@ -34,7 +34,7 @@ def study_of(
         "mean": {"family": "phrase_representation", "glance": "mean"},
         "bi": {"family": "biscale"},
         "lm": {"family": "language_model"},
-        "lm2": {"family": "language_model", "attention": "phrasal"},
+        "lm2": {"family": "language_model", "attention": "ngrams"},
     }
     rows = {
         "together": {"weights_of": ["base"], "decoding": {"ensemble": list(seeds)}},

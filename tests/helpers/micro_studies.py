@@ -1,4 +1,4 @@
-"""The studies of papers at the size micro, and the results that each must end with."""
+"""The studies of papers, and of two papers together, at the size micro, and the results that each must end with."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from phrasemt.study.compared import compared_figures
 from phrasemt.study.reading import load_study
 
 # Those of Moses run where it is built, in tests/unit/moses.
-OF_MOSES = sorted(Path(__file__).parents[2].glob("studies/*20[0-9][0-9]-*-moses.yaml"))
+_FOLDER = Path(__file__).parents[2] / "studies"
+OF_MOSES = sorted(_FOLDER.glob("*20[0-9][0-9]-*-moses.yaml"))
 STUDIES = [
-    path for path in sorted(Path(__file__).parents[2].glob("studies/*20[0-9][0-9]-*.yaml")) if path not in OF_MOSES
+    *(path for path in sorted(_FOLDER.glob("*20[0-9][0-9]-*.yaml")) if path not in OF_MOSES),
+    _FOLDER / "multi30k-together.yaml",
 ]
 
 

@@ -11,10 +11,8 @@ from phrasemt.study.architectures import (
     BiscaleSearch,
     Dl4mtModel,
     LanguageModel,
-    PhrasalAttentionModel,
     PhraseRepresentationModel,
     PhraseSegmentation,
-    RelativePositionsModel,
     TransformerModel,
 )
 
@@ -61,15 +59,28 @@ SYSTEMS: dict[str, Architecture] = {
     "no phrases": PhraseRepresentationModel(
         **SMALL, **NO_DROPOUT, phrase=PhraseSegmentation(mode="none"), pool="attn", ta="on"
     ),
-    "relative positions": RelativePositionsModel(**SMALL, **NO_DROPOUT, rel_k=2),  # most sentences are longer
-    "relative positions, pre": RelativePositionsModel(**SMALL, **NO_DROPOUT, rel_k=3, norm="pre", tie="all"),
-    "phrasal 1-2": PhrasalAttentionModel(**SMALL, **NO_DROPOUT),
-    "phrasal 1-2-3-4": PhrasalAttentionModel(**SMALL, **NO_DROPOUT, ngrams=4, norm="pre", tie="all"),
-    "phrasal 1-2 static": PhrasalAttentionModel(**SMALL, **NO_DROPOUT, ngram_score="static"),
-    "phrasal 1-2 in cross only": PhrasalAttentionModel(**SMALL, **NO_DROPOUT, ngram_where=["cross"]),
+    "+Max+Attn+TA, relative": PhraseRepresentationModel(
+        **SMALL, **NO_DROPOUT, phrase=SHORT_PHRASES, pool="attn", ta="on", attention="relative", rel_k=2
+    ),
+    "+Max+Attn+TA, phrasal 1-2-3": PhraseRepresentationModel(
+        **SMALL, **NO_DROPOUT, phrase=SHORT_PHRASES, pool="attn", ta="on", attention="ngrams", ngrams=3
+    ),
+    "xu-code, phrasal 1-2 in encoder": PhraseRepresentationModel(
+        **SMALL, **NO_DROPOUT, phrase=SHORT_PHRASES, **NEUTRON, attention="ngrams", ngram_where=["enc_self"]
+    ),
+    "relative positions": TransformerModel(
+        **SMALL, **NO_DROPOUT, attention="relative", rel_k=2
+    ),  # most sentences are longer
+    "relative positions, pre": TransformerModel(
+        **SMALL, **NO_DROPOUT, attention="relative", rel_k=3, norm="pre", tie="all"
+    ),
+    "phrasal 1-2": TransformerModel(**SMALL, **NO_DROPOUT, attention="ngrams"),
+    "phrasal 1-2-3-4": TransformerModel(**SMALL, **NO_DROPOUT, attention="ngrams", ngrams=4, norm="pre", tie="all"),
+    "phrasal 1-2 static": TransformerModel(**SMALL, **NO_DROPOUT, attention="ngrams", ngram_score="static"),
+    "phrasal 1-2 in cross only": TransformerModel(**SMALL, **NO_DROPOUT, attention="ngrams", ngram_where=["cross"]),
     "language model": LanguageModel(**SMALL_LM, **NO_DROPOUT),
     "language model, relative": LanguageModel(**SMALL_LM, **NO_DROPOUT, norm="pre", attention="relative", rel_k=2),
-    "language model, phrasal": LanguageModel(**SMALL_LM, **NO_DROPOUT, norm="pre", attention="phrasal", ngrams=3),
+    "language model, phrasal": LanguageModel(**SMALL_LM, **NO_DROPOUT, norm="pre", attention="ngrams", ngrams=3),
     "dl4mt": Dl4mtModel(family="dl4mt", **SMALL_RECURRENT),
     "dl4mt-2": Dl4mtModel(family="dl4mt", **SMALL_RECURRENT, decoder_layers=2),
     "dl4mt, maxout": Dl4mtModel(family="dl4mt", **SMALL_RECURRENT, readout="maxout"),

@@ -1,4 +1,4 @@
-"""The equations that a model family claims are those its code marks."""
+"""The equations that a model family or an attention claims are those its code marks."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ REPOSITORY = Path(__file__).parents[2]
 # What is no family of models: what training knows of them, their files, what they cost, their export.
 NOT_FAMILIES = {"__init__", "interface", "weights", "cost", "ctranslate2_export"}
 FAMILIES = sorted(path for path in (REPOSITORY / "phrasemt" / "models").glob("*.py") if path.stem not in NOT_FAMILIES)
+ATTENTIONS = [REPOSITORY / "phrasemt" / "nn" / f"{name}_attention.py" for name in ("relative", "ngram")]
 
 EQUATION = re.compile(r"Eqs?\. \(([0-9]+)(?:-([0-9]+))?\)")
 
@@ -35,7 +36,7 @@ def _comments(path: Path) -> str:
         return "\n".join(token.string for token in tokenize.tokenize(stream.readline) if token.type == tokenize.COMMENT)
 
 
-@pytest.mark.parametrize("path", FAMILIES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*FAMILIES, *ATTENTIONS], ids=lambda path: path.stem)
 def test_the_equation_map_is_that_of_the_code(path: Path) -> None:
     docstring = ast.get_docstring(ast.parse(path.read_text()))
     assert docstring is not None

@@ -25,9 +25,7 @@ from phrasemt.study.architectures import (
     BiscaleModel,
     Dl4mtModel,
     LanguageModel,
-    PhrasalAttentionModel,
     PhraseRepresentationModel,
-    RelativePositionsModel,
     TransformerModel,
 )
 from phrasemt.study.training import Adam, Training
@@ -42,11 +40,11 @@ SIZE = {"encoder_layers": 2, "decoder_layers": 2, "width": 24, "heads": 3, "ffn_
 RECURRENT = {"embedding": 20, "hidden": 24, "initial_deviation": 0.1}
 FAMILIES: dict[str, Architecture] = {
     "transformer": TransformerModel(**SIZE),
-    "relative_positions": RelativePositionsModel(**SIZE, rel_k=3),
+    "relative_positions": TransformerModel(**SIZE, attention="relative", rel_k=3),
     "phrase_representation": PhraseRepresentationModel(**SIZE, pool="attn", ta="on"),
-    "phrasal_attention": PhrasalAttentionModel(**SIZE, ngrams=3),
+    "phrasal_attention": TransformerModel(**SIZE, attention="ngrams", ngrams=3),
     "language_model": LanguageModel(
-        family="language_model", layers=2, width=24, heads=3, ffn_width=40, attention="phrasal", **NO_DROPOUT
+        family="language_model", layers=2, width=24, heads=3, ffn_width=40, attention="ngrams", **NO_DROPOUT
     ),
     "dl4mt": Dl4mtModel(family="dl4mt", **RECURRENT),
     "biscale": BiscaleModel(family="biscale", **RECURRENT, chunk_hidden=24, chunk_embedding=20),

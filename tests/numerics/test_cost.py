@@ -16,10 +16,8 @@ from phrasemt.study.architectures import (
     BiscaleModel,
     Dl4mtModel,
     LanguageModel,
-    PhrasalAttentionModel,
     PhraseRepresentationModel,
     PhraseSegmentation,
-    RelativePositionsModel,
     TransformerModel,
 )
 
@@ -67,15 +65,21 @@ def phrase_representation(
     return transformer(d, f, v) + 6 * (combination(S) + combination(T)) + pooling + mixture
 
 
-def phrasal(d: int, f: int, v: int, ngrams: int) -> int:
-    blocks = sum(range(1, ngrams + 1))  # of queries; and as many of values
+def to_ngrams(queries: int, keys: int, d: int, ngrams: int) -> int:
+    """Attention to n-grams. Each order n has n matrices of queries and n of values."""
+    blocks = sum(range(1, ngrams + 1))
+    projections = queries * (blocks + 1) * d * d + keys * (1 + blocks) * d * d
+    return projections + sum(queries * (keys - n + 1) * (n * d + d) for n in range(1, ngrams + 1))
 
-    def attention(queries: int, keys: int) -> int:
-        projections = queries * (blocks + 1) * d * d + keys * (1 + blocks) * d * d
-        return projections + sum(queries * (keys - n + 1) * (n * d + d) for n in range(1, ngrams + 1))
 
-    ffn = 2 * d * f
-    return 6 * (attention(S, S) + S * ffn + attention(T, T) + attention(T, S) + T * ffn) + T * d * v
+def added_by_ngrams(d: int, ngrams: int) -> int:
+    """What attention to n-grams in all places of six layers costs more than attention to tokens."""
+    return 6 * 3 * (to_ngrams(T, S, d, ngrams) - attention(T, S, d))  # S is T
+
+
+def added_by_distances(d: int) -> int:
+    """Products of queries with the vectors of 2T distances, and of weights with those for values, in self-attention."""
+    return 6 * 2 * 2 * T * (2 * T) * d
 
 
 def language_model(d: int, f: int, v: int) -> int:
@@ -124,8 +128,24 @@ def biscale(e: int, h: int, v: int, *, updates: int, context: bool = False) -> i
             phrase_representation(**BASE_SIZES, v=XU, h_c=1536, dot_product=True),
         ),
         (LanguageModel(family="language_model"), LM, language_model(**BASE_SIZES, v=LM)),
+        (TransformerModel(attention="relative"), XU, transformer(**BASE_SIZES, v=XU) + added_by_distances(512)),
+        (
+            PhraseRepresentationModel(attention="relative"),
+            XU,
+            phrase_representation(**BASE_SIZES, v=XU, h_c=1536) + added_by_distances(512),
+        ),
     ],
-    ids=["base", "base, tied", "big", "+Max", "+Max+Attn+TA", "+Max+Attn, dot product", "language model"],
+    ids=[
+        "base",
+        "base, tied",
+        "big",
+        "+Max",
+        "+Max+Attn+TA",
+        "+Max+Attn, dot product",
+        "language model",
+        "relative",
+        "+Max, relative",
+    ],
 )
 def test_multiply_adds_equal_the_equations(settings, vocabulary, expected):
     assert counted(settings, vocabulary) == expected
@@ -135,7 +155,21 @@ def test_multiply_adds_equal_the_equations(settings, vocabulary, expected):
     ("settings", "vocabulary", "expected", "tolerance"),
     [
         # The code also multiplies some keys that do not exist, and masks the products.
-        *((PhrasalAttentionModel(ngrams=n, tie="all"), NG, phrasal(512, 2048, NG, n), 0.015) for n in (2, 3, 4)),
+        *(
+            (
+                TransformerModel(attention="ngrams", ngrams=n, tie="all"),
+                NG,
+                transformer(**BASE_SIZES, v=NG) + added_by_ngrams(512, n),
+                0.015,
+            )
+            for n in (2, 3, 4)
+        ),
+        (
+            PhraseRepresentationModel(attention="ngrams", ngrams=3),
+            XU,
+            phrase_representation(**BASE_SIZES, v=XU, h_c=1536) + added_by_ngrams(512, 3),
+            0.015,
+        ),
         # There the weighted sum of source states is not a matrix product: 0.1 %.
         (Dl4mtModel(family="dl4mt"), ZH, dl4mt(620, 1000, ZH), 0.005),
         (Dl4mtModel(family="dl4mt", decoder_layers=2), ZH, dl4mt(620, 1000, ZH, layers=2), 0.005),
@@ -149,7 +183,7 @@ def test_multiply_adds_equal_the_equations(settings, vocabulary, expected):
             0.005,
         ),
     ],
-    ids=["1-2", "1-3", "1-4", "dl4mt", "dl4mt-2", "bi-scale", "bi-scale, word", "bi-scale, code"],
+    ids=["1-2", "1-3", "1-4", "+Max, 1-3", "dl4mt", "dl4mt-2", "bi-scale", "bi-scale, word", "bi-scale, code"],
 )
 def test_multiply_adds_are_near_the_equations(settings, vocabulary, expected, tolerance):
     assert counted(settings, vocabulary) == pytest.approx(expected, rel=tolerance)
@@ -196,11 +230,12 @@ def test_the_pair():
 def test_what_a_system_is_compared_with():
     size = {"width": 64, "heads": 4, "encoder_layers": 2, "dropout": 0.3, "norm": "pre", "tie": "all"}
     plain = TransformerModel(**size)
-    for family in (PhraseRepresentationModel, RelativePositionsModel, PhrasalAttentionModel):
-        assert family(**size).plain_counterpart == plain
+    for family in (PhraseRepresentationModel, TransformerModel):
+        for attention in ("tokens", "relative", "ngrams"):
+            assert family(**size, attention=attention).plain_counterpart == plain
     assert plain.plain_counterpart == plain
     lm = {"family": "language_model", "layers": 3, "width": 64, "heads": 4}
-    assert LanguageModel(**lm, attention="phrasal", ngrams=3).plain_counterpart == LanguageModel(**lm)
+    assert LanguageModel(**lm, attention="ngrams", ngrams=3).plain_counterpart == LanguageModel(**lm)
     recurrent = {"embedding": 30, "hidden": 20, "readout": "maxout"}
     dl4mt_of_size = Dl4mtModel(family="dl4mt", **recurrent)
     assert BiscaleModel(family="biscale", **recurrent, chunk_hidden=7).plain_counterpart == dl4mt_of_size

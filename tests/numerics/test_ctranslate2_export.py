@@ -95,10 +95,21 @@ def test_ctranslate2_finds_the_same_translations(trained, words, tiny_data, tmp_
     assert len(differences) + cut <= len(sources) // 20
 
 
-def test_ctranslate2_cannot_run_other_families(words, tmp_path):
-    settings = PhraseRepresentationModel(**SIZE)
+OTHERS = {
+    "family phrase_representation": PhraseRepresentationModel(**SIZE),
+    "family transformer with attention: relative": TransformerModel(**SIZE, attention="relative"),
+    "family transformer with attention: ngrams": TransformerModel(**SIZE, attention="ngrams"),
+}
+
+
+@pytest.mark.parametrize("found", OTHERS)
+def test_ctranslate2_cannot_run_other_models(found, words, tmp_path):
+    settings = OTHERS[found]
     model = build_model(settings, source_vocabulary=len(words), target_vocabulary=len(words))
-    with pytest.raises(PhrasemtError, match=r"CTranslate2 cannot run this model \(expected family transformer, found"):
+    expected = "family transformer with attention: tokens"
+    with pytest.raises(
+        PhrasemtError, match=rf"CTranslate2 cannot run this model \(expected {expected}, found {found}\)"
+    ):
         export_ctranslate2(model, settings, Vocabularies(words, words), tmp_path)
     assert list(tmp_path.iterdir()) == []
 

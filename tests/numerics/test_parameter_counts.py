@@ -19,9 +19,8 @@ from phrasemt.models.interface import build_model
 from phrasemt.study.architectures import (
     Architecture,
     Dl4mtModel,
-    PhrasalAttentionModel,
+    LanguageModel,
     PhraseRepresentationModel,
-    RelativePositionsModel,
     TransformerModel,
 )
 from phrasemt.study.presets import PRESETS
@@ -209,15 +208,30 @@ def test_count_of_a_preset(preset):
 @pytest.mark.parametrize("ngrams", [1, 2, 3, 4])
 @pytest.mark.parametrize("where", [["enc_self"], ["dec_self", "cross"], ["enc_self", "dec_self", "cross"]])
 def test_phrasal_attention_closed_form(ngrams, where):
-    settings = PhrasalAttentionModel(ngrams=ngrams, ngram_where=where, tie="all", softmax_bias=False)
+    settings = TransformerModel(attention="ngrams", ngrams=ngrams, ngram_where=where, tie="all", softmax_bias=False)
     plain = body(D, F, 6, 6) + 1000 * D
     assert count(settings, 1000) == plain + phrasal(D, ngrams, 6 * len(where))
 
 
 @pytest.mark.parametrize(
+    ("attention", "in_encoder_and_decoder", "to_source"),
+    [
+        ({"attention": "relative", "rel_k": 3}, relative(3, 64, 12), 0),
+        ({"attention": "ngrams", "ngrams": 3}, phrasal(D, 3, 12), phrasal(D, 3, 6)),
+    ],
+)
+def test_attention_adds_as_much_to_every_family(attention, in_encoder_and_decoder, to_source):
+    """Of phrase representations, attention to phrases stays as it is."""
+    for family in (TransformerModel, PhraseRepresentationModel):
+        assert count(family(**attention)) == count(family()) + in_encoder_and_decoder + to_source
+    lm = {"family": "language_model", "layers": 12}
+    assert count(LanguageModel(**lm, **attention)) == count(LanguageModel(**lm)) + in_encoder_and_decoder
+
+
+@pytest.mark.parametrize(
     ("settings", "vocabulary", "millions"),
     [
-        (RelativePositionsModel(norm="pre", tie="all", softmax_bias=False, rel_k=20), NG, "63.11"),
+        (TransformerModel(attention="relative", norm="pre", tie="all", softmax_bias=False, rel_k=20), NG, "63.11"),
         (Dl4mtModel(family="dl4mt", embedding=512, hidden=1024), ZH, "79.9"),
         (Dl4mtModel(family="dl4mt", readout="maxout"), ZH, "91.9"),
     ],

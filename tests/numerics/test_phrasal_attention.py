@@ -8,9 +8,8 @@ from small_systems import NO_DROPOUT, SMALL
 from test_ngram_attention import reference
 
 from phrasemt.models.interface import build_model
-from phrasemt.models.phrasal_attention import PhrasalTransformer
 from phrasemt.models.transformer import Transformer
-from phrasemt.study.architectures import PhrasalAttentionModel, TransformerModel
+from phrasemt.study.architectures import TransformerModel
 from phrasemt.study.presets import PRESETS
 
 SOURCES, TARGETS = [4, 0, 1, 7], [5, 2, 0, 3]
@@ -30,29 +29,29 @@ def test_closed_form(score):
     unigrams = {1: 4 * d * d, 2: (1 + 2 + 1 + (1 + 2) + 1) * d * d, 3: (1 + 2 + 3 + 1 + (1 + 2 + 3) + 1) * d * d}
     for ngrams, attention in unigrams.items():
         body = 6 * (attention + norm + ffn + norm) + 6 * (2 * attention + 3 * norm + ffn)
-        assert count(PhrasalAttentionModel(ngrams=ngrams, **shape), v) == body + v * d
+        assert count(TransformerModel(attention="ngrams", ngrams=ngrams, **shape), v) == body + v * d
         both_ends = body + 2 * norm + v * d
-        assert count(PhrasalAttentionModel(ngrams=ngrams, norm="pre", **shape), v) == both_ends
+        assert count(TransformerModel(attention="ngrams", ngrams=ngrams, norm="pre", **shape), v) == both_ends
 
 
 def test_only_the_places_of_the_settings_have_ngrams():
     d, plain = 512, count(TransformerModel(), 100)
     bigrams = 6 * (2 * 2 * d * d)  # in six layers: two matrices of queries, two of values
     for where, modules in ((["enc_self"], 1), (["dec_self"], 1), (["cross", "enc_self"], 2)):
-        assert count(PhrasalAttentionModel(ngram_where=where), 100) == plain + modules * bigrams
+        assert count(TransformerModel(attention="ngrams", ngram_where=where), 100) == plain + modules * bigrams
 
 
 @pytest.mark.parametrize(("ngrams", "millions"), [(1, "63.05"), (2, "81.92"), (3, "110.23"), (4, "147.98")])
 def test_figures_of_the_paper(ngrams, millions):
     """63M, 81M and 110M in the paper's Table 1, cut off; it has no 1-2-3-4."""
-    settings = PhrasalAttentionModel.model_validate({**PRESETS["ng"]["model"], "ngrams": ngrams})
+    settings = TransformerModel.model_validate({**PRESETS["ng"]["model"], "ngrams": ngrams})
     assert f"{count(settings, 37_000) / 1e6:.2f}" == millions
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_unigrams_alone_are_the_transformer(norm, make_model, make_batch):
-    settings = PhrasalAttentionModel(**SMALL, **NO_DROPOUT, norm=norm, ngrams=1)
+    settings = TransformerModel(**SMALL, **NO_DROPOUT, attention="ngrams", norm=norm, ngrams=1)
     ours, plain = make_model(settings).double(), make_model(TransformerModel(**SMALL, **NO_DROPOUT, norm=norm)).double()
     assert type(plain) is Transformer
     plain.load_state_dict(ours.state_dict())
@@ -66,9 +65,9 @@ def test_unigrams_alone_are_the_transformer(norm, make_model, make_batch):
 def test_phrase_mass_equals_the_loops(score, make_model, make_batch):
     """A hook reads the inputs of each module; the equations give its attention from them."""
     sizes = {**SMALL, "width": 6, "heads": 3}  # as the reference
-    settings = PhrasalAttentionModel(**sizes, **NO_DROPOUT, ngrams=3, ngram_score=score)
+    settings = TransformerModel(**sizes, **NO_DROPOUT, attention="ngrams", ngrams=3, ngram_score=score)
     model, batch = make_model(settings).double(), make_batch(settings, SOURCES, TARGETS)
-    assert isinstance(model, PhrasalTransformer)
+    assert isinstance(model, Transformer)
     seen = {}
     modules = {
         "enc_self": [layer.attention for layer in model.encoder],
@@ -99,7 +98,7 @@ def test_phrase_mass_equals_the_loops(score, make_model, make_batch):
 @torch.no_grad()
 def test_phrase_mass_is_the_mean_over_all_queries_of_all_batches(make_model, make_batch):
     """Each sentence alone, in batches of unequal length, has the mass of one batch of all."""
-    settings = PhrasalAttentionModel(**SMALL, **NO_DROPOUT)
+    settings = TransformerModel(**SMALL, **NO_DROPOUT, attention="ngrams")
     model = make_model(settings).double()
     _, together = model.measure([make_batch(settings, SOURCES, TARGETS)])
     _, alone = model.measure([make_batch(settings, SOURCES, TARGETS, only=row) for row in range(len(SOURCES))])
@@ -108,5 +107,5 @@ def test_phrase_mass_is_the_mean_over_all_queries_of_all_batches(make_model, mak
 
 @torch.no_grad()
 def test_places_without_ngrams_have_no_phrase_mass(make_model, make_batch):
-    settings = PhrasalAttentionModel(**SMALL, **NO_DROPOUT, ngram_where=["cross"])
+    settings = TransformerModel(**SMALL, **NO_DROPOUT, attention="ngrams", ngram_where=["cross"])
     assert list(make_model(settings).measure([make_batch(settings, SOURCES, TARGETS)])[1]) == ["phrase_mass_cross"]

@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 import torch
 from small_systems import NEUTRON, NO_DROPOUT, SHORT_PHRASES, SMALL
+from test_ngram_attention import reference as to_ngrams
+from test_relative_positions import loops as by_distance
 
 from phrasemt.batching.batch import Phrases, collate_phrases
 from phrasemt.models.phrase_representation import PhrasePooling
@@ -35,7 +37,7 @@ def softmax(scores):
 
 class Reference:
     def __init__(self, model, settings):
-        self.settings = settings
+        self.model, self.settings = model, settings
         self.ends = None  # of the phrases of the sentence at hand; None: phrases of n_tok tokens
         self.weights = {name: value.detach().numpy() for name, value in model.named_parameters()}
 
@@ -48,6 +50,8 @@ class Reference:
         for position, word in enumerate(ids):
             angles = [position / 10000 ** (2 * (column // 2) / d) for column in range(d)]
             waves = [math.cos(a) if column % 2 else math.sin(a) for column, a in enumerate(angles)]
+            if self.settings.attention == "relative":
+                waves = [0.0] * d
             vectors.append(math.sqrt(d) * self[f"words.{table}_table_VD"][word] + np.float32(waves).astype(float))
         if self.settings.embed_ln:
             vectors = [self.layer_norm(vector, f"words.{side}_embedding") for vector in vectors]
@@ -56,6 +60,19 @@ class Reference:
     def layer_norm(self, x, name):
         normalised = (x - x.mean()) / math.sqrt(((x - x.mean()) ** 2).mean() + 1e-6)
         return normalised * self[f"{name}.norm.weight"] + self[f"{name}.norm.bias"]
+
+    def token_attention(self, queries, memory, name, place):
+        """Attention to tokens, or what the settings have in its place; causal: in the decoder, to itself."""
+        settings, causal = self.settings, place == "dec_self"
+        module = self.model.get_submodule(name)
+        if settings.attention == "ngrams" and place in settings.ngram_where:
+            weights = [parameter for key, parameter in module.named_parameters() if key != "output"]
+            numbers = settings.ngrams, settings.ngram_score
+            return list(to_ngrams(queries, memory, (*weights, module.output), *numbers, causal=causal)[0])
+        if settings.attention == "relative" and place != "cross":
+            mask = np.tri(len(queries), dtype=bool)[None, None] if causal else None
+            return list(by_distance(module, torch.tensor(np.array(queries))[None], mask)[0].numpy())
+        return self.attention(queries, memory, name, own=place != "cross", causal=causal)
 
     def attention(self, queries, memory, name, own, *, causal=False):
         """MHA, query by query, head by head, key by key."""
@@ -136,9 +153,9 @@ class Reference:
         sums = [x_i + o_i for x_i, o_i in zip(x, outputs, strict=True)]
         return sums if self.settings.norm == "pre" else [self.layer_norm(x_i, name) for x_i in sums]
 
-    def around_attention(self, x, layer, *, causal=False):
+    def around_attention(self, x, layer, place):
         own = self.enter(x, f"{layer}.around_attention")
-        attended = self.attention(own, own, f"{layer}.attention", own=True, causal=causal)
+        attended = self.token_attention(own, own, f"{layer}.attention", place)
         return self.leave(x, attended, f"{layer}.around_attention")
 
     def around_ffn(self, x, layer):
@@ -164,7 +181,7 @@ class Reference:
             token_levels.append(self.enter(x, f"{layer}.around_combination"))
             levels.append(self.pool(token_levels[-1], f"{layer}.pooling"))
             x = self.combine(x, levels[-1], layer)
-            x = self.around_attention(x, layer)
+            x = self.around_attention(x, layer, "enc_self")
             x = self.around_ffn(x, layer)
         token_levels.append(self.last_norm(x, "encoder"))
         levels.append(self.pool(token_levels[-1], "last_pooling"))
@@ -177,10 +194,10 @@ class Reference:
                 phrases = self.mixed(levels, "transparent_attention", j)
             if self.settings.ta_tokens:
                 tokens = self.mixed(token_levels, "transparent_token_attention", j)
-            y = self.around_attention(y, layer, causal=True)
+            y = self.around_attention(y, layer, "dec_self")
             y = self.combine(y, phrases, layer)
             entering = self.enter(y, f"{layer}.around_source_attention")
-            seen = self.attention(entering, tokens, f"{layer}.source_attention", own=False)
+            seen = self.token_attention(entering, tokens, f"{layer}.source_attention", "cross")
             y = self.leave(y, seen, f"{layer}.around_source_attention")
             y = self.around_ffn(y, layer)
         y = self.last_norm(y, "decoder")
@@ -232,13 +249,16 @@ ATTENTIVE = {"pool": "attn", "ta": "on"}
         {"ta_tokens": True},
         {"src_bos": True, "embed_ln": True},
         {**ATTENTIVE, "norm": "pre", "tie": "all"},
+        {**ATTENTIVE, "width": 6, "attention": "relative", "rel_k": 2},
+        {**ATTENTIVE, "width": 6, "attention": "ngrams", "ngrams": 3},
+        {**NEUTRON, "width": 6, "attention": "ngrams", "ngram_score": "static", "ngram_where": ["dec_self", "cross"]},
         NEUTRON,
         {**NEUTRON, "norm": "pre"},
     ],
     ids=lambda switches: ", ".join(f"{key} {value}" for key, value in switches.items()),
 )
 def test_log_probabilities(switches, make_model, make_batch):
-    settings = PhraseRepresentationModel(**SHAPE, **switches)
+    settings = PhraseRepresentationModel(**(SHAPE | switches))
     model, batch = make_model(settings).double(), make_batch(settings, SOURCES, TARGETS)
     reference = Reference(model, settings)
     got = model.log_probs(batch)

@@ -14,7 +14,7 @@ from small_systems import NO_DROPOUT, SMALL
 
 from phrasemt.nn.attention import SelfAttention, causal_mask, key_mask
 from phrasemt.nn.relative_attention import RelativeSelfAttention, distances_to_keys, keys_to_distances
-from phrasemt.study.architectures import RelativePositionsModel, TransformerModel
+from phrasemt.study.architectures import TransformerModel
 
 WIDTH, HEADS = 6, 3
 MASKS = {
@@ -119,7 +119,7 @@ def test_diagonals():
 
 
 def test_whole_model_with_zero_tables_is_a_transformer_without_positions(make_model, make_batch):
-    relative = make_model(RelativePositionsModel(**SMALL, **NO_DROPOUT, rel_k=2)).double()
+    relative = make_model(TransformerModel(**SMALL, **NO_DROPOUT, attention="relative", rel_k=2)).double()
     plain = make_model(TransformerModel(**SMALL, **NO_DROPOUT)).double()
     missing, unexpected = plain.load_state_dict(relative.state_dict(), strict=False)
     assert not missing
@@ -128,7 +128,7 @@ def test_whole_model_with_zero_tables_is_a_transformer_without_positions(make_mo
         if isinstance(module, RelativeSelfAttention):
             torch.nn.init.zeros_(module.distance_keys)
             torch.nn.init.zeros_(module.distance_values)
-    batch = make_batch(RelativePositionsModel(), [3, 0, 9], [6, 2, 11])
+    batch = make_batch(TransformerModel(attention="relative"), [3, 0, 9], [6, 2, 11])
     assert not torch.allclose(relative.log_probs(batch), plain.log_probs(batch))
     for side in (plain.words.source_embedding, plain.words.target_embedding):
         side.positions = None

@@ -27,10 +27,8 @@ from phrasemt.study.architectures import (
     Architecture,
     BiscaleModel,
     Dl4mtModel,
-    PhrasalAttentionModel,
     PhraseRepresentationModel,
     PhraseSegmentation,
-    RelativePositionsModel,
     TransformerModel,
 )
 from phrasemt.study.schema import Decoding
@@ -48,8 +46,8 @@ SIZE = {"encoder_layers": 1, "decoder_layers": 1, "width": 16, "heads": 2, "ffn_
 RECURRENT = {"embedding": 8, "hidden": 8}
 FAMILIES: dict[str, Architecture] = {
     "transformer": TransformerModel(**SIZE),
-    "relative positions": RelativePositionsModel(**SIZE),
-    "phrasal attention": PhrasalAttentionModel(**SIZE),
+    "relative positions": TransformerModel(**SIZE, attention="relative"),
+    "phrasal attention": TransformerModel(**SIZE, attention="ngrams"),
     "phrases of n tokens": PhraseRepresentationModel(**SIZE),
     "phrases of Neutron": PhraseRepresentationModel(
         **SIZE, phrase=PhraseSegmentation(ntok_scope="batch"), src_bos=True

@@ -102,7 +102,7 @@ LM: Values = {
     "layers": 6,
     "norm": "pre",
     "softmax_bias": False,
-    "attention": "plain",
+    "attention": "tokens",
 }
 LM_TRAINING: Values = {**NG_TRAINING, "tokens_per_update": 16_384}
 
@@ -157,11 +157,11 @@ EXPECTED: dict[str, tuple[Values, Values, Values]] = {  # model, training, decod
     "xu-code": ({**XU_MODEL, **PHRASES, **NEUTRON}, XU_TRAINING, {**XU_DECODING, "length_penalty": 0.0}),
     "ng-base": (NG_MODEL, NG_TRAINING, NG_DECODING),
     "ng-big": ({**NG_MODEL, **BIG}, NG_TRAINING, NG_DECODING),
-    "ng-shaw": ({**NG_MODEL, "family": "relative_positions", "rel_k": 16}, NG_TRAINING, NG_DECODING),
+    "ng-shaw": ({**NG_MODEL, "attention": "relative", "rel_k": 16}, NG_TRAINING, NG_DECODING),
     "ng": (
         {
             **NG_MODEL,
-            "family": "phrasal_attention",
+            "attention": "ngrams",
             "ngrams": 2,
             "ngram_where": ["enc_self", "dec_self", "cross"],
             "ngram_score": "query_kernel",
@@ -171,7 +171,7 @@ EXPECTED: dict[str, tuple[Values, Values, Values]] = {  # model, training, decod
     ),
     "ng-lm-base": (LM, LM_TRAINING, {}),
     "ng-lm-shaw": ({**LM, "attention": "relative", "rel_k": 16}, LM_TRAINING, {}),
-    "ng-lm": ({**LM, "attention": "phrasal", "ngrams": 2}, LM_TRAINING, {}),
+    "ng-lm": ({**LM, "attention": "ngrams", "ngrams": 2}, LM_TRAINING, {}),
     "zh-dl4mt": ({**DL4MT, "decoder_layers": 1}, ZH_TRAINING, ZH_DECODING),
     "zh-dl4mt-2": ({**DL4MT, "decoder_layers": 2}, ZH_TRAINING, ZH_DECODING),
     "zh-paper": (BISCALE, ZH_TRAINING, ZH_DECODING),
@@ -290,6 +290,64 @@ def test_settings_come_back_from_a_command_line_as_they_were(preset: str) -> Non
     system = System.model_validate({"preset": preset})
     for section in (system.model, system.training, system.decoding):
         assert type(section).model_validate_json(section.canonical_json()) == section
+
+
+@pytest.mark.parametrize("preset", ["ng", "ng-shaw"])
+def test_the_attention_of_a_preset_comes_with_it_to_phrase_representations(study, preset: str) -> None:
+    """And the attention of a study goes over a preset: one system in two spellings."""
+    phrases = {"family": "phrase_representation", "pool": "attn", "ta": "on"}
+    over_attention = study({"preset": preset, "model": phrases}).systems["mine"]
+    own = {key: value for key, value in PRESETS[preset]["model"].items() if key != "family"}
+    over_phrases = study({"preset": "xu-paper", "model": own}).systems["mine"]
+    assert over_attention.model == over_phrases.model
+    assert over_attention.model.attention == PRESETS[preset]["model"]["attention"]
+
+
+EARLIER = {
+    "relative_positions": ({"family": "relative_positions", "rel_k": 3}, {"attention": "relative", "rel_k": 3}),
+    "phrasal_attention": ({"family": "phrasal_attention", "ngrams": 3}, {"attention": "ngrams", "ngrams": 3}),
+    "plain": (
+        {"family": "language_model", "attention": "plain", "rel_k": 16, "ngrams": 2},
+        {"family": "language_model"},
+    ),
+    "phrasal": (
+        {"family": "language_model", "attention": "phrasal"},
+        {"family": "language_model", "attention": "ngrams"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EARLIER)
+def test_names_of_earlier_versions_mean_the_same(study, name: str) -> None:
+    """In a study, over a preset, and in a record of a training, which is read without a study."""
+    before, now = EARLIER[name]
+    family = now.get("family", "transformer")
+    expected = System.model_validate({"model": {"family": family, **now}}).model
+    assert System.model_validate({"model": before}).model == expected
+    assert study({"model": before}).systems["mine"].model == expected
+    presets = ("ng-lm", "ng-lm-shaw") if family == "language_model" else ("ng", "ng-shaw", "ng-base")
+    for preset in presets:
+        replaced = {"attention": "tokens", **now}
+        expected = System.model_validate({"preset": preset, "model": replaced}).model
+        assert study({"preset": preset, "model": before}).systems["mine"].model == expected
+
+
+def test_an_earlier_name_beside_the_present_key_is_a_mistake(problems) -> None:
+    (found,) = problems({"model": {"family": "phrasal_attention", "attention": "relative"}})
+    assert found.startswith("systems.mine.model.family: found 'phrasal_attention', allowed: transformer, ")
+
+
+def test_options_of_another_attention_are_named(problems) -> None:
+    assert problems({"preset": "xu-paper", "model": {"ngrams": 3, "ngram_where": ["cross"], "rel_k": 2}}) == [
+        "systems.mine.model: rel_k has no effect with attention: tokens, only with attention: relative",
+        "systems.mine.model: ngrams has no effect with attention: tokens, only with attention: ngrams",
+        "systems.mine.model: ngram_where has no effect with attention: tokens, only with attention: ngrams",
+    ]
+    assert problems({"preset": "ng-shaw", "model": {"ngram_score": "static"}}) == [
+        "systems.mine.model: ngram_score has no effect with attention: relative, only with attention: ngrams"
+    ]
+    (found,) = problems({"preset": "ng-lm", "model": {"ngram_where": ["cross"]}})
+    assert found.startswith("systems.mine.model.ngram_where: unknown key")
 
 
 def test_the_same_family_named_again_changes_nothing(study) -> None:
