@@ -60,14 +60,11 @@ def clean_pairs(
     cut into subwords, and a text of which no pair is kept.
     """
     counts = _Counts()
-    seen: dict[bytes, int] = {}  # digest of a kept pair -> its row
     texts = dict.fromkeys((source, target))  # one file of a monolingual text
-    batches = batched(_raw_pairs(raw_source, raw_target), PAIRS_PER_BATCH)
     with contextlib.ExitStack() as stack:
         *sides, kept_rows = (stack.enter_context(write_atomic(path)) for path in (*texts, rows))
         listing = stack.enter_context(tempfile.TemporaryFile(dir=dropped.parent))  # unnamed: killed runs leave nothing
-        for judged in map_in_order(_judge, batches, jobs=cores, prepare=_Judge, arguments=(settings,)):
-            _drop_duplicates(judged, counts.read, seen)
+        for judged in _judged(settings, raw_source, raw_target, cores=cores):
             for side, stream in enumerate(sides):
                 _write(stream, (pair[side] for _, pair, _ in judged.kept))
             _write(kept_rows, (str(counts.read + offset) for offset, _, _ in judged.kept))
@@ -89,6 +86,30 @@ def clean_pairs(
             stream.write(DroppedPairs.head(read=counts.read, kept=counts.kept).encode())
             shutil.copyfileobj(listing, stream)
     counts.report()
+
+
+def survey(settings: CleanPairs, source: Path, target: Path) -> tuple[dict[str, int], list[tuple[str, ...]]]:
+    """Return the number of pairs that each filter drops, and the pairs that are kept. Writes nothing.
+
+    Raises DataError as `clean_pairs` does, but not for a text that is cut into subwords.
+    """
+    counts = _Counts()
+    kept: list[tuple[str, ...]] = []
+    for judged in _judged(settings, [source], [target], cores=1):
+        kept += [pair for _, pair, _ in judged.kept]
+        counts.add(judged)
+    return {name: counts.dropped[name] for name in FILTERS if counts.dropped[name]}, kept
+
+
+def _judged(settings: CleanPairs, raw_source: list[Path], raw_target: list[Path], *, cores: int) -> Iterator[_Judged]:
+    """Yield the batches of the texts after all filters."""
+    batches = batched(_raw_pairs(raw_source, raw_target), PAIRS_PER_BATCH)
+    seen: dict[bytes, int] = {}  # digest of a kept pair -> its row
+    read = 0
+    for judged in map_in_order(_judge, batches, jobs=cores, prepare=_Judge, arguments=(settings,)):
+        _drop_duplicates(judged, read, seen)
+        read += judged.size
+        yield judged
 
 
 def _raw_pairs(raw_source: list[Path], raw_target: list[Path]) -> Iterator[tuple[str, ...]]:

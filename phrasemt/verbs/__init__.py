@@ -3,6 +3,7 @@
 # What `phrasemt --help` says of each, in the order of its list. A line has room for 66 characters.
 GROUPS = {
     "make and look at a study": {
+        "init": "write a commented study for your own texts",
         "check": "check study files without running anything",
         "plan": "show which jobs the next run has, why, and what they cost",
         "status": "show the progress of the last run, and its expected end",

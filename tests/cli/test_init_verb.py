@@ -1,0 +1,62 @@
+"""`phrasemt init`: a study for own texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from phrasemt.study.reading import load_study
+
+Phrasemt = Callable[..., tuple[int, str, str]]
+TEXTS = ["--train", "a, train.en", "a, train.de", "--test", "test.en", "test.de"]
+
+
+@pytest.fixture(autouse=True)
+def texts(here: Path) -> None:
+    Path("old.yaml").touch()
+    sentences = [(f"the dog number {n} sleeps", f"der Hund Nummer {n} schläft") for n in range(90)]
+    sentences += [("one two", ""), ("the same", "the same"), sentences[0]]
+    for name, pairs in {"a, train": sentences, "test": [*sentences[:7], ("a", "b")]}.items():
+        for language, side in zip(("en", "de"), zip(*pairs, strict=True), strict=True):
+            Path(f"{name}.{language}").write_text("".join(f"{line}\n" for line in side))
+
+
+def test_the_study_is_valid_and_tells_what_cleaning_found(phrasemt: Phrasemt) -> None:
+    assert phrasemt("init", "my talks.yaml", *TEXTS)[:2] == (0, "")
+    study = load_study(Path("my talks.yaml"))
+    assert study.study == "my-talks"
+    assert study.datasets["texts"].languages == ("en", "de")
+    assert [system.model.family for system in study.models.values()] == ["transformer", "phrase_representation"]
+    comments = [line.strip() for line in Path("my talks.yaml").read_text().splitlines() if line.strip().startswith("#")]
+    assert comments[1:] == [
+        "# train, en: 90 sentences of 5.0 words, at most 5",
+        "# train, de: 90 sentences of 5.0 words, at most 5",
+        "# the filters (`cleaning`) drop 3 more: empty 1, identical 1, duplicate 1",
+        "# test, en: 8 sentences of 4.5 words, at most 5",
+        "# test, de: 8 sentences of 4.5 words, at most 5",
+        "# test shares 7 pairs and 7 sources with train",
+    ]
+
+
+def test_a_development_text_and_languages_are_given(phrasemt: Phrasemt) -> None:
+    given = ["--dev", "test.en", "test.de", "--languages", "de", "nl"]
+    assert phrasemt("init", "mine.yaml", *TEXTS, *given)[:2] == (0, "")
+    dataset = load_study(Path("mine.yaml")).datasets["texts"]
+    assert (dataset.languages, isinstance(dataset.splits.dev, list)) == (("de", "nl"), True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["old.yaml", *TEXTS], "old.yaml: the file exists"),
+        (["new.yaml", *TEXTS[:3], "--test", "test.en", "a, train.de"], "unequal numbers of lines"),
+        (["new.yaml", *TEXTS[:3], "--test", "test.en", "gone.de"], "gone.de: no such file"),
+        (["new.yaml", *TEXTS, "--languages", "en", "klingon"], "--languages en de"),
+    ],
+)
+def test_mistakes_leave_no_study(arguments: list[str], said: str, phrasemt: Phrasemt) -> None:
+    code, _, err = phrasemt("init", *arguments)
+    assert (code, Path("new.yaml").exists()) == (2, False)
+    assert said in err
