@@ -25,26 +25,46 @@ from democorpus.grammar import (
     without,
 )
 from democorpus.lexicon import BE, COMPLEMENTIZERS, DO, HAVE, Adverb, Connective, Pronoun
-from democorpus.morphology import EnglishVerb, english_article
+from democorpus.morphology import NEUTER, PLURAL, EnglishVerb, english_article
 
 FINITE_TAGS = ("VBP", "VBZ", "VBP")
 
 Tagged = tuple[str, str]  # a word and its part of speech
 
 
+class Subject(NamedTuple):
+    """A noun phrase as the subject of a finite verb. head, verb: positions of its noun and of the verb.
+
+    number_is_hidden: the verb would have the same form if the subject had the other number, and so would the verb of a
+    relative clause of which it is the subject.
+    """
+
+    phrase: NounPhrase
+    head: int
+    verb: int
+    number_is_hidden: bool
+
+    @property
+    def distance(self) -> int:
+        """Number of tokens from the noun to the verb; neighbours have the distance 1."""
+        return self.verb - self.head
+
+
 class EnglishSentence(NamedTuple):
-    """The tokens, their Penn tree on one line, and their IOB2 chunk tags."""
+    """The tokens, their Penn tree on one line, their IOB2 chunk tags, and the noun phrases that are subjects."""
 
     tokens: tuple[str, ...]
     tree: str
     chunks: tuple[str, ...]
+    subjects: tuple[Subject, ...]
 
 
 def realise_english(sentence: Sentence) -> EnglishSentence:
     """Turn a derivation into English."""
     writer = _EnglishWriter()
     writer.sentence(sentence)
-    return EnglishSentence(tuple(writer.tokens), "".join(writer.tree)[1:], tuple(writer.chunks))
+    tree = "".join(writer.tree)[1:]
+    return EnglishSentence(tuple(writer.tokens), tree, tuple(writer.chunks), tuple(writer.subjects))
 
 
 class _EnglishWriter(ChunkWriter):
@@ -53,6 +73,8 @@ class _EnglishWriter(ChunkWriter):
     def __init__(self) -> None:
         super().__init__()
         self.tree: list[str] = []
+        self.heads: dict[int, int] = {}  # position of the noun of a noun phrase, by its identity
+        self.subjects: list[Subject] = []
 
     def word(self, word: str, tag: str) -> None:
         """Write a word: a leaf of the tree, a token, and a member of the current chunk."""
@@ -125,6 +147,7 @@ class _EnglishWriter(ChunkWriter):
             if modifier:
                 self.word(modifier, "NNP" if modifier[0].isupper() else "NN")
             self.word(noun, "NNS" if phrase.plural else "NN")
+            self.heads[id(phrase)] = len(self.tokens) - 1
 
     def prepositional(self, preposition: str, object_: Nominal) -> None:
         """A prepositional phrase."""
@@ -198,10 +221,18 @@ class _EnglishWriter(ChunkWriter):
             verb_phrases.enter_context(self.constituent("VP"))
             self.word(word, tag)
             if position == 0:
+                self.note_subject(clause)
                 if clause.negated:
                     self.word("not", "RB")
                 if frequency:
                     self.adverb(frequency, in_verb_group=after_first)
+
+    def note_subject(self, clause: Clause) -> None:
+        """Record the subject of the finite verb that was just written."""
+        subject = clause.subject
+        if isinstance(subject, NounPhrase):
+            is_hidden = _hides_number(clause) and (subject.relative is None or _hides_number(subject.relative))
+            self.subjects.append(Subject(subject, self.heads[id(subject)], len(self.tokens) - 1, is_hidden))
 
     def complements(self, clause: Clause) -> None:
         """The constituents after the verb."""
@@ -263,6 +294,19 @@ def _tagged(quality: Quality) -> list[Tagged]:
     """The words of an adjective with its intensifier."""
     intensifier = quality.intensifier.english if quality.intensifier else ()
     return [*intensifier, (quality.adjective.english, "JJ")]
+
+
+def _hides_number(clause: Clause) -> bool:
+    """Whether the finite verb has the same form in the other number. Not asked of clauses with other subjects."""
+    subject = clause.subject
+    other: Nominal
+    if isinstance(subject, NounPhrase):
+        other = subject._replace(plural=not subject.plural)
+    elif isinstance(subject, Relative):
+        other = subject._replace(row=NEUTER if subject.row == PLURAL else PLURAL)
+    else:
+        return True
+    return _verb_group(clause._replace(subject=other))[0][0] == _verb_group(clause)[0][0]
 
 
 def _verb_group(clause: Clause) -> list[Tagged]:

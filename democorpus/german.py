@@ -46,12 +46,14 @@ Postponed = list[Clause] | None
 class Agreement(NamedTuple):
     """A finite verb that is ungrammatical in the other number.
 
-    verb, subject: positions of the verb and of the head of its subject; wrong: the verb in the wrong number.
+    verb, subject: positions of the verb and of the head of its subject; wrong: the verb in the wrong number; nominal:
+    the subject.
     """
 
     verb: int
     subject: int
     wrong: str
+    nominal: Nominal
 
     @property
     def distance(self) -> int:
@@ -322,7 +324,7 @@ class _GermanWriter(ChunkWriter):
         if clause.subject is not None and _number_is_certain(clause, is_inverted=verb < subject):
             wrong = prefix + finite[SINGULAR if right == MANY else MANY]
             if wrong != self.tokens[verb]:
-                self.agreements.append(Agreement(verb, subject, wrong))
+                self.agreements.append(Agreement(verb, subject, wrong, clause.subject))
 
 
 def _shows_genitive(phrase: NounPhrase) -> bool:

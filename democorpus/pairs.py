@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from democorpus.english import realise_english
-from democorpus.german import GermanSentence, realise_german
+from democorpus.german import Agreement, GermanSentence, realise_german
 from democorpus.sampling import derivations
 
 SPLITS = ("test", "dev", *["train"] * 8)  # ten equal shares of the stream
@@ -84,8 +84,12 @@ def farthest_contrast(german: GermanSentence) -> Contrast | None:
     if not german.agreements:
         return None
     agreement = max(german.agreements, key=lambda candidate: candidate.distance)
-    wrong = (*german.tokens[: agreement.verb], agreement.wrong, *german.tokens[agreement.verb + 1 :])
-    return Contrast(detokenise(wrong), agreement.distance)
+    return Contrast(with_wrong_verb(german, agreement), agreement.distance)
+
+
+def with_wrong_verb(german: GermanSentence, agreement: Agreement) -> str:
+    """The text of a sentence with one of its verbs in the wrong number."""
+    return detokenise((*german.tokens[: agreement.verb], agreement.wrong, *german.tokens[agreement.verb + 1 :]))
 
 
 def conll(tokens: tuple[str, ...], chunks: tuple[str, ...]) -> str:

@@ -150,10 +150,16 @@ def derivations(seed: int) -> Iterator[Sentence]:
 
 
 class Sampler:
-    """Draws derivations from the top down. depth, in all methods: number of remaining levels of embedding."""
+    """Draws derivations from the top down. depth, in all methods: number of remaining levels of embedding.
 
-    def __init__(self, generator: random.Random) -> None:
+    relative_of_subject: probabilities, by depth, that a subject has a relative clause.
+    """
+
+    def __init__(
+        self, generator: random.Random, relative_of_subject: tuple[float, float, float] = RELATIVE_OF_SUBJECT
+    ) -> None:
         self.random = generator.random
+        self.relative_of_subject = relative_of_subject
 
     def draw(self, distribution: Distribution[Item]) -> Item:
         """An item drawn from a distribution."""
@@ -218,7 +224,7 @@ class Sampler:
             nominal, kind = subject
         else:
             kind = self.choose(verb.objects if passive else verb.subjects)
-            nominal = self.nominal(kind, depth, RELATIVE_OF_SUBJECT)
+            nominal = self.nominal(kind, depth, self.relative_of_subject)
         tense, modal = self.tense(past, kind)
         negated = verb.frame != "ditransitive" and _can_be_negated(nominal, modal) and self.chance(NEGATION)
         clause = Clause(verb, nominal, tense, modal, passive, negated)

@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
+from pydantic import model_validator
+
 from phrasemt.artefacts.artefact import Artefact, JsonFile, of_dataset
 from phrasemt.artefacts.scores import OfTestSets
 from phrasemt.fields import Settings
@@ -102,14 +104,34 @@ class KindCounts(Counts):
     by_distance: list[DistanceCounts]
 
 
-class ContrastAccuracy(JsonFile, pattern=of_dataset("contrasts/{system}/{seed}/{split}.json"), format=2):
+class ContrastDecisions(Settings):
+    """The decision about each pair of a set, in its order: what two systems are compared by.
+
+    kinds: the place of its kind of mistake among the counts. distances: None where unknown.
+    """
+
+    kinds: list[int]
+    distances: list[int | None]
+    right: list[bool]
+
+    @model_validator(mode="after")
+    def _of_all_pairs(self) -> ContrastDecisions:
+        if not len(self.kinds) == len(self.distances) == len(self.right):
+            raise ValueError("kinds, distances and right decisions are about different numbers of pairs")
+        return self
+
+
+class ContrastAccuracy(JsonFile, pattern=of_dataset("contrasts/{system}/{seed}/{split}.json"), format=3):
     """How many contrastive pairs of a set a model decides right. contrast_set: the split that the pairs belong to."""
+
+    indent = None
 
     dataset: str
     contrast_set: str
     system: str
     seed: int
     kinds: list[KindCounts]
+    decisions: ContrastDecisions
 
     @property
     def total(self) -> Counts:

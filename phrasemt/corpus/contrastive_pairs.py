@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from democorpus.distances import distant_pairs
 from phrasemt.artefacts.artefact import In, Out
 from phrasemt.artefacts.corpus import ContrastivePair, Contrasts, OriginalFile, RawText, UserFile, not_a_pair, read_pair
 from phrasemt.corpus.normalise import composed, normalise_spaces
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from phrasemt.stages.corpus import ExtractContrasts
 
 log = logging.getLogger("phrasemt.extract_contrasts")
+
+AGREEMENT = "subj_verb_agreement"  # kind of the mistakes, as LingEval97 names it
 
 _SPACES = str.maketrans("\t\r\n", "   ")
 # Names of the first three columns of a table, in small letters.
@@ -62,6 +65,10 @@ def extract_contrasts(
     rest = iter(files)
     pairs: list[ContrastivePair] = []
     for text in settings.texts:
+        if text.generated is not None and text.seed is not None:
+            made = distant_pairs(pairs=text.generated, seed=text.seed)
+            pairs += (ContrastivePair(one.source, one.target, one.wrong, AGREEMENT, one.distance) for one in made)
+            continue
         pairs += read_contrastive_pairs(list(itertools.islice(rest, text.files)), kind=text.kind)
     rows: dict[tuple[str, str], int] = {}
     places = [rows.setdefault((pair.source, pair.right), len(rows)) for pair in pairs]

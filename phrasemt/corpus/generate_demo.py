@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 from democorpus.pairs import conll, demo_pairs
 from phrasemt.artefacts.artefact import Out
 from phrasemt.artefacts.corpus import ContrastivePair, Contrasts, RawChunks, RawText, RawTrees
+from phrasemt.corpus.contrastive_pairs import AGREEMENT
 from phrasemt.files.lines import write_atomic
 
 if TYPE_CHECKING:
     from phrasemt.stages.corpus import GenerateDemo
-
-KIND = "subj_verb_agreement"  # of the mistakes, as LingEval97 names it
 
 
 def generate_demo(
@@ -39,7 +38,7 @@ def generate_demo(
             contrast = ""
             if pair.contrast is not None:
                 wrong, distance = pair.contrast
-                contrastive = ContrastivePair(pair.source, pair.target, wrong, KIND, distance)
+                contrastive = ContrastivePair(pair.source, pair.target, wrong, AGREEMENT, distance)
                 contrast = f"{Contrasts.line(row, contrastive)}\n"
             texts = [
                 pair.source + "\n",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +20,14 @@ from phrasemt.artefacts.columns import PhraseColumns
 from phrasemt.artefacts.corpus import ContrastivePair, Contrasts
 from phrasemt.artefacts.text import Codes, SubwordCounts
 from phrasemt.artefacts.training import Weights
-from phrasemt.artefacts.translations import ContrastAccuracy, KindCounts
+from phrasemt.artefacts.translations import ContrastAccuracy, ContrastDecisions, KindCounts
 from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.batching.reader import SourceCollator
 from phrasemt.decoding.forced import forced_scores
 from phrasemt.errors import MismatchError
 from phrasemt.models.weights import load_model
 from phrasemt.nn.device import choose_device
-from phrasemt.scoring.contrasts import count_preferred
+from phrasemt.scoring.contrasts import count_preferred, decisions
 from phrasemt.stages.decoding import ScoreContrasts
 from phrasemt.study.tokenization import Tokenizer
 from phrasemt.text.subwords import subword_cutter
@@ -88,15 +89,22 @@ def score_contrasts(
         contrast_set=settings.contrast_set,
         system=settings.system,
         seed=settings.seed,
-        kinds=count_right(rows, pairs, score),
+        **decide(rows, pairs, score),
     )
     result.write(accuracy)
     total = result.total
     log.info("score_contrasts: %d of %d pairs right", total.right, total.pairs)
 
 
-def count_right(rows: Sequence[int], pairs: Sequence[ContrastivePair], score: Scorer) -> list[KindCounts]:
-    """Count the pairs whose right target has the higher log-probability. Each different line is scored once.
+class Decided(TypedDict):
+    """What a model decided about pairs: counts by kind and distance, and each decision."""
+
+    kinds: list[KindCounts]
+    decisions: ContrastDecisions
+
+
+def decide(rows: Sequence[int], pairs: Sequence[ContrastivePair], score: Scorer) -> Decided:
+    """Find the pairs whose right target has the higher log-probability. Each different line is scored once.
 
     rows: the row of each pair's source. score: log P(target | source) of lines.
     """
@@ -112,7 +120,8 @@ def count_right(rows: Sequence[int], pairs: Sequence[ContrastivePair], score: Sc
         scores[row, pair.source, pair.right] > scores[row, pair.source, pair.wrong]
         for row, pair in zip(rows, pairs, strict=True)
     ]
-    return count_preferred([pair.kind for pair in pairs], [pair.distance for pair in pairs], preferred)
+    columns = [pair.kind for pair in pairs], [pair.distance for pair in pairs], preferred
+    return {"kinds": count_preferred(*columns), "decisions": decisions(*columns)}
 
 
 def _positions(rows: Sequence[int], collate: SourceCollator) -> Sequence[int]:

@@ -9,7 +9,7 @@ from phrasemt.fields import Settings
 from phrasemt.files.source_file import SourceFile
 from phrasemt.registry.corpora import CorpusPart, CorpusSide, contrasts_of, part_of, read_with, side_of, source_file
 from phrasemt.stages.stage import Stage, StudyJob
-from phrasemt.study.datasets import CleaningFilters, RegistryText
+from phrasemt.study.datasets import CleaningFilters, ContrastText, GeneratedPairs, RegistryText
 from phrasemt.study.languages import common_code
 
 
@@ -109,10 +109,15 @@ class GenerateDemo(Stage):
 
 
 class PairsOfFiles(Settings):
-    """Files of contrastive pairs that belong together. kind: of mistakes that no file names."""
+    """Files of contrastive pairs that belong together. kind: of mistakes that no file names.
+
+    generated: so many pairs for each bin of distances, from the grammar of the demo with this seed, in place of files.
+    """
 
     files: int
     kind: str
+    generated: int | None = None
+    seed: int | None = None
 
 
 class ExtractContrasts(Stage):
@@ -126,13 +131,15 @@ class ExtractContrasts(Stage):
 
     @classmethod
     def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        texts = [
-            PairsOfFiles(files=len(contrasts_of(text.corpus, text.part).files), kind=text.part)
-            if isinstance(text, RegistryText)
-            else PairsOfFiles(files=len(text.files), kind=text.kind or "")
-            for text in job.dataset.contrast_sets[job.wildcards["split"]]
-        ]
-        return {"texts": texts}
+        return {"texts": list(map(_pairs_of, job.dataset.contrast_sets[job.wildcards["split"]]))}
+
+
+def _pairs_of(text: ContrastText) -> PairsOfFiles:
+    if isinstance(text, RegistryText):
+        return PairsOfFiles(files=len(contrasts_of(text.corpus, text.part).files), kind=text.part)
+    if isinstance(text, GeneratedPairs):
+        return PairsOfFiles(files=0, kind="", generated=text.generated, seed=text.seed)
+    return PairsOfFiles(files=len(text.files), kind=text.kind or "")
 
 
 class CleanPairs(Stage):

@@ -92,14 +92,34 @@ class PairsTexts(Settings):
         return [self.source, self.right, self.wrong]
 
 
+class GeneratedPairs(Settings):
+    """English-German pairs of the demonstration grammar: agreement of a verb whose number English hides, by the
+    distance to its subject in English words (democorpus/distances.py). No train or dev set of it has their sentences.
+    """
+
+    generated: Annotated[int, Field(gt=0)] = Field(
+        description="pairs for each bin of distances (1-2, 3-4, 5-8, 9-12, 13 and more)"
+    )
+    seed: Seed = Field(1, description="seed of the generator")
+
+    @property
+    def files(self) -> list[Path]:
+        return []
+
+
 def kind_of_pairs(value: Any) -> str:
     """The class of contrastive pairs by their keys, so that mistakes are reported for the class that the user meant."""
     keys = value if isinstance(value, dict) else vars(value) if isinstance(value, Settings) else {}
-    return "texts" if {"source", "right", "wrong"} & {*keys} else "file" if "pairs" in keys else "registry"
+    if {"source", "right", "wrong"} & {*keys}:
+        return "texts"
+    return "file" if "pairs" in keys else "generated" if "generated" in keys else "registry"
 
 
 ContrastText = Annotated[
-    Annotated[RegistryText, Tag("registry")] | Annotated[PairsFile, Tag("file")] | Annotated[PairsTexts, Tag("texts")],
+    Annotated[RegistryText, Tag("registry")]
+    | Annotated[PairsFile, Tag("file")]
+    | Annotated[PairsTexts, Tag("texts")]
+    | Annotated[GeneratedPairs, Tag("generated")],
     Discriminator(kind_of_pairs),
 ]
 

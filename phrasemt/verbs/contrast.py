@@ -10,7 +10,7 @@ from pathlib import Path
 
 from phrasemt.artefacts.translations import KindCounts
 from phrasemt.corpus.contrastive_pairs import files_of_folder, read_contrastive_pairs
-from phrasemt.decoding.contrasts import Line, count_right
+from phrasemt.decoding.contrasts import Line, decide
 from phrasemt.decoding.translator import Translator
 from phrasemt.machine.gpus import lease
 from phrasemt.verbs._system import add_cores, add_study_option, add_training, chosen_training
@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> None:
             _, sources, targets = zip(*lines, strict=True)
             return [one.log_prob for one in translator.force(sources, targets)]
 
-        kinds = count_right([0] * len(pairs), pairs, score)
+        kinds = decide([0] * len(pairs), pairs, score)["kinds"]
     groups = list(_groups(kinds))
     if options.json:
         place = {"dataset": training.dataset, "system": training.system, "seed": training.seed}

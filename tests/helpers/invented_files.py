@@ -31,6 +31,7 @@ from phrasemt.artefacts.translations import (
     ChunkAccuracy,
     ChunkDecisions,
     ContrastAccuracy,
+    ContrastDecisions,
     DistanceCounts,
     KindCounts,
     Perplexity,
@@ -188,7 +189,11 @@ class InventedFiles:
         ]
         pairs, right = sum(group.pairs for group in by_distance), sum(group.right for group in by_distance)
         kind = KindCounts(kind="subj_verb_agreement", pairs=pairs, right=right, by_distance=by_distance)
-        content = ContrastAccuracy(dataset=dataset, contrast_set="test", system=system, seed=seed, kinds=[kind])
+        distances = [group.low for group in by_distance for _ in range(group.pairs)]
+        decided = [place < group.right for group in by_distance for place in range(group.pairs)]
+        decisions = ContrastDecisions(kinds=[0] * pairs, distances=distances, right=decided)
+        about = {"dataset": dataset, "contrast_set": "test", "system": system, "seed": seed}
+        content = ContrastAccuracy(**about, kinds=[kind], decisions=decisions)
         wildcards = {"dataset": dataset, "split": "test", "system": system, "seed": str(seed)}
         path = self.contrasts_path(dataset, system, seed)
         self._made_by(STAGES["score_contrasts"].from_study(self.study, wildcards), {"accuracy": (path, content)})

@@ -15,6 +15,7 @@ import pytest
 from sacremoses import MosesTokenizer
 
 from democorpus import lexicon
+from democorpus.distances import BINS, distant_pairs
 from democorpus.english import realise_english
 from democorpus.german import realise_german
 from democorpus.grammar import (
@@ -30,7 +31,7 @@ from democorpus.grammar import (
 )
 from democorpus.lexicon import AT_PLACE, BARE, HE, INDEFINITE, KEIN, SHE, SPEAKER, THE, THEY, TO_PLACE, WE, WITH, Verb
 from democorpus.morphology import FEMININE, MASCULINE, NEUTER, PLURAL
-from democorpus.pairs import DemoPair, demo_pairs, detokenise
+from democorpus.pairs import DemoPair, demo_pairs, detokenise, split_of
 from democorpus.sampling import anaphor
 from phrasemt.corpus.generate_demo import generate_demo
 from phrasemt.files.lines import write_lines
@@ -495,6 +496,40 @@ def test_contrasts_spread_over_distances(train: list[DemoPair]) -> None:
     assert min(distances) == 1
     assert sum(distance > 5 for distance in distances) > 0.05 * len(distances)
     assert sum(distance > 8 for distance in distances) > 0.02 * len(distances)
+
+
+def test_pairs_by_distance_fill_their_bins() -> None:
+    pairs = [*distant_pairs(pairs=3, seed=1)]
+    found = Counter(next(one for one in BINS if one[0] <= pair.distance <= one[1]) for pair in pairs)
+    assert found == dict.fromkeys(BINS, 3)
+    for pair in pairs:
+        right, wrong = pair.target.split(), pair.wrong.split()
+        assert sum(one != other for one, other in zip(right, wrong, strict=True)) == 1
+        assert split_of(hashlib.sha256(pair.source.encode()).digest()[:12]) == "test"
+    assert pairs == [*distant_pairs(pairs=3, seed=1)]
+    assert pairs != [*distant_pairs(pairs=3, seed=2)]
+
+
+WITH_CAT = PrepositionalPhrase(WITH, the("cat"))
+WHO_SLEEPS = Clause(verb("intransitive", "sleep"), Relative(human=True, row=MASCULINE))
+
+
+@pytest.mark.parametrize(
+    ("subject", "tense", "expected"),
+    [
+        (the("dog"), "past", (1, True)),  # the dog slept, the dogs slept
+        (the("dog"), "present", (1, False)),  # sleeps, sleep
+        (the("dog", attribute=WITH_CAT), "past", (4, True)),  # the dog with the cat slept
+        (the("king", relative=WHO_SLEEPS), "past", (3, False)),  # the king who sleeps slept: the first verb shows it
+        (the("king", relative=WHO_SLEEPS._replace(tense="past")), "past", (3, True)),
+    ],
+)
+def test_distance_of_a_subject_and_whether_its_number_is_hidden(
+    subject: NounPhrase, tense: str, expected: tuple[int, bool]
+) -> None:
+    clause = Clause(verb("intransitive", "sleep"), subject, tense)  # type: ignore[arg-type]
+    (found,) = [one for one in realise_english(Sentence(clause)).subjects if one.phrase is subject]
+    assert (found.distance, found.number_is_hidden) == expected
 
 
 def test_size_of_the_vocabulary_and_of_sentences(train: list[DemoPair]) -> None:

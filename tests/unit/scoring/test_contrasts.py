@@ -1,8 +1,50 @@
-"""Counts of contrastive pairs, by hand."""
+"""Counts of contrastive pairs by hand, and tests of differences in accuracy against exact ones."""
 
 from __future__ import annotations
 
-from phrasemt.scoring.contrasts import count_preferred
+from math import comb
+
+import pytest
+
+from phrasemt.artefacts.translations import ContrastAccuracy
+from phrasemt.errors import MismatchError
+from phrasemt.scoring.contrasts import count_preferred, decisions, gain_by_distance
+
+
+def accuracy(system: str, right: list[bool], distances: list[int | None]) -> ContrastAccuracy:
+    columns = ["verb"] * len(right), distances, right
+    return ContrastAccuracy(
+        dataset="d",
+        contrast_set="c",
+        system=system,
+        seed=1,
+        kinds=count_preferred(*columns),
+        decisions=decisions(*columns),
+    )
+
+
+def test_difference_in_accuracy_by_distance() -> None:
+    """At distance 9 one system alone decides 12 of 20 pairs right, and the other one alone 2: the exact sign test."""
+    distances: list[int | None] = [1] * 10 + [9] * 20 + [14] * 10
+    first = [True] * 10 + [False] * 12 + [True] * 8 + [False] * 10
+    second = [True] * 10 + [True] * 18 + [False] * 2 + [False] * 10
+    sides = [accuracy("a", first, distances)], [accuracy("b", second, distances)]
+    found = gain_by_distance(*sides, samples=2000, seed=1)
+    groups = {group.name: group for group in found.groups}
+    assert {name: group.sentences for name, group in groups.items()} == {"1-2": 10, "9-12": 20, ">12": 10}
+    far = groups["9-12"].comparison
+    assert (far.baseline.value, far.system.value, far.difference.value) == pytest.approx((40, 90, 50))
+    exact = 2 * sum(comb(14, wins) for wins in range(3)) / 2**14
+    assert far.p_values.decisive == pytest.approx(exact, abs=0.012)
+    assert groups["1-2"].comparison.p_values.decisive == 1
+    more, every = found.joint
+    assert (more.name, more.sentences, every.sentences) == (">10", 10, 40)
+    assert every.comparison.difference.value == pytest.approx(25)
+
+
+def test_systems_are_compared_on_the_same_pairs() -> None:
+    with pytest.raises(MismatchError, match="b, seed 1: the decisions are about other pairs"):
+        gain_by_distance([accuracy("a", [True], [1])], [accuracy("b", [True], [2])], samples=2, seed=1)
 
 
 def test_counts_by_kind_and_at_the_limits_of_the_groups_of_distances() -> None:
