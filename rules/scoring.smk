@@ -73,8 +73,10 @@ rule compare_systems:
     input:
         baseline=flow.of_seeds_of_baseline(paths.system_scores),
         system=flow.of_seeds(paths.system_scores),
+        repeated=flow.of_repeated(paths.system_scores),
         baseline_metrics=flow.of_metrics(flow.of_seeds_of_baseline),
         system_metrics=flow.of_metrics(flow.of_seeds),
+        repeated_metrics=flow.of_metrics(flow.of_repeated),
     output:
         comparison=paths.comparison,
     log:

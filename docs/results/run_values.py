@@ -1,9 +1,9 @@
 """Values of the published trainings as text: scores, gains, intervals, p-values, perplexities.
 
 Runs have keys: STUDY/SYSTEM stands for all seeds of a system, STUDY/SYSTEM.SEED for one, and STUDY/DATASET/SYSTEM tells
-data sets apart. Tests of differences are those of `phrasemt compare_systems`, with 1,000 samples: where a side has
-several seeds they draw trainings and sentences, else sentences. Marks are corrected for the systems that `COMPARED`
-lists together (Holm).
+data sets apart. Tests of differences are those of `phrasemt compare_systems`, with 10,000 samples. The deviation
+between trainings is that of all systems of the study with several seeds. Marks are corrected for the systems that
+`COMPARED` lists together (Holm).
 """
 
 from __future__ import annotations
@@ -18,7 +18,16 @@ from runs import Run, TestSet, read_runs
 
 from phrasemt.artefacts.scores import GainByLength, MetricComparison
 from phrasemt.scoring.gains import gain_by_length, ranges_of
-from phrasemt.scoring.significance import compare_scores, holm
+from phrasemt.scoring.significance import (
+    ResampledRuns,
+    SeedVariation,
+    compare_resampled,
+    holm,
+    mark_of,
+    p_text,
+    resample,
+    seed_variations,
+)
 
 _METRICS = ("bleu_tok", "bleu_tok_compound_split", "bleu_detok", "chrf2", "ter")
 
@@ -106,6 +115,11 @@ COMPARED = [
     _family("multi30k-phrases", {"multi30k-systems/base": "random right shuffled"}),
 ]
 
+# Studies whose trainings also tell how much those of another study differ: the same but for the phrases.
+_REPEATED_IN = {"multi30k-phrases": "multi30k-systems"}
+_UNSEEDED = ("multi30k-moses/captions/untuned", "multi30k-moses/captions-into-english/untuned")
+_DRAWS = {"samples": 10_000, "seed": 12345}
+
 
 @functools.cache
 def runs(key: str) -> tuple[Run, ...]:
@@ -146,12 +160,33 @@ def family_of(system: str) -> tuple[dict[str, str], str]:
 @functools.cache
 def comparison(system: str, baseline: str) -> dict[str, MetricComparison]:
     """The test of a difference, for each metric of the tables."""
-    sides = [[part.scores for part in parts(key)] for key in (baseline, system)]
-    for side in sides:
-        for place, scores in enumerate(side):
-            printed = {metric: scores.statistics[metric] for metric in _METRICS if metric in scores.statistics}
-            side[place] = scores.model_copy(update={"statistics": printed})
-    return compare_scores(*sides, samples=1000, seed=12345)
+    sides = _resampled(baseline), _resampled(system)
+    variations = _variations(system.split("/")[0], runs(system)[0].dataset)
+    unseeded = [key in _UNSEEDED for key in (baseline, system)]
+    return compare_resampled(*sides, variations=variations, unseeded=unseeded, seed=_DRAWS["seed"])
+
+
+@functools.cache
+def _variations(study: str, dataset: str) -> dict[str, SeedVariation]:
+    """How much the trainings of a study differ on the test set of a data set."""
+    return seed_variations([_resampled(key) for key in _repeated(study, dataset)])
+
+
+def _repeated(study: str, dataset: str) -> list[str]:
+    """The systems that tell how much the trainings of a study differ: those with several seeds."""
+    study = _REPEATED_IN.get(study, study)
+    found = [run.system for run in _of_study(study) if run.dataset == dataset and run.test_sets]
+    return [f"{study}/{dataset}/{system}" for system in sorted(set(found)) if found.count(system) > 1]
+
+
+@functools.cache
+def _resampled(key: str) -> ResampledRuns:
+    """The runs of a key, in the metrics of the tables."""
+    of_runs = []
+    for scores in (part.scores for part in parts(key)):
+        printed = {name: metric for name, metric in scores.metrics.items() if name in _METRICS}
+        of_runs.append(scores.model_copy(update={"metrics": printed}))
+    return resample(of_runs, **_DRAWS)
 
 
 # Up to so many words of the source; the last group of Multi30k has 102 of 1,000 sentences.
@@ -169,6 +204,9 @@ def by_length(system: str, other: str = "", metric: str = "bleu_tok") -> GainByL
         metric=metric,
         ranges=ranges_of(LENGTHS[system.split("/")[0]]),
         joint=[(13, None)],
+        repeated=[
+            [part.scores for part in parts(key)] for key in _repeated(system.split("/")[0], runs(system)[0].dataset)
+        ],
         samples=1000,
         seed=12345,
     )
@@ -207,15 +245,15 @@ def gain(system: str, metric: str = "bleu_tok", other: str = "") -> str:
     if not other:
         family, other = family_of(system)
         if metric.startswith("bleu"):
-            p_value = _corrected(tuple(family.items()), metric)[system]
-            mark = "‡" if p_value < 0.01 else "†" if p_value < 0.05 else ""
+            mark = mark_of(_corrected(tuple(family.items()), metric).get(system))
     return f"{comparison(system, other)[metric].difference.value:+.2f}{mark}"
 
 
 @functools.cache
 def _corrected(family: tuple[tuple[str, str], ...], metric: str) -> dict[str, float]:
-    p_values = [comparison(system, other)[metric].p_values.decisive for system, other in family]
-    return dict(zip((system for system, _ in family), holm(p_values), strict=True))
+    found = {system: comparison(system, other)[metric].p_values.over_seeds for system, other in family}
+    tested = {system: p_value for system, p_value in found.items() if p_value is not None}
+    return dict(zip(tested, holm(list(tested.values())), strict=True))
 
 
 def interval(system: str, metric: str = "bleu_tok", other: str = "") -> str:
@@ -226,12 +264,19 @@ def interval(system: str, metric: str = "bleu_tok", other: str = "") -> str:
 
 
 def p(system: str, metric: str = "bleu_tok", other: str = "") -> str:
-    """The p-value of a difference, not corrected; with three decimals below 0.1."""
-    return p_text(comparison(system, other or family_of(system)[1])[metric].p_values.decisive)
+    """The p-value of a difference, not corrected."""
+    return p_text(comparison(system, other or family_of(system)[1])[metric].p_values.over_seeds)
 
 
-def p_text(value: float) -> str:
-    return "below 0.001" if value < 0.001 else f"{value:.3f}" if value < 0.0995 else f"{value:.2f}"
+def power(system: str, metric: str = "bleu_tok", other: str = "") -> str:
+    """The smallest difference that would show, and the trainings of each system that the one found would take."""
+    found = comparison(system, other or family_of(system)[1])[metric].over_seeds
+    return "" if found is None else found.text
+
+
+def deviation(key: str, metric: str = "bleu_tok") -> str:
+    """The deviation between trainings in the study of a key, pooled over its systems with several seeds."""
+    return f"{math.sqrt(_variations(key.split('/')[0], runs(key)[0].dataset)[metric].variance):.2f}"
 
 
 def dev(key: str, update: str) -> str:
@@ -286,5 +331,6 @@ def perplexity_of(key: str, unit: str = "words") -> float:
 
 
 VALUES: dict[str, Callable[..., str]] = {
-    one.__name__: one for one in (boundaries, dev, gain, interval, p, perplexity, right, score, to_transformer)
+    one.__name__: one
+    for one in (boundaries, deviation, dev, gain, interval, p, perplexity, power, right, score, to_transformer)
 }

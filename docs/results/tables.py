@@ -27,10 +27,10 @@ from run_values import (
     keys_of,
     name,
     p,
-    p_text,
     parts,
     perplexity,
     perplexity_of,
+    power,
     right,
     runs,
     scores_of,
@@ -39,6 +39,7 @@ from run_values import (
 from runs import FOLDER
 
 from phrasemt.report.figures import Series, draw_curves, svg_file
+from phrasemt.scoring.significance import p_text
 
 DOCS = FOLDER.parent
 DOCUMENTS = [
@@ -74,9 +75,15 @@ def _difference(key: str) -> str:
         return ""
 
 
+def _power(key: str) -> str:
+    """What a difference without a mark would have taken to show."""
+    return "" if not _difference(key) or gain(key)[-1] in "†‡" else power(key)
+
+
 PARAMETERS: Column = "parameters", lambda key: f"{runs(key)[0].record['parameters']:,}"
 BLEU: Column = "BLEU tok", by_seed
 DIFFERENCE: Column = "Δ, 95 % interval, p", _difference
+POWER: Column = "would show, trainings needed", _power
 SPLIT: Column = "BLEU split", _mean_of("bleu_tok_compound_split")
 DETOKENISED: Column = "BLEU detok", _mean_of("bleu_detok")
 CHRF: Column = "chrF2", _mean_of("chrf2")
@@ -86,13 +93,13 @@ CONTRASTS: Column = "right of 886 contrastive pairs", lambda key: f"{right(key)}
 
 def of_differences(pairs: Iterable[tuple[str, str]]) -> Table:
     """Differences of systems to others: (system, other)."""
-    table = [["system", "to", "Δ BLEU tok, 95 % interval, p", "Δ chrF2, p", "Δ TER, p"]]
+    table = [["system", "to", "Δ BLEU tok, 95 % interval, p", POWER[0], "Δ chrF2, p", "Δ TER, p"]]
     for system, other in pairs:
         bleu = (
             f"{gain(system, 'bleu_tok', other)}, {interval(system, 'bleu_tok', other)}, {p(system, 'bleu_tok', other)}"
         )
         more = (f"{gain(system, metric, other)}, {p(system, metric, other)}" for metric in ("chrf2", "ter"))
-        table.append([name(system), name(other), bleu, *more])
+        table.append([name(system), name(other), bleu, power(system, "bleu_tok", other), *more])
     return table
 
 
@@ -104,11 +111,10 @@ def of_lengths(pairs: Iterable[tuple[str, str]]) -> Table:
     table = [["Δ BLEU tok, p, by words of the source (sentences)", "to", *headings, "slope, 95 % interval, p"]]
     for system, other, found in rows:
         cells = [
-            f"{one.comparison.difference.value:+.2f}, {p_text(one.comparison.p_values.decisive)}"
+            f"{one.comparison.difference.value:+.2f}, {p_text(one.comparison.p_values.over_seeds)}"
             for one in (*found.groups, *found.joint)
         ]
         assert found.slope is not None
-        assert found.slope_p is not None
         slope = f"{found.slope.value:+.2f}, {found.slope.low:.2f} to {found.slope.high:.2f}, {p_text(found.slope_p)}"
         table.append([name(system), name(other), *cells, slope])
     return table
@@ -283,7 +289,7 @@ _DIFFERENCES = {
 
 TABLES: dict[str, Callable[[], Table]] = {
     "multi30k/scores": lambda: of_systems(
-        "`test_2016_flickr`", _MULTI30K, [PARAMETERS, BLEU, DIFFERENCE, SPLIT, DETOKENISED, CHRF, TER]
+        "`test_2016_flickr`", _MULTI30K, [PARAMETERS, BLEU, DIFFERENCE, POWER, SPLIT, DETOKENISED, CHRF, TER]
     ),
     "multi30k/differences": lambda: of_differences(
         _pairs(_DIFFERENCES["multi30k"], "multi30k-systems", "multi30k-phrases")
@@ -302,7 +308,7 @@ TABLES: dict[str, Callable[[], Table]] = {
         range(300, 3001, 300),
     ),
     "multi30k-chunks/scores": lambda: of_systems(
-        "`test_2016_flickr`", _CHUNKS, [PARAMETERS, BLEU, DIFFERENCE, CHRF, TER]
+        "`test_2016_flickr`", _CHUNKS, [PARAMETERS, BLEU, DIFFERENCE, POWER, CHRF, TER]
     ),
     "multi30k-chunks/differences": lambda: of_differences(_pairs(_DIFFERENCES["multi30k-chunks"], "multi30k-chunks")),
     "multi30k-chunks/evaluations": lambda: of_evaluations(_CHUNKS, range(300, 3601, 300)),
@@ -315,17 +321,17 @@ TABLES: dict[str, Callable[[], Table]] = {
     ),
     "multi30k/lengths": lambda: of_lengths(_LENGTHS),
     "demo/scores": lambda: of_systems(
-        "test, 1,000 sentences", keys_of("demo", "base pr parse"), [BLEU, DIFFERENCE, CHRF, TER, CONTRASTS]
+        "test, 1,000 sentences", keys_of("demo", "base pr parse"), [BLEU, DIFFERENCE, POWER, CHRF, TER, CONTRASTS]
     ),
     "demo/ablations": lambda: of_ablations(keys_of("demo", "pr parse")),
     "demo-phrases/scores": lambda: of_systems(
-        "test, 1,000 sentences", _DEMO_PHRASES, [PARAMETERS, BLEU, DIFFERENCE, CHRF, TER, CONTRASTS]
+        "test, 1,000 sentences", _DEMO_PHRASES, [PARAMETERS, BLEU, DIFFERENCE, POWER, CHRF, TER, CONTRASTS]
     ),
     "demo-phrases/differences": lambda: of_differences(_pairs(_DIFFERENCES["demo-phrases"], "demo-phrases")),
     "demo-phrases/evaluations": lambda: of_evaluations(_DEMO_PHRASES, range(200, 1601, 200)),
     "demo-phrases/ablations": lambda: of_ablations(keys_of("demo-phrases", "max pr parse random right shuffled code")),
     "demo-families/scores": lambda: of_systems(
-        "test, 1,000 sentences", _DEMO_FAMILIES, [PARAMETERS, BLEU, DIFFERENCE, CHRF, TER, CONTRASTS]
+        "test, 1,000 sentences", _DEMO_FAMILIES, [PARAMETERS, BLEU, DIFFERENCE, POWER, CHRF, TER, CONTRASTS]
     ),
     "demo-families/differences": lambda: of_differences(_pairs(_DIFFERENCES["demo-families"], "demo-families")),
     "demo-families/evaluations": lambda: of_evaluations(_DEMO_FAMILIES, range(200, 1601, 200)),

@@ -115,9 +115,10 @@ class Estimate(Settings):
 
 
 class PValues(Settings):
-    """The p-values (phrasemt/scoring/significance.py). over_seeds: None if both sides have one run.
+    """The p-values (phrasemt/scoring/significance.py).
 
-    randomization: None if the sides have different numbers of runs.
+    over_seeds: of sentences and trainings, by which the table marks; None if nobody knows how far trainings differ. The
+    others cover the choice of sentences only. randomization: None if the sides have different numbers of runs.
     """
 
     two_sided: float
@@ -126,28 +127,34 @@ class PValues(Settings):
     randomization: float | None = None
     over_seeds: float | None = None
 
-    @property
-    def decisive(self) -> float:
-        """The p-value that the table marks by."""
-        return self.two_sided if self.over_seeds is None else self.over_seeds
 
+class Power(Settings):
+    """What the trainings behind a difference can show.
 
-class OverSeeds(Settings):
-    """What several seeds tell. Estimates: over samples of seeds and sentences; their value is as in the comparison.
-
-    baseline_deviation, system_deviation: of the scores of the runs; 0 for a single run. seeds_needed: trainings of each
-    system with which a difference such as this one would be significant (p < 0.05) in 80 % of all repetitions, because
-    of the deviation between trainings alone; None without a difference, and where a side has one run. detectable: the
-    difference that the present seeds show in 80 % of all repetitions.
+    deviation: of the score of a training, pooled over the systems of the table that were trained several times;
+    freedom: its degrees of freedom. seeds_needed: trainings of each system with which a difference such as this one
+    would be significant (p < 0.05) in 80 % of all repetitions, because of this deviation alone; None without a
+    difference. detectable: the difference that the present trainings would show in 80 % of all repetitions.
     """
+
+    deviation: float
+    freedom: int
+    seeds_needed: int | None = None
+    detectable: float
+
+    @property
+    def text(self) -> str:
+        """The smallest difference that shows, and the trainings of each system that the one found would take."""
+        needed = "" if self.seeds_needed is None else f", {self.seeds_needed:,} trainings"
+        return f"{self.detectable:.2f}{needed}"
+
+
+class OverSeeds(Power):
+    """What several seeds tell. Estimates: over samples of trainings and sentences; value: as in the comparison."""
 
     baseline: Estimate
     system: Estimate
     difference: Estimate
-    baseline_deviation: float
-    system_deviation: float
-    seeds_needed: int | None = None
-    detectable: float
 
 
 class MetricComparison(Settings):
@@ -168,7 +175,7 @@ class ComparisonOnTestSet(Settings):
     metrics: dict[str, MetricComparison]
 
 
-class Comparison(JsonFile, pattern=of_dataset("comparisons/{system}.json"), format=3):
+class Comparison(JsonFile, pattern=of_dataset("comparisons/{system}.json"), format=4):
     """Tests of the difference of a system to its baseline. samples, seed: of the bootstrap; test_sets: by name."""
 
     dataset: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from phrasemt.artefacts.artefact import Artefact, JsonFile, of_study
-from phrasemt.artefacts.scores import PValues
+from phrasemt.artefacts.scores import Power, PValues
 from phrasemt.artefacts.sidecar import DigestedFile
 from phrasemt.fields import Settings
 from phrasemt.study.compared import ComparedFigure
@@ -32,7 +32,7 @@ class Cell(Settings):
     sources: the files that the number was computed from.
     by_seed, deviation: of a mean, the values and their sample standard deviation.
     low, high: 95 % interval, of scores and of differences. Of a difference, p_values: of all tests; p_value: corrected
-    for the number of systems, the mark shows it; seeds_needed: trainings that would show it (`OverSeeds`).
+    for the number of systems, the mark shows it, None if it is not tested; power: of its trainings.
     decimals: with which the number and its interval are printed.
     """
 
@@ -48,7 +48,7 @@ class Cell(Settings):
     high: float | None = None
     p_values: PValues | None = None
     p_value: float | None = None
-    seeds_needed: int | None = None
+    power: Power | None = None
 
     def interval(self, sign: str = "") -> str:
         """The 95 % interval as it is printed, empty if there is none. sign: `+` for a difference."""
@@ -140,7 +140,7 @@ class Scorecard(Settings):
     note: str
 
 
-class Table(JsonFile, pattern=of_study("table.json"), format=2):
+class Table(JsonFile, pattern=of_study("table.json"), format=3):
     """The results of a study. systems: name and title, in the order of the study. trained: the seeds of each system
     that was trained. seeds: of the study. baseline: of the study. baselines: of each other system, what its differences
     are to.

@@ -100,7 +100,9 @@ def _environment() -> jinja2.Environment:
         keep_trailing_newline=True,
     )
     environment.filters.update(
-        minus=lambda text: re.sub(r"^-", "−", text), svg=lambda drawing: Markup(drawing.svg), breakable=_breakable
+        minus=lambda text: re.sub(r"(?<!\w)-(?=\d)", "−", text),
+        svg=lambda drawing: Markup(drawing.svg),
+        breakable=_breakable,
     )
     return environment
 

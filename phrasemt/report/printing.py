@@ -114,7 +114,7 @@ def _latex_row(*texts: str) -> str:
 
 _CSV = (
     *("kind", "dataset", "test_set", "system", "title", "column", "seed", "value", "deviation", "low", "high"),
-    *("p_value", "signature", "printed", "place"),
+    *("p_value", "detectable", "seeds_needed", "signature", "printed", "place"),
 )
 
 
@@ -140,7 +140,8 @@ def to_csv(table: Table) -> Iterator[str]:
 
 
 def _numbers(cell: Cell) -> dict[str, float | None]:
-    return {name: getattr(cell, name) for name in ("value", "deviation", "low", "high", "p_value")}
+    numbers = {name: getattr(cell, name) for name in ("value", "deviation", "low", "high", "p_value")}
+    return numbers | {name: getattr(cell.power, name, None) for name in ("detectable", "seeds_needed")}
 
 
 _LATEX = {

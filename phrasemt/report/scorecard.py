@@ -20,7 +20,8 @@ _NOTE = (
     "Scorecard: figures of the papers beside ours. On the data of a paper: reproduced: the gap is at most the "
     "tolerance of the measure ({tolerances}); within noise: the printed figure lies in our 95 % interval; else not "
     "reproduced. Other data: differences to the baseline of the paper are compared, never the figures; significant: "
-    "p < 0.05, as in the tables."
+    "p < 0.05, as in the tables; in brackets what would be so in 80 % of all repetitions. Not tested: no system was "
+    "trained several times, or the figure is a mean over test sets."
 )
 
 
@@ -118,7 +119,17 @@ def _finding(figure: ComparedFigure, difference: Cell | None) -> str:
         return "baseline" if figure.printed_difference is None else "no difference to the baseline is tested"
     if figure.printed_difference is None:
         return "the paper prints no difference to this baseline"
-    return f"{_direction(figure.printed_difference, difference.value)}, {'' if difference.mark else 'not '}significant"
+    return f"{_direction(figure.printed_difference, difference.value)}, {_outcome(difference)}"
+
+
+def _outcome(difference: Cell) -> str:
+    if difference.p_value is None:
+        return "not tested"
+    if difference.mark:
+        return "significant"
+    if difference.power is None or not difference.power.deviation:
+        return "not significant"
+    return f"not significant ({difference.power.detectable:.2f} would show)"
 
 
 def _direction(printed: float, ours: float) -> str:

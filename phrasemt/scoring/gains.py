@@ -3,9 +3,8 @@
 A paper that claims longer sentences to gain more claims a slope: how much the gain grows each time the source doubles.
 Scores like BLEU exist for groups of sentences only, so the slope is that of the least-squares line through the gains of
 the groups over the mean of log2 of their lengths, weighted by their sentences. Its interval and its p-value come from
-bootstrap samples of the sentences of each group and, where a side has several trainings, of the trainings, which are
-the same for all groups of a sample. A side with one training adds no variance of trainings: its slope is about this
-training only.
+the same samples of sentences and trainings as those of any score (phrasemt/scoring/significance.py), for each training
+has a slope of its own.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 
 from phrasemt.artefacts.scores import GainByLength, GainOfGroup, Scores
 from phrasemt.artefacts.signatures import lower_is_better
-from phrasemt.scoring.significance import bootstrap_scores, compare_scores, estimate
+from phrasemt.scoring.significance import ResampledRuns, compare_resampled, compare_scores, resample, seed_variations
 from phrasemt.scoring.statistics import as_array, corpus_scores
 
 # From so many words to so many, both included; None for no limit.
@@ -44,6 +43,7 @@ def gain_by_length(
     metric: str,
     ranges: Sequence[Range],
     joint: Sequence[Range] = (),
+    repeated: Sequence[Sequence[Scores]] | None = None,
     samples: int,
     seed: int,
 ) -> GainByLength:
@@ -51,18 +51,26 @@ def gain_by_length(
 
     baseline, system: the scores of the trainings on one test set. words: of each source [sentences]. metric: its name
     in the scores. joint: further ranges to test, such as (11, None) for more than 10 words, without part in the slope.
+    repeated: the scores of the systems that tell how much trainings differ; None: of both.
     """
-    first = [scores.model_copy(update={"statistics": {metric: scores.statistics[metric]}}) for scores in baseline]
-    second = [scores.model_copy(update={"statistics": {metric: scores.statistics[metric]}}) for scores in system]
+    sides = [
+        [_with_one(scores, metric) for scores in side]
+        for side in (baseline, system, *((baseline, system) if repeated is None else repeated))
+    ]
     found = [one for one in ranges if _rows(words, one).size]
+    draws = {"samples": samples, "seed": seed}
     return GainByLength(
         signature=system[0].metrics[metric].signature,
-        groups=[_group(first, second, words, one, samples=samples, seed=seed) for one in found],
-        joint=[
-            _group(first, second, words, one, samples=samples, seed=seed) for one in joint if _rows(words, one).size
-        ],
-        **_slope(first, second, words, metric, found, samples=samples, seed=seed),
+        groups=[_group(sides, words, one, **draws) for one in found],
+        joint=[_group(sides, words, one, **draws) for one in joint if _rows(words, one).size],
+        **_slope(sides, words, metric, found, **draws),
     )
+
+
+def _with_one(scores: Scores, metric: str) -> Scores:
+    """The scores in one metric only."""
+    chosen = {"metrics": {metric: scores.metrics[metric]}, "statistics": {metric: scores.statistics[metric]}}
+    return scores.model_copy(update=chosen)
 
 
 def _rows(words: NDArray[np.int64], one: Range) -> NDArray[np.int64]:
@@ -83,23 +91,18 @@ def _of_rows(scores: Scores, rows: NDArray[np.int64]) -> Scores:
 
 
 def _group(
-    baseline: Sequence[Scores],
-    system: Sequence[Scores],
-    words: NDArray[np.int64],
-    one: Range,
-    *,
-    samples: int,
-    seed: int,
+    sides: Sequence[Sequence[Scores]], words: NDArray[np.int64], one: Range, *, samples: int, seed: int
 ) -> GainOfGroup:
+    """The comparison of the first two sides in a range; the others tell how much trainings differ there."""
     rows = _rows(words, one)
-    sides = [[_of_rows(scores, rows) for scores in side] for side in (baseline, system)]
-    (comparison,) = compare_scores(*sides, samples=samples, seed=seed).values()
+    baseline, system, *repeated = ([_of_rows(scores, rows) for scores in side] for side in sides)
+    variations = seed_variations([resample(side, samples=samples, seed=seed) for side in repeated])
+    (comparison,) = compare_scores(baseline, system, variations=variations, samples=samples, seed=seed).values()
     return GainOfGroup(low=one[0], high=one[1], sentences=len(rows), comparison=comparison)
 
 
 def _slope(
-    baseline: Sequence[Scores],
-    system: Sequence[Scores],
+    sides: Sequence[Sequence[Scores]],
     words: NDArray[np.int64],
     metric: str,
     ranges: Sequence[Range],
@@ -114,37 +117,21 @@ def _slope(
     centred = places - (weights @ places / weights.sum() if groups else 0)
     if len(groups) < 2 or not (spread := weights @ centred**2):
         return {}
-    score = system[0].metrics[metric]
-    sign = -1 if lower_is_better(score.signature) else 1
-    gains, sampled = [], []
-    for number, rows in enumerate(groups):
-        statistics = np.stack([as_array(one.statistics[metric])[rows] for one in (*baseline, *system)])
-        drawn = bootstrap_scores({metric: score}, {metric: statistics}, samples=samples, seed=[seed, number])[metric]
-        whole = [_of_rows(one, rows).metrics[metric].score for one in (*baseline, *system)]
-        trainings = np.random.default_rng([seed, 1])  # begins anew, so all groups of a sample have the same trainings
-        of_baseline, of_system = (over_trainings(side, trainings) for side in np.split(drawn, [len(baseline)]))
-        gains.append(sign * (np.mean(whole[len(baseline) :]) - np.mean(whole[: len(baseline)])))
-        sampled.append(sign * (of_system - of_baseline))
-    line = weights * centred / spread
-    slopes = line @ np.stack(sampled)
-    return {"slope": estimate(float(line @ np.array(gains)), slopes), "slope_p": two_sided(slopes)}
-
-
-def over_trainings(samples: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.float64]:
-    """Means over trainings that are drawn anew for each sample, [samples]. samples: [trainings, samples].
-
-    The mean of n drawn trainings varies (n-1)/n times as much as that of n trainings, so its deviation is widened.
-    """
-    trainings, size = samples.shape
-    mean: NDArray[np.float64] = samples.mean(0)
-    if trainings == 1:
-        return mean
-    drawn = np.take_along_axis(samples, generator.integers(trainings, size=(trainings, size)), axis=0).mean(0)
-    widened: NDArray[np.float64] = mean + math.sqrt(trainings / (trainings - 1)) * (drawn - mean)
-    return widened
-
-
-def two_sided(differences: NDArray[np.float64]) -> float:
-    """p of bootstrap samples, of which what was observed is one more: twice those on the other side of 0, or on 0."""
-    beyond = min(int((differences <= 0).sum()), int((differences >= 0).sum()))
-    return min(1.0, 2 * (beyond + 1) / (len(differences) + 1))
+    signature = sides[0][0].metrics[metric].signature
+    line = (-1 if lower_is_better(signature) else 1) * weights * centred / spread
+    slopes = []
+    for side in sides:
+        of_groups = [
+            resample([_of_rows(scores, rows) for scores in side], samples=samples, seed=[seed, number])
+            for number, rows in enumerate(groups)
+        ]
+        slopes.append(
+            ResampledRuns(
+                signatures={metric: signature},
+                scores={metric: line @ np.stack([group.scores[metric] for group in of_groups])},
+                statistics={metric: np.concatenate([group.statistics[metric] for group in of_groups], axis=1)},
+                samples={metric: np.tensordot(line, np.stack([group.samples[metric] for group in of_groups]), axes=1)},
+            )
+        )
+    found = compare_resampled(slopes[0], slopes[1], variations=seed_variations(slopes[2:]), seed=seed)[metric]
+    return {"slope": (found.over_seeds or found).difference, "slope_p": found.p_values.over_seeds}

@@ -7,24 +7,33 @@ Paired bootstrap (Koehn 2004, "Statistical Significance Tests for Machine Transl
 many sentences as the test set has, with replacement and the same ones for both systems. It covers the choice of test
 sentences. Three definitions of p are in use; d_i is the difference in sample i, d that on the whole test set:
 
-* `two_sided`: twice the share of samples with d_i <= 0, or with d_i >= 0 if that is less; at most 1. The marks of the
-  table use it. Two identical systems have p = 1.
-* `koehn2004` (the papers' daggers): share of samples in which the system is not better than the baseline. One-sided.
-* `sacrebleu` (`sacrebleu --paired-bs`, after MultEval): (1 + number of samples with |d_i| - mean |d_i| > |d|) /
-  (1 + samples). Two identical systems have p = 1/(1 + samples), because no sample exceeds a difference of 0.
+* `two_sided`: twice the p of samples with d_i <= 0, or with d_i >= 0 if that is less; at most 1. Two identical systems
+  have p = 1.
+* `koehn2004` (the papers' daggers): p of samples in which the system is not better than the baseline. One-sided.
+* `sacrebleu` (`sacrebleu --paired-bs`, after MultEval): p of samples with |d_i| - mean |d_i| > |d|. Two identical
+  systems have p = 1/(1 + samples), because no sample exceeds a difference of 0.
 
 Approximate randomisation (`randomization`; Riezler and Maxwell 2005; `sacrebleu --paired-ar`): each trial swaps the
-outputs of both systems for every sentence with probability 1/2; p = (1 + number of trials with a larger |difference|) /
-(1 + trials). A difference of 0 is not tested: its p is 1. With several seeds, all runs of a sentence are swapped
-together, which needs equally many runs on both sides.
+outputs of both systems for every sentence with probability 1/2; p of trials with at least the |difference| of the
+systems (sacreBLEU: with more, which makes p of whole numbers, as of TER, too small). A difference of 0 is not tested:
+its p is 1. With several seeds, all runs of a sentence are swapped together, which needs equally many on both sides.
 
-Two levels (`over_seeds`, when a side has several seeds; Clark et al. 2011): each sample also draws the seeds of each
-side with replacement. n drawn seeds vary (n-1)/n times as much as n trainings, so the deviation of their mean is
-multiplied by sqrt(n/(n-1)). It covers the choice of sentences and the randomness of training, and the table then marks
-by its p.
+p of k among B samples is (k + 1)/(B + 1), never 0: the observed outcome is one more sample (Davison and Hinkley 1997,
+section 4.2.3). Nor is p below what all swaps of sentences allow: of n sentences that differ, the most extreme of 2^n
+swaps and its mirror image are 2/2^n of all. Only `sacrebleu`, which is a definition of others, lacks this limit.
 
-Samples and trials equal those of sacreBLEU: with one seed per system, p and intervals are the same as sacreBLEU's. Its
-code is not called, because it compares single texts and not means over seeds.
+Trainings (`over_seeds`, by which tables mark; Clark et al. 2011): a training with another seed gives another score. Its
+variance is pooled over all systems of the table that were trained several times (`SeedVariation`), so a system with one
+training has one, too, and divided by the number of trainings of each side. A part of that variance is of the choice
+of sentences: the trainings of one system differ most on other sentences. Resampling sentences moves both sides by this
+part, and it would count twice. So samples are drawn together until it is taken out, and a draw of Student's t with the
+degrees of freedom of the pooled variance, times the deviation of the difference, is added to each. Without sentences on
+which two systems differ more than trainings of one do, this is the t-test of the trainings. Where no system of the
+table was trained several times, no p is known: differences then have an interval over sentences, and no mark. Nothing
+varies in a system in which nothing is drawn at random.
+
+Samples and trials equal those of sacreBLEU: with one seed per system, p without ties and intervals over sentences are
+the same as sacreBLEU's. Its code is not called, because it compares single texts and not means over seeds.
 """
 
 from __future__ import annotations
@@ -32,8 +41,8 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +63,7 @@ from phrasemt.artefacts.scores import (
 from phrasemt.artefacts.signatures import lower_is_better
 from phrasemt.errors import MismatchError, check_equal
 from phrasemt.scoring.external import with_metrics
+from phrasemt.scoring.power import detectable, seeds_needed
 from phrasemt.scoring.scores import check_comparable
 from phrasemt.scoring.statistics import as_array, corpus_scores
 from phrasemt.stages.scoring import CompareSystems
@@ -63,8 +73,38 @@ log = logging.getLogger("phrasemt.scoring.significance")
 # Samples drawn together; the memory is this many numbers per sentence. A multiple of 32, because NumPy draws 32 signs
 # of a trial at once: trials then do not depend on it.
 _SAMPLES_AT_ONCE = 96
-_LEVEL, _POWER = 0.05, 0.8
 _ROUNDING = 1e-9  # scores of equal statistics that were added in another order
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeedVariation:
+    """How much scores differ between trainings that differ in their seed only, pooled over systems.
+
+    variance: of the score of a training on the test set. of_sentences: the part of it that other sentences would
+    change, for trainings of one system are good at different ones. freedom: degrees of freedom, trainings minus
+    systems.
+    """
+
+    variance: float
+    of_sentences: float
+    freedom: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResampledRuns:
+    """The runs of a system on one test set, by convention. Samples depend on the seed and the number of sentences only.
+
+    signatures: of the scores. scores: [runs]. statistics: [runs, sentences, columns]. samples: scores of bootstrap
+    samples, [runs, samples].
+    """
+
+    signatures: Mapping[str, str]
+    scores: Mapping[str, NDArray[np.float64]]
+    statistics: Mapping[str, NDArray[np.float64]]
+    samples: Mapping[str, NDArray[np.float64]]
+
+
+_NONE = SeedVariation(variance=0.0, of_sentences=0.0, freedom=1)
 
 
 def compare_systems(
@@ -73,25 +113,40 @@ def compare_systems(
     cores: int,
     baseline: list[In[SystemScores]],
     system: list[In[SystemScores]],
+    repeated: list[In[SystemScores]],
     baseline_metrics: list[In[MetricScores]],
     system_metrics: list[In[MetricScores]],
+    repeated_metrics: list[In[MetricScores]],
     comparison: Out[Comparison],
 ) -> None:
     """Compare a system with the baseline, and write a `Comparison`. baseline, system: score files of all seeds.
 
-    baseline_metrics, system_metrics: files of `score_metric` of all seeds. Raises MismatchError if test sets,
-    conventions or systems of the files do not agree with each other or the settings.
+    repeated: the score files of all systems that were trained several times. baseline_metrics, system_metrics,
+    repeated_metrics: files of `score_metric` of all seeds. Raises MismatchError if test sets, conventions or systems of
+    the files do not agree with each other or the settings.
     """
     baseline_files = with_metrics(_read_side(baseline, settings.baseline, settings), baseline_metrics)
     system_files = with_metrics(_read_side(system, settings.system, settings), system_metrics)
+    repeated_files = with_metrics({path: SystemScores.read(path) for path in repeated}, repeated_metrics)
+    files = baseline_files | system_files
+    for path, one in repeated_files.items():
+        files.setdefault(path, one)  # read again, where a side was trained several times
+    sides = [list(baseline_files), list(system_files), *_by_system(repeated_files)]
     test_sets = {}
-    for test_set in _test_sets(baseline_files | system_files):
-        baseline_scores, system_scores = (
-            {str(path): file.test_sets[test_set] for path, file in files.items()}
-            for files in (baseline_files, system_files)
+    for test_set in _test_sets(files):
+        parts = {path: file.test_sets[test_set] for path, file in files.items()}
+        check_comparable(test_set, {str(path): part for path, part in parts.items()})
+        draws = {"samples": settings.samples, "seed": settings.seed}
+        runs_of = [[parts[path] for path in paths] for paths in sides]
+        metrics = compare_scores(
+            runs_of[0],
+            runs_of[1],
+            variations=seed_variations([resample(runs, **draws) for runs in runs_of[2:]]),
+            unseeded=[name in settings.unseeded for name in (settings.baseline, settings.system)],
+            **draws,
         )
-        check_comparable(test_set, baseline_scores | system_scores)
-        test_sets[test_set] = _compare(settings, test_set, list(baseline_scores.values()), list(system_scores.values()))
+        _log(settings, test_set, metrics)
+        test_sets[test_set] = ComparisonOnTestSet(sentences=runs_of[0][0].sentences, metrics=metrics)
     file = Comparison(
         dataset=settings.dataset,
         system=settings.system,
@@ -105,98 +160,180 @@ def compare_systems(
     file.write(comparison)
 
 
-def _compare(
-    settings: CompareSystems, test_set: str, baseline: Sequence[Scores], system: Sequence[Scores]
-) -> ComparisonOnTestSet:
-    """The comparison on one test set, given the scores of all seeds."""
-    metrics = compare_scores(baseline, system, samples=settings.samples, seed=settings.seed)
+def _log(settings: CompareSystems, test_set: str, metrics: Mapping[str, MetricComparison]) -> None:
     for name, metric in metrics.items():
         log.info(
-            "compare_systems: %s, %s: %+.4g to %s, p = %.3f (%d samples)",
+            "compare_systems: %s, %s: %+.4g to %s, p %s (%d samples)",
             test_set,
             name,
             metric.difference.value,
             settings.baseline,
-            metric.p_values.decisive,
+            p_text(metric.p_values.over_seeds),
             settings.samples,
         )
-    return ComparisonOnTestSet(sentences=system[0].sentences, metrics=metrics)
 
 
 def compare_scores(
-    baseline: Sequence[Scores], system: Sequence[Scores], *, samples: int, seed: int
+    baseline: Sequence[Scores],
+    system: Sequence[Scores],
+    *,
+    variations: Mapping[str, SeedVariation] | None = None,
+    unseeded: Sequence[bool] = (False, False),
+    samples: int,
+    seed: int,
 ) -> dict[str, MetricComparison]:
-    """Compare two systems on one test set in every convention. baseline, system: the scores of their runs."""
-    first, both = system[0], [*baseline, *system]
-    statistics = {name: np.stack([as_array(scores.statistics[name]) for scores in both]) for name in first.statistics}
-    sampled = bootstrap_scores(first.metrics, statistics, samples=samples, seed=seed)
-    randomized = (
-        randomized_differences(first.metrics, statistics, samples=samples, seed=seed)
-        if len(baseline) == len(system)
-        else {}
-    )
-    return {
-        name: _metric_comparison(
-            first.metrics[name].signature,
-            np.array([scores.metrics[name].score for scores in both]),
-            sampled[name],
-            randomized.get(name),
-            len(baseline),
-            seed,
+    """Compare two systems on one test set in every convention. baseline, system: the scores of their runs.
+
+    variations: by convention, of the trainings of the table (`seed_variations`); without one, only the choice of
+    sentences is tested. unseeded: of each side, whether nothing in it is drawn at random.
+    """
+    sides = [resample(runs, samples=samples, seed=seed) for runs in (baseline, system)]
+    randomized: Mapping[str, NDArray[np.float64]] = {}
+    if len(baseline) == len(system):
+        of_both = {name: np.concatenate([side.statistics[name] for side in sides]) for name in sides[0].statistics}
+        randomized = randomized_differences(system[0].metrics, of_both, samples=samples, seed=seed)
+    return compare_resampled(*sides, variations=variations, unseeded=unseeded, randomized=randomized, seed=seed)
+
+
+def compare_resampled(
+    baseline: ResampledRuns,
+    system: ResampledRuns,
+    *,
+    variations: Mapping[str, SeedVariation] | None = None,
+    unseeded: Sequence[bool] = (False, False),
+    randomized: Mapping[str, NDArray[np.float64]] | None = None,
+    seed: int,
+) -> dict[str, MetricComparison]:
+    """As `compare_scores`. randomized: of `randomized_differences`."""
+    found = {}
+    for name, signature in system.signatures.items():
+        scores = [side.scores[name] for side in (baseline, system)]
+        runs = [0 if fixed else len(side) for side, fixed in zip(scores, unseeded, strict=True)]
+        found[name] = _metric_comparison(
+            signature,
+            [float(side.mean()) for side in scores],
+            [side.samples[name].mean(0) for side in (baseline, system)],
+            (randomized or {}).get(name),
+            _discordant(baseline.statistics[name], system.statistics[name]),
+            (variations or {}).get(name) if any(runs) else _NONE,
+            runs,
+            np.random.default_rng([seed, 1]),
         )
-        for name in statistics
-    }
+    return found
+
+
+def resample(runs: Sequence[Scores], *, samples: int, seed: int | Sequence[int]) -> ResampledRuns:
+    """Draw bootstrap samples of the sentences of a system. runs: the scores of its runs on one test set."""
+    metrics = {name: metric for name, metric in runs[0].metrics.items() if name in runs[0].statistics}
+    statistics = {name: np.stack([as_array(scores.statistics[name]) for scores in runs]) for name in metrics}
+    return ResampledRuns(
+        signatures={name: metric.signature for name, metric in metrics.items()},
+        scores={name: np.array([scores.metrics[name].score for scores in runs]) for name in metrics},
+        statistics=statistics,
+        samples=bootstrap_scores(metrics, statistics, samples=samples, seed=seed),
+    )
+
+
+def _discordant(baseline: NDArray[np.float64], system: NDArray[np.float64]) -> int:
+    """The number of sentences whose statistics differ, in the mean over the runs of each side."""
+    return int((np.abs(system.mean(0) - baseline.mean(0)) > _ROUNDING).any(1).sum())
 
 
 def _metric_comparison(
     signature: str,
-    values: NDArray[np.float64],
-    samples: NDArray[np.float64],
+    values: Sequence[float],
+    sides: Sequence[NDArray[np.float64]],
     randomized: NDArray[np.float64] | None,
-    runs_of_baseline: int,
-    seed: int,
+    discordant: int,
+    variation: SeedVariation | None,
+    runs: Sequence[int],
+    generator: np.random.Generator,
 ) -> MetricComparison:
-    """The comparison in one convention. values: of the runs [runs]; samples: [runs, samples]; the baseline first."""
-    sides = np.split(values, [runs_of_baseline])
-    sampled = np.split(samples, [runs_of_baseline])
-    baseline, system = (float(side.mean()) for side in sides)
-    of_baseline, of_system = (side.mean(0) for side in sampled)
-    difference, differences = system - baseline, of_system - of_baseline
-    better = -differences if lower_is_better(signature) else differences
+    """The comparison in one convention. values, sides: the score of each side, and in samples [samples]; the baseline
+    first. runs: the trainings of each side, 0 if nothing in it is drawn at random.
+    """
+    difference, differences = values[1] - values[0], sides[1] - sides[0]
+    not_better = differences >= 0 if lower_is_better(signature) else differences <= 0
     over_seeds, p_over_seeds = None, None
-    if len(values) > 2:
-        generator = np.random.default_rng([seed, 1])
-        drawn_baseline, drawn_system = (_drawn_runs(side, generator) for side in sampled)
-        p_over_seeds = two_sided(drawn_system - drawn_baseline)
-        deviations = [float(side.std(ddof=1)) if len(side) > 1 else 0.0 for side in sides]
+    if variation is not None:
+        noise = generator.standard_t(variation.freedom, size=len(differences))
+        shares = [1 / number if number else 0.0 for number in runs]
+        of_baseline, of_system = (
+            over_trainings(value, side, variation, share, noise)
+            for value, side, share in zip(values, sides, shares, strict=True)
+        )
+        of_difference = over_trainings(difference, differences, variation, sum(shares), noise)
+        p_over_seeds = two_sided(of_difference, discordant)
+        deviation = math.sqrt(variation.variance)
         over_seeds = OverSeeds(
-            baseline=estimate(baseline, drawn_baseline),
-            system=estimate(system, drawn_system),
-            difference=estimate(difference, drawn_system - drawn_baseline),
-            baseline_deviation=deviations[0],
-            system_deviation=deviations[1],
-            seeds_needed=seeds_needed(difference, *deviations) if min(map(len, sides)) > 1 else None,
-            detectable=detectable(list(zip(deviations, map(len, sides), strict=True))),
+            baseline=estimate(values[0], of_baseline),
+            system=estimate(values[1], of_system),
+            difference=estimate(difference, of_difference),
+            deviation=deviation,
+            freedom=variation.freedom,
+            seeds_needed=seeds_needed(difference, *(deviation for number in runs if number)),
+            detectable=detectable(deviation * math.sqrt(sum(shares)), variation.freedom),
         )
     return MetricComparison(
         signature=signature,
-        baseline=estimate(baseline, of_baseline),
-        system=estimate(system, of_system),
+        baseline=estimate(values[0], sides[0]),
+        system=estimate(values[1], sides[1]),
         difference=estimate(difference, differences),
         p_values=PValues(
-            two_sided=two_sided(differences),
-            koehn2004=float(np.mean(better <= 0)),
+            two_sided=two_sided(differences, discordant),
+            koehn2004=max(_p(not_better), 2.0**-discordant),
             sacrebleu=_sacrebleu_p(difference, differences),
-            randomization=None if randomized is None else _randomization_p(difference, randomized),
+            randomization=None if randomized is None else _randomization_p(difference, randomized, discordant),
             over_seeds=p_over_seeds,
         ),
         over_seeds=over_seeds,
     )
 
 
-def two_sided(differences: NDArray[np.float64]) -> float:
-    """p of a bootstrap: twice the share of samples on the other side of 0, or on 0; at most 1."""
-    return min(1.0, 2 * min(float(np.mean(differences <= 0)), float(np.mean(differences >= 0))))
+def seed_variations(systems: Sequence[ResampledRuns]) -> dict[str, SeedVariation]:
+    """The variation between trainings in every convention, pooled over systems.
+
+    Systems with one run tell nothing; without another one, nothing is known and the result is empty.
+    """
+    found = {}
+    for name in systems[0].scores if systems else ():
+        repeated = [side for side in systems if len(side.scores[name]) > 1]
+        if freedom := sum(len(side.scores[name]) - 1 for side in repeated):
+            of_runs, of_samples = [side.scores[name] for side in repeated], [side.samples[name] for side in repeated]
+            found[name] = SeedVariation(
+                variance=sum(float(((runs - runs.mean()) ** 2).sum()) for runs in of_runs) / freedom,
+                of_sentences=sum(float((runs - runs.mean(0)).var(1).sum()) for runs in of_samples) / freedom,
+                freedom=freedom,
+            )
+    return found
+
+
+def over_trainings(
+    value: float, samples: NDArray[np.float64], variation: SeedVariation, share: float, noise: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Samples of a value over sentences as samples over sentences and trainings, [samples].
+
+    share: the variance of the value, in variances of one training: 1/n for the mean of n trainings, the sum of both
+    sides for a difference. noise: draws of Student's t with the degrees of freedom of the variation, [samples].
+    """
+    variance = float(samples.var())
+    of_sentences = max(0.0, variance - share * variation.of_sentences)
+    drawn_together = math.sqrt(of_sentences / variance) if variance else 0.0
+    found: NDArray[np.float64] = value + drawn_together * (samples - value)
+    return found + math.sqrt(share * variation.variance) * noise
+
+
+def _p(beyond: NDArray[np.bool_]) -> float:
+    """p of samples beyond what was observed, which is one more sample (Davison and Hinkley 1997, Eq. 4.11)."""
+    return (int(beyond.sum()) + 1) / (len(beyond) + 1)
+
+
+def two_sided(differences: NDArray[np.float64], discordant: int) -> float:
+    """p of a bootstrap: twice that of samples on the other side of 0, or on 0; at most 1.
+
+    discordant: sentences (or other units) in which the sides differ. Of n, all swaps allow no p below 2/2^n.
+    """
+    return min(1.0, max(2 * min(_p(differences <= 0), _p(differences >= 0)), 2.0 ** (1 - discordant)))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -212,32 +349,18 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected
 
 
-def seeds_needed(difference: float, *deviations: float) -> int | None:
-    """Trainings of each of two systems that show a difference of their means with p < 0.05 and power 0.8.
-
-    deviations: of the scores between trainings. Normal approximation of the two-sided t-test with the correction of
-    Guenther (1981) for small numbers; at least 2. None without a difference.
-    """
-    if difference == 0:
-        return None
-    level, power = _quantiles()
-    variance = sum(deviation**2 for deviation in deviations)
-    return max(2, math.ceil((level + power) ** 2 * variance / difference**2 + level**2 / 4))
+def mark_of(p_value: float | None) -> str:
+    """The mark of a difference; none of one that is not tested."""
+    if p_value is None or p_value >= 0.05:
+        return ""
+    return "‡" if p_value < 0.01 else "†"
 
 
-def detectable(sides: Sequence[tuple[float, int]]) -> float:
-    """The difference that a test shows with p < 0.05 and power 0.8. sides: deviation and number of trainings of each.
-
-    The same approximation as in `seeds_needed`; a side with one run has no deviation.
-    """
-    level, power = _quantiles()
-    variance = sum(deviation**2 / (runs - level**2 / 4) for deviation, runs in sides if runs > 1)
-    return (level + power) * math.sqrt(variance)
-
-
-def _quantiles() -> tuple[float, float]:
-    normal = NormalDist()
-    return normal.inv_cdf(1 - _LEVEL / 2), normal.inv_cdf(_POWER)
+def p_text(p_value: float | None) -> str:
+    """A p-value as it is printed: three decimals below 0.1, never 0. None: of a difference that is not tested."""
+    if p_value is None:
+        return "not tested"
+    return "below 0.001" if p_value < 0.001 else f"{p_value:.3f}" if p_value < 0.0995 else f"{p_value:.2f}"
 
 
 def bootstrap_scores(
@@ -290,17 +413,6 @@ def _sizes(samples: int) -> Iterator[int]:
         yield min(_SAMPLES_AT_ONCE, samples - start)
 
 
-def _drawn_runs(samples: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.float64]:
-    """Means over runs that are drawn anew for each sample, [samples]. samples: [runs, samples]."""
-    runs, size = samples.shape
-    mean: NDArray[np.float64] = samples.mean(0)
-    if runs == 1:
-        return mean
-    drawn = np.take_along_axis(samples, generator.integers(runs, size=(runs, size)), axis=0).mean(0)
-    widened: NDArray[np.float64] = mean + math.sqrt(runs / (runs - 1)) * (drawn - mean)
-    return widened
-
-
 def _read_side(paths: list[Path], system: str, settings: CompareSystems) -> dict[Path, SystemScores]:
     files = {path: SystemScores.read(path) for path in paths}
     if len({file.seed for file in files.values()}) != len(paths) or not files:
@@ -315,6 +427,13 @@ def _read_side(paths: list[Path], system: str, settings: CompareSystems) -> dict
         what, next_step = "the scores belong to another system or data set", "give the files that the settings name"
         check_equal(expected, f"{file.dataset} {file.system}", what, where=path, next_step=next_step)
     return files
+
+
+def _by_system(files: Mapping[Path, SystemScores]) -> list[list[Path]]:
+    found: dict[str, list[Path]] = {}
+    for path, file in files.items():
+        found.setdefault(file.system, []).append(path)
+    return list(found.values())
 
 
 def _test_sets(files: Mapping[Path, SystemScores]) -> list[str]:
@@ -336,12 +455,10 @@ def estimate(value: float, samples: NDArray[np.float64]) -> Estimate:
 
 def _sacrebleu_p(difference: float, differences: NDArray[np.float64]) -> float:
     absolute = np.abs(differences)
-    beyond = int(np.sum(absolute - absolute.mean() > abs(difference)))
-    return (beyond + 1) / (len(differences) + 1)
+    return _p(absolute - absolute.mean() > abs(difference))
 
 
-def _randomization_p(difference: float, differences: NDArray[np.float64]) -> float:
+def _randomization_p(difference: float, differences: NDArray[np.float64], discordant: int) -> float:
     if difference == 0:
         return 1.0
-    beyond = int(np.sum(np.abs(differences) > abs(difference) + _ROUNDING))
-    return (beyond + 1) / (len(differences) + 1)
+    return min(1.0, max(_p(np.abs(differences) > abs(difference) - _ROUNDING), 2.0 ** (1 - discordant)))

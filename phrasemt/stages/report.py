@@ -56,7 +56,7 @@ class MakeTable(Stage):
             tuned=study.tuned,
             outside=list(study.outside),
             ensembles=[name for name, system in study.models.items() if system.decoding.ensemble],
-            unseeded=[name for name, system in study.phrase_based.items() if system.tuning is None],
+            unseeded=study.unseeded,
             seeds_of={name: study.seeds_of(name) for name in study.systems},
             seeds=study.seeds,
             figures=list(compared_figures(study)),

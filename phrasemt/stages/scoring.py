@@ -102,10 +102,17 @@ class CompareSystems(Stage):
     dataset: str
     system: str
     baseline: str
+    unseeded: list[str]  # those of the two systems in which nothing is drawn at random
     samples: int
     seed: int
 
     @classmethod
     def of_job(cls, job: StudyJob) -> dict[str, Any]:
-        drawn = {"samples": job.study.comparison.samples, "seed": job.study.comparison.seed}
-        return {"baseline": job.study.baseline_of(job.wildcards["system"]), **drawn}
+        system = job.wildcards["system"]
+        baseline = job.study.baseline_of(system)
+        return {
+            "baseline": baseline,
+            "unseeded": [name for name in job.study.unseeded if name in (baseline, system)],
+            "samples": job.study.comparison.samples,
+            "seed": job.study.comparison.seed,
+        }

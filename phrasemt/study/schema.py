@@ -429,6 +429,17 @@ class Study(Settings):
         members = row.weights_of if isinstance(row, System) and not row.decoding.ensemble else []
         return [seed for seed in seeds if all(seed in self.seeds_of(member) for member in members)]
 
+    @property
+    def unseeded(self) -> list[str]:
+        """The systems in which nothing is drawn at random."""
+        return [name for name, system in self.phrase_based.items() if system.tuning is None]
+
+    @property
+    def repeated(self) -> list[str]:
+        """The systems that translate and have several trainings of their own, not the weights of others."""
+        with_others = [name for name, system in self.models.items() if system.weights_of]
+        return [name for name in self.translating if name not in with_others and len(self.seeds_of(name)) > 1]
+
     def members_of(self, system: str, seed: int) -> list[tuple[str, int]]:
         """The trained systems, with their seeds, whose weights translate for a row with this seed."""
         row = self.models[system]

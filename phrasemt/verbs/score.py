@@ -17,7 +17,7 @@ from phrasemt.files.digests import digest_file
 from phrasemt.files.identity import one_file
 from phrasemt.files.prepared import check_prepared_alike
 from phrasemt.scoring.bleu import Sides, check_side, score_texts, warn_of_leftovers
-from phrasemt.scoring.significance import compare_scores
+from phrasemt.scoring.significance import compare_scores, p_text
 from phrasemt.study.evaluation import MOST_SAMPLES
 from phrasemt.study.languages import problem_of_language
 from phrasemt.study.reading import load_study
@@ -142,8 +142,7 @@ def _lines(scores: Mapping[str, Scores], comparison: Mapping[str, MetricComparis
             tested = comparison[name]
             difference, p_values = tested.difference, tested.p_values
             row += [f"{difference.value:+.2f}", f"{difference.low:+.2f} to {difference.high:+.2f}"]
-            # No sample in a thousand does not say that p is 0.
-            row += [f"{p:.3f}" if p else f"< {1 / samples:.3g}" for p in (p_values.two_sided, p_values.randomization)]
+            row += ["" if p is None else p_text(p) for p in (p_values.two_sided, p_values.randomization)]
         rows.append(row)
     yield from table(rows, right_aligned=[*names, "difference", "p (bootstrap)", "p (swaps)"])
     yield ""

@@ -235,6 +235,10 @@ class Flow:
         """A file of each seed of the system that the system of the job is compared with."""
         return self.each(pattern, lambda job: self._seeds(self.study.baseline_of(job.system)))
 
+    def of_repeated(self, pattern: PatternOf) -> Files:
+        """A file of each seed of each system that has several; it tells how much trainings differ."""
+        return self.each(pattern, lambda _: [run for system in self.study.repeated for run in self._seeds(system)])
+
     def of_metrics(self, of_seeds: Callable[[Pattern], Files]) -> Files:
         """The scores in the metrics of the user, of the seeds that `of_seeds` chooses."""
         of_each = [of_seeds(self.paths.metric_scores.at(metric=metric)) for metric in self.study.metrics]

@@ -43,8 +43,10 @@ def _english(**options: bool) -> dict[str, object]:
     return {"target_tokenizer": Tokenizer.for_language("en", **options).model_dump()}
 
 
-NO_METRICS: dict[str, list[Path]] = {"baseline_metrics": [], "system_metrics": []}
-COMPARE = {"dataset": "toy", "system": "new", "baseline": "base", "samples": 50, "seed": 1}
+NO_METRICS: dict[str, list[Path]] = {
+    name: [] for name in ("repeated", "baseline_metrics", "system_metrics", "repeated_metrics")
+}
+COMPARE = {"dataset": "toy", "system": "new", "baseline": "base", "unseeded": [], "samples": 50, "seed": 1}
 REFERENCE = ["Der Hund sieht die Katze an .", "Ja , die alte Katze sieht den Hund ."]
 
 
@@ -90,7 +92,7 @@ def test_score_and_compare(toy: Path, capsys: pytest.CaptureFixture[str]) -> Non
     by_hand = 100 * math.exp(1 - 16 / 15) * (13 / 15 * 8 / 13 * 5 / 11 * 3 / 9) ** 0.25
     assert lines[0].startswith(f"score_system: test, 2 sentences: bleu_tok {by_hand:.2f}, ")
     assert lines[2].startswith("compare_systems: test, bleu_tok: +")
-    assert lines[2].endswith(" to base, p = 0.000 (50 samples)")
+    assert lines[2].endswith(" to base, p not tested (50 samples)")
     assert {"base.json.meta.json", "comparison.json.meta.json"} <= names()
     versions = json.loads(Path("comparison.json.meta.json").read_text())["versions"]
     assert set(versions) == {"phrasemt", "python", "numpy"}

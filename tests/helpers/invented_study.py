@@ -163,8 +163,9 @@ class InventedStudy(InventedFiles):
             {"dataset": dataset, "system": system},
             baseline=self._scores_of(dataset, self.study.baseline_of(system)),
             system=self._scores_of(dataset, system),
+            repeated=[path for name in self.study.repeated for path in self._scores_of(dataset, name)],
             comparison=self.comparison_path(dataset, system),
-            **{"baseline_metrics": [], "system_metrics": [], **metrics},
+            **{f"{side}_metrics": [] for side in ("baseline", "system", "repeated")} | metrics,
         )
 
     def _scores_of(self, dataset: str, system: str) -> list[Path]:

@@ -14,6 +14,7 @@ from phrasemt.artefacts.scores import (
     MetricComparison,
     MetricOnTestSet,
     MetricScores,
+    Power,
     Scores,
     SystemScores,
 )
@@ -23,7 +24,7 @@ from phrasemt.errors import MismatchError, check_equal
 from phrasemt.report.cells import Grid, note_on_seeds, read_grid, runs_in, runs_of, select_test_set
 from phrasemt.scoring.external import metric_key
 from phrasemt.scoring.scores import check_comparable
-from phrasemt.scoring.significance import holm
+from phrasemt.scoring.significance import holm, mark_of
 from phrasemt.scoring.statistics import REFERENCE_LENGTH, SYSTEM_LENGTH
 from phrasemt.stages.report import MakeTable
 
@@ -50,6 +51,14 @@ _MEASURES = {
 }
 _LENGTHS_OF = "bleu_tok"  # the convention whose tokens count
 _RUNAWAY = 2
+_UNTESTED = "No marks, because no system was trained several times: intervals cover the choice of sentences only."
+_VARIATION = (
+    "The deviation between trainings is pooled over the systems with several, and stands for those with one, too."
+)
+_POWER = (
+    "By the deviation between trainings alone, the smallest difference with p < 0.05 in 80 % of all repetitions, and "
+    "the trainings of each system that would show the difference found"
+)
 
 
 def score_blocks(
@@ -137,10 +146,15 @@ def _block(
             _check_comparison(source, file, compared[system][1], settings, rows)
     shown = {name: measure for name, measure in measures.items() if any(name in row.cells for row in rows.values())}
     for name in shown:  # also without a column, because the scorecard shows the difference in the measure of the paper
-        corrected = holm([comparison.metrics[name].p_values.decisive for _, comparison in compared.values()])
-        for (system, (source, comparison)), p_value in zip(compared.items(), corrected, strict=True):
+        p_values = {
+            system: comparison.metrics[name].p_values.over_seeds for system, (_, comparison) in compared.items()
+        }
+        tested = {system: p_value for system, p_value in p_values.items() if p_value is not None}
+        corrected = dict(zip(tested, holm(list(tested.values())), strict=True))
+        for system, (source, comparison) in compared.items():
             cells = rows[system].cells
-            cells[_difference_key(name)] = _difference_cell(source, comparison.metrics[name], cells[name], p_value)
+            difference = _difference_cell(source, comparison.metrics[name], cells[name], corrected.get(system))
+            cells[_difference_key(name)] = difference
     _add_intervals(rows, {system: comparison for system, (_, comparison) in compared.items()}, settings.baselines)
     columns = []
     for name, measure in shown.items():
@@ -149,8 +163,8 @@ def _block(
             columns.append(Column(key=_difference_key(name), heading=DIFFERENCE))
     notes = [note_on_seeds(settings), *_notes_on_rows(settings), *_note_on_lengths(settings, chosen)]
     if comparison_grid:
-        notes.append(_note_on_differences(settings, [file for _, file in comparison_grid.values()]))
-        notes += _note_on_power(rows, {name: comparison for name, (_, comparison) in compared.items()})
+        notes.append(_note_on_differences(settings, [file for _, file in comparison_grid.values()], rows))
+        notes += _note_on_power(rows)
     return Block(
         kind="scores",
         dataset=test_set[0],
@@ -212,8 +226,11 @@ def _difference_key(metric: str) -> str:
     return f"{metric}_difference"
 
 
-def _difference_cell(source: DigestedFile, comparison: MetricComparison, scores: Cell, p_value: float) -> Cell:
-    """The cell of a difference. p_value: corrected for the number of systems; the mark shows it, for both signs."""
+def _difference_cell(source: DigestedFile, comparison: MetricComparison, scores: Cell, p_value: float | None) -> Cell:
+    """The cell of a difference. p_value: corrected for the number of systems; the mark shows it, for both signs.
+
+    None for a difference that is not tested.
+    """
     value = comparison.difference.value
     text = f"{value:+.{scores.decimals}f}"
     interval = (comparison.over_seeds or comparison).difference
@@ -221,19 +238,16 @@ def _difference_cell(source: DigestedFile, comparison: MetricComparison, scores:
         value=value,
         text=text if float(text) else text[1:],
         decimals=scores.decimals,
-        mark=_mark(p_value),
+        mark=mark_of(p_value),
         signature=comparison.signature,
         sources=[source, *scores.sources],
         low=interval.low,
         high=interval.high,
         p_values=comparison.p_values,
         p_value=p_value,
-        seeds_needed=comparison.over_seeds and comparison.over_seeds.seeds_needed,
+        power=comparison.over_seeds
+        and Power(**{name: getattr(comparison.over_seeds, name) for name in Power.model_fields}),
     )
-
-
-def _mark(p_value: float) -> str:
-    return "‡" if p_value < 0.01 else "†" if p_value < 0.05 else ""
 
 
 def _check_comparison(
@@ -257,18 +271,12 @@ def _check_comparison(
         check_equal(expected, found, problem, where=source.path, next_step="delete it and run again")
 
 
-def _note_on_differences(settings: MakeTable, comparisons: Sequence[Comparison]) -> str:
+def _note_on_differences(settings: MakeTable, comparisons: Sequence[Comparison], rows: Mapping[str, Row]) -> str:
     draws = {(file.samples, file.seed) for file in comparisons}
     if len(draws) > 1:
         what = "comparisons with different numbers of bootstrap samples, or different seeds"
         raise MismatchError(what, found=sorted(draws), next_step="delete the comparisons and run again")
     systems = len({file.system for file in comparisons})
-    if len(settings.seeds) == 1:
-        covered = "The test covers the choice of test sentences, not the randomness of training."
-    elif any(len(settings.seeds_of[name]) == 1 for name, _ in settings.translating):
-        covered = "Samples draw trainings and sentences; of a row with one training, sentences only."
-    else:
-        covered = "Samples draw trainings and sentences."
     titles = dict(settings.systems)
     others = [
         f"of {titles[name]} to {titles[baseline]}"
@@ -276,22 +284,24 @@ def _note_on_differences(settings: MakeTable, comparisons: Sequence[Comparison])
         if baseline != settings.baseline and name in dict(settings.translating)
     ]
     to_others = "".join(f"; {other}" for other in others)
+    difference = f"{DIFFERENCE}: difference to {titles[settings.baseline]}{to_others}."
+    key = _difference_key(_LENGTHS_OF)
+    if not any(row.cells[key].p_value is not None for row in rows.values() if key in row.cells):
+        return f"{difference} {_UNTESTED}"
     return (
-        f"{DIFFERENCE}: difference to {titles[settings.baseline]}{to_others}. † p < 0.05, ‡ p < 0.01: better or "
-        f"worse by paired bootstrap, two-sided, {comparisons[0].samples:,} samples"
-        f"{f', corrected for {systems} systems (Holm)' if systems > 1 else ''}. {covered}"
+        f"{difference} † p < 0.05, ‡ p < 0.01: better or worse by paired bootstrap over sentences and trainings, "
+        f"two-sided, {comparisons[0].samples:,} samples"
+        f"{f', corrected for {systems} systems (Holm)' if systems > 1 else ''}. {_VARIATION}"
     )
 
 
-def _note_on_power(rows: dict[str, Row], comparisons: dict[str, ComparisonOnTestSet]) -> Iterator[str]:
-    """Yield a note on the trainings that the differences would need, if the study has several seeds."""
-    of_seeds = {system: comparison.metrics[_LENGTHS_OF].over_seeds for system, comparison in comparisons.items()}
-    needed = [
-        f"{rows[system].title} {over.seeds_needed}" for system, over in of_seeds.items() if over and over.seeds_needed
+def _note_on_power(rows: Mapping[str, Row]) -> Iterator[str]:
+    """Yield a note on what the trainings could have shown of differences without a mark."""
+    key = _difference_key(_LENGTHS_OF)
+    of_each = [
+        f"{row.title} {power.text}"
+        for row in rows.values()
+        if key in row.cells and not row.cells[key].mark and (power := row.cells[key].power) and power.deviation
     ]
-    if needed:
-        yield (
-            f"Trainings of each system that would show its {DIFFERENCE} of {_MEASURES[_LENGTHS_OF].heading} with "
-            "p < 0.05 in 80 % of all repetitions, because of the deviation between trainings alone: "
-            f"{'; '.join(needed)}."
-        )
+    if of_each:
+        yield f"{DIFFERENCE} of {_MEASURES[_LENGTHS_OF].heading} without a mark. {_POWER}: {'; '.join(of_each)}."

@@ -1,6 +1,6 @@
 """The section "Results": links from numbers to files, differences to the baseline, accuracies on contrastive pairs.
 
-A difference whose 95 % interval does not contain 0 is marked, better and worse alike.
+A difference that is significant is coloured, better and worse alike.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from phrasemt.artefacts.signatures import lower_is_better
 from phrasemt.artefacts.table import DIFFERENCE, Block, Cell, Row, Table
 from phrasemt.report.figures import Drawing, Series, draw_categories
 from phrasemt.report.page import Section, fill
+from phrasemt.scoring.significance import p_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +35,7 @@ def results_section(table: Table) -> Section:
         several=len({table.baselines[line.row.system] for line in differences(table)}) > 1,
         anchor=anchor,
         sign=sign,
+        p_text=p_text,
         differences=list(differences(table)),
         contrasts=list(contrast_figures(table)),
     )
@@ -41,11 +43,10 @@ def results_section(table: Table) -> Section:
 
 
 def sign(cell: Cell) -> str:
-    """Return `better` or `worse` for a difference whose interval does not contain 0, else nothing."""
-    if cell.low is None or cell.high is None:
+    """Return `better` or `worse` for a difference with a mark, else nothing."""
+    if not cell.mark:
         return ""
-    higher, lower = ("worse", "better") if lower_is_better(cell.signature) else ("better", "worse")
-    return higher if cell.low > 0 else lower if cell.high < 0 else ""
+    return "better" if (cell.value > 0) != lower_is_better(cell.signature) else "worse"
 
 
 def anchor(block: Block, row: Row) -> str:

@@ -92,7 +92,10 @@ def test_a_system_with_fewer_seeds_has_means_of_its_own_trainings(
     assert once["bleu_tok_difference"].p_values is not None
     assert table.trained == {"base": [1, 2], "once": [1], "max": [1, 2]}
     assert "Fewer trainings, of the first seeds: once (1)." in page
-    assert "of a row with one training, sentences only." in page
+    power = once["bleu_tok_difference"].power
+    assert power is not None
+    assert power.freedom == 2  # base and max have two trainings each, of which once borrows
+    assert "stands for those with one, too." in page
 
 
 def test_a_study_of_language_models_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

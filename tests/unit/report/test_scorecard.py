@@ -12,8 +12,10 @@ import pytest
 from invented_study import InventedStudy
 from pydantic import ValidationError
 
+from phrasemt.artefacts.scores import Power
 from phrasemt.artefacts.table import Block, Cell, Row, Scorecard, Table
 from phrasemt.report.scorecard import make_scorecard
+from phrasemt.scoring.significance import mark_of
 from phrasemt.stages.report import MakeTable
 from phrasemt.study.compared import ComparedFigure, compared_figures
 from phrasemt.study.schema import Study
@@ -87,17 +89,20 @@ def test_a_printed_difference_is_compared_with_our_difference() -> None:
 
 
 @pytest.mark.parametrize(
-    ("difference", "mark", "finding"),
+    ("difference", "p_value", "finding"),
     [
-        (0.1, "", "same direction, not significant"),
-        (2.0, "‡", "same direction, significant"),
-        (-2.0, "‡", "opposite direction, significant"),
-        (0.0, "", "no direction, not significant"),
+        (0.1, 0.5, "same direction, not significant (0.90 would show)"),
+        (2.0, 0.001, "same direction, significant"),
+        (-2.0, 0.001, "opposite direction, significant"),
+        (0.0, 1.0, "no direction, not significant (0.90 would show)"),
+        (2.0, None, "same direction, not tested"),
     ],
 )
-def test_on_other_data_only_differences_are_compared(difference: float, mark: str, finding: str) -> None:
+def test_on_other_data_only_differences_are_compared(difference: float, p_value: float | None, finding: str) -> None:
     of = study(dataset={"stands_for": None}, base=["xu2020/table-2/base"], max=["xu2020/table-2/max"])
-    cells = {"bleu_tok": cell(28.13), "bleu_tok_difference": cell(difference, mark=mark)}
+    power = Power(deviation=0.3, freedom=4, seeds_needed=9, detectable=0.9)
+    tested = cell(difference, mark=mark_of(p_value)).model_copy(update={"p_value": p_value, "power": power})
+    cells = {"bleu_tok": cell(28.13), "bleu_tok_difference": tested}
     card = scorecard(of, block({"base": {"bleu_tok": cell(27.38)}, "max": cells}))
     found = {entry.system: (entry.verdict, entry.finding, entry.gap) for entry in card.entries}
     assert found == {"base": ("other data", "baseline", None), "max": ("other data", finding, None)}
@@ -127,7 +132,8 @@ def test_each_row_is_compared_with_the_baseline_of_its_own_paper() -> None:
         "theirs": "base",
         "phrasal": "theirs",
     }
-    scores = {name: {"bleu_tok": cell(30), "bleu_tok_difference": cell(1.0, mark="†")} for name in of.systems}
+    marked = cell(1.0, mark="†").model_copy(update={"p_value": 0.03})
+    scores = {name: {"bleu_tok": cell(30), "bleu_tok_difference": marked} for name in of.systems}
     del scores["base"]["bleu_tok_difference"]
     found = {entry.system: entry for entry in scorecard(of, block(scores)).entries}
     assert found["theirs"].finding == "baseline"
@@ -147,7 +153,8 @@ def test_a_row_of_one_table_may_be_the_baseline_of_another() -> None:
         dl4mt=["zhou2017/table-1/dl4mt"],
         biscale=["zhou2017/table-1/biscale", "zhou2017/table-2/chunk"],
     )
-    scores = {"bleu_tok_uncased": cell(30), "bleu_tok_uncased_difference": cell(1.0, mark="†")}
+    marked = cell(1.0, mark="†").model_copy(update={"p_value": 0.03})
+    scores = {"bleu_tok_uncased": cell(30), "bleu_tok_uncased_difference": marked}
     card = scorecard(of, block({"dl4mt": {"bleu_tok_uncased": cell(29)}, "biscale": scores}))
     findings = {entry.place: entry.finding for entry in card.entries if entry.system == "biscale"}
     assert findings == {"zhou2017/table-1/biscale": "same direction, significant", "zhou2017/table-2/chunk": "baseline"}
