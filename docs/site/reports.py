@@ -155,8 +155,10 @@ def _table(study: Study, kept: Sequence[Run]) -> Table:
             cores=1,
             baseline=scores[baseline],
             system=scores[system],
+            repeated=[path for name in study.repeated for path in scores[name]],
             baseline_metrics=[],
             system_metrics=[],
+            repeated_metrics=[],
             comparison=comparisons[-1],
         )
     written = [Path(f"table.{suffix}") for suffix in ("json", "md", "tex", "csv")]

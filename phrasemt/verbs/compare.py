@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from phrasemt.artefacts.scores import Scores, SystemScores
+from phrasemt.artefacts.scores import MetricComparison, Scores, SystemScores
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines
 from phrasemt.report.sections.sentences import METRIC, sentence_bleu
 from phrasemt.report.sections.settings import flatten
 from phrasemt.scoring.scores import check_comparable
-from phrasemt.scoring.significance import compare_scores
+from phrasemt.scoring.significance import SeedVariation, compare_scores, p_text, resample, seed_variations
 from phrasemt.study.evaluation import MOST_SAMPLES
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
@@ -44,10 +44,17 @@ class _Side:
 
     def scores(self, dataset: str) -> dict[int, SystemScores]:
         """The score files by seed."""
-        pattern = Paths.of(self.study, dataset).system_scores
-        seeds = self.study.seeds_of(self.system)
-        files = {seed: Path(pattern.at(system=self.system, seed=seed)) for seed in seeds}
-        return {seed: SystemScores.read(path) for seed, path in files.items() if path.is_file()}
+        return _scored(self.study, dataset, self.system)
+
+    def repeated(self, dataset: str) -> dict[str, dict[int, SystemScores]]:
+        """The score files of the systems of the study that have several seeds, by system and seed."""
+        return {system: _scored(self.study, dataset, system) for system in self.study.repeated}
+
+
+def _scored(study: Study, dataset: str, system: str) -> dict[int, SystemScores]:
+    pattern = Paths.of(study, dataset).system_scores
+    files = {seed: Path(pattern.at(system=system, seed=seed)) for seed in study.seeds_of(system)}
+    return {seed: SystemScores.read(path) for seed, path in files.items() if path.is_file()}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -116,6 +123,12 @@ def _scores(sides: Sequence[_Side], options: argparse.Namespace) -> Iterator[str
     """Yield a table for each test set: each metric of each side beside the first side."""
     files = {side.given: side.scores(side.dataset(options.dataset)) for side in sides}
     first, *others = (side.given for side in sides)
+    repeated = {
+        (side.study.study, system): list(found.values())
+        for side in sides
+        for system, found in side.repeated(side.dataset(options.dataset)).items()
+    }
+    unseeded = {side.given: side.system in side.study.unseeded for side in sides}
     for missing in (given for given, scores in files.items() if not scores):
         yield f"\n{missing}: not scored yet"
     if not files[first]:
@@ -127,25 +140,42 @@ def _scores(sides: Sequence[_Side], options: argparse.Namespace) -> Iterator[str
         }
         yield f"\n{test_set}, beside {first} (seeds {_listed(by_side[first])})"
         rows: list[tuple[str, ...]] = [("metric", "system", "seeds", "score", "difference", "95 % interval", "p")]
+        draws = {"samples": options.samples, "seed": _SEED}
+        trainings = [
+            [file.test_sets[test_set] for file in of_one if test_set in file.test_sets] for of_one in repeated.values()
+        ]
+        variations = seed_variations([resample(runs, **draws) for runs in trainings if len(runs) > 1])
         for other in (given for given in others if by_side[given]):
-            rows += _compared(test_set, first, other, by_side, options.samples)
+            found = _tested(test_set, first, other, by_side, unseeded, variations, options.samples)
+            rows += _compared(found, other, _listed(by_side[other]))
         yield from table(rows, right_aligned=("score", "difference", "p"))
+        if not variations:
+            yield "p not tested, and intervals cover sentences only, because no system was trained several times"
 
 
-def _compared(
-    test_set: str, first: str, other: str, by_side: Mapping[str, Mapping[int, Scores]], samples: int
-) -> Iterator[tuple[str, ...]]:
-    sides = [by_side[first], by_side[other]]
+def _tested(
+    test_set: str,
+    first: str,
+    other: str,
+    by_side: Mapping[str, Mapping[int, Scores]],
+    unseeded: Mapping[str, bool],
+    variations: Mapping[str, SeedVariation],
+    samples: int,
+) -> dict[str, MetricComparison]:
     check_comparable(
         test_set, {f"{given}, {seed}": one for given in (first, other) for seed, one in by_side[given].items()}
     )
-    found = compare_scores(*(list(side.values()) for side in sides), samples=samples, seed=_SEED)
+    sides = [list(by_side[given].values()) for given in (first, other)]
+    fixed = [unseeded[given] for given in (first, other)]
+    return compare_scores(sides[0], sides[1], variations=variations, unseeded=fixed, samples=samples, seed=_SEED)
+
+
+def _compared(found: Mapping[str, MetricComparison], other: str, seeds: str) -> Iterator[tuple[str, ...]]:
     for metric, one in found.items():
-        shown = one.over_seeds or one
-        difference, p = shown.difference, one.p_values.decisive
+        difference = (one.over_seeds or one).difference
         yield (
-            metric, other, _listed(by_side[other]), f"{one.system.value:.2f}", f"{difference.value:+.2f}",
-            f"{difference.low:+.2f} to {difference.high:+.2f}", f"{p:.3f}",
+            metric, other, seeds, f"{one.system.value:.2f}", f"{difference.value:+.2f}",
+            f"{difference.low:+.2f} to {difference.high:+.2f}", p_text(one.p_values.over_seeds),
         )  # fmt: skip
 
 

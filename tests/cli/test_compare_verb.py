@@ -61,7 +61,7 @@ def test_studies_differ_in_settings_and_not_in_the_systems_that_they_share(compa
     out = compare("study.yaml", "other.yaml", "--sentences", "0")
     assert re.search(r"^title +Phrases on <invented> data +Another$", out, re.MULTILINE)
     differences = re.findall(r"^bleu_tok +other.yaml:\w+ +1 2 +[\d.]+ +(\S+) .+ ([\d.]+)$", out, re.MULTILINE)
-    assert differences == [("+0.00", "1.000")] * 3
+    assert differences == [("+0.00", "1.00")] * 3
 
 
 @pytest.mark.parametrize(
