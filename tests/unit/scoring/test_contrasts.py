@@ -35,8 +35,8 @@ def test_difference_in_accuracy_by_distance() -> None:
     far = groups["9-12"].comparison
     assert (far.baseline.value, far.system.value, far.difference.value) == pytest.approx((40, 90, 50))
     exact = 2 * sum(comb(14, wins) for wins in range(3)) / 2**14
-    assert far.p_values.decisive == pytest.approx(exact, abs=0.012)
-    assert groups["1-2"].comparison.p_values.decisive == 1
+    assert far.p_values.two_sided == pytest.approx(exact, abs=0.012)
+    assert groups["1-2"].comparison.p_values.two_sided == 1
     more, every = found.joint
     assert (more.name, more.sentences, every.sentences) == (">10", 10, 40)
     assert every.comparison.difference.value == pytest.approx(25)
