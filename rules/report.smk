@@ -105,6 +105,11 @@ rule write_report:
             systems=flow.trained,
             seeds="first",
         ),
+        contrasts=flow.every(
+            paths.contrast_accuracy,
+            systems=flow.translating_by_training,
+            splits="contrastive",
+        ),
         source=flow.every(paths.tokens.at(language="{source}")),
         references=flow.every(paths.tokens.at(language="{target}")),
         translations=flow.every(

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from phrasemt.artefacts.artefact import Artefact, JsonFile, of_dataset
 from phrasemt.artefacts.scores import OfTestSets
@@ -208,7 +208,10 @@ class LayerAttention(Settings):
 
 
 class AttentionAnalysis(JsonFile, pattern=of_dataset("attention/{system}/{seed}/{split}.json")):
-    """Where a model attends on a test set, and its perplexity. diagnostics: of the model, by name."""
+    """Where a model attends on a test set, and its perplexity. diagnostics: of the model, by name.
+
+    mixtures: by name, weights with which each decoder layer mixes the levels of the encoder, a row for each level.
+    """
 
     dataset: str
     test_set: str
@@ -218,4 +221,5 @@ class AttentionAnalysis(JsonFile, pattern=of_dataset("attention/{system}/{seed}/
     tokens: int
     perplexity: float
     diagnostics: dict[str, float]
+    mixtures: dict[str, list[list[float]]] = Field(default_factory=dict)
     attentions: list[LayerAttention]

@@ -120,6 +120,7 @@ def analyse_attention(
         tokens=tokens,
         perplexity=math.exp(math.fsum(float(one.nll) for one in losses) / tokens),
         diagnostics=dict(diagnostics),
+        mixtures={name: weights_LJ.tolist() for name, weights_LJ in model.mixtures().items()},
         attentions=[one.means() for one in statistics],
     )
     result.write(analysis)

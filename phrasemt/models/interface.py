@@ -114,6 +114,10 @@ class TranslationModel(SearchableModel[Memory, State]):
         """Return all attentions of the model, in the order in which a sentence passes through them."""
         return ()
 
+    def mixtures(self) -> Mapping[str, Tensor]:
+        """Return by name weights [L, J], with which decoder layer j mixes the L levels of the encoder; sums are 1."""
+        return {}
+
     def measurements(self) -> Sequence[Measurement]:
         """Return what an evaluation measures besides the losses."""
         return [NgramMass(self.attentions())]

@@ -54,7 +54,7 @@ Settings for differences of the authors' code (Neutron); the preset xu-code has 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -213,8 +213,11 @@ class TransparentAttention(nn.Module):
 
     def forward(self, levels: Sequence[Tensor]) -> Tensor:
         """Phrases of all levels, each [B, P, D] -> phrases for each decoder layer [J, B, P, D]; likewise tokens."""
-        mixture_IJ = torch.softmax(self.dropout(self.weights), dim=0)
-        return torch.einsum("ibpd,ij->jbpd", torch.stack(list(levels)), mixture_IJ)  # Eq. (6)
+        return torch.einsum("ibpd,ij->jbpd", torch.stack(list(levels)), self.mixture_IJ())  # Eq. (6)
+
+    def mixture_IJ(self) -> Tensor:
+        """The weight of level i for decoder layer j."""
+        return torch.softmax(self.dropout(self.weights), dim=0)
 
 
 class EncoderLayer(nn.Module):
@@ -347,6 +350,11 @@ class PhraseRepresentationTransformer(TransformerDecoder[EncodedPhrases]):
             found.append(Attention(place="dec_phrases", layer=number, module=target_layer.combination.attention))
             found.append(Attention(place="cross", layer=number, module=target_layer.source_attention))
         return [one for one in found if self.reads_phrases or not one.place.endswith("_phrases")]
+
+    def mixtures(self) -> Mapping[str, Tensor]:
+        """The weights of Eq. (6), and those of the tokens with `ta_tokens`. Evaluation mode: without dropout."""
+        found = {"phrases": self.transparent_attention, "tokens": self.transparent_token_attention}
+        return {name: one.mixture_IJ() for name, one in found.items() if one is not None}
 
     def networks(self) -> list[Network]:
         """The networks of Eqs. (3) and (8): scores_<level>, encoder_<layer>, decoder_<layer>."""

@@ -1,7 +1,8 @@
 """Every figure that a paper prints, with its convention (data: one YAML file for each paper, beside this module).
 
-A file has the data sets of the paper, its measures, its tables and its discrepancies (`notes`). A table has columns and
-rows; a row lists its cells by column. `phrasemt papers` lists them. A system of a study stands for rows
+A file has the data sets of the paper, its measures, its tables, its claims and its discrepancies (`notes`). A table has
+columns and rows; a row lists its cells by column. A table without columns holds systems that only the text names.
+`phrasemt papers` lists the figures, `phrasemt papers --claims` the claims. A system of a study stands for rows
 (`stands_for: xu2020/table-2/max`), a data set for the data of a paper (`stands_for: xu2020/en-de`).
 """
 
@@ -19,9 +20,11 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from phrasemt.errors import DamagedFileError, DataError
 from phrasemt.fields import Language, Name, Number, Settings, Title, refuse
 from phrasemt.files.yaml import parse_yaml
+from phrasemt.printed.claims import AnalysisName, Claim, Range
 
 FOLDER = Path(__file__).parent
 CostKind = Literal["parameters", "training", "decoding"]
+SizeKind = Literal["pairs", "source words", "target words", "vocabulary", "longest side"]
 Value = Annotated[float, Number()]
 
 
@@ -59,7 +62,7 @@ class Measure(Settings):
     """What a figure measures. tolerance: the largest gap that counts as reproduced, whatever the interval.
 
     ours: None if the results table has no such column. cost: what of a system's cost the figure is; only ratios to the
-    baseline are compared.
+    baseline are compared. question: what raters answer (phrasemt/scoring/ratings.py). analysis: that finds the figure.
     """
 
     convention: Title
@@ -68,6 +71,8 @@ class Measure(Settings):
     tolerance: Annotated[float, Field(gt=0), Number()] | None = None
     ours: Counterpart | None = None
     cost: CostKind | None = None
+    question: Name | None = None
+    analysis: AnalysisName | None = None
 
     @model_validator(mode="after")
     def _compared_with_a_tolerance(self) -> Measure:
@@ -79,7 +84,8 @@ class Measure(Settings):
 class PaperColumn(Settings):
     """A column. test_sets: the figure is the mean over them; none: the figure is about no whole test set.
 
-    difference_to: the figure is the difference to this row. note: of all cells of the column.
+    difference_to: the figure is the difference to this row. words: the figure is about sources with so many words.
+    size: what of the training data the figure counts. note: of all cells of the column.
     """
 
     heading: Title
@@ -87,6 +93,8 @@ class PaperColumn(Settings):
     data: Name | None = None
     test_sets: list[Name] = Field(default_factory=list)
     difference_to: Name | None = None
+    words: Range | None = None
+    size: SizeKind | None = None
     note: Name | None = None
 
 
@@ -108,11 +116,14 @@ def _as_cell(value: Any) -> Any:
 
 
 class PaperRow(Settings):
-    """A row: a system of the paper. baseline: the row that the paper compares it with, if not that of the table."""
+    """A row: a system of the paper. baseline: the row that the paper compares it with, if not that of the table.
+
+    A baseline in another table is written `table/row`.
+    """
 
     title: Title
-    baseline: Name | None = None
-    cells: dict[Name, Annotated[PrintedCell, BeforeValidator(_as_cell)]]
+    baseline: str | None = None
+    cells: dict[Name, Annotated[PrintedCell, BeforeValidator(_as_cell)]] = Field(default_factory=dict)
 
 
 class PaperTable(Settings):
@@ -120,7 +131,7 @@ class PaperTable(Settings):
 
     caption: Title
     baseline: Name | None = None
-    columns: dict[Name, PaperColumn] = Field(min_length=1)
+    columns: dict[Name, PaperColumn] = Field(default_factory=dict)
     rows: dict[Name, PaperRow] = Field(min_length=1)
 
 
@@ -135,6 +146,7 @@ class Paper(Settings):
     measures: dict[Name, Measure] = Field(min_length=1)
     notes: dict[Name, Title] = Field(default_factory=dict)
     tables: dict[Name, PaperTable] = Field(min_length=1)
+    claims: dict[Name, Claim] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _names_exist(self) -> Paper:
@@ -143,6 +155,7 @@ class Paper(Settings):
 
     def _problems(self) -> Iterator[str]:
         used_notes: set[str | None] = {None}
+        rows = {f"{table_name}/{row}" for table_name, table in self.tables.items() for row in table.rows}
         for table_name, table in self.tables.items():
             for name, column in table.columns.items():
                 where = f"tables.{table_name}.columns.{name}"
@@ -157,7 +170,7 @@ class Paper(Settings):
             if table.baseline not in (None, *table.rows):
                 yield f"tables.{table_name}.baseline: no such row: {table.baseline}"
             for name, row in table.rows.items():
-                if row.baseline not in (None, *table.rows):
+                if row.baseline not in (None, *table.rows, *rows):
                     yield f"tables.{table_name}.rows.{name}.baseline: no such row: {row.baseline}"
                 for column_name, cell in row.cells.items():
                     where = f"tables.{table_name}.rows.{name}.cells.{column_name}"
@@ -166,6 +179,13 @@ class Paper(Settings):
                         continue
                     yield from self._unknown_test_sets(where, table.columns[column_name], cell.test_sets or [])
                     used_notes.add(cell.note)
+        for name, claim in self.claims.items():
+            for number, measured in enumerate(claim.measured):
+                where = f"claims.{name}.measured.{number}"
+                unknown = {measured.row, measured.than or measured.row} - rows
+                yield from (f"{where}: no such row: {place}" for place in sorted(unknown))
+                if measured.measure and not (self.measures.get(measured.measure) or Measure(convention="-")).ours:
+                    yield f"{where}.measure: no measure with a column of our table: {measured.measure}"
         yield from (f"notes.{name}: missing" for name in sorted(filter(None, used_notes)) if name not in self.notes)
         yield from (f"notes.{name}: no cell and no column has it" for name in sorted(self.notes.keys() - used_notes))
 
@@ -263,6 +283,20 @@ def paper_named(name: str) -> Paper:
     return load_papers()[_known("paper", name, list(load_papers()))]
 
 
+def found_in(figure: Figure) -> str:
+    """Where phrasemt has its own figure beside a printed one."""
+    column, measure = figure.of_column, figure.measure
+    if measure.cost:
+        return "costs of trainings"
+    if measure.question:
+        return "sheets of raters"
+    if column.size:
+        return "training data"
+    if measure.analysis or column.words:
+        return f"analysis {measure.analysis or 'lengths'}"
+    return "results table" if measure.ours and figure.test_sets else "nothing"
+
+
 def figures(paper: Paper) -> Iterator[Figure]:
     """All printed figures of a paper, row by row."""
     for table_name, table in paper.tables.items():
@@ -300,7 +334,9 @@ def baseline_place(place: str) -> str | None:
     paper, table_name, row = row_at(place)
     table = paper.tables[table_name]
     baseline = table.rows[row].baseline or table.baseline
-    return None if baseline is None else f"{paper.paper}/{table_name}/{baseline}"
+    if baseline is None:
+        return None
+    return f"{paper.paper}/{baseline}" if "/" in baseline else f"{paper.paper}/{table_name}/{baseline}"
 
 
 def data_at(place: str) -> PaperData:

@@ -17,11 +17,13 @@ from phrasemt.artefacts.syntax import ChunkStatistics, Parses, PhraseStatistics
 from phrasemt.artefacts.table import Report, Table
 from phrasemt.artefacts.text import RoundTrip, Subwords, Tokens
 from phrasemt.artefacts.training import TrainingRecord
-from phrasemt.artefacts.translations import AttentionAnalysis, AttentionWeights, TranslatedTokens
+from phrasemt.artefacts.translations import AttentionAnalysis, AttentionWeights, ContrastAccuracy, TranslatedTokens
 from phrasemt.files.lines import write_text
+from phrasemt.report.claims import Artefacts
 from phrasemt.report.page import fill, write_page
 from phrasemt.report.sections.analyses import analyses_section
 from phrasemt.report.sections.attention import attention_analyses
+from phrasemt.report.sections.claims import claims_section
 from phrasemt.report.sections.data import data_section
 from phrasemt.report.sections.lengths import length_analyses
 from phrasemt.report.sections.origins import origins_section
@@ -52,6 +54,7 @@ def write_report(
     lengths: list[In[LengthScores]],
     analyses: list[In[AttentionAnalysis]],
     attention: list[In[AttentionWeights]],
+    contrasts: list[In[ContrastAccuracy]],
     source: list[In[Tokens]],
     references: list[In[Tokens]],
     translations: list[In[TranslatedTokens]],
@@ -86,10 +89,18 @@ def write_report(
         attention=attention,
     )
     others = [table, *records, *dropped, *splits, *round_trips, *phrases, *chunks, *annotators]
-    others += [*lengths, *analyses, *attention]
+    others += [*lengths, *analyses, *attention, *contrasts]
     others += [*source, *references, *translations, *parses, *phrase_columns, *chunk_columns]
+    measured = Artefacts(
+        table=content,
+        trainings=trainings,
+        lengths=[LengthScores.read(path) for path in lengths],
+        attention=[AttentionAnalysis.read(path) for path in analyses],
+        contrasts=[ContrastAccuracy.read(path) for path in contrasts],
+    )
     sections = [
         scorecard_section(content),
+        claims_section(settings.claims, settings.figures, measured),
         results_section(content),
         analyses_section(parts),
         curves_section(content.datasets, trainings, titles),

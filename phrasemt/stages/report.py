@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal, Self
 
 from phrasemt.stages.stage import Stage, Wildcards
+from phrasemt.study.claims import AnalysedFigure, StudiedClaim, analysed_figures, studied_claims
 from phrasemt.study.compared import ComparedCost, ComparedFigure, compared_costs, compared_figures
 from phrasemt.study.schema import Study
 
@@ -71,7 +72,14 @@ class WriteReport(Stage):
 
     title: str
     costs: list[ComparedCost]  # printed costs of systems, for the section that has times
+    claims: list[StudiedClaim]  # of the papers that systems stand for
+    figures: list[AnalysedFigure]  # printed figures that analyses find
 
     @classmethod
     def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
-        return cls(title=study.title or study.study, costs=list(compared_costs(study)))
+        return cls(
+            title=study.title or study.study,
+            costs=list(compared_costs(study)),
+            claims=list(studied_claims(study)),
+            figures=list(analysed_figures(study)),
+        )

@@ -1,4 +1,4 @@
-"""`phrasemt papers [PAPER]`: list every figure that the papers print, and what studies know of it."""
+"""`phrasemt papers [PAPER]`: list every figure and every claim of the papers, and what studies know of them."""
 
 from __future__ import annotations
 
@@ -8,35 +8,18 @@ import sys
 import textwrap
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from phrasemt.artefacts.table import Scorecard, Table
-from phrasemt.errors import PhrasemtError
-from phrasemt.printed.results import Figure, Paper, figures, load_papers, paper_named
+from phrasemt.printed.results import Figure, Paper, figures, found_in, load_papers, paper_named
 from phrasemt.report.printing import latex_tabular, markdown_rows
-from phrasemt.report.sections.cost import CostBesidePaper, beside_papers, costs, relative_costs
-from phrasemt.report.sections.trainings import read_training
-from phrasemt.study.compared import compared_costs
+from phrasemt.report.sections.claims import HEDGES
+from phrasemt.scoring.ratings import SystemRating, score_sheets
 from phrasemt.study.reading import load_study
-from phrasemt.verbs._study import FILE_OR_NAME, study_name
+from phrasemt.verbs._known import Known, Place, claims_beside, known_figures
+from phrasemt.verbs._study import FILE_OR_NAME
 from phrasemt.verbs._tables import table
-from phrasemt.workflow.paths import Paths
 
 FORMATS = ("list", "markdown", "latex", "csv")
-
-
-@dataclass(frozen=True)
-class Known:
-    """What a study knows of a printed figure. same_data: measured on the data of the paper."""
-
-    ours: str
-    gap: str
-    verdict: str
-    same_data: bool
-
-
-Place = tuple[str, str]  # of a row, `paper/table/row`, and the heading of a column
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,6 +34,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="list: a line for each figure; markdown, latex, csv: the tables of the paper, with our figures beside the "
         "printed ones (default: %(default)s)",
     )
+    parser.add_argument(
+        "--claims",
+        type=Path,
+        nargs="*",
+        metavar="STUDY",
+        help="list what the paper says in sentences, and what these study files measure of it",
+    )
+    parser.add_argument(
+        "--ratings", type=Path, metavar="FOLDER", help="filled sheets of `phrasemt ratings`, for figures of raters"
+    )
     parser.add_argument("--studies", action="store_true", help="list the files in studies/ that stand for the paper")
 
 
@@ -60,8 +53,13 @@ def run(options: argparse.Namespace) -> None:
     if options.studies:
         print(*_studies_of(papers), sep="\n")
         return
+    ratings = {one.system: one for one in score_sheets(options.ratings)[0]} if options.ratings else {}
+    if options.claims is not None:
+        for paper in papers:
+            sys.stdout.write("".join(f"{line}\n" for line in _claims(paper, options.claims, ratings)))
+        return
     known: dict[Place, list[Known]] = defaultdict(list)
-    for place, one in (found for study in options.study or () for found in _known(study)):
+    for place, one in (found for study in options.study or () for found in known_figures(study, ratings)):
         known[place].append(one)
     for number, paper in enumerate(papers):
         if options.format == "list":
@@ -80,41 +78,20 @@ def _studies_of(papers: Sequence[Paper]) -> Iterator[str]:
             yield path.as_posix()
 
 
-def _known(study: Path) -> Iterator[tuple[Place, Known]]:
-    """What a study knows, from its table, and of a study file from its trainings, too."""
-    path = Path(Paths(study_name(study)).table)
-    if not path.exists():
-        raise PhrasemtError("the study has no table yet", where=path, next_step="run the study, or leave it out")
-    content = Table.read(path)
-    yield from _of_scorecard(content.scorecard)
-    if study.suffix:
-        yield from map(_of_cost, _costs(study, content))
-
-
-def _of_scorecard(scorecard: Scorecard | None) -> Iterator[tuple[Place, Known]]:
-    for entry in scorecard.entries if scorecard else ():
-        shown = entry.ours if entry.gap is not None or entry.difference is None else entry.difference
-        yield (
-            (entry.place, entry.heading),
-            Known(
-                ours="" if shown is None else shown.text + shown.mark,
-                gap="" if entry.gap is None else f"{entry.gap:+.2f}",
-                verdict=entry.verdict + (f": {entry.finding}" if entry.finding else ""),
-                same_data=entry.same_data,
-            ),
-        )
-
-
-def _costs(file: Path, content: Table) -> Iterator[CostBesidePaper]:
-    study = load_study(file)
-    records = sorted(Path().glob(Paths(study.study).training_record.glob))
-    found = costs(study.study, [read_training(path) for path in records])
-    return beside_papers(list(compared_costs(study)), relative_costs(dict(content.systems), content.baselines, found))
-
-
-def _of_cost(cost: CostBesidePaper) -> tuple[Place, Known]:
-    ours = "" if cost.ours is None else f"{cost.ours:.2f} times {cost.compared.unit}"
-    return (cost.compared.row, cost.compared.heading), Known(ours, "", cost.verdict, same_data=True)
+def _claims(paper: Paper, studies: Sequence[Path], ratings: Mapping[str, SystemRating]) -> Iterator[str]:
+    """The claims of a paper, and below each what the studies measure, or without studies what measures it."""
+    yield f"{paper.paper}: {paper.authors}, {paper.title} ({paper.venue})"
+    rows = [row for study in studies for row in claims_beside(study, paper.paper, ratings)]
+    for name, claim in paper.claims.items():
+        head = f"{name} ({HEDGES[claim.hedge]}; {claim.where}): {claim.content}."
+        yield from ("", *textwrap.wrap(head, 110, subsequent_indent="  "))
+        yield from textwrap.wrap(f"evidence: {claim.evidence}", 110, initial_indent="  ", subsequent_indent="    ")
+        for row in (row for row in rows if row.claim.name == name):
+            found = ", ".join(filter(None, (row.on, row.ours, row.direction)))
+            yield from textwrap.wrap(f"- {row.measured}: {found}", 110, initial_indent="  ", subsequent_indent="    ")
+        for one in claim.measured if not studies else ():
+            needed = " and ".join(f"{paper.paper}/{row}" for row in (one.row, one.than) if row)
+            yield f"  - {one.analysis}: needs systems that stand for {needed}"
 
 
 def _describe(paper: Paper, known: Mapping[Place, Sequence[Known]] | None) -> Iterator[str]:
@@ -145,8 +122,7 @@ def _rows(
 
 def _convention(figure: Figure) -> str:
     data = "" if figure.of_column.data is None else f"{figure.of_column.data}: "
-    compared = "" if figure.measure.ours is not None and figure.test_sets else " (no column of our table)"
-    return f"{data}{figure.of_column.measure}{compared}"
+    return f"{data}{figure.of_column.measure}, {found_in(figure)}"
 
 
 def _write_tables(paper: Paper, known: Mapping[Place, Sequence[Known]], form: str) -> None:
@@ -155,6 +131,8 @@ def _write_tables(paper: Paper, known: Mapping[Place, Sequence[Known]], form: st
     for figure in figures(paper):
         of_table[figure.table][figure.row, figure.column] = figure
     for name, one in paper.tables.items():
+        if not one.columns:
+            continue
         headings = [part for column in one.columns.values() for part in (f"{column.heading}, printed", "ours")]
         rows = [["", *headings]]
         for row_name, row in one.rows.items():

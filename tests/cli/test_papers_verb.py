@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from phrasemt.artefacts.corpus import DroppedPairs
 from phrasemt.artefacts.table import Block, Cell, Row, Table
 from phrasemt.cli import main
 from phrasemt.report.scorecard import make_scorecard
+from phrasemt.scoring.ratings import RatedText, write_sheets
 from phrasemt.study.compared import compared_figures
 from phrasemt.study.schema import Study
 
@@ -33,7 +36,9 @@ def _table_of(target: str, scores: Mapping[str, float], *, same_data: bool = Tru
     rows = {"base": ["xu2020/table-1/base"], "pr": ["xu2020/table-1/base-pr"]}
     families = {"base": "transformer", "pr": "phrase_representation"}
     systems = {name: {"model": {"family": families[name]}, "stands_for": rows[name]} for name in scores}
-    study = Study.model_validate({"study": f"en-{target}", "datasets": {"wmt": dataset}, "systems": systems})
+    values = {"study": f"en-{target}", "datasets": {"wmt": dataset}, "systems": systems}
+    Path(f"en-{target}.yaml").write_text(yaml.safe_dump(values))
+    study = Study.model_validate(values)
 
     def cell(value: float, mark: str = "") -> Cell:
         return Cell(value=value, text=f"{value:.2f}", mark=mark, signature="", sources=[], by_seed={1: value})
@@ -102,3 +107,36 @@ def test_on_other_data_the_difference_stands_beside_the_figure(capsys: pytest.Ca
 def test_a_study_without_a_table_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["papers", "xu2020", "--study", "en-de", "nothing"]) == 2
     assert "results/nothing/table.json: the study has no table yet" in capsys.readouterr().err
+
+
+def test_claims_stand_beside_what_a_study_measures(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a study, what each needs."""
+    assert main(["papers", "xu2020", "--claims", "en-de.yaml"]) == 0
+    of_study = " ".join(capsys.readouterr().out.split())
+    assert "beyond-ten-words (stated; Section 4.5, Figure 4): Over more than ten words" in of_study
+    assert "not measured: no system stands for xu2020/table-1/big" in of_study
+    assert main(["papers", "xu2020", "--claims"]) == 0
+    assert "level weights: needs systems that stand for xu2020/table-2/max-attn-ta" in capsys.readouterr().out
+
+
+def test_the_training_data_of_a_study_fill_their_cell(capsys: pytest.CaptureFixture[str]) -> None:
+    corpus = Path("results/en-fr/wmt.en-fr/corpus")
+    corpus.mkdir(parents=True)
+    (corpus / "train.dropped.tsv").write_text(DroppedPairs.head(read=36_000_000, kept=36_000_000))
+    assert main(["papers", "xu2020", "--study", "en-fr.yaml"]) == 0
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("xu2020/text/data"))
+    assert "36.00" in line
+
+
+def test_sheets_of_raters_fill_table_4(capsys: pytest.CaptureFixture[str]) -> None:
+    """One sentence, rated by one rater: adequacy 3, fluency 4, no under-translation, over-translation."""
+    values = yaml.safe_load(Path("en-de.yaml").read_text())
+    values["systems"]["pr"]["stands_for"] = ["zhou2017/table-4/biscale"]
+    Path("en-de.yaml").write_text(yaml.safe_dump(values))
+    write_sheets(Path("sheets"), [RatedText("news", ["a"], ["b"], {"pr": ["c"]})], sentences=1, raters=1, seed=1)
+    sheet = Path("sheets/rater-1.tsv")
+    sheet.write_text(sheet.read_text().replace("c\t\t\t\t", "c\t3\t4\t0\t1"))
+    assert main(["papers", "zhou2017", "--study", "en-de.yaml", "--ratings", "sheets", "--format", "csv"]) == 0
+    assert "bi-scale,3.35,3.00 (other data),3.71,4.00 (other data),47,0 (other data),26,100 (other data)" in (
+        capsys.readouterr().out
+    )

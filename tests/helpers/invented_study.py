@@ -235,6 +235,7 @@ class InventedStudy(InventedFiles):
             "attention": [self.folder("demo") / "attention" / "max" / "1" / "test.arrow"]
             if "max" in self.study.systems
             else [],
+            "contrasts": self.table_inputs["contrasts"],
             **self.shown_sentences,
         }
 

@@ -285,6 +285,20 @@ def test_phrases_by_the_length_of_the_batch_depend_on_the_other_sentences(make_m
 
 
 @torch.no_grad()
+def test_the_mixtures_are_those_of_equation_6(make_model):
+    """Weights log(1 + i + 3j) of level i and layer j: a softmax of logarithms is a share. None without +TA."""
+    model = make_model(PhraseRepresentationModel(**SHAPE, ta="on")).eval()
+    weights = model.transparent_attention.weights
+    shares = [[1.0 + i + 3 * j for j in range(weights.shape[1])] for i in range(weights.shape[0])]
+    weights.copy_(torch.tensor(shares).log())
+    found = model.mixtures()["phrases"].tolist()
+    totals = [sum(column) for column in zip(*shares, strict=True)]
+    for level, expected in zip(found, shares, strict=True):
+        assert level == pytest.approx([share / total for share, total in zip(expected, totals, strict=True)])
+    assert make_model(PhraseRepresentationModel(**SHAPE)).mixtures() == {}
+
+
+@torch.no_grad()
 @pytest.mark.parametrize("level", [0, 1, 2])
 def test_a_huge_mixture_weight_selects_that_level(level, make_model, make_batch):
     settings = PhraseRepresentationModel(**SHAPE, ta="on", ta_tokens=True)

@@ -49,6 +49,13 @@ def attention_analyses(
         yield _masses(files, titles)
     if with_attention := [file for file in files if file.attentions]:
         yield _entropies(with_attention, titles)
+    if mixtures := list(_mixtures(files, titles)):
+        text = (
+            "The weights with which each decoder layer mixes the levels of the encoder (Xu et al. 2020, Eq. 6). Level "
+            "0 is the embedding, the others are the outputs of the encoder layers. The strength of a cell is the "
+            "square root of its weight."
+        )
+        yield Analysis(heading="Levels of the encoder by decoder layer", text=text, drawings=mixtures)
     if maps := list(_maps(attention, titles)):
         text = (
             "The decoder's attention to the source while it predicts the reference, mean over the heads. Each row is a "
@@ -100,7 +107,7 @@ def _without(file: AttentionAnalysis, perplexity: float | None) -> str:
 
 
 def printed_mass() -> tuple[float, float]:
-    """The range that the paper prints for the share of attention on n-grams, 0 to 1."""
+    """The range that the paper prints for the share of attention on n-grams, in percent."""
     cells = load_papers()["nguyen2020"].tables["text"].rows["phrasal"].cells
     low, high = cells["mass-low"].value, cells["mass-high"].value
     assert low is not None
@@ -110,7 +117,7 @@ def printed_mass() -> tuple[float, float]:
 
 def _masses(files: Sequence[AttentionAnalysis], titles: Mapping[str, str]) -> Analysis:
     seeds = len({file.seed for file in files}) > 1
-    low, high = (100 * share for share in printed_mass())
+    low, high = printed_mass()
     drawings, tables, verdicts = [], [], []
     for file in files:
         found = [one for one in file.attentions if len(one.mass) > 1]
@@ -186,6 +193,27 @@ def _entropies(files: Sequence[AttentionAnalysis], titles: Mapping[str, str]) ->
         "over positions, heads and layers). A smaller number means a more decided attention."
     )
     return Analysis(heading="How decided attention is", text=text, tables=tables)
+
+
+def _mixtures(files: Sequence[AttentionAnalysis], titles: Mapping[str, str]) -> Iterator[Drawing]:
+    """Draw the mixtures of each training once: those of all its test sets are the same weights."""
+    seeds = len({file.seed for file in files}) > 1
+    trainings = {(file.dataset, file.system, file.seed): file for file in files if file.mixtures}
+    for file in trainings.values():
+        panels = [
+            Panel(
+                title=name,
+                weights_QK=np.array(weights_LJ, np.float32).T,
+                columns=[f"level {level}" for level in range(len(weights_LJ))],
+            )
+            for name, weights_LJ in file.mixtures.items()
+        ]
+        layers = len(panels[0].weights_QK)
+        yield draw_heat_map(
+            title=f"{_label(file, titles, seeds)}, {file.dataset}",
+            rows=[f"layer {layer}" for layer in range(1, layers + 1)],
+            panels=panels,
+        )
 
 
 def _maps(paths: Sequence[Path], titles: Mapping[str, str]) -> Iterator[Drawing]:

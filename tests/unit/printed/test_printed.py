@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import fillers
 import pytest
 
 from phrasemt.errors import DamagedFileError, DataError
@@ -82,6 +83,17 @@ def test_every_figure_has_a_convention() -> None:
         assert all(figure.measure.convention for figure in found)
 
 
+def test_every_figure_and_every_claim_has_a_study_a_system_and_an_analysis() -> None:
+    """Among them 149 printed cells, and all claims; `python tests/helpers/fillers.py` lists them."""
+    found = dict(fillers.everything())
+    assert [what for what, of_it in found.items() if not of_it] == []
+    assert sum(len(list(figures(paper))) for paper in load_papers().values()) == 149
+    hedged = [claim for claim in load_papers()["xu2020"].claims.values() if claim.hedge != "none"]
+    assert len(hedged) == 7
+    speculations = [one for one in load_papers()["zhou2017"].claims.values() if one.hedge == "speculation"]
+    assert len(speculations) == 3
+
+
 @pytest.mark.parametrize(
     ("find", "name", "nearest"),
     [(row_at, "xu2020/table-2/maxx", "xu2020/table-2/max"), (data_at, "xu2020/en-dee", "xu2020/en-de")],
@@ -103,6 +115,15 @@ def test_an_unknown_place_has_a_nearest_one(find: object, name: str, nearest: st
         ("venue:", "venues:", "venue: Field required"),
         ("paper: xu2020", "paper: xu2021", "the name of the paper is not that of the file"),
         ("tolerance: 0.3", "decimals: 2", "ours and tolerance belong together"),
+        (
+            "row: variants/sparse, ",
+            "row: variants/spars, ",
+            "claims.sparse-phrases.measured.0: no such row: variants/spars",
+        ),
+        ("measure: bleu, row", "measure: parameters, row", "measured.0.measure: no measure with a column of our table"),
+        ("words: {high: 15}, row", "row", "the analysis 'lengths' needs words"),
+        ("expected: {high: 0}", "expected: {}", "low or high is needed"),
+        ("hedge: deontic", "hedge: modal", "claims.verbs-must-agree.hedge"),
         ("tables:\n", "tables: [\n", "cannot be read as YAML"),
     ],
 )

@@ -215,7 +215,7 @@ def test_equal_inputs_give_equal_bytes_in_another_process(study: InventedStudy) 
             "--report",
             study.results / "report.html",
             "--settings",
-            json.dumps({"title": study.study.title, "costs": []}),
+            json.dumps({"title": study.study.title, "costs": [], "claims": [], "figures": []}),
         ),
     ]
     environment = {**os.environ, "PYTHONHASHSEED": "7", "SOURCE_DATE_EPOCH": "1000000000"}

@@ -1,0 +1,347 @@
+"""Claims of papers beside what a study measures: each analysis on a case worked by hand, directions by intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+
+from phrasemt.artefacts.scores import Estimate, LengthGroup, LengthScores, LengthsOnTestSet
+from phrasemt.artefacts.table import Block, Cell, Row, Table
+from phrasemt.artefacts.training import Evaluation, TrainingRecord
+from phrasemt.artefacts.translations import (
+    AttentionAnalysis,
+    ContrastAccuracy,
+    DistanceCounts,
+    KindCounts,
+    LayerAttention,
+)
+from phrasemt.files.attention import PLACES
+from phrasemt.printed.claims import AnalysisName, Range
+from phrasemt.printed.results import load_papers
+from phrasemt.report.claims import (
+    _ANALYSES,
+    Artefacts,
+    Finding,
+    _Share,
+    _share_or_difference,
+    beside_findings,
+    claim_rows,
+    findings_of,
+)
+from phrasemt.report.sections.claims import claims_section
+from phrasemt.report.sections.cost import RelativeCost
+from phrasemt.report.sections.trainings import TrainingCurve
+from phrasemt.scoring.ratings import SystemRating
+from phrasemt.study.claims import AnalysedFigure, Measurement, analysed_figures, studied_claims
+from phrasemt.study.schema import Study
+
+SYSTEMS = {"base": "transformer", "pr": "phrase_representation"}
+TEXT = [{"corpus": "multi30k", "part": "train"}]
+
+
+def study_of(places: Mapping[str, list[str]]) -> Study:
+    dataset = {"source_language": "en", "target_language": "de"}
+    splits = {"train": TEXT, "dev": TEXT, "test": {"news": TEXT}}
+    systems = {
+        name: {"model": {"family": family}, "stands_for": places.get(name, [])} for name, family in SYSTEMS.items()
+    }
+    return Study.model_validate(
+        {"study": "claims", "datasets": {"wmt": {**dataset, "splits": splits}}, "systems": systems}
+    )
+
+
+def cell(value: float, **others: Any) -> Cell:
+    return Cell(value=value, text=f"{value:.2f}", signature="", sources=[], **{"by_seed": {1: value}, **others})
+
+
+def table_of(rows: Mapping[str, Mapping[str, Cell]], seeds: int = 1) -> Table:
+    block = Block(
+        kind="scores",
+        dataset="wmt",
+        test_set="news",
+        size=9,
+        columns=[],
+        rows=[Row(system=name, title=name, cells=dict(cells)) for name, cells in rows.items()],
+        notes=[],
+    )
+    return Table(
+        study="claims",
+        title="",
+        baseline="base",
+        baselines={"pr": "base"},
+        systems=[(name, name) for name in SYSTEMS],
+        trained={name: list(range(1, seeds + 1)) for name in SYSTEMS},
+        seeds=list(range(1, seeds + 1)),
+        blocks=[block],
+        signatures=[],
+        command="",
+    )
+
+
+SCORES = {"base": {"bleu_tok": cell(27.0)}, "pr": {"bleu_tok": cell(28.0)}}
+
+
+def artefacts(*, seeds: int = 1, table: Mapping[str, Mapping[str, Cell]] = SCORES, **others: Any) -> Artefacts:
+    empty: dict[str, Any] = {"trainings": [], "lengths": [], "attention": [], "contrasts": []}
+    return Artefacts(table=table_of(table, seeds), **{**empty, **others})
+
+
+def measurement(analysis: AnalysisName, *, than: bool = True, **others: Any) -> Measurement:
+    return Measurement.model_validate(
+        {
+            "analysis": analysis,
+            "paper": "xu2020",
+            "row": "table-1/base-pr",
+            "system": "pr",
+            "expected": {"low": 0},
+            **({"than": "table-1/base", "than_system": "base"} if than else {}),
+            **others,
+        }
+    )
+
+
+def found(one: Measurement, measured: Artefacts) -> Finding:
+    (finding,) = findings_of(one, measured)
+    return finding
+
+
+BLEU = {"measure": "bleu", "counterpart": {"kind": "scores", "column": "bleu_tok"}}
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "trainings", "direction"),
+    [
+        (0.2, 1.1, 3, "agrees"),
+        (-1.1, -0.2, 3, "against"),
+        (-0.1, 1.1, 3, "not decided"),
+        (0.2, 1.1, 1, "agrees (one training)"),
+        (None, None, 3, "not decided"),
+        (0.2, 1.1, None, "agrees"),
+    ],
+)
+def test_the_interval_decides(low: float | None, high: float | None, trainings: int | None, direction: str) -> None:
+    finding = Finding(on="", value=0.5, low=low, high=high, trainings=trainings)
+    assert finding.direction(Range(low=0)) == direction
+
+
+def test_a_difference_of_scores_has_the_interval_of_its_comparison() -> None:
+    rows = {"base": SCORES["base"], "pr": {**SCORES["pr"], "bleu_tok_difference": cell(1.0, low=0.4, high=1.6)}}
+    finding = found(measurement("table", **BLEU), artefacts(table=rows))
+    assert (finding.value, finding.low, finding.high, finding.trainings) == (1.0, 0.4, 1.6, 1)
+
+
+def test_scores_that_nobody_compared_decide_nothing() -> None:
+    finding = found(measurement("table", **BLEU), artefacts())
+    assert (finding.value, finding.direction(Range(low=0))) == (1.0, "not decided (one training)")
+
+
+def test_differences_of_shares_are_those_of_newcombe() -> None:
+    """Newcombe (1998), Table II, method 10: 56 of 70 and 48 of 80."""
+    difference = _share_or_difference(_Share(56 / 70, 70), _Share(48 / 80, 80))
+    assert difference == pytest.approx((20.0, 5.24, 33.39), abs=0.005)
+
+
+def contrasts(system: str, shares: tuple[float, float, float]) -> ContrastAccuracy:
+    """Pairs at 1 to 10 words, 11 to 15, and more; and a kind of mistake that no claim is about."""
+    groups = [(1, 10, 400), (11, 15, 300), (16, None, 100)]
+    by_distance = [
+        DistanceCounts(low=low, high=high, pairs=pairs, right=round(pairs * share))
+        for (low, high, pairs), share in zip(groups, shares, strict=True)
+    ]
+    pairs, right = sum(one.pairs for one in by_distance), sum(one.right for one in by_distance)
+    kinds = [
+        KindCounts(kind="subj_verb_agreement", pairs=pairs, right=right, by_distance=by_distance),
+        KindCounts(kind="polarity", pairs=999, right=0, by_distance=[]),
+    ]
+    return ContrastAccuracy(dataset="wmt", contrast_set="lingeval97", system=system, seed=1, kinds=kinds)
+
+
+def test_accuracy_over_more_than_ten_words_joins_groups() -> None:
+    files = [contrasts("base", (0.9, 0.8, 0.6)), contrasts("pr", (0.9, 0.9, 0.7))]
+    one = measurement("contrasts", mistake="subj_verb_agreement", words={"low": 11})
+    finding = found(one, artefacts(contrasts=files))
+    assert finding.value == pytest.approx(100 * (340 - 300) / 400)
+    assert finding.on == "wmt, lingeval97 (400 pairs)"
+    assert finding.direction(Range(low=0)) == "agrees (one training)"
+    alone = measurement("contrasts", than=False, mistake="subj_verb_agreement", expected={"low": 50})
+    assert found(alone, artefacts(contrasts=files)).value == pytest.approx(100 * (360 + 270 + 70) / 800)
+
+
+def lengths(system: str, scores: tuple[float, ...]) -> LengthScores:
+    groups = [
+        LengthGroup(
+            low=low, high=high, sentences=50, bleu=Estimate(value=score, mean=score, low=score - 0.3, high=score + 0.4)
+        )
+        for (low, high), score in zip([(0, 15), (16, 30), (31, 45), (46, None)], scores, strict=True)
+    ]
+    on_news = {"bleu_tok": LengthsOnTestSet(signature="", groups=groups)}
+    return LengthScores(dataset="wmt", system=system, seeds=[1], samples=9, test_sets={"news": on_news})
+
+
+LENGTHS = [lengths("base", (30.0, 29.0, 28.0, 27.0)), lengths("pr", (30.5, 30.0, 29.0, 29.0))]
+
+
+@pytest.mark.parametrize(("words", "gain"), [({"high": 15}, 0.5), ({"low": 16, "high": 30}, 1.0), ({"low": 46}, 2.0)])
+def test_the_gain_of_a_group_of_lengths(words: dict[str, int], gain: float) -> None:
+    finding = found(measurement("lengths", words=words), artefacts(lengths=LENGTHS))
+    # sqrt(0.3^2 + 0.4^2) = 0.5
+    assert (finding.value, finding.low, finding.high) == pytest.approx((gain, gain - 0.5, gain + 0.5))
+
+
+def test_the_longest_group_gains_more_than_the_shortest() -> None:
+    finding = found(measurement("length growth"), artefacts(lengths=LENGTHS))
+    assert finding.value == pytest.approx(1.5)
+    assert finding.low == pytest.approx(1.5 - math.hypot(0.5, 0.5))
+
+
+def test_a_group_that_the_study_does_not_have_is_not_made_up() -> None:
+    assert findings_of(measurement("lengths", words={"low": 20, "high": 40}), artefacts(lengths=LENGTHS)) == []
+
+
+def attention(system: str, seed: int, masses: Mapping[int, float], **others: Any) -> AttentionAnalysis:
+    """masses: the share of bigrams by layer."""
+    attentions = [
+        LayerAttention(place=place, layer=layer, mass=[1 - mass, mass], heads=[[1 - mass, mass]], entropy=1.0, keys=9.0)
+        for layer, mass in masses.items()
+        for place in ("enc_self", "cross")
+    ]
+    given = {"sentences": 9, "tokens": 99, "perplexity": 5.0, "diagnostics": {}, "attentions": attentions}
+    return AttentionAnalysis(dataset="wmt", test_set="news", system=system, seed=seed, **{**given, **others})
+
+
+def test_phrase_mass_by_layer() -> None:
+    """Figures 2 and 3 of Nguyen et al. show layers 3 and 6 of six."""
+    files = [attention("pr", 1, dict(zip(range(1, 7), (0.5, 0.6, 0.7, 0.6, 0.5, 0.4), strict=True)))]
+    of_layers = {
+        layer: found(measurement("phrase mass", than=False, layer=layer), artefacts(attention=files)).value
+        for layer in ("middle", "top", None)
+    }
+    assert of_layers == pytest.approx({"middle": 70.0, "top": 40.0, None: 55.0})
+
+
+def test_figures_of_several_trainings_have_their_range() -> None:
+    files = [attention("pr", seed, {1: mass}) for seed, mass in ((1, 0.48), (2, 0.54))]
+    finding = found(measurement("phrase mass", than=False), artefacts(attention=files))
+    assert (finding.value, finding.low, finding.high, finding.trainings) == pytest.approx((51.0, 48.0, 54.0, 2))
+    assert finding.direction(Range(low=50, high=60)) == "not decided"
+
+
+def test_entropy_is_a_share_of_the_largest_one() -> None:
+    """Uniform attention to 4 phrases (share 1) beside attention to 16 tokens as if they were 4 (share 1/2)."""
+    attentions = [
+        LayerAttention(place=place, layer=1, mass=[1.0], heads=[[1.0]], entropy=math.log(4), keys=keys)
+        for place, keys in (("dec_phrases", 4.0), ("cross", 16.0))
+    ]
+    files = [attention("pr", 1, {}, attentions=attentions)]
+    one = measurement("entropy", than=False, places=["dec_phrases"], than_places=["cross"])
+    assert found(one, artefacts(attention=files)).value == pytest.approx(0.5)
+
+
+def test_level_weights_are_apart_by_their_total_variation() -> None:
+    """Of two layers that each choose another level, each is half a unit from their mean; equal layers are not apart."""
+    for weights, distance in (([[1.0, 0.0], [0.0, 1.0]], 0.5), ([[0.3, 0.3], [0.7, 0.7]], 0.0)):
+        files = [attention("pr", 1, {}, mixtures={"phrases": weights})]
+        assert found(measurement("level weights", than=False), artefacts(attention=files)).value == distance
+
+
+def training(system: str, parameters: int, perplexities: tuple[float, ...]) -> TrainingCurve:
+    evaluations = [Evaluation(update=n, dev_perplexity=one) for n, one in enumerate(perplexities, 1)]
+    record = TrainingRecord.model_construct(parameters=parameters)
+    return TrainingCurve(
+        dataset="wmt",
+        system=system,
+        seed=1,
+        losses={},
+        evaluations=evaluations,
+        record=record,
+        tokens_per_second=None,
+        seconds_of_updates=None,
+        evaluation_share=None,
+    )
+
+
+def test_parameters_and_overfitting_come_from_records() -> None:
+    measured = artefacts(trainings=[training("base", 200, (9.0, 5.0, 6.0)), training("pr", 110, (8.0, 4.0, 6.0))])
+    ratio = found(measurement("parameters", expected={"low": 0.45, "high": 0.55}), measured)
+    assert (ratio.value, ratio.direction(Range(low=0.45, high=0.55))) == (0.55, "agrees")
+    assert found(measurement("overfitting"), measured).value == pytest.approx(6 / 4 - 6 / 5)
+
+
+@pytest.mark.parametrize(("ratio", "direction"), [(1.3, "agrees"), (1.05, "not decided"), (0.8, "against")])
+def test_times_within_a_tenth_decide_nothing(ratio: float, direction: str) -> None:
+    costs = [
+        RelativeCost(dataset="wmt", system=name, title=name, parameters=1, ratios={"training": value}, together=True)
+        for name, value in (("base", 1.0), ("pr", ratio))
+    ]
+    finding = found(measurement("training time"), artefacts(costs=costs, seeds=2))
+    assert finding.direction(Range(low=1)) == direction
+
+
+def test_over_translation_comes_from_sheets() -> None:
+    ratings = {
+        name: SystemRating(name, 100, {"over_translation": share}) for name, share in (("base", 0.5), ("pr", 0.2))
+    }
+    finding = found(measurement("over-translation", expected={"high": 0}), artefacts(ratings=ratings))
+    assert (finding.value, finding.direction(Range(high=0))) == (pytest.approx(-30), "agrees (one training)")
+
+
+def test_every_analysis_exists_and_every_place_of_attention() -> None:
+    assert set(_ANALYSES) == set(get_args(AnalysisName))
+    for paper in load_papers().values():
+        for claim in paper.claims.values():
+            for one in claim.measured:
+                assert {*one.places, *one.than_places} <= set(PLACES)
+
+
+def test_a_row_says_what_the_study_lacks() -> None:
+    study = study_of({"base": ["xu2020/table-2/base"], "pr": ["xu2020/table-2/max-attn-ta"]})
+    rows = {row.claim.name: row for row in claim_rows(studied_claims(study), artefacts(lengths=LENGTHS))}
+    assert rows["long-sentences-gain-more"].direction == "agrees (one training)"
+    assert rows["half-the-parameters"].direction == (
+        "not measured: no system stands for xu2020/table-1/base-pr and xu2020/table-1/big"
+    )
+    assert rows["verbs-must-agree"].direction == "not measured: contrast_sets with such pairs, or a generator"
+    assert set(rows) == set(load_papers()["xu2020"].claims)
+
+
+def test_the_four_values_of_figure_3_stand_beside_ours() -> None:
+    study = study_of({"base": ["xu2020/figure-3/base"], "pr": ["xu2020/figure-3/base-pr", "xu2020/figure-3/big"]})
+    figures: list[AnalysedFigure] = list(analysed_figures(study))
+    beside = list(beside_findings(figures, artefacts(lengths=LENGTHS)))
+    assert [(one.figure.printed, f"{one.finding.value:.1f}") for one in beside] == [
+        ("+0.93", "0.5"), ("+1.72", "2.0"), ("+1.14", "0.5"), ("+1.20", "2.0"),
+    ]  # fmt: skip
+    assert {one.verdict for one in beside} == {"other data: same direction (one training)"}
+    on_data = [figure.model_copy(update={"same_data": True}) for figure in figures]
+    assert [one.verdict.split(" of ")[0] for one in beside_findings(on_data, artefacts(lengths=LENGTHS))] == [
+        "the printed figure lies in our interval (one training)",
+        "the printed figure lies in our interval (one training)",
+        "the printed figure lies outside",
+        "the printed figure lies outside",
+    ]
+
+
+def test_the_section_of_the_report_shows_claims_and_printed_figures() -> None:
+    study = study_of({"base": ["xu2020/table-2/base", "xu2020/figure-3/base"], "pr": ["xu2020/figure-3/base-pr"]})
+    section = claims_section(
+        list(studied_claims(study)), list(analysed_figures(study)), artefacts(lengths=LENGTHS, attention=[])
+    )
+    assert section is not None
+    assert "a speculation" in section.content
+    assert "no system stands for xu2020/table-1/base-pr" in section.content
+    assert "+1.72" in section.content
+    assert claims_section([], [], artefacts()) is None
+
+
+def test_level_weights_against_numpy() -> None:
+    """Mean total variation distance of random mixtures, against NumPy."""
+    draw = np.random.default_rng(1)
+    weights_LJ = draw.dirichlet(np.ones(7), 6).T
+    expected = np.abs(weights_LJ - weights_LJ.mean(1, keepdims=True)).sum(0).mean() / 2
+    files = [attention("pr", 1, {}, mixtures={"phrases": weights_LJ.tolist()})]
+    finding = found(measurement("level weights", than=False), artefacts(attention=files))
+    assert finding.value == pytest.approx(expected)
