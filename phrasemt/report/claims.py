@@ -109,7 +109,7 @@ def claim_rows(claims: Iterable[StudiedClaim], found: Artefacts) -> Iterator[Cla
 
 def findings_of(one: Measurement, found: Artefacts) -> list[Finding]:
     """The findings of a measurement; none if the study lacks a system or what the analysis is made from."""
-    return [] if one.missing else list(_ANALYSES[one.analysis].find(found, one))
+    return [] if missing_rows(one) else list(_ANALYSES[one.analysis].find(found, one))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,10 +156,16 @@ def told(one: Measurement, titles: Mapping[str, str]) -> str:
     return f"{', '.join(filter(None, options))}: {systems}; expected {one.expected.told}"
 
 
+def missing_rows(one: Measurement) -> list[str]:
+    """The rows that no system of the study stands for."""
+    rows = [(one.row, one.system), (one.than, one.than_system)]
+    return [f"{one.paper}/{row}" for row, system in rows if row is not None and system is None]
+
+
 def lack(one: Measurement) -> str:
     """What a study needs for a measurement."""
-    if one.missing:
-        return f"no system stands for {' and '.join(one.missing)}"
+    if missing := missing_rows(one):
+        return f"no system stands for {' and '.join(missing)}"
     return _ANALYSES[one.analysis].needs
 
 

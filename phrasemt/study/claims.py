@@ -25,12 +25,6 @@ class Measurement(Measured):
     than_system: str | None = None
     counterpart: Counterpart | None = None
 
-    @property
-    def missing(self) -> list[str]:
-        """The rows that no system of the study stands for."""
-        rows = [(self.row, self.system), (self.than, self.than_system)]
-        return [f"{self.paper}/{row}" for row, system in rows if row is not None and system is None]
-
 
 class StudiedClaim(Settings):
     """A claim of a paper in a study. paper, name: of the paper and of the claim; the texts are those of `Claim`."""

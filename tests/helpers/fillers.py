@@ -12,6 +12,7 @@ from pathlib import Path
 
 from phrasemt.printed.claims import Measured, Range
 from phrasemt.printed.results import Figure, Paper, figures, found_in, load_papers
+from phrasemt.report.claims import missing_rows
 from phrasemt.study.claims import claims_of
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
@@ -55,7 +56,7 @@ def of_claim(paper: Paper, claim: str, number: int, known: Mapping[str, Study]) 
         measured = paper.claims[claim].measured[number]
         for one in own.measurements:
             same = {key: getattr(one, key) for key in Measured.model_fields} == dict(measured)
-            if same and not one.missing and can_measure(study, measured):
+            if same and not missing_rows(one) and can_measure(study, measured):
                 yield Filler(name, str(one.system), one.analysis)
 
 

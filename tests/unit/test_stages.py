@@ -82,7 +82,7 @@ CHANGES = {
     "datasets.demo.subwords": ({"merges": 5}, {"learn_subwords"}),
     "datasets.demo.subwords.unit": ("word", {"build_vocabulary", "score_perplexity"}),
     "systems.max.title": ("+ Max", {"make_table"}),
-    "systems.max.stands_for": (["xu2020/table-2/max"], {"make_table"}),
+    "systems.max.stands_for": (["xu2020/table-2/max"], {"make_table", "write_report"}),
     "systems.max.model": (
         {"family": "phrase_representation", "dropout": 0.2},
         {"train_model", "average_checkpoints", "tune_length_penalty", "translate_examples"}
