@@ -22,7 +22,7 @@ Equations
     Eq. (6)  weights of attention
     (A cell: GruCell, energies: AdditiveAttention, both in phrasemt/nn/recurrent.py.)
 
-Deviations and choices (docs/decisions.md, C13)
+Deviations and choices (docs/decisions.md, C13, C17)
     two cells       u = GRU1(e_{i-1}, s_{i-1}) is the query of attention, s = GRU2(c, u) (tutorial); Bahdanau et al.
                     have one cell
     e_0 = 0         a zero vector in place of an embedding of <s>
