@@ -7,8 +7,9 @@ study is against the claim; otherwise nothing is decided. Intervals:
 
 * of scores, the 95 % interval in the results table; of two systems that are not compared there, none, so nothing is
   decided;
-* of shares (contrastive pairs, ratings), that of Wilson (1927), and of their differences that of Newcombe (1998, method
-  10), which takes the shares as independent, so it is too wide for two systems on the same pairs;
+* of differences of contrastive accuracy over a distance, that of the paired test (phrasemt/scoring/contrasts.py);
+* of shares (contrastive pairs, ratings), that of Wilson (1927), and of their other differences that of Newcombe (1998,
+  method 10), which takes the shares as independent, so it is too wide for two systems on the same items;
 * of differences in a group of lengths, from the two intervals of the group, also as if they were independent;
 * of other figures, the range over the trainings, or the figure itself for one training, which is then said.
 """
@@ -27,9 +28,12 @@ from phrasemt.printed.claims import AnalysisName, Range
 from phrasemt.report.blocks.contrasts import wilson_interval
 from phrasemt.report.sections.cost import RelativeCost
 from phrasemt.report.sections.trainings import TrainingCurve
+from phrasemt.scoring.contrasts import gain_by_distance
 from phrasemt.scoring.ratings import SystemRating
 from phrasemt.study.claims import AnalysedFigure, Measurement, StudiedClaim
 
+# Of paired tests, as in studies.
+_SAMPLES, _SEED = 1000, 12345
 # Relative times of one device vary by so much.
 _TIMES_VARY = 0.1
 
@@ -267,10 +271,24 @@ def _contrasts(found: Artefacts, one: Measurement) -> Iterator[Finding]:
     for dataset, contrast_set in dict.fromkeys((file.dataset, file.contrast_set) for file in found.contrasts):
         files = [file for file in found.contrasts if (file.dataset, file.contrast_set) == (dataset, contrast_set)]
         system, than = (_accuracy(files, name, one) for name in (one.system, one.than_system))
-        if system is not None and (one.than is None or than is not None):
-            value, low, high = _share_or_difference(system, than)
-            on = f"{dataset}, {contrast_set} ({system.items:,} pairs)"
-            yield Finding(on=on, value=value, low=low, high=high, trainings=_trainings(found, one))
+        if system is None or (one.than is not None and than is None):
+            continue
+        value, low, high = _share_or_difference(system, than)
+        if than is not None and one.words is not None:
+            value, low, high = _paired(files, one, one.words)
+        on = f"{dataset}, {contrast_set} ({system.items:,} pairs)"
+        yield Finding(on=on, value=value, low=low, high=high, trainings=_trainings(found, one))
+
+
+def _paired(files: Sequence[ContrastAccuracy], one: Measurement, words: Range) -> tuple[float, float, float]:
+    """The difference on pairs in a range of distances, with the interval of its paired test."""
+    baseline, system = ([file for file in files if file.system == name] for name in (one.than_system, one.system))
+    kind = next(place for place, kind in enumerate(system[0].kinds) if one.mistake in (None, kind.kind))
+    group = (int(words.low or 0), None if words.high is None else int(words.high))
+    tested = gain_by_distance(baseline, system, kind=kind, ranges=[], joint=[group], samples=_SAMPLES, seed=_SEED)
+    comparison = tested.joint[0].comparison
+    difference = (comparison.over_seeds or comparison).difference
+    return difference.value, difference.low, difference.high
 
 
 def _accuracy(files: Sequence[ContrastAccuracy], system: str | None, one: Measurement) -> _Share | None:

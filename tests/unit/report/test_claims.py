@@ -15,6 +15,7 @@ from phrasemt.artefacts.training import Evaluation, TrainingRecord
 from phrasemt.artefacts.translations import (
     AttentionAnalysis,
     ContrastAccuracy,
+    ContrastDecisions,
     DistanceCounts,
     KindCounts,
     LayerAttention,
@@ -157,7 +158,12 @@ def contrasts(system: str, shares: tuple[float, float, float]) -> ContrastAccura
         KindCounts(kind="subj_verb_agreement", pairs=pairs, right=right, by_distance=by_distance),
         KindCounts(kind="polarity", pairs=999, right=0, by_distance=[]),
     ]
-    return ContrastAccuracy(dataset="wmt", contrast_set="lingeval97", system=system, seed=1, kinds=kinds)
+    rows = [(0, one.low, place < one.right) for one in by_distance for place in range(one.pairs)]
+    rows += [(1, None, False)] * 999
+    columns = zip(("kinds", "distances", "right"), zip(*rows, strict=True), strict=True)
+    decisions = ContrastDecisions.model_validate({name: list(values) for name, values in columns})
+    about: dict[str, Any] = {"dataset": "wmt", "contrast_set": "lingeval97", "system": system, "seed": 1}
+    return ContrastAccuracy(**about, kinds=kinds, decisions=decisions)
 
 
 def test_accuracy_over_more_than_ten_words_joins_groups() -> None:
