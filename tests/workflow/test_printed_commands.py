@@ -25,6 +25,17 @@ BLOCK = re.compile(
     r"^(?:<!-- needs: (?P<needs>\w+) -->\n)?```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
 )
 STUDY = re.compile(r"Save this as `(\S+\.yaml)`:\n\n```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# Values that make the studies of the pages small.
+SMALL = {
+    "seeds": "[1]",
+    "sample": "20",
+    "merges": "300",
+    "width": "32",
+    "ffn_width": "32",
+    "max_updates": "20",
+    "evaluate_every": "10",
+    "checkpoint_every": "10",
+}
 # Blocks of commands that are left out, by what they need.
 NEEDS = {"cluster": 4, "docker": 1, "network": 4, "root": 1}
 FOLLOWED = "docs/adding-a-system.md"  # test_adding_a_system.py runs it, with the files that it shows
@@ -113,8 +124,7 @@ def _commands(page: Path) -> list[str]:
 @pytest.mark.parametrize("page", [page for page in PAGES if _commands(page) and _name(page) != FOLLOWED], ids=_name)
 def test_the_commands_of_a_page_run(clone: Path, page: Path) -> None:
     for path, study in STUDY.findall(page.read_text()):
-        small = re.sub(r"max_updates: \d+", "max_updates: 20", study).replace("seeds: [1, 2, 3]", "seeds: [1]")
-        small = re.sub(r"evaluate_every: \d+", "evaluate_every: 10", small)
-        small = re.sub(r"checkpoint_every: \d+", "checkpoint_every: 10", small)
-        (clone / path).write_text(re.sub(r"merges: \d+", "merges: 300", re.sub(r"sample: \d+", "sample: 20", small)))
+        for key, value in SMALL.items():
+            study = re.sub(rf"\b{key}: (\d+|\[1, 2, 3\])", f"{key}: {value}", study)
+        (clone / path).write_text(study)
     _run("\n".join(_commands(page)), clone)
