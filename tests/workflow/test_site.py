@@ -52,9 +52,10 @@ def test_pages_are_found_by_search_and_load_nothing_from_elsewhere(address: str)
         page.open(f"{address}/index.html")
         assert "phrasemt" in page.run("document.title")
         page.run("document.querySelector('.md-search__button').click()")
-        page.wait_for("document.activeElement.matches('input:not([type=checkbox])')")
+        page.wait_for("document.activeElement.shadowRoot?.querySelector('input')")
         page.call("Input.insertText", text="length_penalty_form")
-        page.wait_for("[...document.querySelectorAll('a')].some(a => a.href.includes('reference/study.html'))")
+        links = "[...document.activeElement.shadowRoot.querySelectorAll('a')]"
+        page.wait_for(f"{links}.some(link => link.href.includes('reference/study.html'))")
         loaded = page.run("performance.getEntriesByType('resource').map(one => one.name)")
         assert loaded
         assert all(name.startswith((address, "blob:", "data:")) for name in loaded)
