@@ -122,6 +122,10 @@ rule write_report:
             systems=flow.translating,
             seeds="first",
         ),
+        compared=flow.every(
+            paths.system_scores,
+            systems=flow.translating,
+        ),
         source_units=flow.test_model_texts("source"),
         target_units=flow.test_model_texts("target"),
         parses=flow.test_parses,

@@ -207,11 +207,14 @@ class LayerAttention(Settings):
         return 100 * sum(self.mass[1:])
 
 
-class AttentionAnalysis(JsonFile, pattern=of_dataset("attention/{system}/{seed}/{split}.json")):
+class AttentionAnalysis(JsonFile, pattern=of_dataset("attention/{system}/{seed}/{split}.json"), format=2):
     """Where a model attends on a test set, and its perplexity. diagnostics: of the model, by name.
 
     mixtures: by name, weights with which each decoder layer mixes the levels of the encoder, a row for each level.
+    sentence_nats, sentence_tokens: of each reference, its negative log-probability and its length in tokens.
     """
+
+    indent = None
 
     dataset: str
     test_set: str
@@ -223,3 +226,5 @@ class AttentionAnalysis(JsonFile, pattern=of_dataset("attention/{system}/{seed}/
     diagnostics: dict[str, float]
     mixtures: dict[str, list[list[float]]] = Field(default_factory=dict)
     attentions: list[LayerAttention]
+    sentence_nats: list[float]
+    sentence_tokens: list[int]

@@ -96,6 +96,7 @@ def analyse_attention(
     kept = set(evenly(len(store), settings.sentences))
     statistics = [AttentionStatistics(one) for one in model.attentions()]
     sentences: dict[int, ForcedSentence] = {}
+    nats, lengths = [0.0] * len(store), [0] * len(store)
 
     def recorded_loss(batch: Batch) -> Loss:
         forced = force(model, batch)
@@ -105,6 +106,9 @@ def analyse_attention(
             names = store.rows[np.array(batch.rows)].tolist()
             whole = forced_sentences(forced, batch, rows=names, words=words)
             sentences.update((place, one) for place, one in zip(batch.rows, whole, strict=True) if place in kept)
+        nats_B, tokens_B = -forced.log_probs_BT.double().sum(1), batch.target.mask_BT.sum(1)
+        for row, value, length in zip(batch.rows, nats_B.tolist(), tokens_B.tolist(), strict=True):
+            nats[row], lengths[row] = round(value, 4), length
         nll = -forced.log_probs_BT.double().sum()
         return Loss(objective=nll, nll=nll, tokens=int(batch.target.mask_BT.sum()))
 
@@ -122,6 +126,8 @@ def analyse_attention(
         diagnostics=dict(diagnostics),
         mixtures={name: weights_LJ.tolist() for name, weights_LJ in model.mixtures().items()},
         attentions=[one.means() for one in statistics],
+        sentence_nats=nats,
+        sentence_tokens=lengths,
     )
     result.write(analysis)
     log.info(

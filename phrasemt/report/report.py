@@ -25,6 +25,7 @@ from phrasemt.report.sections.analyses import analyses_section
 from phrasemt.report.sections.attention import attention_analyses
 from phrasemt.report.sections.claims import claims_section
 from phrasemt.report.sections.data import data_section
+from phrasemt.report.sections.gains import gain_analyses
 from phrasemt.report.sections.lengths import length_analyses
 from phrasemt.report.sections.origins import origins_section
 from phrasemt.report.sections.results import results_section
@@ -59,6 +60,7 @@ def write_report(
     references: list[In[Tokens]],
     translations: list[In[TranslatedTokens]],
     scores: list[In[SystemScores]],
+    compared: list[In[SystemScores]],
     source_units: list[In[Subwords | Tokens]],
     target_units: list[In[Subwords | Tokens]],
     parses: list[In[Parses]],
@@ -75,7 +77,11 @@ def write_report(
     titles = dict(content.systems)
     trainings = [read_training(path) for path in records]
     check_trainings(content, trainings)
-    parts = [*length_analyses(lengths, titles), *attention_analyses(analyses, attention, titles)]
+    parts = [
+        *length_analyses(lengths, titles),
+        *gain_analyses(settings, content, scores=compared, analyses=analyses, source=source),
+        *attention_analyses(analyses, attention, titles),
+    ]
     test_sets = read_test_sets(
         source=source,
         references=references,

@@ -74,6 +74,9 @@ class WriteReport(Stage):
     costs: list[ComparedCost]  # printed costs of systems, for the section that has times
     claims: list[StudiedClaim]  # of the papers that systems stand for
     figures: list[AnalysedFigure]  # printed figures that analyses find
+    lengths: list[int]  # of sources: the largest number of words of each group but the last
+    samples: int
+    seed: int  # of the bootstrap
 
     @classmethod
     def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
@@ -82,4 +85,7 @@ class WriteReport(Stage):
             costs=list(compared_costs(study)),
             claims=list(studied_claims(study)),
             figures=list(analysed_figures(study)),
+            lengths=study.analyses.lengths,
+            samples=study.comparison.samples,
+            seed=study.comparison.seed,
         )

@@ -255,6 +255,7 @@ class InventedStudy(InventedFiles):
                 self.translation_path(*place, system, first) for place in self.test_sets for system in translating
             ],
             "scores": [self.score_path(*run, first) for run in itertools.product(datasets, translating)],
+            "compared": [self.score_path(name, *run) for name, run in itertools.product(datasets, self.translated)],
             "source_units": source,
             "target_units": target,
             "parses": [self.folder("demo") / "parses" / "english" / "test.0.arrow"],

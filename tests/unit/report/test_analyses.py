@@ -10,10 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from phrasemt.artefacts.table import Table
 from phrasemt.files.attention import AttentionMap, ForcedSentence, write_forced
 from phrasemt.report.heat_map import Panel, draw_heat_map
 from phrasemt.report.sections.attention import attention_analyses
+from phrasemt.report.sections.gains import gain_analyses
 from phrasemt.report.sections.sentences import groups_of_heads
+from phrasemt.stages.report import WriteReport
 
 TITLES = {"base": "Transformer", "ng": "phrasal <1-2>", "pr": "+PR"}
 FOLDER = Path("results/study/d.en-de/attention")
@@ -28,7 +31,8 @@ def _write(system: str, attentions: list[dict[str, Any]], **diagnostics: float) 
     folder = FOLDER / system / "1"
     folder.mkdir(parents=True)
     place = {"dataset": "d", "test_set": "test", "system": system, "seed": 1, "sentences": 2, "tokens": 9}
-    content = {"format": 1, **place, "perplexity": 4.0, "diagnostics": diagnostics, "attentions": attentions}
+    nats = {"sentence_nats": [3.0, 9.0 if system == "base" else 6.0], "sentence_tokens": [3, 6]}
+    content = {"format": 2, **place, "perplexity": 4.0, "diagnostics": diagnostics, "attentions": attentions, **nats}
     (folder / "test.json").write_text(json.dumps(content))
     orders = max((len(one["mass"]) for one in attentions), default=1)
     weights_hTNS = np.zeros((2, 3, orders, 2), dtype=np.float32)
@@ -54,8 +58,35 @@ def _parts(tmp_path: Path, monkeypatch: Any) -> dict[str, Any]:
     _write("ng", [_attention("cross", layer, [[0.5, 0.5], [0.3, 0.7]]) for layer in (1, 2)])
     _write("base", [_attention("cross", 1, [[1.0], [1.0]])])
     paths = sorted(FOLDER.rglob("*.json"))
+    tokens = tmp_path / "results/study/d.en-de/tokens/test.en"
+    tokens.parent.mkdir()
+    tokens.write_text("a b\na b c d e f g h\n")
+    settings = WriteReport(title="t", costs=[], lengths=[4], samples=20, seed=1)
+    table = Table(
+        study="study",
+        title="t",
+        baseline="base",
+        baselines={"pr": "base", "ng": "pr"},
+        systems=list(TITLES.items()),
+        trained={name: [1] for name in TITLES},
+        seeds=[1],
+        blocks=[],
+        signatures=[],
+        command="",
+    )
+    (gains,) = gain_analyses(settings, table, scores=[], analyses=paths, source=[tokens.relative_to(tmp_path)])
     parts = attention_analyses(paths, [path.with_suffix(".arrow") for path in paths], TITLES)
-    return {part.heading: part for part in parts}
+    return {part.heading: part for part in (gains, *parts)}
+
+
+def test_gains_in_nats_by_length(tmp_path: Path, monkeypatch: Any) -> None:
+    """8 words cost 6/6 nats per token in place of 9/6, and 2 words 3/3 in both: 0.5 in two doublings."""
+    gains = _parts(tmp_path, monkeypatch)["Gains by length of the source"]
+    (table,) = gains.tables
+    assert table.headings == ["System", "≤3 (1)", ">6 (1)", "≤4 (1)", ">4 (1)", "Slope"]
+    rows = {row[0]: [cell.split(",")[0] for cell in row[1:]] for row in table.rows}
+    assert rows["+PR"] == ["+0.000", "-0.500", "+0.000", "-0.500", "+0.250 [+0.250"]
+    assert rows["phrasal <1-2>"][-1] == "+0.000 [+0.000"  # compared with +PR
 
 
 def test_numbers_of_the_files(tmp_path: Path, monkeypatch: Any) -> None:

@@ -1,0 +1,115 @@
+"""Gains over the baseline by the length of the source (Xu et al. 2020, Figure 3), a part of the section "Analyses"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phrasemt.artefacts.scores import GainByLength, GainOfGroup, Scores, SystemScores
+from phrasemt.artefacts.table import Table
+from phrasemt.artefacts.text import Tokens
+from phrasemt.artefacts.translations import AttentionAnalysis
+from phrasemt.files.lines import read_lines
+from phrasemt.report.page import Analysis, TextTable
+from phrasemt.scoring.gains import NATS, gain_by_length, nats_per_token, quarters, ranges_of
+from phrasemt.scoring.significance import p_text
+from phrasemt.stages.report import WriteReport
+
+BLEU = "bleu_tok"
+_DECIMALS = {BLEU: 2, NATS: 3}
+_TEXT = (
+    "Differences to the baseline in quarters of the sentences by the number of words in the source, then in fixed "
+    "groups, with p-values of the paired test in each group, not corrected. Slope: how much the gain grows when the "
+    "source has twice as many words, over the quarters, with its 95 % interval from samples of sentences and "
+    "trainings; above 0, longer sentences gain more. In nats per token of the references less is better. How much "
+    "trainings differ is that of all systems with several trainings; without one, no p-value is shown."
+)
+# Of one test set: the scores of the trainings of each system.
+OfSystems = dict[str, list[Scores]]
+
+
+def gain_analyses(
+    settings: WriteReport, table: Table, *, scores: Sequence[Path], analyses: Sequence[Path], source: Sequence[Path]
+) -> Iterator[Analysis]:
+    """Yield the part; none without systems to compare. scores, analyses: of all trainings. source: tokens."""
+    words = {}
+    for path in source:
+        names = Tokens.pattern.names(path)
+        words[names["dataset"], names["split"]] = np.array([len(line.split()) for line in read_lines(path)])
+    found: dict[tuple[str, str, str], OfSystems] = {}  # by data set, test set and metric
+    for path in scores:
+        file = SystemScores.read(path)
+        for test_set, of_test_set in file.test_sets.items():
+            if BLEU in of_test_set.statistics:
+                of_systems = found.setdefault((file.dataset, test_set, BLEU), {})
+                of_systems.setdefault(file.system, []).append(of_test_set)
+    for path in analyses:
+        analysis = AttentionAnalysis.read(path)
+        of_systems = found.setdefault((analysis.dataset, analysis.test_set, NATS), {})
+        forced = nats_per_token(analysis.sentence_nats, analysis.sentence_tokens)
+        of_systems.setdefault(analysis.system, []).append(forced)
+    tables: list[TextTable] = []
+    for (dataset, test_set, metric), of_systems in found.items():
+        of_words = words.get((dataset, test_set))
+        if of_words is not None and all(one.sentences == len(of_words) for of in of_systems.values() for one in of):
+            tables += _tables(settings, table, f"{dataset}, {test_set}", metric, of_systems, of_words)
+    if tables:
+        yield Analysis(heading="Gains by length of the source", text=_TEXT, tables=tables)
+
+
+def _tables(
+    settings: WriteReport,
+    table: Table,
+    place: str,
+    metric: str,
+    of_systems: Mapping[str, list[Scores]],
+    words: NDArray[np.int64],
+) -> Iterator[TextTable]:
+    """Yield the table of a test set in a metric; none where no system has its baseline there."""
+    titles, gains = dict(table.systems), {}
+    for system, title in titles.items():
+        baseline = table.baselines.get(system, system)
+        if baseline != system and {system, baseline} <= of_systems.keys():
+            gains[title] = gain_by_length(
+                of_systems[baseline],
+                of_systems[system],
+                words,
+                metric=metric,
+                ranges=quarters(words),
+                joint=ranges_of(settings.lengths),
+                repeated=list(of_systems.values()),
+                samples=settings.samples,
+                seed=settings.seed,
+            )
+    if gains:
+        first = next(iter(gains.values()))
+        groups = [f"{one.name} ({one.sentences:,})" for one in (*first.groups, *first.joint)]
+        decimals = _DECIMALS[metric]
+        yield TextTable(
+            caption=f"{place}; difference in {metric if metric == NATS else first.signature}",
+            headings=["System", *groups, "Slope"],
+            rows=[[title, *_cells(gain, decimals)] for title, gain in gains.items()],
+        )
+
+
+def _cells(gain: GainByLength, decimals: int) -> Iterator[str]:
+    for group in (*gain.groups, *gain.joint):
+        yield _difference(group, decimals)
+    slope = gain.slope
+    if slope is None:
+        yield "–"
+    else:
+        low, high = f"{slope.low:+.{decimals}f}", f"{slope.high:+.{decimals}f}"
+        yield f"{slope.value:+.{decimals}f} [{low}, {high}]{_with_p(gain.slope_p)}"
+
+
+def _difference(group: GainOfGroup, decimals: int) -> str:
+    found = group.comparison
+    return f"{found.difference.value:+.{decimals}f}{_with_p(found.p_values.over_seeds)}"
+
+
+def _with_p(p_value: float | None) -> str:
+    return "" if p_value is None else f", p {p_text(p_value)}"
