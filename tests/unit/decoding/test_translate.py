@@ -9,9 +9,11 @@ import pytest
 import torch
 
 from phrasemt.artefacts.columns import Examples
+from phrasemt.artefacts.translations import AttentionAnalysis
 from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.batching.pack import pack_examples
 from phrasemt.batching.reader import BatchReader, SourceCollator
+from phrasemt.decoding.attention import analyse_attention
 from phrasemt.decoding.beam import beam_search, length_penalty
 from phrasemt.decoding.contrasts import score_contrasts
 from phrasemt.decoding.decode import translate_split
@@ -21,7 +23,7 @@ from phrasemt.errors import DataError, MismatchError
 from phrasemt.files.lines import read_lines, write_lines
 from phrasemt.models.interface import build_model
 from phrasemt.models.weights import describe_weights, save_tensors, weights_of
-from phrasemt.stages.decoding import Member, ScoreContrasts, TranslateExamples
+from phrasemt.stages.decoding import AnalyseAttention, Member, ScoreContrasts, TranslateExamples
 from phrasemt.stages.subwords import BuildVocabulary, LearnSubwords, PackExamples
 from phrasemt.study.architectures import PhraseRepresentationModel, TransformerModel
 from phrasemt.study.schema import Decoding
@@ -120,6 +122,31 @@ def weights(model, settings, words, tmp_path):
     path = tmp_path / "weights.safetensors"
     save_tensors(path, weights_of(model), describe_weights(settings, Vocabularies(words, words)))
     return path
+
+
+def test_nats_of_each_reference_are_those_of_forced_decoding(model, settings, weights, reader, tiny_data, tmp_path):
+    """float32 with recorded attention against the fused one: 1e-3 on sums of up to 8 log-probabilities."""
+    analyse_attention(
+        settings=AnalyseAttention(
+            dataset="d", test_set="test", system="s", seed=1, sentences=0, **AnalyseAttention.of_model(settings)
+        ),
+        cores=1,
+        weights=weights,
+        examples=tiny_data.dev,
+        source_vocabulary=tiny_data.target_vocabulary,
+        target_vocabulary=tiny_data.target_vocabulary,
+        phrases=[],
+        chunks=[],
+        attention=tmp_path / "attention.arrow",
+        analysis=tmp_path / "analysis.json",
+    )
+    found = AttentionAnalysis.read(tmp_path / "analysis.json")
+    rows = range(len(reader.examples))
+    sides = [[side(row) for row in rows] for side in (reader.examples.source, reader.examples.target)]
+    expected = forced_scores(model, SourceCollator(settings.model_inputs), *sides, list(rows))
+    assert found.sentence_nats == pytest.approx([-score for score in expected.tolist()], abs=1e-3)
+    assert found.sentence_tokens == [len(target) + 1 for target in sides[1]]
+    assert sum(found.sentence_nats) / found.tokens == pytest.approx(np.log(found.perplexity), abs=1e-4)
 
 
 def _settings_of(model):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html.parser
+import json
 import os
 import re
 import subprocess
