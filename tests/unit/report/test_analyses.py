@@ -61,7 +61,7 @@ def _parts(tmp_path: Path, monkeypatch: Any) -> dict[str, Any]:
     tokens = tmp_path / "results/study/d.en-de/tokens/test.en"
     tokens.parent.mkdir()
     tokens.write_text("a b\na b c d e f g h\n")
-    settings = WriteReport(title="t", costs=[], lengths=[4], samples=20, seed=1)
+    settings = WriteReport(title="t", costs=[], claims=[], figures=[], lengths=[4], samples=20, seed=1)
     table = Table(
         study="study",
         title="t",
