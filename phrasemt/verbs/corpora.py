@@ -183,5 +183,7 @@ def _show(entry: Corpus) -> Iterator[str]:
     for file in entry.files:
         yield f"  {file.name}"
         yield f"    {file.url}"
+        if file.by_hand:
+            yield f"    by hand: {file.by_hand}; the file lies in the mirror as {entry.id}/{file.name} ({MIRROR})"
         checksum = " ".join(file.checksum) if file.checksum else f"no checksum: {file.unverified}"
         yield f"    {f'{file.bytes} bytes' if file.bytes else 'unknown size'}, {checksum}"
