@@ -9,7 +9,7 @@ from test_ngram_attention import reference
 
 from phrasemt.models.interface import build_model
 from phrasemt.models.transformer import Transformer
-from phrasemt.study.architectures import TransformerModel
+from phrasemt.study.architectures import PhraseRepresentationModel, TransformerModel
 from phrasemt.study.presets import PRESETS
 
 SOURCES, TARGETS = [4, 0, 1, 7], [5, 2, 0, 3]
@@ -61,14 +61,18 @@ def test_unigrams_alone_are_the_transformer(norm, make_model, make_batch):
 
 
 @torch.no_grad()
+@pytest.mark.parametrize("family", [TransformerModel, PhraseRepresentationModel])
 @pytest.mark.parametrize("score", ["query_kernel", "static"])
-def test_phrase_mass_equals_the_loops(score, make_model, make_batch):
-    """A hook reads the inputs of each module; the equations give its attention from them."""
+def test_phrase_mass_equals_the_loops(score, family, make_model, make_batch):
+    """A hook reads the inputs of each module in the first pass; the equations give its attention from them."""
     sizes = {**SMALL, "width": 6, "heads": 3}  # as the reference
-    settings = TransformerModel(**sizes, **NO_DROPOUT, attention="ngrams", ngrams=3, ngram_score=score)
+    settings = family(**sizes, **NO_DROPOUT, attention="ngrams", ngrams=3, ngram_score=score)
     model, batch = make_model(settings).double(), make_batch(settings, SOURCES, TARGETS)
-    assert isinstance(model, Transformer)
     seen = {}
+
+    def keep(key, tensor):
+        seen.setdefault(key, tensor.numpy())
+
     modules = {
         "enc_self": [layer.attention for layer in model.encoder],
         "dec_self": [layer.attention for layer in model.decoder],
@@ -76,8 +80,8 @@ def test_phrase_mass_equals_the_loops(score, make_model, make_batch):
     }
     for layers in modules.values():
         for module in layers:
-            module.register_forward_pre_hook(lambda module, inputs: seen.update({module: inputs[0].detach().numpy()}))
-    model.encoder_norm.register_forward_hook(lambda _module, _inputs, output: seen.update(states=output.numpy()))
+            module.register_forward_pre_hook(lambda module, inputs: keep(module, inputs[0]))
+    model.encoder_norm.register_forward_hook(lambda _module, _inputs, output: keep("states", output))
     _, got = model.measure([batch])
 
     states = seen["states"]
@@ -92,6 +96,7 @@ def test_phrase_mass_equals_the_loops(score, make_model, make_batch):
                 _, mass = reference(x, memory, (*weights, module.output), 3, score, causal=causal)
                 masses.extend(mass)
         assert got[f"phrase_mass_{place}"] == pytest.approx(sum(masses) / len(masses), abs=1e-10)
+    assert ("perplexity_without_phrases" in got) == (family is PhraseRepresentationModel)
     model.log_probs(make_batch(settings, [2], [3]))  # would not fit the batch that was watched
 
 
