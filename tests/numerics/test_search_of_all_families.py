@@ -12,6 +12,7 @@ from small_systems import SYSTEMS
 
 from phrasemt.decoding.beam import beam_search
 from phrasemt.decoding.decode import in_precision
+from phrasemt.decoding.ensemble import Ensemble
 from phrasemt.nn import int8
 from phrasemt.study.schema import Decoding
 from phrasemt.symbols import BOS, EOS, PAD
@@ -56,6 +57,17 @@ def test_a_search_finds_what_a_slow_search_finds(system, make_model, make_batch)
     together = beam_search(model, make_batch(settings, SOURCES, TARGETS).source, DECODING)
     for row in (1, 3):
         expected = slow_search(model, make_batch(settings, SOURCES, TARGETS, only=row).source)
+        assert {h.tokens: h.log_prob for h in together[row]} == pytest.approx(expected, abs=ROUNDING)
+
+
+def test_an_ensemble_of_all_attentions_finds_what_a_slow_search_finds(make_model, make_batch):
+    """Caches of the decoder and keys of the source have another form in each member."""
+    systems = ["transformer", "+Max+Attn+TA", "+Max+Attn+TA, relative", "+Max+Attn+TA, phrasal 1-2-3", "phrasal 1-2"]
+    ensemble = Ensemble([make_model(SYSTEMS[system]) for system in systems])
+    phrases = SYSTEMS["+Max+Attn+TA"]
+    together = beam_search(ensemble, make_batch(phrases, SOURCES, TARGETS).source, DECODING)
+    for row in (1, 3):
+        expected = slow_search(ensemble, make_batch(phrases, SOURCES, TARGETS, only=row).source)
         assert {h.tokens: h.log_prob for h in together[row]} == pytest.approx(expected, abs=ROUNDING)
 
 
