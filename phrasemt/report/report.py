@@ -25,7 +25,7 @@ from phrasemt.report.sections.analyses import analyses_section
 from phrasemt.report.sections.attention import attention_analyses
 from phrasemt.report.sections.claims import claims_section
 from phrasemt.report.sections.data import data_section
-from phrasemt.report.sections.gains import gain_analyses
+from phrasemt.report.sections.gains import contrast_analyses, gain_analyses
 from phrasemt.report.sections.lengths import length_analyses
 from phrasemt.report.sections.origins import origins_section
 from phrasemt.report.sections.results import results_section
@@ -80,6 +80,7 @@ def write_report(
     parts = [
         *length_analyses(lengths, titles),
         *gain_analyses(settings, content, scores=compared, analyses=analyses, source=source),
+        *contrast_analyses(settings, content, contrasts),
         *attention_analyses(analyses, attention, titles),
     ]
     test_sets = read_test_sets(

@@ -34,13 +34,15 @@ def gain_by_distance(
     kind: int = 0,
     ranges: Sequence[Range] = TESTED,
     joint: Sequence[Range] = (MORE_THAN_10, (1, None)),
+    repeated: Sequence[Sequence[ContrastAccuracy]] | None = None,
     samples: int,
     seed: int,
 ) -> GainByLength:
     """Test the difference of two systems in accuracy, in percent, by the distance between words that must agree.
 
     baseline, system: files of their trainings about one set. kind: the place of a kind of mistake. Pairs without a
-    distance are left out. The slope is that for twice the distance. Raises MismatchError for files about other pairs.
+    distance are left out. The slope is that for twice the distance. repeated: files of the systems that tell how much
+    trainings differ; None: of both. Raises MismatchError for files about other pairs.
     """
     first = baseline[0].decisions
     for file in (*baseline, *system):
@@ -50,12 +52,20 @@ def gain_by_distance(
         check_equal(True, of_file == (first.kinds, first.distances), what, where=where, next_step=next_step)
     pairs = zip(first.kinds, first.distances, strict=True)
     chosen = [place for place, (of, distance) in enumerate(pairs) if of == kind and distance is not None]
-    of_baseline, of_system = (
-        [_scores([file.decisions.right[place] for place in chosen]) for file in side] for side in (baseline, system)
+    of_baseline, of_system, *of_repeated = (
+        [_scores([file.decisions.right[place] for place in chosen]) for file in side]
+        for side in (baseline, system, *(repeated or ()))
     )
-    distances = np.array([first.distances[place] for place in chosen], dtype=np.int64)
     return gain_by_length(
-        of_baseline, of_system, distances, metric=_METRIC, ranges=ranges, joint=joint, samples=samples, seed=seed
+        of_baseline,
+        of_system,
+        np.array([first.distances[place] for place in chosen], dtype=np.int64),
+        metric=_METRIC,
+        ranges=ranges,
+        joint=joint,
+        repeated=of_repeated if repeated else None,
+        samples=samples,
+        seed=seed,
     )
 
 

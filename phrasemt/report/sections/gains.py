@@ -1,4 +1,4 @@
-"""Gains over the baseline by the length of the source (Xu et al. 2020, Figure 3), a part of the section "Analyses"."""
+"""Gains over the baseline by length and by distance (Xu et al. 2020, Figures 3 and 4): parts of "Analyses"."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from phrasemt.artefacts.scores import GainByLength, GainOfGroup, Scores, SystemScores
 from phrasemt.artefacts.table import Table
 from phrasemt.artefacts.text import Tokens
-from phrasemt.artefacts.translations import AttentionAnalysis
+from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy
 from phrasemt.files.lines import read_lines
 from phrasemt.report.page import Analysis, TextTable
+from phrasemt.scoring.contrasts import gain_by_distance
 from phrasemt.scoring.gains import NATS, gain_by_length, nats_per_token, quarters, ranges_of
 from phrasemt.scoring.significance import p_text
 from phrasemt.stages.report import WriteReport
@@ -26,6 +27,11 @@ _TEXT = (
     "source has twice as many words, over the quarters, with its 95 % interval from samples of sentences and "
     "trainings; above 0, longer sentences gain more. In nats per token of the references less is better. How much "
     "trainings differ is that of all systems with several trainings; without one, no p-value is shown."
+)
+_TEXT_ON_PAIRS = (
+    "Differences to the baseline in the percentage of contrastive pairs that are decided right, by the distance of the "
+    "two words that must agree, then for more than 10 words and for all distances, with p-values of the test that "
+    "resamples pairs and trainings, not corrected. Slope: how much the gain grows for twice the distance."
 )
 # Of one test set: the scores of the trainings of each system.
 OfSystems = dict[str, list[Scores]]
@@ -60,6 +66,36 @@ def gain_analyses(
         yield Analysis(heading="Gains by length of the source", text=_TEXT, tables=tables)
 
 
+def contrast_analyses(settings: WriteReport, table: Table, contrasts: Sequence[Path]) -> Iterator[Analysis]:
+    """Yield the part about pairs with a distance; none without systems to compare. contrasts: of all trainings."""
+    of_sets: dict[tuple[str, str], dict[str, list[ContrastAccuracy]]] = {}
+    for path in contrasts:
+        file = ContrastAccuracy.read(path)
+        of_sets.setdefault((file.dataset, file.contrast_set), {}).setdefault(file.system, []).append(file)
+    tables = []
+    for place, of_systems in of_sets.items():
+        kinds = next(iter(of_systems.values()))[0].kinds
+        for number, kind in enumerate(kinds):
+            gains = {
+                title: gain_by_distance(
+                    of_systems[baseline],
+                    of_systems[system],
+                    kind=number,
+                    repeated=list(of_systems.values()),
+                    samples=settings.samples,
+                    seed=settings.seed,
+                )
+                for system, title in table.systems
+                if kind.by_distance
+                and (baseline := table.baselines.get(system, system)) != system
+                and {system, baseline} <= of_systems.keys()
+            }
+            if gains:
+                tables.append(_table(f"{', '.join(place)}, {kind.kind}; difference in percent", gains, decimals=1))
+    if tables:
+        yield Analysis(heading="Gains on contrastive pairs by distance", text=_TEXT_ON_PAIRS, tables=tables)
+
+
 def _tables(
     settings: WriteReport,
     table: Table,
@@ -85,14 +121,16 @@ def _tables(
                 seed=settings.seed,
             )
     if gains:
-        first = next(iter(gains.values()))
-        groups = [f"{one.name} ({one.sentences:,})" for one in (*first.groups, *first.joint)]
-        decimals = _DECIMALS[metric]
-        yield TextTable(
-            caption=f"{place}; difference in {metric if metric == NATS else first.signature}",
-            headings=["System", *groups, "Slope"],
-            rows=[[title, *_cells(gain, decimals)] for title, gain in gains.items()],
-        )
+        convention = metric if metric == NATS else next(iter(gains.values())).signature
+        yield _table(f"{place}; difference in {convention}", gains, decimals=_DECIMALS[metric])
+
+
+def _table(caption: str, gains: Mapping[str, GainByLength], *, decimals: int) -> TextTable:
+    """The table of the gains of systems, by title."""
+    first = next(iter(gains.values()))
+    groups = [f"{one.name} ({one.sentences:,})" for one in (*first.groups, *first.joint)]
+    rows = [[title, *_cells(gain, decimals)] for title, gain in gains.items()]
+    return TextTable(caption=caption, headings=["System", *groups, "Slope"], rows=rows)
 
 
 def _cells(gain: GainByLength, decimals: int) -> Iterator[str]:

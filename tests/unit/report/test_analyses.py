@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import xml.etree.ElementTree as ElementTree
@@ -11,11 +12,13 @@ from typing import Any
 import numpy as np
 
 from phrasemt.artefacts.table import Table
+from phrasemt.artefacts.translations import ContrastAccuracy
 from phrasemt.files.attention import AttentionMap, ForcedSentence, write_forced
 from phrasemt.report.heat_map import Panel, draw_heat_map
 from phrasemt.report.sections.attention import attention_analyses
-from phrasemt.report.sections.gains import gain_analyses
+from phrasemt.report.sections.gains import contrast_analyses, gain_analyses
 from phrasemt.report.sections.sentences import groups_of_heads
+from phrasemt.scoring.contrasts import count_preferred, decisions
 from phrasemt.stages.report import WriteReport
 
 TITLES = {"base": "Transformer", "ng": "phrasal <1-2>", "pr": "+PR"}
@@ -51,18 +54,8 @@ def _write(system: str, attentions: list[dict[str, Any]], **diagnostics: float) 
     write_forced(folder / "test.arrow", [sentence])
 
 
-def _parts(tmp_path: Path, monkeypatch: Any) -> dict[str, Any]:
-    monkeypatch.chdir(tmp_path)
-    without = {"perplexity_without_phrases": 5.0, "perplexity_without_encoder_phrases": 4.0}
-    _write("pr", [_attention("cross", 1, [[1.0], [1.0]])], **without)
-    _write("ng", [_attention("cross", layer, [[0.5, 0.5], [0.3, 0.7]]) for layer in (1, 2)])
-    _write("base", [_attention("cross", 1, [[1.0], [1.0]])])
-    paths = sorted(FOLDER.rglob("*.json"))
-    tokens = tmp_path / "results/study/d.en-de/tokens/test.en"
-    tokens.parent.mkdir()
-    tokens.write_text("a b\na b c d e f g h\n")
-    settings = WriteReport(title="t", costs=[], claims=[], figures=[], lengths=[4], samples=20, seed=1)
-    table = Table(
+def _table() -> Table:
+    return Table(
         study="study",
         title="t",
         baseline="base",
@@ -74,9 +67,48 @@ def _parts(tmp_path: Path, monkeypatch: Any) -> dict[str, Any]:
         signatures=[],
         command="",
     )
-    (gains,) = gain_analyses(settings, table, scores=[], analyses=paths, source=[tokens.relative_to(tmp_path)])
+
+
+SETTINGS = WriteReport(title="t", costs=[], claims=[], figures=[], lengths=[4], samples=20, seed=1)
+
+
+def _parts(tmp_path: Path, monkeypatch: Any) -> dict[str, Any]:
+    monkeypatch.chdir(tmp_path)
+    without = {"perplexity_without_phrases": 5.0, "perplexity_without_encoder_phrases": 4.0}
+    _write("pr", [_attention("cross", 1, [[1.0], [1.0]])], **without)
+    _write("ng", [_attention("cross", layer, [[0.5, 0.5], [0.3, 0.7]]) for layer in (1, 2)])
+    _write("base", [_attention("cross", 1, [[1.0], [1.0]])])
+    paths = sorted(FOLDER.rglob("*.json"))
+    tokens = tmp_path / "results/study/d.en-de/tokens/test.en"
+    tokens.parent.mkdir()
+    tokens.write_text("a b\na b c d e f g h\n")
+    (gains,) = gain_analyses(SETTINGS, _table(), scores=[], analyses=paths, source=[tokens.relative_to(tmp_path)])
     parts = attention_analyses(paths, [path.with_suffix(".arrow") for path in paths], TITLES)
     return {part.heading: part for part in (gains, *parts)}
+
+
+def test_gains_on_contrastive_pairs_by_distance(tmp_path: Path) -> None:
+    """Two seeds: +PR decides 3 of 4 pairs at distances 9 to 12 right in place of 1, and all pairs at 1 as before."""
+    paths = []
+    for system, seed in itertools.product(("base", "pr"), (1, 2)):
+        columns = ["verb"] * 6, [1, 1, 9, 10, 11, 12], [True, True, True, *([system == "pr"] * 2), False]
+        content = ContrastAccuracy(
+            dataset="d",
+            contrast_set="distance",
+            system=system,
+            seed=seed,
+            kinds=count_preferred(*columns),
+            decisions=decisions(*columns),
+        )
+        paths.append(tmp_path / f"{system}.{seed}.json")
+        content.write(paths[-1])
+    (part,) = contrast_analyses(SETTINGS, _table(), paths)
+    (table,) = part.tables
+    assert table.headings == ["System", "1-2 (2)", "9-12 (4)", ">10 (2)", ">0 (6)", "Slope"]
+    ((title, *cells),) = table.rows
+    assert title == "+PR"
+    assert [cell.split(",")[0] for cell in cells[:4]] == ["+0.0", "+50.0", "+50.0", "+33.3"]
+    assert cells[-1].startswith("+")
 
 
 def test_gains_in_nats_by_length(tmp_path: Path, monkeypatch: Any) -> None:
