@@ -67,7 +67,7 @@ NAMES = {
     "multi30k-moses": {"untuned": "Moses, untuned", "tuned": "Moses, tuned"},
     "multi30k-systems": {
         "base": "Transformer",
-        "wide": "Transformer of that size (`wide`)",
+        "wide": "Transformer of 13.6 million parameters (`wide`)",
         "relative": "relative positions",
         "ngrams": "phrasal attention 1-2",
         "ngrams-3": "phrasal attention 1-2-3",
@@ -118,6 +118,8 @@ COMPARED = [
 # Studies whose trainings also tell how much those of another study differ: the same but for the phrases.
 _REPEATED_IN = {"multi30k-phrases": "multi30k-systems"}
 _UNSEEDED = ("multi30k-moses/captions/untuned", "multi30k-moses/captions-into-english/untuned")
+# Parameters that change nothing (`phrasemt describe STUDY network`): of `phrase.mode: none`.
+IDLE = {"multi30k-systems/network": 3_278_864, "demo-phrases/network": 557_833}
 _DRAWS = {"samples": 10_000, "seed": 12345}
 
 

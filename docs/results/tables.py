@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 
 from run_values import (
+    IDLE,
     NAMES,
     VALUES,
     by_length,
@@ -80,7 +81,12 @@ def _power(key: str) -> str:
     return "" if not _difference(key) or gain(key)[-1] in "†‡" else power(key)
 
 
-PARAMETERS: Column = "parameters", lambda key: f"{runs(key)[0].record['parameters']:,}"
+def _parameters(key: str) -> str:
+    parameters = runs(key)[0].record["parameters"]
+    return f"{parameters:,}" + (f" ({parameters - IDLE[key]:,})" if key in IDLE else "")
+
+
+PARAMETERS: Column = "parameters (in use, if fewer)", _parameters
 BLEU: Column = "BLEU tok", by_seed
 DIFFERENCE: Column = "Δ, 95 % interval, p", _difference
 POWER: Column = "would show, trainings needed", _power

@@ -38,10 +38,11 @@ class Part:
 
 @dataclass(frozen=True)
 class Cost:
-    """Parts of a model, all of its parameters, and the multiply-adds of one target token, forward."""
+    """Parts of a model, all of its parameters, how many of them are idle, and the multiply-adds of a target token."""
 
     parts: tuple[Part, ...]
     parameters: int
+    idle: int
     multiply_adds: float
 
 
@@ -68,6 +69,7 @@ def cost_of(settings: Architecture, *, source_vocabulary: int, target_vocabulary
     return Cost(
         parts=tuple(parts_of(model)),
         parameters=parameters_of(model),
+        idle=model.idle_parameters(),
         multiply_adds=counter.get_total_flops() / 2 / POSITIONS,
     )
 

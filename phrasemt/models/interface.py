@@ -102,6 +102,10 @@ class TranslationModel(SearchableModel[Memory, State]):
         """Return the teacher-forced log-probability of each reference token [B, T], float32, 0 at padding."""
         return self.words.log_probs(self.decode(self.encode(batch.source), batch.target), batch.target)
 
+    def idle_parameters(self) -> int:
+        """Return the number of parameters that change nothing under the settings of the model."""
+        return 0
+
     def rate_factors(self) -> Mapping[nn.Parameter, float]:
         """Return the parameters that learn at a multiple of the schedule's learning rate, and the multiples."""
         return {}

@@ -364,6 +364,16 @@ class PhraseRepresentationTransformer(TransformerDecoder[EncodedPhrases]):
         decoder = [Network(f"decoder_{n}", layer.combination, "target") for n, layer in enumerate(self.decoder, 1)]
         return [*(scores if self.reads_phrases else []), *encoder, *decoder]
 
+    def idle_parameters(self) -> int:
+        """With `phrase.mode: none`, those of Eqs. (3), (6) of phrases and (7), and the half of W3 that reads a = 0."""
+        if self.reads_phrases:
+            return 0
+        combinations = [layer.combination for layer in (*self.encoder, *self.decoder)]
+        idle = [layer.pooling for layer in self.encoder] + [self.last_pooling, self.transparent_attention]
+        idle += [combination.attention for combination in combinations]
+        halves: int = sum(combination.hidden.weight.numel() // 2 for combination in combinations)
+        return halves + sum(parameter.numel() for module in idle if module for parameter in module.parameters())
+
     def rate_factors(self) -> dict[nn.Parameter, float]:
         """W1 and W3 learn at min(1, RATE_FAN_IN / fan_in) of the learning rate, unless `sigmoid: plain`.
 

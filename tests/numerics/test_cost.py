@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from small_systems import SOURCE_VOCABULARY, SYSTEMS
+from small_systems import SOURCE_VOCABULARY, SYSTEMS, random_model
 
 from phrasemt.models.cost import POSITIONS, cost_of, pair_of, parameters_of, parts_of
 from phrasemt.models.interface import build_model
@@ -240,3 +240,21 @@ def test_what_a_system_is_compared_with():
     dl4mt_of_size = Dl4mtModel(family="dl4mt", **recurrent)
     assert BiscaleModel(family="biscale", **recurrent, chunk_hidden=7).plain_counterpart == dl4mt_of_size
     assert Dl4mtModel(family="dl4mt", **recurrent, decoder_layers=2).plain_counterpart == dl4mt_of_size
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_idle_parameters_are_those_without_gradients(name: str) -> None:
+    """Witness: gradients of a pair, with random weights: tensors without any, and the inputs of W3 without any."""
+    settings = SYSTEMS[name]
+    model = random_model(settings)
+    model.loss(pair_of(settings.model_inputs, POSITIONS), label_smoothing=0.1).objective.backward()
+    idle = 0
+    for parameter_name, parameter in model.named_parameters():
+        gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+        cancels = parameter.numel() == 1 and name != "no phrases"  # a bias of scores, in the softmax
+        if not gradient.any() and not cancels:
+            idle += parameter.numel()
+        elif parameter_name.endswith("combination.hidden.weight"):
+            idle += int((gradient == 0).all(0).sum()) * len(gradient)
+    assert model.idle_parameters() == idle
+    assert (idle > 0) == (name == "no phrases")
