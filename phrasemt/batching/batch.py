@@ -53,10 +53,13 @@ class Chunks(Tensors):
 
     starts_BT: True where a chunk starts with this word; `</s>` is a chunk of its own.
     labels_BT: label of the chunk that starts here, an index into CHUNK_LABELS (int64); NULL_LABEL where none starts.
+    begins_M: the real positions among the B*T positions where a chunk starts, increasing (int64); None for decisions of
+    a model, which no loss reads. As with `Target.real_N`, a GPU would make the host wait for their number.
     """
 
     starts_BT: Tensor
     labels_BT: Tensor
+    begins_M: Tensor | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +137,11 @@ def collate_chunks(
     for row, (starts, labels) in enumerate(zip(starts_of_sentences, labels_of_sentences, strict=True)):
         starts_BT[row, starts] = True
         labels_BT[row, starts] = labels
-    return Chunks(starts_BT=torch.from_numpy(starts_BT), labels_BT=torch.from_numpy(labels_BT))
+    return Chunks(
+        starts_BT=torch.from_numpy(starts_BT),
+        labels_BT=torch.from_numpy(labels_BT),
+        begins_M=torch.from_numpy(np.flatnonzero(starts_BT)),
+    )
 
 
 def collate_source(

@@ -282,14 +282,14 @@ class Biscale(ChunkingModel[AttentionMemory, State]):
     def loss(self, batch: Batch, *, label_smoothing: float) -> Loss:
         target, chunks = batch.target, batch.target.chunks
         assert chunks is not None
+        assert chunks.begins_M is not None
         unrolled = self.unroll(self.encode(batch.source), target)
         read_BTE = self.apply_readout(unrolled.e_BTE, unrolled.states)
         words = self.words.loss(read_BTE, target, label_smoothing=label_smoothing)
         starts_N = chunks.starts_BT.flatten().index_select(0, target.real_N)
-        begin_M = target.real_N[starts_N]
-        labels_M = chunks.labels_BT.flatten().index_select(0, begin_M)
+        labels_M = chunks.labels_BT.flatten().index_select(0, chunks.begins_M)
         boundary_nll = F.nll_loss(self.boundary_log_probs(unrolled, target.real_N), starts_N.long(), reduction="sum")
-        label_nll = F.nll_loss(self.label_log_probs(unrolled, begin_M), labels_M, reduction="sum")
+        label_nll = F.nll_loss(self.label_log_probs(unrolled, chunks.begins_M), labels_M, reduction="sum")
         return replace(
             words,
             objective=words.objective + self.settings.w_boundary * boundary_nll + self.settings.w_label * label_nll,

@@ -83,12 +83,20 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
                 logits_nV = _logits(states_nD, table_fast_VD, bias_fast_V, out=room_NV[: len(states_nD)])
                 places_n = torch.arange(len(references_n), device=references_n.device) * vocabulary + references_n
                 reference_logits_n = logits_nV.view(-1)[places_n].to(exact)
+                best_n = None if device == "cpu" else logits_nV.max(-1, keepdim=True)
                 probabilities_nV = torch.softmax(logits_nV, dim=-1, out=logits_nV)
                 reference_probabilities_n = probabilities_nV.view(-1)[places_n].to(exact)
                 probabilities_nV.view(-1)[places_n] = 0
                 others_n = probabilities_nV.sum(-1).to(exact)
                 log_probs_n = reference_probabilities_n.log().where(others_n > 0.5, torch.log1p(-others_n))
-                if (lost_n := reference_probabilities_n < tiny).any():  # underflow in their type
+                lost_n = reference_probabilities_n < tiny  # underflow in their type
+                if best_n is not None:
+                    # The host would wait for the answer whether any is lost. The best word never is, and its logit and
+                    # probability give the normaliser, as exact as the type of the probability.
+                    best_log_probs_n = probabilities_nV.gather(-1, best_n.indices).to(exact).log().squeeze(-1)
+                    found_n = reference_logits_n - best_n.values.to(exact).squeeze(-1) + best_log_probs_n
+                    log_probs_n = torch.where(lost_n, found_n, log_probs_n)
+                elif lost_n.any():
                     lost_XV = _logits(states_nD[lost_n], table_fast_VD, bias_fast_V)
                     log_probs_n[lost_n] = reference_logits_n[lost_n] - torch.logsumexp(lost_XV.to(exact), dim=-1)
                 nll -= log_probs_n.sum()

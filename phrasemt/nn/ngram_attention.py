@@ -66,6 +66,8 @@ from phrasemt.nn.precision import normalised_dtype
 from phrasemt.nn.recording import RecordableAttention
 
 Score = Literal["query_kernel", "static"]
+# A block, a slot, and a shift of positions; backwards a slot, a block, and a shift.
+Move = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class Layout:
     """
 
     slots: int
-    moves: tuple[tuple[int, int, int], ...]
+    moves: tuple[Move, ...]
     row: int = 1
 
     def after(self, blocks: int) -> Layout:
@@ -98,21 +100,24 @@ class Layout:
         return arranged_BhXW.view(sentences, heads, -1, self.slots, width // self.row).permute(3, 0, 1, 2, 4)
 
 
-def shift(source_XBhSE: Tensor, target_XBhSE: Tensor, moves: Iterable[tuple[int, int, int]]) -> None:
+def shift(source_XBhSE: Tensor, target_XBhSE: Tensor, moves: Iterable[Move]) -> None:
     """Fill the target with the sums of the moves (from, to, shift), and with zeros elsewhere."""
     positions = source_XBhSE.shape[3]
     filled = set()
     for origin, place, distance in sorted(moves, key=lambda move: abs(move[2])):
         overlap, start, skipped = max(positions - abs(distance), 0), max(distance, 0), max(-distance, 0)
-        moved_BhSE = source_XBhSE[origin, :, :, skipped : skipped + overlap]
         target_BhSE = target_XBhSE[place]
+        moved_BhSE = source_XBhSE[origin, :, :, skipped : skipped + overlap]
+        moved_to_BhSE = target_BhSE[:, :, start : start + overlap]
         if place in filled:
-            target_BhSE[:, :, start : start + overlap] += moved_BhSE
-        else:
-            target_BhSE[:, :, start : start + overlap] = moved_BhSE
+            moved_to_BhSE.add_(moved_BhSE)  # += would copy the sum to its own place once more
+            continue
+        moved_to_BhSE.copy_(moved_BhSE)
+        filled.add(place)
+        if start:
             target_BhSE[:, :, :start] = 0
-            target_BhSE[:, :, start + overlap :] = 0
-            filled.add(place)
+        if skipped:
+            target_BhSE[:, :, overlap:] = 0
     for place in set(range(len(target_XBhSE))) - filled:
         target_XBhSE[place] = 0
 

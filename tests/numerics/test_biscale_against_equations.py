@@ -371,6 +371,6 @@ def test_labels_are_learnt_at_boundaries_only(make_model, make_batch):
     model, batch = make_model(settings), make_batch(settings, SOURCES, TARGETS)
     starts_BT, labels_BT = batch.target.chunks.starts_BT, batch.target.chunks.labels_BT
     assert (labels_BT[~starts_BT] == NULL_LABEL).all()
-    chunks = Chunks(starts_BT=starts_BT, labels_BT=labels_BT.where(starts_BT, EOS_LABEL))
+    chunks = dataclasses.replace(batch.target.chunks, labels_BT=labels_BT.where(starts_BT, EOS_LABEL))
     other = dataclasses.replace(batch, target=dataclasses.replace(batch.target, chunks=chunks))
     assert torch.equal(model.loss(batch, label_smoothing=0).objective, model.loss(other, label_smoothing=0).objective)

@@ -63,7 +63,8 @@ def padded_with_junk(batch: Batch) -> Batch:
     if chunks is not None:
         labels, _ = widen(chunks.labels_BT, batch.target.mask_BT, 3)
         starts = torch.where(target_mask, F.pad(chunks.starts_BT, (0, 3)), labels % 2 == 0)
-        chunks = Chunks(starts_BT=starts, labels_BT=torch.where(target_mask, labels, labels % len(CHUNK_LABELS)))
+        labels = torch.where(target_mask, labels, labels % len(CHUNK_LABELS))
+        chunks = Chunks(starts_BT=starts, labels_BT=labels, begins_M=_places(target_mask & starts))
     return Batch(
         rows=batch.rows,
         source=Source(ids_BS=source_ids, mask_BS=source_mask, phrases=phrases),
