@@ -12,13 +12,13 @@ SIDE_BY_SIDE := -n logical --maxprocesses 8 --dist worksteal
 SCHEMA := workflow/schemas/study.schema.json
 
 # By itself, Make accepts any variable: after `make study study=...` it would run config.yaml.
-VARIABLES := PYTHON STUDY PAPER PROFILE OPTIONS MOSES
+VARIABLES := PYTHON STUDY PAPER PROFILE OPTIONS MOSES TORCH
 GIVEN := $(foreach name,$(.VARIABLES),$(if $(findstring command,$(origin $(name))),$(name)))
 $(foreach name,$(filter-out $(VARIABLES),$(GIVEN)),$(error no such variable: $(name). Next: use one of $(VARIABLES)))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo study paper test test-all test-cluster check format bench bench-peers schema rulegraph layers tables explorer site moses clean
+.PHONY: another-torch help install demo study paper test test-all test-cluster check format bench bench-peers schema rulegraph layers tables explorer site moses clean
 
 help:  ## list these commands
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -96,17 +96,20 @@ clean:  ## remove caches and virtual environments; keep results, resources and l
 	rm -rf .venv .peers .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build *.egg-info
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-# A stamp: make installs again only when versions or dependencies change.
-.venv/installed: constraints.txt pyproject.toml
+# A stamp: make installs again only when versions or dependencies change, or for another build of torch (TORCH=2.13.0+cu126).
+.venv/installed: constraints.txt pyproject.toml $(if $(TORCH),another-torch)
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and "phrasemt needs Python 3.11 or newer, $(PYTHON) is %d.%d. Next: make PYTHON=python3.12 ..." % v[:2])'
 	@test -x $(BIN)/python || { echo "Making .venv ..."; $(PYTHON) -m venv .venv; }
+	@sed '$(if $(TORCH),s/^torch==[^ ]*/torch==$(TORCH)/)' constraints.txt > .venv/constraints.txt
 	@echo "Installing the versions of constraints.txt into .venv (a few minutes the first time) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .venv/constraints.txt --editable '.[dev]'
 	@touch $@
 
 .venv/site: .venv/installed
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt zensical
 	@touch $@
+
+another-torch: ;
 
 .venv/cluster: .venv/installed
 	@test "$$(id -u)" = 0 && which apt-get > /dev/null || { echo "make test-cluster starts the daemons of a cluster; that needs root, and Debian for its packages. Next: a container or a virtual machine"; exit 1; }
