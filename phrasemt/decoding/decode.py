@@ -50,6 +50,7 @@ def translate_split(
     prefix: Sequence[int] = (),
     first: int = 0,
     processes: int = 1,
+    part: tuple[int, int] = (0, 1),
     on_progress: Callable[[int], object] = lambda sentences: None,
 ) -> list[list[Hypothesis]]:
     """Return the hypotheses of every pair of the example store, in its order; for each pair the best first.
@@ -58,12 +59,13 @@ def translate_split(
     prefix: `prefix_ids` of the settings. first: number of the first pair in the whole text, for random draws.
     processes: number of processes that share the batches on a CPU; more than one have one thread each, so that results
     are those of one process with one thread, to the last bit.
+    part: (first, step), to translate every step-th batch only; the other pairs then have no hypotheses.
     on_progress: called with the number of sentences of each translated batch.
     Raises PhrasemtError if a process is killed.
     """
     device = model.device
     settings = settings.model_copy(update={"precision": usable_precision(settings.precision, device)})
-    batches = _batches(reader, settings, device)
+    batches = _batches(reader, settings, device)[slice(part[0], None, part[1])]
     shared = processes > 1 and device.type == "cpu"
     arguments = in_precision(model, settings), reader, settings, prefix, first
     results: dict[int, list[Hypothesis]] = {}
@@ -74,10 +76,11 @@ def translate_split(
         for rows, hypotheses in zip(batches, found, strict=True):
             results.update(zip(rows, hypotheses, strict=True))
             on_progress(len(rows))
-    blank = [row for row in range(len(reader.examples)) if row not in results]
+    lengths = reader.examples.source_lengths[np.arange(len(reader.examples))]
+    blank = np.flatnonzero(lengths == 0).tolist()
     results.update((row, [Hypothesis(tokens=(), log_prob=0.0, score=0.0)]) for row in blank)
     on_progress(len(blank))
-    return [results[row] for row in range(len(reader.examples))]
+    return [results.get(row, []) for row in range(len(reader.examples))]
 
 
 def _batches(reader: BatchReader, settings: Decoding, device: torch.device) -> list[list[int]]:

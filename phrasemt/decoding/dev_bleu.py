@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from phrasemt.artefacts.vocabulary import Vocabulary
-from phrasemt.decoding.beam import Hypothesis
 from phrasemt.errors import check_equal
 from phrasemt.files.lines import read_lines
 from phrasemt.scoring.multi_bleu import standard_bleu, tokenised_bleu
@@ -24,14 +23,14 @@ def read_dev_references(path: Path, sentences: int) -> list[str]:
 
 
 def dev_bleu(
-    found: Sequence[Sequence[Hypothesis]], references: Sequence[str], words: Vocabulary, bleu: BleuTokenizer
+    found: Sequence[Sequence[int]], references: Sequence[str], words: Vocabulary, bleu: BleuTokenizer
 ) -> float:
-    """Return BLEU of the best hypotheses from 0 to 100, with four digits.
+    """Return BLEU of translations, subword ids without `</s>`, from 0 to 100, with four digits.
 
     On tokens with `13a`. For a language for which sacreBLEU has a tokeniser of its own, sacreBLEU on text, because
     tokens may be characters. references: tokens, line by line. bleu: sacreBLEU's tokeniser for the target language.
     """
-    lines = [join_subwords(" ".join(words.tokens(hypotheses[0].tokens))) for hypotheses in found]
+    lines = [join_subwords(" ".join(words.tokens(tokens))) for tokens in found]
     if bleu == "13a":
         return round(tokenised_bleu(lines, references), 4)
     return round(standard_bleu(bleu, [*map(join_unspaced, lines)], [*map(join_unspaced, references)]), 4)

@@ -46,7 +46,7 @@ def tune_length_penalty(
         decoding = settings.decoding.model_copy(update={"length_penalty": alpha})
         prefix = prefix_ids(decoding, words.target)
         results = translate_split(model, reader, decoding, prefix=prefix, processes=cores)
-        bleu = dev_bleu(results, references, words.target, settings.dev_bleu)
+        bleu = dev_bleu([hypotheses[0].tokens for hypotheses in results], references, words.target, settings.dev_bleu)
         log.info("tune_length_penalty: alpha %g: dev BLEU %.2f", alpha, bleu)
         found.append(LengthPenaltyScore(length_penalty=alpha, dev_bleu=bleu))
     chosen = max(found, key=lambda score: score.dev_bleu)

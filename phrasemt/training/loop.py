@@ -17,7 +17,7 @@ from phrasemt.artefacts.artefact import In, Kept, Out
 from phrasemt.artefacts.columns import ChunkColumns, Examples, PhraseColumns
 from phrasemt.artefacts.corpus import UserFile
 from phrasemt.artefacts.text import Tokens
-from phrasemt.artefacts.training import Evaluation, TrainingRecord, TrainingState, Weights
+from phrasemt.artefacts.training import TrainingRecord, TrainingState, Weights
 from phrasemt.artefacts.vocabulary import Vocabularies, Vocabulary
 from phrasemt.batching.reader import BatchReader
 from phrasemt.batching.sampler import UpdatePlan
@@ -90,7 +90,7 @@ def train_model(
             start_from(model, path, description)
         trainer = Trainer(model, reader, settings, group)
         references = read_dev_references(dev_reference, len(dev_reader.examples)) if settings.reads.source else None
-        evaluator = Evaluator(dev_reader, references, words.target, settings.dev_bleu)
+        evaluator = Evaluator(dev_reader, references, words.target, settings.dev_bleu, group)
         by_sentences = settings.training.sentences_per_update is not None
         update_size = settings.training.sentences_per_update or settings.training.tokens_per_update
         assert update_size is not None
@@ -335,8 +335,7 @@ class _Run:
         """Score the weights, averaged if the training averages, on dev."""
         progress, started = self.progress, time.monotonic()
         with self.trainer.averaged():
-            scores = self.evaluator(self.trainer.model, progress.update).model_dump() if self.group.is_first else None
-            progress.evaluations.append(Evaluation.model_validate(self.group.broadcast(scores)))
+            progress.evaluations.append(self.evaluator(self.trainer.model, progress.update))
         if self.reporter is not None:
             evaluation = progress.evaluations[-1]
             self.reporter.evaluation(evaluation, best=progress.best is evaluation, seconds=time.monotonic() - started)

@@ -1,9 +1,11 @@
 """Data parallelism: processes that train one model together, each with a copy of the model on its own device.
 
 Each process computes the gradient of its share of an update. The gradients are summed before the step, so all
-processes take the same step. They are summed once per update, after all micro-batches; torch's
-DistributedDataParallel sums them during each backward pass. So processes may have different numbers of micro-batches,
-and a process that runs out of memory can begin its share again without the others.
+processes take the same step. They are summed once per update, during the last backward pass of each process
+(phrasemt/training/gradients.py), so processes may have different numbers of micro-batches.
+
+A process that waits for the others cannot tell one that hangs from one that has much to do. So each process counts
+signs of progress, such as a micro-batch, and all of them watch their sum (`_Watch`).
 
 The launcher describes the processes by the environment variables of `torchrun`: RANK, WORLD_SIZE, LOCAL_RANK and, for
 several machines, MASTER_ADDR and MASTER_PORT. `phrasemt.machine.launch` starts the processes of one machine.
@@ -12,8 +14,10 @@ several machines, MASTER_ADDR and MASTER_PORT. `phrasemt.machine.launch` starts 
 from __future__ import annotations
 
 import json
+import logging
 import os
-from collections.abc import Iterable, Iterator, Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -21,15 +25,22 @@ from typing import Any
 
 import torch
 import torch.distributed as distributed
-from torch import Tensor
+from torch.distributed.distributed_c10d import Store
+from torch.distributed.rendezvous import rendezvous
 
 from phrasemt.errors import PhrasemtError, check_equal
-from phrasemt.machine.launch import RENDEZVOUS, place_in_group
+from phrasemt.machine.launch import RENDEZVOUS, leave, place_in_group
 
-# A process gives up after waiting this long for another one. The others may wait minutes while the first evaluates.
-PATIENCE = timedelta(minutes=30)
-# Size of a message with gradients: large enough for a network's full speed, small because the message is a copy.
-_BYTES_PER_MESSAGE = 64 * 2**20
+log = logging.getLogger("phrasemt.train_model")
+
+# A training ends when none of its processes gives a sign of progress for this long. The longest work without one is a
+# micro-batch, the search of one batch of dev, or the writing of a state.
+PATIENCE = timedelta(minutes=5)
+_LOOKS = 30  # at the sum of all signs within that time
+# Processes of slow nodes may load their programs for minutes before they join.
+_TIME_TO_JOIN = timedelta(minutes=30)
+# The signs decide, so the time of a collective operation has no say.
+_TIME_OF_A_COLLECTIVE = timedelta(days=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,69 +48,73 @@ class ProcessGroup:
     """One process of a training, and its communication with the others.
 
     rank: number of this process, from 0 to size - 1. local_rank: its number among the processes of its machine.
+    watch: of the progress of all processes; None for one process.
     """
 
     rank: int = 0
     size: int = 1
     local_rank: int = 0
+    watch: _Watch | None = None
 
     @property
     def is_first(self) -> bool:
-        """Whether this is the first process, which evaluates and writes files."""
+        """Whether this is the first process, which writes files."""
         return self.rank == 0
 
-    def sum_gradients(self, parameters: Iterable[torch.nn.Parameter]) -> None:
-        """Sum the gradients over all processes, in place. Raises LostProcessError."""
-        if self.size == 1:
-            return
-        gradients: list[Tensor] = []
-        for parameter in parameters:
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-            gradients.append(parameter.grad)
-        waiting: list[Tensor] = []
-        size = 0
-        for gradient in gradients:
-            waiting.append(gradient)
-            size += gradient.nbytes
-            if size >= _BYTES_PER_MESSAGE:
-                _add(waiting)
-                waiting, size = [], 0
-        if waiting:
-            _add(waiting)
+    def progress(self) -> None:
+        """Give a sign of progress."""
+        if self.watch is not None:
+            self.watch.count += 1
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Surround a collective operation. Raises LostProcessError when another process has ended."""
+        assert self.watch is not None
+        self.watch.waiting = True
+        try:
+            yield
+        except RuntimeError as error:
+            what = "lost another process of this training"
+            raise LostProcessError(what, found=str(error).partition("\n")[0], next_step=_RESUME) from error
+        finally:
+            self.watch.waiting = False
+        self.progress()
 
     def sum(self, numbers: Sequence[float]) -> list[float]:
         """Return the sum over all processes of each number. Raises LostProcessError."""
         if self.size == 1:
             return list(numbers)
         total = torch.tensor(numbers, dtype=torch.float64)
-        with _together():
+        with self.together():
             distributed.all_reduce(total)
         return total.tolist()
 
-    def gather(self, number: int) -> list[int]:
-        """Return the numbers of all processes, in the order of their ranks. Raises LostProcessError."""
-        return [int(one) for one in self.sum([number * (rank == self.rank) for rank in range(self.size)])]
+    def gather(self, value: Any) -> list[Any]:
+        """Return the values of all processes, in the order of their ranks. JSON must be able to represent them.
+
+        Raises LostProcessError.
+        """
+        return [self.broadcast(value, rank) for rank in range(self.size)]
 
     def any(self, here: bool) -> bool:
         """Return whether `here` is True in any process. Raises LostProcessError."""
         return self.sum([float(here)]) != [0.0]
 
-    def broadcast(self, value: Any) -> Any:
-        """Return the value of the first process in all processes. JSON must be able to represent it.
+    def broadcast(self, value: Any, rank: int = 0) -> Any:
+        """Return the value of one process, by default the first, in all processes. JSON must be able to represent it.
 
         Raises LostProcessError.
         """
         if self.size == 1:
             return value
-        text = json.dumps(value).encode() if self.is_first else b""
+        text = json.dumps(value).encode() if self.rank == rank else b""
         length = torch.tensor([len(text)])
-        with _together():
-            distributed.broadcast(length, src=0)
+        with self.together():
+            distributed.broadcast(length, src=rank)
             message = torch.empty(int(length), dtype=torch.uint8)
-            if self.is_first:
+            if self.rank == rank:
                 message.copy_(torch.frombuffer(bytearray(text), dtype=torch.uint8))
-            distributed.broadcast(message, src=0)
+            distributed.broadcast(message, src=rank)
         return json.loads(message.numpy().tobytes())
 
     def barrier(self) -> None:
@@ -108,10 +123,11 @@ class ProcessGroup:
 
 
 ALONE = ProcessGroup()
+_RESUME = "see the messages of the other processes; the same command resumes from the last saved state"
 
 
 class LostProcessError(PhrasemtError):
-    """Another process of the training has ended.
+    """Another process of the training has ended, or hangs.
 
     The launcher reports the process with the lowest exit code as the cause, so this one has a high exit code.
     """
@@ -119,27 +135,65 @@ class LostProcessError(PhrasemtError):
     exit_code = 99
 
 
+class _Watch(threading.Thread):
+    """Ends this process when no process of the training has made progress for the time of PATIENCE.
+
+    count: signs of progress of this process so far. waiting: whether it waits for the others in a collective operation.
+    A stopped process of a whole stopped job looks at nothing, so the time until it goes on does not count.
+    """
+
+    def __init__(self, store: Store, rank: int, size: int, patience: timedelta) -> None:
+        super().__init__(daemon=True)
+        self.count, self.waiting = 0, False
+        self._store, self._rank, self._size, self._patience = store, rank, size, patience
+        self._ended = threading.Event()
+
+    def run(self) -> None:
+        """Add the signs of this process to the sum in the store, and look whether the sum grows."""
+        told, total, looks = 0, -1, 0
+        while not self._wait():
+            count = self.count
+            try:
+                now = self._store.add("signs", count - told)
+                told, looks, total = count, looks + 1 if now == total else 0, now
+                hanging = self._hanging() if looks >= _LOOKS else None
+            except RuntimeError:  # the store ends with the process that holds it, and the others notice that themselves
+                return
+            if hanging is not None:
+                self._give_up(hanging)
+
+    def end(self) -> None:
+        """End the watch."""
+        self._ended.set()
+
+    def _wait(self) -> bool:
+        return self._ended.wait(self._patience.total_seconds() / _LOOKS)
+
+    def _hanging(self) -> list[int]:
+        """Return the ranks that do not wait for another process, as far as they tell."""
+        if self.waiting:
+            self._store.set(f"waits/{self._rank}", "")
+        self._wait()
+        return [rank for rank in range(self._size) if not self._store.check([f"waits/{rank}"])]
+
+    def _give_up(self, hanging: list[int]) -> None:
+        if hanging == [self._rank]:
+            what = "this process of the training makes no progress"
+        else:
+            what = "another process of this training makes no progress"
+        error = LostProcessError(
+            what,
+            expected=f"a sign of progress in {self._patience}",
+            found=f"none of {self._size} processes; "
+            + (f"process {', '.join(map(str, hanging))} hangs" if hanging else "all wait for each other"),
+            next_step=_RESUME,
+        )
+        log.error("phrasemt: error: process %d: %s", self._rank, error)
+        leave(LostProcessError.exit_code)
+
+
 @contextmanager
-def _together() -> Iterator[None]:
-    """Surround a collective operation. Raises LostProcessError when another process has ended or does not answer."""
-    try:
-        yield
-    except RuntimeError as error:
-        what = "lost another process of this training"
-        next_step = "see the messages of the other processes; the same command resumes from the last saved state"
-        raise LostProcessError(what, found=str(error).partition("\n")[0], next_step=next_step) from error
-
-
-def _add(gradients: list[Tensor]) -> None:
-    flat = torch.cat([gradient.flatten() for gradient in gradients])
-    with _together():
-        distributed.all_reduce(flat)
-    for gradient, total in zip(gradients, torch.split(flat, [one.numel() for one in gradients]), strict=True):
-        gradient.copy_(total.view_as(gradient))
-
-
-@contextmanager
-def join_processes(processes: int, *, patience: timedelta = PATIENCE) -> Iterator[ProcessGroup]:
+def join_processes(processes: int) -> Iterator[ProcessGroup]:
     """Connect to the other processes of this training, if there are any.
 
     processes: the number that the caller asked for. Raises PhrasemtError for another number of processes, and for a
@@ -152,25 +206,47 @@ def join_processes(processes: int, *, patience: timedelta = PATIENCE) -> Iterato
     if size == 1:
         yield ProcessGroup()
         return
-    group = ProcessGroup(rank=place_in_group("RANK", 0), size=size, local_rank=place_in_group("LOCAL_RANK", 0))
+    rank, local_rank = place_in_group("RANK", 0), place_in_group("LOCAL_RANK", 0)
     if torch.cuda.is_available():
-        if group.local_rank >= torch.cuda.device_count():
+        if local_rank >= torch.cuda.device_count():
             raise PhrasemtError(
                 "no GPU for this training process",
-                expected=f"at least {group.local_rank + 1} GPUs on this node",
+                expected=f"at least {local_rank + 1} GPUs on this node",
                 found=torch.cuda.device_count(),
                 next_step="request one GPU for each process of a node",
             )
-        torch.cuda.set_device(group.local_rank)
+        torch.cuda.set_device(local_rank)
     file = os.environ.get(RENDEZVOUS)
-    distributed.init_process_group(
-        backend="cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo",
-        init_method=f"file://{file}" if file else "env://",
-        rank=group.rank,
-        world_size=group.size,
-        timeout=patience,
-    )
-    yield group
-    # A process must not end while another waits for a message of it. The group itself ends with the processes
-    # (phrasemt.machine.launch.leave).
-    group.barrier()
+    url = f"file://{file}" if file else "env://"
+    store, _, _ = next(rendezvous(url, rank, size, timeout=_TIME_TO_JOIN))
+    _wait_for_all(store, rank, size)
+    watch = _Watch(store, rank, size, PATIENCE)
+    group = ProcessGroup(rank=rank, size=size, local_rank=local_rank, watch=watch)
+    watch.start()
+    with group.together():
+        distributed.init_process_group(
+            backend="cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo",
+            store=store,
+            rank=rank,
+            world_size=size,
+            timeout=_TIME_OF_A_COLLECTIVE,
+        )
+    try:
+        yield group
+        # A process must not end while another waits for a message of it. The group itself ends with the processes
+        # (phrasemt.machine.launch.leave).
+        group.barrier()
+    finally:
+        watch.end()
+
+
+def _wait_for_all(store: Store, rank: int, size: int) -> None:
+    """Wait until all processes have started. Raises LostProcessError when one does not."""
+    store.set(f"started/{rank}", "")
+    try:
+        store.wait([f"started/{one}" for one in range(size)], _TIME_TO_JOIN)
+    except RuntimeError as error:
+        missing = [str(one) for one in range(size) if not store.check([f"started/{one}"])]
+        found = f"no sign of process {', '.join(missing)}"
+        what = f"not all processes of this training have started within {_TIME_TO_JOIN}"
+        raise LostProcessError(what, found=found, next_step="see the messages of the other processes") from error

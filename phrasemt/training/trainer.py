@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +22,7 @@ from phrasemt.models.interface import TranslationModel
 from phrasemt.models.weights import weights_of
 from phrasemt.nn.precision import usable_precision, use_precision
 from phrasemt.stages.training import TrainModel
+from phrasemt.training.gradients import GradientSum
 from phrasemt.training.optimizers import ExponentialAverage, ScheduledOptimizer
 from phrasemt.training.process_group import ALONE, ProcessGroup
 
@@ -73,6 +74,7 @@ class Trainer:
         self._seed = settings.seed
         self._reader = reader
         self._group = group
+        self._gradients = GradientSum(model.parameters(), group)
         self.device = model.device
         self.shares = ShareReader(reader, self.device.type, rank=group.rank, ranks=group.size)
         self.precision = usable_precision(self.settings.precision, self.device)
@@ -89,10 +91,8 @@ class Trainer:
         gradient there is no step.
         """
         while (sums := self._try_gradients(number, rows, share)) is None:
-            self._shrink()
-            log.warning("memory ran out: micro-batches of %s positions from now on", f"{self.capacity:,}")
+            pass
         parameters = list(self.model.parameters())
-        self._group.sum_gradients(parameters)
         objective, nll, *parts, micro_batches = self._group.sum(list(sums.values()))
         norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
         skipped = not (math.isfinite(objective) and bool(norm.isfinite()))
@@ -114,14 +114,22 @@ class Trainer:
         )
 
     def _try_gradients(self, number: int, rows: NDArray[np.int64], share: Share | None) -> dict[str, float] | None:
-        """Compute gradients and sums of this process's share of an update; return None when memory runs out."""
+        """Compute the gradients of an update, and the sums of this process's share.
+
+        Returns None when the memory of any process ran out; that process has smaller micro-batches from now on.
+        """
         torch.manual_seed(_seed(self._seed, number, self._group.rank))
         if share is None or share.capacity != self.capacity:
             share = self.shares.read(rows, self.capacity)
         try:
-            return self._accumulate(share, self._update_size(rows))
+            sums = self._accumulate(share, self._update_size(rows), last=self._gradients.begin_last_pass)
         except torch.OutOfMemoryError:
-            return None
+            sums = None
+        if sums is None:  # here, because the error keeps the tensors of the failed pass until its handler ends
+            self._shrink()
+            log.warning("memory ran out: micro-batches of %s positions from now on", f"{self.capacity:,}")
+        self._gradients.finish()
+        return None if self._group.any(sums is None) else sums
 
     def averaged(self) -> AbstractContextManager[None]:
         """Give the model the weights to evaluate, within a `with` block: its own, or their exponential average."""
@@ -140,15 +148,21 @@ class Trainer:
         """Return the number of tokens or sentences that the loss is averaged over."""
         return self._tokens(rows) if self.settings.sentences_per_update is None else len(rows)
 
-    def _accumulate(self, share: Share, units: int) -> dict[str, float]:
-        """Accumulate the gradients of the micro-batches of a share; return their sums of losses."""
+    def _accumulate(self, share: Share, units: int, last: Callable[[], object] = lambda: None) -> dict[str, float]:
+        """Accumulate the gradients of the micro-batches of a share; return their sums of losses.
+
+        last: called before the last backward pass.
+        """
         self.model.train()
         self.optimizer.wrapped.zero_grad(set_to_none=True)
         sums: dict[str, Tensor] = {}
-        for batch in share.batches:
+        for number, batch in enumerate(share.batches, start=1):
             batch = batch.to(self.device)
             with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
                 loss = self.model.loss(batch, label_smoothing=self.settings.label_smoothing)
+            self._group.progress()
+            if number == len(share.batches):
+                last()
             (loss.objective * (share.weight / units)).backward()  # type: ignore[no-untyped-call]
             for name, value in {"objective": loss.objective, "nll": loss.nll, **loss.parts}.items():
                 sums[name] = sums.get(name, 0.0) + value.detach() * share.weight

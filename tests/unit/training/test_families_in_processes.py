@@ -1,4 +1,4 @@
-"""Several processes train every family as one process does.
+"""Several processes train every family as one process does, also where memory runs out in the midst of a sum.
 
 float64, without dropout. Sums in another order differ in their last digits, which Adam enlarges where a gradient is
 nearly 0: 1e-9 is a millionth of a step.
@@ -6,8 +6,13 @@ nearly 0: 1e-9 is a millionth of a step.
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
+import signal
+import time
+from contextlib import contextmanager, nullcontext
+from datetime import timedelta
 
 import pytest
 import torch
@@ -15,52 +20,121 @@ from drawn_pairs import drawn_reader, plan_of_updates
 from small_systems import SYSTEMS, TARGET_VOCABULARY, random_model
 from trainings import settings_of_paper
 
+import phrasemt.training.gradients as gradients
+import phrasemt.training.process_group as process_group
 from phrasemt.machine.launch import RENDEZVOUS, leave
-from phrasemt.training.process_group import join_processes
+from phrasemt.training.process_group import LostProcessError, join_processes
 from phrasemt.training.trainer import Trainer
 
 UPDATES = 4
 
 
-def train(rank, size, folder):
+def train(rank, size, folder, systems, shortages):
     """One process. The first one writes the weights of all systems."""
     world = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(size), RENDEZVOUS: str(folder / f"{size}")}
     os.environ.update(world)
     torch.set_num_threads(1)
+    gradients._BYTES_PER_MESSAGE = 2_000  # several messages also for a small model
     weights = {}
     with join_processes(size) as group:
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        for system, model in SYSTEMS.items():
+        for system in systems:
+            model = SYSTEMS[system]
             reader = drawn_reader(model.model_inputs, pairs=120, vocabulary=TARGET_VOCABULARY, median=4, longest=8)
-            settings = settings_of_paper(model)
+            settings = settings_of_paper(model, max_length=8)
             trainer = Trainer(random_model(model).double().to(device), reader, settings, group)
+            trainer.capacity = 256 * (rank + 1)  # unequal numbers of micro-batches
             plan = plan_of_updates(settings, reader.examples).updates()
-            results = [trainer.update(number, next(plan)[2]) for number in range(1, UPDATES + 1)]
-            assert not any(result.skipped for result in results)
+            for number in range(1, UPDATES + 1):
+                short = rank == size - 1 and number in shortages
+                with run_out_of_memory(trainer.model, shortages[number]) if short else nullcontext():
+                    assert not trainer.update(number, next(plan)[2]).skipped
+            assert trainer.capacity == 256 * (rank + 1) // 2 ** (len(shortages) * (rank == size - 1))
             weights[system] = [parameter.detach().cpu() for parameter in trainer.model.parameters()]
     if group.is_first:
         torch.save(weights, folder / f"{size}.weights")
     leave(0)
 
 
-def weights_of(size, folder, monkeypatch):
-    if torch.cuda.device_count() < size:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+@contextmanager
+def run_out_of_memory(model, share):
+    """Within the block memory runs out once, when this share of the gradients is complete for the first time."""
+    parameters = list(model.parameters())
+    complete, ran_out = set(), []
+
+    def completed(parameter):
+        complete.add(parameter)
+        if not ran_out and len(complete) >= share * len(parameters):
+            ran_out.append(True)
+            raise torch.OutOfMemoryError
+
+    handles = [parameter.register_post_accumulate_grad_hook(completed) for parameter in parameters]
+    yield
+    assert ran_out
+    for handle in handles:
+        handle.remove()
+
+
+def start(target, size, *arguments):
     spawn = multiprocessing.get_context("spawn")  # a forked process cannot use a GPU
-    processes = [spawn.Process(target=train, args=(rank, size, folder)) for rank in range(size)]
+    processes = [spawn.Process(target=target, args=(rank, size, *arguments)) for rank in range(size)]
     for process in processes:
         process.start()
+    return processes
+
+
+def weights_of(size, folder, monkeypatch, systems, shortages):
+    if torch.cuda.device_count() < size:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    processes = start(train, size, folder, systems, shortages)
     for process in processes:
         process.join()
     assert [process.exitcode for process in processes] == [0] * size
     return torch.load(folder / f"{size}.weights")
 
 
-@pytest.mark.slow
-def test_processes_train_all_families_alike(tmp_path, monkeypatch):
-    alone = weights_of(1, tmp_path, monkeypatch)
-    for size in (2, 4):
-        together = weights_of(size, tmp_path, monkeypatch)
+@pytest.mark.parametrize(
+    ("sizes", "systems"), [((2,), [*SYSTEMS][:1]), pytest.param((2, 4), [*SYSTEMS], marks=pytest.mark.slow)]
+)
+def test_processes_train_alike_and_begin_an_update_again_when_memory_runs_out(tmp_path, monkeypatch, sizes, systems):
+    """It runs out in the last process: before it has sent gradients, when it has sent some, and when nearly all."""
+    alone = weights_of(1, tmp_path, monkeypatch, systems, {})
+    for size in sizes:
+        together = weights_of(size, tmp_path, monkeypatch, systems, {1: 0.4, 2: 0.01, 3: 0.5, 4: 0.9})
         assert together.keys() == alone.keys()
         for system, weights in alone.items():
             torch.testing.assert_close(together[system], weights, rtol=0, atol=1e-9)
+
+
+def hang(rank, size, folder):
+    """The last process gives signs of progress for twice the time that the others wait for one, and then stops."""
+    os.environ.update({"RANK": str(rank), "WORLD_SIZE": str(size), RENDEZVOUS: str(folder / "meeting")})
+    process_group.PATIENCE = timedelta(seconds=3)
+    logging.basicConfig(filename=folder / f"{rank}.log")
+    with join_processes(size) as group:
+        if rank == size - 1:
+            for _ in range(60):
+                group.progress()
+                time.sleep(0.1)
+        group.barrier()
+        (folder / f"{rank}.met").touch()
+        if rank == size - 1:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        group.barrier()
+
+
+@pytest.mark.parametrize("size", [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_a_process_that_hangs_ends_the_others(tmp_path, size):
+    *others, last = start(hang, size, tmp_path)
+    try:
+        for process in others:
+            process.join(timeout=120)
+            assert process.exitcode == LostProcessError.exit_code
+    finally:
+        last.kill()
+    assert len(list(tmp_path.glob("*.met"))) == size
+    message = (
+        f"another process of this training makes no progress (expected a sign of progress in 0:00:03, found none of "
+        f"{size} processes; process {size - 1} hangs)"
+    )
+    assert message in (tmp_path / "0.log").read_text()
