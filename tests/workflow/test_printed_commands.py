@@ -37,7 +37,7 @@ SMALL = {
     "checkpoint_every": "10",
 }
 # Blocks of commands that are left out, by what they need.
-NEEDS = {"cluster": 4, "docker": 1, "network": 5, "root": 1}
+NEEDS = {"cluster": 4, "docker": 1, "files": 4, "network": 5, "root": 1}
 FOLLOWED = "docs/adding-a-system.md"  # test_adding_a_system.py runs it, with the files that it shows
 # Pages whose commands speak of results.
 OF_RESULTS = ("studies/multi30k.yaml", "config.yaml")
@@ -123,6 +123,7 @@ def _commands(page: Path) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PAGES if _commands(page) and _name(page) != FOLLOWED], ids=_name)
 def test_the_commands_of_a_page_run(clone: Path, page: Path) -> None:
+    shutil.rmtree(clone / "exported", ignore_errors=True)  # of another page
     for path, study in STUDY.findall(page.read_text()):
         for key, value in SMALL.items():
             study = re.sub(rf"\b{key}: (\d+|\[1, 2, 3\])", f"{key}: {value}", study)
