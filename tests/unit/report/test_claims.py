@@ -216,6 +216,7 @@ def attention(system: str, seed: int, masses: Mapping[int, float], **others: Any
         for place in ("enc_self", "cross")
     ]
     given = {"sentences": 9, "tokens": 99, "perplexity": 5.0, "diagnostics": {}, "attentions": attentions}
+    given |= {"sentence_nats": [], "sentence_tokens": []}
     return AttentionAnalysis(dataset="wmt", test_set="news", system=system, seed=seed, **{**given, **others})
 
 
