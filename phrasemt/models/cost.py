@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import psutil
 import torch
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
 
 from phrasemt.batching.batch import Batch, collate_chunks, collate_target
 from phrasemt.batching.reader import SourceCollator
@@ -51,8 +53,34 @@ def cost_of(settings: Architecture, *, source_vocabulary: int, target_vocabulary
 
     Raises PhrasemtError for a model that needs more memory than there is.
     """
-    with torch.device("meta"):
-        model = build_model(settings, source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary)
+    sizes = {"source_vocabulary": source_vocabulary, "target_vocabulary": target_vocabulary}
+    try:
+        with _Counter():  # type: ignore[no-untyped-call]
+            model = build_model(settings, **sizes)
+    except RuntimeError:  # torch cannot even reserve the memory of a parameter
+        with torch.device("meta"):
+            _refuse_too_large(build_model(settings, **sizes))
+        raise
+    _refuse_too_large(model)
+    model.eval()
+    batch = pair_of(settings.model_inputs, POSITIONS)
+    # torch does not count the fused kernels of attention; the plain form has the same multiplications.
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # of 27 rows, more threads would mostly wait for each other
+    try:
+        with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), _Counter() as counter:  # type: ignore[no-untyped-call]
+            model.loss(batch, label_smoothing=0.1)
+    finally:
+        torch.set_num_threads(threads)
+    return Cost(
+        parts=tuple(parts_of(model)),
+        parameters=parameters_of(model),
+        idle=model.idle_parameters(),
+        multiply_adds=counter.operations / 2 / POSITIONS,
+    )
+
+
+def _refuse_too_large(model: nn.Module) -> None:
     needed, available = _BYTES_PER_PARAMETER * parameters_of(model), psutil.virtual_memory().available
     if needed > available:
         raise PhrasemtError(
@@ -61,17 +89,32 @@ def cost_of(settings: Architecture, *, source_vocabulary: int, target_vocabulary
             found=f"{needed / 1e9:,.1f} GB for {parameters_of(model):,} parameters",
             next_step="lower the widths or the number of layers, or use a machine with more memory",
         )
-    model = model.to_empty(device="cpu").eval()
-    batch = pair_of(settings.model_inputs, POSITIONS)
-    # torch does not count the fused kernels of attention; the plain form has the same multiplications.
-    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
-        model.loss(batch, label_smoothing=0.1)
-    return Cost(
-        parts=tuple(parts_of(model)),
-        parameters=parameters_of(model),
-        idle=model.idle_parameters(),
-        multiply_adds=counter.get_total_flops() / 2 / POSITIONS,
-    )
+
+
+class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts the floating-point operations of matrix products, and draws no random numbers.
+
+    The weights of a model that is made under it have no values, and take no memory until somebody reads them. torch's
+    own FlopCounterMode also keeps the count of each module, and imports torch's compiler, as the device "meta" does.
+    """
+
+    operations = 0
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # the wrapper that skips it would import it
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if function in _RANDOM:
+            return args[0]
+        result = function(*args, **kwargs)
+        if (count := flop_registry.get(function.overloadpacket)) is not None:
+            self.operations += count(*args, **kwargs, out_val=result)
+        return result
+
+
+_RANDOM = (torch.ops.aten.normal_.default, torch.ops.aten.uniform_.default)  # write into their first argument
 
 
 def parameters_of(module: nn.Module) -> int:
