@@ -18,7 +18,7 @@ $(foreach name,$(filter-out $(VARIABLES),$(GIVEN)),$(error no such variable: $(n
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: another-torch help install demo study paper test test-all test-cluster check format bench bench-peers schema rulegraph layers tables explorer site moses clean
+.PHONY: another-torch help install demo study paper fetch test test-all test-cluster check format bench bench-peers schema rulegraph layers tables explorer site moses clean
 
 help:  ## list these commands
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,10 @@ paper: .venv/installed  ## plan and run all studies of a paper, and print its ta
 	for study in $$studies; do $(BIN)/phrasemt plan $$study || exit 1; done && \
 	for study in $$studies; do $(MAKE) --no-print-directory study STUDY=$$study || exit 1; done && \
 	$(BIN)/phrasemt papers $(PAPER) --format markdown --study $$studies
+
+fetch: .venv/installed  ## download all that a study needs, before it runs where there is no network: make fetch STUDY=studies/multi30k.yaml
+	@$(BIN)/phrasemt check $(STUDY)
+	@$(BIN)/snakemake --profile profiles/local --configfile $(STUDY) --until fetch_corpus fetch_stanza_file
 
 test: .venv/installed  ## run all tests, except slow ones
 	$(BIN)/pytest -m "not slow" $(SIDE_BY_SIDE)

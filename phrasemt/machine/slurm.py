@@ -93,6 +93,19 @@ def cancel_jobs_here() -> None:
         time.sleep(1)
 
 
+def partitions() -> tuple[str, str | None]:
+    """The partition that takes jobs without one, or else the first; and the first of those whose nodes have GPUs.
+
+    Raises PhrasemtError if Slurm does not answer or has no partition.
+    """
+    rows = [row.split("|") for row in _ask("sinfo", "--noheader", "--format=%P|%G").split()]
+    if not rows:
+        raise PhrasemtError("Slurm has no partition", next_step="see `sinfo`")
+    usual = [name for name, _ in rows if name.endswith("*")] or [rows[0][0]]
+    with_gpus = [name.rstrip("*") for name, resources in rows if "gpu" in resources]
+    return usual[0].rstrip("*"), with_gpus[0] if with_gpus else None
+
+
 def _ask(*command: str) -> str:
     try:
         return subprocess.run(command, check=True, capture_output=True, text=True, timeout=_SECONDS).stdout

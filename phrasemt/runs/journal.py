@@ -17,6 +17,7 @@ from phrasemt.artefacts.sidecar import SUFFIX
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import write_text
 from phrasemt.runs.notes import RUN, PlannedJob, RunNote, State, beating, commit_of_code, living, new_run, now, study_of
+from phrasemt.runs.reserved import gpus_of
 from phrasemt.workflow.paths import LOGS
 
 
@@ -37,7 +38,7 @@ def planned(dag: Any, jobs: Sequence[Any]) -> list[PlannedJob]:
             log=next(map(str, job.log), None),
             benchmark=str(job.benchmark) if job.benchmark else None,
             threads=job.threads,
-            gpus=int(job.resources.get("gpu") or 0),
+            gpus=gpus_of(job),
             after=sorted(places[other] for other in dag.dependencies[job] if other in places),
         )
         for job in jobs

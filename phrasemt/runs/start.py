@@ -20,6 +20,7 @@ from phrasemt.moses.installation import MOSES
 from phrasemt.runs.journal import Journal, rules_of
 from phrasemt.runs.notes import note_of_run, refuse_edited, run_of_this_process
 from phrasemt.runs.notes import study_of as copy_of_study
+from phrasemt.runs.site import outdated_site
 from phrasemt.runs.writers import processes_here
 from phrasemt.study.reading import load_study, study_of
 from phrasemt.study.schema import Study
@@ -70,6 +71,11 @@ def _open_module(workflow: Any, config: Mapping[str, Any]) -> Flow:
 def _prepare(workflow: Any, study: Study, path: Path) -> Flow:
     """What jobs need. path: of the study, or where it would be."""
     if workflow.is_main_process:
+        if workflow.resource_settings.nodes and workflow.resource_settings.cores == 1:
+            # So does Snakemake begin a dry run for a cluster, and would show that no job had more than one core.
+            workflow.global_resources["_cores"] = sys.maxsize
+        if (warning := outdated_site()) is not None:
+            print(f"phrasemt: warning: {warning}", file=sys.stderr)
         for warning in warnings_of(study):
             print(f"phrasemt: warning: {path}: {warning}", file=sys.stderr)
     folders = ((MIRROR, study.mirror), (CACHE, study.cache), (MOSES, study.moses), (LOCK, path.with_suffix(".lock")))

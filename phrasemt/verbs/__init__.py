@@ -35,6 +35,7 @@ GROUPS = {
         "capsule": "pack a table with everything that its numbers come from",
         "store": "list, check, move and clean up what studies share",
         "gc": "list and remove what no study names any more",
+        "slurm": "write the profile of your site, apart from what updates touch",
         "unlock": "remove the lock of a killed run",
         "schema": "print the JSON schema of a study file",
         "stages": "list the stages of the workflow, which are commands, too",

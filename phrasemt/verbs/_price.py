@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,12 +24,14 @@ from phrasemt.registry.corpora import part_of, source_file
 from phrasemt.runs.costs import ALL, Costs, by_rule
 from phrasemt.runs.notes import StageNote, training_note
 from phrasemt.runs.plan import Job, Plan
+from phrasemt.runs.text_table import table
 from phrasemt.runs.units import size
+from phrasemt.study.architectures import Architecture
 from phrasemt.study.datasets import DatasetText, RegistryText
 from phrasemt.study.schema import Study
-from phrasemt.verbs._rates import GPUS, MEASURED, TOKENS, UTILISATION, UTILISATION_OF_A_SEARCH, target_tokens
-from phrasemt.verbs._tables import table
+from phrasemt.verbs._rates import GPUS, MEASURED, OF_OTHER_FAMILIES, SEARCH, TOKENS, UTILISATION, target_tokens
 from phrasemt.verbs.describe import vocabulary_sizes
+from phrasemt.verbs.plan import describe_systems
 
 BACKWARD = 2  # times the multiply-adds of the forward pass
 OTHER_SECONDS = 10  # of a stage that takes seconds however much is trained on
@@ -59,57 +61,66 @@ STATE = 6  # copies of the weights in the states that a training keeps, beside t
 
 @dataclass(frozen=True)
 class Rate:
-    """Floating-point operations a second of a device in a training and in a search, and what they rest on."""
+    """How fast a device trains: floating-point operations a second, by family of models, and what they rest on.
+
+    others: of families that are missing.
+    """
 
     device: str
-    training: float
-    search: float
+    of_families: Mapping[str, float]
+    others: float
     basis: str
 
+    def of(self, model: Architecture) -> float:
+        return self.of_families.get(model.family, self.others)
 
-def rate_of(kind: str, utilisation: float) -> Rate:
+
+def rate_of(kind: str, utilisation: float | None = None) -> Rate:
     """The rate of a kind of GPU, or of the device of finished trainings (`MEASURED`).
 
+    utilisation: share of the stated rate that every family reaches; None: an estimate for each.
     Raises PhrasemtError if no training has finished.
     """
     if kind == MEASURED:
         return _measured_rate()
     stated = GPUS[kind] * 1e12
+    shares = UTILISATION if utilisation is None else {}
+    others = OF_OTHER_FAMILIES if utilisation is None else utilisation
+    told = f"{min(shares.values()):.1%} to {max(shares.values()):.0%} by family" if shares else f"{others:.0%}"
     return Rate(
         device=kind,
-        training=stated * utilisation,
-        search=stated * UTILISATION_OF_A_SEARCH,
-        basis=f"{GPUS[kind]} TFLOP/s ({kind}), of which a training reaches {utilisation:.0%} and a search "
-        f"{UTILISATION_OF_A_SEARCH:.0%}",
+        of_families={family: stated * share for family, share in shares.items()},
+        others=stated * others,
+        basis=f"{GPUS[kind]} TFLOP/s ({kind}), of which a training reaches {told}"
+        + (" (an estimate, docs/performance-log.md)" if shares else ""),
     )
 
 
 def _measured_rate() -> Rate:
-    """The median over the finished trainings of the device that has most of them."""
-    rates: dict[tuple[str, str], list[float]] = {}
-    for host, device, rate in _trainings():
-        rates.setdefault((host, device), []).append(rate)
+    """The medians, over all and by family, of the finished trainings of the device that has most of them."""
+    rates: dict[tuple[str, str], list[tuple[str, float]]] = {}
+    for host, device, family, rate in _trainings():
+        rates.setdefault((host, device), []).append((family, rate))
     if not rates:
         raise PhrasemtError(
             "no finished training tells a rate",
             where=TrainingRecord.pattern.glob,
             expected="the records of a training with its note and its vocabularies",
-            next_step=f"run a study first, or name a kind of GPU: {', '.join(GPUS)}",
+            next_step=f"run a study or its rehearsal first, or name a kind of GPU: {', '.join(GPUS)}",
         )
     (host, device), found = max(rates.items(), key=lambda entry: len(entry[1]))
-    median, share = statistics.median(found), UTILISATION_OF_A_SEARCH / UTILISATION
+    families = {family: statistics.median(rate for of, rate in found if of == family) for family, _ in found}
+    told = ", ".join(f"{family} {rate / 1e12:,.3g}" for family, rate in families.items())
     return Rate(
         device=device,
-        training=median,
-        search=median * share,
-        basis=f"measured rates of {device} on {host}: {median / 1e12:,.3g} TFLOP/s, the median of {len(found)} "
-        f"finished trainings ({min(found) / 1e12:,.3g} to {max(found) / 1e12:,.3g}), of which a search reaches "
-        f"{share:.0%}",
+        of_families=families,
+        others=statistics.median(rate for _, rate in found),
+        basis=f"measured rates of {device} on {host} in TFLOP/s, medians of {len(found)} finished trainings: {told}",
     )
 
 
-def _trainings() -> Iterator[tuple[str, str, float]]:
-    """Host, device and operations a second of each process, for each finished training that can be read."""
+def _trainings() -> Iterator[tuple[str, str, str, float]]:
+    """Host, device, family and operations a second of each process, for each finished training that can be read."""
     for record in sorted(Path().glob(TrainingRecord.pattern.glob)):
         try:
             written = TrainingRecord.read(record)
@@ -121,7 +132,7 @@ def _trainings() -> Iterator[tuple[str, str, float]]:
         if note and note.training and note.training.tokens_per_second:
             cost = cost_of(written.model, source_vocabulary=source, target_vocabulary=target)
             operations = 2 * (1 + BACKWARD) * cost.multiply_adds * note.training.tokens_per_second
-            yield note.host, note.training.device, operations / note.training.processes
+            yield note.host, note.training.device, written.model.family, operations / note.training.processes
 
 
 class Prices:
@@ -152,11 +163,15 @@ class Prices:
         training, cost = self.study.models[system].training, self._cost(dataset, system)
         operations = 2 * (1 + BACKWARD) * cost.multiply_adds * target_tokens(training)
         kept = training.average_best or training.average_last
-        return Costs(gpu_hours=operations / self.rate.training / 3600, bytes=4 * cost.parameters * (kept + STATE))
+        return Costs(gpu_hours=operations / self._rate(system) / 3600, bytes=4 * cost.parameters * (kept + STATE))
 
     def _translation(self, dataset: str, system: str, split: str) -> Costs:
         tokens = TOKENS * self._lines(dataset, split) * self.study.models[system].decoding.beam
-        return Costs(gpu_hours=2 * self._cost(dataset, system).multiply_adds * tokens / self.rate.search / 3600)
+        operations = 2 * self._cost(dataset, system).multiply_adds * tokens
+        return Costs(gpu_hours=operations / (SEARCH * self._rate(system)) / 3600)
+
+    def _rate(self, system: str) -> float:
+        return self.rate.of(self.study.models[system].model)
 
     def _text(self, rule: str, names: dict[str, str]) -> Costs:
         rate, bytes_of_line = TEXT_STAGES[rule]
@@ -210,12 +225,14 @@ def describe_price(plan: Plan, prices: Prices, gpus: int) -> Iterator[str]:
         rows.append((rule, f"{one.jobs:,}", *hours, size(one.bytes) if one.bytes else "", memory))
     yield f"price on {gpus} x {prices.rate.device}"
     yield from (f"  {line}" for line in table(rows, right_aligned=rows[0][1:]))
+    yield from describe_systems(priced)
     longest, its_price = max(priced, key=lambda one: one[1].gpu_hours)
     name, its_days = longest.wildcards.get("system", longest.planned.rule), its_price.gpu_hours / 24
     days = max(costs[ALL].gpu_hours / 24 / gpus, its_days)
     yield f"{days:,.1f} days of the GPUs; the longest job, {name}, takes {its_days:,.1f} on one of them"
     yield (
-        f"assumed: {prices.rate.basis}; the backward pass costs {BACKWARD} times the forward pass; {TOKENS} subwords a "
+        f"assumed: {prices.rate.basis}; a search reaches {SEARCH:.0%} of that rate; "
+        f"the backward pass costs {BACKWARD} times the forward pass; {TOKENS} subwords a "
         "sentence; max_updates updates; measured or estimated rates of text stages, one core"
     )
     if prices.unknown:

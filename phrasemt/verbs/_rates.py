@@ -20,8 +20,19 @@ GPUS = {
     "h100": 989,
     "h200": 989,
 }
-UTILISATION = 0.3  # of a training with large updates; a search computes with small matrices
-UTILISATION_OF_A_SEARCH = 0.03
+# Shares of that rate that a training reaches, by family: estimates for an H100 from counts of launches, with updates of
+# 25,000 tokens (docs/performance-log.md, "On a GPU"). No training here has run on a GPU yet; `MEASURED` is better.
+UTILISATION = {
+    "transformer": 0.12,
+    "language_model": 0.12,
+    "relative_positions": 0.1,
+    "phrase_representation": 0.08,
+    "phrasal_attention": 0.08,
+    "dl4mt": 0.01,
+    "biscale": 0.008,
+}
+OF_OTHER_FAMILIES = 0.05
+SEARCH = 0.25  # of the rate of a training; a search computes with small matrices
 MEASURED = "measured"  # in place of a kind of GPU: the device of the finished trainings
 
 TOKENS = 27  # a sentence, about the mean of WMT in subwords: POSITIONS of phrasemt/models/cost.py

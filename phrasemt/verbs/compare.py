@@ -13,6 +13,7 @@ from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines
 from phrasemt.report.sections.sentences import METRIC, sentence_bleu
 from phrasemt.report.sections.settings import flatten
+from phrasemt.runs.text_table import table
 from phrasemt.scoring.scores import check_comparable
 from phrasemt.scoring.significance import SeedVariation, compare_scores, p_text, resample, seed_variations
 from phrasemt.study.evaluation import MOST_SAMPLES
@@ -21,7 +22,6 @@ from phrasemt.study.schema import Study
 from phrasemt.verbs._numbers import in_range
 from phrasemt.verbs._study import choose
 from phrasemt.verbs._system import add_study_option
-from phrasemt.verbs._tables import table
 from phrasemt.workflow.paths import Paths
 
 _SEED = 1  # of the samples

@@ -13,8 +13,8 @@ from phrasemt.corpus.contrastive_pairs import files_of_folder, read_contrastive_
 from phrasemt.decoding.contrasts import Line, decide
 from phrasemt.decoding.translator import Translator
 from phrasemt.machine.gpus import lease
+from phrasemt.runs.text_table import table
 from phrasemt.verbs._system import add_cores, add_study_option, add_training, chosen_training
-from phrasemt.verbs._tables import table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

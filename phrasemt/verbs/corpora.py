@@ -16,11 +16,11 @@ from phrasemt.errors import DownloadError
 from phrasemt.files.download import problem_of_address
 from phrasemt.files.source_file import MIRROR, SourceFile
 from phrasemt.registry.corpora import Corpus, CorpusPart, contrasts_of, corpus, files_of, load_registry, source_file
+from phrasemt.runs.text_table import table
 from phrasemt.runs.units import size
 from phrasemt.study.datasets import RegistryText
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
-from phrasemt.verbs._tables import table
 from phrasemt.workflow.flow import is_at_hand
 
 _AT_ONCE = 8  # addresses

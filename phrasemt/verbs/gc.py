@@ -8,10 +8,10 @@ from pathlib import Path
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.runs.garbage import garbage, refuse_running
+from phrasemt.runs.text_table import table
 from phrasemt.runs.units import size
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
-from phrasemt.verbs._tables import table
 
 OTHER_STUDIES = ("config.yaml", "studies/*.yaml")
 

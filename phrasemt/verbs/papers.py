@@ -13,11 +13,11 @@ from pathlib import Path
 from phrasemt.printed.results import Figure, Paper, figures, found_in, load_papers, paper_named
 from phrasemt.report.printing import latex_tabular, markdown_rows
 from phrasemt.report.sections.claims import HEDGES
+from phrasemt.runs.text_table import table
 from phrasemt.scoring.ratings import SystemRating, score_sheets
 from phrasemt.study.reading import load_study
 from phrasemt.verbs._known import Known, Place, claims_beside, known_figures
 from phrasemt.verbs._study import FILE_OR_NAME
-from phrasemt.verbs._tables import table
 
 FORMATS = ("list", "markdown", "latex", "csv")
 

@@ -11,15 +11,16 @@ from pathlib import Path
 from phrasemt.artefacts.sidecar import Sidecar
 from phrasemt.errors import DamagedFileError, PhrasemtError
 from phrasemt.runs.accept import accept
-from phrasemt.runs.costs import ALL, NOTHING, Recorded, by_rule
+from phrasemt.runs.costs import ALL, NOTHING, Costs, Recorded, by_rule
 from phrasemt.runs.plan import CHANGES, FOLLOWS, INPUTS, NEWER, TIMES, Job, Plan, plan_of
+from phrasemt.runs.reserved import describe_reserved
+from phrasemt.runs.text_table import table
 from phrasemt.runs.units import size
 from phrasemt.stages.training import TrainModel
 from phrasemt.study.reading import load_study
 from phrasemt.verbs._numbers import in_range
-from phrasemt.verbs._rates import GPUS, MEASURED, UTILISATION, target_tokens
+from phrasemt.verbs._rates import GPUS, MEASURED, target_tokens
 from phrasemt.verbs._study import add_profile, add_study
-from phrasemt.verbs._tables import table
 from phrasemt.workflow.paths import Paths
 
 MOST_CHANGES, MOST_NAMED = 20, 6
@@ -51,8 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --gpus: their kind (default a100), or the rate of the trainings that have finished below results/",
     )  # fmt: skip
     parser.add_argument(
-        "--utilisation", type=in_range(float, 0.001, 1), default=UTILISATION, metavar="X",
-        help="with --gpus: share of its stated rate that a GPU reaches in a training (default %(default)s)",
+        "--utilisation", type=in_range(float, 0.001, 1), metavar="X",
+        help="with --gpus: share of its stated rate that a GPU reaches in a training (default: an estimate for the "
+        "family of each system, docs/performance-log.md)",
     )  # fmt: skip
 
 
@@ -82,6 +84,8 @@ def describe(plan: Plan) -> Iterator[str]:
         yield f"{plan.study}: {len(plan.jobs):,} of {total:,} jobs to run"
         yield from _changed("changed since the outputs were made", plan.jobs, plan.datasets)
         yield from _costs(plan)
+        if plan.workflow is not None:
+            yield from describe_reserved(plan.workflow.dag, [job.snakemakes for job in plan.jobs])
     else:
         yield f"{plan.study}: nothing to do, all {total:,} jobs are done"
     if same := sum({reason.why for reason in job.reasons} == {TIMES} for job in plan.jobs):
@@ -123,22 +127,37 @@ def _changed(heading: str, jobs: Sequence[Job], datasets: Sequence[str]) -> Iter
 
 
 def _costs(plan: Plan) -> Iterator[str]:
-    """Yield the table of rules with the costs of their jobs and the reasons, and what the costs rest on."""
+    """Yield the tables of rules and systems with the costs of their jobs, the reasons, and what the costs rest on."""
     recorded = Recorded(plan.study, plan.finished)
-    costs = by_rule(
-        (job.planned.rule, recorded.of(job.planned, functools.partial(_times_the_work, job, Paths(plan.study))))
-        for job in plan.jobs
-    )
+    costs_of = [
+        (job, recorded.of(job.planned, functools.partial(_times_the_work, job, Paths(plan.study)))) for job in plan.jobs
+    ]
+    costs = by_rule((job.planned.rule, one) for job, one in costs_of)
     rows: list[tuple[str, ...]] = [("rule", "jobs", "core h", "GPU h", "disk", "why")]
     for rule, one in costs.items():
         hours = [_hours(hours) if one.basis.keys() - {NOTHING} else "?" for hours in (one.core_hours, one.gpu_hours)]
         why = _why([job for job in plan.jobs if job.planned.rule == rule])
         rows.append((rule, f"{one.jobs:,}", *hours, size(one.bytes) if one.bytes else "?", why))
     yield from (f"  {line}" for line in table(rows, right_aligned=rows[0][1:-1]))
+    yield from describe_systems(costs_of)
     if known := Counter({basis: number for basis, number in costs[ALL].basis.items() if basis != NOTHING}):
         yield f"the cost comes from earlier runs: {_counted(known)}"
     if unknown := Counter({rule: n for rule, one in costs.items() if rule != ALL and (n := one.basis[NOTHING])}):
         yield f"the cost does not include these jobs, because no such job has run here yet: {_counted(unknown)}"
+
+
+def describe_systems(costs_of: Iterable[tuple[Job, Costs]]) -> Iterator[str]:
+    """Yield a table of the GPU hours of each system, where any are known: all of them, and those of its trainings."""
+    hours: dict[str, list[float]] = {}
+    for job, costs in costs_of:
+        if (system := job.wildcards.get("system")) is not None:
+            of_system = hours.setdefault(system, [0, 0])
+            of_system[0] += costs.gpu_hours
+            of_system[1] += costs.gpu_hours if job.planned.rule == "train_model" else 0
+    rows = [("system", "GPU h", "of which training")]
+    rows += [(name, f"{every:,.1f}", f"{training:,.1f}") for name, (every, training) in hours.items() if every]
+    if rows[1:]:
+        yield from (f"  {line}" for line in table(rows, right_aligned=rows[0][1:]))
 
 
 def _times_the_work(job: Job, paths: Paths, benchmark: Path) -> float:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines
+from phrasemt.runs.text_table import table
 from phrasemt.scoring.ratings import KEY, SCALES, RatedText, score_sheets, write_sheets
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
@@ -14,7 +15,6 @@ from phrasemt.verbs._numbers import in_range
 from phrasemt.verbs._output import Output
 from phrasemt.verbs._study import choose
 from phrasemt.verbs._system import add_study_option
-from phrasemt.verbs._tables import table
 from phrasemt.workflow.paths import Paths
 
 

@@ -16,9 +16,9 @@ from typing import Any
 from phrasemt.artefacts.training import Metrics, TrainingRecord, ranked
 from phrasemt.errors import PhrasemtError
 from phrasemt.runs.notes import StageNote, TrainingReport, last_sign_of_life, training_note
+from phrasemt.runs.text_table import table
 from phrasemt.runs.units import clock, memory
 from phrasemt.verbs._study import FILE_OR_NAME, study_name
-from phrasemt.verbs._tables import table
 from phrasemt.workflow.paths import RESULTS, Paths
 
 

@@ -16,6 +16,7 @@ from phrasemt.errors import PhrasemtError
 from phrasemt.files.digests import digest_file
 from phrasemt.files.identity import one_file
 from phrasemt.files.prepared import check_prepared_alike
+from phrasemt.runs.text_table import table
 from phrasemt.scoring.bleu import Sides, check_side, score_texts, warn_of_leftovers
 from phrasemt.scoring.significance import compare_scores, p_text
 from phrasemt.study.evaluation import MOST_SAMPLES
@@ -24,7 +25,6 @@ from phrasemt.study.reading import load_study
 from phrasemt.study.tokenization import Tokenizer
 from phrasemt.verbs._numbers import in_range
 from phrasemt.verbs._study import choose
-from phrasemt.verbs._tables import table
 from phrasemt.verbs._texts import read_columns
 
 log = logging.getLogger("phrasemt.score")

@@ -16,11 +16,11 @@ from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import write_text
 from phrasemt.runs.notes import latest_run, runs_folder
 from phrasemt.runs.status import MOST_LOGS, MOST_SHOWN, JobState, Status, status_of
+from phrasemt.runs.text_table import table
 from phrasemt.runs.units import local_time
 from phrasemt.verbs._numbers import in_range
 from phrasemt.verbs._output import Output
 from phrasemt.verbs._study import FILE_OR_NAME, add_study, study_name
-from phrasemt.verbs._tables import table
 
 DEFAULT_PORT = 8765
 CLEAR_SCREEN = "\033[2J\033[H"

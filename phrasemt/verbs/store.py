@@ -15,13 +15,13 @@ from typing import Any
 
 from phrasemt.errors import DamagedFileError, PhrasemtError
 from phrasemt.files.shared import Removals
+from phrasemt.runs.text_table import table
 from phrasemt.runs.units import size
 from phrasemt.syntax.store.archive import export_annotations, import_annotations
 from phrasemt.syntax.store.store import AnnotationStore
 from phrasemt.syntax.store.upkeep import clean, remove
 from phrasemt.verbs._numbers import in_range
 from phrasemt.verbs._output import Output
-from phrasemt.verbs._tables import table
 from phrasemt.workflow import cache as artefacts
 from phrasemt.workflow.cache import CACHE
 

@@ -45,6 +45,14 @@ def test_make_refuses_a_misspelt_variable(repository: Path) -> None:
     assert done.stdout == ""
 
 
+def test_make_fetch_runs_the_rules_that_need_a_network(repository: Path) -> None:
+    """Those run where Snakemake runs, and are the only ones that do."""
+    (fetched,) = re.findall(r"--until (.+)$", (repository / "Makefile").read_text(), flags=re.MULTILINE)
+    rules = "".join(path.read_text() for path in (repository / "rules").glob("*.smk"))
+    local = re.findall(r"^localrules:\n((?:    \w+,\n)+)", rules, flags=re.MULTILINE)
+    assert set(fetched.split()) == set(re.findall(r"\w+", "".join(local)))
+
+
 def test_continuous_integration_runs_the_same_commands(repository: Path) -> None:
     script = (repository / ".ci" / "run").read_text()
     called = re.findall(r"^make (?:\S+=\S+ )*([a-z-]+)$", script, flags=re.MULTILINE)

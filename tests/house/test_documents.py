@@ -23,6 +23,7 @@ DOCUMENTS = sorted(
 # Folders at the top level of the repository. A path in a document begins with one of them.
 TOP = "phrasemt|docs|tests|studies|profiles|slurm|rules|workflow|config|envs"
 SOURCES = ("*.py", "*.yaml", "*.smk", "*.html", "*.md", "*.json")
+WRITTEN = {"slurm/site.yaml"}  # by `phrasemt slurm`; git ignores it
 DECISION = r"[XANCS]\d{1,2}"
 
 
@@ -40,7 +41,9 @@ def _paths(document: Path) -> set[str]:
 @pytest.mark.parametrize("document", DOCUMENTS, ids=_name)
 def test_every_path_in_a_document_exists(document: Path) -> None:
     missing = [
-        path for path in _paths(document) if not list(REPOSITORY.glob(re.sub(r"<[^>]*>", "*", path).rstrip("/")))
+        path
+        for path in _paths(document) - WRITTEN
+        if not list(REPOSITORY.glob(re.sub(r"<[^>]*>", "*", path).rstrip("/")))
     ]
     assert not missing, f"{_name(document)} names {missing}"
 

@@ -8,10 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from snakemake.cli import get_profile_dir
 
 from phrasemt.cli import main
 from phrasemt.errors import PhrasemtError
+from phrasemt.files.yaml import parse_yaml
 from phrasemt.machine.slurm import cancel_jobs_here, jobs_here, on_nodes, requeue_this_job
+from phrasemt.runs.site import COMPLETE, DELIVERED, SITE, outdated_site
 
 
 class StandIn:
@@ -121,3 +124,44 @@ def test_jobs_of_a_living_run_are_not_cancelled(
         assert main(["unlock"]) == 0
         run.communicate(b"\n")
     assert not [call for call in slurm.calls if call.startswith("scancel")]
+
+
+def _values(content: object, *keys: str) -> dict[tuple[str, ...], object]:
+    """The single values of a profile by their places."""
+    if not isinstance(content, dict):
+        return {keys: content}
+    return {place: value for key, below in content.items() for place, value in _values(below, *keys, key).items()}
+
+
+def _changed_by_the_site() -> dict[tuple[str, ...], object]:
+    assert main(["slurm"]) == 0
+    delivered, complete = (_values(parse_yaml(path.read_text())) for path in (DELIVERED, COMPLETE))
+    assert delivered.keys() <= complete.keys()
+    return {place: value for place, value in complete.items() if value != delivered.get(place)}
+
+
+def test_lines_of_a_site_change_what_they_name_and_nothing_else(slurm: StandIn, repository: Path) -> None:
+    """The first lines are those that Slurm tells. Snakemake takes the complete profile for `--profile slurm`."""
+    DELIVERED.parent.mkdir()
+    DELIVERED.write_bytes((repository / DELIVERED).read_bytes())
+    assert outdated_site() is None
+    slurm.says("sinfo", "week|(null)\ncore*|(null)\nfast|gpu:a100:4(S:0-1)\n")
+    told = _changed_by_the_site()
+    assert told.pop(("default-resources", "slurm_partition")) == "core"
+    assert set(told.values()) == {"fast"}
+    assert ("set-resources", "train_model", "slurm_partition") in told
+
+    SITE.write_text("set-resources: {train_model: {runtime: 60}}\n")
+    assert _changed_by_the_site() == {("set-resources", "train_model", "runtime"): 60}
+    assert get_profile_dir("slurm")[1].resolve() == COMPLETE.resolve()
+    assert outdated_site() is None
+    DELIVERED.write_text(DELIVERED.read_text() + "# a later version\n")
+    assert "Next: `phrasemt slurm`" in (outdated_site() or "")
+
+
+def test_lines_of_a_site_that_are_no_mapping_are_refused(slurm: StandIn, repository: Path) -> None:
+    DELIVERED.parent.mkdir()
+    DELIVERED.write_bytes((repository / DELIVERED).read_bytes())
+    SITE.write_text("- train_model\n")
+    assert main(["slurm"]) == 2
+    assert not COMPLETE.exists()

@@ -17,7 +17,7 @@ from phrasemt.runs.notes import StageNote
 from phrasemt.runs.plan import Job, Plan
 from phrasemt.study.reading import load_study
 from phrasemt.verbs._price import Prices, describe_price, rate_of
-from phrasemt.verbs._rates import GPUS, MEASURED
+from phrasemt.verbs._rates import GPUS, MEASURED, UTILISATION
 
 pytestmark = pytest.mark.usefixtures("here")
 
@@ -43,6 +43,14 @@ def test_a_training_costs_six_operations_for_each_parameter_and_token(prices: Pr
     found = prices.of(job("train_model", dataset="wmt14", system="base", mem_mb=16_000))
     assert hours < found.gpu_hours < 1.03 * hours
     assert found.memory == 16_000
+
+
+def test_the_assumed_share_of_the_rate_is_that_of_the_family(repository: Path) -> None:
+    path = repository / "studies" / "xu2020-en-de.yaml"
+    training = job("train_model", dataset="wmt14", system="base")
+    whole = Prices(load_study(path), rate_of("a100", 1)).of(training).gpu_hours
+    assert Prices(load_study(path), rate_of("a100")).of(training).gpu_hours == pytest.approx(whole / 0.12)
+    assert {family: rate / 312e12 for family, rate in rate_of("a100").of_families.items()} == pytest.approx(UTILISATION)
 
 
 def test_text_stages_cost_lines_and_unknown_numbers_are_named(prices: Prices) -> None:
@@ -72,6 +80,9 @@ def test_days_are_those_of_the_longest_training_when_there_are_many_gpus(prices:
     days = prices.of(jobs[0]).gpu_hours / 24
     for gpus, expected in ((1, 2 * days), (2, days), (8, days)):
         lines = list(describe_price(plan, prices, gpus))
+        assert [line.split() for line in lines if line.startswith("  base ")] == [
+            ["base", f"{48 * days:,.1f}", f"{48 * days:,.1f}"]
+        ]
         (line,) = (line for line in lines if "days of the GPUs" in line)
         assert line == f"{expected:,.1f} days of the GPUs; the longest job, base, takes {days:,.1f} on one of them"
     assert GPUS["a100"] == 312  # data sheet of the A100: BFLOAT16 tensor core, 312 TFLOPS (624 with sparsity)
@@ -103,14 +114,14 @@ def test_a_measured_rate_is_that_of_the_device_with_most_trainings() -> None:
     Path("results/other/d.en-de/models/base/5").mkdir()
     Path("results/other/d.en-de/models/base/5/training.json").write_text("of another version")
     parameters = 6 * (4 + 2 * 4) * 512**2 + 6 * (8 + 2 * 4) * 512**2 + 512 * 32_004
-    rate = rate_of(MEASURED, 0.3)
-    assert 6 * parameters * 60_000 < rate.training < 1.03 * 6 * parameters * 60_000
-    assert rate.search == pytest.approx(rate.training / 10)
+    rate = rate_of(MEASURED)
+    assert 6 * parameters * 60_000 < rate.of_families["transformer"] < 1.03 * 6 * parameters * 60_000
+    assert rate.others == rate.of_families["transformer"]
     assert rate.device == "NVIDIA A100"
-    assert "measured rates of NVIDIA A100 on node1: " in rate.basis
-    assert "the median of 3 finished trainings" in rate.basis
+    assert "measured rates of NVIDIA A100 on node1 " in rate.basis
+    assert "medians of 3 finished trainings" in rate.basis
 
 
 def test_without_a_finished_training_no_rate_is_measured() -> None:
     with pytest.raises(PhrasemtError, match="no finished training tells a rate"):
-        rate_of(MEASURED, 0.3)
+        rate_of(MEASURED)
