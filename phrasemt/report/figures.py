@@ -65,10 +65,10 @@ _COLOURS = {
     "--text": "#1b1d20",
     "--grid": "#d9dce0",
     "--series-1": "#0072b2",
-    "--series-2": "#c64f00",
-    "--series-3": "#00805d",
-    "--series-4": "#b0488a",
-    "--series-5": "#7d6200",
+    "--series-2": "#b0348a",
+    "--series-3": "#7d6200",
+    "--series-4": "#6547bd",
+    "--series-5": "#007d88",
     "--series-6": "#555555",
 }
 
@@ -111,9 +111,12 @@ def draw_curves(name: str, series: Sequence[Series], *, title: str, x_label: str
     for line, style in _styled(series):
         axes.plot(line.x, line.y, marker="o" if len(line.x) == 1 else "", markersize=4, **style)
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, steps=[1, 2, 5, 10]))
+    if min(min(line.y) for line in series) >= 0:
+        axes.set_ylim(bottom=max(0, axes.get_ylim()[0]))  # no margin below 0 for what is never negative
     last = "; ".join(f"{line.group} ends at {line.y[-1]:.2f}" for line in series)
-    return _finish(figure, axes, name, title, f"{y_label} by {x_label}. {last}.")
+    numbers = _numbers(x_label, y_label, series)
+    return _finish(figure, axes, name, title, f"{y_label} by {x_label}. {last}.", numbers)
 
 
 def draw_categories(
@@ -163,7 +166,8 @@ def draw_categories(
         descriptions.append(f"{line.group}: {', '.join(points)}")
     descriptions += [] if band is None else [band.name]
     spoken = f"{y_label} by {x_label}. {'; '.join(descriptions)}."
-    return _finish(figure, axes, name, title, spoken, names_at_ends=ordered)
+    numbers = _numbers(x_label, y_label, series, categories)
+    return _finish(figure, axes, name, title, spoken, numbers, names_at_ends=ordered)
 
 
 def svg_file(drawing: Drawing) -> str:
@@ -172,6 +176,19 @@ def svg_file(drawing: Drawing) -> str:
     for name, colour in _COLOURS.items():
         svg = svg.replace(f"var({name})", colour)
     return svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" ', 1) + "\n"
+
+
+def _numbers(x_label: str, y_label: str, series: Sequence[Series], categories: Sequence[str] = ()) -> str:
+    """The values of a figure as lines with tabs, which its metadata hold."""
+    has_intervals = any(line.low is not None for line in series)
+    rows = [["name", x_label, y_label, *(["low", "high"] if has_intervals else [])]]
+    for line in series:
+        ends = (line.low, line.high) if line.low is not None and line.high is not None else ()
+        for x, *values in zip(line.x, line.y, *ends, strict=True):
+            rows.append(
+                [line.group, categories[int(x)] if categories else f"{x:g}", *(f"{value:.6g}" for value in values)]
+            )
+    return "".join("\t".join(" ".join(cell.split()) for cell in row) + "\n" for row in rows)
 
 
 def _interval(line: Series, place: int) -> str:
@@ -211,14 +228,14 @@ def _thinned(line: Series) -> Series:
 
 
 def _finish(
-    figure: Figure, axes: Axes, name: str, title: str, description: str, *, names_at_ends: bool = True
+    figure: Figure, axes: Axes, name: str, title: str, description: str, numbers: str, *, names_at_ends: bool = True
 ) -> Drawing:
     with matplotlib.rc_context(_STYLE):
         if not (names_at_ends and _name_lines(axes)):
             _add_legend(figure, axes)
         buffer = io.StringIO()
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    return Drawing(svg=_for_page(buffer.getvalue(), name, f"{title}. {description}"), title=title)
+    return Drawing(svg=_for_page(buffer.getvalue(), name, f"{title}. {description}", numbers), title=title)
 
 
 def _add_legend(figure: Figure, axes: Axes) -> None:
@@ -282,16 +299,16 @@ def _name_lines(axes: Axes) -> bool:
     return True
 
 
-def _for_page(svg: str, name: str, description: str) -> str:
+def _for_page(svg: str, name: str, description: str, numbers: str) -> str:
     """Turn an SVG file into a part of a page: no header, no style sheet, unique ids, colours and fonts of the page."""
     svg = re.sub(r"<(metadata|style)\b.*?</\1>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
     view = re.search(r'viewBox="[^"]*"', svg)
     assert view is not None
     opening = f'<svg {view[0]} role="img" aria-label="{html.escape(description)}">'
-    svg = opening + svg[svg.index(">") + 1 :]
-    svg = re.sub(r"font-family: [^;\"]*; ?", "", svg)
-    svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", svg)
+    body = svg[svg.index(">") + 1 :]
+    body = re.sub(r"font-family: [^;\"]*; ?", "", body)
+    body = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", body)
     for number, colour in enumerate(_SERIES, start=1):
-        svg = svg.replace(colour, f"var(--series-{number})")
-    svg = svg.replace(_GRID, "var(--grid)").replace(_TEXT, "currentColor")
-    return svg.replace("xlink:href", "href").strip()
+        body = body.replace(colour, f"var(--series-{number})")
+    body = body.replace(_GRID, "var(--grid)").replace(_TEXT, "currentColor").replace("xlink:href", "href")
+    return f"{opening}<metadata>{html.escape(numbers)}</metadata>{body}".strip()

@@ -1,4 +1,4 @@
-"""The frame of a page that needs no other file and no network: `page.html`, `page.css`, and the sections in it.
+"""The frame of a page that needs no other file and no network: `page.html`, `.css` and `.js`, and the sections in it.
 
 A module that shows something on a page has a template of its own name beside it, which `fill` fills in. They escape
 every value, so text of corpora and titles of systems are never HTML. The policy of the page forbids browsers to load
@@ -66,7 +66,7 @@ def text_beside(module: str, suffix: str) -> str:
 
 def write_page(title: str, introduction: str | Markup, sections: Sequence[Section], *, refresh: int = 0) -> str:
     """Return the page. refresh: seconds after which a browser reads the page again, 0 for never."""
-    scripts = [section.script for section in sections if section.script]
+    scripts = [*(section.script for section in sections if section.script), text_beside(__file__, ".js")]
     digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
     return fill(
         __file__,
@@ -76,7 +76,7 @@ def write_page(title: str, introduction: str | Markup, sections: Sequence[Sectio
         refresh=refresh,
         style=Markup(text_beside(__file__, ".css")),
         scripts=[Markup(script) for script in scripts],
-        script_policy=" ".join(f"'sha256-{digest}'" for digest in digests) or "'none'",
+        script_policy=" ".join(f"'sha256-{digest}'" for digest in digests),
     )
 
 

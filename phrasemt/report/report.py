@@ -25,6 +25,7 @@ from phrasemt.report.sections.analyses import analyses_section
 from phrasemt.report.sections.attention import attention_analyses
 from phrasemt.report.sections.claims import claims_section
 from phrasemt.report.sections.data import data_section
+from phrasemt.report.sections.findings import findings_section
 from phrasemt.report.sections.gains import contrast_analyses, gain_analyses
 from phrasemt.report.sections.lengths import length_analyses
 from phrasemt.report.sections.origins import origins_section
@@ -106,12 +107,13 @@ def write_report(
         contrasts=[ContrastAccuracy.read(path) for path in contrasts],
     )
     sections = [
+        findings_section(content),
+        results_section(content),
+        sentences_section(content, test_sets),
         scorecard_section(content),
         claims_section(settings.claims, settings.figures, measured),
-        results_section(content),
         analyses_section(parts),
         curves_section(content.datasets, trainings, titles),
-        sentences_section(content, test_sets),
         systems_section(content, trainings, records),
         syntax_section(phrases, chunks, annotators),
         data_section(dropped, splits, round_trips),

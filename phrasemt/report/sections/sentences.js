@@ -48,6 +48,38 @@
     filter();
   }
 
+  // ------------------------------------------------------------------------------------------------------- the address
+
+  // "#sentences?set=0&system=1&other=0&order=best&sentence=17" shows that sentence; empty controls are left out.
+  const STATE = ["set", "system", "other", "order", "query", "shortest", "longest"];
+
+  function address() {
+    const state = new URLSearchParams(STATE.map((name) => [name, controls[name].value]).filter(([, value]) => value));
+    if (shown[chosen]) state.set("sentence", shown[chosen].n + 1);
+    return `#sentences?${state}`;
+  }
+
+  const keepAddress = () => history.replaceState(null, "", address());
+
+  async function openAddress() {
+    const [anchor, query] = location.hash.split("?");
+    if (anchor !== "#sentences" || !query) return;
+    const state = new URLSearchParams(query);
+    const set = (name) => {
+      const control = controls[name], wanted = state.get(name);
+      const known = !control.options || [...control.options].some((option) => option.value === wanted);
+      if (wanted !== null && known) control.value = wanted;
+    };
+    at("explorer").hidden = false;
+    set("set");
+    await openSet();
+    STATE.slice(1).forEach(set);
+    filter();
+    const place = shown.findIndex((row) => row.n + 1 === Number(state.get("sentence")));
+    if (place >= 0) choose(place);
+    at("sentences").scrollIntoView();
+  }
+
   // ---------------------------------------------------------------------------------------------------------- the list
 
   const difference = (row) => row.b[controls.system.value] - row.b[controls.other.value];
@@ -168,7 +200,7 @@
     const other = compareWith === "reference" ? row.r : compareWith === "nothing" ? null : row.o[compareWith];
     const order = data.systems.map((_, place) => place);
     detail.replaceChildren(
-      element("h3", {}, `Sentence ${row.n + 1}`),
+      element("h3", {}, element("a", { href: address() }, `Sentence ${row.n + 1}`)),
       line("Source", `${row.words} words`, element("p", { class: "sentence" }, row.s || element("i", {}, "(empty)"))),
       ...(row.t ? [line("Parse", "", element("div", { class: "wide tree", tabindex: 0, role: "img", "aria-label": "parse of the source" }, tree(row.t, words(row.s))))] : []),
       ...(row.p || []).map((phrases, place) => line("Phrases", data.segmentations[place], pieces(phrases.map((one) => ["", one])))),
@@ -293,20 +325,21 @@
 
   // ----------------------------------------------------------------------------------------------------------- events
 
-  for (const name of ["system", "other", "order", "shortest", "longest", "query"]) controls[name].addEventListener("input", filter);
-  controls.set.addEventListener("input", openSet);
+  for (const name of STATE.slice(1)) controls[name].addEventListener("input", () => { filter(); keepAddress(); });
+  controls.set.addEventListener("input", async () => { await openSet(); keepAddress(); });
+  addEventListener("hashchange", openAddress);
   at("explorer-controls").addEventListener("submit", (event) => event.preventDefault());
   list.addEventListener("scroll", drawList, { passive: true });
   list.addEventListener("click", (event) => {
     const item = event.target.closest(".row");
-    if (item) choose(Number(item.id.slice("explorer-row-".length)));
+    if (item) { choose(Number(item.id.slice("explorer-row-".length))); keepAddress(); }
   });
   list.addEventListener("keydown", (event) => {
     const page = Math.max(1, Math.floor(list.clientHeight / ROW) - 1);
     const places = {
       ArrowDown: chosen + 1, ArrowUp: chosen - 1, PageDown: chosen + page, PageUp: chosen - page, Home: 0, End: shown.length - 1,
     };
-    if (event.key in places) { event.preventDefault(); choose(places[event.key]); }
+    if (event.key in places) { event.preventDefault(); choose(places[event.key]); keepAddress(); }
   });
   document.addEventListener("keydown", (event) => {
     if (event.key === "/" && !event.target.closest("input, select, textarea")) { event.preventDefault(); controls.query.focus(); }
@@ -316,7 +349,9 @@
   new IntersectionObserver(async (entries, observer) => {
     if (!entries.some((entry) => entry.isIntersecting)) return;
     observer.disconnect();
+    if (data) return;  // the address has opened it
     at("explorer").hidden = false;
     await openSet();
   }, { rootMargin: "400px" }).observe(at("sentences"));
+  openAddress();
 })();

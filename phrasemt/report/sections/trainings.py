@@ -104,7 +104,8 @@ def curves_section(datasets: Sequence[str], trainings: Sequence[Curve], titles: 
 def curves(dataset: str, trainings: Sequence[Curve], titles: Mapping[str, str]) -> Iterator[Drawing]:
     """Draw loss, dev BLEU and dev perplexity on a data set, one line for each training. titles: by system.
 
-    A training with BLEU has no line for its perplexity. A figure without lines is left out.
+    A figure without lines is left out. Perplexities above ten times the last one are left out: they would flatten the
+    others.
     """
     chosen = [training for training in trainings if training.dataset == dataset]
     losses, bleu, perplexity = [], [], []
@@ -118,9 +119,10 @@ def curves(dataset: str, trainings: Sequence[Curve], titles: Mapping[str, str]) 
         scores = [evaluation.dev_bleu for evaluation in evaluations if evaluation.dev_bleu is not None]
         if scores:
             bleu.append(Series(group=titles[training.system], x=updates, y=scores))
-        elif evaluations:
-            perplexities = [evaluation.dev_perplexity for evaluation in evaluations]
-            perplexity.append(Series(group=titles[training.system], x=updates, y=perplexities))
+        kept = [one for one in evaluations if one.dev_perplexity < 10 * evaluations[-1].dev_perplexity]
+        if kept:
+            x, y = [one.update for one in kept], [one.dev_perplexity for one in kept]
+            perplexity.append(Series(group=titles[training.system], x=x, y=y))
     for name, title, y_label, series in (
         ("loss", "training loss", "loss per token", losses),
         ("BLEU", "dev BLEU", "dev BLEU", bleu),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import html.parser
 import json
 import os
@@ -108,8 +109,9 @@ def test_every_link_has_its_id(study: InventedStudy) -> None:
 
 def test_figures_have_descriptions_in_words(study: InventedStudy) -> None:
     figures = [attributes for tag, attributes in Page(source_of(study)).elements if tag == "svg"]
-    # Contrasts; BLEU by length of three test sets; loss and dev BLEU of two data sets; lengths of phrases.
-    assert len(figures) == 10
+    # Contrasts; BLEU by length of three test sets; loss, dev BLEU and perplexity of two data sets; lengths of
+    # phrases.
+    assert len(figures) == 12
     for attributes in figures:
         assert attributes["role"] == "img"
         assert len(str(attributes["aria-label"])) > 80
@@ -355,4 +357,7 @@ def test_names_are_escaped_in_figures() -> None:
     svg = draw_categories("a", ["1-2", "3+"], series, title="t", x_label="x", y_label="y").svg
     assert "<b>" not in svg
     assert "&lt;b&gt; &amp; &quot;x&quot;: 1.0 at 1-2, 2.0 at 3+" in svg
-    assert svg.count(r"$\nothing and 5$") == 2  # in the description and in the legend
+    assert svg.count(r"$\nothing and 5$") == 4  # in the description, in the legend, and in two rows of the numbers
+    rows = [("name", "x", "y"), ('<b> & "x"', "1-2", "1"), ('<b> & "x"', "3+", "2")]
+    numbers = html.unescape(svg.partition("<metadata>")[2].partition("</metadata>")[0])
+    assert numbers.startswith("".join("\t".join(row) + "\n" for row in rows))

@@ -87,6 +87,38 @@ def test_search_length_and_order_choose_the_sentences(page: Browser) -> None:
 
 
 @needs_browser
+def test_an_address_shows_a_sentence_an_order_and_two_systems(page: Browser, folder: Path) -> None:
+    for name, value in {"set": "1", "system": "2", "other": "1", "order": "length"}.items():
+        choose(page, name, value)
+        page.wait_for("location.hash.includes('sentence=')")
+    page.run("document.getElementById('explorer-list').focus()")
+    page.press("ArrowDown", "ArrowDown")
+    shown = "document.querySelector('#explorer-detail h3').textContent"
+    sentence, address = page.run(shown), page.run("location.href")
+    assert page.run("document.querySelector('#explorer-detail h3 a').href") == address
+    page.open("about:blank")
+    page.open(address)
+    page.wait_for("document.querySelector('.row[aria-selected=true]')")
+    assert page.run(shown) == sentence
+    controls = (
+        "['set', 'system', 'other', 'order'].map(name => document.getElementById('explorer-controls')[name].value)"
+    )
+    page.wait_for("document.getElementById('explorer-controls').order.value === 'length'")
+    assert page.run(controls) == ["1", "2", "1", "length"]
+    assert page.problems == []
+
+
+@needs_browser
+def test_tables_and_figures_give_their_numbers(page: Browser) -> None:
+    of = "[...document.querySelectorAll('.wide > table, figure svg > metadata')]"
+    assert page.run("document.querySelectorAll('.download').length") == page.run(f"{of}.length") > 10
+    page.run("document.querySelector('.download').addEventListener('click', (event) => event.preventDefault())")
+    page.run("document.querySelector('.download').click()")
+    assert page.run("document.querySelector('.download').href").startswith("blob:")
+    assert page.problems == []
+
+
+@needs_browser
 def test_keys_move_through_the_list(page: Browser) -> None:
     page.press("/")
     assert page.run("document.activeElement.name") == "query"

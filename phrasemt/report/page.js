@@ -1,0 +1,25 @@
+// Below each table and figure stands a link to its numbers, with tabs between them.
+"use strict";
+(() => {
+  const link = (what, text, after) => {
+    const made = document.createElement("a");
+    made.className = "download screen";
+    made.textContent = "numbers (TSV)";
+    made.href = "#";
+    made.download = `${what.replace(/[^A-Za-z0-9]+/g, "-").replace(/^-|-$/g, "").slice(0, 60) || "table"}.tsv`;
+    made.addEventListener("click", () => {
+      if (made.href.startsWith("blob:")) URL.revokeObjectURL(made.href);
+      made.href = URL.createObjectURL(new Blob([text()], { type: "text/tab-separated-values" }));
+    });
+    after.after(made);
+  };
+  for (const table of document.querySelectorAll(".wide > table")) {
+    const cell = (one) => one.textContent.trim().replace(/\s+/g, " ");
+    const name = table.closest("section").querySelector("h2").textContent;
+    link(name, () => [...table.rows].map((row) => [...row.cells].map(cell).join("\t") + "\n").join(""), table.parentElement);
+  }
+  for (const figure of document.querySelectorAll("figure")) {
+    const numbers = figure.querySelector("svg > metadata");
+    if (numbers) link(figure.querySelector("figcaption").textContent, () => numbers.textContent, figure.querySelector("svg"));
+  }
+})();
