@@ -169,7 +169,7 @@ def test_the_page_shows_trainings_settings_cleaning_and_origins(study: InventedS
     assert all(note in text for note in table.notes)
 
 
-def test_the_scorecard_comes_first_when_a_study_has_one(study: InventedStudy) -> None:
+def test_findings_come_first_and_the_scorecard_behind_the_sentences(study: InventedStudy) -> None:
     assert 'id="scorecard"' not in source_of(study)
     path = study.results / "table.json"
     table = Table.read(path)
@@ -197,7 +197,9 @@ def test_the_scorecard_comes_first_when_a_study_has_one(study: InventedStudy) ->
     invented_study.rewrite(path, (study.results / "with-scorecard").read_text())
     study.write_report()
     source = source_of(study)
-    assert re.search(r'<nav.*?<a href="#(\w+)">', source, re.DOTALL)[1] == "scorecard"  # type: ignore[index]
+    sections = re.findall(r'<section id="(\w+)">', source)
+    assert sections[:4] == ["findings", "results", "sentences", "scorecard"]
+    assert "+ phrases (max) &amp; &lt;b&gt; has the best BLEU tok of 3 systems" in source
     cells = [" ".join(cell.split()) for cell in Page(source).cells]
     for gap, verdict in (("+0.10", "✓ reproduced"), ("−3.00", "✗ not reproduced")):
         start = cells.index(gap)
