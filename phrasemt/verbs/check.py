@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import argparse
 import logging
+from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 from phrasemt.errors import StudyError
+from phrasemt.files.source_file import MIRROR
+from phrasemt.study.schema import Study
+from phrasemt.verbs.corpora import files_of_study
 from phrasemt.workflow.check import read_study, warnings_of
+from phrasemt.workflow.flow import is_at_hand
 
 log = logging.getLogger("phrasemt.check")
 
@@ -28,7 +34,7 @@ def run(options: argparse.Namespace) -> None:
         except StudyError as error:
             bad.append(error)
             continue
-        for warning in warnings_of(study):
+        for warning in (*warnings_of(study), *_to_bring(study)):
             log.warning("phrasemt check: warning: %s: %s", path, warning)
         print(
             f"{path}: study {study.study}; data sets: {', '.join(study.datasets)}; "
@@ -38,3 +44,13 @@ def run(options: argparse.Namespace) -> None:
         log.error("phrasemt check: error: %s", one)
     if bad:
         raise bad[-1]
+
+
+def _to_bring(study: Study) -> Iterator[str]:
+    """Yield what a person has to get, of the registered files that no program may fetch and that are not here."""
+    missing: dict[str, list[str]] = defaultdict(list)
+    for (corpus, name), file in files_of_study(study)[0].items():
+        if file.by_hand and not is_at_hand(study, corpus, name):
+            missing[file.by_hand].append(f"{corpus}/{name}")
+    for how, files in missing.items():
+        yield f"not here: {', '.join(files)}: {how}, and name the folder of {files[0]} in {MIRROR}"

@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> None:
 def _check(options: argparse.Namespace) -> None:
     """Print each address with `ok` or its problem. Files that a person fetches are not asked for."""
     if options.study is not None:
-        files = _files_of(load_study(options.study))[0]
+        files = files_of_study(load_study(options.study))[0]
     else:
         entries = load_registry().values() if options.id is None else [corpus(options.id)]
         files = {(entry.id, file.name): file for entry in entries for file in entry.files}
@@ -93,7 +93,7 @@ def _list() -> Iterator[str]:
 
 def _needed(study: Study) -> Iterator[str]:
     """Yield the files that a study fetches with their terms, and the texts of the user."""
-    fetched, own = _files_of(study)
+    fetched, own = files_of_study(study)
     mirror = study.mirror or os.environ.get(MIRROR)
     rows = [("corpus", "file", "size", "from")]
     for (corpus_id, name), file in fetched.items():
@@ -121,7 +121,7 @@ def _needed(study: Study) -> Iterator[str]:
             yield f"parser {name}: Stanza's package {parser.published}"
 
 
-def _files_of(study: Study) -> tuple[dict[tuple[str, str], SourceFile], list[Path]]:
+def files_of_study(study: Study) -> tuple[dict[tuple[str, str], SourceFile], list[Path]]:
     """Return the registered files that a study reads, by corpus and name, and the texts of the user."""
     sides: list[tuple[str, str, str]] = []  # corpus, part, language
     files: dict[tuple[str, str], SourceFile] = {}

@@ -11,8 +11,8 @@ ENGLISH = ["We meet today .", "He is not here ."]
 def write_nist_texts(folder: Path) -> None:
     """The layout of docs/papers/zhou2017.md."""
     sets = [f"MT0{year}" for year in (2, 3, 4, 5)]
-    chinese = ["ldc/train.zh", *(f"nist/{name}.zh" for name in sets)]
-    english = ["ldc/train.en", *(f"nist/{name}.en.{number}" for name in sets for number in range(4))]
+    chinese = [f"nist/{name}.zh" for name in sets]
+    english = [f"nist/{name}.en.{number}" for name in sets for number in range(4)]
     for names, lines in ((chinese, CHINESE), (english, ENGLISH)):
         for path in (folder / name for name in names):
             path.parent.mkdir(parents=True, exist_ok=True)

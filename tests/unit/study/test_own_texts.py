@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -42,10 +43,31 @@ def test_the_texts_are_those_of_the_paper(study: Path) -> None:
 
 
 def test_a_missing_folder_is_one_mistake(study: Path) -> None:
-    for path in (study.parent / "data" / "ldc").iterdir():
-        path.unlink()
-    (study.parent / "data" / "ldc").rmdir()
-    assert _problems(study) == ["no such folder: data/ldc; the study reads train.zh, train.en there"]
+    shutil.rmtree(study.parent / "data" / "nist")
+    (problem,) = _problems(study)
+    assert problem.startswith("no such folder: data/nist; the study reads MT02.zh, MT02.en.0,")
+
+
+def test_check_says_what_to_order_and_where_it_belongs(
+    study: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("PHRASEMT_MIRROR", raising=False)
+    assert main(["check", str(study)]) == 0
+    warnings = [line for line in capsys.readouterr().err.splitlines() if "not here" in line]
+    assert len(warnings) == 4
+    assert warnings[2].startswith(
+        f"phrasemt check: warning: {study}: not here: ldc2004t08/train.zh, ldc2004t08/train.en: order LDC2004T08, and "
+        "write its pairs of the Hansards into train.zh and train.en"
+    )
+    assert warnings[2].endswith("name the folder of ldc2004t08/train.zh in PHRASEMT_MIRROR")
+    for corpus in ("ldc2002e18", "ldc2003e14", "ldc2004t08", "ldc2005t06"):
+        for language in ("zh", "en"):
+            path = Path("mirror", corpus, f"train.{language}")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+    monkeypatch.setenv("PHRASEMT_MIRROR", "mirror")
+    assert main(["check", str(study)]) == 0
+    assert "not here" not in capsys.readouterr().err
 
 
 def test_a_missing_file_is_named_where_it_is_read(study: Path) -> None:
@@ -81,5 +103,5 @@ def test_all_texts_of_the_user_are_listed(study: Path, capsys: pytest.CaptureFix
     (study.parent / "data" / "nist" / "MT04.en.2").unlink()
     assert main(["corpora", "--study", str(study)]) == 0
     listed = [line for line in capsys.readouterr().out.splitlines() if line.startswith("your file: ")]
-    assert len(listed) == 2 + 4 * 5  # train, and four sets with a source and four references
+    assert len(listed) == 4 * 5  # four sets with a source and four references
     assert "your file: data/nist/MT04.en.2 (missing)" in listed
