@@ -186,7 +186,7 @@ TRANSCRIPTS = {
         "phrasemt check: error: study.yaml: 2 mistakes in the study\n"
         "  - systems.base.model.preset: unknown key; it belongs to systems.base; allowed: family, width, heads, "
         "ffn_width, dropout, attn_dropout, act_dropout, norm, embed_ln, softmax_bias, init, attention, rel_k, ngrams, "
-        "ngram_score, encoder_layers, decoder_layers, tie, ngram_where\n",
+        "ngram_score, encoder_layers, decoder_layers, tie, ngram_where\n"
         "  - systems.base.beam: unknown key; it belongs to systems.base.decoding; allowed: title, stands_for, preset, "
         "model, init_from, weights_of, seeds, training, decoding\n",
     ),
