@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--gpus", type=in_range(int, 1), metavar="N", help="price on so many GPUs, one training on each"
     )
     parser.add_argument(
-        "--gpu", choices=[*GPUS, MEASURED], default="a100",
+        "--gpu-model", choices=[*GPUS, MEASURED], default="a100",
         help="with --gpus: their kind (default a100), or the rate of the trainings that have finished below results/",
     )  # fmt: skip
     parser.add_argument(
@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> None:
     if options.gpus and plan.jobs:
         from phrasemt.verbs._price import Prices, describe_price, rate_of  # imports torch
 
-        prices = Prices(load_study(options.study), rate_of(options.gpu, options.utilisation))
+        prices = Prices(load_study(options.study), rate_of(options.gpu_model, options.utilisation))
         print(*describe_price(plan, prices, options.gpus), sep="\n")
 
 
