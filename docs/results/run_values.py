@@ -75,6 +75,7 @@ NAMES = {
         "max": "+Max",
         "pr": "+Max+Attn+TA",
         "parse": "with phrases of the parser",
+        "printed": "+Max+Attn+TA, hidden units as printed (`sigmoid: plain`)",
         "pr-drawn-w3": "+Max+Attn+TA, W3 drawn (before X23)",
         "pr-drawn-w3-fast": "W3 drawn, W1 and W3 at four times the rate",
         "pr-dropout": "W3 drawn, `combine_dropout: 0.3`",

@@ -228,7 +228,7 @@ _XU = keys_of("multi30k-systems", "max pr parse") + keys_of("multi30k-phrases", 
 _MULTI30K = [
     "multi30k-systems/base",
     *_XU,
-    *keys_of("multi30k-systems", "network pr-drawn-w3 wide ngrams ngrams-3 relative"),
+    *keys_of("multi30k-systems", "network printed pr-drawn-w3 wide ngrams ngrams-3 relative"),
 ]
 _LENGTHS = [
     *(
@@ -258,7 +258,8 @@ def _pairs(text: str, *studies: str) -> list[tuple[str, str]]:
 _DIFFERENCES = {
     "multi30k": """
         max: base.1
-        pr.1: base.1 pr-drawn-w3 max network wide
+        pr.1: base.1 printed pr-drawn-w3 max network wide
+        printed: base.1
         pr-drawn-w3: base.1
         network: base.1 max
         wide: base.1
@@ -301,9 +302,9 @@ TABLES: dict[str, Callable[[], Table]] = {
         _pairs(_DIFFERENCES["multi30k"], "multi30k-systems", "multi30k-phrases")
     ),
     "multi30k/evaluations": lambda: of_evaluations(_MULTI30K, _UPDATES),
-    "multi30k/ablations": lambda: of_ablations(_XU),
+    "multi30k/ablations": lambda: of_ablations([*_XU, "multi30k-systems/printed"]),
     "multi30k/without-phrases": lambda: of_measurement(
-        keys_of("multi30k-systems", "max pr.1 pr-drawn-w3"),
+        keys_of("multi30k-systems", "max pr.1 printed pr-drawn-w3"),
         _UPDATES,
         "dev perplexity without phrases after",
         "dev_perplexity_without_phrases",
