@@ -28,7 +28,7 @@ from phrasemt.printed.claims import AnalysisName, Range
 from phrasemt.report.blocks.contrasts import wilson_interval
 from phrasemt.report.sections.cost import RelativeCost
 from phrasemt.report.sections.trainings import TrainingCurve
-from phrasemt.scoring.contrasts import gain_by_distance
+from phrasemt.scoring.gains import gain_by_distance
 from phrasemt.scoring.ratings import SystemRating
 from phrasemt.study.claims import AnalysedFigure, Measurement, StudiedClaim
 

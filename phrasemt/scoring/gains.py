@@ -1,4 +1,5 @@
-"""The gain of a system over another one by the length of the source (Xu et al. 2020, Figure 3), with its slope.
+"""The gain of a system over another one by the length of the source (Xu et al. 2020, Figure 3), or by the distance of
+words that must agree (Figure 4), with its slope.
 
 A paper that claims longer sentences to gain more claims a slope: how much the gain grows each time the source doubles.
 Scores like BLEU exist for groups of sentences only, so the slope is that of the least-squares line through the gains of
@@ -17,6 +18,8 @@ from numpy.typing import NDArray
 
 from phrasemt.artefacts.scores import GainByLength, GainOfGroup, MetricScore, Scores
 from phrasemt.artefacts.signatures import lower_is_better, mean_signature
+from phrasemt.artefacts.translations import ContrastAccuracy
+from phrasemt.errors import check_equal
 from phrasemt.scoring.significance import ResampledRuns, compare_resampled, compare_scores, resample, seed_variations
 from phrasemt.scoring.statistics import as_array, corpus_scores
 
@@ -24,6 +27,12 @@ NATS = "nats per token"
 
 # From so many words to so many, both included; None for no limit.
 Range = tuple[int, int | None]
+
+
+# Distances in which differences are tested: with fewer, larger groups a test has more power.
+DISTANCES: tuple[Range, ...] = ((1, 2), (3, 4), (5, 8), (9, 12), (13, None))
+MORE_THAN_10: Range = (11, None)  # Xu et al. (2020), Figure 4
+_ACCURACY = "contrastive accuracy"
 
 
 def ranges_of(limits: Sequence[int]) -> list[Range]:
@@ -147,3 +156,52 @@ def _slope(
         )
     found = compare_resampled(slopes[0], slopes[1], variations=seed_variations(slopes[2:]), seed=seed)[metric]
     return {"slope": (found.over_seeds or found).difference, "slope_p": found.p_values.over_seeds}
+
+
+def gain_by_distance(
+    baseline: Sequence[ContrastAccuracy],
+    system: Sequence[ContrastAccuracy],
+    *,
+    kind: int = 0,
+    ranges: Sequence[Range] = DISTANCES,
+    joint: Sequence[Range] = (MORE_THAN_10, (1, None)),
+    repeated: Sequence[Sequence[ContrastAccuracy]] | None = None,
+    samples: int,
+    seed: int,
+) -> GainByLength:
+    """Test the difference of two systems in accuracy, in percent, by the distance between words that must agree.
+
+    baseline, system: files of their trainings about one set. kind: the place of a kind of mistake. Pairs without a
+    distance are left out. The slope is that for twice the distance. repeated: files of the systems that tell how much
+    trainings differ; None: of both. Raises MismatchError for files about other pairs.
+    """
+    first = baseline[0].decisions
+    for file in (*baseline, *system):
+        what, next_step = "the decisions are about other pairs", "score all systems on the same pairs"
+        of_file = (file.decisions.kinds, file.decisions.distances)
+        where = f"{file.system}, seed {file.seed}"
+        check_equal(True, of_file == (first.kinds, first.distances), what, where=where, next_step=next_step)
+    pairs = zip(first.kinds, first.distances, strict=True)
+    chosen = [place for place, (of, distance) in enumerate(pairs) if of == kind and distance is not None]
+    of_baseline, of_system, *of_repeated = (
+        [_of_decisions([file.decisions.right[place] for place in chosen]) for file in side]
+        for side in (baseline, system, *(repeated or ()))
+    )
+    return gain_by_length(
+        of_baseline,
+        of_system,
+        np.array([first.distances[place] for place in chosen], dtype=np.int64),
+        metric=_ACCURACY,
+        ranges=ranges,
+        joint=joint,
+        repeated=of_repeated if repeated else None,
+        samples=samples,
+        seed=seed,
+    )
+
+
+def _of_decisions(right: Sequence[bool]) -> Scores:
+    """Decisions as scores of sentences, whose mean is the accuracy in percent."""
+    metric = MetricScore(score=0, signature=mean_signature(_ACCURACY, "higher", "forced decoding"))
+    rows: list[list[int | float]] = [[100 * wins, 1] for wins in right]
+    return Scores(sentences=len(rows), references={}, metrics={_ACCURACY: metric}, statistics={_ACCURACY: rows})

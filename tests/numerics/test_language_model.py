@@ -77,7 +77,7 @@ def test_same_log_probabilities_and_gradients(norm, make_model, make_batch):
         torch.testing.assert_close(our_layer.ffn.outer.weight.grad, their_layer.linear2.weight.grad, rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("attention", ["plain", "relative", "phrasal"])
+@pytest.mark.parametrize("attention", ["tokens", "relative", "ngrams"])
 def test_the_source_changes_nothing(attention, make_model, make_batch):
     settings = LanguageModel(**SMALL_LM, **NO_DROPOUT, attention=attention)
     model = make_model(settings)
@@ -87,7 +87,7 @@ def test_the_source_changes_nothing(attention, make_model, make_batch):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("attention", ["plain", "phrasal"])
+@pytest.mark.parametrize("attention", ["tokens", "ngrams"])
 def test_phrase_mass_equals_the_loops(attention, make_model, make_batch):
     """A hook reads the input of each attention; the loops over n-grams give its weights. Plain attention has none."""
     settings = LanguageModel(**{**SMALL_LM, "width": 6, "heads": 3}, **NO_DROPOUT, attention=attention)
@@ -97,7 +97,7 @@ def test_phrase_mass_equals_the_loops(attention, make_model, make_batch):
         module.register_forward_pre_hook(lambda module, inputs: seen.update({module: inputs[0].detach().numpy()}))
     _, got = model.measure([make_batch(settings, [1] * len(TARGETS), TARGETS)])
     masses = []
-    for module in modules if attention == "phrasal" else []:
+    for module in modules if attention == "ngrams" else []:
         weights = [parameter for name, parameter in module.named_parameters() if name != "output"]
         for row, length in enumerate(TARGETS):
             x_TD = seen[module][row, : length + 1]

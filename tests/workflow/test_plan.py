@@ -115,7 +115,7 @@ def test_jobs_that_snakemake_has_no_record_of_are_named_with_what_changed(finish
     assert _snakemakes(finished) == {}
     plan = _plan(finished, "study.yaml")
     assert missing in plan
-    assert "  settings samples: 10 -> 11: compare_systems, score_by_length of bi, max, base\n" in plan
+    assert "  settings samples: 10 -> 11: compare_systems, score_by_length, write_report of bi, max, base\n" in plan
     assert "  code phrasemt/scoring/bleu.py: score_system of base, bi, max\n" in plan
     again = ("compare_systems", "score_by_length")
     done = finished.snakemake("--forcerun", *again, "--until", *again)
@@ -173,7 +173,8 @@ def test_what_is_accepted_does_not_run(finished: Workplace) -> None:
 
     assert "nothing to accept of this rule" in _accept(finished, "score_system", code=2)
     said = _accept(finished)
-    assert said == "accepted: 2 x compare_systems, 3 x score_by_length\ntiny: nothing to do, all 79 jobs are done\n"
+    accepted = "accepted: 2 x compare_systems, 3 x score_by_length, 1 x write_report"
+    assert said == f"{accepted}\ntiny: nothing to do, all 79 jobs are done\n"
     assert "nothing to accept" in _accept(finished, code=2)
 
     # The next change is a change against what was accepted.

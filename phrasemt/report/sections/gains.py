@@ -14,8 +14,7 @@ from phrasemt.artefacts.text import Tokens
 from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy
 from phrasemt.files.lines import read_lines
 from phrasemt.report.page import Analysis, TextTable
-from phrasemt.scoring.contrasts import gain_by_distance
-from phrasemt.scoring.gains import NATS, gain_by_length, nats_per_token, quarters, ranges_of
+from phrasemt.scoring.gains import NATS, gain_by_distance, gain_by_length, nats_per_token, quarters, ranges_of
 from phrasemt.scoring.significance import p_text
 from phrasemt.stages.report import WriteReport
 

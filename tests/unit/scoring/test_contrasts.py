@@ -8,7 +8,8 @@ import pytest
 
 from phrasemt.artefacts.translations import ContrastAccuracy
 from phrasemt.errors import MismatchError
-from phrasemt.scoring.contrasts import count_preferred, decisions, gain_by_distance
+from phrasemt.scoring.contrasts import count_preferred, decisions
+from phrasemt.scoring.gains import gain_by_distance
 
 
 def accuracy(system: str, right: list[bool], distances: list[int | None]) -> ContrastAccuracy:

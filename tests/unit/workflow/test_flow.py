@@ -349,8 +349,14 @@ def _workflow(path: Path, *, is_main_process: bool = True) -> SimpleNamespace:
     hooks = {"onsuccess": lambda function: None, "onerror": lambda function: None}
     settings = SimpleNamespace(config={}, configfiles=[path])
     main = SimpleNamespace(is_main_snakefile=lambda: True)
+    resources = SimpleNamespace(nodes=None, cores=1)
     return SimpleNamespace(
-        config_settings=settings, modifier=main, is_main_process=is_main_process, main_snakefile=str(snakefile), **hooks
+        config_settings=settings,
+        resource_settings=resources,
+        modifier=main,
+        is_main_process=is_main_process,
+        main_snakefile=str(snakefile),
+        **hooks,
     )
 
 
