@@ -142,7 +142,7 @@ def test_other_code_is_a_miss(study, runs, monkeypatch):
 
 def test_other_versions_of_libraries_are_a_miss(study, runs, monkeypatch):
     study("first")
-    monkeypatch.setattr("phrasemt.cli.library_versions", lambda libraries: {"python": "4.0.0"})
+    monkeypatch.setattr(cli, "library_versions", lambda libraries: {"python": "4.0.0"})
     study("second")
     assert len(runs) == 2
 
@@ -234,7 +234,7 @@ def test_a_fetched_file_is_found_by_its_checksum(corpus, runs, tmp_path, monkeyp
         once.setenv("PHRASEMT_MIRROR", str(tmp_path / "mirror"))
         assert get(tmp_path / "first").read_bytes() == DATA
     monkeypatch.setattr(cli, "code_digest", lambda *modules: "0" * 16)
-    monkeypatch.setattr("phrasemt.cli.library_versions", lambda libraries: {"python": "4.0.0"})
+    monkeypatch.setattr(cli, "library_versions", lambda libraries: {"python": "4.0.0"})
     assert get(tmp_path / "second").read_bytes() == DATA, "without mirror and source, by other code"
     assert runs == ["fetch_corpus"]
     corpus(sha256=hashlib.sha256(b"another file").hexdigest())
