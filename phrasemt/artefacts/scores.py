@@ -198,7 +198,7 @@ class LengthRange(Settings):
     @property
     def name(self) -> str:
         if self.high is None:
-            return f">{self.low - 1}"
+            return f">{self.low - 1}" if self.low > 0 else "all"
         return f"≤{self.high}" if self.low == 0 else f"{self.low}-{self.high}"
 
 

@@ -7,10 +7,10 @@ study is against the claim; otherwise nothing is decided. Intervals:
 
 * of scores, the 95 % interval in the results table; of two systems that are not compared there, none, so nothing is
   decided;
-* of differences of contrastive accuracy over a distance, that of the paired test (phrasemt/scoring/contrasts.py);
-* of shares (contrastive pairs, ratings), that of Wilson (1927), and of their other differences that of Newcombe (1998,
-  method 10), which takes the shares as independent, so it is too wide for two systems on the same items;
-* of differences in a group of lengths, from the two intervals of the group, also as if they were independent;
+* of differences by length of the source and of contrastive accuracy, that of the paired test, for any two systems and
+  any range of lengths or distances (phrasemt/scoring/gains.py);
+* of shares (contrastive pairs, ratings), that of Wilson (1927), and of the difference of two shares of ratings that of
+  Newcombe (1998, method 10), which takes them as independent, so it is too wide for two systems on the same sentences;
 * of other figures, the range over the trainings, or the figure itself for one training, which is then said.
 """
 
@@ -21,32 +21,37 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from phrasemt.artefacts.scores import Estimate, LengthGroup, LengthScores, LengthsOnTestSet
+from phrasemt.artefacts.scores import Estimate, GainByLength, MetricComparison
 from phrasemt.artefacts.table import Table
-from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy, Counts, LayerAttention
+from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy, LayerAttention
 from phrasemt.printed.claims import AnalysisName, Range
 from phrasemt.report.blocks.contrasts import wilson_interval
+from phrasemt.report.scored import BLEU, ScoredTestSet
 from phrasemt.report.sections.cost import RelativeCost
 from phrasemt.report.sections.trainings import TrainingCurve
-from phrasemt.scoring.gains import gain_by_distance
+from phrasemt.scoring.gains import ALL, NATS, gain_by_distance, quarters
+from phrasemt.scoring.gains import Range as Words
 from phrasemt.scoring.ratings import SystemRating
 from phrasemt.study.claims import AnalysedFigure, Measurement, StudiedClaim
 
-# Of paired tests, as in studies.
-_SAMPLES, _SEED = 1000, 12345
 # Relative times of one device vary by so much.
 _TIMES_VARY = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Artefacts:
-    """What a study has measured. costs: empty where nobody may read times. ratings: of filled sheets, by system."""
+    """What a study has measured. costs: empty where nobody may read times. ratings: of filled sheets, by system.
+
+    samples, seed: of paired tests.
+    """
 
     table: Table
     trainings: Sequence[TrainingCurve]
-    lengths: Sequence[LengthScores]
+    scored: Sequence[ScoredTestSet]
     attention: Sequence[AttentionAnalysis]
     contrasts: Sequence[ContrastAccuracy]
+    samples: int
+    seed: int
     costs: Sequence[RelativeCost] = ()
     ratings: Mapping[str, SystemRating] = field(default_factory=dict)
 
@@ -267,98 +272,91 @@ def _share_or_difference(one: _Share, than: _Share | None) -> tuple[float, float
 
 
 def _contrasts(found: Artefacts, one: Measurement) -> Iterator[Finding]:
-    """The accuracy on contrastive pairs, mean over the trainings."""
-    for dataset, contrast_set in dict.fromkeys((file.dataset, file.contrast_set) for file in found.contrasts):
-        files = [file for file in found.contrasts if (file.dataset, file.contrast_set) == (dataset, contrast_set)]
-        system, than = (_accuracy(files, name, one) for name in (one.system, one.than_system))
-        if system is None or (one.than is not None and than is None):
+    """The accuracy on contrastive pairs, mean over the trainings, or its difference."""
+    of_sets: dict[str, dict[str, list[ContrastAccuracy]]] = defaultdict(lambda: defaultdict(list))
+    for file in found.contrasts:
+        of_sets[f"{file.dataset}, {file.contrast_set}"][file.system].append(file)
+    group = ALL if one.words is None else _group(one.words, least=1)
+    for on, of_systems in of_sets.items():
+        files = of_systems.get(one.system or "", [])
+        kinds = [place for place, kind in enumerate(files[0].kinds) if kind.kind == one.mistake] if files else []
+        kind = next(iter(kinds), None)
+        if not files or (one.mistake is not None and kind is None):
             continue
-        value, low, high = _share_or_difference(system, than)
-        if than is not None and one.words is not None:
-            value, low, high = _paired(files, one, one.words)
-        on = f"{dataset}, {contrast_set} ({system.items:,} pairs)"
-        yield Finding(on=on, value=value, low=low, high=high, trainings=_trainings(found, one))
+        if one.than is None:
+            shares = list(filter(None, (_share(file, kind, group) for file in files)))
+            if shares:
+                share = _Share(math.fsum(one.share for one in shares) / len(shares), shares[0].items)
+                value, low, high = _share_or_difference(share, None)
+                on_pairs = f"{on} ({share.items:,} pairs)"
+                yield Finding(on=on_pairs, value=value, low=low, high=high, trainings=_trainings(found, one))
+        elif than := of_systems.get(one.than_system or ""):
+            tested = gain_by_distance(
+                than,
+                files,
+                kind=kind,
+                ranges=[],
+                joint=[group],
+                repeated=list(of_systems.values()),
+                samples=found.samples,
+                seed=found.seed,
+            )
+            for pairs in tested.joint:
+                yield _tested(f"{on} ({pairs.sentences:,} pairs)", found, one, pairs.comparison)
 
 
-def _paired(files: Sequence[ContrastAccuracy], one: Measurement, words: Range) -> tuple[float, float, float]:
-    """The difference on pairs in a range of distances, with the interval of its paired test."""
-    baseline, system = ([file for file in files if file.system == name] for name in (one.than_system, one.system))
-    kind = next(place for place, kind in enumerate(system[0].kinds) if one.mistake in (None, kind.kind))
-    group = (int(words.low or 0), None if words.high is None else int(words.high))
-    tested = gain_by_distance(baseline, system, kind=kind, ranges=[], joint=[group], samples=_SAMPLES, seed=_SEED)
-    comparison = tested.joint[0].comparison
-    difference = (comparison.over_seeds or comparison).difference
-    return difference.value, difference.low, difference.high
+def _share(file: ContrastAccuracy, kind: int | None, group: Words) -> _Share | None:
+    """The share of right decisions about a kind of mistake, or all, at distances in a group; None without any."""
+    made = zip(file.decisions.kinds, file.decisions.distances, file.decisions.right, strict=True)
+    low, high = group
+    right = [
+        wins
+        for of, distance, wins in made
+        if kind in (None, of) and low <= (distance or 0) <= (math.inf if high is None else high)
+    ]
+    return _Share(sum(right) / len(right), len(right)) if right else None
 
 
-def _accuracy(files: Sequence[ContrastAccuracy], system: str | None, one: Measurement) -> _Share | None:
-    shares, pairs = [], 0
-    for file in (file for file in files if file.system == system):
-        kinds = [kind for kind in file.kinds if one.mistake in (None, kind.kind)]
-        groups: Sequence[Counts] = kinds
-        if one.words is not None:
-            by_distance = [group for kind in kinds for group in kind.by_distance]
-            groups = [group for group in by_distance if one.words.holds(group.low, _end(group.high))]
-        pairs = sum(group.pairs for group in groups)
-        if pairs:
-            shares.append(sum(group.right for group in groups) / pairs)
-    return _Share(math.fsum(shares) / len(shares), pairs) if shares else None
-
-
-def _end(high: int | None) -> float:
-    """The end of a group of words."""
-    return math.inf if high is None else high
+def _group(words: Range, *, least: int = 0) -> Words:
+    """A range of whole numbers. least: of all that are known."""
+    return max(least, math.ceil(words.low or 0)), None if words.high is None else math.floor(words.high)
 
 
 def _lengths(found: Artefacts, one: Measurement) -> Iterator[Finding]:
-    """The difference in BLEU on the group of a test set that lies in the range."""
+    """The difference in BLEU on the sentences of a test set whose sources have so many words."""
     assert one.words is not None
-    for on, pairs in _pairs_of_groups(found, one):
-        for system, than in pairs:
-            if one.words.holds(system.low, _end(system.high)):
-                yield _difference(f"{on} ({system.sentences:,} sentences)", found, one, _gain(system, than))
+    for scored in (scored for scored in found.scored if scored.metric == BLEU):
+        if gain := _gain(found, scored, one, joint=[_group(one.words)]):
+            for group in gain.joint:
+                yield _tested(f"{scored.name} ({group.sentences:,} sentences)", found, one, group.comparison)
 
 
 def _length_growth(found: Artefacts, one: Measurement) -> Iterator[Finding]:
-    """The gain of the group of the longest sources minus that of the shortest ones."""
-    for on, pairs in _pairs_of_groups(found, one):
-        if len(pairs) > 1:
-            yield _difference(on, found, one, _minus(_gain(*pairs[-1]), _gain(*pairs[0])))
+    """How much the gain grows for twice as many words, over quarters of the sentences, in BLEU and in nats a token."""
+    for scored in found.scored:
+        gain = _gain(found, scored, one, ranges=quarters(scored.words))
+        if gain and gain.slope:
+            yield _estimated(f"{scored.name}, {'BLEU' if scored.metric == BLEU else NATS}", found, one, gain.slope)
 
 
-def _pairs_of_groups(found: Artefacts, one: Measurement) -> Iterator[tuple[str, list[tuple[LengthGroup, LengthGroup]]]]:
-    """For each test set the groups of both systems that have sentences."""
-    files = {(file.dataset, file.system): file for file in found.lengths}
-    for dataset in dict.fromkeys(file.dataset for file in found.lengths):
-        system, than = (files.get((dataset, name or "")) for name in (one.system, one.than_system))
-        if system and than:
-            for test_set in system.test_sets:
-                groups = zip(_groups(system, test_set), _groups(than, test_set), strict=True)
-                yield f"{dataset}, {test_set}", [pair for pair in groups if pair[0].bleu and pair[1].bleu]
+def _gain(
+    found: Artefacts,
+    scored: ScoredTestSet,
+    one: Measurement,
+    *,
+    ranges: Sequence[Words] = (),
+    joint: Sequence[Words] = (),
+) -> GainByLength | None:
+    system, than = one.system or "", one.than_system or ""
+    return scored.gain(than, system, ranges=ranges, joint=joint, samples=found.samples, seed=found.seed)
 
 
-def _groups(file: LengthScores, test_set: str) -> Sequence[LengthGroup]:
-    first: LengthsOnTestSet = next(iter(file.test_sets[test_set].values()))  # the convention of the papers
-    return first.groups
+def _tested(on: str, found: Artefacts, one: Measurement, comparison: MetricComparison) -> Finding:
+    return _estimated(on, found, one, (comparison.over_seeds or comparison).difference)
 
 
-def _gain(system: LengthGroup, than: LengthGroup) -> Estimate:
-    assert system.bleu is not None
-    assert than.bleu is not None
-    return _minus(system.bleu, than.bleu)
-
-
-def _minus(one: Estimate, other: Estimate) -> Estimate:
-    """The difference of two estimates, as if they were independent."""
-    value = one.value - other.value
-    below = math.hypot(one.value - one.low, other.high - other.value)
-    above = math.hypot(one.high - one.value, other.value - other.low)
-    return Estimate(value=value, mean=one.mean - other.mean, low=value - below, high=value + above)
-
-
-def _difference(on: str, found: Artefacts, one: Measurement, difference: Estimate) -> Finding:
-    trainings = _trainings(found, one)
-    return Finding(on=on, value=difference.value, low=difference.low, high=difference.high, trainings=trainings)
+def _estimated(on: str, found: Artefacts, one: Measurement, estimate: Estimate) -> Finding:
+    return Finding(on=on, value=estimate.value, low=estimate.low, high=estimate.high, trainings=_trainings(found, one))
 
 
 def _of_attention(figure: Callable[[AttentionAnalysis, Measurement], float | None]) -> Callable[..., Iterator[Finding]]:
@@ -451,8 +449,8 @@ _ANALYSES: Mapping[AnalysisName, Analysis] = {
         is_ratio=True,
     ),
     "contrasts": Analysis(find=_contrasts, needs="contrast_sets with such pairs, or a generator"),
-    "lengths": Analysis(find=_lengths, needs="sentences in this group, and its limits in analyses.lengths"),
-    "length growth": Analysis(find=_length_growth, needs="sentences in two groups of lengths"),
+    "lengths": Analysis(find=_lengths, needs="translated sentences of such lengths"),
+    "length growth": Analysis(find=_length_growth, needs="sentences of different lengths"),
     "phrase mass": Analysis(find=_of_attention(_phrase_mass), needs="attention to n-grams"),
     "entropy": Analysis(find=_of_attention(_entropy), needs="attentions of these places"),
     "level weights": Analysis(find=_of_attention(_level_weights), needs="ta: on"),

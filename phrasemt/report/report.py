@@ -21,6 +21,7 @@ from phrasemt.artefacts.translations import AttentionAnalysis, AttentionWeights,
 from phrasemt.files.lines import write_text
 from phrasemt.report.claims import Artefacts
 from phrasemt.report.page import fill, write_page
+from phrasemt.report.scored import read_scored
 from phrasemt.report.sections.analyses import analyses_section
 from phrasemt.report.sections.attention import attention_analyses
 from phrasemt.report.sections.claims import claims_section
@@ -78,9 +79,10 @@ def write_report(
     titles = dict(content.systems)
     trainings = [read_training(path) for path in records]
     check_trainings(content, trainings)
+    scored = list(read_scored(scores=compared, analyses=analyses, source=source))
     parts = [
         *length_analyses(lengths, titles),
-        *gain_analyses(settings, content, scores=compared, analyses=analyses, source=source),
+        *gain_analyses(settings, content, scored),
         *contrast_analyses(settings, content, contrasts),
         *attention_analyses(analyses, attention, titles),
     ]
@@ -102,9 +104,11 @@ def write_report(
     measured = Artefacts(
         table=content,
         trainings=trainings,
-        lengths=[LengthScores.read(path) for path in lengths],
+        scored=scored,
         attention=[AttentionAnalysis.read(path) for path in analyses],
         contrasts=[ContrastAccuracy.read(path) for path in contrasts],
+        samples=settings.samples,
+        seed=settings.seed,
     )
     sections = [
         findings_section(content),

@@ -32,6 +32,7 @@ Range = tuple[int, int | None]
 # Distances in which differences are tested: with fewer, larger groups a test has more power.
 DISTANCES: tuple[Range, ...] = ((1, 2), (3, 4), (5, 8), (9, 12), (13, None))
 MORE_THAN_10: Range = (11, None)  # Xu et al. (2020), Figure 4
+ALL: Range = (0, None)
 _ACCURACY = "contrastive accuracy"
 
 
@@ -162,27 +163,26 @@ def gain_by_distance(
     baseline: Sequence[ContrastAccuracy],
     system: Sequence[ContrastAccuracy],
     *,
-    kind: int = 0,
+    kind: int | None = None,
     ranges: Sequence[Range] = DISTANCES,
-    joint: Sequence[Range] = (MORE_THAN_10, (1, None)),
+    joint: Sequence[Range] = (MORE_THAN_10, ALL),
     repeated: Sequence[Sequence[ContrastAccuracy]] | None = None,
     samples: int,
     seed: int,
 ) -> GainByLength:
     """Test the difference of two systems in accuracy, in percent, by the distance between words that must agree.
 
-    baseline, system: files of their trainings about one set. kind: the place of a kind of mistake. Pairs without a
-    distance are left out. The slope is that for twice the distance. repeated: files of the systems that tell how much
-    trainings differ; None: of both. Raises MismatchError for files about other pairs.
+    baseline, system: files of their trainings about one set. kind: the place of a kind of mistake; None: all kinds.
+    Pairs without a distance belong to no range but `ALL`. The slope is that for twice the distance. repeated: files
+    of the systems that tell how much trainings differ; None: of both. Raises MismatchError for files about other pairs.
     """
     first = baseline[0].decisions
-    for file in (*baseline, *system):
+    for file in (*baseline, *system, *(one for side in repeated or () for one in side)):
         what, next_step = "the decisions are about other pairs", "score all systems on the same pairs"
         of_file = (file.decisions.kinds, file.decisions.distances)
         where = f"{file.system}, seed {file.seed}"
         check_equal(True, of_file == (first.kinds, first.distances), what, where=where, next_step=next_step)
-    pairs = zip(first.kinds, first.distances, strict=True)
-    chosen = [place for place, (of, distance) in enumerate(pairs) if of == kind and distance is not None]
+    chosen = [place for place, of in enumerate(first.kinds) if kind in (None, of)]
     of_baseline, of_system, *of_repeated = (
         [_of_decisions([file.decisions.right[place] for place in chosen]) for file in side]
         for side in (baseline, system, *(repeated or ()))
@@ -190,7 +190,7 @@ def gain_by_distance(
     return gain_by_length(
         of_baseline,
         of_system,
-        np.array([first.distances[place] for place in chosen], dtype=np.int64),
+        np.array([first.distances[place] or 0 for place in chosen], dtype=np.int64),
         metric=_ACCURACY,
         ranges=ranges,
         joint=joint,

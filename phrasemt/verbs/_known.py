@@ -9,7 +9,6 @@ from typing import TypeVar
 
 from phrasemt.artefacts.artefact import JsonFile
 from phrasemt.artefacts.corpus import DroppedPairs
-from phrasemt.artefacts.scores import LengthScores
 from phrasemt.artefacts.table import Table
 from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy
 from phrasemt.artefacts.vocabulary import Vocabulary
@@ -17,6 +16,7 @@ from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines
 from phrasemt.printed.results import Figure, SizeKind, figures, figures_of_row, load_papers, row_at
 from phrasemt.report.claims import Artefacts, ClaimRow, beside_findings, claim_rows
+from phrasemt.report.scored import ScoredTestSet, read_scored
 from phrasemt.report.sections.cost import beside_papers, costs, relative_costs
 from phrasemt.report.sections.trainings import read_training
 from phrasemt.scoring.ratings import SystemRating
@@ -76,11 +76,29 @@ def artefacts_of(study: Study, content: Table, ratings: Mapping[str, SystemRatin
     return Artefacts(
         table=content,
         trainings=trainings,
-        lengths=_read(LengthScores, paths),
+        scored=list(_scored(study, paths)),
         attention=_read(AttentionAnalysis, paths),
         contrasts=_read(ContrastAccuracy, paths),
+        samples=study.comparison.samples,
+        seed=study.comparison.seed,
         costs=relative_costs(dict(content.systems), content.baselines, costs(study.study, trainings)),
         ratings=ratings,
+    )
+
+
+def _scored(study: Study, paths: Paths) -> Iterator[ScoredTestSet]:
+    """The test sets of the study with the scores that are there."""
+    trainings = [(system, seed) for system in study.translating for seed in study.seeds_of(system)]
+    scores, source = [], []
+    for name, dataset in study.datasets.items():
+        of_dataset = Paths.of(study, name)
+        scores += [Path(of_dataset.system_scores.at(system=system, seed=seed)) for system, seed in trainings]
+        language = dataset.languages[0]
+        source += [Path(of_dataset.tokens.at(split=test_set, language=language)) for test_set in dataset.test_sets]
+    yield from read_scored(
+        scores=[path for path in scores if path.exists()],
+        analyses=sorted(Path().glob(paths.attention_analysis.glob)),
+        source=[path for path in source if path.exists()],
     )
 
 

@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from phrasemt.printed.claims import Measured, Range
+from phrasemt.printed.claims import Measured
 from phrasemt.printed.results import Figure, Paper, figures, found_in, load_papers
 from phrasemt.report.claims import missing_rows
 from phrasemt.study.claims import claims_of
@@ -45,8 +44,7 @@ def of_figure(figure: Figure, known: Mapping[str, Study]) -> Iterator[Filler]:
         for system, row in study.systems.items() if datasets else ():
             if figure.place not in row.stands_for or found_in(figure) == "nothing":
                 continue
-            if figure.of_column.words is None or has_group(study, figure.of_column.words):
-                yield Filler(name, system, found_in(figure))
+            yield Filler(name, system, found_in(figure))
 
 
 def of_claim(paper: Paper, claim: str, number: int, known: Mapping[str, Study]) -> Iterator[Filler]:
@@ -62,15 +60,7 @@ def of_claim(paper: Paper, claim: str, number: int, known: Mapping[str, Study]) 
 
 def can_measure(study: Study, measured: Measured) -> bool:
     """Whether the study has what an analysis is made from, besides its systems."""
-    if measured.analysis == "contrasts":
-        return any(dataset.contrastive for dataset in study.datasets.values())
-    return measured.words is None or has_group(study, measured.words)
-
-
-def has_group(study: Study, words: Range) -> bool:
-    """Whether the analysis of lengths has a group in the range."""
-    ends = [-1, *study.analyses.lengths, float("inf")]
-    return any(words.holds(before + 1, high) for before, high in itertools.pairwise(ends))
+    return measured.analysis != "contrasts" or any(dataset.contrastive for dataset in study.datasets.values())
 
 
 def everything() -> Iterator[tuple[str, list[Filler]]]:

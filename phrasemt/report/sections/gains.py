@@ -5,20 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
-from phrasemt.artefacts.scores import GainByLength, GainOfGroup, Scores, SystemScores
+from phrasemt.artefacts.scores import GainByLength, GainOfGroup
 from phrasemt.artefacts.table import Table
-from phrasemt.artefacts.text import Tokens
-from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy
-from phrasemt.files.lines import read_lines
+from phrasemt.artefacts.translations import ContrastAccuracy
 from phrasemt.report.page import Analysis, TextTable
-from phrasemt.scoring.gains import NATS, gain_by_distance, gain_by_length, nats_per_token, quarters, ranges_of
+from phrasemt.report.scored import BLEU, ScoredTestSet
+from phrasemt.scoring.gains import NATS, gain_by_distance, quarters, ranges_of
 from phrasemt.scoring.significance import p_text
 from phrasemt.stages.report import WriteReport
 
-BLEU = "bleu_tok"
 _DECIMALS = {BLEU: 2, NATS: 3}
 _TEXT = (
     "Differences to the baseline in quarters of the sentences by the number of words in the source, then in fixed "
@@ -29,44 +24,20 @@ _TEXT = (
 )
 _TEXT_ON_PAIRS = (
     "Differences to the baseline in the percentage of contrastive pairs that are decided right, by the distance of the "
-    "two words that must agree, then for more than 10 words and for all distances, with p-values of the test that "
-    "resamples pairs and trainings, not corrected. Slope: how much the gain grows for twice the distance."
+    "two words that must agree, then for more than 10 words and for all pairs, with p-values of the test of pairs and "
+    "trainings, not corrected. Slope: how much the gain grows for twice the distance."
 )
-# Of one test set: the scores of the trainings of each system.
-OfSystems = dict[str, list[Scores]]
 
 
-def gain_analyses(
-    settings: WriteReport, table: Table, *, scores: Sequence[Path], analyses: Sequence[Path], source: Sequence[Path]
-) -> Iterator[Analysis]:
-    """Yield the part; none without systems to compare. scores, analyses: of all trainings. source: tokens."""
-    words = {}
-    for path in source:
-        names = Tokens.pattern.names(path)
-        words[names["dataset"], names["split"]] = np.array([len(line.split()) for line in read_lines(path)])
-    found: dict[tuple[str, str, str], OfSystems] = {}  # by data set, test set and metric
-    for path in scores:
-        file = SystemScores.read(path)
-        for test_set, of_test_set in file.test_sets.items():
-            if BLEU in of_test_set.statistics:
-                of_systems = found.setdefault((file.dataset, test_set, BLEU), {})
-                of_systems.setdefault(file.system, []).append(of_test_set)
-    for path in analyses:
-        analysis = AttentionAnalysis.read(path)
-        of_systems = found.setdefault((analysis.dataset, analysis.test_set, NATS), {})
-        forced = nats_per_token(analysis.sentence_nats, analysis.sentence_tokens)
-        of_systems.setdefault(analysis.system, []).append(forced)
-    tables: list[TextTable] = []
-    for (dataset, test_set, metric), of_systems in found.items():
-        of_words = words.get((dataset, test_set))
-        if of_words is not None and all(one.sentences == len(of_words) for of in of_systems.values() for one in of):
-            tables += _tables(settings, table, f"{dataset}, {test_set}", metric, of_systems, of_words)
+def gain_analyses(settings: WriteReport, table: Table, scored: Sequence[ScoredTestSet]) -> Iterator[Analysis]:
+    """Yield the part; none without systems to compare."""
+    tables = [one for test_set in scored for one in _tables(settings, table, test_set)]
     if tables:
         yield Analysis(heading="Gains by length of the source", text=_TEXT, tables=tables)
 
 
 def contrast_analyses(settings: WriteReport, table: Table, contrasts: Sequence[Path]) -> Iterator[Analysis]:
-    """Yield the part about pairs with a distance; none without systems to compare. contrasts: of all trainings."""
+    """Yield the part about contrastive pairs; none without systems to compare. contrasts: of all trainings."""
     of_sets: dict[tuple[str, str], dict[str, list[ContrastAccuracy]]] = {}
     for path in contrasts:
         file = ContrastAccuracy.read(path)
@@ -85,8 +56,7 @@ def contrast_analyses(settings: WriteReport, table: Table, contrasts: Sequence[P
                     seed=settings.seed,
                 )
                 for system, title in table.systems
-                if kind.by_distance
-                and (baseline := table.baselines.get(system, system)) != system
+                if (baseline := table.baselines.get(system, system)) != system
                 and {system, baseline} <= of_systems.keys()
             }
             if gains:
@@ -95,33 +65,26 @@ def contrast_analyses(settings: WriteReport, table: Table, contrasts: Sequence[P
         yield Analysis(heading="Gains on contrastive pairs by distance", text=_TEXT_ON_PAIRS, tables=tables)
 
 
-def _tables(
-    settings: WriteReport,
-    table: Table,
-    place: str,
-    metric: str,
-    of_systems: Mapping[str, list[Scores]],
-    words: NDArray[np.int64],
-) -> Iterator[TextTable]:
+def _tables(settings: WriteReport, table: Table, scored: ScoredTestSet) -> Iterator[TextTable]:
     """Yield the table of a test set in a metric; none where no system has its baseline there."""
-    titles, gains = dict(table.systems), {}
-    for system, title in titles.items():
-        baseline = table.baselines.get(system, system)
-        if baseline != system and {system, baseline} <= of_systems.keys():
-            gains[title] = gain_by_length(
-                of_systems[baseline],
-                of_systems[system],
-                words,
-                metric=metric,
-                ranges=quarters(words),
+    gains = {
+        title: gain
+        for system, title in table.systems
+        if (baseline := table.baselines.get(system, system)) != system
+        and (
+            gain := scored.gain(
+                baseline,
+                system,
+                ranges=quarters(scored.words),
                 joint=ranges_of(settings.lengths),
-                repeated=list(of_systems.values()),
                 samples=settings.samples,
                 seed=settings.seed,
             )
+        )
+    }
     if gains:
-        convention = metric if metric == NATS else next(iter(gains.values())).signature
-        yield _table(f"{place}; difference in {convention}", gains, decimals=_DECIMALS[metric])
+        convention = scored.metric if scored.metric == NATS else next(iter(gains.values())).signature
+        yield _table(f"{scored.name}; difference in {convention}", gains, decimals=_DECIMALS[scored.metric])
 
 
 def _table(caption: str, gains: Mapping[str, GainByLength], *, decimals: int) -> TextTable:

@@ -15,6 +15,7 @@ from phrasemt.artefacts.table import Table
 from phrasemt.artefacts.translations import ContrastAccuracy
 from phrasemt.files.attention import AttentionMap, ForcedSentence, write_forced
 from phrasemt.report.heat_map import Panel, draw_heat_map
+from phrasemt.report.scored import read_scored
 from phrasemt.report.sections.attention import attention_analyses
 from phrasemt.report.sections.gains import contrast_analyses, gain_analyses
 from phrasemt.report.sections.sentences import groups_of_heads
@@ -82,7 +83,8 @@ def _parts(tmp_path: Path, monkeypatch: Any) -> dict[str, Any]:
     tokens = tmp_path / "results/study/d.en-de/tokens/test.en"
     tokens.parent.mkdir()
     tokens.write_text("a b\na b c d e f g h\n")
-    (gains,) = gain_analyses(SETTINGS, _table(), scores=[], analyses=paths, source=[tokens.relative_to(tmp_path)])
+    scored = list(read_scored(scores=[], analyses=paths, source=[tokens.relative_to(tmp_path)]))
+    (gains,) = gain_analyses(SETTINGS, _table(), scored)
     parts = attention_analyses(paths, [path.with_suffix(".arrow") for path in paths], TITLES)
     return {part.heading: part for part in (gains, *parts)}
 
@@ -104,7 +106,7 @@ def test_gains_on_contrastive_pairs_by_distance(tmp_path: Path) -> None:
         content.write(paths[-1])
     (part,) = contrast_analyses(SETTINGS, _table(), paths)
     (table,) = part.tables
-    assert table.headings == ["System", "1-2 (2)", "9-12 (4)", ">10 (2)", ">0 (6)", "Slope"]
+    assert table.headings == ["System", "1-2 (2)", "9-12 (4)", ">10 (2)", "all (6)", "Slope"]
     ((title, *cells),) = table.rows
     assert title == "+PR"
     assert [cell.split(",")[0] for cell in cells[:4]] == ["+0.0", "+50.0", "+50.0", "+33.3"]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, get_args
 
 import numpy as np
 import pytest
 
-from phrasemt.artefacts.scores import Estimate, LengthGroup, LengthScores, LengthsOnTestSet
+from phrasemt.artefacts.scores import MetricScore, Scores
+from phrasemt.artefacts.signatures import mean_signature
 from phrasemt.artefacts.table import Block, Cell, Row, Table
 from phrasemt.artefacts.training import Evaluation, TrainingRecord
 from phrasemt.artefacts.translations import (
@@ -33,9 +35,11 @@ from phrasemt.report.claims import (
     claim_rows,
     findings_of,
 )
+from phrasemt.report.scored import ScoredTestSet
 from phrasemt.report.sections.claims import claims_section
 from phrasemt.report.sections.cost import RelativeCost
 from phrasemt.report.sections.trainings import TrainingCurve
+from phrasemt.scoring.gains import gain_by_length
 from phrasemt.scoring.ratings import SystemRating
 from phrasemt.study.claims import AnalysedFigure, Measurement, analysed_figures, studied_claims
 from phrasemt.study.schema import Study
@@ -87,7 +91,7 @@ SCORES = {"base": {"bleu_tok": cell(27.0)}, "pr": {"bleu_tok": cell(28.0)}}
 
 
 def artefacts(*, seeds: int = 1, table: Mapping[str, Mapping[str, Cell]] = SCORES, **others: Any) -> Artefacts:
-    empty: dict[str, Any] = {"trainings": [], "lengths": [], "attention": [], "contrasts": []}
+    empty: dict[str, Any] = {"trainings": [], "scored": [], "attention": [], "contrasts": [], "samples": 99, "seed": 3}
     return Artefacts(table=table_of(table, seeds), **{**empty, **others})
 
 
@@ -177,35 +181,63 @@ def test_accuracy_over_more_than_ten_words_joins_groups() -> None:
     assert found(alone, artefacts(contrasts=files)).value == pytest.approx(100 * (360 + 270 + 70) / 800)
 
 
-def lengths(system: str, scores: tuple[float, ...]) -> LengthScores:
-    groups = [
-        LengthGroup(
-            low=low, high=high, sentences=50, bleu=Estimate(value=score, mean=score, low=score - 0.3, high=score + 0.4)
-        )
-        for (low, high), score in zip([(0, 15), (16, 30), (31, 45), (46, None)], scores, strict=True)
-    ]
-    on_news = {"bleu_tok": LengthsOnTestSet(signature="", groups=groups)}
-    return LengthScores(dataset="wmt", system=system, seeds=[1], samples=9, test_sets={"news": on_news})
+HIGHER = mean_signature("invented", "higher", "by hand")
+WORDS = np.array([4] * 10 + [8] * 10 + [16] * 10 + [64] * 10)
 
 
-LENGTHS = [lengths("base", (30.0, 29.0, 28.0, 27.0)), lengths("pr", (30.5, 30.0, 29.0, 29.0))]
+def on_lengths(scores: tuple[float, ...], metric: str = "bleu_tok") -> Scores:
+    """Ten sentences of 4, 8, 16 and 64 words with the same score each."""
+    rows: list[list[int | float]] = [[score, 1] for score in scores for _ in range(10)]
+    metrics = {metric: MetricScore(score=0, signature=HIGHER)}
+    return Scores(sentences=40, references={}, metrics=metrics, statistics={metric: rows})
 
 
-@pytest.mark.parametrize(("words", "gain"), [({"high": 15}, 0.5), ({"low": 16, "high": 30}, 1.0), ({"low": 46}, 2.0)])
-def test_the_gain_of_a_group_of_lengths(words: dict[str, int], gain: float) -> None:
-    finding = found(measurement("lengths", words=words), artefacts(lengths=LENGTHS))
-    # sqrt(0.3^2 + 0.4^2) = 0.5
-    assert (finding.value, finding.low, finding.high) == pytest.approx((gain, gain - 0.5, gain + 0.5))
+SCORED = ScoredTestSet(
+    dataset="wmt",
+    test_set="news",
+    metric="bleu_tok",
+    words=WORDS,
+    of_systems={
+        "base": [on_lengths((30.0, 29.0, 28.0, 27.0))],
+        "pr": [on_lengths((30.0, 30.0, 30.0, 30.0)), on_lengths((30.0, 30.5, 30.0, 30.5))],
+    },
+)
+LENGTHS = [SCORED, replace(SCORED, dataset="short", of_systems={"pr": SCORED.of_systems["pr"]})]
 
 
-def test_the_longest_group_gains_more_than_the_shortest() -> None:
-    finding = found(measurement("length growth"), artefacts(lengths=LENGTHS))
-    assert finding.value == pytest.approx(1.5)
-    assert finding.low == pytest.approx(1.5 - math.hypot(0.5, 0.5))
+@pytest.mark.parametrize(
+    ("words", "gain", "sentences"),
+    [({"high": 7}, 0.0, 10), ({"low": 5, "high": 8}, 1.25, 10), ({"low": 11}, 2.625, 20), ({"low": 16}, 2.625, 20)],
+)
+def test_the_gain_of_any_range_of_lengths_is_that_of_the_paired_test(
+    words: dict[str, int], gain: float, sentences: int
+) -> None:
+    finding = found(measurement("lengths", words=words), artefacts(scored=LENGTHS))
+    assert finding.value == pytest.approx(gain)
+    assert finding.on == f"wmt, news ({sentences} sentences)"
+    assert finding.low is not None
+    assert finding.high is not None
+    assert finding.low <= gain <= finding.high
 
 
-def test_a_group_that_the_study_does_not_have_is_not_made_up() -> None:
-    assert findings_of(measurement("lengths", words={"low": 20, "high": 40}), artefacts(lengths=LENGTHS)) == []
+def test_the_gain_of_a_range_is_the_one_in_the_report() -> None:
+    """The second finding counts trainings too, which differ by half a point at 8 and at 64 words."""
+    sides = SCORED.of_systems["base"], SCORED.of_systems["pr"]
+    tested = gain_by_length(*sides, WORDS, metric="bleu_tok", ranges=[(8, 8)], samples=99, seed=3)
+    over_seeds = tested.groups[0].comparison.over_seeds
+    assert over_seeds is not None
+    finding = found(measurement("lengths", words={"low": 8, "high": 8}), artefacts(scored=LENGTHS))
+    assert (finding.low, finding.high) == (over_seeds.difference.low, over_seeds.difference.high)
+
+
+def test_long_sentences_gain_more_by_the_slope_of_the_gain() -> None:
+    """The quarters gain 0, 1.25, 2 and 3.25: at 2, 3, 4 and 6 doublings; by least squares 55/70 a doubling."""
+    finding = found(measurement("length growth"), artefacts(scored=LENGTHS))
+    assert (finding.on, finding.value) == ("wmt, news, BLEU", pytest.approx(55 / 70))
+
+
+def test_a_range_without_sentences_is_not_made_up() -> None:
+    assert findings_of(measurement("lengths", words={"low": 17, "high": 63}), artefacts(scored=LENGTHS)) == []
 
 
 def attention(system: str, seed: int, masses: Mapping[int, float], **others: Any) -> AttentionAnalysis:
@@ -306,8 +338,8 @@ def test_every_analysis_exists_and_every_place_of_attention() -> None:
 
 def test_a_row_says_what_the_study_lacks() -> None:
     study = study_of({"base": ["xu2020/table-2/base"], "pr": ["xu2020/table-2/max-attn-ta"]})
-    rows = {row.claim.name: row for row in claim_rows(studied_claims(study), artefacts(lengths=LENGTHS))}
-    assert rows["long-sentences-gain-more"].direction == "agrees (one training)"
+    rows = {row.claim.name: row for row in claim_rows(studied_claims(study), artefacts(scored=LENGTHS))}
+    assert rows["long-sentences-gain-more"].on == "wmt, news, BLEU"
     assert rows["half-the-parameters"].direction == (
         "not measured: no system stands for xu2020/table-1/base-pr and xu2020/table-1/big"
     )
@@ -318,25 +350,21 @@ def test_a_row_says_what_the_study_lacks() -> None:
 def test_the_four_values_of_figure_3_stand_beside_ours() -> None:
     study = study_of({"base": ["xu2020/figure-3/base"], "pr": ["xu2020/figure-3/base-pr", "xu2020/figure-3/big"]})
     figures: list[AnalysedFigure] = list(analysed_figures(study))
-    beside = list(beside_findings(figures, artefacts(lengths=LENGTHS)))
+    beside = list(beside_findings(figures, artefacts(scored=LENGTHS)))
     assert [(one.figure.printed, f"{one.finding.value:.1f}") for one in beside] == [
-        ("+0.93", "0.5"), ("+1.72", "2.0"), ("+1.14", "0.5"), ("+1.20", "2.0"),
+        ("+0.93", "0.6"), ("+1.72", "3.2"), ("+1.14", "0.6"), ("+1.20", "3.2"),
     ]  # fmt: skip
     assert {one.verdict for one in beside} == {"other data: same direction (one training)"}
     on_data = [figure.model_copy(update={"same_data": True}) for figure in figures]
-    assert [one.verdict.split(" of ")[0] for one in beside_findings(on_data, artefacts(lengths=LENGTHS))] == [
-        "the printed figure lies in our interval (one training)",
-        "the printed figure lies in our interval (one training)",
-        "the printed figure lies outside",
-        "the printed figure lies outside",
-    ]
+    alone = replace(SCORED, of_systems={name: scores[:1] for name, scores in SCORED.of_systems.items()})
+    for scored, verdict in ((SCORED, "in"), (alone, "outside of")):  # trainings that differ make the interval wide
+        beside = list(beside_findings(on_data, artefacts(scored=[scored])))
+        assert {one.verdict for one in beside} == {f"the printed figure lies {verdict} our interval (one training)"}
 
 
 def test_the_section_of_the_report_shows_claims_and_printed_figures() -> None:
     study = study_of({"base": ["xu2020/table-2/base", "xu2020/figure-3/base"], "pr": ["xu2020/figure-3/base-pr"]})
-    section = claims_section(
-        list(studied_claims(study)), list(analysed_figures(study)), artefacts(lengths=LENGTHS, attention=[])
-    )
+    section = claims_section(list(studied_claims(study)), list(analysed_figures(study)), artefacts(scored=LENGTHS))
     assert section is not None
     assert "a speculation" in section.content
     assert "no system stands for xu2020/table-1/base-pr" in section.content

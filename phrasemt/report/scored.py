@@ -1,0 +1,84 @@
+"""The scores of the sentences of a test set with the lengths of their sources: what gains by length come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phrasemt.artefacts.scores import GainByLength, Scores, SystemScores
+from phrasemt.artefacts.text import Tokens
+from phrasemt.artefacts.translations import AttentionAnalysis
+from phrasemt.files.lines import read_lines
+from phrasemt.scoring.gains import NATS, Range, gain_by_length, nats_per_token
+
+BLEU = "bleu_tok"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoredTestSet:
+    """A test set in one metric. words: of each source [sentences]. of_systems: the scores of all their trainings."""
+
+    dataset: str
+    test_set: str
+    metric: str
+    words: NDArray[np.int64]
+    of_systems: Mapping[str, Sequence[Scores]]
+
+    @property
+    def name(self) -> str:
+        """The data set and the test set."""
+        return f"{self.dataset}, {self.test_set}"
+
+    def gain(
+        self, baseline: str, system: str, *, ranges: Sequence[Range], joint: Sequence[Range], samples: int, seed: int
+    ) -> GainByLength | None:
+        """The gain of a system over any other one (phrasemt/scoring/gains.py); None if one of them has no scores here.
+
+        How much trainings differ is that of all systems.
+        """
+        if not {baseline, system} <= self.of_systems.keys():
+            return None
+        return gain_by_length(
+            self.of_systems[baseline],
+            self.of_systems[system],
+            self.words,
+            metric=self.metric,
+            ranges=ranges,
+            joint=joint,
+            repeated=list(self.of_systems.values()),
+            samples=samples,
+            seed=seed,
+        )
+
+
+def read_scored(*, scores: Sequence[Path], analyses: Sequence[Path], source: Sequence[Path]) -> Iterator[ScoredTestSet]:
+    """Yield each test set in BLEU, then in nats per token; none whose scores are about other sentences.
+
+    scores, analyses: `SystemScores` and `AttentionAnalysis` of all trainings. source: tokens of the test sets.
+    """
+    words = {}
+    for path in source:
+        names = Tokens.pattern.names(path)
+        words[names["dataset"], names["split"]] = np.array([len(line.split()) for line in read_lines(path)])
+    found: dict[tuple[str, str, str], dict[str, list[Scores]]] = {}  # by data set, test set and metric
+    for path in scores:
+        file = SystemScores.read(path)
+        for test_set, of_test_set in file.test_sets.items():
+            if BLEU in of_test_set.statistics:
+                of_systems = found.setdefault((file.dataset, test_set, BLEU), {})
+                of_systems.setdefault(file.system, []).append(of_test_set)
+    for path in analyses:
+        analysis = AttentionAnalysis.read(path)
+        of_systems = found.setdefault((analysis.dataset, analysis.test_set, NATS), {})
+        forced = nats_per_token(analysis.sentence_nats, analysis.sentence_tokens)
+        of_systems.setdefault(analysis.system, []).append(forced)
+    for (dataset, test_set, metric), of_systems in found.items():
+        of_words = words.get((dataset, test_set))
+        if of_words is not None and all(one.sentences == len(of_words) for of in of_systems.values() for one in of):
+            yield ScoredTestSet(
+                dataset=dataset, test_set=test_set, metric=metric, words=of_words, of_systems=of_systems
+            )
