@@ -149,7 +149,11 @@ class _Run:
         self.stopping = False  # on request
         earlier = sum(self._note.done.values())
         before = f", {earlier:,} done before" if earlier else ""
-        _say(f"{self._note.study}: {job_count(len(self._note.jobs))} to do{before}")
+        end = ""
+        if path:
+            with contextlib.suppress(PhrasemtError, OSError):
+                end = status_of(path, datetime.now(UTC)).end
+        _say(f"{self._note.study}: {job_count(len(self._note.jobs))} to do{before}{end and f', end {end}'}")
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._show_progress, daemon=True)
         if path:

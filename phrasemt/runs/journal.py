@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 from phrasemt.artefacts.sidecar import SUFFIX
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import write_text
+from phrasemt.runs.durations import Durations
 from phrasemt.runs.notes import RUN, PlannedJob, RunNote, State, beating, commit_of_code, living, new_run, now, study_of
 from phrasemt.runs.reserved import gpus_of
 from phrasemt.workflow.paths import LOGS
@@ -27,8 +28,9 @@ def stages_of(dag: Any) -> list[Any]:
     return [job for jobs in levels for job in jobs if not job.rule.norun]
 
 
-def planned(dag: Any, jobs: Sequence[Any]) -> list[PlannedJob]:
-    """Jobs of the graph, with those among them that each waits for."""
+def planned(dag: Any, jobs: Sequence[Any], durations: Durations | None = None) -> list[PlannedJob]:
+    """Jobs of the graph, with those among them that each waits for. durations: those that the study ships."""
+    shipped = durations or {}
     places = {job: place for place, job in enumerate(jobs)}
     return [
         PlannedJob(
@@ -40,6 +42,7 @@ def planned(dag: Any, jobs: Sequence[Any]) -> list[PlannedJob]:
             threads=job.threads,
             gpus=gpus_of(job),
             after=sorted(places[other] for other in dag.dependencies[job] if other in places),
+            shipped_seconds=shipped.get((job.rule.name, name_of(job))),
         )
         for job in jobs
     ]
@@ -85,9 +88,20 @@ class Journal:
 
     opened: ClassVar[Journal | None] = None
 
-    def __init__(self, workflow: Any, study: str, text: str, code: Callable[[Iterable[Any]], dict[str, str]]) -> None:
-        """`text` is the study file as it was read; `code` gives the digests of the modules that jobs use."""
+    def __init__(
+        self,
+        workflow: Any,
+        study: str,
+        text: str,
+        code: Callable[[Iterable[Any]], dict[str, str]],
+        durations: Durations | None = None,
+    ) -> None:
+        """`text` is the study file as it was read; `code` gives the digests of the modules that jobs use.
+
+        durations: those that the study ships.
+        """
         self.workflow, self._study, self._text, self._code = workflow, study, text, code
+        self._durations = durations
         self._rules = rules_of(workflow)
         self._path: Path | None = None
         self._note: RunNote | None = None
@@ -100,7 +114,7 @@ class Journal:
         dag = self.workflow.dag
         needed = set(dag.needrun_jobs())
         waiting = [job for job in stages_of(dag) if job in needed]
-        jobs = planned(dag, waiting)
+        jobs = planned(dag, waiting, self._durations)
         refuse_same_outputs(jobs)
         self._path = new_run(self._study)
         self._note = RunNote(

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
-from phrasemt.runs.costs import Recorded
+from phrasemt.runs.costs import OWN, Recorded
 from phrasemt.runs.notes import (
     PlannedJob,
     RunNote,
@@ -33,6 +33,8 @@ STOPPED = "stopped on request, before it could say so"
 # Of the jobs that run, and of those that have failed, so many are shown to people; of the latter so many with a log.
 MOST_SHOWN, MOST_LOGS = 20, 5
 _LINES_OF_LOG = 5
+# Seconds: an end that is not before the present minute says nothing.
+_SHORTEST_BOUND = 60
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +83,8 @@ class JobStatus:
 class Status:
     """A run. state: running, finished, failed, or killed when its process is gone without a word.
 
-    seconds_left: at least, by the records of earlier runs; unknown: jobs to do without such a record.
+    seconds_left: at least, by the records of earlier runs and the durations that the study ships; unknown: jobs to do
+    without either.
     """
 
     run: RunNote
@@ -109,6 +112,8 @@ class Status:
         """When the run is expected to end; empty where nobody knows."""
         if not self.seconds_left:
             return ""
+        if self.unknown and self.seconds_left < _SHORTEST_BOUND:
+            return f"not known yet ({job_count(self.unknown)} of unknown length)"
         end = (self.now + timedelta(seconds=self.seconds_left)).astimezone()
         time = f"{end:%H:%M}" if end.date() == self.now.astimezone().date() else local_time(end)
         if self.unknown:
@@ -176,6 +181,7 @@ def _seconds_left(run: RunNote, jobs: Sequence[JobStatus], now: datetime) -> tup
     What has failed, and what is blocked by it, takes no time. Also the number of jobs of unknown length.
     """
     recorded = Recorded(run.study)
+    scale = _slowness(recorded, jobs)
     ends: list[float] = []  # of each job, in seconds from now, if none waits for a core
     work, unknown = 0.0, 0
     for job in jobs:
@@ -185,7 +191,9 @@ def _seconds_left(run: RunNote, jobs: Sequence[JobStatus], now: datetime) -> tup
         elif job.training and job.training.seconds_left is not None:
             seconds = job.training.seconds_left - max(0.0, (now - job.training.reported).total_seconds())
         else:
-            seconds, _ = recorded.seconds(job.planned)
+            seconds, basis = recorded.seconds(job.planned)
+            if basis != OWN and job.planned.shipped_seconds is not None:
+                seconds = job.planned.shipped_seconds * scale
             if seconds is not None and job.note:
                 seconds -= job.note.seconds(now)
         unknown += seconds is None
@@ -193,6 +201,17 @@ def _seconds_left(run: RunNote, jobs: Sequence[JobStatus], now: datetime) -> tup
         work += seconds * job.planned.threads
         ends.append(seconds + max((ends[other] for other in job.planned.after), default=0.0))
     return max([*ends, work / run.cores if run.cores else 0.0]), unknown
+
+
+def _slowness(recorded: Recorded, jobs: Sequence[JobStatus]) -> float:
+    """How many times as long the jobs done here took as where the durations of the study come from."""
+    here, there = 0.0, 0.0
+    for job in jobs:
+        if job.state == "done" and job.planned.shipped_seconds is not None:
+            seconds, basis = recorded.seconds(job.planned)
+            if seconds is not None and basis == OWN:
+                here, there = here + seconds, there + job.planned.shipped_seconds
+    return here / there if here and there else 1.0
 
 
 def describe_training(report: TrainingReport) -> str:
