@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from phrasemt.artefacts.artefact import JsonFile
 from phrasemt.artefacts.corpus import DroppedPairs
+from phrasemt.artefacts.sidecar import SUFFIX
 from phrasemt.artefacts.table import Table
 from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy
 from phrasemt.artefacts.vocabulary import Vocabulary
@@ -97,13 +98,18 @@ def _scored(study: Study, paths: Paths) -> Iterator[ScoredTestSet]:
         source += [Path(of_dataset.tokens.at(split=test_set, language=language)) for test_set in dataset.test_sets]
     yield from read_scored(
         scores=[path for path in scores if path.exists()],
-        analyses=sorted(Path().glob(paths.attention_analysis.glob)),
+        analyses=_found(paths.attention_analysis.glob),
         source=[path for path in source if path.exists()],
     )
 
 
 def _read(kind: type[_Kind], paths: Paths) -> list[_Kind]:
-    return [kind.read(path) for path in sorted(Path().glob(paths.of_kind(kind).glob))]
+    return [kind.read(path) for path in _found(paths.of_kind(kind).glob)]
+
+
+def _found(glob: str) -> list[Path]:
+    """The artefacts of a pattern that are there, without their sidecars, whose names end in `.json` too."""
+    return [path for path in sorted(Path().glob(glob)) if not path.name.endswith(SUFFIX)]
 
 
 def _table(given: Path) -> Table:
