@@ -6,13 +6,16 @@ import contextlib
 import errno
 import http.server
 import math
+import os
 import sys
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, unquote
 
+from phrasemt.artefacts.table import Report
 from phrasemt.errors import PhrasemtError
 from phrasemt.report.page import Section, fill, write_page
 from phrasemt.report.sections.trainings import curves_section, read_unfinished
@@ -30,9 +33,14 @@ _MOST_CONNECTIONS = 32
 _SECONDS_OF_SILENCE = 10.0
 
 
-def live_page(status: Status, *, refresh: float) -> str:
-    """Return the page about a run. refresh: seconds after which a browser reads the page again, 0 for never."""
+def live_page(status: Status, *, refresh: float, folder: Path = Path()) -> str:
+    """Return the page about a run, with links to its report and logs.
+
+    refresh: seconds after which a browser reads the page again, 0 for never. folder: that of the page, from which links
+    lead.
+    """
     run = status.run
+    report = Path(Report.pattern.at(study=run.study))
     jobs = fill(
         __file__,
         status=status,
@@ -40,6 +48,9 @@ def live_page(status: Status, *, refresh: float) -> str:
         written=local_time(status.now),
         most_shown=MOST_SHOWN,
         most_logs=MOST_LOGS,
+        before=sum(run.done.values()),
+        report=report if report.exists() else None,
+        link=lambda path: quote(os.path.relpath(path, folder)),
     )
     sections = [Section(anchor="jobs", heading="Jobs", content=jobs)]
     if (so_far := curves_so_far(run.study)) is not None:
@@ -71,10 +82,13 @@ def _titles(study: str) -> dict[str, str]:
     return {}
 
 
-def serve(page: Callable[[], str], port: int) -> None:
-    """Serve a page on 127.0.0.1 until Ctrl-C. page: makes it. Raises PhrasemtError when the port is in use."""
+def serve(page: Callable[[], str], port: int, study: str) -> None:
+    """Serve a page, and the report and logs of its study, on 127.0.0.1 until Ctrl-C.
+
+    page: makes it. Raises PhrasemtError when the port is in use.
+    """
     try:
-        server = _Server(page, port)
+        server = _Server(page, port, study)
     except OSError as error:
         if error.errno not in (errno.EADDRINUSE, errno.EACCES):
             raise
@@ -89,8 +103,9 @@ def serve(page: Callable[[], str], port: int) -> None:
 
 
 class _Server(http.server.ThreadingHTTPServer):
-    def __init__(self, make: Callable[[], str], port: int) -> None:
+    def __init__(self, make: Callable[[], str], port: int, study: str) -> None:
         super().__init__(("127.0.0.1", port), _Handler)
+        self._report, self._logs = Path(Report.pattern.at(study=study)), Path("logs", study)
         self._make, self._lock, self._made, self._page = make, threading.Lock(), -math.inf, ""
         self._free = threading.BoundedSemaphore(_MOST_CONNECTIONS)
 
@@ -99,6 +114,12 @@ class _Server(http.server.ThreadingHTTPServer):
             if time.monotonic() - self._made > _FRESH:
                 self._page, self._made = self._make(), time.monotonic()
             return self._page
+
+    def file(self, path: str) -> Path | None:
+        """The report or a log of the study at a path of an address; None for all other files."""
+        found = Path(unquote(path).lstrip("/")).resolve()
+        log = found.suffix == ".log" and found.is_relative_to(self._logs.resolve())
+        return found if (log or found == self._report.resolve()) and found.is_file() else None
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if self._free.acquire(blocking=False):
@@ -123,7 +144,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     timeout = _SECONDS_OF_SILENCE
 
     def do_GET(self) -> None:
-        status, kind, text = 404, "text/plain", "only / is here\n"
+        status, kind, text = 404, "text/plain", "only /, and the report and logs that it links, are here\n"
         if str(self.headers["Host"]).partition(":")[0] not in _NAMES:
             status, text = 421, f"this page is for {' and '.join(_NAMES)}\n"
         elif self.path == "/":
@@ -131,6 +152,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 status, kind, text = 200, "text/html", self.server.page()
             except PhrasemtError as error:  # such as a note of a run that another version writes
                 status, text = 503, f"{error}\n"
+        elif (file := self.server.file(self.path)) is not None:
+            status, kind = 200, "text/html" if file.suffix == ".html" else "text/plain"
+            text = file.read_text(errors="replace")
         self.send_response(status)
         self.send_header("Content-Type", f"{kind}; charset=utf-8")
         self.send_header("Content-Length", str(len(text.encode())))

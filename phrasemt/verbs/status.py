@@ -68,12 +68,14 @@ def run(options: argparse.Namespace) -> None:
     if options.serve is not None or options.html is not None:
         from phrasemt.verbs._live_page import live_page, serve  # imports what draws curves, which takes a second
     if options.serve is not None:
-        serve(lambda: live_page(_current(study), refresh=options.every), options.serve)
+        serve(lambda: live_page(_current(study), refresh=options.every), options.serve, study)
         return
     while True:
         going_on = options.watch and status.state == "running"
         if options.html is not None:
-            write_text(options.html, live_page(status, refresh=options.every if going_on else 0))
+            write_text(
+                options.html, live_page(status, refresh=options.every if going_on else 0, folder=options.html.parent)
+            )
         else:
             print((CLEAR_SCREEN if options.watch else "") + "\n".join(describe(status)), flush=True)
         if not going_on:

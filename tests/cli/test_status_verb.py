@@ -338,10 +338,15 @@ def half_finished() -> None:
 
 def test_the_page_shows_jobs_the_end_and_curves(status: Status) -> None:
     half_finished()
-    assert status("demo", "--html", "page.html")[0] == 0
-    page = Path("page.html").read_text()
+    Path("results/demo/report.html").write_text("a report")
+    Path("pages").mkdir()
+    assert status("demo", "--html", "pages/page.html")[0] == 0
+    page = Path("pages/page.html").read_text()
     for shown in (
         "3 of 7",
+        "3 of them before this run",
+        '<a href="../results/demo/report.html">',
+        '<a href="../logs/demo/train_model/',
         "update 40 of 100 (40 %)",
         'value="0.6000"',
         "Expected end: about",
@@ -383,6 +388,16 @@ def test_the_page_is_served_on_this_machine_until_ctrl_c() -> None:
         assert "update 60 of 100" in page
         with pytest.raises(urllib.error.HTTPError, match="404"):
             urllib.request.urlopen(f"{address}/../../etc/passwd")
+        Path("logs/demo/secret.txt").write_text("no log")
+        Path("logs/demo/of it.log").write_text("a log")
+        Path("logs/demo/linked.log").symlink_to(Path("logs/demo/secret.txt").absolute())
+        Path("results/demo").mkdir(parents=True, exist_ok=True)
+        Path("results/demo/report.html").write_text("a report")
+        answers = {"logs/demo/of%20it.log": 200, "results/demo/report.html": 200, "logs/demo/secret.txt": 404}
+        for path, code in (answers | {"logs/demo/linked.log": 404, "logs/demo/../demo/none.log": 404}).items():
+            assert (
+                _answer_of(int(address.rsplit(":", 1)[1]), f"GET /{path} HTTP/1.1\r\nHost: localhost\r\n\r\n") == code
+            )
         port = address.rsplit(":", 1)[1]
         for host, code in (("evil.example", 421), (f"evil.example:{port}", 421), ("localhost:80", 200), ("", 421)):
             assert _answer_of(int(port), f"GET / HTTP/1.1\r\nHost: {host}\r\n\r\n") == code
@@ -407,7 +422,7 @@ def _answer_of(port: int, request: str) -> int:
 
 def test_connections_that_say_nothing_are_few_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_live_page._Handler, "timeout", 0.5)
-    with _live_page._Server(lambda: "a page", 0) as server, contextlib.ExitStack() as stack:
+    with _live_page._Server(lambda: "a page", 0, "demo") as server, contextlib.ExitStack() as stack:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         stack.callback(server.shutdown)
         before, most = threading.active_count(), 0
