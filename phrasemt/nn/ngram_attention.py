@@ -103,23 +103,40 @@ class Layout:
 def shift(source_XBhSE: Tensor, target_XBhSE: Tensor, moves: Iterable[Move]) -> None:
     """Fill the target with the sums of the moves (from, to, shift), and with zeros elsewhere."""
     positions = source_XBhSE.shape[3]
-    filled = set()
-    for origin, place, distance in sorted(moves, key=lambda move: abs(move[2])):
+    empty = set(range(len(target_XBhSE)))
+    for origins, places, distance, adds in _runs(moves):
         overlap, start, skipped = max(positions - abs(distance), 0), max(distance, 0), max(-distance, 0)
-        target_BhSE = target_XBhSE[place]
-        moved_BhSE = source_XBhSE[origin, :, :, skipped : skipped + overlap]
-        moved_to_BhSE = target_BhSE[:, :, start : start + overlap]
-        if place in filled:
-            moved_to_BhSE.add_(moved_BhSE)  # += would copy the sum to its own place once more
+        target_NBhSE = target_XBhSE[places]
+        moved_NBhSE = source_XBhSE[origins, :, :, skipped : skipped + overlap]
+        moved_to_NBhSE = target_NBhSE[:, :, :, start : start + overlap]
+        if adds:
+            moved_to_NBhSE.add_(moved_NBhSE)  # += would copy the sum to its own place once more
             continue
-        moved_to_BhSE.copy_(moved_BhSE)
-        filled.add(place)
+        moved_to_NBhSE.copy_(moved_NBhSE)
+        empty.difference_update(range(places.start, places.stop))
         if start:
-            target_BhSE[:, :, :start] = 0
+            target_NBhSE[:, :, :, :start] = 0
         if skipped:
-            target_BhSE[:, :, overlap:] = 0
-    for place in set(range(len(target_XBhSE))) - filled:
+            target_NBhSE[:, :, :, overlap:] = 0
+    for place in empty:
         target_XBhSE[place] = 0
+
+
+def _runs(moves: Iterable[Move]) -> list[tuple[slice, slice, int, bool]]:
+    """Join moves of neighbours to neighbours by the same shift, for which one operation is enough.
+
+    Returns (from, to, shift, whether the places have numbers already, to which these are added), short shifts first.
+    """
+    runs: list[tuple[slice, slice, int, bool]] = []
+    filled: set[int] = set()
+    for origin, place, distance in sorted(moves, key=lambda move: abs(move[2])):
+        adds = place in filled
+        filled.add(place)
+        if runs and (runs[-1][0].stop, runs[-1][1].stop, *runs[-1][2:]) == (origin, place, distance, adds):
+            runs[-1] = slice(runs[-1][0].start, origin + 1), slice(runs[-1][1].start, place + 1), distance, adds
+        else:
+            runs.append((slice(origin, origin + 1), slice(place, place + 1), distance, adds))
+    return runs
 
 
 class _Arrange(torch.autograd.Function):
@@ -152,8 +169,8 @@ def ngram_mask(mask_XS: Tensor | None, orders: int, keys: int, device: torch.dev
 
     at_once: number of neighbouring keys with the same position, such as the hypotheses in the cache of a search.
     """
-    positions_S = torch.arange(keys, device=device) // at_once
-    complete_NS = positions_S >= torch.arange(orders, device=device)[:, None]
+    first_N = torch.arange(0, orders * at_once, at_once, device=device)  # the first key that ends an n-gram
+    complete_NS = torch.arange(keys, device=device) >= first_N[:, None]
     return (complete_NS if mask_XS is None else mask_XS[..., None, :] & complete_NS).flatten(-2)
 
 

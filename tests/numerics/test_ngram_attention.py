@@ -11,6 +11,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from pretended_cuda import GPU, PretendedGpu
 
 from phrasemt.nn.attention import KeyValueAttention, SelfAttention, causal_mask, key_mask
 from phrasemt.nn.ngram_attention import NgramKeyValueAttention, NgramSelfAttention
@@ -209,6 +210,18 @@ def test_padding_of_all_orders_is_neither_read_nor_taught(score, sentences):
         assert (x.grad[~mask_BS] == 0).all()
     assert torch.equal(outputs[0], outputs[1])
     assert torch.equal(gradients[0], gradients[1])
+
+
+@pytest.mark.parametrize("orders", ORDERS)
+def test_one_copy_arranges_all_queries_of_an_order(orders):
+    """The matrices of an order are neighbours, and so are their places, for which one kernel of a GPU is enough."""
+    attention = NgramKeyValueAttention(D, HEADS, 0.0, ngrams=orders, score="query_kernel")
+    with PretendedGpu() as gpu:
+        x = torch.randn(2, 5, attention.query_blocks * D, requires_grad=True).to(GPU)
+        gpu.reset()
+        (queries,) = attention.arrange(x, attention.query_layout)
+        queries.sum().backward()
+        assert gpu.kernels["copy_"] <= 2 * orders
 
 
 @pytest.mark.parametrize("score", SCORES)
