@@ -14,9 +14,11 @@ import statistics
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from pydantic import TypeAdapter
 from runs import Run, TestSet, read_runs
 
 from phrasemt.artefacts.scores import GainByLength, MetricComparison
+from phrasemt.models.cost import idle_parameters_of
 from phrasemt.scoring.gains import gain_by_length, ranges_of
 from phrasemt.scoring.significance import (
     ResampledRuns,
@@ -28,6 +30,7 @@ from phrasemt.scoring.significance import (
     resample,
     seed_variations,
 )
+from phrasemt.study.architectures import Architecture, ModelSettings
 
 _METRICS = ("bleu_tok", "bleu_tok_compound_split", "bleu_detok", "chrf2", "ter")
 
@@ -119,8 +122,7 @@ COMPARED = [
 # Studies whose trainings also tell how much those of another study differ: the same but for the phrases.
 _REPEATED_IN = {"multi30k-phrases": "multi30k-systems"}
 _UNSEEDED = ("multi30k-moses/captions/untuned", "multi30k-moses/captions-into-english/untuned")
-# Parameters that change nothing (`phrasemt describe STUDY network`): of `phrase.mode: none`.
-IDLE = {"multi30k-systems/network": 3_278_864, "demo-phrases/network": 557_833}
+_MODEL: TypeAdapter[Architecture] = TypeAdapter(ModelSettings)
 _DRAWS = {"samples": 10_000, "seed": 12345}
 
 
@@ -190,6 +192,14 @@ def _resampled(key: str) -> ResampledRuns:
         printed = {name: metric for name, metric in scores.metrics.items() if name in _METRICS}
         of_runs.append(scores.model_copy(update={"metrics": printed}))
     return resample(of_runs, **_DRAWS)
+
+
+def idle_parameters(key: str) -> int:
+    """The parameters of a system that change nothing: of its record, or for earlier records of the model itself."""
+    record = runs(key)[0].record
+    if record.get("idle_parameters") is not None:
+        return int(record["idle_parameters"])
+    return idle_parameters_of(_MODEL.validate_python(record["model"]))
 
 
 # Up to so many words of the source; the last group of Multi30k has 102 of 1,000 sentences.

@@ -134,7 +134,11 @@ def of_training(record: dict[str, Any]) -> dict[str, Any]:
     evaluations = [one | one.pop("measurements", {}) for one in record.pop("evaluations", [])]
     names = dict.fromkeys(name for evaluation in evaluations for name in evaluation)
     return {
-        "record": {name: record[name] for name in ("parameters", "precision", "updates", "model") if name in record},
+        "record": {
+            name: record[name]
+            for name in ("parameters", "idle_parameters", "precision", "updates", "model")
+            if name in record
+        },
         "evaluations": {name: [evaluation.get(name) for evaluation in evaluations] for name in names},
     }
 

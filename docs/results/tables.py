@@ -17,13 +17,13 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 
 from run_values import (
-    IDLE,
     NAMES,
     VALUES,
     by_length,
     by_seed,
     dev_at,
     gain,
+    idle_parameters,
     interval,
     keys_of,
     name,
@@ -82,8 +82,8 @@ def _power(key: str) -> str:
 
 
 def _parameters(key: str) -> str:
-    parameters = runs(key)[0].record["parameters"]
-    return f"{parameters:,}" + (f" ({parameters - IDLE[key]:,})" if key in IDLE else "")
+    parameters, idle = runs(key)[0].record["parameters"], idle_parameters(key)
+    return f"{parameters:,}" + (f" ({parameters - idle:,})" if idle else "")
 
 
 PARAMETERS: Column = "parameters (in use, if fewer)", _parameters

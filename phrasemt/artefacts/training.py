@@ -50,9 +50,15 @@ def ranked(scores: Sequence[_Scores], best_by: str) -> list[_Scores]:
     return sorted(scores, key=lambda one: (-(one.dev_bleu or 0.0) if best_by == "bleu" else 0.0, one.dev_perplexity))
 
 
+def parameters_text(parameters: int, idle: int | None) -> str:
+    """A number of parameters, and beside it those in use if they are fewer."""
+    return f"{parameters:,}" + (f" ({parameters - idle:,} in use)" if idle else "")
+
+
 class TrainingRecord(JsonFile, pattern=of_dataset("models/{system}/{seed}/training.json"), format=2):
     """A finished training; written last.
 
+    idle_parameters: how many of the parameters change nothing; None in records of versions that did not count them.
     stopped: why it ended, `max_updates` or `early_stopping`. skipped: updates whose loss or gradient was not finite.
     micro_batch_positions: the size of micro-batches of each process. checkpoints: paths of the files to average.
     metrics: path of the metrics. Both are relative to the folder of the record.
@@ -60,6 +66,7 @@ class TrainingRecord(JsonFile, pattern=of_dataset("models/{system}/{seed}/traini
 
     model: ModelSettings
     parameters: int
+    idle_parameters: int | None = None
     precision: str
     updates: int
     stopped: str
@@ -71,6 +78,11 @@ class TrainingRecord(JsonFile, pattern=of_dataset("models/{system}/{seed}/traini
     best_update: int | None = None
     evaluations: list[Evaluation]
     metrics: str
+
+    @property
+    def parameters_text(self) -> str:
+        """The number of parameters, and beside it those in use if they are fewer."""
+        return parameters_text(self.parameters, self.idle_parameters)
 
     @property
     def best(self) -> Evaluation | None:

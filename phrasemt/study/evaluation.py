@@ -11,6 +11,8 @@ from pydantic import Field, model_validator
 from phrasemt.fields import Name, Number, Positions, Seed, Settings, Title, UserPath
 
 MOST_SAMPLES = 1_000_000
+# The lowest p of so many samples is 2/(SAMPLES + 1). It stays below 0.01 when Holm multiplies it by up to 10 systems.
+SAMPLES = 2_000
 
 
 class Comparison(Settings):
@@ -23,7 +25,7 @@ class Comparison(Settings):
     )
     samples: Annotated[
         int, Field(gt=0), Number(at_most=MOST_SAMPLES, because="p-values need no more than thousands")
-    ] = Field(1000, description="bootstrap samples")
+    ] = Field(SAMPLES, description="bootstrap samples")
     seed: Seed = Field(12345, description="seed of the resampling")
 
 

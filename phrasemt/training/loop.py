@@ -139,6 +139,7 @@ def train_model(
             TrainingRecord(
                 model=settings.model,
                 parameters=parameters,
+                idle_parameters=model.idle_parameters(),
                 precision=trainer.precision,
                 updates=progress.update,
                 stopped=stopped,

@@ -16,7 +16,7 @@ from phrasemt.report.sections.settings import flatten
 from phrasemt.runs.text_table import table
 from phrasemt.scoring.scores import check_comparable
 from phrasemt.scoring.significance import SeedVariation, compare_scores, p_text, resample, seed_variations
-from phrasemt.study.evaluation import MOST_SAMPLES
+from phrasemt.study.evaluation import MOST_SAMPLES, SAMPLES
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
 from phrasemt.verbs._numbers import in_range
@@ -66,7 +66,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of two systems: print the N sentences that gain and lose most (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
-        "--samples", type=in_range(int, 1, MOST_SAMPLES), default=1000, metavar="N", help="samples of the tests (1000)"
+        "--samples",
+        type=in_range(int, 1, MOST_SAMPLES),
+        default=SAMPLES,
+        metavar="N",
+        help="samples of the tests (default: %(default)s)",
     )
 
 

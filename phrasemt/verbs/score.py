@@ -19,7 +19,7 @@ from phrasemt.files.prepared import check_prepared_alike
 from phrasemt.runs.text_table import table
 from phrasemt.scoring.bleu import Sides, check_side, score_texts, warn_of_leftovers
 from phrasemt.scoring.significance import compare_scores, p_text
-from phrasemt.study.evaluation import MOST_SAMPLES
+from phrasemt.study.evaluation import MOST_SAMPLES, SAMPLES
 from phrasemt.study.languages import problem_of_language
 from phrasemt.study.reading import load_study
 from phrasemt.study.tokenization import Tokenizer
@@ -54,7 +54,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--shortest", action="store_true", help="length of the shortest reference, for scores on tokens (mteval-v11b)"
     )
     parser.add_argument(
-        "--samples", type=in_range(int, 1, MOST_SAMPLES), default=1000, metavar="N", help="samples of the tests (1000)"
+        "--samples",
+        type=in_range(int, 1, MOST_SAMPLES),
+        default=SAMPLES,
+        metavar="N",
+        help="samples of the tests (default: %(default)s)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON, with the counts of BLEU")
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from phrasemt.artefacts.table import Table
+from phrasemt.artefacts.training import parameters_text
 from phrasemt.printed.results import CostKind
 from phrasemt.report.page import TextTable
 from phrasemt.report.sections.trainings import TrainingCurve
@@ -37,6 +38,7 @@ class SystemCost:
     dataset: str
     system: str
     parameters: int
+    idle: int | None = None  # of the parameters, those that change nothing
     training: float | None
     token: float | None
     decoding: float | None
@@ -55,6 +57,7 @@ class RelativeCost:
     system: str
     title: str
     parameters: int
+    idle: int | None = None  # of the parameters, those that change nothing
     ratios: Mapping[CostKind | Literal["token"], float | None]
     together: bool
 
@@ -70,7 +73,10 @@ def cost_tables(
         "loading. Jobs that ran side by side or on different machines say little: ratios of different hosts or devices "
         "are left out.",
         headings=("System", "Data set", "Parameters", "Ratio", "Training", "For a token", "Decoding"),
-        rows=[(one.title, one.dataset, f"{one.parameters:,}", *map(_shown, one.ratios.values())) for one in relative],
+        rows=[
+            (one.title, one.dataset, parameters_text(one.parameters, one.idle), *map(_shown, one.ratios.values()))
+            for one in relative
+        ],
         left=("Data set",),
     )
     yield TextTable(
@@ -110,6 +116,7 @@ def costs(study: str, trainings: Sequence[TrainingCurve]) -> list[SystemCost]:
                 dataset=dataset,
                 system=system,
                 parameters=own[0].record.parameters,
+                idle=own[0].record.idle_parameters,
                 training=statistics.fmean(trained) if trained else None,
                 token=1 / statistics.fmean(speeds) if speeds else None,
                 decoding=sum(seconds) / len(own) if seconds and len(seconds) == len(jobs) else None,
@@ -147,6 +154,7 @@ def relative_costs(
                     system=system,
                     title=title,
                     parameters=one.parameters,
+                    idle=one.idle,
                     ratios={
                         "parameters": _ratio(one.parameters, baseline.parameters),
                         "training": _ratio(one.training, baseline.training) if together else None,
