@@ -140,14 +140,18 @@ class DroppedPair:
 
 @dataclass(frozen=True)
 class DroppedPairs(Artefact, pattern=of_dataset("corpus/{split}.dropped.tsv")):
-    """The pairs of a split that cleaning dropped, in the order of their rows, with the numbers of pairs."""
+    """The pairs of a split that cleaning dropped, in the order of their rows, with the numbers of pairs.
+
+    left_out: pairs that the filters keep and a sample does not; no line names them.
+    """
 
     _columns = "row\tfilter\tvalue"
-    _head = re.compile(r"# read (\d+) kept (\d+) dropped (\d+)")
+    _head = re.compile(r"# read (\d+) kept (\d+) dropped (\d+)(?: left out (\d+))?")
 
     raw_pairs: int
     kept: int
     dropped: list[DroppedPair]
+    left_out: int = 0
 
     @property
     def by_filter(self) -> dict[str, int]:
@@ -160,9 +164,10 @@ class DroppedPairs(Artefact, pattern=of_dataset("corpus/{split}.dropped.tsv")):
         return f"{pair.row}\t{pair.filter}\t{pair.value}"
 
     @classmethod
-    def head(cls, *, read: int, kept: int) -> str:
+    def head(cls, *, read: int, kept: int, left_out: int = 0) -> str:
         """The lines before the pairs."""
-        return f"# read {read} kept {kept} dropped {read - kept}\n{cls._columns}\n"
+        rest = f" left out {left_out}" if left_out else ""
+        return f"# read {read} kept {kept} dropped {read - kept - left_out}{rest}\n{cls._columns}\n"
 
     @classmethod
     def read(cls, path: Path) -> DroppedPairs:
@@ -171,9 +176,9 @@ class DroppedPairs(Artefact, pattern=of_dataset("corpus/{split}.dropped.tsv")):
         head = cls._head.fullmatch(next(lines, ""))
         next(lines, "")
         fields = [line.split("\t", 2) for line in lines]
-        numbers = [int(number) for number in head.groups()] if head else [0, 0, 0]
+        numbers = [int(number or 0) for number in head.groups()] if head else [0, 0, 0, 0]
         wrong = any(len(one) != 3 or not one[0].isdecimal() for one in fields)
-        if head is None or wrong or numbers[2] != len(fields) or numbers[0] != numbers[1] + numbers[2]:
+        if head is None or wrong or numbers[2] != len(fields) or numbers[0] != sum(numbers[1:]):
             raise DamagedFileError(
                 "the counts of dropped pairs do not add up",
                 where=path,
@@ -182,7 +187,7 @@ class DroppedPairs(Artefact, pattern=of_dataset("corpus/{split}.dropped.tsv")):
                 next_step="delete it and run again",
             )
         dropped = [DroppedPair(int(row), name, value) for row, name, value in fields]
-        return cls(raw_pairs=numbers[0], kept=numbers[1], dropped=dropped)
+        return cls(raw_pairs=numbers[0], kept=numbers[1], dropped=dropped, left_out=numbers[3])
 
 
 class Shared(Settings):

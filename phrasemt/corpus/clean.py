@@ -1,7 +1,8 @@
 """The stage `clean_pairs`: check a parallel text, and drop training pairs that no system should learn from.
 
 The outputs account for every pair: `rows` holds the row of each kept pair, `dropped` holds for each other row the first
-filter that refused it and the value that the filter computed. Dev and test sets are checked but never filtered.
+filter that refused it and the value that the filter computed, and the number of pairs that a sample leaves out. Dev and
+test sets are checked but never filtered.
 
 A monolingual text stands on both sides: `raw_source` and `raw_target` name the same files, and so do `source` and
 `target`. Its lines are judged like pairs, without the filters that compare two sides.
@@ -14,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import heapq
 import logging
 import shutil
 import tempfile
@@ -54,8 +56,11 @@ def clean_pairs(
     """Write the normalised pairs of the raw texts that pass all filters.
 
     rows: for each kept pair its row (from 0) in the concatenation of the raw texts. dropped: `# read N kept K dropped
-    D`, a header, then row, filter and value of each dropped pair, tab-separated, in the order of the rows. The result
-    does not depend on the number of cores. Memory: about 120 bytes for each kept pair.
+    D` (with a sample also `left out L`), a header, then row, filter and value of each dropped pair, tab-separated, in
+    the order of the rows. The result does not depend on the number of cores. Memory: about 120 bytes for each pair that
+    the filters keep.
+    settings.sample: keep no more than so many of these pairs, those whose sources have the smallest hash, in the order
+    of their rows. So the references of a test set, each with the same sources, keep the same pairs.
     Raises DataError for sides with unequal numbers of lines, bytes that are not UTF-8, an empty text, a text that is
     cut into subwords, and a text of which no pair is kept.
     """
@@ -64,10 +69,20 @@ def clean_pairs(
     with contextlib.ExitStack() as stack:
         *sides, kept_rows = (stack.enter_context(write_atomic(path)) for path in (*texts, rows))
         listing = stack.enter_context(tempfile.TemporaryFile(dir=dropped.parent))  # unnamed: killed runs leave nothing
-        for judged in _judged(settings, raw_source, raw_target, cores=cores):
+
+        def keep(pairs: Iterable[tuple[int, tuple[str, ...]]]) -> None:
+            chosen = list(pairs)
             for side, stream in enumerate(sides):
-                _write(stream, (pair[side] for _, pair, _ in judged.kept))
-            _write(kept_rows, (str(counts.read + offset) for offset, _, _ in judged.kept))
+                _write(stream, (pair[side] for _, pair in chosen))
+            _write(kept_rows, (str(row) for row, _ in chosen))
+
+        sample = None if settings.sample is None else _Sample(settings.sample)
+        for judged in _judged(settings, raw_source, raw_target, cores=cores):
+            kept = ((counts.read + offset, pair) for offset, pair, _ in judged.kept)
+            if sample is None:
+                keep(kept)
+            else:
+                sample.add(kept)
             pairs = (DroppedPair(counts.read + offset, *reason) for offset, *reason in judged.dropped)
             _write(listing, map(DroppedPairs.line, pairs))
             counts.add(judged)
@@ -81,9 +96,12 @@ def clean_pairs(
                 found=f"{counts.read} pairs: {counts.reasons()}",
                 next_step="check the languages of the data set and the limits in `cleaning`",
             )
+        if sample is not None:
+            keep(sample.pairs)
+            counts.left_out = counts.kept - len(sample.pairs)
         listing.seek(0)
         with write_atomic(dropped) as stream:
-            stream.write(DroppedPairs.head(read=counts.read, kept=counts.kept).encode())
+            stream.write(counts.head.encode())
             shutil.copyfileobj(listing, stream)
     counts.report()
 
@@ -140,12 +158,38 @@ def _write(stream: IO[bytes], lines: Iterable[str]) -> None:
     stream.write("".join(f"{line}\n" for line in lines).encode("utf-8"))
 
 
+class _Sample:
+    """Of rows with their pairs, those whose sources have the smallest hash; between equal sources the first rows."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._heap: list[tuple[int, int, tuple[str, ...]]] = []  # hash and row, both negative, so the largest is first
+
+    def add(self, pairs: Iterable[tuple[int, tuple[str, ...]]]) -> None:
+        for row, pair in pairs:
+            digest = hashlib.blake2b(composed(pair[0]).encode(), digest_size=8).digest()
+            entry = (-int.from_bytes(digest), -row, pair)
+            if len(self._heap) < self._size:
+                heapq.heappush(self._heap, entry)
+            else:
+                heapq.heappushpop(self._heap, entry)
+
+    @property
+    def pairs(self) -> list[tuple[int, tuple[str, ...]]]:
+        """In the order of their rows."""
+        return sorted((-row, pair) for _, row, pair in self._heap)
+
+
 @dataclass
 class _Counts:
-    """Numbers of pairs and lines. read: also the row of the next pair. signs: of each side."""
+    """Numbers of pairs and lines. read: also the row of the next pair. signs: of each side.
+
+    kept: by the filters. left_out: of these, by the sample.
+    """
 
     read: int = 0
     kept: int = 0
+    left_out: int = 0
     carriage_returns: int = 0
     normalised: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
@@ -164,9 +208,15 @@ class _Counts:
     def reasons(self) -> str:
         return ", ".join(f"{name} {self.dropped[name]}" for name in FILTERS if self.dropped[name])
 
+    @property
+    def head(self) -> str:
+        return DroppedPairs.head(read=self.read, kept=self.kept - self.left_out, left_out=self.left_out)
+
     def report(self) -> None:
         why = f" ({self.reasons()})" if self.dropped else ""
         log.info("clean_pairs: read %d pairs, kept %d, dropped %d%s", self.read, self.kept, self.read - self.kept, why)
+        if self.left_out:
+            log.info("clean_pairs: the sample leaves out %d of the pairs that were kept", self.left_out)
         if self.carriage_returns:
             log.info("clean_pairs: %d lines ended in a carriage return (CRLF)", self.carriage_returns)
         if self.normalised:

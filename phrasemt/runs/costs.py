@@ -107,11 +107,19 @@ def seconds_of_jobs(study: str, rule: str) -> dict[Path, float]:
 def seconds_of_job(benchmark: Path) -> float | None:
     """Wall seconds of a finished job; None when it did not run itself, or there is no record that can be read."""
     note = StageNote.read(stage_note(log_of(benchmark)))
-    if note and note.from_cache:
-        return None
+    return None if note and note.from_cache else _mean_of(benchmark, "s")
+
+
+def memory_of_job(benchmark: Path) -> float:
+    """The most memory of a finished job, in MB, as Snakemake saw it; 0 when it saw none."""
+    return _mean_of(benchmark, "max_rss") or 0
+
+
+def _mean_of(benchmark: Path, column: str) -> float | None:
+    """The mean of a column of a benchmark; None when there is no record that can be read."""
     try:
         with benchmark.open(encoding="utf-8", newline="") as stream:
-            return statistics.fmean(float(row["s"]) for row in csv.DictReader(stream, delimiter="\t"))
+            return statistics.fmean(float(row[column]) for row in csv.DictReader(stream, delimiter="\t"))
     except (OSError, ValueError, KeyError, TypeError):  # StatisticsError is a ValueError
         return None
 

@@ -152,6 +152,7 @@ class CleanPairs(Stage):
     source_language: str
     target_language: str
     filters: CleaningFilters | None  # None for dev and test sets
+    sample: int | None = None  # number of pairs that are used of those that the filters keep; None: all
 
     @classmethod
     def of_job(cls, job: StudyJob) -> dict[str, Any]:
@@ -159,6 +160,7 @@ class CleanPairs(Stage):
             "source_language": common_code(job.dataset.source_language),
             "target_language": common_code(job.dataset.target_language),
             "filters": job.dataset.cleaning if job.wildcards["split"] == "train" else None,
+            "sample": job.dataset.sampled(job.wildcards["split"]),
         }
 
 

@@ -221,6 +221,15 @@ class CleaningFilters(Settings):
     drop_identical: bool = Field(True, description="drop pairs with equal sides")
 
 
+class Sample(Settings):
+    """A part of the pairs, the same on every machine: those whose sources have the smallest hash."""
+
+    train: Pairs | None = Field(None, description="pairs of train after all filters, which all stages learn from")
+    test: Pairs | None = Field(
+        None, description="pairs of each test set, except one whose contrastive pairs name its rows"
+    )
+
+
 class Subwords(Settings):
     """The units that models read: subwords by joint byte-pair encoding (subword-nmt), or whole words."""
 
@@ -308,6 +317,9 @@ class Dataset(Settings):
         "translation to one with a single mistake? A generator brings its own, named test",
     )
     cleaning: CleaningFilters = Field(default_factory=CleaningFilters, description="filters for training pairs")
+    sample: Sample = Field(
+        default_factory=Sample, description="use only a part of the pairs, as a rehearsal does (`phrasemt scale`)"
+    )
     tokenization: Tokenization = Field(default_factory=Tokenization, description="tokens of the two sides")
     subwords: Subwords = Field(default_factory=Subwords, description="units of the models: subwords or words")
     overlap: Literal["refused", "allowed"] = Field(
@@ -381,6 +393,8 @@ class Dataset(Settings):
         languages = (data.source_language or self.source_language, data.target_language)
         if languages != self.languages:
             yield f"which is {'-'.join(languages)}, but the data set is {'-'.join(self.languages)}"
+        if self.sample != Sample():
+            yield "but a sample of its pairs are other data"
         if data.train is not None:
             expected = {(text.corpus, text.part) for text in data.train}
             found = self.texts_of_split("train")
@@ -496,6 +510,13 @@ class Dataset(Settings):
     def contrastive(self) -> tuple[str, ...]:
         """The splits with contrastive pairs."""
         return (*(["test"] if self.generator else []), *self.contrast_sets)
+
+    def sampled(self, split: str) -> int | None:
+        """The number of pairs that are used of a split; None: all."""
+        test_set = split.partition(".")[0]
+        if split == "train":
+            return self.sample.train
+        return self.sample.test if test_set in self.test_sets and test_set not in self.contrastive else None
 
     def references(self, test_set: str) -> list[str]:
         """The splits that hold the references of a test set: itself, then one for each further reference.

@@ -1,8 +1,12 @@
-"""A study at a smaller size: the same systems, with fewer and narrower layers, on texts that everybody has.
+"""A study at a smaller size, or its rehearsal.
 
-Two sizes. `micro` runs on the generated corpus within minutes and shows that every stage of a study works. `small`
-trains for about an hour a system on one core with bfloat16 matrix units, on captions or short sentences of the language
-pair. Scores of neither size can be compared with a paper.
+Two sizes have the same systems with fewer and narrower layers, on texts that everybody has. `micro` runs on the
+generated corpus within minutes and shows that every stage of a study works. `small` trains for about an hour a system
+on one core with bfloat16 matrix units, on captions or short sentences of the language pair.
+
+A `rehearsal` keeps models, batches, annotators and corpora, and does little of each: it shows that the study runs on
+the user's machines, and measures what `phrasemt plan --rehearsal` prices the study from. Scores of none of the three
+can be compared with a paper.
 
 A larger model of a study stays the larger one: widths and heads are divided, they are not replaced.
 """
@@ -71,6 +75,14 @@ SIZES = {
     ),
 }
 
+REHEARSAL = "rehearsal"
+# Pairs of train. The vocabulary has the size of the study's: merges end early only when every word that occurs twice is
+# one symbol, and 57,000 pairs of news and the Bible have 41,621 such words in German alone, more than 32,000 merges.
+_REHEARSED_PAIRS, _REHEARSED_TEST = 60_000, 100
+_REHEARSED_UPDATES = 60  # three reports of the training, of which the first one has the slow first updates
+# Random weights never end a sentence, so outputs would have the longest length; these have that of their sources.
+_OF_SOURCE_LENGTH: Values = {"max_length_factor": 1.0, "max_length_extra": 1}
+
 # Data sets of the size `small`, by language pair, or by the language of a monolingual data set.
 _CAPTIONS_TRAIN: Values = {"corpus": "multi30k", "part": "train"}
 _CAPTIONS: Values = {
@@ -118,6 +130,49 @@ def scaled(raw: Mapping[str, Any], study: Study, size: str) -> Values:
         for name, given in raw["systems"].items()
         if name not in study.outside
     }
+    return values
+
+
+def rehearsal(raw: Mapping[str, Any], study: Study) -> Values:
+    """Return the values of the rehearsal of a study.
+
+    raw, study: as in `scaled`. A part of the pairs, one seed (all, where an ensemble needs them), few updates with one
+    evaluation, searches with outputs as long as the sources. Everything else is the study's own. Translations of other
+    programs are of whole test sets, so their rows are left out.
+    """
+    systems = {
+        name: _rehearsed(raw["systems"][name], study.models[name]) if name in study.models else {**given}
+        for name, given in raw["systems"].items()
+        if name not in study.outside
+    }
+    return {
+        **raw,
+        "study": f"{study.study}-{REHEARSAL}",
+        "title": f"{study.title or study.study} ({REHEARSAL})",
+        "seeds": study.seeds if any(system.decoding.ensemble for system in study.models.values()) else study.seeds[:1],
+        "datasets": {name: _sampled(raw["datasets"][name], dataset) for name, dataset in study.datasets.items()},
+        "systems": systems,
+    }
+
+
+def _sampled(raw: Mapping[str, Any], dataset: Dataset) -> Values:
+    """Return the values of a data set with a part of its pairs, whose subwords are all kept, as rare as they are."""
+    values = {key: value for key, value in raw.items() if key != "stands_for"}
+    if dataset.subwords.unit == "bpe":
+        values["subwords"] = {**raw.get("subwords", {}), "vocabulary_threshold": 0}
+    return {**values, "sample": {"train": _REHEARSED_PAIRS, "test": _REHEARSED_TEST}, "overlap": "allowed"}
+
+
+def _rehearsed(raw: Mapping[str, Any], system: System) -> Values:
+    """Return the values of a row with few updates."""
+    values = {key: value for key, value in raw.items() if key not in ("init_from", "seeds")}
+    if system.translates:
+        values["decoding"] = {**raw.get("decoding", {}), **_OF_SOURCE_LENGTH}
+    if not system.weights_of:
+        updates = min(_REHEARSED_UPDATES, system.training.max_updates)
+        few = {"max_updates": updates, "evaluate_every": updates, "checkpoint_every": updates, "early_stopping": None}
+        last = {} if system.training.average_best else {"average_last": 1}
+        values["training"] = {**raw.get("training", {}), **few, **last}
     return values
 
 

@@ -90,6 +90,8 @@ def _line_of_row(rows: Path, row: int) -> int:
                     "clean_pairs dropped this pair", where=f"row {row}", found=f"{pair.filter} {pair.value}"
                 )
         last = dropped.raw_pairs - 1
+        if dropped.left_out and row <= last:
+            raise PhrasemtError("the sample of this data set leaves this pair out", where=f"row {row}")
     except (ValueError, IndexError) as error:
         raise damaged(path, "clean_pairs", repr(error)) from None
     raise PhrasemtError("no such row", where=rows, expected=f"0 to {last}", found=row)

@@ -59,6 +59,11 @@ OF_BOTH_SIDES = ("clean_pairs", "pack_examples")  # jobs that write a line of ea
 STATE = 6  # copies of the weights in the states that a training keeps, beside the averaged checkpoints
 
 
+def training_operations(cost: Cost) -> float:
+    """Floating-point operations of a training for each target token."""
+    return 2 * (1 + BACKWARD) * cost.multiply_adds
+
+
 @dataclass(frozen=True)
 class Rate:
     """How fast a device trains: floating-point operations a second, by family of models, and what they rest on.
@@ -131,7 +136,7 @@ def _trainings() -> Iterator[tuple[str, str, str, float]]:
             continue  # of another version, or without its state and its vocabularies
         if note and note.training and note.training.tokens_per_second:
             cost = cost_of(written.model, source_vocabulary=source, target_vocabulary=target)
-            operations = 2 * (1 + BACKWARD) * cost.multiply_adds * note.training.tokens_per_second
+            operations = training_operations(cost) * note.training.tokens_per_second
             yield note.host, note.training.device, written.model.family, operations / note.training.processes
 
 
@@ -161,7 +166,7 @@ class Prices:
 
     def _training(self, dataset: str, system: str) -> Costs:
         training, cost = self.study.models[system].training, self._cost(dataset, system)
-        operations = 2 * (1 + BACKWARD) * cost.multiply_adds * target_tokens(training)
+        operations = training_operations(cost) * target_tokens(training)
         kept = training.average_best or training.average_last
         return Costs(gpu_hours=operations / self._rate(system) / 3600, bytes=4 * cost.parameters * (kept + STATE))
 

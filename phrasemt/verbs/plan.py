@@ -37,7 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "which changes the times of all files: it compares the contents with the sidecars. It accepts nothing when an "
         "output is damaged, or when an output that you name was made from other inputs. With --gpus, also print the "
         "price of the jobs before anything like them has run: hours, disk and memory of each rule and days on these "
-        "GPUs."
+        "GPUs. With --rehearsal, the price comes from a finished rehearsal of the study (`phrasemt scale STUDY "
+        "rehearsal`), rule by rule and system by system, with the memory and the speed that it measured."
     )
     add_study(parser)
     parser.add_argument("names", nargs="*", metavar="NAME", help="with --accept: rules or artefacts (default: all)")
@@ -46,6 +47,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--note", metavar="TEXT", help="with --accept: reason, recorded in the sidecars")
     parser.add_argument(
         "--gpus", type=in_range(int, 1), metavar="N", help="price on so many GPUs, one training on each"
+    )
+    parser.add_argument(
+        "--rehearsal", type=Path, metavar="FILE", help="price from what this rehearsal of the study measured"
     )
     parser.add_argument(
         "--gpu-model", choices=[*GPUS, MEASURED], default="a100",
@@ -70,7 +74,12 @@ def run(options: argparse.Namespace) -> None:
         print(f"accepted: {_counted(accepted, most=len(accepted))}")
         plan = plan_of(options.study, options.profile)
     print(*describe(plan), sep="\n")
-    if options.gpus and plan.jobs:
+    if options.rehearsal and plan.jobs:
+        from phrasemt.verbs._rehearsed import Rehearsed, describe_rehearsed  # imports torch
+
+        measured = Rehearsed(load_study(options.study), load_study(options.rehearsal), plan.jobs)
+        print(*describe_rehearsed(plan, measured, options.gpus), sep="\n")
+    elif options.gpus and plan.jobs:
         from phrasemt.verbs._price import Prices, describe_price, rate_of  # imports torch
 
         prices = Prices(load_study(options.study), rate_of(options.gpu_model, options.utilisation))

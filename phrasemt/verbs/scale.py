@@ -1,4 +1,4 @@
-"""`phrasemt scale STUDY SIZE --output FILE`: write a study at a smaller size, which is complete in itself."""
+"""`phrasemt scale STUDY SIZE --output FILE`: write a study at a smaller size, or its rehearsal; complete in itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import write_text
 from phrasemt.files.yaml import format_yaml, parse_yaml
 from phrasemt.study.reading import load_study
-from phrasemt.study.scaling import SIZES, scaled
+from phrasemt.study.scaling import REHEARSAL, SIZES, rehearsal, scaled
 from phrasemt.verbs._output import Output
 from phrasemt.verbs._study import add_study
 
@@ -20,7 +20,10 @@ log = logging.getLogger("phrasemt.scale")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_study(parser)
     parser.add_argument(
-        "size", choices=list(SIZES), help="micro: generated corpus, minutes; small: about an hour a system"
+        "size",
+        choices=[*SIZES, REHEARSAL],
+        help="micro: generated corpus, minutes; small: about an hour a system; rehearsal: the models, batches and "
+        "corpora of the study with little of each, from whose run `phrasemt plan --rehearsal` prices the study",
     )
     parser.add_argument("--output", type=Output, metavar="FILE", help="the new study (default: standard output)")
 
@@ -28,7 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Write the study at the size. Raises StudyError for mistakes in it, and PhrasemtError for an existing file."""
     study = load_study(options.study)
-    values = scaled(parse_yaml(options.study.read_text(encoding="utf-8")), study, options.size)
+    raw = parse_yaml(options.study.read_text(encoding="utf-8"))
+    values = rehearsal(raw, study) if options.size == REHEARSAL else scaled(raw, study, options.size)
     text = f"# {options.study.name} at the size {options.size}, written by `phrasemt scale`.\n\n{format_yaml(values)}"
     if options.output is None:
         sys.stdout.write(text)

@@ -16,6 +16,7 @@ SMALLEST = {
     "peers/peers.py": "--rounds 1 --toolkits phrasemt",
     "phrases.py": "--sentences 50 --repetitions 1 --cores 1",
     "reading.py": "--pairs 100",
+    "rehearsal.py": "--pairs 600 --sample 300 --updates 80",
     "report.py": "--sentences 10",
     "significance.py": "--sentences 20 --systems 2 --samples 10 --repetitions 1",
     "store.py": "--sentences 100",

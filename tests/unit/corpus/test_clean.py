@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from phrasemt.artefacts.corpus import DroppedPairs
 from phrasemt.corpus import clean
 from phrasemt.corpus.clean import FILTERS, WrittenLanguage, clean_pairs, pair_digest, script_of, scripts_of
 from phrasemt.corpus.normalise import normalise_spaces
@@ -51,6 +52,7 @@ def run(
     filters: CleaningFilters | None,
     languages: Pair = ("en", "de"),
     cores: int = 1,
+    sample: int | None = None,
 ) -> Cleaned:
     """Cleans texts given as pairs of raw lines."""
     paths: dict[str, list[Path]] = {"raw_source": [], "raw_target": []}
@@ -59,7 +61,8 @@ def run(
             paths[name].append(folder / f"{name}{number}")
             paths[name][-1].write_bytes("".join(f"{pair[side]}\n" for pair in pairs).encode())
     outputs = {name: folder / name for name in ("source", "target", "rows", "dropped")}
-    clean_settings = CleanPairs(source_language=languages[0], target_language=languages[1], filters=filters)
+    names = {"source_language": languages[0], "target_language": languages[1]}
+    clean_settings = CleanPairs(**names, filters=filters, sample=sample)
     clean_pairs(settings=clean_settings, cores=cores, **paths, **outputs)
     return Cleaned.of(folder)
 
@@ -107,6 +110,24 @@ def test_text_that_is_cut_into_subwords_is_refused(
     pairs[5:90] = [pairs[7]] * 85
     with pytest.raises(DataError, match=rf"raw_{('source', 'target')[side]}0, line 6: the text is cut into subwords"):
         run(tmp_path, pairs, filters=filters)
+
+
+def test_a_sample_is_a_part_of_the_kept_pairs_that_no_other_target_changes(tmp_path: Path) -> None:
+    """Two references of the same sources keep the same rows; a larger sample contains the smaller one."""
+    pairs = [(f"Number {number % 40} barks.", f"Nummer {number} bellt.") for number in range(50)]
+    others = [(source, target.replace("Nummer", "Die")) for source, target in pairs]
+    whole = run(tmp_path, [("", "x"), *pairs], filters=CleaningFilters())
+    few, other, more = (
+        run(tmp_path, [("", "x"), *texts], filters=CleaningFilters(), sample=size)
+        for texts, size in ((pairs, 10), (others, 10), (pairs, 30))
+    )
+    assert (len(few.pairs), len(more.pairs), len(whole.pairs)) == (10, 30, 50)
+    assert few.rows == other.rows == sorted(few.rows)
+    assert {*few.rows} < {*more.rows} < {*whole.rows}
+    assert few.pairs == [pairs[row - 1] for row in few.rows]
+    assert few.head == "# read 51 kept 10 dropped 1 left out 40"
+    assert DroppedPairs.read(tmp_path / "dropped").left_out == 20
+    assert run(tmp_path, pairs, filters=None, sample=99).head == "# read 50 kept 50 dropped 0"
 
 
 def test_the_first_filter_in_order_is_named(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.yaml import format_yaml, parse_yaml
 from phrasemt.study.reading import load_study
-from phrasemt.study.scaling import scaled
+from phrasemt.study.scaling import REHEARSAL, rehearsal, scaled
 from phrasemt.study.schema import Study
 from phrasemt.workflow.check import warnings_of
 
@@ -21,7 +21,8 @@ XU = STUDIES["xu2020-en-de"]
 
 
 def at_size(path: Path, size: str) -> Study:
-    text = format_yaml(scaled(parse_yaml(path.read_text()), load_study(path), size))
+    raw, study = parse_yaml(path.read_text()), load_study(path)
+    text = format_yaml(rehearsal(raw, study) if size == REHEARSAL else scaled(raw, study, size))
     return Study.model_validate(parse_yaml(text))
 
 
@@ -39,6 +40,32 @@ def test_every_study_has_a_micro_size(path: Path) -> None:
     assert micro.phrase_based == study.phrase_based  # they have no size
     # The generated corpus stands for the data of no paper, so no score is compared with a printed one.
     assert all(dataset.stands_for is None for dataset in micro.datasets.values())
+
+
+@pytest.mark.parametrize("path", STUDIES.values(), ids=lambda path: path.stem)
+def test_a_rehearsal_has_the_work_of_its_study_and_little_of_it(path: Path) -> None:
+    """All that decides the time and the memory of an update, of a sentence and of a parse stays."""
+    study, little = load_study(path), at_size(path, REHEARSAL)
+    assert set(little.systems) == set(study.systems) - set(study.outside)
+    assert (little.parsers, little.chunkers) == (study.parsers, study.chunkers)
+    for name, system in little.models.items():
+        whole = study.models[name]
+        assert system.model == whole.model
+        assert system.decoding.beam == whole.decoding.beam
+        same = ("tokens_per_update", "sentences_per_update", "max_length", "precision", "optimizer")
+        assert all(getattr(system.training, key) == getattr(whole.training, key) for key in same)
+        assert whole.weights_of or system.training.max_updates == system.training.evaluate_every <= 60
+    for name, dataset in little.datasets.items():
+        whole_data = study.datasets[name]
+        assert dataset.texts_of_split("train") == whole_data.texts_of_split("train")
+        assert dataset.sampled("train") == 60_000
+        assert all(
+            dataset.sampled(test) == (None if test in dataset.contrastive else 100) for test in dataset.test_sets
+        )
+        assert dataset.subwords == whole_data.subwords.model_copy(
+            update={"vocabulary_threshold": dataset.subwords.vocabulary_threshold}
+        )
+        assert dataset.stands_for is None  # a sample is no data of a paper
 
 
 def test_only_sizes_change() -> None:
