@@ -1,7 +1,8 @@
 """The reports of the site: pages of studies from their kept trainings, docs/results/<study>.json.xz.
 
 A file keeps translations, statistics of scores, evaluations and decisions on contrastive pairs, but no weights, parses,
-attention or losses. So a page has scorecard, results, learning curves and the explorer. The generator of the demo's
+attention or losses. So a page has findings, the explorer, results, scorecard and
+learning curves. The generator of the demo's
 corpus gives sources and references; their checksums must be those of the kept scores. Texts of other corpora are not in
 the repository, so their studies have no page.
 """
@@ -21,7 +22,7 @@ from phrasemt.artefacts.corpus import ComparedSplits
 from phrasemt.artefacts.scores import Comparison, SystemScores
 from phrasemt.artefacts.table import Table
 from phrasemt.artefacts.training import AverageScores, Evaluation
-from phrasemt.artefacts.translations import ChunkAccuracies, ContrastAccuracy
+from phrasemt.artefacts.translations import ChunkAccuracies, ContrastAccuracy, ContrastDecisions
 from phrasemt.corpus.compare_splits import compare_splits
 from phrasemt.errors import check_equal
 from phrasemt.files.digests import digest_bytes
@@ -30,6 +31,7 @@ from phrasemt.files.yaml import parse_yaml
 from phrasemt.report import report
 from phrasemt.report.page import Section, fill, write_page
 from phrasemt.report.sections import trainings as section_of_trainings
+from phrasemt.report.sections.findings import findings_section
 from phrasemt.report.sections.results import results_section
 from phrasemt.report.sections.scorecard import scorecard_section
 from phrasemt.report.sections.sentences import TestSetContent, sentence_bleu, sentences_section
@@ -61,7 +63,8 @@ def index() -> Iterator[str]:
     yield "# Reports"
     yield """
 Open a report to see what each system did with each sentence; nothing has to run for that. Each page is made from the
-kept trainings of a study (`docs/results.md`): scorecard, results with tests, learning curves on dev, and the explorer.
+kept trainings of a study (`docs/results.md`): findings, the explorer, results with tests, scorecard, learning
+curves on dev.
 Parses, phrases and attention are in the report of a run of your own (`docs/tutorials/demo.md`), because the kept files
 have no weights. The studies of Multi30k and Tatoeba have no page here: their texts are not ours to pass on.
 
@@ -101,10 +104,11 @@ def _page(study: Study, kept: Sequence[Run]) -> str:
     titles = study.titles
     content = _content(study, [run for run in kept if run.seed == study.seeds[0]])
     sections = [
-        scorecard_section(table),
-        results_section(table),
-        Section(anchor="curves", heading="Learning curves", content=_curves(kept, titles)),
+        findings_section(table),
         sentences_section(table, {(_DATASET, _TEST_SET): content}),
+        results_section(table),
+        scorecard_section(table),
+        Section(anchor="curves", heading="Learning curves", content=_curves(kept, titles)),
     ]
     introduction = fill(report.__file__, table=table, titles=titles)
     return write_page(table.title, introduction, [section for section in sections if section is not None])
@@ -140,7 +144,10 @@ def _table(study: Study, kept: Sequence[Run]) -> Table:
         scores.setdefault(run.system, []).append(path)
         if part.contrasts:
             contrasts.append(_new(ContrastAccuracy.pattern.at(**at, split=_TEST_SET)))
-            ContrastAccuracy(**about, contrast_set=_TEST_SET, kinds=part.contrasts).write(contrasts[-1])
+            nothing = ContrastDecisions(kinds=[], distances=[], right=[])  # the kept files have only their counts
+            ContrastAccuracy(**about, contrast_set=_TEST_SET, kinds=part.contrasts, decisions=nothing).write(
+                contrasts[-1]
+            )
         if part.chunks:
             chunks.append(_new(ChunkAccuracies.pattern.at(**at)))
             ChunkAccuracies(**about, test_sets={_TEST_SET: part.chunks}).write(chunks[-1])

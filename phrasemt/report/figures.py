@@ -53,6 +53,7 @@ _STYLE = {
     "path.simplify": False,
 }
 _SIZE = (5.2, 3.5)
+_ROUND = (1, 2, 5, 10)  # steps between ticks
 # A line with more points is drawn as means over windows of equal size.
 _MAX_POINTS = 120
 # Names at the ends of lines: at most so many, of at most so many lines of so many characters each.
@@ -111,9 +112,9 @@ def draw_curves(name: str, series: Sequence[Series], *, title: str, x_label: str
     for line, style in _styled(series):
         axes.plot(line.x, line.y, marker="o" if len(line.x) == 1 else "", markersize=4, **style)
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, steps=[1, 2, 5, 10]))
-    if min(min(line.y) for line in series) >= 0:
-        axes.set_ylim(bottom=max(0, axes.get_ylim()[0]))  # no margin below 0 for what is never negative
+    axes.set_xlim(left=0)
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, steps=_ROUND))
+    _scale_values(axes, [value for line in series for value in line.y])
     last = "; ".join(f"{line.group} ends at {line.y[-1]:.2f}" for line in series)
     numbers = _numbers(x_label, y_label, series)
     return _finish(figure, axes, name, title, f"{y_label} by {x_label}. {last}.", numbers)
@@ -140,9 +141,10 @@ def draw_categories(
         x = [place + shift for place in line.x] if line.low else line.x
         if not ordered:
             style |= {"linestyle": ""}
-        axes.plot(x, line.y, marker=_MARKERS[number % len(_MARKERS)], markersize=4.5, **style)
+        axes.plot(x, line.y, marker=_MARKERS[number % len(_MARKERS)], markersize=4.5, clip_on=False, **style)
         if line.low is not None and line.high is not None:
             axes.vlines(x, line.low, line.high, colors=style["color"], linewidth=1, alpha=0.7)
+    _scale_values(axes, [value for line in series for value in (*line.y, *(line.low or ()))])
     if band is not None:
         axes.axhspan(band.low, band.high, color=_GRID, alpha=0.6, linewidth=0)
         axes.annotate(
@@ -203,6 +205,13 @@ def _figure(x_label: str, y_label: str) -> tuple[Figure, Axes]:
         axes.set_xlabel(x_label)
         axes.set_ylabel(y_label)
     return figure, axes
+
+
+def _scale_values(axes: Axes, values: Sequence[float]) -> None:
+    """Give the values round ticks, and no margin below 0 where none of them is negative."""
+    axes.yaxis.set_major_locator(MaxNLocator(7, steps=_ROUND))
+    if min(values) >= 0:
+        axes.set_ylim(bottom=max(0, axes.get_ylim()[0]))
 
 
 def _styled(series: Sequence[Series]) -> list[tuple[Series, dict[str, Any]]]:

@@ -112,8 +112,8 @@ def write_report(
     )
     sections = [
         findings_section(content),
-        results_section(content),
         sentences_section(content, test_sets),
+        results_section(content),
         scorecard_section(content),
         claims_section(settings.claims, settings.figures, measured),
         analyses_section(parts),

@@ -6,7 +6,7 @@
   const list = at("explorer-list"), rows = at("explorer-rows"), detail = at("explorer-detail");
   const ROW = 64;  // height of a row of the list in pixels, as in the style sheet
   const sets = new Map();  // test sets that were decompressed
-  let data = null, shown = [], chosen = 0, compareWith = "reference";
+  let begun = false, data = null, shown = [], chosen = 0, compareWith = "reference";
 
   const element = (name, attributes = {}, ...children) => {
     const made = document.createElement(name);
@@ -39,6 +39,7 @@
   }
 
   async function openSet() {
+    begun = true;
     data = await read(controls.set.value);
     for (const select of [controls.system, controls.other]) {
       select.replaceChildren(...data.systems.map((title, place) => element("option", { value: place }, title)));
@@ -320,7 +321,9 @@
     };
     place(root, 0);
     draw(root, 0);
-    return drawn("svg", { width: right, height: 14 + deepest * LEVEL + 4, viewBox: `0 0 ${right} ${18 + deepest * LEVEL}` }, ...shapes);
+    // In a narrow place the drawing shrinks, as far as one can read it; then the place scrolls.
+    const style = `max-width: ${right}px; min-width: ${0.7 * right}px`;
+    return drawn("svg", { style, viewBox: `0 0 ${right} ${18 + deepest * LEVEL}` }, ...shapes);
   }
 
   // ----------------------------------------------------------------------------------------------------------- events
@@ -349,7 +352,7 @@
   new IntersectionObserver(async (entries, observer) => {
     if (!entries.some((entry) => entry.isIntersecting)) return;
     observer.disconnect();
-    if (data) return;  // the address has opened it
+    if (begun) return;  // the address opens it
     at("explorer").hidden = false;
     await openSet();
   }, { rootMargin: "400px" }).observe(at("sentences"));

@@ -23,7 +23,12 @@ class Setting:
 
     @property
     def differs(self) -> bool:
-        return len(set(self.values)) > 1
+        """Whether two systems that have the setting have different values of it."""
+        return len(set(filter(None, self.values))) > 1
+
+    @property
+    def everywhere(self) -> bool:
+        return all(self.values)
 
 
 def systems_section(table: Table, trainings: Sequence[TrainingCurve], records: Sequence[Path]) -> Section:

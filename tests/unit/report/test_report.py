@@ -21,6 +21,7 @@ from phrasemt.artefacts.card import Card
 from phrasemt.artefacts.table import Scorecard, ScorecardEntry, Table
 from phrasemt.errors import PhrasemtError
 from phrasemt.report.figures import Series, draw_categories, draw_curves
+from phrasemt.report.sections.settings import Setting
 from phrasemt.stages import STAGES
 from phrasemt.workflow import code
 from phrasemt.workflow.code import code_digest
@@ -169,7 +170,7 @@ def test_the_page_shows_trainings_settings_cleaning_and_origins(study: InventedS
     assert all(note in text for note in table.notes)
 
 
-def test_findings_come_first_and_the_scorecard_behind_the_sentences(study: InventedStudy) -> None:
+def test_findings_come_first_then_the_sentences_and_the_scorecard_behind_the_results(study: InventedStudy) -> None:
     assert 'id="scorecard"' not in source_of(study)
     path = study.results / "table.json"
     table = Table.read(path)
@@ -198,7 +199,7 @@ def test_findings_come_first_and_the_scorecard_behind_the_sentences(study: Inven
     study.write_report()
     source = source_of(study)
     sections = re.findall(r'<section id="(\w+)">', source)
-    assert sections[:4] == ["findings", "results", "sentences", "scorecard"]
+    assert sections[:4] == ["findings", "sentences", "results", "scorecard"]
     assert "+ phrases (max) &amp; &lt;b&gt; has the best BLEU tok of 3 systems" in source
     cells = [" ".join(cell.split()) for cell in Page(source).cells]
     for gap, verdict in (("+0.10", "✓ reproduced"), ("−3.00", "✗ not reproduced")):
@@ -332,6 +333,30 @@ def test_equal_values_give_equal_figures_in_the_colours_of_the_page() -> None:
     assert first.count("stroke-dasharray") >= 2  # the seventh and eighth system have the first colours, dashed
     other = draw_curves("b", series, title="t", x_label="x", y_label="y").svg
     assert not set(re.findall(r'\bid="([^"]+)"', first)) & set(re.findall(r'\bid="([^"]+)"', other))
+
+
+@pytest.mark.parametrize("y", [[0.04, 0.3, 17.2], [0.0, 12.3, 44.1], [2.96, 4.0, 6.2]])
+def test_axes_have_round_ticks_and_nothing_below_what_can_be(y: list[float]) -> None:
+    """Scores, shares and losses are never negative, and trainings begin at update 0."""
+    line = Series(group="s", x=[160, 320, 480], y=y, low=[0.0, 0.0, 2.0], high=[value + 1 for value in y])
+    curves = draw_curves("a", [line], title="t", x_label="updates", y_label="y").svg
+    bars = draw_categories("b", ["1", "2", "3"], [Series(group="s", x=range(3), y=y, low=line.low, high=line.high)],
+                           title="t", x_label="x", y_label="y").svg  # fmt: skip
+    for svg, name in ((curves, "a"), (bars, "b")):
+        of_values = svg[svg.index(f'id="{name}-matplotlib.axis_2"') :]
+        ticks = [float(tick) for tick in re.findall(r">([\d.,−-]+)</text>", of_values)]
+        assert len(ticks) >= 3
+        assert min(ticks) >= 0
+        assert (ticks[1] - ticks[0]) in (0.5, 1, 2, 5, 10, 20)
+    updates = curves[curves.index('id="a-matplotlib.axis_1"') : curves.index('id="a-matplotlib.axis_2"')]
+    assert re.findall(r">([\d,]+)</text>", updates) == ["0", "100", "200", "300", "400"]
+
+
+def test_a_setting_differs_where_two_systems_have_other_values_of_it() -> None:
+    values = {"family": ("a", "b", "b"), "mode": ("", "ngram", "parse"), "pool": ("", "attn", "attn"), "d": ("1",) * 3}
+    settings = [Setting(key=key, values=found) for key, found in values.items()]
+    assert [one.key for one in settings if one.differs] == ["family", "mode"]
+    assert [one.key for one in settings if one.everywhere] == ["family", "d"]
 
 
 def test_a_legend_leaves_the_axes_their_height() -> None:

@@ -14,7 +14,7 @@ from phrasemt.artefacts.scores import SystemScores
 from phrasemt.report.sections.sentences import sentence_bleu
 from phrasemt.symbols import unescape
 
-WIDTHS = (320, 400, 768, 1280, 1920)
+WIDTHS = (320, 400, 768, 1400, 1920)
 
 
 @pytest.fixture(scope="module")
@@ -201,6 +201,9 @@ def test_nothing_is_cut_off(page: Browser, width: int) -> None:
     assert page.run("[...document.querySelectorAll('nav a')].map(link => link.textContent)") == headings
     right = "Math.max(...[...document.querySelectorAll('nav a')].map(link => link.getBoundingClientRect().right))"
     assert page.run(right) <= width
+    if width >= 1400:
+        wide = "[...document.querySelectorAll('.wide')].filter(one => one.scrollWidth > one.clientWidth)"
+        assert page.run(f"{wide}.map(one => one.innerText)") == []
 
 
 @needs_browser
