@@ -19,7 +19,7 @@ from runs import Run, TestSet, read_runs
 
 from phrasemt.artefacts.scores import GainByLength, MetricComparison
 from phrasemt.models.cost import idle_parameters_of
-from phrasemt.scoring.gains import gain_by_length, ranges_of
+from phrasemt.scoring.gains import Gains, PairedTest, ranges_of
 from phrasemt.scoring.significance import (
     ResampledRuns,
     SeedVariation,
@@ -209,20 +209,15 @@ LENGTHS = {"multi30k-systems": (9, 12, 16), "multi30k-phrases": (9, 12, 16)}
 @functools.cache
 def by_length(system: str, other: str = "", metric: str = "bleu_tok") -> GainByLength:
     """The gain of a system over another one, or its baseline, by the words of the source."""
-    baseline, of_system = parts(other or family_of(system)[1]), parts(system)
-    return gain_by_length(
-        [part.scores for part in baseline],
-        [part.scores for part in of_system],
-        np.array(of_system[0].source_words),
+    study = system.split("/")[0]
+    baseline, repeated = other or family_of(system)[1], _repeated(study, runs(system)[0].dataset)
+    gains = Gains(
+        {key: [part.scores for part in parts(key)] for key in dict.fromkeys([*repeated, baseline, system])},
+        np.array(parts(system)[0].source_words),
         metric=metric,
-        ranges=ranges_of(LENGTHS[system.split("/")[0]]),
-        joint=[(13, None)],
-        repeated=[
-            [part.scores for part in parts(key)] for key in _repeated(system.split("/")[0], runs(system)[0].dataset)
-        ],
-        samples=1000,
-        seed=12345,
+        test=PairedTest(samples=1000, seed=12345, repeated=repeated),
     )
+    return gains.of(baseline, system, ranges=ranges_of(LENGTHS[study]), joint=[(13, None)])
 
 
 def name(key: str) -> str:

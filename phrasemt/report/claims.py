@@ -29,7 +29,7 @@ from phrasemt.report.blocks.contrasts import wilson_interval
 from phrasemt.report.scored import BLEU, ScoredTestSet
 from phrasemt.report.sections.cost import RelativeCost
 from phrasemt.report.sections.trainings import TrainingCurve
-from phrasemt.scoring.gains import ALL, NATS, gain_by_distance, quarters
+from phrasemt.scoring.gains import ALL, NATS, PairedTest, gains_on_pairs, quarters
 from phrasemt.scoring.gains import Range as Words
 from phrasemt.scoring.ratings import SystemRating
 from phrasemt.study.claims import AnalysedFigure, Measurement, StudiedClaim
@@ -42,7 +42,7 @@ _TIMES_VARY = 0.1
 class Artefacts:
     """What a study has measured. costs: empty where nobody may read times. ratings: of filled sheets, by system.
 
-    samples, seed: of paired tests.
+    test: of differences between systems.
     """
 
     table: Table
@@ -50,8 +50,7 @@ class Artefacts:
     scored: Sequence[ScoredTestSet]
     attention: Sequence[AttentionAnalysis]
     contrasts: Sequence[ContrastAccuracy]
-    samples: int
-    seed: int
+    test: PairedTest
     costs: Sequence[RelativeCost] = ()
     ratings: Mapping[str, SystemRating] = field(default_factory=dict)
 
@@ -78,7 +77,8 @@ class Finding:
 
     def direction(self, expected: Range) -> str:
         """Whether the study agrees with a claim."""
-        if self.low is None or self.high is None:
+        does_not_differ = self.low == self.high == 0 and 0 in (expected.low, expected.high)  # no gain, no loss
+        if self.low is None or self.high is None or does_not_differ:
             found = "not decided"
         elif expected.holds(self.low, self.high):
             found = "agrees"
@@ -290,18 +290,9 @@ def _contrasts(found: Artefacts, one: Measurement) -> Iterator[Finding]:
                 value, low, high = _share_or_difference(share, None)
                 on_pairs = f"{on} ({share.items:,} pairs)"
                 yield Finding(on=on_pairs, value=value, low=low, high=high, trainings=_trainings(found, one))
-        elif than := of_systems.get(one.than_system or ""):
-            tested = gain_by_distance(
-                than,
-                files,
-                kind=kind,
-                ranges=[],
-                joint=[group],
-                repeated=list(of_systems.values()),
-                samples=found.samples,
-                seed=found.seed,
-            )
-            for pairs in tested.joint:
+        elif one.than_system in of_systems:
+            gains = gains_on_pairs(of_systems, kind=kind, test=found.test)
+            for pairs in gains.of(one.than_system or "", one.system or "", ranges=[], joint=[group]).joint:
                 yield _tested(f"{on} ({pairs.sentences:,} pairs)", found, one, pairs.comparison)
 
 
@@ -326,7 +317,7 @@ def _lengths(found: Artefacts, one: Measurement) -> Iterator[Finding]:
     """The difference in BLEU on the sentences of a test set whose sources have so many words."""
     assert one.words is not None
     for scored in (scored for scored in found.scored if scored.metric == BLEU):
-        if gain := _gain(found, scored, one, joint=[_group(one.words)]):
+        if gain := _gain(scored, one, joint=[_group(one.words)]):
             for group in gain.joint:
                 yield _tested(f"{scored.name} ({group.sentences:,} sentences)", found, one, group.comparison)
 
@@ -334,21 +325,15 @@ def _lengths(found: Artefacts, one: Measurement) -> Iterator[Finding]:
 def _length_growth(found: Artefacts, one: Measurement) -> Iterator[Finding]:
     """How much the gain grows for twice as many words, over quarters of the sentences, in BLEU and in nats a token."""
     for scored in found.scored:
-        gain = _gain(found, scored, one, ranges=quarters(scored.words))
+        gain = _gain(scored, one, ranges=quarters(scored.words))
         if gain and gain.slope:
             yield _estimated(f"{scored.name}, {'BLEU' if scored.metric == BLEU else NATS}", found, one, gain.slope)
 
 
 def _gain(
-    found: Artefacts,
-    scored: ScoredTestSet,
-    one: Measurement,
-    *,
-    ranges: Sequence[Words] = (),
-    joint: Sequence[Words] = (),
+    scored: ScoredTestSet, one: Measurement, *, ranges: Sequence[Words] = (), joint: Sequence[Words] = ()
 ) -> GainByLength | None:
-    system, than = one.system or "", one.than_system or ""
-    return scored.gain(than, system, ranges=ranges, joint=joint, samples=found.samples, seed=found.seed)
+    return scored.gain(one.than_system or "", one.system or "", ranges=ranges, joint=joint)
 
 
 def _tested(on: str, found: Artefacts, one: Measurement, comparison: MetricComparison) -> Finding:

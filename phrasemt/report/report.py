@@ -37,6 +37,7 @@ from phrasemt.report.sections.settings import systems_section
 from phrasemt.report.sections.syntax import syntax_section
 from phrasemt.report.sections.this_run import run_section
 from phrasemt.report.sections.trainings import check_trainings, curves_section, read_training
+from phrasemt.scoring.gains import PairedTest
 from phrasemt.stages.report import WriteReport
 
 log = logging.getLogger("phrasemt.report.report")
@@ -79,11 +80,16 @@ def write_report(
     titles = dict(content.systems)
     trainings = [read_training(path) for path in records]
     check_trainings(content, trainings)
-    scored = list(read_scored(scores=compared, analyses=analyses, source=source))
+    test = PairedTest(
+        samples=settings.samples, seed=settings.seed, repeated=settings.repeated, unseeded=settings.unseeded
+    )
+    of_attention = [AttentionAnalysis.read(path) for path in analyses]
+    of_contrasts = [ContrastAccuracy.read(path) for path in contrasts]
+    scored = list(read_scored(scores=map(SystemScores.read, compared), analyses=of_attention, source=source, test=test))
     parts = [
         *length_analyses(lengths, titles),
         *gain_analyses(settings, content, scored),
-        *contrast_analyses(settings, content, contrasts),
+        *contrast_analyses(content, of_contrasts, test),
         *attention_analyses(analyses, attention, titles),
     ]
     test_sets = read_test_sets(
@@ -102,13 +108,7 @@ def write_report(
     others += [*lengths, *analyses, *attention, *contrasts]
     others += [*source, *references, *translations, *parses, *phrase_columns, *chunk_columns]
     measured = Artefacts(
-        table=content,
-        trainings=trainings,
-        scored=scored,
-        attention=[AttentionAnalysis.read(path) for path in analyses],
-        contrasts=[ContrastAccuracy.read(path) for path in contrasts],
-        samples=settings.samples,
-        seed=settings.seed,
+        table=content, trainings=trainings, scored=scored, attention=of_attention, contrasts=of_contrasts, test=test
     )
     sections = [
         findings_section(content),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -13,20 +14,24 @@ from phrasemt.artefacts.scores import GainByLength, Scores, SystemScores
 from phrasemt.artefacts.text import Tokens
 from phrasemt.artefacts.translations import AttentionAnalysis
 from phrasemt.files.lines import read_lines
-from phrasemt.scoring.gains import NATS, Range, gain_by_length, nats_per_token
+from phrasemt.scoring.gains import NATS, Gains, PairedTest, Range, nats_per_token
 
 BLEU = "bleu_tok"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScoredTestSet:
-    """A test set in one metric. words: of each source [sentences]. of_systems: the scores of all their trainings."""
+    """A test set in one metric. words: of each source [sentences]. of_systems: the scores of all their trainings.
+
+    test: of their differences.
+    """
 
     dataset: str
     test_set: str
     metric: str
     words: NDArray[np.int64]
     of_systems: Mapping[str, Sequence[Scores]]
+    test: PairedTest
 
     @property
     def name(self) -> str:
@@ -34,45 +39,36 @@ class ScoredTestSet:
         return f"{self.dataset}, {self.test_set}"
 
     def gain(
-        self, baseline: str, system: str, *, ranges: Sequence[Range], joint: Sequence[Range], samples: int, seed: int
+        self, baseline: str, system: str, *, ranges: Sequence[Range], joint: Sequence[Range]
     ) -> GainByLength | None:
-        """The gain of a system over any other one (phrasemt/scoring/gains.py); None if one of them has no scores here.
-
-        How much trainings differ is that of all systems.
-        """
+        """The gain of a system over any other one (phrasemt/scoring/gains.py); None if one of them has no scores."""
         if not {baseline, system} <= self.of_systems.keys():
             return None
-        return gain_by_length(
-            self.of_systems[baseline],
-            self.of_systems[system],
-            self.words,
-            metric=self.metric,
-            ranges=ranges,
-            joint=joint,
-            repeated=list(self.of_systems.values()),
-            samples=samples,
-            seed=seed,
-        )
+        return self._gains.of(baseline, system, ranges=ranges, joint=joint)
+
+    @cached_property
+    def _gains(self) -> Gains:
+        return Gains(self.of_systems, self.words, metric=self.metric, test=self.test)
 
 
-def read_scored(*, scores: Sequence[Path], analyses: Sequence[Path], source: Sequence[Path]) -> Iterator[ScoredTestSet]:
+def read_scored(
+    *, scores: Iterable[SystemScores], analyses: Iterable[AttentionAnalysis], source: Sequence[Path], test: PairedTest
+) -> Iterator[ScoredTestSet]:
     """Yield each test set in BLEU, then in nats per token; none whose scores are about other sentences.
 
-    scores, analyses: `SystemScores` and `AttentionAnalysis` of all trainings. source: tokens of the test sets.
+    scores, analyses: of all trainings. source: tokens of the test sets.
     """
     words = {}
     for path in source:
         names = Tokens.pattern.names(path)
         words[names["dataset"], names["split"]] = np.array([len(line.split()) for line in read_lines(path)])
     found: dict[tuple[str, str, str], dict[str, list[Scores]]] = {}  # by data set, test set and metric
-    for path in scores:
-        file = SystemScores.read(path)
+    for file in scores:
         for test_set, of_test_set in file.test_sets.items():
             if BLEU in of_test_set.statistics:
                 of_systems = found.setdefault((file.dataset, test_set, BLEU), {})
                 of_systems.setdefault(file.system, []).append(of_test_set)
-    for path in analyses:
-        analysis = AttentionAnalysis.read(path)
+    for analysis in analyses:
         of_systems = found.setdefault((analysis.dataset, analysis.test_set, NATS), {})
         forced = nats_per_token(analysis.sentence_nats, analysis.sentence_tokens)
         of_systems.setdefault(analysis.system, []).append(forced)
@@ -80,5 +76,5 @@ def read_scored(*, scores: Sequence[Path], analyses: Sequence[Path], source: Seq
         of_words = words.get((dataset, test_set))
         if of_words is not None and all(one.sentences == len(of_words) for of in of_systems.values() for one in of):
             yield ScoredTestSet(
-                dataset=dataset, test_set=test_set, metric=metric, words=of_words, of_systems=of_systems
+                dataset=dataset, test_set=test_set, metric=metric, words=of_words, of_systems=of_systems, test=test
             )

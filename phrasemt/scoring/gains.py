@@ -11,16 +11,17 @@ has a slope of its own.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasemt.artefacts.scores import GainByLength, GainOfGroup, MetricScore, Scores
+from phrasemt.artefacts.scores import GainByLength, GainOfGroup, MetricComparison, MetricScore, Scores
 from phrasemt.artefacts.signatures import lower_is_better, mean_signature
 from phrasemt.artefacts.translations import ContrastAccuracy
 from phrasemt.errors import check_equal
-from phrasemt.scoring.significance import ResampledRuns, compare_resampled, compare_scores, resample, seed_variations
+from phrasemt.scoring.significance import ResampledRuns, compare_resampled, resample, seed_variations
 from phrasemt.scoring.statistics import as_array, corpus_scores
 
 NATS = "nats per token"
@@ -57,35 +58,146 @@ def nats_per_token(nats: Sequence[float], tokens: Sequence[int]) -> Scores:
     return Scores(sentences=len(rows), references={}, metrics={NATS: metric}, statistics={NATS: rows})
 
 
-def gain_by_length(
-    baseline: Sequence[Scores],
-    system: Sequence[Scores],
-    words: NDArray[np.int64],
-    *,
-    metric: str,
-    ranges: Sequence[Range],
-    joint: Sequence[Range] = (),
-    repeated: Sequence[Sequence[Scores]] | None = None,
-    samples: int,
-    seed: int,
-) -> GainByLength:
-    """Test the difference of two systems in each range of source lengths, and the slope of the gain.
+@dataclass(frozen=True, kw_only=True)
+class PairedTest:
+    """How differences are tested.
 
-    baseline, system: the scores of the trainings on one test set. words: of each source [sentences]. metric: its name
-    in the scores. joint: further ranges to test, such as (11, None) for more than 10 words, without part in the slope.
-    repeated: the scores of the systems that tell how much trainings differ; None: of both.
+    samples, seed: of the bootstrap. repeated: the systems that tell how much trainings differ, those with several
+    trainings of their own; None: all. unseeded: systems in which nothing is drawn at random.
     """
-    sides = [
-        [_with_one(scores, metric) for scores in side]
-        for side in (baseline, system, *((baseline, system) if repeated is None else repeated))
-    ]
-    found = [one for one in ranges if _rows(words, one).size]
-    draws = {"samples": samples, "seed": seed}
-    return GainByLength(
-        signature=system[0].metrics[metric].signature,
-        groups=[_group(sides, words, one, **draws) for one in found],
-        joint=[_group(sides, words, one, **draws) for one in joint if _rows(words, one).size],
-        **_slope(sides, words, metric, found, **draws),
+
+    samples: int
+    seed: int
+    repeated: Collection[str] | None = None
+    unseeded: Collection[str] = ()
+
+
+class Gains:
+    """Differences of systems on one test set by the length of the source.
+
+    The samples of a range are drawn once, for all systems and all pairs of them.
+    """
+
+    def __init__(
+        self, of_systems: Mapping[str, Sequence[Scores]], words: NDArray[np.int64], *, metric: str, test: PairedTest
+    ) -> None:
+        """Keep the scores of the trainings of each system. words: of each source [sentences]. metric: its name in the
+        scores.
+        """
+        self._of_systems = {
+            system: [_with_one(scores, metric) for scores in trainings] for system, trainings in of_systems.items()
+        }
+        self._repeated = [system for system in of_systems if test.repeated is None or system in test.repeated]
+        self._words = words
+        self._metric = metric
+        self._test = test
+        self._signature = next(iter(self._of_systems.values()))[0].metrics[metric].signature
+        self._drawn: dict[tuple[Range, int | None], dict[str, ResampledRuns]] = {}
+        self._slopes: dict[tuple[Range, ...], dict[str, ResampledRuns]] = {}
+
+    def of(self, baseline: str, system: str, *, ranges: Sequence[Range], joint: Sequence[Range] = ()) -> GainByLength:
+        """Test the difference of two systems in each range, and the slope of the gain.
+
+        joint: further ranges to test, such as (11, None) for more than 10 words, without part in the slope.
+        """
+        found = tuple(one for one in ranges if self._rows(one).size)
+        slopes = self._slopes_of(found)
+        slope = self._compare(slopes, baseline, system) if slopes else None
+        return GainByLength(
+            signature=self._signature,
+            groups=[self._group(baseline, system, one) for one in found],
+            joint=[self._group(baseline, system, one) for one in joint if self._rows(one).size],
+            slope=None if slope is None else (slope.over_seeds or slope).difference,
+            slope_p=None if slope is None else slope.p_values.over_seeds,
+        )
+
+    def _rows(self, one: Range) -> NDArray[np.int64]:
+        low, high = one
+        return np.flatnonzero((self._words >= low) & (self._words <= (math.inf if high is None else high)))
+
+    def _group(self, baseline: str, system: str, one: Range) -> GainOfGroup:
+        comparison = self._compare(self._resampled(one), baseline, system)
+        return GainOfGroup(low=one[0], high=one[1], sentences=len(self._rows(one)), comparison=comparison)
+
+    def _compare(self, of_systems: Mapping[str, ResampledRuns], baseline: str, system: str) -> MetricComparison:
+        found = compare_resampled(
+            of_systems[baseline],
+            of_systems[system],
+            variations=seed_variations([of_systems[name] for name in self._repeated]),
+            unseeded=[name in self._test.unseeded for name in (baseline, system)],
+            seed=self._test.seed,
+        )
+        return found[self._metric]
+
+    def _resampled(self, one: Range, number: int | None = None) -> dict[str, ResampledRuns]:
+        """All systems on the sentences of a range.
+
+        number: of the range among those of a slope, whose samples are drawn apart, for they are added.
+        """
+        if (one, number) not in self._drawn:
+            rows = self._rows(one)
+            seed = self._test.seed if number is None else [self._test.seed, number]
+            trainings = [_of_rows(scores, rows) for side in self._of_systems.values() for scores in side]
+            drawn = resample(trainings, samples=self._test.samples, seed=seed)
+            ends = np.cumsum([len(side) for side in self._of_systems.values()])
+            self._drawn[one, number] = {
+                system: drawn.part(slice(end - len(side), end))
+                for (system, side), end in zip(self._of_systems.items(), ends.tolist(), strict=True)
+            }
+        return self._drawn[one, number]
+
+    def _slopes_of(self, ranges: tuple[Range, ...]) -> dict[str, ResampledRuns]:
+        """The slopes of all systems as if they were scores; none for fewer than two groups of different lengths."""
+        if ranges not in self._slopes:
+            self._slopes[ranges] = self._fitted(ranges)
+        return self._slopes[ranges]
+
+    def _fitted(self, ranges: tuple[Range, ...]) -> dict[str, ResampledRuns]:
+        rows_of = [self._rows(one) for one in ranges]
+        weights = np.array([len(rows) for rows in rows_of], dtype=np.float64)
+        places = np.array([np.log2(np.maximum(self._words[rows], 1)).mean() for rows in rows_of])
+        centred = places - (weights @ places / weights.sum() if ranges else 0)
+        if len(ranges) < 2 or not (spread := weights @ centred**2):
+            return {}
+        line = (-1 if lower_is_better(self._signature) else 1) * weights * centred / spread
+        name = self._metric
+        groups = [self._resampled(one, number) for number, one in enumerate(ranges)]
+        fitted = {}
+        for system in self._of_systems:
+            parts = [group[system] for group in groups]
+            fitted[system] = ResampledRuns(
+                signatures={name: self._signature},
+                scores={name: line @ np.stack([part.scores[name] for part in parts])},
+                statistics={name: np.concatenate([part.statistics[name] for part in parts], axis=1)},
+                samples={name: np.tensordot(line, np.stack([part.samples[name] for part in parts]), axes=1)},
+            )
+        return fitted
+
+
+def gains_on_pairs(
+    of_systems: Mapping[str, Sequence[ContrastAccuracy]], *, kind: int | None = None, test: PairedTest
+) -> Gains:
+    """The differences of systems in accuracy, in percent, by the distance between words that must agree.
+
+    of_systems: files of the trainings of each about one set. kind: the place of a kind of mistake; None: all kinds.
+    Pairs without a distance belong to no range but `ALL`. Raises MismatchError for files about other pairs.
+    """
+    files = [file for side in of_systems.values() for file in side]
+    first = files[0].decisions
+    for file in files:
+        what, next_step = "the decisions are about other pairs", "score all systems on the same pairs"
+        of_file = (file.decisions.kinds, file.decisions.distances)
+        where = f"{file.system}, seed {file.seed}"
+        check_equal(True, of_file == (first.kinds, first.distances), what, where=where, next_step=next_step)
+    chosen = [place for place, of in enumerate(first.kinds) if kind in (None, of)]
+    return Gains(
+        {
+            system: [_of_decisions([file.decisions.right[place] for place in chosen]) for file in side]
+            for system, side in of_systems.items()
+        },
+        np.array([first.distances[place] or 0 for place in chosen], dtype=np.int64),
+        metric=_ACCURACY,
+        test=test,
     )
 
 
@@ -93,11 +205,6 @@ def _with_one(scores: Scores, metric: str) -> Scores:
     """The scores in one metric only."""
     chosen = {"metrics": {metric: scores.metrics[metric]}, "statistics": {metric: scores.statistics[metric]}}
     return scores.model_copy(update=chosen)
-
-
-def _rows(words: NDArray[np.int64], one: Range) -> NDArray[np.int64]:
-    low, high = one
-    return np.flatnonzero((words >= low) & (words <= (math.inf if high is None else high)))
 
 
 def _of_rows(scores: Scores, rows: NDArray[np.int64]) -> Scores:
@@ -110,94 +217,6 @@ def _of_rows(scores: Scores, rows: NDArray[np.int64]) -> Scores:
         for name, lines in statistics.items()
     }
     return scores.model_copy(update={"sentences": len(rows), "statistics": statistics, "metrics": metrics})
-
-
-def _group(
-    sides: Sequence[Sequence[Scores]], words: NDArray[np.int64], one: Range, *, samples: int, seed: int
-) -> GainOfGroup:
-    """The comparison of the first two sides in a range; the others tell how much trainings differ there."""
-    rows = _rows(words, one)
-    baseline, system, *repeated = ([_of_rows(scores, rows) for scores in side] for side in sides)
-    variations = seed_variations([resample(side, samples=samples, seed=seed) for side in repeated])
-    (comparison,) = compare_scores(baseline, system, variations=variations, samples=samples, seed=seed).values()
-    return GainOfGroup(low=one[0], high=one[1], sentences=len(rows), comparison=comparison)
-
-
-def _slope(
-    sides: Sequence[Sequence[Scores]],
-    words: NDArray[np.int64],
-    metric: str,
-    ranges: Sequence[Range],
-    *,
-    samples: int,
-    seed: int,
-) -> dict[str, object]:
-    """The slope with its interval and its p-value; nothing for fewer than two groups of different lengths."""
-    groups = [_rows(words, one) for one in ranges]
-    weights = np.array([len(rows) for rows in groups], dtype=np.float64)
-    places = np.array([np.log2(np.maximum(words[rows], 1)).mean() for rows in groups])
-    centred = places - (weights @ places / weights.sum() if groups else 0)
-    if len(groups) < 2 or not (spread := weights @ centred**2):
-        return {}
-    signature = sides[0][0].metrics[metric].signature
-    line = (-1 if lower_is_better(signature) else 1) * weights * centred / spread
-    slopes = []
-    for side in sides:
-        of_groups = [
-            resample([_of_rows(scores, rows) for scores in side], samples=samples, seed=[seed, number])
-            for number, rows in enumerate(groups)
-        ]
-        slopes.append(
-            ResampledRuns(
-                signatures={metric: signature},
-                scores={metric: line @ np.stack([group.scores[metric] for group in of_groups])},
-                statistics={metric: np.concatenate([group.statistics[metric] for group in of_groups], axis=1)},
-                samples={metric: np.tensordot(line, np.stack([group.samples[metric] for group in of_groups]), axes=1)},
-            )
-        )
-    found = compare_resampled(slopes[0], slopes[1], variations=seed_variations(slopes[2:]), seed=seed)[metric]
-    return {"slope": (found.over_seeds or found).difference, "slope_p": found.p_values.over_seeds}
-
-
-def gain_by_distance(
-    baseline: Sequence[ContrastAccuracy],
-    system: Sequence[ContrastAccuracy],
-    *,
-    kind: int | None = None,
-    ranges: Sequence[Range] = DISTANCES,
-    joint: Sequence[Range] = (MORE_THAN_10, ALL),
-    repeated: Sequence[Sequence[ContrastAccuracy]] | None = None,
-    samples: int,
-    seed: int,
-) -> GainByLength:
-    """Test the difference of two systems in accuracy, in percent, by the distance between words that must agree.
-
-    baseline, system: files of their trainings about one set. kind: the place of a kind of mistake; None: all kinds.
-    Pairs without a distance belong to no range but `ALL`. The slope is that for twice the distance. repeated: files
-    of the systems that tell how much trainings differ; None: of both. Raises MismatchError for files about other pairs.
-    """
-    first = baseline[0].decisions
-    for file in (*baseline, *system, *(one for side in repeated or () for one in side)):
-        what, next_step = "the decisions are about other pairs", "score all systems on the same pairs"
-        of_file = (file.decisions.kinds, file.decisions.distances)
-        where = f"{file.system}, seed {file.seed}"
-        check_equal(True, of_file == (first.kinds, first.distances), what, where=where, next_step=next_step)
-    chosen = [place for place, of in enumerate(first.kinds) if kind in (None, of)]
-    of_baseline, of_system, *of_repeated = (
-        [_of_decisions([file.decisions.right[place] for place in chosen]) for file in side]
-        for side in (baseline, system, *(repeated or ()))
-    )
-    return gain_by_length(
-        of_baseline,
-        of_system,
-        np.array([first.distances[place] or 0 for place in chosen], dtype=np.int64),
-        metric=_ACCURACY,
-        ranges=ranges,
-        joint=joint,
-        repeated=of_repeated if repeated else None,
-        samples=samples,
-        seed=seed,
-    )
 
 
 def _of_decisions(right: Sequence[bool]) -> Scores:

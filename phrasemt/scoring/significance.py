@@ -41,8 +41,9 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,6 +103,14 @@ class ResampledRuns:
     scores: Mapping[str, NDArray[np.float64]]
     statistics: Mapping[str, NDArray[np.float64]]
     samples: Mapping[str, NDArray[np.float64]]
+
+    def part(self, runs: slice) -> Self:
+        """Some of the runs."""
+        scores, statistics, samples = (
+            {name: values[runs] for name, values in column.items()}
+            for column in (self.scores, self.statistics, self.samples)
+        )
+        return replace(self, scores=scores, statistics=statistics, samples=samples)
 
 
 _NONE = SeedVariation(variance=0.0, of_sentences=0.0, freedom=1)

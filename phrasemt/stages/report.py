@@ -77,6 +77,8 @@ class WriteReport(Stage):
     lengths: list[int]  # of sources: the largest number of words of each group but the last
     samples: int
     seed: int  # of the bootstrap
+    repeated: list[str]  # systems with several trainings of their own
+    unseeded: list[str]  # systems in which nothing is drawn at random
 
     @classmethod
     def from_study(cls, study: Study, wildcards: Wildcards) -> Self:
@@ -88,4 +90,6 @@ class WriteReport(Stage):
             lengths=study.analyses.lengths,
             samples=study.comparison.samples,
             seed=study.comparison.seed,
+            repeated=study.repeated,
+            unseeded=study.unseeded,
         )

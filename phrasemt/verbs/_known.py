@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
-from phrasemt.artefacts.artefact import JsonFile
 from phrasemt.artefacts.corpus import DroppedPairs
-from phrasemt.artefacts.sidecar import SUFFIX
 from phrasemt.artefacts.table import Table
-from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy
 from phrasemt.artefacts.vocabulary import Vocabulary
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines
 from phrasemt.printed.results import Figure, SizeKind, figures, figures_of_row, load_papers, row_at
 from phrasemt.report.claims import Artefacts, ClaimRow, beside_findings, claim_rows
-from phrasemt.report.scored import ScoredTestSet, read_scored
+from phrasemt.report.scored import read_scored
 from phrasemt.report.sections.cost import beside_papers, costs, relative_costs
 from phrasemt.report.sections.trainings import read_training
 from phrasemt.scoring.ratings import SystemRating
@@ -26,10 +22,10 @@ from phrasemt.study.compared import compared_costs
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
 from phrasemt.symbols import SPECIAL_TOKENS
+from phrasemt.verbs._results import Results, paired_test
 from phrasemt.verbs._study import study_name
 from phrasemt.workflow.paths import Paths
 
-_Kind = TypeVar("_Kind", bound=JsonFile)
 Place = tuple[str, str]  # of a row, `paper/table/row`, and the heading of a column
 _SHARES = ("under_translation", "over_translation")
 
@@ -73,43 +69,18 @@ def claims_beside(given: Path, paper: str, ratings: Mapping[str, SystemRating]) 
 def artefacts_of(study: Study, content: Table, ratings: Mapping[str, SystemRating]) -> Artefacts:
     """Read what a study has measured, so far as its files are there."""
     paths = Paths(study.study)
+    test, found = paired_test(study), Results.of(study, study.datasets)
     trainings = [read_training(path) for path in sorted(Path().glob(paths.training_record.glob))]
     return Artefacts(
         table=content,
         trainings=trainings,
-        scored=list(_scored(study, paths)),
-        attention=_read(AttentionAnalysis, paths),
-        contrasts=_read(ContrastAccuracy, paths),
-        samples=study.comparison.samples,
-        seed=study.comparison.seed,
+        scored=list(read_scored(scores=found.scores, analyses=found.attention, source=found.source, test=test)),
+        attention=found.attention,
+        contrasts=found.contrasts,
+        test=test,
         costs=relative_costs(dict(content.systems), content.baselines, costs(study.study, trainings)),
         ratings=ratings,
     )
-
-
-def _scored(study: Study, paths: Paths) -> Iterator[ScoredTestSet]:
-    """The test sets of the study with the scores that are there."""
-    trainings = [(system, seed) for system in study.translating for seed in study.seeds_of(system)]
-    scores, source = [], []
-    for name, dataset in study.datasets.items():
-        of_dataset = Paths.of(study, name)
-        scores += [Path(of_dataset.system_scores.at(system=system, seed=seed)) for system, seed in trainings]
-        language = dataset.languages[0]
-        source += [Path(of_dataset.tokens.at(split=test_set, language=language)) for test_set in dataset.test_sets]
-    yield from read_scored(
-        scores=[path for path in scores if path.exists()],
-        analyses=_found(paths.attention_analysis.glob),
-        source=[path for path in source if path.exists()],
-    )
-
-
-def _read(kind: type[_Kind], paths: Paths) -> list[_Kind]:
-    return [kind.read(path) for path in _found(paths.of_kind(kind).glob)]
-
-
-def _found(glob: str) -> list[Path]:
-    """The artefacts of a pattern that are there, without their sidecars, whose names end in `.json` too."""
-    return [path for path in sorted(Path().glob(glob)) if not path.name.endswith(SUFFIX)]
 
 
 def _table(given: Path) -> Table:

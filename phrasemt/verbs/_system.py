@@ -53,13 +53,20 @@ def add_cores(parser: Any) -> None:
 def chosen_training(options: argparse.Namespace) -> ChosenTraining:
     """The training that the command line names. Raises PhrasemtError for a study, system or seed that is not there."""
     study = load_study(options.study)
-    system = chosen_system(study, options.system)
+    return trainings_of(study, chosen_system(study, options.system), options)[0]
+
+
+def trainings_of(study: Study, system: str, options: argparse.Namespace) -> list[ChosenTraining]:
+    """The training of a system with the seed of the command line, or all. Raises PhrasemtError for another seed."""
     seeds = study.seeds_of(system)
-    seed = seeds[0] if options.seed is None else options.seed
-    if seed not in seeds:
+    if options.seed is not None and options.seed not in seeds:
         known = ", ".join(map(str, seeds))
-        raise PhrasemtError("no such seed", where=f"--seed {seed}", expected=f"one of {known}")
-    return ChosenTraining(study, choose("dataset", options.dataset, list(study.datasets)), system, seed)
+        where = f"--seed {options.seed}"
+        raise PhrasemtError("no such seed", where=where, expected=f"one of {known}")
+    dataset = choose("dataset", options.dataset, list(study.datasets))
+    return [
+        ChosenTraining(study, dataset, system, seed) for seed in (seeds if options.seed is None else [options.seed])
+    ]
 
 
 def chosen_system(study: Study, wanted: str | None) -> str:

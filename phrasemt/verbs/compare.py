@@ -3,58 +3,79 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
-from phrasemt.artefacts.scores import MetricComparison, Scores, SystemScores
+from phrasemt.artefacts.scores import Scores, SystemScores
+from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines
+from phrasemt.report.scored import read_scored
+from phrasemt.report.sections.gains import Pair, distance_tables, length_tables
 from phrasemt.report.sections.sentences import METRIC, sentence_bleu
 from phrasemt.report.sections.settings import flatten
 from phrasemt.runs.text_table import table
+from phrasemt.scoring.gains import PairedTest
 from phrasemt.scoring.scores import check_comparable
-from phrasemt.scoring.significance import SeedVariation, compare_scores, p_text, resample, seed_variations
+from phrasemt.scoring.significance import SeedVariation, compare_scores, resample, seed_variations
 from phrasemt.study.evaluation import MOST_SAMPLES, SAMPLES
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
+from phrasemt.verbs._differences import ScoreRow, gain_lines, score_table
 from phrasemt.verbs._numbers import in_range
+from phrasemt.verbs._results import Results
 from phrasemt.verbs._study import choose
 from phrasemt.verbs._system import add_study_option
 from phrasemt.workflow.paths import Paths
 
 _SEED = 1  # of the samples
+_Kind = TypeVar("_Kind", SystemScores, AttentionAnalysis, ContrastAccuracy)
 
 
 @dataclass(frozen=True)
 class _Side:
-    """A system of a study, as the command line names it."""
+    """A system of a study, as the command line names it. results: of the study, on one data set."""
 
     given: str
     study: Study
     system: str
+    dataset: str
+    results: Results
 
-    def dataset(self, wanted: str | None) -> str:
-        return choose("dataset", wanted, list(self.study.datasets))
+    @property
+    def key(self) -> str:
+        """The name of the system among those of all studies."""
+        return _key(self.study, self.system)
 
+    @property
     def settings(self) -> dict[str, str]:
         """The settings of model, training and search by their key."""
         return dict(flatten("", self.study.systems[self.system].model_dump(mode="json", exclude={"title"})))
 
-    def scores(self, dataset: str) -> dict[int, SystemScores]:
+    @property
+    def scores(self) -> dict[int, SystemScores]:
         """The score files by seed."""
-        return _scored(self.study, dataset, self.system)
-
-    def repeated(self, dataset: str) -> dict[str, dict[int, SystemScores]]:
-        """The score files of the systems of the study that have several seeds, by system and seed."""
-        return {system: _scored(self.study, dataset, system) for system in self.study.repeated}
+        return {file.seed: file for file in self.results.scores if file.system == self.key}
 
 
-def _scored(study: Study, dataset: str, system: str) -> dict[int, SystemScores]:
-    pattern = Paths.of(study, dataset).system_scores
-    files = {seed: Path(pattern.at(system=system, seed=seed)) for seed in study.seeds_of(system)}
-    return {seed: SystemScores.read(path) for seed, path in files.items() if path.is_file()}
+def _key(study: Study, system: str) -> str:
+    return f"{study.study}:{system}"
+
+
+def _results(study: Study, dataset: str) -> Results:
+    """The results of a study, with the name of the study before those of its systems."""
+    found = Results.of(study, [dataset])
+
+    def named(files: Iterable[_Kind]) -> list[_Kind]:
+        return [file.model_copy(update={"system": _key(study, file.system)}) for file in files]
+
+    return replace(
+        found, scores=named(found.scores), attention=named(found.attention), contrasts=named(found.contrasts)
+    )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -86,30 +107,45 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _sides(options: argparse.Namespace) -> Iterator[_Side]:
+    """Yield the systems. The files of each study are read once."""
+    studies: dict[Path, tuple[Study, str, Results]] = {}
     for given in options.sides:
         file, colon, system = given.rpartition(":")
-        study = load_study(Path(file) if colon else options.study)
-        yield _Side(given, study, choose("system", system, list(study.systems)))
+        path = Path(file) if colon else options.study
+        if path not in studies:
+            studies[path] = _read(path, options)
+        study, dataset, results = studies[path]
+        yield _Side(given, study, choose("system", system, list(study.systems)), dataset, results)
+
+
+def _read(path: Path, options: argparse.Namespace) -> tuple[Study, str, Results]:
+    study = load_study(path)
+    dataset = choose("dataset", options.dataset, list(study.datasets))
+    return study, dataset, _results(study, dataset)
 
 
 def _of_studies(files: Sequence[Path], options: argparse.Namespace) -> Iterator[str]:
     """Yield the lines about studies: settings that differ, and the scores of the systems that all of them have."""
-    studies = list(map(load_study, files))
-    names = list(map(str, files))
+    found = {str(path): _read(path, options) for path in files}
     yield from _settings(
-        dict(zip(names, (dict(flatten("", one.model_dump(mode="json"))) for one in studies), strict=True))
+        {name: dict(flatten("", study.model_dump(mode="json"))) for name, (study, _, _) in found.items()}
     )
-    shared = [system for system in studies[0].systems if all(system in study.systems for study in studies)]
-    for system in shared:
-        sides = [_Side(f"{name}:{system}", study, system) for name, study in zip(names, studies, strict=True)]
-        yield from _scores(sides, options)
+    (first, *_), *others = found.values()
+    for system in first.systems:
+        if all(system in study.systems for study, _, _ in others):
+            sides = [
+                _Side(f"{name}:{system}", study, system, dataset, results)
+                for name, (study, dataset, results) in found.items()
+            ]
+            yield from _scores(sides, options)
 
 
 def _of_systems(sides: Iterator[_Side], options: argparse.Namespace) -> Iterator[str]:
     found = list(sides)
-    yield from _settings({side.given: side.settings() for side in found})
+    yield from _settings({side.given: side.settings for side in found})
     yield from _scores(found, options)
     if len(found) == 2:
+        yield from _gains(found, options)
         yield from _sentences(found, options)
 
 
@@ -125,76 +161,92 @@ def _settings(of_sides: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
 
 def _scores(sides: Sequence[_Side], options: argparse.Namespace) -> Iterator[str]:
     """Yield a table for each test set: each metric of each side beside the first side."""
-    files = {side.given: side.scores(side.dataset(options.dataset)) for side in sides}
-    first, *others = (side.given for side in sides)
-    repeated = {
-        (side.study.study, system): list(found.values())
-        for side in sides
-        for system, found in side.repeated(side.dataset(options.dataset)).items()
-    }
-    unseeded = {side.given: side.system in side.study.unseeded for side in sides}
-    for missing in (given for given, scores in files.items() if not scores):
-        yield f"\n{missing}: not scored yet"
-    if not files[first]:
+    for side in sides:
+        if not side.scores:
+            yield f"\n{side.given}: not scored yet"
+    first = sides[0]
+    if not first.scores:
         return
-    for test_set in next(iter(files[first].values())).test_sets:
-        by_side = {
-            given: {seed: file.test_sets[test_set] for seed, file in found.items() if test_set in file.test_sets}
-            for given, found in files.items()
-        }
-        yield f"\n{test_set}, beside {first} (seeds {_listed(by_side[first])})"
-        rows: list[tuple[str, ...]] = [("metric", "system", "seeds", "score", "difference", "95 % interval", "p")]
+    repeated = {_key(side.study, system) for side in sides for system in side.study.repeated}
+    files = {(file.system, file.seed): file for side in sides for file in side.results.scores}
+    for test_set in next(iter(first.scores.values())).test_sets:
+        of_systems: dict[str, dict[int, Scores]] = {}
+        for (system, seed), file in files.items():
+            if test_set in file.test_sets:
+                of_systems.setdefault(system, {})[seed] = file.test_sets[test_set]
         draws = {"samples": options.samples, "seed": _SEED}
-        trainings = [
-            [file.test_sets[test_set] for file in of_one if test_set in file.test_sets] for of_one in repeated.values()
-        ]
+        trainings = [list(by_seed.values()) for system, by_seed in of_systems.items() if system in repeated]
         variations = seed_variations([resample(runs, **draws) for runs in trainings if len(runs) > 1])
-        for other in (given for given in others if by_side[given]):
-            found = _tested(test_set, first, other, by_side, unseeded, variations, options.samples)
-            rows += _compared(found, other, _listed(by_side[other]))
-        yield from table(rows, right_aligned=("score", "difference", "p"))
+        yield f"\n{test_set}, beside {first.given}"
+        of_sides = [
+            (side, {seed: file.test_sets[test_set] for seed, file in side.scores.items() if test_set in file.test_sets})
+            for side in sides
+        ]
+        yield from score_table(_rows(test_set, [one for one in of_sides if one[1]], variations, options.samples))
         if not variations:
-            yield "p not tested, and intervals cover sentences only, because no system was trained several times"
+            yield "no system was trained several times: intervals and p cover the choice of sentences only"
 
 
-def _tested(
+def _rows(
     test_set: str,
-    first: str,
-    other: str,
-    by_side: Mapping[str, Mapping[int, Scores]],
-    unseeded: Mapping[str, bool],
+    sides: Sequence[tuple[_Side, Mapping[int, Scores]]],
     variations: Mapping[str, SeedVariation],
     samples: int,
-) -> dict[str, MetricComparison]:
-    check_comparable(
-        test_set, {f"{given}, {seed}": one for given in (first, other) for seed, one in by_side[given].items()}
+) -> Iterator[ScoreRow]:
+    (first, of_first), *others = sides
+    tested = {}
+    for side, of_side in others:
+        both = ((first, of_first), (side, of_side))
+        named = {f"{one.given}, {seed}": scores for one, by_seed in both for seed, scores in by_seed.items()}
+        check_comparable(test_set, named)
+        tested[side.given] = compare_scores(
+            list(of_first.values()),
+            list(of_side.values()),
+            variations=variations,
+            unseeded=[one.system in one.study.unseeded for one, _ in both],
+            samples=samples,
+            seed=_SEED,
+        )
+    for metric in next(iter(of_first.values())).metrics:
+        for side, by_seed in sides:
+            scores = [one.metrics[metric].score for one in by_seed.values()]
+            yield ScoreRow(
+                metric=metric,
+                system=side.given,
+                seeds=" ".join(map(str, by_seed)),
+                score=math.fsum(scores) / len(scores),
+                tested=tested[side.given][metric] if side.given in tested else None,
+            )
+
+
+def _gains(sides: Sequence[_Side], options: argparse.Namespace) -> Iterator[str]:
+    """Yield the gains of the second system by the length of the source, and on contrastive pairs by distance."""
+    first, second = sides
+    results = list({side.study.study: side.results for side in sides}.values())
+    test = PairedTest(
+        samples=options.samples,
+        seed=_SEED,
+        repeated=[_key(side.study, system) for side in sides for system in side.study.repeated],
+        unseeded=[_key(side.study, system) for side in sides for system in side.study.unseeded],
     )
-    sides = [list(by_side[given].values()) for given in (first, other)]
-    fixed = [unseeded[given] for given in (first, other)]
-    return compare_scores(sides[0], sides[1], variations=variations, unseeded=fixed, samples=samples, seed=_SEED)
-
-
-def _compared(found: Mapping[str, MetricComparison], other: str, seeds: str) -> Iterator[tuple[str, ...]]:
-    for metric, one in found.items():
-        difference = (one.over_seeds or one).difference
-        yield (
-            metric, other, seeds, f"{one.system.value:.2f}", f"{difference.value:+.2f}",
-            f"{difference.low:+.2f} to {difference.high:+.2f}", p_text(one.p_values.over_seeds),
-        )  # fmt: skip
-
-
-def _listed(by_seed: Mapping[int, Scores]) -> str:
-    return " ".join(map(str, by_seed))
+    scored = read_scored(
+        scores=[file for one in results for file in one.scores],
+        analyses=[file for one in results for file in one.attention],
+        source=first.results.source,
+        test=test,
+    )
+    pairs = [Pair(baseline=first.key, system=second.key, title=f"{second.given} minus {first.given}")]
+    yield from gain_lines(length_tables(scored, pairs, first.study.analyses.lengths))
+    yield from gain_lines(distance_tables([file for one in results for file in one.contrasts], pairs, test))
 
 
 def _sentences(sides: Sequence[_Side], options: argparse.Namespace) -> Iterator[str]:
     """Yield the sentences of each test set whose BLEU differs most between the first trainings of two systems."""
-    datasets = [side.dataset(options.dataset) for side in sides]
-    scores = [side.scores(dataset) for side, dataset in zip(sides, datasets, strict=True)]
+    scores = [side.scores for side in sides]
     if not all(scores):
         return
     seeds = [next(iter(one)) for one in scores]
-    paths = [Paths.of(side.study, dataset) for side, dataset in zip(sides, datasets, strict=True)]
+    paths = [Paths.of(side.study, side.dataset) for side in sides]
     for test_set in scores[0][seeds[0]].test_sets:
         outputs = [
             list(read_lines(Path(of_side.translated_tokens.at(split=test_set, system=side.system, seed=seed))))
@@ -202,7 +254,7 @@ def _sentences(sides: Sequence[_Side], options: argparse.Namespace) -> Iterator[
         ]
         source, target = (
             list(read_lines(Path(paths[0].tokens.at(split=test_set, language=language))))
-            for language in sides[0].study.datasets[datasets[0]].languages
+            for language in sides[0].study.datasets[sides[0].dataset].languages
         )
         changed = [number for number, pair in enumerate(zip(*outputs, strict=True)) if len(set(pair)) > 1]
         yield f"\n{test_set}: {len(changed):,} of {len(source):,} translations differ (first seeds)"

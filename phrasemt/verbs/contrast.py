@@ -1,26 +1,46 @@
-"""`phrasemt contrast`: how often a trained system prefers the right translation to one with a single mistake."""
+"""`phrasemt contrast`: how often trained systems prefer the right translation to one with a single mistake."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import logging
+import math
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from phrasemt.artefacts.translations import KindCounts
+from phrasemt.artefacts.corpus import ContrastivePair
+from phrasemt.artefacts.translations import ContrastAccuracy, KindCounts
 from phrasemt.corpus.contrastive_pairs import files_of_folder, read_contrastive_pairs
 from phrasemt.decoding.contrasts import Line, decide
 from phrasemt.decoding.translator import Translator
+from phrasemt.errors import PhrasemtError
 from phrasemt.machine.gpus import lease
+from phrasemt.report.sections.gains import Pair, distance_tables
 from phrasemt.runs.text_table import table
-from phrasemt.verbs._system import add_cores, add_study_option, add_training, chosen_training
+from phrasemt.scoring.gains import PairedTest
+from phrasemt.study.evaluation import MOST_SAMPLES, SAMPLES
+from phrasemt.verbs._differences import gain_lines
+from phrasemt.verbs._numbers import in_range
+from phrasemt.verbs._study import choose
+from phrasemt.verbs._system import (
+    ChosenTraining,
+    add_cores,
+    add_study_option,
+    add_training,
+    chosen_training,
+    trainings_of,
+)
+
+_SEED = 1  # of the samples
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Count the pairs whose right translation is more probable than the wrong one, in percent: all, by "
-        "kind of mistake, and by distance in words between the words that must agree."
+        "kind of mistake, and by distance in words between the words that must agree. With --baseline, count those of "
+        "a second system, too, and test the difference by distance."
     )
     parser.add_argument(
         "pairs", type=Path, metavar="PAIRS",
@@ -28,35 +48,94 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add_study_option(parser)
     add_training(parser)
-    parser.add_argument("--json", action="store_true", help="print a JSON object with counts")
+    parser.add_argument(
+        "--baseline", metavar="NAME",
+        help="system of the study to compare with; without --seed, all trainings of both systems count",
+    )  # fmt: skip
+    parser.add_argument(
+        "--samples",
+        type=in_range(int, 1, MOST_SAMPLES),
+        default=SAMPLES,
+        metavar="N",
+        help="samples of the test (default: %(default)s)",
+    )
+    parser.add_argument("--json", action="store_true", help="print a JSON object with counts for each training")
     add_cores(parser)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Score the pairs and print a table. Raises DataError for a file that holds no pairs."""
+    """Score the pairs and print tables. Raises DataError for a file that holds no pairs."""
     logging.getLogger("phrasemt").setLevel(logging.WARNING)
-    training = chosen_training(options)
+    trainings = _trainings(options)
     path: Path = options.pairs
     files = files_of_folder(path) if path.is_dir() else [path]
     pairs = read_contrastive_pairs(files, kind=path.name if path.is_dir() else "")
-    system = training.files()
     with lease(1):
-        translator = Translator(system, decoding=system.settings.decoding, cores=options.cores)
+        decided = [_decided(training, pairs, path.name, options.cores) for training in trainings]
+    sys.stdout.writelines(
+        f"{line}\n" for line in (_json(decided, options) if options.json else _lines(decided, options))
+    )
 
-        def score(lines: Sequence[Line]) -> list[float]:
-            _, sources, targets = zip(*lines, strict=True)
-            return [one.log_prob for one in translator.force(sources, targets)]
 
-        kinds = decide([0] * len(pairs), pairs, score)["kinds"]
-    groups = list(_groups(kinds))
-    if options.json:
-        place = {"dataset": training.dataset, "system": training.system, "seed": training.seed}
-        print(
-            json.dumps(place | {"groups": {name: {"pairs": n, "right": right} for name, n, right in groups}}, indent=1)
-        )
-        return
-    rows = [[name, f"{n:,}", f"{100 * right / n:.1f}"] for name, n, right in groups]
-    print(*table([["pairs", "number", "right, %"], *rows], right_aligned=("number", "right, %")), sep="\n")
+def _trainings(options: argparse.Namespace) -> list[ChosenTraining]:
+    """The trainings, those of the baseline first."""
+    chosen = chosen_training(options)
+    if options.baseline is None:
+        return [chosen]
+    if (baseline := choose("system", options.baseline, list(chosen.study.models))) == chosen.system:
+        raise PhrasemtError("a system beside itself", where=f"--baseline {baseline}", next_step="name another system")
+    return [*trainings_of(chosen.study, baseline, options), *trainings_of(chosen.study, chosen.system, options)]
+
+
+def _decided(training: ChosenTraining, pairs: Sequence[ContrastivePair], name: str, cores: int) -> ContrastAccuracy:
+    """What a training decides about the pairs. name: of their file."""
+    system = training.files()
+    translator = Translator(system, decoding=system.settings.decoding, cores=cores)
+
+    def score(lines: Sequence[Line]) -> list[float]:
+        _, sources, targets = zip(*lines, strict=True)
+        return [one.log_prob for one in translator.force(sources, targets)]
+
+    return ContrastAccuracy(
+        dataset=training.dataset,
+        contrast_set=name,
+        system=training.system,
+        seed=training.seed,
+        **decide([0] * len(pairs), pairs, score),
+    )
+
+
+def _json(decided: Sequence[ContrastAccuracy], options: argparse.Namespace) -> Iterator[str]:
+    found = [
+        {"dataset": one.dataset, "system": one.system, "seed": one.seed}
+        | {"groups": {name: {"pairs": n, "right": right} for name, n, right in _groups(one.kinds)}}
+        for one in decided
+    ]
+    yield json.dumps(found[0] if options.baseline is None else found, indent=1)
+
+
+def _lines(decided: Sequence[ContrastAccuracy], options: argparse.Namespace) -> Iterator[str]:
+    """Yield the counts, of several trainings their mean, and the differences of two systems."""
+    of_systems: dict[str, list[ContrastAccuracy]] = {}
+    for one in decided:
+        of_systems.setdefault(one.system, []).append(one)
+    headings = ["right, %"] if len(of_systems) == 1 else [f"{system}, right, %" for system in of_systems]
+    rows = []
+    for groups in zip(*(_groups(one.kinds) for one in decided), strict=True):
+        name, n, _ = groups[0]
+        shares = [100 * right / n for _, _, right in groups]
+        means = []
+        for of_system in of_systems.values():
+            part, shares = shares[: len(of_system)], shares[len(of_system) :]
+            means.append(f"{math.fsum(part) / len(part):.1f}")
+        rows.append([name, f"{n:,}", *means])
+    yield from table([["pairs", "number", *headings], *rows], right_aligned=("number", *headings))
+    if len(of_systems) == 2:
+        baseline, system = of_systems
+        pair = Pair(baseline=baseline, system=system, title=f"{system} minus {baseline}")
+        yield from gain_lines(distance_tables(decided, [pair], PairedTest(samples=options.samples, seed=_SEED)))
+        if len(decided) == 2:
+            yield "one training of each system: intervals cover the choice of pairs only, and p is not tested"
 
 
 def _groups(kinds: Sequence[KindCounts]) -> Iterator[tuple[str, int, int]]:

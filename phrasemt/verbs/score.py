@@ -16,13 +16,13 @@ from phrasemt.errors import PhrasemtError
 from phrasemt.files.digests import digest_file
 from phrasemt.files.identity import one_file
 from phrasemt.files.prepared import check_prepared_alike
-from phrasemt.runs.text_table import table
 from phrasemt.scoring.bleu import Sides, check_side, score_texts, warn_of_leftovers
-from phrasemt.scoring.significance import compare_scores, p_text
+from phrasemt.scoring.significance import compare_scores
 from phrasemt.study.evaluation import MOST_SAMPLES, SAMPLES
 from phrasemt.study.languages import problem_of_language
 from phrasemt.study.reading import load_study
 from phrasemt.study.tokenization import Tokenizer
+from phrasemt.verbs._differences import ScoreRow, score_table
 from phrasemt.verbs._numbers import in_range
 from phrasemt.verbs._study import choose
 from phrasemt.verbs._texts import read_columns
@@ -136,19 +136,12 @@ def _versions() -> dict[str, str]:
 
 def _lines(scores: Mapping[str, Scores], comparison: Mapping[str, MetricComparison], samples: int) -> Iterator[str]:
     first, *others = scores.values()
-    names = list(scores)
     yield f"{first.sentences:,} sentences, {len(first.references['text'])} references"
-    header = ["metric", *names, *(["difference", "95 % interval", "p (bootstrap)", "p (swaps)"] if others else [])]
-    rows = [header]
-    for name, metric in first.metrics.items():
-        row = [name, f"{metric.score:.2f}", *(f"{other.metrics[name].score:.2f}" for other in others)]
-        if others:
-            tested = comparison[name]
-            difference, p_values = tested.difference, tested.p_values
-            row += [f"{difference.value:+.2f}", f"{difference.low:+.2f} to {difference.high:+.2f}"]
-            row += ["" if p is None else p_text(p) for p in (p_values.two_sided, p_values.randomization)]
-        rows.append(row)
-    yield from table(rows, right_aligned=[*names, "difference", "p (bootstrap)", "p (swaps)"])
+    yield from score_table(
+        ScoreRow(metric=metric, system=name, score=of_file.metrics[metric].score, tested=tested.get(metric))
+        for metric in first.metrics
+        for (name, of_file), tested in zip(scores.items(), ({}, comparison), strict=False)
+    )
     yield ""
     yield from (f"{name}: {metric.signature}" for name, metric in first.metrics.items())
     if others:

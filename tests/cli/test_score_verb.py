@@ -85,14 +85,15 @@ def test_two_files_are_tested_as_by_sacrebleu(capsys: pytest.CaptureFixture[str]
         assert found["p_values"][p_value] == results["BLEU"][1].p_value
     assert main(arguments) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1].split()[:4] == ["metric", "first", "second", "difference"]
+    assert lines[1].split()[:4] == ["metric", "system", "score", "difference"]
+    assert [line.split()[:2] for line in lines[2:4]] == [["bleu_tok", "first"], ["bleu_tok", "second"]]
     assert any(line.startswith("bleu_tok: nrefs:1|case:mixed|") for line in lines)
 
 
 def test_no_sample_on_the_other_side_is_no_p_value_of_zero(capsys: pytest.CaptureFixture[str]) -> None:
     Path("empty").write_text("x\n" * len(REFERENCE))
     assert main(["score", "empty", "first", "--references", "ref", "--language", "de", "--samples", "100"]) == 0
-    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("chrf2 "))
+    (_, line) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("chrf2 "))
     assert re.search(r" 0\.020 +0\.\d+$", line)
 
 

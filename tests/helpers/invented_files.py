@@ -244,6 +244,7 @@ class InventedFiles:
         content = TrainingRecord(
             model=model,
             parameters=1_234_567 if system == "base" else 1_534_567,
+            idle_parameters=34_567 if system == "max" else 0,
             precision="float32",
             updates=6000,
             stopped="max_updates",

@@ -64,6 +64,16 @@ def test_contrastive_pairs_are_counted_as_in_the_study(study: Workplace, tmp_pat
             for group in kind["by_distance"]
         },
     }
+    assert main(["contrast", str(path), *CHOICE, "max", "--baseline", "base", "--samples", "50"]) == 0
+    lines = capfd.readouterr().out.splitlines()
+    of_max = json.loads((FOLDER / "contrasts/max/1/test.json").read_text())["kinds"][0]
+    shares = [100 * counts["right"] / counts["pairs"] for counts in (kind, of_max)]
+    assert lines[1].split() == ["all", str(kind["pairs"]), *(f"{share:.1f}" for share in shares)]
+    (every,) = (line for line in lines[2:] if line.startswith("all ("))
+    assert every.split()[2] == f"{shares[1] - shares[0]:+.1f}"
+    assert "p is not tested" in lines[-1]
+    assert main(["contrast", str(path), *CHOICE, "base", "--baseline", "base"]) == 2
+    assert "a system beside itself" in capfd.readouterr().err
 
 
 def test_texts_of_different_length_and_unknown_systems_are_refused(

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from micro_studies import OF_MOSES, STUDIES, assert_finished, micro
+from micro_studies import OF_MOSES, STUDIES, assert_finished, assert_measured, micro
 from nist_texts import write_nist_texts
 from warm_python import WarmPython
 from workplace import Workplace
@@ -37,8 +37,12 @@ def test_a_dry_run_on_slurm_plans_every_training(path: Path, repository: Path, t
 @pytest.mark.parametrize(
     "path", [pytest.param(path, id=path.stem, marks=() if path.stem in QUICK else pytest.mark.slow) for path in STUDIES]
 )
-def test_a_study_of_a_paper_runs_to_its_table(path: Path, repository: Path, tmp_path: Path, warm: WarmPython) -> None:
+def test_a_study_of_a_paper_runs_to_its_table(
+    path: Path, repository: Path, tmp_path: Path, warm: WarmPython, monkeypatch: pytest.MonkeyPatch
+) -> None:
     workplace = Workplace.new(repository, tmp_path, micro(path, tmp_path), warm)
     done = workplace.snakemake()
     assert done.returncode == 0, done.stderr[-5000:]
     assert_finished(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert_measured(Path("study.yaml"))

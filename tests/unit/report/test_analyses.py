@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from phrasemt.artefacts.table import Table
-from phrasemt.artefacts.translations import ContrastAccuracy
+from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy
 from phrasemt.files.attention import AttentionMap, ForcedSentence, write_forced
 from phrasemt.report.heat_map import Panel, draw_heat_map
 from phrasemt.report.scored import read_scored
@@ -20,6 +20,7 @@ from phrasemt.report.sections.attention import attention_analyses
 from phrasemt.report.sections.gains import contrast_analyses, gain_analyses
 from phrasemt.report.sections.sentences import groups_of_heads
 from phrasemt.scoring.contrasts import count_preferred, decisions
+from phrasemt.scoring.gains import PairedTest
 from phrasemt.stages.report import WriteReport
 
 TITLES = {"base": "Transformer", "ng": "phrasal <1-2>", "pr": "+PR"}
@@ -70,7 +71,10 @@ def _table() -> Table:
     )
 
 
-SETTINGS = WriteReport(title="t", costs=[], claims=[], figures=[], lengths=[4], samples=20, seed=1)
+TEST = PairedTest(samples=20, seed=1)
+SETTINGS = WriteReport(
+    title="t", costs=[], claims=[], figures=[], lengths=[4], samples=20, seed=1, repeated=[], unseeded=[]
+)
 
 
 def _parts(tmp_path: Path, monkeypatch: Any) -> dict[str, Any]:
@@ -83,33 +87,37 @@ def _parts(tmp_path: Path, monkeypatch: Any) -> dict[str, Any]:
     tokens = tmp_path / "results/study/d.en-de/tokens/test.en"
     tokens.parent.mkdir()
     tokens.write_text("a b\na b c d e f g h\n")
-    scored = list(read_scored(scores=[], analyses=paths, source=[tokens.relative_to(tmp_path)]))
+    scored = list(
+        read_scored(
+            scores=[], analyses=map(AttentionAnalysis.read, paths), source=[tokens.relative_to(tmp_path)], test=TEST
+        )
+    )
     (gains,) = gain_analyses(SETTINGS, _table(), scored)
     parts = attention_analyses(paths, [path.with_suffix(".arrow") for path in paths], TITLES)
     return {part.heading: part for part in (gains, *parts)}
 
 
-def test_gains_on_contrastive_pairs_by_distance(tmp_path: Path) -> None:
+def test_gains_on_contrastive_pairs_by_distance() -> None:
     """Two seeds: +PR decides 3 of 4 pairs at distances 9 to 12 right in place of 1, and all pairs at 1 as before."""
-    paths = []
+    files = []
     for system, seed in itertools.product(("base", "pr"), (1, 2)):
         columns = ["verb"] * 6, [1, 1, 9, 10, 11, 12], [True, True, True, *([system == "pr"] * 2), False]
-        content = ContrastAccuracy(
-            dataset="d",
-            contrast_set="distance",
-            system=system,
-            seed=seed,
-            kinds=count_preferred(*columns),
-            decisions=decisions(*columns),
+        files.append(
+            ContrastAccuracy(
+                dataset="d",
+                contrast_set="distance",
+                system=system,
+                seed=seed,
+                kinds=count_preferred(*columns),
+                decisions=decisions(*columns),
+            )
         )
-        paths.append(tmp_path / f"{system}.{seed}.json")
-        content.write(paths[-1])
-    (part,) = contrast_analyses(SETTINGS, _table(), paths)
+    (part,) = contrast_analyses(_table(), files, TEST)
     (table,) = part.tables
     assert table.headings == ["System", "1-2 (2)", "9-12 (4)", ">10 (2)", "all (6)", "Slope"]
     ((title, *cells),) = table.rows
     assert title == "+PR"
-    assert [cell.split(",")[0] for cell in cells[:4]] == ["+0.0", "+50.0", "+50.0", "+33.3"]
+    assert [cell.split(" [")[0] for cell in cells[:4]] == ["+0.0", "+50.0", "+50.0", "+33.3"]
     assert cells[-1].startswith("+")
 
 
@@ -118,9 +126,9 @@ def test_gains_in_nats_by_length(tmp_path: Path, monkeypatch: Any) -> None:
     gains = _parts(tmp_path, monkeypatch)["Gains by length of the source"]
     (table,) = gains.tables
     assert table.headings == ["System", "≤3 (1)", ">6 (1)", "≤4 (1)", ">4 (1)", "Slope"]
-    rows = {row[0]: [cell.split(",")[0] for cell in row[1:]] for row in table.rows}
-    assert rows["+PR"] == ["+0.000", "-0.500", "+0.000", "-0.500", "+0.250 [+0.250"]
-    assert rows["phrasal <1-2>"][-1] == "+0.000 [+0.000"  # compared with +PR
+    rows = {row[0]: [cell.split(" [")[0] for cell in row[1:]] for row in table.rows}
+    assert rows["+PR"] == ["+0.000", "-0.500", "+0.000", "-0.500", "+0.250"]
+    assert rows["phrasal <1-2>"][-1] == "+0.000"  # compared with +PR
 
 
 def test_numbers_of_the_files(tmp_path: Path, monkeypatch: Any) -> None:

@@ -39,7 +39,7 @@ from phrasemt.report.scored import ScoredTestSet
 from phrasemt.report.sections.claims import claims_section
 from phrasemt.report.sections.cost import RelativeCost
 from phrasemt.report.sections.trainings import TrainingCurve
-from phrasemt.scoring.gains import gain_by_length
+from phrasemt.scoring.gains import Gains, PairedTest
 from phrasemt.scoring.ratings import SystemRating
 from phrasemt.study.claims import AnalysedFigure, Measurement, analysed_figures, studied_claims
 from phrasemt.study.schema import Study
@@ -87,11 +87,12 @@ def table_of(rows: Mapping[str, Mapping[str, Cell]], seeds: int = 1) -> Table:
     )
 
 
+TEST = PairedTest(samples=99, seed=3)
 SCORES = {"base": {"bleu_tok": cell(27.0)}, "pr": {"bleu_tok": cell(28.0)}}
 
 
 def artefacts(*, seeds: int = 1, table: Mapping[str, Mapping[str, Cell]] = SCORES, **others: Any) -> Artefacts:
-    empty: dict[str, Any] = {"trainings": [], "scored": [], "attention": [], "contrasts": [], "samples": 99, "seed": 3}
+    empty: dict[str, Any] = {"trainings": [], "scored": [], "attention": [], "contrasts": [], "test": TEST}
     return Artefacts(table=table_of(table, seeds), **{**empty, **others})
 
 
@@ -126,6 +127,7 @@ BLEU = {"measure": "bleu", "counterpart": {"kind": "scores", "column": "bleu_tok
         (0.2, 1.1, 1, "agrees (one training)"),
         (None, None, 3, "not decided"),
         (0.2, 1.1, None, "agrees"),
+        (0.0, 0.0, 3, "not decided"),
     ],
 )
 def test_the_interval_decides(low: float | None, high: float | None, trainings: int | None, direction: str) -> None:
@@ -201,6 +203,7 @@ SCORED = ScoredTestSet(
         "base": [on_lengths((30.0, 29.0, 28.0, 27.0))],
         "pr": [on_lengths((30.0, 30.0, 30.0, 30.0)), on_lengths((30.0, 30.5, 30.0, 30.5))],
     },
+    test=TEST,
 )
 LENGTHS = [SCORED, replace(SCORED, dataset="short", of_systems={"pr": SCORED.of_systems["pr"]})]
 
@@ -222,8 +225,7 @@ def test_the_gain_of_any_range_of_lengths_is_that_of_the_paired_test(
 
 def test_the_gain_of_a_range_is_the_one_in_the_report() -> None:
     """The second finding counts trainings too, which differ by half a point at 8 and at 64 words."""
-    sides = SCORED.of_systems["base"], SCORED.of_systems["pr"]
-    tested = gain_by_length(*sides, WORDS, metric="bleu_tok", ranges=[(8, 8)], samples=99, seed=3)
+    tested = Gains(SCORED.of_systems, WORDS, metric="bleu_tok", test=TEST).of("base", "pr", ranges=[(8, 8)])
     over_seeds = tested.groups[0].comparison.over_seeds
     assert over_seeds is not None
     finding = found(measurement("lengths", words={"low": 8, "high": 8}), artefacts(scored=LENGTHS))

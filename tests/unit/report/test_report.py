@@ -146,6 +146,7 @@ def test_the_page_shows_trainings_settings_cleaning_and_origins(study: InventedS
     cells = [" ".join(cell.split()) for cell in page.cells]
     for expected in (
         "1,234,567",
+        "1,534,567 (1,500,000 in use)",
         "6,000",
         "max updates",
         "9,000",

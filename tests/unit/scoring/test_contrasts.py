@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from math import comb
 
+import numpy as np
 import pytest
 
 from phrasemt.artefacts.translations import ContrastAccuracy
 from phrasemt.errors import MismatchError
 from phrasemt.scoring.contrasts import count_preferred, decisions
-from phrasemt.scoring.gains import gain_by_distance
+from phrasemt.scoring.gains import ALL, DISTANCES, MORE_THAN_10, PairedTest, gains_on_pairs
 
 
 def accuracy(system: str, right: list[bool], distances: list[int | None]) -> ContrastAccuracy:
@@ -29,8 +30,9 @@ def test_difference_in_accuracy_by_distance() -> None:
     distances: list[int | None] = [1] * 10 + [9] * 20 + [14] * 10
     first = [True] * 10 + [False] * 12 + [True] * 8 + [False] * 10
     second = [True] * 10 + [True] * 18 + [False] * 2 + [False] * 10
-    sides = [accuracy("a", first, distances)], [accuracy("b", second, distances)]
-    found = gain_by_distance(*sides, samples=2000, seed=1)
+    sides = {"a": [accuracy("a", first, distances)], "b": [accuracy("b", second, distances)]}
+    gains = gains_on_pairs(sides, test=PairedTest(samples=2000, seed=1))
+    found = gains.of("a", "b", ranges=DISTANCES, joint=(MORE_THAN_10, ALL))
     groups = {group.name: group for group in found.groups}
     assert {name: group.sentences for name, group in groups.items()} == {"1-2": 10, "9-12": 20, ">12": 10}
     far = groups["9-12"].comparison
@@ -43,9 +45,32 @@ def test_difference_in_accuracy_by_distance() -> None:
     assert every.comparison.difference.value == pytest.approx(25)
 
 
+def test_equal_systems_rarely_differ_on_pairs() -> None:
+    """Simulated null data: pairs and trainings vary, the systems do not differ. 6 % and two deviations of 100."""
+    generator = np.random.default_rng(7)
+    distances: list[int | None] = [9] * 150
+    significant = []
+    for _ in range(100):
+        hard = generator.normal(0.5, 1, size=150)
+        sides = {
+            system: [
+                accuracy(system, list(hard + skill + generator.normal(0, 0.5, size=150) > 0), distances)
+                for skill in generator.normal(0, 0.1, size=3)
+            ]
+            for system in "ab"
+        }
+        found = gains_on_pairs(sides, test=PairedTest(samples=200, seed=1)).of("a", "b", ranges=[(9, 12)])
+        p_value = found.groups[0].comparison.p_values.over_seeds
+        assert p_value is not None
+        significant.append(p_value < 0.05)
+    assert np.mean(significant) <= 0.06 + 2 * np.sqrt(0.06 * 0.94 / 100)
+
+
 def test_systems_are_compared_on_the_same_pairs() -> None:
     with pytest.raises(MismatchError, match="b, seed 1: the decisions are about other pairs"):
-        gain_by_distance([accuracy("a", [True], [1])], [accuracy("b", [True], [2])], samples=2, seed=1)
+        gains_on_pairs(
+            {"a": [accuracy("a", [True], [1])], "b": [accuracy("b", [True], [2])]}, test=PairedTest(samples=2, seed=1)
+        )
 
 
 def test_counts_by_kind_and_at_the_limits_of_the_groups_of_distances() -> None:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from sacrebleu.metrics import BLEU
 
-from phrasemt.artefacts.scores import MetricScore, Scores
+from phrasemt.artefacts.scores import GainByLength, MetricScore, Scores
 from phrasemt.artefacts.signatures import mean_signature
-from phrasemt.scoring.gains import gain_by_length, quarters, ranges_of
+from phrasemt.scoring.gains import Gains, PairedTest, quarters, ranges_of
 
 WORDS = np.array([2, 3, 4, 4, 8, 8, 16, 20])
 NATS = mean_signature("nats per token", "lower", "forced decoding")
@@ -25,6 +25,19 @@ def nats(per_token: np.ndarray) -> Scores:
     return scores([[float(value * 2 * words), float(2 * words)] for value, words in zip(per_token, WORDS, strict=True)])
 
 
+def gain(
+    baseline: list[Scores],
+    system: list[Scores],
+    words: np.ndarray,
+    ranges: list[tuple[int, int | None]],
+    joint: tuple[tuple[int, int | None], ...] = (),
+    samples: int = 50,
+) -> GainByLength:
+    test = PairedTest(samples=samples, seed=1)
+    sides = {"baseline": baseline, "system": system}
+    return Gains(sides, words, metric="m", test=test).of("baseline", "system", ranges=ranges, joint=joint)
+
+
 def test_ranges() -> None:
     assert ranges_of([9, 12]) == [(0, 9), (10, 12), (13, None)]
     assert quarters(WORDS) == [(0, 3), (4, 6), (7, 10), (11, None)]
@@ -36,7 +49,7 @@ def test_a_known_slope_in_nats() -> None:
     baseline = [nats(np.full(8, 3.0)), nats(np.full(8, 3.0))]
     system = [nats(3.0 - 0.25 * np.log2(WORDS)), nats(3.0 - 0.25 * np.log2(WORDS))]
     ranges = [(2, 2), (4, 4), (8, 8), (16, 16)]
-    found = gain_by_length(baseline, system, WORDS, metric="m", ranges=ranges, samples=50, seed=1)
+    found = gain(baseline, system, WORDS, ranges)
     assert found.slope is not None
     assert (found.slope.value, found.slope.low, found.slope.high) == pytest.approx((0.25, 0.25, 0.25))
     assert found.slope_p == pytest.approx(0, abs=0.05)
@@ -55,8 +68,7 @@ def test_bleu_of_a_joint_range_is_sacrebleus_of_its_sentences() -> None:
         return [[*row[2:], *row[:2]] for row in rows]
 
     made = [scores(statistics(side), TOKENIZED) for side in sides]
-    ranges, joint = ranges_of([3]), [(5, None), (90, None)]
-    found = gain_by_length([made[0]], [made[1]], WORDS, metric="m", ranges=ranges, joint=joint, samples=20, seed=1)
+    found = gain([made[0]], [made[1]], WORDS, ranges_of([3]), joint=((5, None), (90, None)))
     (above,) = found.joint  # no sentence has 90 words
     chosen = [row for row, words in enumerate(WORDS) if words >= 5]
     expected = [
@@ -83,7 +95,7 @@ def test_slopes_of_equal_systems_are_rarely_significant() -> None:
     found = []
     for _ in range(60):
         hard = generator.normal(0, 1, size=120)
-        gain = gain_by_length(side(3), side(3), words, metric="m", ranges=quarters(words), samples=200, seed=1)
-        assert gain.slope_p is not None
-        found.append(gain.slope_p < 0.05)
+        p_value = gain(side(3), side(3), words, quarters(words), samples=200).slope_p
+        assert p_value is not None
+        found.append(p_value < 0.05)
     assert np.mean(found) <= 0.06 + 2 * np.sqrt(0.06 * 0.94 / 60)

@@ -66,6 +66,7 @@ def test_training_learns_and_writes_a_complete_record(tiny_data, tmp_path):
     ]
     assert record["evaluations"][-1]["dev_perplexity"] < record["evaluations"][0]["dev_perplexity"]
     assert record["parameters"] == sum(tensor.numel() for tensor in weights[0].values())
+    assert record["idle_parameters"] == 0
     assert [update for update, loss, _ in metrics if loss is not None] == [12]
     assert not list(tmp_path.rglob("*.part"))
 
