@@ -159,6 +159,11 @@ class UpdatePlan:
             epoch += 1
 
 
+def most_padded(positions: int, device: str) -> int:
+    """Return the most positions, padding included, that a micro-batch of so many positions without padding has."""
+    return positions + max(PADDING[device], math.ceil(positions * _MAX_PADDING_SHARE / (1 - _MAX_PADDING_SHARE)))
+
+
 def micro_batches(
     rows: Sequence[int] | NDArray[np.int64],
     source_lengths: Lengths,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
 from collections.abc import Callable, Mapping
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from phrasemt.batching.reader import BatchReader
-from phrasemt.batching.sampler import UpdatePlan
+from phrasemt.batching.sampler import UpdatePlan, most_padded
 from phrasemt.batching.shares import Share, ShareReader
 from phrasemt.errors import PhrasemtError
 from phrasemt.models.interface import TranslationModel
@@ -33,6 +34,7 @@ CPU_POSITIONS = 8_192
 # On a GPU the trainer tries micro-batches of this many positions first, then smaller ones, until they fit.
 _MAX_GPU_POSITIONS = 2**18
 _USABLE_SHARE_OF_MEMORY = 0.9
+_UPDATES_TO_COUNT = 100  # a larger one that comes later is cut
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,13 +186,15 @@ class Trainer:
     def find_capacity(self, plan: UpdatePlan) -> None:
         """On a GPU, find the largest capacity that fits into the memory, by trials with the longest pairs.
 
-        Some memory is left for the two moments of the optimiser. The trials do not change the model.
+        No trial has more positions than a micro-batch that holds a whole update. Some memory is left for the two
+        moments of the optimiser. The trials do not change the model.
         """
         if self.device.type != "cuda":
             return
-        _, _, first = next(plan.updates())
-        # Twice an update: padding, and updates of other sizes.
-        most = min(_MAX_GPU_POSITIONS, max(2 * plan.positions(first) // self._group.size, self.settings.max_length + 2))
+        updates = itertools.islice(plan.updates(), _UPDATES_TO_COUNT)
+        positions = max(plan.positions(rows) for _, _, rows in updates) // self._group.size
+        whole = most_padded(positions, self.device.type)  # a micro-batch that holds the share of an update
+        most = min(_MAX_GPU_POSITIONS, max(whole, self.settings.max_length + 2))
         longest, width = plan.longest(most)
         moments = 2 * sum(parameter.nbytes for parameter in self.model.parameters())
         room = _USABLE_SHARE_OF_MEMORY * torch.cuda.get_device_properties(self.device).total_memory - moments

@@ -17,6 +17,7 @@ from small_systems import SYSTEMS, TARGET_VOCABULARY, random_model
 from trainings import settings_of_paper
 
 import phrasemt.training.trainer as trainer_module
+from phrasemt.batching.sampler import PADDING, most_padded
 from phrasemt.decoding.attention import AttentionStatistics
 from phrasemt.decoding.decode import translate_split
 from phrasemt.decoding.forced import force
@@ -86,6 +87,22 @@ def test_updates_and_evaluation(settings, reader, monkeypatch):
         assert_waits(gpu, (UPDATE, 1))
         with torch.inference_mode(), trainer.averaged():
             trainer.model.eval().measure([reader(range(5)).to(GPU), reader(range(5, 10)).to(GPU)])
+
+
+def test_no_more_positions_are_tried_than_a_whole_update_has():
+    """With the padding of one micro-batch, so that no update is cut that fits the memory."""
+    settings = SYSTEMS["transformer"]
+    reader = drawn_reader(settings.model_inputs, pairs=300, vocabulary=TARGET_VOCABULARY, median=30, longest=60)
+    training = settings_of_paper(settings)
+    tried = []
+    with PretendedGpu():
+        trainer = Trainer(random_model(settings).to(GPU), reader, training)
+        trainer._memory_needed = lambda rows: tried.append(len(rows)) or 0
+        plan = plan_of_updates(training, reader.examples)
+        trainer.find_capacity(plan)
+    positions = max(map(plan.positions, plan.epoch(0)))
+    assert positions <= trainer.capacity == most_padded(positions, "cuda") <= positions + PADDING["cuda"]
+    assert tried == [min(300, trainer.capacity // plan.longest(1)[1])]
 
 
 def test_searches(settings, reader):
