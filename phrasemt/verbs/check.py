@@ -12,7 +12,7 @@ from phrasemt.errors import StudyError
 from phrasemt.files.source_file import MIRROR
 from phrasemt.study.schema import Study
 from phrasemt.verbs.corpora import files_of_study
-from phrasemt.workflow.check import read_study, warnings_of
+from phrasemt.workflow.check import precision_of_old_gpus, read_study, warnings_of
 from phrasemt.workflow.flow import is_at_hand
 
 log = logging.getLogger("phrasemt.check")
@@ -40,6 +40,7 @@ def run(options: argparse.Namespace) -> None:
             f"{path}: study {study.study}; data sets: {', '.join(study.datasets)}; "
             f"systems: {', '.join(study.systems)}; seeds: {', '.join(map(str, study.seeds))}"
         )
+        print(*(f"  {line}\n" for line in precision_of_old_gpus(study)), sep="", end="")
     for one in bad[:-1]:
         log.error("phrasemt check: error: %s", one)
     if bad:

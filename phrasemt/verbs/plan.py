@@ -21,6 +21,7 @@ from phrasemt.study.reading import load_study
 from phrasemt.verbs._numbers import in_range
 from phrasemt.verbs._rates import GPUS, MEASURED, target_tokens
 from phrasemt.verbs._study import add_profile, add_study
+from phrasemt.workflow.check import precision_of_old_gpus
 from phrasemt.workflow.paths import Paths
 
 MOST_CHANGES, MOST_NAMED = 20, 6
@@ -74,6 +75,8 @@ def run(options: argparse.Namespace) -> None:
         print(f"accepted: {_counted(accepted, most=len(accepted))}")
         plan = plan_of(options.study, options.profile)
     print(*describe(plan), sep="\n")
+    if options.gpus or any(job.planned.gpus for job in plan.jobs):
+        print(*(f"{line}\n" for line in precision_of_old_gpus(load_study(options.study))), sep="", end="")
     if options.rehearsal and plan.jobs:
         from phrasemt.verbs._rehearsed import Rehearsed, describe_rehearsed  # imports torch
 

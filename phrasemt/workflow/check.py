@@ -78,6 +78,16 @@ def warnings_of(study: Study) -> Iterator[str]:
             )
 
 
+def precision_of_old_gpus(study: Study) -> Iterator[str]:
+    """What GPUs without the units of a study's precision do (phrasemt/nn/precision.py); nothing for other studies."""
+    chosen = {one.precision for system in study.models.values() for one in (system.training, system.decoding)}
+    if wanted := sorted(chosen & {"bfloat16", "tf32"}):
+        yield (
+            f"precision {' and '.join(wanted)}: GPUs older than Ampere (V100, T4) compute in float32, and "
+            "the records of their trainings say so"
+        )
+
+
 def _warnings_of_training(training: Training) -> Iterator[str]:
     updates = training.max_updates
     if training.evaluate_every > updates:

@@ -321,6 +321,13 @@ def test_a_right_study_is_described(check: Check) -> None:
     assert (done.stderr, done.returncode) == ("", 0)
 
 
+def test_what_gpus_without_bfloat16_do_is_said(check: Check) -> None:
+    done = check(RIGHT + "    training: {precision: bfloat16}\n")
+    (said,) = done.stdout.splitlines()[1:]
+    assert said.startswith("  precision bfloat16: GPUs older than Ampere (V100, T4) compute in float32")
+    assert (done.stderr, done.returncode) == ("", 0)
+
+
 def test_a_folder(check: Check) -> None:
     Path("studies").mkdir()
     done = check(name="studies")

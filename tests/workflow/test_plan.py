@@ -127,7 +127,7 @@ def test_jobs_that_snakemake_has_no_record_of_are_named_with_what_changed(finish
 
 
 def test_gpu_hours_are_those_of_a_machine_with_gpus(finished: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
-    finished.write_study(STUDY.replace("max_updates: 2", "max_updates: 3"))
+    finished.write_study(STUDY.replace("max_updates: 2", "max_updates: 3\n      precision: bfloat16"))
     for path in (finished.folder / "benchmarks").rglob("train_model/**/*.tsv"):
         path.write_text("s\th:m:s\n1800.0\t0:30:00\n")
     program = finished.folder / "bin" / "nvidia-smi"
@@ -139,7 +139,9 @@ def test_gpu_hours_are_those_of_a_machine_with_gpus(finished: Workplace, monkeyp
     ):  # four times half an hour, for 3 updates in place of 2
         program.write_text(f"#!/bin/sh\n{answer}\n")
         program.chmod(0o755)
-        assert re.search(rf"^  train_model +4 +3\.00 +{hours} ", _plan(finished, "study.yaml"), re.MULTILINE)
+        plan = _plan(finished, "study.yaml")
+        assert re.search(rf"^  train_model +4 +3\.00 +{hours} ", plan, re.MULTILINE)
+        assert ("GPUs older than Ampere (V100, T4) compute in float32" in plan) == (hours != "0")
 
 
 def test_mistakes_of_a_study_are_told_as_ever(finished: Workplace) -> None:
