@@ -7,11 +7,17 @@ one job at a time. Hours of cores are what the jobs took by Snakemake's benchmar
 from __future__ import annotations
 
 import argparse
+import contextlib
 import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from phrasemt.runs.costs import Recorded, by_rule
+from phrasemt.runs.plan import plan_of
+from phrasemt.study.reading import load_study
+from phrasemt.verbs._rehearsed import Rehearsed, describe_rehearsed
 
 REPOSITORY = Path(__file__).parents[2]
 TARGET = 0.2
@@ -50,51 +56,36 @@ def main() -> None:
         for part in ("phrasemt", "democorpus", "workflow", "rules", "profiles", "envs"):
             shutil.copytree(REPOSITORY / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
         every = max(options.updates // 4, 1)
-        study = STUDY.format(pairs=options.pairs, updates=options.updates, every=every)
-        (folder / "study.yaml").write_text(study, encoding="utf-8")
+        study, rehearsal = folder / "study.yaml", folder / "r.yaml"
+        text = STUDY.format(pairs=options.pairs, updates=options.updates, every=every)
+        study.write_text(text, encoding="utf-8")
         run(folder, "phrasemt", "scale", "study.yaml", "rehearsal", "--output", "r.yaml")
-        rehearsal = (folder / "r.yaml").read_text(encoding="utf-8")
-        assert rehearsal.count("train: 60000") == 1
-        (folder / "r.yaml").write_text(rehearsal.replace("train: 60000", f"train: {options.sample}"), encoding="utf-8")
+        text = rehearsal.read_text(encoding="utf-8")
+        assert text.count("train: 60000") == 1
+        rehearsal.write_text(text.replace("train: 60000", f"train: {options.sample}"), encoding="utf-8")
         snakemake = ("snakemake", "--profile", "profiles/local", "--cores", "1", "--configfile")
         run(folder, *snakemake, "r.yaml")
-        told = run(folder, "phrasemt", "plan", "study.yaml", "--rehearsal", "r.yaml")
-        print(told, flush=True)
-        expected = hours(told.partition("price from the rehearsal")[2])
-        run(folder, *snakemake, "study.yaml")
-        # An unchanged study whose outputs are all asked for again costs what its jobs took.
-        shutil.rmtree(folder / "results" / "priced")
-        found = hours(run(folder, "phrasemt", "plan", "study.yaml"))
+        with contextlib.chdir(folder):
+            plan = plan_of(study)
+            prices = Rehearsed(load_study(study), load_study(rehearsal), plan.jobs)
+            print(*describe_rehearsed(plan, prices, None), sep="\n", flush=True)
+            expected = by_rule((job.planned.rule, prices.of(job)) for job in plan.jobs)
+            run(folder, *snakemake, "study.yaml")
+            recorded = Recorded(plan.study)
+            found = by_rule((job.planned.rule, recorded.of(job.planned)) for job in plan.jobs)
     print(f"{'rule':<22} {'estimated':>10} {'took':>10}   hours of one core")
-    for rule in found:
-        ratio = expected.get(rule, 0) / found[rule] - 1 if found[rule] else 0
-        print(f"{rule:<22} {expected.get(rule, 0):>10.3f} {found[rule]:>10.3f} {ratio:>+8.0%}")
+    for rule, one in found.items():
+        estimate, took = expected[rule].core_hours, one.core_hours
+        told = f"{estimate / took - 1:>+8.0%}" if took else ""
+        print(f"{rule:<22} {estimate:>10.4f} {took:>10.4f} {told}")
     print(f"target: within {TARGET:.0%} of all")
 
 
-def run(folder: Path, *command: str) -> str:
-    """The output of a module in a folder, with the code of that folder."""
+def run(folder: Path, *command: str) -> None:
+    """Run a module in a folder, with the code of that folder."""
     done = subprocess.run([sys.executable, "-m", *command], cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(done.stdout + done.stderr)
-    return done.stdout
-
-
-def hours(told: str) -> dict[str, float]:
-    """Core hours by rule, of the first table that a plan prints."""
-    rows = told[told.index("  rule ") :].splitlines()[1:]
-    found: dict[str, float] = {}
-    for row in rows:
-        cells = row.split()
-        if len(cells) < 3 or not row.startswith("  "):
-            break
-        try:
-            found[cells[0]] = float(cells[2].replace(",", "").replace("<", ""))
-        except ValueError:
-            found[cells[0]] = 0.0
-        if cells[0] == "all":
-            break
-    return found
 
 
 if __name__ == "__main__":
