@@ -7,6 +7,8 @@ PROFILE ?= profiles/local
 SNAKEMAKE := $(BIN)/snakemake --profile $(PROFILE)
 MOSES ?= $(CURDIR)/.moses
 PEERS := opennmt eole joeynmt
+VERSIONS_OF_PYTHON := 3.11 3.12 3.13
+VERSIONS_OF_TORCH := 2.11.0 2.12.0 2.13.0
 # One process for each core, which takes half a GB. A process that has finished takes over tests from the others.
 SIDE_BY_SIDE := -n logical --maxprocesses 8 --dist worksteal
 SCHEMA := workflow/schemas/study.schema.json
@@ -18,7 +20,7 @@ $(foreach name,$(filter-out $(VARIABLES),$(GIVEN)),$(error no such variable: $(n
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: another-torch help install demo study paper fetch test test-all test-cluster check format bench bench-peers schema rulegraph layers tables explorer site moses clean
+.PHONY: another-torch help install demo study paper fetch test test-all test-cluster test-versions check format bench bench-peers schema rulegraph layers tables explorer site moses clean
 
 help:  ## list these commands
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +55,19 @@ test-all: .venv/site  ## run all tests, slow ones too (minutes more)
 
 test-cluster: .venv/cluster  ## run studies and faults on a Slurm of four nodes on this machine (needs root)
 	$(BIN)/pytest -m "not slow" tests/cluster
+
+test-versions:  ## run all tests, except slow ones, with each of three versions of Python, as far as they are here, and of torch (4 GB and minutes for each)
+	@for python in $(VERSIONS_OF_PYTHON); do \
+		python$$python -c "" 2> /dev/null || { echo "left out: there is no python$$python here"; continue; }; \
+		for torch in $(VERSIONS_OF_TORCH); do \
+			folder=.versions/$$python-$$torch; \
+			echo "== Python $$python, torch $$torch"; \
+			{ test -x $$folder/bin/python || python$$python -m venv $$folder; } && \
+			sed "s/^torch==[^ ]*/torch==$$torch/" constraints.txt > $$folder/constraints.txt && \
+			$$folder/bin/python -m pip install --quiet --disable-pip-version-check --constraint $$folder/constraints.txt --editable '.[dev]' && \
+			$$folder/bin/pytest -m "not slow" $(SIDE_BY_SIDE) || exit 1; \
+		done; \
+	done
 
 check: .venv/installed  ## check style, format, types, layers, rules and the schema
 	$(BIN)/ruff check
@@ -97,7 +112,7 @@ moses:  ## build Moses for systems of the family moses: make moses MOSES=FOLDER 
 	@phrasemt/moses/build.sh "$(MOSES)"
 
 clean:  ## remove caches and virtual environments; keep results, resources and logs
-	rm -rf .venv .peers .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build *.egg-info
+	rm -rf .venv .versions .peers .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build *.egg-info
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # A stamp: make installs again only when versions or dependencies change, or for another build of torch (TORCH=2.13.0+cu126).
