@@ -9,6 +9,8 @@ MOSES ?= $(CURDIR)/.moses
 PEERS := opennmt eole joeynmt
 VERSIONS_OF_PYTHON := 3.11 3.12 3.13
 VERSIONS_OF_TORCH := 2.11.0 2.12.0 2.13.0
+# The constraints for another build of torch, which may need another setuptools (torch 2.11: below 82).
+with_torch = sed "s/^torch==[^ ]*/torch==$(1)/; /^setuptools==/d" constraints.txt
 # One process for each core, which takes half a GB. A process that has finished takes over tests from the others.
 SIDE_BY_SIDE := -n logical --maxprocesses 8 --dist worksteal
 SCHEMA := workflow/schemas/study.schema.json
@@ -63,7 +65,7 @@ test-versions:  ## run all tests, except slow ones, with each of three versions 
 			folder=.versions/$$python-$$torch; \
 			echo "== Python $$python, torch $$torch"; \
 			{ test -x $$folder/bin/python || python$$python -m venv $$folder; } && \
-			sed "s/^torch==[^ ]*/torch==$$torch/" constraints.txt > $$folder/constraints.txt && \
+			$(call with_torch,$$torch) > $$folder/constraints.txt && \
 			$$folder/bin/python -m pip install --quiet --disable-pip-version-check --constraint $$folder/constraints.txt --editable '.[dev]' && \
 			$$folder/bin/pytest -m "not slow" $(SIDE_BY_SIDE) || exit 1; \
 		done; \
@@ -119,7 +121,7 @@ clean:  ## remove caches and virtual environments; keep results, resources and l
 .venv/installed: constraints.txt pyproject.toml $(if $(TORCH),another-torch)
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and "phrasemt needs Python 3.11 or newer, $(PYTHON) is %d.%d. Next: make PYTHON=python3.12 ..." % v[:2])'
 	@test -x $(BIN)/python || { echo "Making .venv ..."; $(PYTHON) -m venv .venv; }
-	@sed '$(if $(TORCH),s/^torch==[^ ]*/torch==$(TORCH)/)' constraints.txt > .venv/constraints.txt
+	@$(if $(TORCH),$(call with_torch,$(TORCH)),cat constraints.txt) > .venv/constraints.txt
 	@echo "Installing the versions of constraints.txt into .venv (a few minutes the first time) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .venv/constraints.txt --editable '.[dev]'
 	@touch $@
