@@ -96,9 +96,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print what differs. Raises PhrasemtError for fewer than two sides, and for unknown studies and systems."""
+    """Print what differs. Raises PhrasemtError for one side only, a side twice, and unknown studies and systems."""
     if len(options.sides) < 2:
         raise PhrasemtError("one side only", where=options.sides[0], expected="two or more systems or studies")
+    if twice := [side for place, side in enumerate(options.sides) if side in options.sides[:place]]:
+        raise PhrasemtError("the same side twice", where=twice[0], next_step="name another system or study")
     studies = [Path(side) for side in options.sides if Path(side).suffix in (".yaml", ".yml")]
     if studies and len(studies) < len(options.sides):
         raise PhrasemtError("systems and studies mixed", expected="either study files, or systems (STUDY:SYSTEM)")

@@ -84,6 +84,7 @@ def test_studies_differ_in_settings_and_not_in_the_systems_that_they_share(compa
     ("sides", "said"),
     [
         (["base"], "base: one side only"),
+        (["base", "max", "base"], "base: the same side twice"),
         (["base", "mxa"], "mxa: no such system (expected one of base, max, mean; did you mean 'max'?)"),
         (["base", "study.yaml"], "systems and studies mixed"),
         (["gone.yaml:base", "max"], "gone.yaml: 1 mistake in the study"),
