@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import phrasemt
 from phrasemt.stages import STAGES
 
 
@@ -28,6 +29,13 @@ def test_every_direct_dependency_is_pinned_with_a_reason(repository: Path, pins:
         assert name in pins, f"constraints.txt does not pin {name}"
         line = next(line for line in text.splitlines() if line.startswith(f"{name}=="))
         assert "  # " in line, f"constraints.txt does not say why {name} is there"
+
+
+def test_documents_repeat_the_version_of_the_package(repository: Path) -> None:
+    version = phrasemt.__version__
+    repeated = {"CITATION.cff": f"\nversion: {version}\n", "docs/citing.md": f"  version = {{{version}}}\n"}
+    for path, line in (repeated | {"CHANGELOG.md": f"\n## {version}, "}).items():
+        assert line in (repository / path).read_text(), path
 
 
 def test_the_commands_of_the_readme_are_targets(repository: Path) -> None:
