@@ -10,6 +10,7 @@ the repository, so their studies have no page.
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from democorpus.pairs import demo_pairs
+from democorpus.pairs import DemoPair, demo_pairs
 from phrasemt.artefacts.corpus import ComparedSplits
 from phrasemt.artefacts.scores import Comparison, SystemScores
 from phrasemt.artefacts.table import Table
@@ -196,7 +197,7 @@ def _shared_sentences(study: Study) -> Path:
     assert generator is not None
     texts: dict[str, tuple[Path, Path]] = {}
     for split, size in (("train", generator.train), ("dev", generator.dev), ("test", generator.test)):
-        pairs = list(demo_pairs(split=split, pairs=size, seed=generator.seed))
+        pairs = _pairs(split, size, generator.seed)
         texts[split] = Path(f"{split}.en"), Path(f"{split}.de")
         for path, lines in zip(
             texts[split], zip(*((pair.source, pair.target) for pair in pairs), strict=True), strict=True
@@ -220,6 +221,12 @@ def _shared_sentences(study: Study) -> Path:
     return path
 
 
+@functools.cache
+def _pairs(split: str, pairs: int, seed: int) -> list[DemoPair]:
+    """The pairs of a split, which all studies share."""
+    return list(demo_pairs(split=split, pairs=pairs, seed=seed))
+
+
 def _new(path: str) -> Path:
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     return Path(path)
@@ -229,7 +236,7 @@ def _content(study: Study, kept: Sequence[Run]) -> TestSetContent:
     """The sentences with the outputs of one seed. Raises MismatchError when they are not those that were scored."""
     dataset = study.datasets[_DATASET]
     assert dataset.generator is not None
-    pairs = list(demo_pairs(split=_TEST_SET, pairs=dataset.generator.test, seed=dataset.generator.seed))
+    pairs = _pairs(_TEST_SET, dataset.generator.test, dataset.generator.seed)
     source, target = (line_tokenizer(dataset.tokenizer(side)) for side in ("source", "target"))
     reference = [target(pair.target) for pair in pairs]
     content = TestSetContent([source(pair.source) for pair in pairs], reference)
