@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from micro_studies import STUDIES, assert_finished, micro
 from one_host_slurm import file_system
 from site_of_tests import STUDY, Site
@@ -66,6 +68,23 @@ def test_a_rehearsal_at_micro_prices_its_study(
         cwd=site.folder, env=site.environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert "the rehearsal ran every rule of this plan" in told.stdout, told.stdout + told.stderr
+    assert not site.processes()
+
+
+@pytest.mark.slow
+def test_short_jobs_of_a_gpu_are_one_job_with_the_lines_of_the_documents(
+    repository: Path, site: Site, untouched: Site
+) -> None:
+    """Only the training of `base` and what follows is to be done."""
+    document = (repository / "docs" / "clusters.md").read_text(encoding="utf-8")
+    (lines,) = re.findall(r"<!-- groups -->\n```yaml\n(.*?)```", document, re.DOTALL)
+    (site.folder / "slurm" / "site.yaml").write_text(lines, encoding="utf-8")
+    assert site.phrasemt("slurm").returncode == 0
+    site.finish(site.start())
+    assert site.table() == untouched.table()
+    jobs = {folder.name for folder in (site.folder / "logs" / "slurm").iterdir()}
+    assert "group_on_gpu_analyse_attention_average_checkpoints_score_contrasts_translate_examples" in jobs
+    assert not jobs & {f"rule_{stage}" for stage in yaml.safe_load(lines)["groups"]}
     assert not site.processes()
 
 
