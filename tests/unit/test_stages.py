@@ -67,7 +67,7 @@ def _study(changes: dict[str, Any] | None = None) -> Study:
 # A change of the study, and the stages that must see it. `system` is max, so a change of base is seen by none.
 CHANGES = {
     "title": ("A title", {"make_table", "write_report"}),
-    "seeds": ([1, 2], {"make_table", "score_by_length"}),
+    "seeds": ([1, 2], {"make_table", "score_by_length", "write_report"}),
     "datasets.demo.generator": ({"train": 10, "dev": 8, "test": 7}, {"generate_demo"}),
     "datasets.demo.contrast_sets": (
         {"pairs": [{"source": "s", "right": "r", "wrong": "w", "kind": "number"}]},

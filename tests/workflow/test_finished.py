@@ -81,9 +81,8 @@ def test_the_report_tells_of_the_run_that_wrote_it(undisturbed: Workplace) -> No
     devices = {json.loads(note.read_text())["training"]["device"] for note in notes}
     assert facts["Trained on"] == ", ".join(sorted(devices))
     assert re.fullmatch(r"begun \d{4}-\d\d-\d\d \d\d:\d\d UTC, report written .* UTC, \d+ cores", facts["Run"])
-    jobs = {
-        stage: int(number) for stage, number in re.findall(r'<th scope="row">(\w+)</th><td>(\d+)</td><td>', section)
-    }
+    rows = re.findall(r'<th scope="row">(\w+)</th><td class="wraps">(\d+)</td>', section)
+    jobs = {stage: int(number) for stage, number in rows}
     folder = undisturbed.folder / "benchmarks" / "tiny"
     finished_jobs = Counter(path.relative_to(folder).parts[0] for path in folder.rglob("*.tsv"))
     del finished_jobs["write_report.tsv"]
