@@ -1,10 +1,9 @@
 """The reports of the site: pages of studies from their kept trainings, docs/results/<study>.json.xz.
 
 A file keeps translations, statistics of scores, evaluations and decisions on contrastive pairs, but no weights, parses,
-attention or losses. So a page has findings, the explorer, results, scorecard and
-learning curves. The generator of the demo's
-corpus gives sources and references; their checksums must be those of the kept scores. Texts of other corpora are not in
-the repository, so their studies have no page.
+attention or losses. So a page has findings, the explorer, results, scorecard and learning curves. The generator of the
+demo's corpus gives sources and references; their checksums must be those of the kept scores. Texts of other corpora are
+not in the repository, so their studies have no page.
 """
 
 from __future__ import annotations

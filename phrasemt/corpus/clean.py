@@ -16,6 +16,7 @@ import contextlib
 import functools
 import hashlib
 import heapq
+import itertools
 import logging
 import shutil
 import tempfile
@@ -40,6 +41,7 @@ log = logging.getLogger("phrasemt.corpus.clean")
 
 PAIRS_PER_BATCH = 2000  # pairs sent to a process at once
 Dropped = tuple[int, str, str]  # row, filter, value
+_Row = tuple[int, tuple[str, ...]]  # row and pair
 
 
 def clean_pairs(
@@ -70,22 +72,24 @@ def clean_pairs(
         *sides, kept_rows = (stack.enter_context(write_atomic(path)) for path in (*texts, rows))
         listing = stack.enter_context(tempfile.TemporaryFile(dir=dropped.parent))  # unnamed: killed runs leave nothing
 
-        def keep(pairs: Iterable[tuple[int, tuple[str, ...]]]) -> None:
-            chosen = list(pairs)
-            for side, stream in enumerate(sides):
-                _write(stream, (pair[side] for _, pair in chosen))
-            _write(kept_rows, (str(row) for row, _ in chosen))
+        def judged_parts() -> Iterator[list[_Row]]:
+            """Yield the pairs that the filters keep; list the others, and count."""
+            for judged in _judged(settings, raw_source, raw_target, cores=cores):
+                dropped_pairs = (DroppedPair(counts.read + offset, *reason) for offset, *reason in judged.dropped)
+                _write(listing, map(DroppedPairs.line, dropped_pairs))
+                kept = [(counts.read + offset, pair) for offset, pair, _ in judged.kept]
+                counts.add(judged)
+                yield kept
 
-        sample = None if settings.sample is None else _Sample(settings.sample)
-        for judged in _judged(settings, raw_source, raw_target, cores=cores):
-            kept = ((counts.read + offset, pair) for offset, pair, _ in judged.kept)
-            if sample is None:
-                keep(kept)
-            else:
-                sample.add(kept)
-            pairs = (DroppedPair(counts.read + offset, *reason) for offset, *reason in judged.dropped)
-            _write(listing, map(DroppedPairs.line, pairs))
-            counts.add(judged)
+        parts: Iterable[list[_Row]] = judged_parts()
+        if settings.sample is not None:
+            chosen = heapq.nsmallest(settings.sample, itertools.chain.from_iterable(parts), key=_hash_of_source)
+            counts.left_out = counts.kept - len(chosen)
+            parts = [sorted(chosen)]
+        for part in parts:
+            for side, stream in enumerate(sides):
+                _write(stream, (pair[side] for _, pair in part))
+            _write(kept_rows, (str(row) for row, _ in part))
         for signs, files in zip(counts.signs, (raw_source, raw_target), strict=True):
             signs.lines = counts.read
             signs.refuse_subwords(", ".join(map(str, files)))
@@ -96,9 +100,6 @@ def clean_pairs(
                 found=f"{counts.read} pairs: {counts.reasons()}",
                 next_step="check the languages of the data set and the limits in `cleaning`",
             )
-        if sample is not None:
-            keep(sample.pairs)
-            counts.left_out = counts.kept - len(sample.pairs)
         listing.seek(0)
         with write_atomic(dropped) as stream:
             stream.write(counts.head.encode())
@@ -158,26 +159,9 @@ def _write(stream: IO[bytes], lines: Iterable[str]) -> None:
     stream.write("".join(f"{line}\n" for line in lines).encode("utf-8"))
 
 
-class _Sample:
-    """Of rows with their pairs, those whose sources have the smallest hash; between equal sources the first rows."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._heap: list[tuple[int, int, tuple[str, ...]]] = []  # hash and row, both negative, so the largest is first
-
-    def add(self, pairs: Iterable[tuple[int, tuple[str, ...]]]) -> None:
-        for row, pair in pairs:
-            digest = hashlib.blake2b(composed(pair[0]).encode(), digest_size=8).digest()
-            entry = (-int.from_bytes(digest), -row, pair)
-            if len(self._heap) < self._size:
-                heapq.heappush(self._heap, entry)
-            else:
-                heapq.heappushpop(self._heap, entry)
-
-    @property
-    def pairs(self) -> list[tuple[int, tuple[str, ...]]]:
-        """In the order of their rows."""
-        return sorted((-row, pair) for _, row, pair in self._heap)
+def _hash_of_source(row: _Row) -> bytes:
+    _, (source, *_) = row
+    return hashlib.blake2b(composed(source).encode(), digest_size=8).digest()
 
 
 @dataclass

@@ -10,6 +10,7 @@ import csv
 from pathlib import Path
 
 from phrasemt.errors import DataError
+from phrasemt.files.lines import write_text
 
 _COLUMNS = ["rule", "job", "seconds"]
 Durations = dict[tuple[str, str], float]  # seconds by rule and name of a job
@@ -40,7 +41,5 @@ def read_durations(study: Path) -> Durations:
 
 def write_durations(study: Path, durations: Durations) -> None:
     """Write the durations beside a study file."""
-    with durations_of(study).open("w", encoding="utf-8", newline="") as stream:
-        table = csv.writer(stream, delimiter="\t", lineterminator="\n")
-        table.writerow(_COLUMNS)
-        table.writerows([rule, name, f"{seconds:.1f}"] for (rule, name), seconds in sorted(durations.items()))
+    rows = [_COLUMNS, *([rule, name, f"{seconds:.1f}"] for (rule, name), seconds in sorted(durations.items()))]
+    write_text(durations_of(study), "".join("\t".join(row) + "\n" for row in rows))

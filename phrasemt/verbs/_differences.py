@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -9,8 +10,21 @@ from phrasemt.artefacts.scores import MetricComparison
 from phrasemt.report.page import TextTable
 from phrasemt.runs.text_table import table
 from phrasemt.scoring.significance import p_text
+from phrasemt.study.evaluation import MOST_SAMPLES, SAMPLES
+from phrasemt.verbs._numbers import in_range
 
 _NUMBERS = ("score", "difference", "p", "p (bootstrap)", "p (swaps)")
+
+
+def add_samples(parser: argparse.ArgumentParser) -> None:
+    """Add --samples, the number of samples of the tests."""
+    parser.add_argument(
+        "--samples",
+        type=in_range(int, 1, MOST_SAMPLES),
+        default=SAMPLES,
+        metavar="N",
+        help="samples of the tests (default: %(default)s)",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -105,7 +105,7 @@ def serve(page: Callable[[], str], port: int, study: str) -> None:
 class _Server(http.server.ThreadingHTTPServer):
     def __init__(self, make: Callable[[], str], port: int, study: str) -> None:
         super().__init__(("127.0.0.1", port), _Handler)
-        self._report, self._logs = Path(Report.pattern.at(study=study)), Path("logs", study)
+        self._report, self._logs = Path(Report.pattern.at(study=study)), Path(Paths(study).logs)
         self._make, self._lock, self._made, self._page = make, threading.Lock(), -math.inf, ""
         self._free = threading.BoundedSemaphore(_MOST_CONNECTIONS)
 

@@ -90,6 +90,11 @@ class Rehearsed:
         seconds = [one.seconds for one in self._measured.values() if one]
         self._fastest = min(seconds, default=0.0)
         self._start_up = {rule: self._start_up_of(ones) for rule, ones in self._of_rules(jobs).items()}
+        for job in jobs:
+            if self._measured[id(job)] is None:
+                from_cache = any(self._from_cache(path) for path in self._benchmarks(job))
+                counted = self.free if from_cache and self._reads(job)[1] == 1 else self.missing
+                counted[job.planned.rule] = counted.get(job.planned.rule, 0) + 1
 
     def of(self, job: Job) -> Costs:
         """The price of a job. One without a measurement costs nothing."""
@@ -97,9 +102,6 @@ class Rehearsed:
         price = Costs(memory=float(job.snakemakes.resources.get("mem_mb") or 0))
         measured = self._measured[id(job)]
         if measured is None:
-            from_cache = any(self._from_cache(path) for path in self._benchmarks(job))
-            counted = self.free if from_cache and self._reads(job)[1] == 1 else self.missing
-            counted[rule] = counted.get(rule, 0) + 1
             return price
         training = self.training(names["dataset"], names["system"]) if rule == "train_model" else None
         if training:

@@ -22,17 +22,16 @@ from phrasemt.runs.text_table import table
 from phrasemt.scoring.gains import PairedTest
 from phrasemt.scoring.scores import check_comparable
 from phrasemt.scoring.significance import SeedVariation, compare_scores, resample, seed_variations
-from phrasemt.study.evaluation import MOST_SAMPLES, SAMPLES
+from phrasemt.study.evaluation import SEED
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
-from phrasemt.verbs._differences import ScoreRow, gain_lines, score_table
+from phrasemt.verbs._differences import ScoreRow, add_samples, gain_lines, score_table
 from phrasemt.verbs._numbers import in_range
 from phrasemt.verbs._results import Results
 from phrasemt.verbs._study import choose
 from phrasemt.verbs._system import add_study_option
 from phrasemt.workflow.paths import Paths
 
-_SEED = 1  # of the samples
 _Kind = TypeVar("_Kind", SystemScores, AttentionAnalysis, ContrastAccuracy)
 
 
@@ -86,13 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--sentences", type=in_range(int, 0, 1000), default=3, metavar="N",
         help="of two systems: print the N sentences that gain and lose most (default: %(default)s)",
     )  # fmt: skip
-    parser.add_argument(
-        "--samples",
-        type=in_range(int, 1, MOST_SAMPLES),
-        default=SAMPLES,
-        metavar="N",
-        help="samples of the tests (default: %(default)s)",
-    )
+    add_samples(parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -176,7 +169,7 @@ def _scores(sides: Sequence[_Side], options: argparse.Namespace) -> Iterator[str
         for (system, seed), file in files.items():
             if test_set in file.test_sets:
                 of_systems.setdefault(system, {})[seed] = file.test_sets[test_set]
-        draws = {"samples": options.samples, "seed": _SEED}
+        draws = {"samples": options.samples, "seed": SEED}
         trainings = [list(by_seed.values()) for system, by_seed in of_systems.items() if system in repeated]
         variations = seed_variations([resample(runs, **draws) for runs in trainings if len(runs) > 1])
         yield f"\n{test_set}, beside {first.given}"
@@ -207,7 +200,7 @@ def _rows(
             variations=variations,
             unseeded=[one.system in one.study.unseeded for one, _ in both],
             samples=samples,
-            seed=_SEED,
+            seed=SEED,
         )
     for metric in next(iter(of_first.values())).metrics:
         for side, by_seed in sides:
@@ -227,7 +220,7 @@ def _gains(sides: Sequence[_Side], options: argparse.Namespace) -> Iterator[str]
     results = list({side.study.study: side.results for side in sides}.values())
     test = PairedTest(
         samples=options.samples,
-        seed=_SEED,
+        seed=SEED,
         repeated=[_key(side.study, system) for side in sides for system in side.study.repeated],
         unseeded=[_key(side.study, system) for side in sides for system in side.study.unseeded],
     )

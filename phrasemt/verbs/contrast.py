@@ -20,9 +20,8 @@ from phrasemt.machine.gpus import lease
 from phrasemt.report.sections.gains import Pair, distance_tables
 from phrasemt.runs.text_table import table
 from phrasemt.scoring.gains import PairedTest
-from phrasemt.study.evaluation import MOST_SAMPLES, SAMPLES
-from phrasemt.verbs._differences import gain_lines
-from phrasemt.verbs._numbers import in_range
+from phrasemt.study.evaluation import SEED
+from phrasemt.verbs._differences import add_samples, gain_lines
 from phrasemt.verbs._study import choose
 from phrasemt.verbs._system import (
     ChosenTraining,
@@ -32,8 +31,6 @@ from phrasemt.verbs._system import (
     chosen_training,
     trainings_of,
 )
-
-_SEED = 1  # of the samples
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,13 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--baseline", metavar="NAME",
         help="system of the study to compare with; without --seed, all trainings of both systems count",
     )  # fmt: skip
-    parser.add_argument(
-        "--samples",
-        type=in_range(int, 1, MOST_SAMPLES),
-        default=SAMPLES,
-        metavar="N",
-        help="samples of the test (default: %(default)s)",
-    )
+    add_samples(parser)
     parser.add_argument("--json", action="store_true", help="print a JSON object with counts for each training")
     add_cores(parser)
 
@@ -133,7 +124,7 @@ def _lines(decided: Sequence[ContrastAccuracy], options: argparse.Namespace) -> 
     if len(of_systems) == 2:
         baseline, system = of_systems
         pair = Pair(baseline=baseline, system=system, title=f"{system} minus {baseline}")
-        yield from gain_lines(distance_tables(decided, [pair], PairedTest(samples=options.samples, seed=_SEED)))
+        yield from gain_lines(distance_tables(decided, [pair], PairedTest(samples=options.samples, seed=SEED)))
         if len(decided) == 2:
             yield "one training of each system: intervals cover the choice of pairs only, and p is not tested"
 

@@ -18,18 +18,15 @@ from phrasemt.files.identity import one_file
 from phrasemt.files.prepared import check_prepared_alike
 from phrasemt.scoring.bleu import Sides, check_side, score_texts, warn_of_leftovers
 from phrasemt.scoring.significance import compare_scores
-from phrasemt.study.evaluation import MOST_SAMPLES, SAMPLES
+from phrasemt.study.evaluation import SEED
 from phrasemt.study.languages import problem_of_language
 from phrasemt.study.reading import load_study
 from phrasemt.study.tokenization import Tokenizer
-from phrasemt.verbs._differences import ScoreRow, score_table
-from phrasemt.verbs._numbers import in_range
+from phrasemt.verbs._differences import ScoreRow, add_samples, score_table
 from phrasemt.verbs._study import choose
 from phrasemt.verbs._texts import read_columns
 
 log = logging.getLogger("phrasemt.score")
-
-_SEED = 12345  # of sacreBLEU and of the default study
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,13 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--shortest", action="store_true", help="length of the shortest reference, for scores on tokens (mteval-v11b)"
     )
-    parser.add_argument(
-        "--samples",
-        type=in_range(int, 1, MOST_SAMPLES),
-        default=SAMPLES,
-        metavar="N",
-        help="samples of the tests (default: %(default)s)",
-    )
+    add_samples(parser)
     parser.add_argument("--json", action="store_true", help="print JSON, with the counts of BLEU")
 
 
@@ -79,7 +70,7 @@ def run(options: argparse.Namespace) -> None:
     comparison: Mapping[str, MetricComparison] = {}
     if len(scores) == 2:
         first, second = scores.values()
-        comparison = compare_scores([first], [second], samples=options.samples, seed=_SEED)
+        comparison = compare_scores([first], [second], samples=options.samples, seed=SEED)
     lines = _json(scores, comparison) if options.json else _lines(scores, comparison, options.samples)
     sys.stdout.write("".join(f"{line}\n" for line in lines))
 
@@ -146,7 +137,7 @@ def _lines(scores: Mapping[str, Scores], comparison: Mapping[str, MetricComparis
     yield from (f"{name}: {metric.signature}" for name, metric in first.metrics.items())
     if others:
         yield (
-            f"two-sided paired bootstrap, and approximate randomisation: {samples:,} samples each, seed {_SEED}; "
+            f"two-sided paired bootstrap, and approximate randomisation: {samples:,} samples each, seed {SEED}; "
             "they cover the choice of sentences and not the randomness of training"
         )
 
