@@ -17,7 +17,7 @@ from phrasemt.scoring.gains import ALL, DISTANCES, MORE_THAN_10, NATS, PairedTes
 from phrasemt.scoring.significance import p_text
 from phrasemt.stages.report import WriteReport
 
-_DECIMALS = {BLEU: 2, NATS: 3}
+_SHOWN = {BLEU: ("BLEU tok", 2), NATS: (NATS, 3)}  # heading and decimals of a metric; the results have its signature
 _TEXT = (
     "Differences to the baseline in quarters of the sentences by the number of words in the source, then in fixed "
     "groups, with 95 % intervals and p-values of the paired test of sentences and trainings in each group, not "
@@ -75,9 +75,8 @@ def length_tables(scored: Iterable[ScoredTestSet], pairs: Sequence[Pair], length
         found = {pair.title: one.gain(pair.baseline, pair.system, ranges=ranges, joint=joint) for pair in pairs}
         gains = {title: gain for title, gain in found.items() if gain}
         if gains:
-            convention = one.metric if one.metric == NATS else next(iter(gains.values())).signature
-            caption = f"{one.name}; difference in {convention}"
-            tables.append(_table(caption, gains, decimals=_DECIMALS[one.metric]))
+            heading, decimals = _SHOWN[one.metric]
+            tables.append(_table(f"{one.name}; difference in {heading}", gains, decimals=decimals))
     return tables
 
 

@@ -28,8 +28,8 @@ def length_analyses(paths: Sequence[Path], titles: Mapping[str, str]) -> Iterato
             tables.append(_table(dataset, test_set, systems))
     samples = files[0].samples
     text = (
-        "Tokenised BLEU on groups of sentences by the number of words in the source, with 95 % intervals from "
-        f"{samples:,} bootstrap samples of the sentences of each group. Intervals of two systems may overlap although "
+        "BLEU tok, whose signature stands below the results, on groups of sentences by the number of words in the "
+        f"source, with 95 % intervals from {samples:,} bootstrap samples of the sentences of each group. Intervals of two systems may overlap although "
         "their difference is significant, because both translate the same sentences."
     )
     yield Analysis(heading="BLEU by length of the source", text=text, drawings=drawings, tables=tables)
@@ -61,10 +61,10 @@ def _drawing(dataset: str, test_set: str, systems: Mapping[str, LengthsOnTestSet
 
 
 def _table(dataset: str, test_set: str, systems: Mapping[str, LengthsOnTestSet]) -> TextTable:
-    first = next(iter(systems.values()))
+    groups = next(iter(systems.values())).groups
     return TextTable(
-        caption=f"{dataset}, {test_set}; {first.signature}",
-        headings=["System", *(f"{group.name} ({group.sentences:,})" for group in first.groups)],
+        caption=f"{dataset}, {test_set}; BLEU tok",
+        headings=["System", *(f"{group.name} ({group.sentences:,})" for group in groups)],
         rows=[[title, *map(_cell, lengths.groups)] for title, lengths in systems.items()],
     )
 
