@@ -29,8 +29,8 @@ def length_analyses(paths: Sequence[Path], titles: Mapping[str, str]) -> Iterato
     samples = files[0].samples
     text = (
         "BLEU tok, whose signature stands below the results, on groups of sentences by the number of words in the "
-        f"source, with 95 % intervals from {samples:,} bootstrap samples of the sentences of each group. Intervals of two systems may overlap although "
-        "their difference is significant, because both translate the same sentences."
+        f"source, with 95 % intervals from {samples:,} bootstrap samples of the sentences of each group. Intervals of "
+        "two systems may overlap although their difference is significant, because both translate the same sentences."
     )
     yield Analysis(heading="BLEU by length of the source", text=text, drawings=drawings, tables=tables)
 
