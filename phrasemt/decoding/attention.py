@@ -12,7 +12,6 @@ Letters: B sentences, h heads, Q query positions, N orders of n-grams (1: tokens
 from __future__ import annotations
 
 import logging
-import math
 
 import numpy as np
 import torch
@@ -113,7 +112,6 @@ def analyse_attention(
         return Loss(objective=nll, nll=nll, tokens=int(batch.target.mask_BT.sum()))
 
     losses, diagnostics = model.measure(reader.batches(_BATCH_POSITIONS, model.device), recorded_loss)
-    tokens = sum(one.tokens for one in losses)
     write_forced(attention, [sentences[place] for place in sorted(sentences)])
     result = AttentionAnalysis(
         dataset=settings.dataset,
@@ -121,8 +119,8 @@ def analyse_attention(
         system=settings.system,
         seed=settings.seed,
         sentences=len(store),
-        tokens=tokens,
-        perplexity=math.exp(math.fsum(float(one.nll) for one in losses) / tokens),
+        tokens=losses.tokens,
+        perplexity=losses.perplexity,
         diagnostics=dict(diagnostics),
         mixtures={name: weights_LJ.tolist() for name, weights_LJ in model.mixtures().items()},
         attentions=[one.means() for one in statistics],

@@ -50,7 +50,6 @@ def translate_split(
     prefix: Sequence[int] = (),
     first: int = 0,
     processes: int = 1,
-    part: tuple[int, int] = (0, 1),
     on_progress: Callable[[int], object] = lambda sentences: None,
 ) -> list[list[Hypothesis]]:
     """Return the hypotheses of every pair of the example store, in its order; for each pair the best first.
@@ -59,20 +58,19 @@ def translate_split(
     prefix: `prefix_ids` of the settings. first: number of the first pair in the whole text, for random draws.
     processes: number of processes that share the batches on a CPU; more than one have one thread each, so that results
     are those of one process with one thread, to the last bit.
-    part: (first, step), to translate every step-th batch only; the other pairs then have no hypotheses.
     on_progress: called with the number of sentences of each translated batch.
     Raises PhrasemtError if a process is killed.
     """
     device = model.device
     settings = settings.model_copy(update={"precision": usable_precision(settings.precision, device)})
-    batches = _batches(reader, settings, device)[slice(part[0], None, part[1])]
+    batches = search_batches(reader, settings, device)
     shared = processes > 1 and device.type == "cpu"
     arguments = in_precision(model, settings), reader, settings, prefix, first
     results: dict[int, list[Hypothesis]] = {}
     with _threads(1 if shared else torch.get_num_threads()):
         # Forked processes share the weights; nothing of `arguments` is copied.
         jobs = max(1, min(processes, len(batches))) if shared else 1
-        found = map_in_order(_Search.translate, batches, jobs=jobs, prepare=_Search, arguments=arguments)
+        found = map_in_order(Search.translate, batches, jobs=jobs, prepare=Search, arguments=arguments)
         for rows, hypotheses in zip(batches, found, strict=True):
             results.update(zip(rows, hypotheses, strict=True))
             on_progress(len(rows))
@@ -80,10 +78,10 @@ def translate_split(
     blank = np.flatnonzero(lengths == 0).tolist()
     results.update((row, [Hypothesis(tokens=(), log_prob=0.0, score=0.0)]) for row in blank)
     on_progress(len(blank))
-    return [results.get(row, []) for row in range(len(reader.examples))]
+    return [results[row] for row in range(len(reader.examples))]
 
 
-def _batches(reader: BatchReader, settings: Decoding, device: torch.device) -> list[list[int]]:
+def search_batches(reader: BatchReader, settings: Decoding, device: torch.device) -> list[list[int]]:
     """Return the rows that have subwords in batches of similar length, the longest sentences first.
 
     So processes that share the batches end at about the same time.
@@ -131,16 +129,17 @@ def in_precision(model: SearchableModel[Any, Any], settings: Decoding) -> Search
 
 
 @dataclass(frozen=True)
-class _Search:
-    """A search over a split. The fields are the arguments of `translate_split`."""
+class Search:
+    """A search over a split. The fields are the arguments of `translate_split`, in their precision."""
 
     model: SearchableModel[Any, Any]
     reader: BatchReader
     settings: Decoding
-    prefix: Sequence[int]
-    first: int
+    prefix: Sequence[int] = ()
+    first: int = 0
 
     def translate(self, rows: list[int]) -> list[list[Hypothesis]]:
+        """Return the hypotheses of each of these rows, which have subwords. Without memory for all, it divides them."""
         device = self.model.device
         source = self.reader.source(np.array(rows)).to(device)
         prefixes = [self.prefix] * len(rows) if self.prefix else None

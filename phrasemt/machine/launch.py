@@ -42,7 +42,7 @@ def launched() -> bool:
 
 
 def is_first() -> bool:
-    """Whether this process evaluates and writes: it is the only one, or the first of several."""
+    """Whether this process writes and warns: it is the only one, or the first of several."""
     return place_in_group("RANK", 0) == 0
 
 

@@ -17,9 +17,9 @@ from torch import Tensor, nn
 
 from phrasemt.batching.batch import Batch, Chunks, Source, Target
 from phrasemt.nn.beams import SearchTensors
-from phrasemt.nn.diagnostics import Measurement, NgramMass
+from phrasemt.nn.diagnostics import Measurement, NgramMass, Spread, Sums, in_turn, total
 from phrasemt.nn.embeddings import OutputLayer
-from phrasemt.nn.losses import Loss
+from phrasemt.nn.losses import Loss, LossSums
 from phrasemt.nn.recording import Attention
 from phrasemt.study.architectures import Architecture
 
@@ -128,20 +128,29 @@ class TranslationModel(SearchableModel[Memory, State]):
 
     @torch.no_grad()
     def measure(
-        self, batches: Sequence[Batch], loss: Callable[[Batch], Loss] | None = None
-    ) -> tuple[list[Loss], dict[str, float]]:
+        self, batches: Sequence[Batch], loss: Callable[[Batch], Loss] | None = None, spread: Spread = in_turn
+    ) -> tuple[LossSums, dict[str, float]]:
         """Return the losses of batches, and the figures of `measurements` by name. The model is in evaluation mode.
 
         loss: replaces `plain_loss` in the pass that computes the losses; it decodes the batch with this model once, and
-        may record what the model computes.
+        may record what the model computes. spread: of the batches over processes that all call this.
         """
-        taken, losses = self.measurements(), []
-        for batch in batches:
+        taken = self.measurements()
+
+        def numbers(batch: Batch) -> list[Sums]:
             with ExitStack() as stack:
-                for measurement in taken:
-                    measurement.watch(batch, stack)
-                losses.append((loss or self.plain_loss)(batch))
-        return losses, {name: value for measurement in taken for name, value in measurement.values(batches).items()}
+                watched = [measurement.watch(batch, stack) for measurement in taken]
+                found = (loss or self.plain_loss)(batch)
+            return [found.numbers(), *watched]
+
+        def sum_over_batches(function: Callable[[Batch], Sums]) -> Sums:
+            return total(spread(function, batches))
+
+        losses, *sums = map(total, zip(*spread(numbers, batches), strict=True))
+        values: dict[str, float] = {}
+        for measurement, of_batches in zip(taken, sums, strict=True):
+            values |= measurement.values(of_batches, sum_over_batches)
+        return LossSums.of(losses), values
 
 
 class ChunkingModel(TranslationModel[Memory, State]):

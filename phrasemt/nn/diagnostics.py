@@ -1,6 +1,8 @@
-"""What an evaluation measures besides the loss. Hooks take the figures while a model computes the losses of batches.
+"""What an evaluation measures besides the loss. Hooks take numbers while a model computes the losses of batches.
 
 A family names its measurements in `measurements` (phrasemt/models/interface.py). docs/measurements.md explains all.
+All figures follow from sums over batches, so several processes can compute the numbers of the batches. The numbers are
+added in the order of the batches, so the figures are those of one process to the last bit.
 
 Letters: B sentences, h heads, T query positions, N orders of n-grams, S key positions, R real positions of many
 batches, H hidden units, D model width.
@@ -11,19 +13,19 @@ from __future__ import annotations
 import logging
 import math
 from abc import ABC, abstractmethod
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from phrasemt.batching.batch import Batch
 from phrasemt.files.attention import AXES, AttentionPlace, Axis
-from phrasemt.nn.losses import Loss
+from phrasemt.machine.launch import is_first
+from phrasemt.nn.losses import Loss, LossSums
 from phrasemt.nn.recording import Attention, recording
 
 # A unit sigma(z) is saturated below SATURATED or above 1 - SATURATED, where its gradient is below 8 % of the largest.
@@ -36,16 +38,54 @@ DEAD_SIGNAL = 0.05
 
 log = logging.getLogger("phrasemt.train_model")
 
+Found = TypeVar("Found")
+# Numbers of a batch, or their sums over batches, by name.
+Sums = dict[str, list[float]]
+# Returns the sums, over all batches, of the numbers that a function returns for each.
+SumOverBatches = Callable[[Callable[[Batch], Sums]], Sums]
+
+
+class Spread(Protocol):
+    """Returns what a function returns for each batch, in the order of the batches; JSON must be able to represent it.
+
+    Several processes may compute it.
+    """
+
+    def __call__(self, function: Callable[[Batch], Found], batches: Sequence[Batch], /) -> Sequence[Found]: ...
+
+
+def in_turn(function: Callable[[Batch], Found], batches: Sequence[Batch], /) -> Sequence[Found]:
+    """Compute a function of one batch after the other, in this process."""
+    return [function(batch) for batch in batches]
+
+
+def add(sums: Sums, numbers: Mapping[str, Iterable[float]]) -> None:
+    """Add numbers to the sums of their names."""
+    for name, new in numbers.items():
+        sums[name] = [a + b for a, b in zip(sums[name], new, strict=True)] if name in sums else [*new]
+
+
+def total(of_batches: Iterable[Sums]) -> Sums:
+    """Add the numbers of batches, in this order."""
+    sums: Sums = {}
+    for numbers in of_batches:
+        add(sums, numbers)
+    return sums
+
 
 class Measurement(ABC):
     """Base of measurements. A subclass that needs what the model computes meanwhile defines `watch`, too."""
 
-    def watch(self, batch: Batch, stack: ExitStack) -> None:  # noqa: B027
-        """Watch what the model computes on a batch, until the stack closes."""
+    def watch(self, batch: Batch, stack: ExitStack) -> Sums:
+        """Watch what the model computes on a batch. The numbers are complete when the stack has closed."""
+        return {}
 
     @abstractmethod
-    def values(self, batches: Sequence[Batch]) -> dict[str, float]:
-        """Return the figures by name. The model has computed the losses of all batches; it may compute more."""
+    def values(self, sums: Sums, sum_over_batches: SumOverBatches) -> dict[str, float]:
+        """Return the figures by name.
+
+        sums: of what `watch` has returned for each batch. sum_over_batches: for what the model must compute once more.
+        """
 
 
 class NgramMass(Measurement):
@@ -57,19 +97,22 @@ class NgramMass(Measurement):
 
     def __init__(self, attentions: Sequence[Attention]) -> None:
         self._watched = [one for one in attentions if one.module.over_ngrams]
-        self._masses: dict[AttentionPlace, list[Tensor]] = defaultdict(list)
 
-    def watch(self, batch: Batch, stack: ExitStack) -> None:
-        def add(recorded: Callable[[], list[Tensor]]) -> None:
+    def watch(self, batch: Batch, stack: ExitStack) -> Sums:
+        sums: Sums = {}
+
+        def take(recorded: Callable[[], list[Tensor]]) -> None:
             for one, weights_BhTNS in zip(self._watched, recorded(), strict=True):
                 real_BT = batch.masks[AXES[one.place][0]]
-                self._masses[one.place].append(weights_BhTNS[:, :, :, 1:].sum((3, 4)).mean(1)[real_BT])
+                mass_R = weights_BhTNS[:, :, :, 1:].sum((3, 4)).mean(1)[real_BT]
+                add(sums, {one.place: [float(mass_R.double().sum()), len(mass_R)]})
 
         recorded = stack.enter_context(recording([one.module for one in self._watched]))
-        stack.callback(add, recorded)
+        stack.callback(take, recorded)
+        return sums
 
-    def values(self, batches: Sequence[Batch]) -> dict[str, float]:
-        return {f"phrase_mass_{place}": float(torch.cat(mass).mean()) for place, mass in self._masses.items()}
+    def values(self, sums: Sums, sum_over_batches: SumOverBatches) -> dict[str, float]:
+        return {f"phrase_mass_{place}": mass / queries for place, (mass, queries) in sums.items()}
 
 
 class OwnChunks(Measurement):
@@ -83,65 +126,59 @@ class OwnChunks(Measurement):
     def __init__(self, log_probs: Callable[[Batch], Tensor]) -> None:
         self._log_probs = log_probs
 
-    def values(self, batches: Sequence[Batch]) -> dict[str, float]:
-        nll, tokens = 0.0, 0
-        for batch in batches:
-            nll -= float(self._log_probs(replace(batch, target=replace(batch.target, chunks=None))).double().sum())
-            tokens += int(batch.target.mask_BT.sum())
-        return {"perplexity_own_chunks": math.exp(min(nll / tokens, 100.0))}
+    def values(self, sums: Sums, sum_over_batches: SumOverBatches) -> dict[str, float]:
+        def loss(batch: Batch) -> Sums:
+            log_probs_BT = self._log_probs(replace(batch, target=replace(batch.target, chunks=None)))
+            return {"nll": [-float(log_probs_BT.double().sum())], "tokens": [int(batch.target.mask_BT.sum())]}
+
+        return {"perplexity_own_chunks": LossSums.of(sum_over_batches(loss)).perplexity}
 
 
-class UnitStatistics:
-    """Statistics of hidden units sigma(z) at real positions.
+def _watch_units(stack: ExitStack, module: nn.Module, mask: Tensor, sums: Sums, name: str) -> None:
+    """Add number, sum, and number of the saturated ones, of hidden units sigma(z) at real positions.
 
-    unit: mean of sigma(z). saturated: share of units that are saturated.
+    z: the inputs of a module, until the stack closes.
     """
 
-    def __init__(self) -> None:
-        self._count, self._sum, self._saturated = 0, 0.0, 0.0
+    def take(z: Tensor, _: Tensor) -> None:
+        units_RH = torch.sigmoid(z[mask])
+        saturated = (units_RH - 0.5).abs() > 0.5 - SATURATED
+        add(sums, {name: [units_RH.numel(), float(units_RH.sum()), float(saturated.sum())]})
 
-    def watch(self, stack: ExitStack, module: nn.Module, mask: Tensor) -> None:
-        """Take z from the inputs of a module."""
-        _hook(stack, module, lambda z, _: self._add(torch.sigmoid(z[mask])))
-
-    def _add(self, units_RH: Tensor) -> None:
-        self._count += units_RH.numel()
-        self._sum += float(units_RH.sum())
-        self._saturated += float(((units_RH - 0.5).abs() > 0.5 - SATURATED).sum())
-
-    def values(self) -> dict[str, float]:
-        return {"unit": self._sum / self._count, "saturated": self._saturated / self._count}
+    _hook(stack, module, take)
 
 
-class VectorStatistics:
-    """Statistics of vectors at real positions.
+def _unit_values(sums: Sequence[float]) -> dict[str, float]:
+    """unit: mean of sigma(z). saturated: share of units that are saturated."""
+    number, units, saturated = sums
+    return {"unit": units / number, "saturated": saturated / number}
 
-    constant: root mean square of the mean vector, which is the same at all positions. signal: root mean square of the
-    differences to the mean vector.
+
+def _watch_vectors(stack: ExitStack, module: nn.Module, mask: Tensor, sums: Sums, name: str) -> None:
+    """Add number, sum of squares, and sum, of the results of a module at real positions, until the stack closes."""
+
+    def take(_: Tensor, vectors: Tensor) -> None:
+        vectors_RD = vectors[mask].double()
+        add(sums, {name: [len(vectors_RD), float(vectors_RD.square().sum()), *vectors_RD.sum(0).tolist()]})
+
+    _hook(stack, module, take)
+
+
+def _mean(sums: Sequence[float]) -> Tensor:
+    """Return the mean of vectors [D], float64."""
+    number, _, *sums_of_vectors = sums
+    return torch.tensor(sums_of_vectors, dtype=torch.float64) / number
+
+
+def _vector_values(sums: Sequence[float]) -> dict[str, float]:
+    """constant: root mean square of the mean vector, which is the same at all positions.
+
+    signal: root mean square of the differences to the mean vector.
     """
-
-    def __init__(self) -> None:
-        self._count, self._squares = 0, 0.0
-        self._sum_D: Tensor | float = 0.0
-
-    def watch(self, stack: ExitStack, module: nn.Module, mask: Tensor) -> None:
-        """Take the results of a module."""
-        _hook(stack, module, lambda _, vectors: self._add(vectors[mask].double()))
-
-    def _add(self, vectors_RD: Tensor) -> None:
-        self._count += len(vectors_RD)
-        self._squares += float(vectors_RD.square().sum())
-        self._sum_D = vectors_RD.sum(0) + self._sum_D
-
-    @property
-    def mean_D(self) -> Tensor:
-        assert isinstance(self._sum_D, Tensor), "no vectors were added"
-        return self._sum_D / self._count
-
-    def values(self) -> dict[str, float]:
-        constant = float(self.mean_D.square().mean())
-        variance = self._squares / self._count / len(self.mean_D) - constant
-        return {"constant": math.sqrt(constant), "signal": math.sqrt(max(0.0, variance))}
+    mean_D = _mean(sums)
+    constant = float(mean_D.square().mean())
+    variance = sums[1] / sums[0] / len(mean_D) - constant
+    return {"constant": math.sqrt(constant), "signal": math.sqrt(max(0.0, variance))}
 
 
 @dataclass(frozen=True)
@@ -165,28 +202,31 @@ class DeadNetworks(Measurement):
     """
 
     def __init__(self, networks: Sequence[Network]) -> None:
-        self._networks = [
-            (network, UnitStatistics(), VectorStatistics() if hasattr(network.module, "output") else None)
-            for network in networks
-        ]
+        self._networks = networks
 
-    def watch(self, batch: Batch, stack: ExitStack) -> None:
+    def watch(self, batch: Batch, stack: ExitStack) -> Sums:
         phrases = batch.source.phrases
         masks = batch.masks if phrases is None else batch.masks | {"phrases": phrases.token_mask_BPM}
-        for network, units, outputs in self._networks:
-            units.watch(stack, network.module.units, masks[network.axis])
-            if outputs is not None:
-                outputs.watch(stack, network.module.output, masks[network.axis])
+        sums: Sums = {}
+        for network in self._networks:
+            mask = masks[network.axis]
+            _watch_units(stack, network.module.units, mask, sums, f"{network.name}_units")
+            if hasattr(network.module, "output"):
+                _watch_vectors(stack, network.module.output, mask, sums, f"{network.name}_output")
+        return sums
 
-    def values(self, batches: Sequence[Batch]) -> dict[str, float]:
+    def values(self, sums: Sums, sum_over_batches: SumOverBatches) -> dict[str, float]:
         found: dict[str, float] = {}
         dead = 0
-        for network, units, outputs in self._networks:
-            values = units.values() | (outputs.values() if outputs else {})
+        for network in self._networks:
+            values = _unit_values(sums[f"{network.name}_units"])
+            if (vectors := sums.get(f"{network.name}_output")) is not None:
+                values |= _vector_values(vectors)
             found |= {f"{network.name}_{key}": value for key, value in values.items()}
             if reason := _why_dead(values):
                 dead += 1
-                log.warning("%s is dead: %s", network.name, reason)
+                if is_first():
+                    log.warning("%s is dead: %s", network.name, reason)
         return {**found, "dead_networks": float(dead)}
 
 
@@ -219,24 +259,25 @@ class UseOfAttentions(Measurement):
 
     def __init__(self, attentions: Sequence[Attention], loss: Callable[[Batch], Loss]) -> None:
         watched = {place for places in self.GROUPS.values() for place in places}
-        self._results = [(one, VectorStatistics()) for one in attentions if one.place in watched]
+        self._attentions = {f"{one.place}_{one.layer}": one for one in attentions if one.place in watched}
         self._loss = loss
 
-    def watch(self, batch: Batch, stack: ExitStack) -> None:
-        for one, statistics in self._results:
-            statistics.watch(stack, one.module, batch.masks[AXES[one.place][0]])
+    def watch(self, batch: Batch, stack: ExitStack) -> Sums:
+        sums: Sums = {}
+        for name, one in self._attentions.items():
+            _watch_vectors(stack, one.module, batch.masks[AXES[one.place][0]], sums, name)
+        return sums
 
-    def values(self, batches: Sequence[Batch]) -> dict[str, float]:
+    def values(self, sums: Sums, sum_over_batches: SumOverBatches) -> dict[str, float]:
         found = {}
         for group, places in self.GROUPS.items():
             with ExitStack() as stack:
-                replaced = [(one.module, seen.mean_D) for one, seen in self._results if one.place in places]
-                for module, mean_D in replaced:
-                    _hook(stack, module, partial(_everywhere, mean_D))
+                replaced = {name: one for name, one in self._attentions.items() if one.place in places}
+                for name, one in replaced.items():
+                    _hook(stack, one.module, partial(_everywhere, _mean(sums[name])))
                 if replaced:
-                    losses = [self._loss(batch) for batch in batches]
-                    nll = sum(float(one.nll) for one in losses) / sum(one.tokens for one in losses)
-                    found[f"perplexity_without_{group}"] = math.exp(min(nll, 100.0))
+                    losses = sum_over_batches(lambda batch: self._loss(batch).numbers())
+                    found[f"perplexity_without_{group}"] = LossSums.of(losses).perplexity
         return found
 
 

@@ -8,6 +8,8 @@ Letters: N real target tokens, n tokens of one slice, D model width, V words of 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +38,31 @@ class Loss:
     nll: Tensor
     tokens: int
     parts: dict[str, Tensor] = field(default_factory=dict)
+
+    def numbers(self) -> dict[str, list[float]]:
+        """Return what `LossSums` adds over batches."""
+        parts = {name: [float(value)] for name, value in self.parts.items()}
+        return {"nll": [float(self.nll)], "tokens": [self.tokens], **parts}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossSums:
+    """Loss sums over the real target tokens of many batches: the fields of `Loss` without the objective."""
+
+    nll: float
+    tokens: int
+    parts: dict[str, float]
+
+    @classmethod
+    def of(cls, numbers: Mapping[str, Sequence[float]]) -> LossSums:
+        """Make them of the sums of `Loss.numbers`."""
+        sums = {name: value for name, (value,) in numbers.items()}
+        return cls(nll=sums.pop("nll"), tokens=int(sums.pop("tokens")), parts=sums)
+
+    @property
+    def perplexity(self) -> float:
+        """Of the words, at most e^100."""
+        return math.exp(min(self.nll / self.tokens, 100.0))
 
 
 def slices(length: int, size: int) -> list[slice]:

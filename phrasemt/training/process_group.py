@@ -17,11 +17,11 @@ import json
 import logging
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as distributed
@@ -30,6 +30,9 @@ from torch.distributed.rendezvous import rendezvous
 
 from phrasemt.errors import PhrasemtError, check_equal
 from phrasemt.machine.launch import RENDEZVOUS, leave, place_in_group
+
+Item = TypeVar("Item")
+Found = TypeVar("Found")
 
 log = logging.getLogger("phrasemt.train_model")
 
@@ -95,6 +98,19 @@ class ProcessGroup:
         Raises LostProcessError.
         """
         return [self.broadcast(value, rank) for rank in range(self.size)]
+
+    def map(self, function: Callable[[Item], Found], items: Sequence[Item]) -> list[Found]:
+        """Return in all processes what a function returns for each item, in the order of the items.
+
+        This process computes every size-th item. JSON must be able to represent what the function returns; of a group
+        it comes back as JSON has it. Raises LostProcessError.
+        """
+        here = []
+        for number in range(self.rank, len(items), self.size):
+            here.append(function(items[number]))
+            self.progress()
+        parts = self.gather(here)
+        return [parts[number % self.size][number // self.size] for number in range(len(items))]
 
     def any(self, here: bool) -> bool:
         """Return whether `here` is True in any process. Raises LostProcessError."""

@@ -1,7 +1,10 @@
-"""Several processes train every family as one process does, also where memory runs out in the midst of a sum.
+"""Several processes train and evaluate every family as one process does, also where memory runs out amid a sum.
 
-float64, without dropout. Sums in another order differ in their last digits, which Adam enlarges where a gradient is
-nearly 0: 1e-9 is a millionth of a step.
+float64, without dropout. Sums of gradients in another order differ in their last digits, which Adam enlarges where a
+gradient is nearly 0: 1e-9 is a millionth of a step. Evaluations add in one order, so they are equal to the last bit.
+
+Neither the watch over signs of progress nor the launcher knows of a model, so a process that hangs is tested without
+one, and one that is killed with one family (test_training_processes.py).
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import os
 import signal
 import time
 from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
 from datetime import timedelta
 
 import pytest
@@ -20,9 +24,12 @@ from drawn_pairs import drawn_reader, plan_of_updates
 from small_systems import SYSTEMS, TARGET_VOCABULARY, random_model
 from trainings import settings_of_paper
 
+import phrasemt.decoding.decode as decode
 import phrasemt.training.gradients as gradients
 import phrasemt.training.process_group as process_group
+from phrasemt.artefacts.vocabulary import Vocabulary
 from phrasemt.machine.launch import RENDEZVOUS, leave
+from phrasemt.training.evaluator import Evaluator
 from phrasemt.training.process_group import LostProcessError, join_processes
 from phrasemt.training.trainer import Trainer
 
@@ -30,12 +37,12 @@ UPDATES = 4
 
 
 def train(rank, size, folder, systems, shortages):
-    """One process. The first one writes the weights of all systems."""
+    """One process. The first one writes evaluations before the first update, and weights, of all systems."""
     world = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(size), RENDEZVOUS: str(folder / f"{size}")}
     os.environ.update(world)
     torch.set_num_threads(1)
     gradients._BYTES_PER_MESSAGE = 2_000  # several messages also for a small model
-    weights = {}
+    found = {}
     with join_processes(size) as group:
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         for system in systems:
@@ -43,6 +50,7 @@ def train(rank, size, folder, systems, shortages):
             reader = drawn_reader(model.model_inputs, pairs=120, vocabulary=TARGET_VOCABULARY, median=4, longest=8)
             settings = settings_of_paper(model, max_length=8)
             trainer = Trainer(random_model(model).double().to(device), reader, settings, group)
+            evaluation = evaluate(trainer.model, model, group)
             trainer.capacity = 256 * (rank + 1)  # unequal numbers of micro-batches
             plan = plan_of_updates(settings, reader.examples).updates()
             for number in range(1, UPDATES + 1):
@@ -50,10 +58,22 @@ def train(rank, size, folder, systems, shortages):
                 with run_out_of_memory(trainer.model, shortages[number]) if short else nullcontext():
                     assert not trainer.update(number, next(plan)[2]).skipped
             assert trainer.capacity == 256 * (rank + 1) // 2 ** (len(shortages) * (rank == size - 1))
-            weights[system] = [parameter.detach().cpu() for parameter in trainer.model.parameters()]
+            found[system] = evaluation, [parameter.detach().cpu() for parameter in trainer.model.parameters()]
     if group.is_first:
-        torch.save(weights, folder / f"{size}.weights")
+        torch.save(found, folder / f"{size}.found")
     leave(0)
+
+
+def evaluate(model, settings, group):
+    """Losses and measurements of five batches, and translations."""
+    decode._BATCH_POSITIONS = {"cpu": 20, "cuda": 20}
+    reader = drawn_reader(settings.model_inputs, pairs=20, vocabulary=TARGET_VOCABULARY, median=4, longest=8, seed=2)
+    with torch.inference_mode():
+        batches = reader.batches(24, model.eval().device)
+        assert len(batches) > 4
+        losses, measurements = model.measure(batches, spread=group.map)
+        search = Evaluator(reader, None, Vocabulary([], digest=""), "13a", group)
+        return asdict(losses), measurements, search._translate(model) if settings.translates else None
 
 
 @contextmanager
@@ -83,14 +103,14 @@ def start(target, size, *arguments):
     return processes
 
 
-def weights_of(size, folder, monkeypatch, systems, shortages):
+def found_by(size, folder, monkeypatch, systems, shortages):
     if torch.cuda.device_count() < size:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     processes = start(train, size, folder, systems, shortages)
     for process in processes:
         process.join()
     assert [process.exitcode for process in processes] == [0] * size
-    return torch.load(folder / f"{size}.weights")
+    return torch.load(folder / f"{size}.found")
 
 
 @pytest.mark.parametrize(
@@ -98,12 +118,13 @@ def weights_of(size, folder, monkeypatch, systems, shortages):
 )
 def test_processes_train_alike_and_begin_an_update_again_when_memory_runs_out(tmp_path, monkeypatch, sizes, systems):
     """It runs out in the last process: before it has sent gradients, when it has sent some, and when nearly all."""
-    alone = weights_of(1, tmp_path, monkeypatch, systems, {})
+    alone = found_by(1, tmp_path, monkeypatch, systems, {})
     for size in sizes:
-        together = weights_of(size, tmp_path, monkeypatch, systems, {1: 0.4, 2: 0.01, 3: 0.5, 4: 0.9})
+        together = found_by(size, tmp_path, monkeypatch, systems, {1: 0.4, 2: 0.01, 3: 0.5, 4: 0.9})
         assert together.keys() == alone.keys()
-        for system, weights in alone.items():
-            torch.testing.assert_close(together[system], weights, rtol=0, atol=1e-9)
+        for system, (evaluation, weights) in alone.items():
+            assert together[system][0] == evaluation
+            torch.testing.assert_close(together[system][1], weights, rtol=0, atol=1e-9)
 
 
 def hang(rank, size, folder):

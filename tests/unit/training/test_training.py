@@ -262,7 +262,7 @@ def test_a_training_without_bleu_keeps_its_best_weights_and_goes_to_its_end(tiny
 
 
 def test_a_language_model_is_evaluated_without_a_search(tiny_data, monkeypatch):
-    monkeypatch.setattr(evaluator, "translate_split", None)
+    monkeypatch.setattr(evaluator, "Search", None)
     words = Vocabulary.read(tiny_data.source_vocabulary)
     settings = settings_of()
     model = build_model(settings.model, source_vocabulary=len(words), target_vocabulary=len(words))
@@ -285,8 +285,8 @@ def test_dev_bleu_counts_what_sacrebleu_counts_in_the_language(tiny_data, monkey
     words = Vocabulary.read(tiny_data.target_vocabulary)
     references = [*read_lines(tiny_data.dev_reference)]
     found = [line.removeprefix("A ") for line in references[:-1]] + [references[-1][::-1]]
-    hypotheses = [[SimpleNamespace(tokens=words.ids(line.split(" ")))] for line in found]
-    monkeypatch.setattr(evaluator, "translate_split", lambda *_, **__: hypotheses)
+    translations = [words.ids(line.split(" ")).tolist() for line in found]
+    monkeypatch.setattr(Evaluator, "_translate", lambda self, model: translations)
     settings = settings_of()
     model = build_model(settings.model, source_vocabulary=len(words), target_vocabulary=len(words))
     values = Evaluator(BatchReader(Examples.open(tiny_data.dev), settings.reads), references, words, bleu)(model, 1)
