@@ -121,7 +121,8 @@ def of_lengths(pairs: Iterable[tuple[str, str]]) -> Table:
             for one in (*found.groups, *found.joint)
         ]
         assert found.slope is not None
-        slope = f"{found.slope.value:+.2f}, {found.slope.low:.2f} to {found.slope.high:.2f}, {p_text(found.slope_p)}"
+        shown, p_value = found.slope.shown, found.slope.p_values.over_seeds
+        slope = f"{shown.value:+.2f}, {shown.low:.2f} to {shown.high:.2f}, {p_text(p_value)}"
         table.append([name(system), name(other), *cells, slope])
     return table
 

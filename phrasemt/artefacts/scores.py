@@ -167,6 +167,11 @@ class MetricComparison(Settings):
     p_values: PValues
     over_seeds: OverSeeds | None = None
 
+    @property
+    def shown(self) -> Estimate:
+        """The difference over sentences and trainings; over sentences if nobody knows how far trainings differ."""
+        return (self.over_seeds or self).difference
+
 
 class ComparisonOnTestSet(Settings):
     """The comparison on one test set. metrics: by convention, as in the score files."""
@@ -217,15 +222,14 @@ class GainOfGroup(LengthRange):
 class GainByLength(Settings):
     """The gain of a system by the length of the source, in one convention.
 
-    joint: further ranges of lengths. slope: how much the gain grows for twice as many words, positive where longer
-    sentences gain more, also in a metric that counts mistakes; None with fewer than two groups.
+    joint: further ranges of lengths. slope: its difference is how much the gain grows for twice as many words, positive
+    where longer sentences gain more, also in a metric that counts mistakes; None with fewer than two groups.
     """
 
     signature: str
     groups: list[GainOfGroup]
     joint: list[GainOfGroup]
-    slope: Estimate | None = None
-    slope_p: float | None = None
+    slope: MetricComparison | None = None
 
 
 class LengthsOnTestSet(Settings):

@@ -21,15 +21,15 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from phrasemt.artefacts.scores import Estimate, GainByLength, MetricComparison
+from phrasemt.artefacts.scores import GainByLength, MetricComparison
 from phrasemt.artefacts.table import Table
 from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy, LayerAttention
 from phrasemt.printed.claims import AnalysisName, Range
 from phrasemt.report.blocks.contrasts import wilson_interval
-from phrasemt.report.scored import BLEU, ScoredTestSet
+from phrasemt.report.scored import BLEU, DecidedPairs, ScoredTestSet
 from phrasemt.report.sections.cost import RelativeCost
 from phrasemt.report.sections.trainings import TrainingCurve
-from phrasemt.scoring.gains import ALL, NATS, PairedTest, gains_on_pairs, quarters
+from phrasemt.scoring.gains import ALL, NATS, quarters
 from phrasemt.scoring.gains import Range as Words
 from phrasemt.scoring.ratings import SystemRating
 from phrasemt.study.claims import AnalysedFigure, Measurement, StudiedClaim
@@ -40,17 +40,13 @@ _TIMES_VARY = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class Artefacts:
-    """What a study has measured. costs: empty where nobody may read times. ratings: of filled sheets, by system.
-
-    test: of differences between systems.
-    """
+    """What a study has measured. costs: empty where nobody may read times. ratings: of filled sheets, by system."""
 
     table: Table
     trainings: Sequence[TrainingCurve]
     scored: Sequence[ScoredTestSet]
     attention: Sequence[AttentionAnalysis]
-    contrasts: Sequence[ContrastAccuracy]
-    test: PairedTest
+    contrasts: Sequence[DecidedPairs]
     costs: Sequence[RelativeCost] = ()
     ratings: Mapping[str, SystemRating] = field(default_factory=dict)
 
@@ -273,14 +269,10 @@ def _share_or_difference(one: _Share, than: _Share | None) -> tuple[float, float
 
 def _contrasts(found: Artefacts, one: Measurement) -> Iterator[Finding]:
     """The accuracy on contrastive pairs, mean over the trainings, or its difference."""
-    of_sets: dict[str, dict[str, list[ContrastAccuracy]]] = defaultdict(lambda: defaultdict(list))
-    for file in found.contrasts:
-        of_sets[f"{file.dataset}, {file.contrast_set}"][file.system].append(file)
     group = ALL if one.words is None else _group(one.words, least=1)
-    for on, of_systems in of_sets.items():
-        files = of_systems.get(one.system or "", [])
-        kinds = [place for place, kind in enumerate(files[0].kinds) if kind.kind == one.mistake] if files else []
-        kind = next(iter(kinds), None)
+    for decided in found.contrasts:
+        on, files = decided.name, decided.of_systems.get(one.system or "", [])
+        kind = next((place for place, kind in enumerate(decided.kinds) if kind == one.mistake), None)
         if not files or (one.mistake is not None and kind is None):
             continue
         if one.than is None:
@@ -290,9 +282,10 @@ def _contrasts(found: Artefacts, one: Measurement) -> Iterator[Finding]:
                 value, low, high = _share_or_difference(share, None)
                 on_pairs = f"{on} ({share.items:,} pairs)"
                 yield Finding(on=on_pairs, value=value, low=low, high=high, trainings=_trainings(found, one))
-        elif one.than_system in of_systems:
-            gains = gains_on_pairs(of_systems, kind=kind, test=found.test)
-            for pairs in gains.of(one.than_system or "", one.system or "", ranges=[], joint=[group]).joint:
+        elif one.than_system in decided.of_systems:
+            for pairs in (
+                decided.gains(kind).of(one.than_system or "", one.system or "", ranges=[], joint=[group]).joint
+            ):
                 yield _tested(f"{on} ({pairs.sentences:,} pairs)", found, one, pairs.comparison)
 
 
@@ -327,7 +320,7 @@ def _length_growth(found: Artefacts, one: Measurement) -> Iterator[Finding]:
     for scored in found.scored:
         gain = _gain(scored, one, ranges=quarters(scored.words))
         if gain and gain.slope:
-            yield _estimated(f"{scored.name}, {'BLEU' if scored.metric == BLEU else NATS}", found, one, gain.slope)
+            yield _tested(f"{scored.name}, {'BLEU' if scored.metric == BLEU else NATS}", found, one, gain.slope)
 
 
 def _gain(
@@ -337,11 +330,8 @@ def _gain(
 
 
 def _tested(on: str, found: Artefacts, one: Measurement, comparison: MetricComparison) -> Finding:
-    return _estimated(on, found, one, (comparison.over_seeds or comparison).difference)
-
-
-def _estimated(on: str, found: Artefacts, one: Measurement, estimate: Estimate) -> Finding:
-    return Finding(on=on, value=estimate.value, low=estimate.low, high=estimate.high, trainings=_trainings(found, one))
+    shown = comparison.shown
+    return Finding(on=on, value=shown.value, low=shown.low, high=shown.high, trainings=_trainings(found, one))
 
 
 def _of_attention(figure: Callable[[AttentionAnalysis, Measurement], float | None]) -> Callable[..., Iterator[Finding]]:

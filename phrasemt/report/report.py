@@ -21,7 +21,7 @@ from phrasemt.artefacts.translations import AttentionAnalysis, AttentionWeights,
 from phrasemt.files.lines import write_text
 from phrasemt.report.claims import Artefacts
 from phrasemt.report.page import fill, write_page
-from phrasemt.report.scored import read_scored
+from phrasemt.report.scored import decided_pairs, read_scored
 from phrasemt.report.sections.analyses import analyses_section
 from phrasemt.report.sections.attention import attention_analyses
 from phrasemt.report.sections.claims import claims_section
@@ -84,12 +84,12 @@ def write_report(
         samples=settings.samples, seed=settings.seed, repeated=settings.repeated, unseeded=settings.unseeded
     )
     of_attention = [AttentionAnalysis.read(path) for path in analyses]
-    of_contrasts = [ContrastAccuracy.read(path) for path in contrasts]
+    decided = decided_pairs(map(ContrastAccuracy.read, contrasts), test)
     scored = list(read_scored(scores=map(SystemScores.read, compared), analyses=of_attention, source=source, test=test))
     parts = [
         *length_analyses(lengths, titles),
         *gain_analyses(settings, content, scored),
-        *contrast_analyses(content, of_contrasts, test),
+        *contrast_analyses(content, decided),
         *attention_analyses(analyses, attention, titles),
     ]
     test_sets = read_test_sets(
@@ -107,9 +107,7 @@ def write_report(
     others = [table, *records, *dropped, *splits, *round_trips, *phrases, *chunks, *annotators]
     others += [*lengths, *analyses, *attention, *contrasts]
     others += [*source, *references, *translations, *parses, *phrase_columns, *chunk_columns]
-    measured = Artefacts(
-        table=content, trainings=trainings, scored=scored, attention=of_attention, contrasts=of_contrasts, test=test
-    )
+    measured = Artefacts(table=content, trainings=trainings, scored=scored, attention=of_attention, contrasts=decided)
     sections = [
         findings_section(content),
         sentences_section(content, test_sets),

@@ -1,4 +1,8 @@
-"""The scores of the sentences of a test set with the lengths of their sources: what gains by length come from."""
+"""The scores of the sentences of a test set with the lengths of their sources, and the decisions about contrastive
+pairs with their distances: what gains by length and by distance come from.
+
+The report, its claims and the verbs share one object for each test set, and with it the samples of its tests.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +16,9 @@ from numpy.typing import NDArray
 
 from phrasemt.artefacts.scores import GainByLength, Scores, SystemScores
 from phrasemt.artefacts.text import Tokens
-from phrasemt.artefacts.translations import AttentionAnalysis
+from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy
 from phrasemt.files.lines import read_lines
-from phrasemt.scoring.gains import NATS, Gains, PairedTest, Range, nats_per_token
+from phrasemt.scoring.gains import NATS, Gains, PairedTest, Range, gains_on_pairs, nats_per_token
 
 BLEU = "bleu_tok"
 
@@ -49,6 +53,53 @@ class ScoredTestSet:
     @cached_property
     def _gains(self) -> Gains:
         return Gains(self.of_systems, self.words, metric=self.metric, test=self.test)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecidedPairs:
+    """The decisions of systems about a set of contrastive pairs. of_systems: the files of all their trainings.
+
+    test: of their differences.
+    """
+
+    dataset: str
+    contrast_set: str
+    of_systems: Mapping[str, Sequence[ContrastAccuracy]]
+    test: PairedTest
+
+    @property
+    def name(self) -> str:
+        """The data set and the set of pairs."""
+        return f"{self.dataset}, {self.contrast_set}"
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of mistakes of the pairs."""
+        return [kind.kind for kind in next(iter(self.of_systems.values()))[0].kinds]
+
+    def gains(self, kind: int | None) -> Gains:
+        """The differences of systems. kind: the place of a kind of mistake; None: all.
+
+        Raises MismatchError for systems that decided about other pairs.
+        """
+        if kind not in self._gains:
+            self._gains[kind] = gains_on_pairs(self.of_systems, kind=kind, test=self.test)
+        return self._gains[kind]
+
+    @cached_property
+    def _gains(self) -> dict[int | None, Gains]:
+        return {}
+
+
+def decided_pairs(files: Iterable[ContrastAccuracy], test: PairedTest) -> list[DecidedPairs]:
+    """Return each set of contrastive pairs with all that decided about it. files: of all trainings."""
+    of_sets: dict[tuple[str, str], dict[str, list[ContrastAccuracy]]] = {}
+    for file in files:
+        of_sets.setdefault((file.dataset, file.contrast_set), {}).setdefault(file.system, []).append(file)
+    return [
+        DecidedPairs(dataset=dataset, contrast_set=name, of_systems=of_systems, test=test)
+        for (dataset, name), of_systems in of_sets.items()
+    ]
 
 
 def read_scored(

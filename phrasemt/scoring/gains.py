@@ -21,7 +21,7 @@ from phrasemt.artefacts.scores import GainByLength, GainOfGroup, MetricCompariso
 from phrasemt.artefacts.signatures import lower_is_better, mean_signature
 from phrasemt.artefacts.translations import ContrastAccuracy
 from phrasemt.errors import check_equal
-from phrasemt.scoring.significance import ResampledRuns, compare_resampled, resample, seed_variations
+from phrasemt.scoring.significance import ResampledRuns, SeedVariation, compare_resampled, resample, seed_variations
 from phrasemt.scoring.statistics import as_array, corpus_scores
 
 NATS = "nats per token"
@@ -72,6 +72,14 @@ class PairedTest:
     unseeded: Collection[str] = ()
 
 
+@dataclass(frozen=True)
+class _Drawn:
+    """The samples of all systems on the same sentences, and how much trainings differ there."""
+
+    of_systems: Mapping[str, ResampledRuns]
+    variations: Mapping[str, SeedVariation]
+
+
 class Gains:
     """Differences of systems on one test set by the length of the source.
 
@@ -92,8 +100,8 @@ class Gains:
         self._metric = metric
         self._test = test
         self._signature = next(iter(self._of_systems.values()))[0].metrics[metric].signature
-        self._drawn: dict[tuple[Range, int | None], dict[str, ResampledRuns]] = {}
-        self._slopes: dict[tuple[Range, ...], dict[str, ResampledRuns]] = {}
+        self._drawn: dict[tuple[Range, int | None], _Drawn] = {}
+        self._slopes: dict[tuple[Range, ...], _Drawn | None] = {}
 
     def of(self, baseline: str, system: str, *, ranges: Sequence[Range], joint: Sequence[Range] = ()) -> GainByLength:
         """Test the difference of two systems in each range, and the slope of the gain.
@@ -102,13 +110,11 @@ class Gains:
         """
         found = tuple(one for one in ranges if self._rows(one).size)
         slopes = self._slopes_of(found)
-        slope = self._compare(slopes, baseline, system) if slopes else None
         return GainByLength(
             signature=self._signature,
             groups=[self._group(baseline, system, one) for one in found],
             joint=[self._group(baseline, system, one) for one in joint if self._rows(one).size],
-            slope=None if slope is None else (slope.over_seeds or slope).difference,
-            slope_p=None if slope is None else slope.p_values.over_seeds,
+            slope=None if slopes is None else self._compare(slopes, baseline, system),
         )
 
     def _rows(self, one: Range) -> NDArray[np.int64]:
@@ -119,17 +125,20 @@ class Gains:
         comparison = self._compare(self._resampled(one), baseline, system)
         return GainOfGroup(low=one[0], high=one[1], sentences=len(self._rows(one)), comparison=comparison)
 
-    def _compare(self, of_systems: Mapping[str, ResampledRuns], baseline: str, system: str) -> MetricComparison:
+    def _compare(self, drawn: _Drawn, baseline: str, system: str) -> MetricComparison:
         found = compare_resampled(
-            of_systems[baseline],
-            of_systems[system],
-            variations=seed_variations([of_systems[name] for name in self._repeated]),
+            drawn.of_systems[baseline],
+            drawn.of_systems[system],
+            variations=drawn.variations,
             unseeded=[name in self._test.unseeded for name in (baseline, system)],
             seed=self._test.seed,
         )
         return found[self._metric]
 
-    def _resampled(self, one: Range, number: int | None = None) -> dict[str, ResampledRuns]:
+    def _with_variations(self, of_systems: Mapping[str, ResampledRuns]) -> _Drawn:
+        return _Drawn(of_systems, seed_variations([of_systems[name] for name in self._repeated]))
+
+    def _resampled(self, one: Range, number: int | None = None) -> _Drawn:
         """All systems on the sentences of a range.
 
         number: of the range among those of a slope, whose samples are drawn apart, for they are added.
@@ -140,28 +149,30 @@ class Gains:
             trainings = [_of_rows(scores, rows) for side in self._of_systems.values() for scores in side]
             drawn = resample(trainings, samples=self._test.samples, seed=seed)
             ends = np.cumsum([len(side) for side in self._of_systems.values()])
-            self._drawn[one, number] = {
-                system: drawn.part(slice(end - len(side), end))
-                for (system, side), end in zip(self._of_systems.items(), ends.tolist(), strict=True)
-            }
+            self._drawn[one, number] = self._with_variations(
+                {
+                    system: drawn.part(slice(end - len(side), end))
+                    for (system, side), end in zip(self._of_systems.items(), ends.tolist(), strict=True)
+                }
+            )
         return self._drawn[one, number]
 
-    def _slopes_of(self, ranges: tuple[Range, ...]) -> dict[str, ResampledRuns]:
-        """The slopes of all systems as if they were scores; none for fewer than two groups of different lengths."""
+    def _slopes_of(self, ranges: tuple[Range, ...]) -> _Drawn | None:
+        """The slopes of all systems as if they were scores; None for fewer than two groups of different lengths."""
         if ranges not in self._slopes:
             self._slopes[ranges] = self._fitted(ranges)
         return self._slopes[ranges]
 
-    def _fitted(self, ranges: tuple[Range, ...]) -> dict[str, ResampledRuns]:
+    def _fitted(self, ranges: tuple[Range, ...]) -> _Drawn | None:
         rows_of = [self._rows(one) for one in ranges]
         weights = np.array([len(rows) for rows in rows_of], dtype=np.float64)
         places = np.array([np.log2(np.maximum(self._words[rows], 1)).mean() for rows in rows_of])
         centred = places - (weights @ places / weights.sum() if ranges else 0)
         if len(ranges) < 2 or not (spread := weights @ centred**2):
-            return {}
+            return None
         line = (-1 if lower_is_better(self._signature) else 1) * weights * centred / spread
         name = self._metric
-        groups = [self._resampled(one, number) for number, one in enumerate(ranges)]
+        groups = [self._resampled(one, number).of_systems for number, one in enumerate(ranges)]
         fitted = {}
         for system in self._of_systems:
             parts = [group[system] for group in groups]
@@ -171,7 +182,7 @@ class Gains:
                 statistics={name: np.concatenate([part.statistics[name] for part in parts], axis=1)},
                 samples={name: np.tensordot(line, np.stack([part.samples[name] for part in parts]), axes=1)},
             )
-        return fitted
+        return self._with_variations(fitted)
 
 
 def gains_on_pairs(

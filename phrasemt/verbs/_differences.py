@@ -53,9 +53,9 @@ def _tested(found: MetricComparison | None) -> Iterator[str]:
     if found is None:
         yield from [""] * 5
         return
-    shown, p_values = found.over_seeds or found, found.p_values
-    yield f"{shown.difference.value:+.2f}"
-    yield f"{shown.difference.low:+.2f} to {shown.difference.high:+.2f}"
+    shown, p_values = found.shown, found.p_values
+    yield f"{shown.value:+.2f}"
+    yield f"{shown.low:+.2f} to {shown.high:+.2f}"
     tested = p_values.over_seeds is not None
     of_sentences = [None, None] if tested else [p_values.two_sided, p_values.randomization]
     yield from ("" if p is None else p_text(p) for p in (p_values.over_seeds, *of_sentences))

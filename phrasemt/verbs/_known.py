@@ -13,7 +13,7 @@ from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines
 from phrasemt.printed.results import Figure, SizeKind, figures, figures_of_row, load_papers, row_at
 from phrasemt.report.claims import Artefacts, ClaimRow, beside_findings, claim_rows
-from phrasemt.report.scored import read_scored
+from phrasemt.report.scored import decided_pairs, read_scored
 from phrasemt.report.sections.cost import beside_papers, costs, relative_costs
 from phrasemt.report.sections.trainings import read_training
 from phrasemt.scoring.ratings import SystemRating
@@ -76,8 +76,7 @@ def artefacts_of(study: Study, content: Table, ratings: Mapping[str, SystemRatin
         trainings=trainings,
         scored=list(read_scored(scores=found.scores, analyses=found.attention, source=found.source, test=test)),
         attention=found.attention,
-        contrasts=found.contrasts,
-        test=test,
+        contrasts=decided_pairs(found.contrasts, test),
         costs=relative_costs(dict(content.systems), content.baselines, costs(study.study, trainings)),
         ratings=ratings,
     )

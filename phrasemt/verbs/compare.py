@@ -14,7 +14,7 @@ from phrasemt.artefacts.scores import Scores, SystemScores
 from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import read_lines
-from phrasemt.report.scored import read_scored
+from phrasemt.report.scored import decided_pairs, read_scored
 from phrasemt.report.sections.gains import Pair, distance_tables, length_tables
 from phrasemt.report.sections.sentences import METRIC, sentence_bleu
 from phrasemt.report.sections.settings import flatten
@@ -232,7 +232,8 @@ def _gains(sides: Sequence[_Side], options: argparse.Namespace) -> Iterator[str]
     )
     pairs = [Pair(baseline=first.key, system=second.key, title=f"{second.given} minus {first.given}")]
     yield from gain_lines(length_tables(scored, pairs, first.study.analyses.lengths))
-    yield from gain_lines(distance_tables([file for one in results for file in one.contrasts], pairs, test))
+    decided = decided_pairs([file for one in results for file in one.contrasts], test)
+    yield from gain_lines(distance_tables(decided, pairs))
 
 
 def _sentences(sides: Sequence[_Side], options: argparse.Namespace) -> Iterator[str]:

@@ -9,6 +9,7 @@ import math
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from phrasemt.artefacts.corpus import ContrastivePair
 from phrasemt.artefacts.translations import ContrastAccuracy, KindCounts
@@ -17,7 +18,8 @@ from phrasemt.decoding.contrasts import Line, decide
 from phrasemt.decoding.translator import Translator
 from phrasemt.errors import PhrasemtError
 from phrasemt.machine.gpus import lease
-from phrasemt.report.sections.gains import Pair, distance_tables
+from phrasemt.report.scored import decided_pairs
+from phrasemt.report.sections.gains import Pair, distance_tables, gain_by_distance
 from phrasemt.runs.text_table import table
 from phrasemt.scoring.gains import PairedTest
 from phrasemt.study.evaluation import SEED
@@ -50,7 +52,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="system of the study to compare with; without --seed, all trainings of both systems count",
     )  # fmt: skip
     add_samples(parser)
-    parser.add_argument("--json", action="store_true", help="print a JSON object with counts for each training")
+    parser.add_argument(
+        "--json", action="store_true",
+        help="print a JSON object with counts; with --baseline, with those of each training and the tests by distance",
+    )  # fmt: skip
     add_cores(parser)
 
 
@@ -97,12 +102,29 @@ def _decided(training: ChosenTraining, pairs: Sequence[ContrastivePair], name: s
 
 
 def _json(decided: Sequence[ContrastAccuracy], options: argparse.Namespace) -> Iterator[str]:
-    found = [
+    """Yield the counts, and the differences of two systems by kind of mistake."""
+    counts = [
         {"dataset": one.dataset, "system": one.system, "seed": one.seed}
         | {"groups": {name: {"pairs": n, "right": right} for name, n, right in _groups(one.kinds)}}
         for one in decided
     ]
-    yield json.dumps(found[0] if options.baseline is None else found, indent=1)
+    found: dict[str, Any] = counts[0]
+    if options.baseline is not None:
+        pair = _pair(decided)
+        (pairs,) = decided_pairs(decided, _test(options))
+        gains = [gain_by_distance(pairs, pair, number) for number in range(len(pairs.kinds))]
+        tests = {kind: gain.model_dump(mode="json") for kind, gain in zip(pairs.kinds, gains, strict=True)}
+        found = {"baseline": pair.baseline, "system": pair.system, "trainings": counts, "differences": tests}
+    yield json.dumps(found, indent=1)
+
+
+def _pair(decided: Sequence[ContrastAccuracy]) -> Pair:
+    baseline, system = dict.fromkeys(one.system for one in decided)
+    return Pair(baseline=baseline, system=system, title=f"{system} minus {baseline}")
+
+
+def _test(options: argparse.Namespace) -> PairedTest:
+    return PairedTest(samples=options.samples, seed=SEED)
 
 
 def _lines(decided: Sequence[ContrastAccuracy], options: argparse.Namespace) -> Iterator[str]:
@@ -122,9 +144,7 @@ def _lines(decided: Sequence[ContrastAccuracy], options: argparse.Namespace) -> 
         rows.append([name, f"{n:,}", *means])
     yield from table([["pairs", "number", *headings], *rows], right_aligned=("number", *headings))
     if len(of_systems) == 2:
-        baseline, system = of_systems
-        pair = Pair(baseline=baseline, system=system, title=f"{system} minus {baseline}")
-        yield from gain_lines(distance_tables(decided, [pair], PairedTest(samples=options.samples, seed=SEED)))
+        yield from gain_lines(distance_tables(decided_pairs(decided, _test(options)), [_pair(decided)]))
         if len(decided) == 2:
             yield "one training of each system: intervals cover the choice of pairs only, and p is not tested"
 

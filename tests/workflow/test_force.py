@@ -72,6 +72,11 @@ def test_contrastive_pairs_are_counted_as_in_the_study(study: Workplace, tmp_pat
     (every,) = (line for line in lines[2:] if line.startswith("all ("))
     assert every.split()[2] == f"{shares[1] - shares[0]:+.1f}"
     assert "p is not tested" in lines[-1]
+    assert main(["contrast", str(path), *CHOICE, "max", "--baseline", "base", "--samples", "50", "--json"]) == 0
+    found = json.loads(capfd.readouterr().out)
+    assert [one["groups"]["all"]["right"] for one in found["trainings"]] == [kind["right"], of_max["right"]]
+    (of_all,) = (group for group in found["differences"][kind["kind"]]["joint"] if group["low"] == 0)
+    assert of_all["comparison"]["difference"]["value"] == pytest.approx(shares[1] - shares[0])
     assert main(["contrast", str(path), *CHOICE, "base", "--baseline", "base"]) == 2
     assert "a system beside itself" in capfd.readouterr().err
 

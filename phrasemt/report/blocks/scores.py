@@ -233,7 +233,7 @@ def _difference_cell(source: DigestedFile, comparison: MetricComparison, scores:
     """
     value = comparison.difference.value
     text = f"{value:+.{scores.decimals}f}"
-    interval = (comparison.over_seeds or comparison).difference
+    interval = comparison.shown
     return Cell(
         value=value,
         text=text if float(text) else text[1:],

@@ -8,27 +8,31 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from phrasemt.artefacts.scores import Estimate, GainByLength
+from phrasemt.artefacts.scores import GainByLength, MetricComparison
 from phrasemt.artefacts.table import Table
-from phrasemt.artefacts.translations import ContrastAccuracy
 from phrasemt.report.page import Analysis, TextTable
-from phrasemt.report.scored import BLEU, ScoredTestSet
-from phrasemt.scoring.gains import ALL, DISTANCES, MORE_THAN_10, NATS, PairedTest, gains_on_pairs, quarters, ranges_of
-from phrasemt.scoring.significance import p_text
+from phrasemt.report.scored import BLEU, DecidedPairs, ScoredTestSet
+from phrasemt.scoring.gains import ALL, DISTANCES, MORE_THAN_10, NATS, quarters, ranges_of
+from phrasemt.scoring.significance import mark_of, p_text
 from phrasemt.stages.report import WriteReport
 
 _SHOWN = {BLEU: ("BLEU tok", 2), NATS: (NATS, 3)}  # heading and decimals of a metric; the results have its signature
+_POWER = (
+    " In brackets after a p of 0.05 or more: the smallest difference that these trainings would show in 80 % of all "
+    "repetitions, and with how many trainings of each system the one found would show."
+)
 _TEXT = (
     "Differences to the baseline in quarters of the sentences by the number of words in the source, then in fixed "
     "groups, with 95 % intervals and p-values of the paired test of sentences and trainings in each group, not "
     "corrected. Slope: how much the gain grows when the source has twice as many words, over the quarters; above 0, "
     "longer sentences gain more. In nats per token of the references less is better. How much trainings differ is that "
     "of all systems with several trainings; without one, no p-value is shown, and intervals cover sentences only."
+    + _POWER
 )
 _TEXT_ON_PAIRS = (
     "Differences to the baseline in the percentage of contrastive pairs that are decided right, by the distance of the "
     "two words that must agree, then for more than 10 words and for all pairs, with 95 % intervals and p-values of the "
-    "test of pairs and trainings, not corrected. Slope: how much the gain grows for twice the distance."
+    "test of pairs and trainings, not corrected. Slope: how much the gain grows for twice the distance." + _POWER
 )
 
 
@@ -48,9 +52,9 @@ def gain_analyses(settings: WriteReport, table: Table, scored: Sequence[ScoredTe
         yield Analysis(heading="Gains by length of the source", text=_TEXT, tables=tables)
 
 
-def contrast_analyses(table: Table, contrasts: Sequence[ContrastAccuracy], test: PairedTest) -> Iterator[Analysis]:
-    """Yield the part about contrastive pairs; none without systems to compare. contrasts: of all trainings."""
-    tables = distance_tables(contrasts, _pairs(table), test)
+def contrast_analyses(table: Table, decided: Iterable[DecidedPairs]) -> Iterator[Analysis]:
+    """Yield the part about contrastive pairs; none without systems to compare."""
+    tables = distance_tables(decided, _pairs(table))
     if tables:
         yield Analysis(heading="Gains on contrastive pairs by distance", text=_TEXT_ON_PAIRS, tables=tables)
 
@@ -80,25 +84,23 @@ def length_tables(scored: Iterable[ScoredTestSet], pairs: Sequence[Pair], length
     return tables
 
 
-def distance_tables(files: Iterable[ContrastAccuracy], pairs: Sequence[Pair], test: PairedTest) -> list[TextTable]:
+def distance_tables(decided: Iterable[DecidedPairs], pairs: Sequence[Pair]) -> list[TextTable]:
     """A table of gains by distance for each kind of mistake of each set of pairs that has a pair of systems.
 
-    files: of all trainings. Raises MismatchError for systems that decided about other pairs.
+    Raises MismatchError for systems that decided about other pairs.
     """
-    of_sets: dict[tuple[str, str], dict[str, list[ContrastAccuracy]]] = {}
-    for file in files:
-        of_sets.setdefault((file.dataset, file.contrast_set), {}).setdefault(file.system, []).append(file)
     tables = []
-    for place, of_systems in of_sets.items():
-        there = [pair for pair in pairs if {pair.baseline, pair.system} <= of_systems.keys()]
-        for number, kind in enumerate(next(iter(of_systems.values()))[0].kinds if there else ()):
-            gains = gains_on_pairs(of_systems, kind=number, test=test)
-            of_pairs = {
-                pair.title: gains.of(pair.baseline, pair.system, ranges=DISTANCES, joint=(MORE_THAN_10, ALL))
-                for pair in there
-            }
-            tables.append(_table(f"{', '.join(place)}, {kind.kind}; difference in percent", of_pairs, decimals=1))
+    for one in decided:
+        there = [pair for pair in pairs if {pair.baseline, pair.system} <= one.of_systems.keys()]
+        for number, kind in enumerate(one.kinds if there else ()):
+            gains = {pair.title: gain_by_distance(one, pair, number) for pair in there}
+            tables.append(_table(f"{one.name}, {kind}; difference in percent", gains, decimals=1))
     return tables
+
+
+def gain_by_distance(decided: DecidedPairs, pair: Pair, kind: int) -> GainByLength:
+    """The gain on the pairs of a kind of mistake, in percent. Raises MismatchError as `distance_tables`."""
+    return decided.gains(kind).of(pair.baseline, pair.system, ranges=DISTANCES, joint=(MORE_THAN_10, ALL))
 
 
 def _table(caption: str, gains: Mapping[str, GainByLength], *, decimals: int) -> TextTable:
@@ -111,12 +113,16 @@ def _table(caption: str, gains: Mapping[str, GainByLength], *, decimals: int) ->
 
 def _cells(gain: GainByLength, decimals: int) -> Iterator[str]:
     for group in (*gain.groups, *gain.joint):
-        found = group.comparison
-        yield _cell((found.over_seeds or found).difference, found.p_values.over_seeds, decimals)
-    yield "–" if gain.slope is None else _cell(gain.slope, gain.slope_p, decimals)
+        yield _cell(group.comparison, decimals)
+    yield "–" if gain.slope is None else _cell(gain.slope, decimals)
 
 
-def _cell(found: Estimate, p_value: float | None, decimals: int) -> str:
-    low, high = f"{found.low:+.{decimals}f}", f"{found.high:+.{decimals}f}"
-    p = "" if p_value is None else f", p {p_text(p_value)}"
-    return f"{found.value:+.{decimals}f} [{low}, {high}]{p}"
+def _cell(found: MetricComparison, decimals: int) -> str:
+    shown, p_value, power = found.shown, found.p_values.over_seeds, found.over_seeds
+    text = f"{shown.value:+.{decimals}f} [{shown.low:+.{decimals}f}, {shown.high:+.{decimals}f}]"
+    if p_value is not None:
+        text += f", p {p_text(p_value)}"
+    if power is not None and power.deviation and not mark_of(p_value):
+        needed = "" if power.seeds_needed is None else f", or with {power.seeds_needed:,} trainings"
+        text += f" ({power.detectable:.{decimals}f} would show{needed})"
+    return text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -15,12 +16,13 @@ from phrasemt.artefacts.table import Table
 from phrasemt.artefacts.translations import AttentionAnalysis, ContrastAccuracy
 from phrasemt.files.attention import AttentionMap, ForcedSentence, write_forced
 from phrasemt.report.heat_map import Panel, draw_heat_map
-from phrasemt.report.scored import read_scored
+from phrasemt.report.scored import decided_pairs, read_scored
 from phrasemt.report.sections.attention import attention_analyses
 from phrasemt.report.sections.gains import contrast_analyses, gain_analyses
 from phrasemt.report.sections.sentences import groups_of_heads
 from phrasemt.scoring.contrasts import count_preferred, decisions
 from phrasemt.scoring.gains import PairedTest
+from phrasemt.scoring.power import detectable, seeds_needed
 from phrasemt.stages.report import WriteReport
 
 TITLES = {"base": "Transformer", "ng": "phrasal <1-2>", "pr": "+PR"}
@@ -112,13 +114,35 @@ def test_gains_on_contrastive_pairs_by_distance() -> None:
                 decisions=decisions(*columns),
             )
         )
-    (part,) = contrast_analyses(_table(), files, TEST)
+    (part,) = contrast_analyses(_table(), decided_pairs(files, TEST))
     (table,) = part.tables
     assert table.headings == ["System", "1-2 (2)", "9-12 (4)", ">10 (2)", "all (6)", "Slope"]
     ((title, *cells),) = table.rows
     assert title == "+PR"
     assert [cell.split(" [")[0] for cell in cells[:4]] == ["+0.0", "+50.0", "+50.0", "+33.3"]
     assert cells[-1].startswith("+")
+
+
+def test_a_gain_without_significance_has_its_power_beside_it() -> None:
+    """Two seeds of each system: 3 and 5 of 10 pairs right, and 4 and 8. The figures are those of a t-test."""
+    columns = ["verb"] * 10, [1] * 10
+    files = [
+        ContrastAccuracy(
+            dataset="d",
+            contrast_set="distance",
+            system=system,
+            seed=seed,
+            kinds=count_preferred(*columns, [place < right for place in range(10)]),
+            decisions=decisions(*columns, [place < right for place in range(10)]),
+        )
+        for (system, seed), right in zip(itertools.product(("base", "pr"), (1, 2)), (3, 5, 4, 8), strict=True)
+    ]
+    (part,) = contrast_analyses(_table(), decided_pairs(files, TEST))
+    ((_, cell, *_),) = part.tables[0].rows
+    deviation = math.sqrt((14.142**2 + 28.284**2) / 2)
+    shown, needed = detectable(deviation, 2), seeds_needed(20, deviation, deviation)
+    assert cell.startswith("+20.0 [")
+    assert cell.endswith(f" ({shown:.1f} would show, or with {needed} trainings)")
 
 
 def test_gains_in_nats_by_length(tmp_path: Path, monkeypatch: Any) -> None:

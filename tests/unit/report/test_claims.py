@@ -10,6 +10,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
+import phrasemt.scoring.gains as gains
 from phrasemt.artefacts.scores import MetricScore, Scores
 from phrasemt.artefacts.signatures import mean_signature
 from phrasemt.artefacts.table import Block, Cell, Row, Table
@@ -35,9 +36,10 @@ from phrasemt.report.claims import (
     claim_rows,
     findings_of,
 )
-from phrasemt.report.scored import ScoredTestSet
+from phrasemt.report.scored import ScoredTestSet, decided_pairs
 from phrasemt.report.sections.claims import claims_section
 from phrasemt.report.sections.cost import RelativeCost
+from phrasemt.report.sections.gains import Pair, distance_tables
 from phrasemt.report.sections.trainings import TrainingCurve
 from phrasemt.scoring.gains import Gains, PairedTest
 from phrasemt.scoring.ratings import SystemRating
@@ -92,7 +94,7 @@ SCORES = {"base": {"bleu_tok": cell(27.0)}, "pr": {"bleu_tok": cell(28.0)}}
 
 
 def artefacts(*, seeds: int = 1, table: Mapping[str, Mapping[str, Cell]] = SCORES, **others: Any) -> Artefacts:
-    empty: dict[str, Any] = {"trainings": [], "scored": [], "attention": [], "contrasts": [], "test": TEST}
+    empty: dict[str, Any] = {"trainings": [], "scored": [], "attention": [], "contrasts": []}
     return Artefacts(table=table_of(table, seeds), **{**empty, **others})
 
 
@@ -173,7 +175,7 @@ def contrasts(system: str, shares: tuple[float, float, float]) -> ContrastAccura
 
 
 def test_accuracy_over_more_than_ten_words_joins_groups() -> None:
-    files = [contrasts("base", (0.9, 0.8, 0.6)), contrasts("pr", (0.9, 0.9, 0.7))]
+    files = decided_pairs([contrasts("base", (0.9, 0.8, 0.6)), contrasts("pr", (0.9, 0.9, 0.7))], TEST)
     one = measurement("contrasts", mistake="subj_verb_agreement", words={"low": 11})
     finding = found(one, artefacts(contrasts=files))
     assert finding.value == pytest.approx(100 * (340 - 300) / 400)
@@ -181,6 +183,14 @@ def test_accuracy_over_more_than_ten_words_joins_groups() -> None:
     assert finding.direction(Range(low=0)) == "agrees (one training)"
     alone = measurement("contrasts", than=False, mistake="subj_verb_agreement", expected={"low": 50})
     assert found(alone, artefacts(contrasts=files)).value == pytest.approx(100 * (360 + 270 + 70) / 800)
+
+
+def test_claims_and_the_report_share_the_samples_of_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    decided = decided_pairs([contrasts("base", (0.9, 0.8, 0.6)), contrasts("pr", (0.9, 0.9, 0.7))], TEST)
+    distance_tables(decided, [Pair(baseline="base", system="pr", title="+PR")])
+    monkeypatch.setattr(gains, "resample", None)
+    one = measurement("contrasts", mistake="subj_verb_agreement", words={"low": 11})
+    assert found(one, artefacts(contrasts=decided)).value == pytest.approx(100 * (340 - 300) / 400)
 
 
 HIGHER = mean_signature("invented", "higher", "by hand")

@@ -51,8 +51,9 @@ def test_a_known_slope_in_nats() -> None:
     ranges = [(2, 2), (4, 4), (8, 8), (16, 16)]
     found = gain(baseline, system, WORDS, ranges)
     assert found.slope is not None
-    assert (found.slope.value, found.slope.low, found.slope.high) == pytest.approx((0.25, 0.25, 0.25))
-    assert found.slope_p == pytest.approx(0, abs=0.05)
+    slope = found.slope.shown
+    assert (slope.value, slope.low, slope.high) == pytest.approx((0.25, 0.25, 0.25))
+    assert found.slope.p_values.over_seeds == pytest.approx(0, abs=0.05)
     assert [group.sentences for group in found.groups] == [1, 2, 2, 1]
     assert [group.comparison.difference.value for group in found.groups] == pytest.approx([-0.25, -0.5, -0.75, -1.0])
 
@@ -95,7 +96,9 @@ def test_slopes_of_equal_systems_are_rarely_significant() -> None:
     found = []
     for _ in range(60):
         hard = generator.normal(0, 1, size=120)
-        p_value = gain(side(3), side(3), words, quarters(words), samples=200).slope_p
+        slope = gain(side(3), side(3), words, quarters(words), samples=200).slope
+        assert slope is not None
+        p_value = slope.p_values.over_seeds
         assert p_value is not None
         found.append(p_value < 0.05)
     assert np.mean(found) <= 0.06 + 2 * np.sqrt(0.06 * 0.94 / 60)
