@@ -172,7 +172,10 @@ class _Watch(threading.Thread):
             try:
                 now = self._store.add("signs", count - told)
                 told, looks, total = count, looks + 1 if now == total else 0, now
-                hanging = self._hanging() if looks >= _LOOKS else None
+                # Long before the first one gives up, so that a busy machine does not keep others from telling in time.
+                if self.waiting and looks >= _LOOKS // 2:
+                    self._store.set(f"waits/{total}/{self._rank}", "")
+                hanging = self._hanging(total) if looks >= _LOOKS else None
             except RuntimeError:  # the store ends with the process that holds it, and the others notice that themselves
                 return
             if hanging is not None:
@@ -185,12 +188,9 @@ class _Watch(threading.Thread):
     def _wait(self) -> bool:
         return self._ended.wait(self._patience.total_seconds() / _LOOKS)
 
-    def _hanging(self) -> list[int]:
-        """Return the ranks that do not wait for another process, as far as they tell."""
-        if self.waiting:
-            self._store.set(f"waits/{self._rank}", "")
-        self._wait()
-        return [rank for rank in range(self._size) if not self._store.check([f"waits/{rank}"])]
+    def _hanging(self, total: int) -> list[int]:
+        """Return the ranks that have not told that they wait for another process since the sum of signs is this."""
+        return [rank for rank in range(self._size) if not self._store.check([f"waits/{total}/{rank}"])]
 
     def _give_up(self, hanging: list[int]) -> None:
         if hanging == [self._rank]:

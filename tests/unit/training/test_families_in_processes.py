@@ -29,6 +29,7 @@ import phrasemt.training.gradients as gradients
 import phrasemt.training.process_group as process_group
 from phrasemt.artefacts.vocabulary import Vocabulary
 from phrasemt.machine.launch import RENDEZVOUS, leave
+from phrasemt.study.schema import Decoding
 from phrasemt.training.evaluator import Evaluator
 from phrasemt.training.process_group import LostProcessError, join_processes
 from phrasemt.training.trainer import Trainer
@@ -73,6 +74,7 @@ def evaluate(model, settings, group):
         assert len(batches) > 4
         losses, measurements = model.measure(batches, spread=group.map)
         search = Evaluator(reader, None, Vocabulary([], digest=""), "13a", group)
+        search._SEARCH = Decoding(beam=1, length_penalty=0.0, max_length_extra=3)  # untrained models find no end
         return asdict(losses), measurements, search._translate(model) if settings.translates else None
 
 

@@ -131,15 +131,16 @@ def test_a_second_training_of_a_model_is_refused_and_leaves_the_first_alone(tiny
     assert_equal_runs(finish(tiny_data, tmp_path / "alone", settings, *options), results(folder))
 
 
-def test_a_process_that_dies_ends_the_others(tiny_data, tmp_path):
+@pytest.mark.parametrize("size", [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_a_process_that_dies_ends_the_others(tiny_data, tmp_path, size):
     settings = settings_of(max_updates=100_000, evaluate_every=100_000, checkpoint_every=20)
-    process = start(tiny_data, tmp_path, settings, "--processes", "2")
+    process = start(tiny_data, tmp_path, settings, "--processes", str(size))
     wait_until(lambda: list(tmp_path.glob("state/*/latest.safetensors")), process)
     pids = descendants(process)
-    assert len(pids) == 2
+    assert len(pids) == size
     os.kill(pids[1], signal.SIGKILL)
     assert process.wait(timeout=PATIENCE) == 2
-    assert "process 1 of 2 was ended by SIGKILL" in (tmp_path / "messages").read_text()
+    assert f"process 1 of {size} was ended by SIGKILL" in (tmp_path / "messages").read_text()
     assert not [pid for pid in pids if is_running(pid)]
 
 
