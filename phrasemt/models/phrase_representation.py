@@ -56,7 +56,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -65,12 +65,13 @@ from torch import Tensor, nn
 
 from phrasemt.batching.batch import Phrases, Source
 from phrasemt.models.transformer import Attend, Attentions, EncodedSources, TransformerDecoder
-from phrasemt.nn.attention import KeyValueAttention, Projected, key_mask
+from phrasemt.nn.attention import KeyValueAttention, Projected
 from phrasemt.nn.diagnostics import DeadNetworks, Measurement, Network, UseOfAttentions
 from phrasemt.nn.dropout import Dropout
 from phrasemt.nn.embeddings import Words
 from phrasemt.nn.init import initialise
 from phrasemt.nn.layers import FeedForward, Linear, Residual, Stack, last_norm
+from phrasemt.nn.masks import Mask, key_mask
 from phrasemt.nn.precision import normalised_dtype
 from phrasemt.nn.recording import Attention
 from phrasemt.study.architectures import PhraseRepresentationModel
@@ -82,6 +83,10 @@ class EncodedPhrases(EncodedSources):
 
     phrases_2BhPE: tuple[Projected, ...]
     phrase_mask_BP: Tensor
+
+    @cached_property
+    def phrase_mask(self) -> Mask:
+        return key_mask(self.phrase_mask_BP)
 
 
 def tokens_of_phrases(x_BSX: Tensor, phrases: Phrases) -> Tensor:
@@ -187,12 +192,12 @@ class Combination(nn.Module):
         self.output = Linear(hidden_width, settings.width)
         self.adds_attended = settings.combine_residual == "x+a"
 
-    def forward(self, x_BTD: Tensor, phrases: Projected, phrase_mask_B11P: Tensor) -> tuple[Tensor, Tensor | None]:
+    def forward(self, x_BTD: Tensor, phrases: Projected, phrase_mask: Mask) -> tuple[Tensor, Tensor | None]:
         """Return o of Eq. (8) [B, T, D], and with `combine_residual: x+a` also a of Eq. (7) [B, T, D], else None.
 
-        phrases: keys and values of the phrases. phrase_mask_B11P: True at real phrases.
+        phrases: keys and values of the phrases. phrase_mask: of real phrases.
         """
-        attended_BTD = self.attention(x_BTD, phrases, phrase_mask_B11P)  # Eq. (7)
+        attended_BTD = self.attention(x_BTD, phrases, phrase_mask)  # Eq. (7)
         x_weight, attended_weight = self.hidden.weight.chunk(2, dim=1)  # W3 [x | a] without joining x and a
         hidden_BTH = F.linear(x_BTD, x_weight, self.hidden.bias) + F.linear(attended_BTD, attended_weight)
         output_BTD: Tensor = self.output(self.dropout(self.units(hidden_BTH)))  # Eq. (8)
@@ -233,14 +238,14 @@ class EncoderLayer(nn.Module):
         self.ffn = FeedForward(settings)
         self.around_ffn = Residual(settings)
 
-    def forward(self, x_BSD: Tensor, mask_B11S: Tensor, phrases: Phrases) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(self, x_BSD: Tensor, mask: Mask, phrases: Phrases, phrase_mask: Mask) -> tuple[Tensor, Tensor, Tensor]:
         """Return the layer's output [B, S, D], and the level of its input: tokens [B, S, D] and phrases [B, P, D]."""
         tokens_BSD = self.around_combination.enter(x_BSD)
         phrases_BPD = self.pooling(tokens_BSD, phrases)
         keys_values = self.combination.attention.project_memory(phrases_BPD)
-        combined_BSD, attended_BSD = self.combination(tokens_BSD, keys_values, key_mask(phrases.phrase_mask_BP))
+        combined_BSD, attended_BSD = self.combination(tokens_BSD, keys_values, phrase_mask)
         x_BSD = self.around_combination.leave(x_BSD, combined_BSD, attended_BSD)
-        x_BSD = self.around_attention(x_BSD, lambda x: self.attention(x, mask_B11S))
+        x_BSD = self.around_attention(x_BSD, lambda x: self.attention(x, mask))
         x_BSD = self.around_ffn(x_BSD, self.ffn)
         return x_BSD, tokens_BSD, phrases_BPD
 
@@ -305,10 +310,10 @@ class PhraseRepresentationTransformer(TransformerDecoder[EncodedPhrases]):
         phrases = source.phrases if self.reads_phrases else _no_phrases(source)
         assert phrases is not None
         x_BSD = self.words.embed_source(source.ids_BS)
-        mask_B11S = key_mask(source.mask_BS)
+        masks = {"mask": key_mask(source.mask_BS), "phrase_mask": key_mask(phrases.phrase_mask_BP)}
         token_levels, phrase_levels = [], []
         for layer in self.encoder:
-            x_BSD, tokens_BSD, phrases_BPD = layer(x_BSD, mask_B11S, phrases)
+            x_BSD, tokens_BSD, phrases_BPD = layer(x_BSD, phrases=phrases, **masks)
             token_levels.append(tokens_BSD)
             phrase_levels.append(phrases_BPD)
         states_BSD = self.encoder_norm(x_BSD)
@@ -330,12 +335,11 @@ class PhraseRepresentationTransformer(TransformerDecoder[EncodedPhrases]):
         return mixed_JBPD.expand(len(self.decoder), -1, -1, -1)
 
     def attend_to_memory(self, memory: EncodedPhrases) -> list[tuple[Callable[[Tensor], Any], ...]]:
-        masks = {"phrase_mask_B11P": key_mask(memory.phrase_mask_BP)}, {"mask": key_mask(memory.mask_BS)}
         layers = zip(self.decoder, memory.phrases_2BhPE, memory.source_nBhSE, strict=True)
         return [
             (
-                partial(layer.combination, phrases=phrases, **masks[0]),
-                partial(layer.source_attention, keys_values=source, **masks[1]),
+                partial(layer.combination, phrases=phrases, phrase_mask=memory.phrase_mask),
+                partial(layer.source_attention, keys_values=source, mask=memory.mask),
             )
             for layer, phrases, source in layers
         ]

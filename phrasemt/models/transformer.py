@@ -33,18 +33,19 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from torch import Tensor, nn
 
 from phrasemt.batching.batch import Source, Target
 from phrasemt.models.interface import TranslationModel
-from phrasemt.nn.attention import KeyValueAttention, Projected, SelfAttention, causal_mask, key_mask
+from phrasemt.nn.attention import KeyValueAttention, Projected, SelfAttention
 from phrasemt.nn.beams import BeamCache, SearchTensors
 from phrasemt.nn.embeddings import Words
 from phrasemt.nn.init import initialise
 from phrasemt.nn.layers import FeedForward, Residual, Stack, last_norm
+from phrasemt.nn.masks import Mask, causal_mask, key_mask
 from phrasemt.nn.ngram_attention import NgramKeyValueAttention, NgramSelfAttention
 from phrasemt.nn.recording import Attention
 from phrasemt.nn.relative_attention import RelativeSelfAttention
@@ -60,6 +61,10 @@ class Memory(SearchTensors):
     """Sources. mask_BS: True at real positions."""
 
     mask_BS: Tensor
+
+    @cached_property
+    def mask(self) -> Mask:
+        return key_mask(self.mask_BS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,8 +159,8 @@ class TransformerDecoder(TranslationModel[AnyMemory, BeamCache]):
     def decode(self, memory: AnyMemory, target: Target) -> Tensor:
         """Teacher forcing: the decoder's states [B, T, D], from each of which one word is predicted."""
         y_BTD = self.words.embed_target(target.inputs_BT)
-        causal_TT = causal_mask(y_BTD.shape[1], y_BTD.device)
-        return self._decode(y_BTD, [partial(layer.attention, mask=causal_TT) for layer in self.decoder], memory)
+        causal = causal_mask(y_BTD.shape[1], y_BTD.device)
+        return self._decode(y_BTD, [partial(layer.attention, mask=causal) for layer in self.decoder], memory)
 
     def start(self, memory: AnyMemory, beams: int) -> BeamCache:
         """Return the empty cache of self-attention."""
@@ -212,17 +217,16 @@ class Transformer(TransformerDecoder[EncodedSources]):
 
     def encode(self, source: Source) -> EncodedSources:
         x_BSD = self.words.embed_source(source.ids_BS)
-        mask_B11S = key_mask(source.mask_BS)
+        mask = key_mask(source.mask_BS)
         for layer in self.encoder:
-            x_BSD = layer(x_BSD, partial(layer.attention, mask=mask_B11S))
+            x_BSD = layer(x_BSD, partial(layer.attention, mask=mask))
         states_BSD = self.encoder_norm(x_BSD)
         projected = tuple(layer.source_attention.project_memory(states_BSD) for layer in self.decoder)
         return EncodedSources(source_nBhSE=projected, mask_BS=source.mask_BS)
 
     def attend_to_memory(self, memory: EncodedSources) -> list[tuple[Attend, ...]]:
-        mask_B11S = key_mask(memory.mask_BS)
         layers = zip(self.decoder, memory.source_nBhSE, strict=True)
-        return [(partial(layer.source_attention, keys_values=source, mask=mask_B11S),) for layer, source in layers]
+        return [(partial(layer.source_attention, keys_values=source, mask=memory.mask),) for layer, source in layers]
 
     def attentions(self) -> list[Attention]:
         found = [

@@ -5,8 +5,8 @@ G = B*h, n projections that one multiplication computes.
 Some families of the Transformer replace `SelfAttention` and `KeyValueAttention` by modules of their own with the same
 methods. `project_memory` returns a tuple of tensors; the sentences are their second axis.
 
-A mask is True where a query may use a key. Each query must have at least one key that it may use; without
-any keys (S = 0) all queries get 0.
+Each query must have at least one key that its mask (phrasemt/nn/masks.py) lets it use; without any keys (S = 0) all
+queries get 0.
 """
 
 from __future__ import annotations
@@ -19,20 +19,11 @@ from phrasemt.nn import cpu
 from phrasemt.nn.beams import BeamCache
 from phrasemt.nn.cpu.attention import attend as cpu_attend
 from phrasemt.nn.init import xavier_blocks
+from phrasemt.nn.masks import Mask
 from phrasemt.nn.recording import Record, RecordableAttention
 
 # The projections of a memory, computed once per sentence. The sentences are the second axis of each tensor.
 Projected = tuple[Tensor, ...]
-
-
-def causal_mask(length: int, device: torch.device) -> Tensor:
-    """Return [T, T], True at [i, j] if j <= i."""
-    return torch.ones(length, length, dtype=torch.bool, device=device).tril_()
-
-
-def key_mask(mask_BS: Tensor) -> Tensor:
-    """[B, S] -> [B, 1, 1, S]: the same keys for every head and every query of a sentence."""
-    return mask_BS[:, None, None, :]
 
 
 def heads_first(projection_BTX: Tensor, heads: int, width: int) -> Tensor:
@@ -42,19 +33,20 @@ def heads_first(projection_BTX: Tensor, heads: int, width: int) -> Tensor:
     return blocks.permute(2, 0, 3, 1, 4)
 
 
-def attend(*projections_nBhTE: Tensor, mask: Tensor | None, dropout: float, record: Record | None = None) -> Tensor:
+def attend(*projections_nBhTE: Tensor, mask: Mask | None, dropout: float, record: Record | None = None) -> Tensor:
     """Return softmax(Q K^T / sqrt(E)) V (Vaswani et al. 2017, Eq. 1) with the heads side by side: [B, T, D].
 
     projections: Q, K, V in this order; each tensor holds n of them: [n, B, h, T or S, E].
-    mask: [B, 1, 1, S], [B, 1, T, S] or [T, S], True where a query may use a key; None if each query may use each key.
+    mask: None if each query may use each key.
     dropout: probability of dropping an attention weight. record: takes the weights [B, h, T, 1, S].
     """
     queries_BhTE, keys_BhSE, values_BhSE = (block for blocks in projections_nBhTE for block in blocks)
     if record is not None or (torch.is_grad_enabled() and cpu.applies("attention", queries_BhTE)):
         attended_BhTE = cpu_attend(queries_BhTE, keys_BhSE, values_BhSE, mask=mask, probability=dropout, record=record)
     else:
+        bias_XS = None if mask is None else mask.bias_XS(queries_BhTE.dtype)
         attended_BhTE = F.scaled_dot_product_attention(
-            queries_BhTE, keys_BhSE, values_BhSE, attn_mask=mask, dropout_p=dropout
+            queries_BhTE, keys_BhSE, values_BhSE, attn_mask=bias_XS, dropout_p=dropout
         )
     return attended_BhTE.transpose(1, 2).flatten(2)
 
@@ -72,7 +64,7 @@ class SelfAttention(RecordableAttention):
         """Return queries, keys and values of each head: [3, B, h, T, E]."""
         return heads_first(F.linear(x_BTD, self.query_key_value), self.heads, self.width)
 
-    def forward(self, x_BTD: Tensor, mask: Tensor | None) -> Tensor:
+    def forward(self, x_BTD: Tensor, mask: Mask) -> Tensor:
         """[B, T, D] -> [B, T, D]."""
         dropout = self.dropout if self.training else 0.0
         attended_BTD = attend(self.project(x_BTD), mask=mask, dropout=dropout, record=self.record)
@@ -89,7 +81,7 @@ class SelfAttention(RecordableAttention):
         """
         projected_3BhKE = self.project(x_BKD)
         keys_values_2BhLE = cache.add(layer, *projected_3BhKE[1:])
-        attended_BKD = attend(projected_3BhKE[:1], keys_values_2BhLE, mask=cache.mask_B1KL, dropout=0.0)
+        attended_BKD = attend(projected_3BhKE[:1], keys_values_2BhLE, mask=cache.mask, dropout=0.0)
         return F.linear(attended_BKD, self.output)
 
 
@@ -107,7 +99,7 @@ class KeyValueAttention(RecordableAttention):
         """Return keys and values of each head: ([2, B, h, S, E],)."""
         return (heads_first(F.linear(memory_BSD, self.key_value), self.heads, self.width),)
 
-    def forward(self, x_BTD: Tensor, keys_values: Projected, mask: Tensor | None) -> Tensor:
+    def forward(self, x_BTD: Tensor, keys_values: Projected, mask: Mask) -> Tensor:
         """[B, T, D] -> [B, T, D]. In a search, the hypotheses of a sentence take the place of the positions T."""
         queries_1BhTE = heads_first(F.linear(x_BTD, self.query), self.heads, self.width)
         dropout = self.dropout if self.training else 0.0

@@ -10,6 +10,7 @@ and K.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Self
 
 import torch
@@ -17,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from phrasemt.batching.tensors import Tensors
+from phrasemt.nn.masks import Mask
 
 FIRST_CAPACITY = 16  # steps
 
@@ -106,10 +108,10 @@ class BeamCache(SearchTensors):
         keys_values_2BhLE[1, :, :, -self.beams :] = values_BhKE
         return keys_values_2BhLE
 
-    @property
-    def mask_B1KL(self) -> Tensor:
-        """True where a hypothesis may use an entry; the same for all heads."""
-        return self.history_BKL[:, None]
+    @cached_property
+    def mask(self) -> Mask:
+        """The mask [B, 1, K, L] with which a hypothesis may use the entries of its history."""
+        return Mask(self.history_BKL[:, None])
 
     def reordered(self, parents_BK: Tensor) -> Self:
         """As in the base. More hypotheses than before need another layout of the entries; the new entries are 0."""

@@ -62,6 +62,7 @@ from phrasemt.nn.attention import Projected, heads_first
 from phrasemt.nn.beams import BeamCache
 from phrasemt.nn.dropout import dropout
 from phrasemt.nn.init import xavier_blocks
+from phrasemt.nn.masks import Mask
 from phrasemt.nn.precision import normalised_dtype
 from phrasemt.nn.recording import RecordableAttention
 
@@ -164,14 +165,15 @@ class _Arrange(torch.autograd.Function):
         return d_projection_BSX, None, None, *(None for _ in ctx.layouts)
 
 
-def ngram_mask(mask_XS: Tensor | None, orders: int, keys: int, device: torch.device, at_once: int = 1) -> Tensor:
-    """Return the mask of n-grams [..., N*S] for a mask of tokens [..., S]; None stands for all tokens.
+def ngram_mask(allowed_XS: Tensor, orders: int, at_once: int = 1) -> Mask:
+    """Return the mask of n-grams [..., N*S], given where a query may use a token [..., S].
 
     at_once: number of neighbouring keys with the same position, such as the hypotheses in the cache of a search.
     """
+    keys, device = allowed_XS.shape[-1], allowed_XS.device
     first_N = torch.arange(0, orders * at_once, at_once, device=device)  # the first key that ends an n-gram
     complete_NS = torch.arange(keys, device=device) >= first_N[:, None]
-    return (complete_NS if mask_XS is None else mask_XS[..., None, :] & complete_NS).flatten(-2)
+    return Mask((allowed_XS[..., None, :] & complete_NS).flatten(-2))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,17 +233,14 @@ class _NgramAttention(RecordableAttention):
         """Return values [B, h, N*S, E] as a view [B, h, N, S, E]."""
         return values_BhXE.view(*values_BhXE.shape[:2], self.orders, -1, values_BhXE.shape[-1])
 
-    def attend(self, queries_BhXW: Tensor, keys_BhXW: Tensor, values_BhNSE: Tensor, mask: Tensor) -> Tensor:
-        """Return softmax(A) V Wo: [B, T, D].
-
-        mask: [B, 1, 1, N*S], [B, 1, T, N*S] or [T, N*S], True where a query may use an n-gram.
-        """
+    def attend(self, queries_BhXW: Tensor, keys_BhXW: Tensor, values_BhNSE: Tensor, mask: Mask) -> Tensor:
+        """Return softmax(A) V Wo: [B, T, D]. mask: of n-grams."""
         sentences, heads, orders, keys, _ = values_BhNSE.shape
         scores_GXY = torch.bmm(queries_BhXW.flatten(0, 1), keys_BhXW.flatten(0, 1).transpose(1, 2))  # Eq. (5)
         scores_GXY = scores_GXY.to(normalised_dtype(scores_GXY))
         for row, scale in enumerate(self.scales):
             scores_GXY[:, row :: len(self.scales)].mul_(scale)
-        scores_BhTX = scores_GXY.view(sentences, heads, -1, orders * keys).masked_fill_(~mask, -torch.inf)
+        scores_BhTX = scores_GXY.view(sentences, heads, -1, orders * keys).masked_fill_(mask.forbidden_XS, -torch.inf)
         weights_GTX = torch.softmax(scores_BhTX.flatten(0, 1), dim=-1)  # Eq. (1), Eqs. (7-12)
         if self.record is not None:
             self.record(weights_GTX.view(sentences, heads, -1, orders, keys))
@@ -266,10 +265,10 @@ class NgramSelfAttention(_NgramAttention):
         layouts = (layout.after(self.query_blocks) for layout in (self.key_layout, self.value_layout))
         return self.arrange(F.linear(x_BTD, self.query_key_value), self.query_layout, *layouts)
 
-    def forward(self, x_BTD: Tensor, mask: Tensor | None) -> Tensor:
+    def forward(self, x_BTD: Tensor, mask: Mask) -> Tensor:
         """[B, T, D] -> [B, T, D]."""
         queries_BhXW, keys_BhXW, values_BhXE = self.arranged(x_BTD)
-        ngrams = ngram_mask(mask, self.orders, x_BTD.shape[1], x_BTD.device)
+        ngrams = mask.form(ngram_mask, self.orders)
         return self.attend(queries_BhXW, keys_BhXW, self.by_order(values_BhXE), ngrams)
 
     def cache(self, layers: int, *, sentences: int, beams: int, like: Tensor) -> NgramCache:
@@ -304,7 +303,7 @@ class NgramSelfAttention(_NgramAttention):
         entries = keys_BhLX.shape[:3]
         keys_BhXW = keys_BhLX.view(*entries, -1, queries_BhXW.shape[-1]).transpose(2, 3).flatten(2, 3)
         values_BhNLE = values_BhLX.view(*entries, self.orders, -1).transpose(2, 3)
-        mask = ngram_mask(cache.mask_B1KL, self.orders, entries[2], x_BKD.device, at_once=beams)
+        mask = cache.mask.form(ngram_mask, self.orders, beams)
         return self.attend(queries_BhXW, keys_BhXW, values_BhNLE, mask)
 
 
@@ -321,10 +320,10 @@ class NgramKeyValueAttention(_NgramAttention):
         keys_BhXW, values_BhXE = self.arrange(F.linear(memory_BSD, self.key_value), self.key_layout, self.value_layout)
         return keys_BhXW[None], values_BhXE[None]
 
-    def forward(self, x_BTD: Tensor, keys_values: Projected, mask: Tensor | None) -> Tensor:
+    def forward(self, x_BTD: Tensor, keys_values: Projected, mask: Mask) -> Tensor:
         """[B, T, D] -> [B, T, D]. In a search, the hypotheses of a sentence take the place of the positions T."""
         (keys_BhXW,), (values_BhXE,) = keys_values
         (queries_BhXW,) = self.arrange(F.linear(x_BTD, self.query), self.query_layout)
         values_BhNSE = self.by_order(values_BhXE)
-        ngrams = ngram_mask(mask, self.orders, values_BhNSE.shape[3], x_BTD.device)
+        ngrams = mask.form(ngram_mask, self.orders)
         return self.attend(queries_BhXW, keys_BhXW, values_BhNSE, ngrams)

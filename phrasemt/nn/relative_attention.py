@@ -45,6 +45,7 @@ from phrasemt.nn.attention import SelfAttention
 from phrasemt.nn.beams import BeamCache
 from phrasemt.nn.cpu.attention import attention_weights
 from phrasemt.nn.init import xavier_blocks
+from phrasemt.nn.masks import Mask
 
 
 def distances_to_keys(x_BhTR: Tensor) -> Tensor:
@@ -74,8 +75,8 @@ class RelativeSelfAttention(SelfAttention):
         self.distance_keys = xavier_blocks(2 * rel_k + 1, width // heads)
         self.distance_values = xavier_blocks(2 * rel_k + 1, width // heads)
 
-    def forward(self, x_BTD: Tensor, mask: Tensor | None) -> Tensor:
-        """[B, T, D] -> [B, T, D]. mask: True where a query may use a key, of a shape that `attend` takes."""
+    def forward(self, x_BTD: Tensor, mask: Mask | None) -> Tensor:
+        """[B, T, D] -> [B, T, D]."""
         positions = x_BTD.shape[1]
         distances_R = torch.arange(-positions, positions, device=x_BTD.device)
         queries_BhTE, keys_BhTE, values_BhTE = self.project(x_BTD)
@@ -95,9 +96,7 @@ class RelativeSelfAttention(SelfAttention):
         def to_distances(x_BhKL: Tensor) -> Tensor:
             return x_BhKL.view(*x_BhKL.shape[:3], cache.steps, cache.beams).sum(-1)
 
-        return self._attend(
-            queries_BhKE, keys_BhLE, values_BhLE, distances_R, to_entries, to_distances, cache.mask_B1KL
-        )
+        return self._attend(queries_BhKE, keys_BhLE, values_BhLE, distances_R, to_entries, to_distances, cache.mask)
 
     def _attend(
         self,
@@ -107,7 +106,7 @@ class RelativeSelfAttention(SelfAttention):
         distances_R: Tensor,
         to_keys: Callable[[Tensor], Tensor],
         to_distances: Callable[[Tensor], Tensor],
-        mask: Tensor | None,
+        mask: Mask | None,
     ) -> Tensor:
         """Return [B, T, D], from scores q (k + a^K) / sqrt(E) and values v + a^V.
 

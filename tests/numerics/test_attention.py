@@ -10,7 +10,8 @@ import math
 import pytest
 import torch
 
-from phrasemt.nn.attention import KeyValueAttention, SelfAttention, attend, causal_mask, heads_first, key_mask
+from phrasemt.nn.attention import KeyValueAttention, SelfAttention, attend, heads_first
+from phrasemt.nn.masks import Mask, causal_mask, key_mask
 
 SENTENCES, HEADS, QUERIES, KEYS, HEAD_WIDTH = 2, 3, 4, 5, 2
 
@@ -42,14 +43,16 @@ def projections():
 MASKS = {
     "none": None,
     "keys": key_mask(torch.tensor([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], dtype=torch.bool)),
-    "own history": torch.tensor([[1, 0, 1, 0, 0], [0, 1, 0, 1, 0], [1, 1, 1, 1, 1], [0, 0, 0, 0, 1]], dtype=torch.bool),
+    "own history": Mask(
+        torch.tensor([[1, 0, 1, 0, 0], [0, 1, 0, 1, 0], [1, 1, 1, 1, 1], [0, 0, 0, 0, 1]], dtype=torch.bool)
+    ),
 }
 
 
 @pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS.keys())
 def test_both_paths_equal_the_loops(projections, mask):
     queries, keys_values = projections
-    full = None if mask is None else mask.expand(SENTENCES, HEADS, QUERIES, KEYS)
+    full = None if mask is None else mask.allowed_XS.expand(SENTENCES, HEADS, QUERIES, KEYS)
     expected = loops(queries[0].detach(), *keys_values.detach(), full)
     training = attend(queries, keys_values, mask=mask, dropout=0.0)
     with torch.no_grad():
@@ -68,7 +71,7 @@ def test_gradient_with_dropout_equals_finite_differences(projections):
 
     def same_draws(queries, keys_values):
         torch.manual_seed(8)
-        return attend(queries, keys_values, mask=MASKS["keys"][:1], dropout=0.4)
+        return attend(queries, keys_values, mask=Mask(MASKS["keys"].allowed_XS[:1]), dropout=0.4)
 
     assert torch.autograd.gradcheck(same_draws, projections)
 
@@ -82,7 +85,16 @@ def test_a_masked_key_gets_no_gradient(projections):
 
 def test_causal_mask_is_this_matrix():
     expected = [[1, 0, 0], [1, 1, 0], [1, 1, 1]]
-    assert causal_mask(3, torch.device("cpu")).int().tolist() == expected
+    assert causal_mask(3, torch.device("cpu")).allowed_XS.int().tolist() == expected
+
+
+def test_a_form_of_a_mask_is_made_once():
+    mask = causal_mask(2, torch.device("cpu"))
+    assert mask.bias_XS(torch.bfloat16).tolist() == [[0.0, -math.inf], [0.0, 0.0]]
+    assert mask.bias_XS(torch.bfloat16) is mask.bias_XS(torch.bfloat16)
+    assert mask.bias_XS(torch.float64).dtype == torch.float64
+    assert mask.forbidden_XS is mask.forbidden_XS
+    assert torch.equal(mask.forbidden_XS, ~mask.allowed_XS)
 
 
 def test_fused_projections_are_the_separate_ones():

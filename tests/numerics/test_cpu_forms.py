@@ -16,8 +16,9 @@ import torch.nn.functional as F
 from small_systems import SYSTEMS
 
 from phrasemt.nn import cpu
-from phrasemt.nn.attention import attend, causal_mask, key_mask
+from phrasemt.nn.attention import attend
 from phrasemt.nn.dropout import dropout
+from phrasemt.nn.masks import causal_mask, key_mask
 
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2**-6}
 DTYPES = pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
@@ -80,7 +81,7 @@ def test_attention_with_dropout(mask, dtype):
     exact = blocks.detach().double().requires_grad_()
     scores = torch.einsum("bhte,bhse->bhts", exact[0], exact[1]) / HEAD_WIDTH**0.5
     if mask is not None:
-        scores = scores.masked_fill(~mask, -torch.inf)
+        scores = scores.masked_fill(mask.forbidden_XS, -torch.inf)
     attended = torch.einsum("bhts,bhse->bthe", torch.softmax(scores, -1) * factors, exact[2])
     assert_near(found, with_gradient(attended.flatten(2), [exact]), dtype)
 

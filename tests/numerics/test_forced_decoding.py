@@ -15,8 +15,9 @@ from phrasemt.decoding.beam import beam_search
 from phrasemt.decoding.forced import force, forced_sentences
 from phrasemt.errors import DamagedFileError
 from phrasemt.files.attention import AXES, read_forced, write_forced
-from phrasemt.nn.attention import KeyValueAttention, SelfAttention, causal_mask
+from phrasemt.nn.attention import KeyValueAttention, SelfAttention
 from phrasemt.nn.losses import Loss
+from phrasemt.nn.masks import causal_mask
 from phrasemt.nn.recording import recording
 from phrasemt.study.architectures import BiscaleModel, PhraseRepresentationModel, PhraseSegmentation
 from phrasemt.study.schema import Decoding
@@ -58,7 +59,7 @@ def test_weights_sum_to_one_over_real_keys(settings, make_model, make_batch) -> 
         unfinished_NK = torch.arange(weights_BhQNK.shape[4]) < orders[:, None]  # would begin before the sentence
         assert not weights_BhQNK[..., unfinished_NK].any()
         if attention.place == "dec_self":
-            future_TT = ~causal_mask(weights_BhQNK.shape[2], weights_BhQNK.device)
+            future_TT = causal_mask(weights_BhQNK.shape[2], weights_BhQNK.device).forbidden_XS
             assert not weights_BhQNK.transpose(2, 3)[..., future_TT].any()
 
 

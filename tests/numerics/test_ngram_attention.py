@@ -13,7 +13,8 @@ import pytest
 import torch
 from pretended_cuda import GPU, PretendedGpu
 
-from phrasemt.nn.attention import KeyValueAttention, SelfAttention, causal_mask, key_mask
+from phrasemt.nn.attention import KeyValueAttention, SelfAttention
+from phrasemt.nn.masks import Mask, causal_mask, key_mask
 from phrasemt.nn.ngram_attention import NgramKeyValueAttention, NgramSelfAttention
 from phrasemt.nn.recording import recording
 
@@ -124,12 +125,11 @@ def test_attention_to_a_memory_equals_the_loops(ngrams, score, grad, sentences):
 
 @pytest.mark.parametrize("length", [1, 2, 3, 6])
 @pytest.mark.parametrize("score", SCORES)
-def test_without_a_mask_all_ngrams_are_used(score, length):
+def test_all_ngrams_of_a_whole_sentence_are_used(score, length):
     attention, x = self_attention(4, score), torch.randn(1, length, D, dtype=torch.float64)
     everything = key_mask(torch.ones(1, length, dtype=torch.bool))
-    torch.testing.assert_close(attention(x, None), attention(x, everything), rtol=0, atol=0)
     expected, _ = reference(x[0].numpy(), x[0].numpy(), (attention.query_key_value, attention.output), 4, score)
-    np.testing.assert_allclose(attention(x, None)[0].detach().numpy(), expected, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(attention(x, everything)[0].detach().numpy(), expected, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("score", SCORES)
@@ -138,7 +138,7 @@ def test_unigrams_alone_are_plain_attention(score, sentences):
     x_BSD, mask_BS = sentences
     ours, plain = self_attention(1, score), SelfAttention(D, HEADS, 0.0).double()
     plain.load_state_dict(ours.state_dict())
-    for mask in (None, key_mask(mask_BS), causal_mask(x_BSD.shape[1], x_BSD.device)):
+    for mask in (key_mask(mask_BS), causal_mask(x_BSD.shape[1], x_BSD.device)):
         torch.testing.assert_close(ours(x_BSD, mask), plain(x_BSD, mask), rtol=0, atol=1e-14)
     ours, plain = key_value_attention(1, score), KeyValueAttention(D, HEADS, 0.0).double()
     plain.load_state_dict(ours.state_dict())
@@ -168,7 +168,7 @@ def test_gradient_with_dropout_equals_finite_differences():
 
     def same_draws(x):
         torch.manual_seed(8)
-        return attention(x, None)
+        return attention(x, causal_mask(3, x.device))
 
     assert torch.autograd.gradcheck(same_draws, x)
 
@@ -185,12 +185,13 @@ def test_no_query_sees_the_future(ngrams, score):
 
 def test_bigrams_masked_by_their_first_token_would_leak():
     attention, x = self_attention(2, "query_kernel"), torch.randn(1, 6, D, dtype=torch.float64, requires_grad=True)
-    by_last = causal_mask(6, x.device)
+    by_last = causal_mask(6, x.device).allowed_XS
     by_first = torch.nn.functional.pad(by_last, (1, 0))[:, :6]  # bigrams stand at their last token, one further
     by_first[:, 0] = False
     for bigrams, next_token_is_seen in ((by_last & by_first, False), (by_first, True)):
         queries, keys, values = attention.arranged(x)
-        outputs = attention.attend(queries, keys, attention.by_order(values), torch.cat((by_last, bigrams), dim=1))
+        mask = Mask(torch.cat((by_last, bigrams), dim=1))
+        outputs = attention.attend(queries, keys, attention.by_order(values), mask)
         (gradient,) = torch.autograd.grad(outputs[0, 2].sum(), x)
         assert (gradient[0, 3] != 0).any() == next_token_is_seen
         assert (gradient[0, 4:] == 0).all()

@@ -12,7 +12,8 @@ import pytest
 import torch
 from small_systems import NO_DROPOUT, SMALL
 
-from phrasemt.nn.attention import SelfAttention, causal_mask, key_mask
+from phrasemt.nn.attention import SelfAttention
+from phrasemt.nn.masks import Mask, causal_mask, key_mask
 from phrasemt.nn.relative_attention import RelativeSelfAttention, distances_to_keys, keys_to_distances
 from phrasemt.study.architectures import TransformerModel
 
@@ -69,7 +70,7 @@ def loops(module, x, mask):
 def test_equals_the_loops(mask, rel_k):
     """With distances beyond k, up to k and below it."""
     module, x = attention(rel_k), inputs(7)
-    expected = loops(module, x, None if mask is None else mask.expand(2, 1, 7, 7))
+    expected = loops(module, x, None if mask is None else mask.allowed_XS.expand(2, 1, 7, 7))
     torch.testing.assert_close(module(x, mask), expected, rtol=0, atol=1e-10)
 
 
@@ -94,8 +95,10 @@ def test_gradients_equal_finite_differences():
     module, x = attention(2), inputs(4).requires_grad_()
     names = ["query_key_value", "distance_keys", "distance_values", "output"]
 
+    mask = Mask(MASKS["keys"].allowed_XS[..., :4])
+
     def output(x, *weights):
-        return torch.func.functional_call(module, dict(zip(names, weights, strict=True)), (x, MASKS["keys"][..., :4]))
+        return torch.func.functional_call(module, dict(zip(names, weights, strict=True)), (x, mask))
 
     assert torch.autograd.gradcheck(output, (x, *(getattr(module, name) for name in names)))
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from phrasemt.nn.dropout import dropout
+from phrasemt.nn.masks import Mask
 from phrasemt.nn.precision import normalised_dtype
 from phrasemt.nn.recording import Record
 
@@ -23,7 +24,7 @@ def attend(
     keys_BhSE: Tensor,
     values_BhSE: Tensor,
     *,
-    mask: Tensor | None,
+    mask: Mask | None,
     probability: float,
     record: Record | None = None,
 ) -> Tensor:
@@ -39,12 +40,12 @@ def attend(
 
 
 def attention_weights(
-    scores_BhTS: Tensor, scale: float, *, mask: Tensor | None, probability: float, record: Record | None
+    scores_BhTS: Tensor, scale: float, *, mask: Mask | None, probability: float, record: Record | None
 ) -> Tensor:
     """softmax(scale * scores) in float32, with dropout; arguments as above."""
     scores_BhTS = scores_BhTS.to(normalised_dtype(scores_BhTS)) * scale
     if mask is not None:
-        scores_BhTS = scores_BhTS.masked_fill(~mask, -torch.inf)
+        scores_BhTS = scores_BhTS.masked_fill(mask.forbidden_XS, -torch.inf)
     weights_BhTS = torch.softmax(scores_BhTS, dim=-1)
     if record is not None:
         record(weights_BhTS[..., None, :])
