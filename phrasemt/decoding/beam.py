@@ -15,6 +15,7 @@ The result of a sentence does not depend on the other sentences of its batch.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -81,14 +82,18 @@ class Allowed:
             padded = [[*prefix, *[PAD] * (longest - len(prefix))] for prefix in prefixes]
             self._forced_BL = torch.tensor(padded, device=self.limits_B.device)
             self.limits_B = self.limits_B.maximum((self._forced_BL != PAD).sum(-1))
-        self._first_limit = int(self.limits_B.min())
-        self.last_step = int(self.limits_B.max())
+        # The same on the host, which must know how many sentences a step restricts without waiting for a GPU.
+        self.limits: list[int] = self.limits_B.tolist()
+        self._prefixes = [len(prefix) for prefix in prefixes or ()]
+        self.last_step = max(self.limits)
 
-    def select_sentences(self, sentences: Tensor) -> None:
-        """Keep some sentences (int64 indices)."""
+    def select_sentences(self, sentences: Tensor, numbers: Sequence[int]) -> None:
+        """Keep some sentences, given as int64 indices and as numbers."""
         self.limits_B = self.limits_B[sentences]
+        self.limits = [self.limits[number] for number in numbers]
         if self._forced_BL is not None:
             self._forced_BL = self._forced_BL[sentences]
+            self._prefixes = [self._prefixes[number] for number in numbers]
 
     def restrict(self, log_probs_BKV: Tensor, length: int) -> Tensor:
         """Give all other words after `length` tokens the log-probability -inf. May write into its argument.
@@ -99,19 +104,26 @@ class Allowed:
         log_probs_BKV[:, :, PAD] = log_probs_BKV[:, :, BOS] = -torch.inf
         if length < self._min_length:
             log_probs_BKV[:, :, EOS] = -torch.inf
-        if length >= self._first_limit:
-            at_limit_B = self.limits_B <= length
-            log_probs_BKV = _only(log_probs_BKV, torch.full_like(self.limits_B, EOS), at_limit_B)
-        if self._forced_BL is not None and length < self._forced_BL.shape[1]:
+        if at_limit := sum(limit <= length for limit in self.limits):
+            rows_R = true_rows(self.limits_B <= length, at_limit)
+            log_probs_BKV = _only(log_probs_BKV, rows_R, torch.full_like(rows_R, EOS))
+        if self._forced_BL is not None and (forced := sum(longest > length for longest in self._prefixes)):
             forced_B = self._forced_BL[:, length]
-            log_probs_BKV = _only(log_probs_BKV, forced_B, forced_B != PAD)
+            rows_R = true_rows(forced_B != PAD, forced)
+            log_probs_BKV = _only(log_probs_BKV, rows_R, forced_B[rows_R])
         return log_probs_BKV
 
 
-def _only(log_probs_BKV: Tensor, words_B: Tensor, where_B: Tensor) -> Tensor:
-    """Allow a single word in some sentences."""
-    rows_R = where_B.nonzero().squeeze(1)
-    words_R = words_B[rows_R]
+def true_rows(mask_B: Tensor, count: int) -> Tensor:
+    """Return where a mask is True, as increasing int64 indices: `nonzero`, for which a host would wait for a GPU.
+
+    count: how often it is True.
+    """
+    return mask_B.long().argsort(descending=True, stable=True)[:count]
+
+
+def _only(log_probs_BKV: Tensor, rows_R: Tensor, words_R: Tensor) -> Tensor:
+    """Allow a single word in each of some sentences."""
     single_RK = log_probs_BKV[rows_R, :, words_R]
     log_probs_BKV[rows_R] = -torch.inf
     log_probs_BKV[rows_R, :, words_R] = single_RK
@@ -162,79 +174,98 @@ def beam_search(
     state = model.start(memory, 1)
     device = allowed.limits_B.device
     B = len(allowed.limits_B)
-    sentences_B = torch.arange(B, device=device)  # index in the batch of the sentence in each row
     # The first step continues one hypothesis, `<s>`. The number of hypotheses then grows to K, at once in vocabularies
     # of more than K words.
-    tokens_BKL = torch.full((B, 1, 1), BOS, dtype=torch.long, device=device)
+    words_BK = torch.full((B, 1), BOS, dtype=torch.long, device=device)
     scores_BK = torch.zeros(B, 1, device=device)
-    finished = _Finished(B, settings, allowed.limits_B)
+    finished = _Finished(settings, allowed)
 
     for length in range(allowed.last_step + 1):
-        log_probs_BKV, state = model.step(memory, state, tokens_BKL[:, :, -1])
+        log_probs_BKV, state = model.step(memory, state, words_BK)
         log_probs_BKV = allowed.restrict(log_probs_BKV, length)
         # Each hypothesis has one continuation that ends, so at least K of the 2K best do not end.
         scores_BC, parents_BC, words_BC = best_continuations(log_probs_BKV, scores_BK, 2 * K)
         ended_BC = (words_BC == EOS) & (scores_BC > -torch.inf)
-        finished_BK = finished.admits(ended_BC[:, :K])
-        rows, places = finished_BK.nonzero(as_tuple=True)
-        if len(rows):
-            parents = parents_BC[rows, places]
-            finished.add(
-                rows, sentences_B[rows].tolist(), tokens_BKL[rows, parents, 1:].tolist(), scores_BC[rows, places]
-            )
+        finished_BK = finished.admits(ended_BC[:, :K], scores_BC[:, :K], length)
 
         alive_BK = ended_BC.long().argsort(dim=-1, stable=True)[:, :K]  # the K best that do not end
         parents_BK, words_BK = parents_BC.gather(1, alive_BK), words_BC.gather(1, alive_BK)
         scores_BK = scores_BC.masked_fill(ended_BC, -torch.inf).gather(1, alive_BK)
         scores_BK = scores_BK.masked_fill(finished.complete(scores_BK[:, 0])[:, None], -torch.inf)
-        tokens_BKL = torch.cat(
-            (tokens_BKL.gather(1, parents_BK[:, :, None].expand(-1, -1, length + 1)), words_BK[:, :, None]), dim=-1
-        )
-        live_B = scores_BK[:, 0] > -torch.inf  # the best one stands first
-        live = int(live_B.sum())
+        finished_scores_BK = scores_BC[:, :K].masked_fill(~finished_BK, -torch.inf)
+        # One copy for all that the host must know, because it waits for a GPU at each. float64 holds all numbers.
+        step_B5K = torch.stack((scores_BK.double(), finished_scores_BK, parents_BC[:, :K], parents_BK, words_BK), dim=1)
+        live = finished.add(step_B5K.tolist())
         if not live:
             break
         state = state.reordered(parents_BK)
-        if live < _REMOVE_FINISHED_BELOW * len(live_B):
-            kept = live_B.nonzero().squeeze(-1)
+        if len(live) < _REMOVE_FINISHED_BELOW * len(scores_BK):
+            kept = true_rows(scores_BK[:, 0] > -torch.inf, len(live))
             memory, state = memory.select_sentences(kept), state.select_sentences(kept)
-            sentences_B, tokens_BKL, scores_BK = sentences_B[kept], tokens_BKL[kept], scores_BK[kept]
-            allowed.select_sentences(kept)
-            finished.select_sentences(kept)
+            words_BK, scores_BK = words_BK[kept], scores_BK[kept]
+            allowed.select_sentences(kept, live)
+            finished.select_sentences(kept, live)
     return finished.best()
 
 
 class _Finished:
     """The finished hypotheses of a batch, and the rule that ends the search of a sentence.
 
-    limits_B: the longest output of each sentence.
+    The host keeps the words and parents of each step, from which it reads the tokens of a finished hypothesis.
     """
 
-    def __init__(self, sentences: int, settings: Decoding, limits_B: Tensor) -> None:
+    def __init__(self, settings: Decoding, allowed: Allowed) -> None:
         self._settings = settings
-        self._found: list[list[Hypothesis]] = [[] for _ in range(sentences)]
-        self._open_B = torch.full_like(limits_B, settings.beam)  # fairseq: number of hypotheses still to be finished
+        self._found: list[list[Hypothesis]] = [[] for _ in allowed.limits]
+        self._sentences = list(range(len(allowed.limits)))  # index in the batch of the sentence in each row
+        self._steps: list[dict[int, tuple[list[float], list[float]]]] = []  # by sentence: parents and words
+        # fairseq: number of hypotheses still to be finished
+        self._open_B = torch.full_like(allowed.limits_B, settings.beam)
         # admissible: the best scores, and the largest penalty that a hypothesis can reach
-        self._best_BN = torch.full((sentences, settings.n_best), -torch.inf, device=limits_B.device)
-        penalties = [length_penalty(limit + 1, settings) for limit in limits_B.tolist()]
-        self._penalties_B = torch.tensor(penalties, device=limits_B.device)
+        self._best_BN = self._open_B.new_full((len(allowed.limits), settings.n_best), -torch.inf, dtype=torch.float32)
+        penalties = [length_penalty(limit + 1, settings) for limit in allowed.limits]
+        self._penalties_B = torch.tensor(penalties, device=self._open_B.device)
 
-    def admits(self, ended_BK: Tensor) -> Tensor:
-        """Select the hypotheses that count among those that ended."""
+    def admits(self, ended_BK: Tensor, log_probs_BK: Tensor, length: int) -> Tensor:
+        """Select the hypotheses that count among those that ended after `length` tokens and `</s>`."""
         if self._settings.stopping == "admissible":
+            scores_BK = log_probs_BK.double().masked_fill(~ended_BK, -torch.inf)
+            scores_BK /= length_penalty(length + 1, self._settings)
+            scores_BX = torch.cat((self._best_BN, scores_BK.to(self._best_BN.dtype)), dim=1)
+            self._best_BN = scores_BX.topk(self._settings.n_best).values
             return ended_BK
         counted_BK = ended_BK & (ended_BK.cumsum(-1) <= self._open_B[:, None])
         self._open_B = self._open_B - counted_BK.sum(-1)
         return counted_BK
 
-    def add(self, rows: Tensor, sentences: list[int], tokens: list[list[int]], log_probs: Tensor) -> None:
-        """Take hypotheses, with their rows at present and their sentences."""
-        for row, sentence, ids, log_prob in zip(rows.tolist(), sentences, tokens, log_probs.tolist(), strict=True):
-            score = log_prob / length_penalty(len(ids) + 1, self._settings)
-            self._found[sentence].append(Hypothesis(tokens=tuple(ids), log_prob=log_prob, score=score))
-            if self._settings.stopping == "admissible":
-                scores_N = torch.cat((self._best_BN[row], self._best_BN.new_tensor([score])))
-                self._best_BN[row] = scores_N.sort(descending=True).values[:-1]
+    def add(self, step_B5K: list[list[list[float]]]) -> list[int]:
+        """Take the hypotheses of a step; return the rows whose sentences go on.
+
+        step_B5K: for each row log-probabilities of open hypotheses, the best first, and of those that finish (-inf: it
+        does not); the hypotheses that these continue; the parents of the open hypotheses, and their words.
+        """
+        live, step = [], {}
+        for row, (sentence, found_5K) in enumerate(zip(self._sentences, step_B5K, strict=True)):
+            open_K, finished_K, continued_K, parents_K, words_K = found_5K
+            for log_prob, parent in zip(finished_K, continued_K, strict=True):
+                if log_prob > -math.inf:
+                    tokens = self._tokens(sentence, parent)
+                    score = log_prob / length_penalty(len(tokens) + 1, self._settings)
+                    self._found[sentence].append(Hypothesis(tokens=tokens, log_prob=log_prob, score=score))
+            if open_K[0] > -math.inf:
+                live.append(row)
+                step[sentence] = parents_K, words_K
+        self._steps.append(step)
+        return live
+
+    def _tokens(self, sentence: int, hypothesis: float) -> tuple[int, ...]:
+        """The words of a hypothesis of the last step, from its parents."""
+        words = []
+        for step in reversed(self._steps):
+            parents_K, words_K = step[sentence]
+            words.append(int(words_K[int(hypothesis)]))
+            hypothesis = parents_K[int(hypothesis)]
+        return tuple(reversed(words))
 
     def complete(self, best_open_B: Tensor) -> Tensor:
         """Tell which sentences are complete [B]. best_open_B: log-probability of their best open hypothesis."""
@@ -242,7 +273,9 @@ class _Finished:
             return self._best_BN[:, -1] >= best_open_B / self._penalties_B
         return self._open_B == 0
 
-    def select_sentences(self, sentences: Tensor) -> None:
+    def select_sentences(self, sentences: Tensor, numbers: Sequence[int]) -> None:
+        """Keep some sentences, given as int64 indices and as numbers."""
+        self._sentences = [self._sentences[number] for number in numbers]
         self._open_B, self._best_BN, self._penalties_B = (
             tensor[sentences] for tensor in (self._open_B, self._best_BN, self._penalties_B)
         )

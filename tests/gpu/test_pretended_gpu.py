@@ -31,17 +31,10 @@ UPDATE = {
     "training/trainer.py Trainer.update: _local_scalar_dense": 1,
 }
 PREFIX = [5, 6]
-STEP = {
-    "decoding/beam.py beam_search: nonzero": 2,
-    "decoding/beam.py beam_search: _local_scalar_dense": 1,
-    "decoding/beam.py beam_search: tolist": 1,
-    "decoding/beam.py _Finished.add: tolist": 2,
-}
+STEP = {"decoding/beam.py beam_search: tolist": 1}
 SEARCH = {
-    "decoding/beam.py _only: nonzero": 1 + len(PREFIX),
-    "decoding/beam.py Allowed.__init__: _local_scalar_dense": 2,
+    "decoding/beam.py Allowed.__init__: tolist": 1,
     "decoding/beam.py Allowed.__init__: copy to the GPU": 1,  # of the forced prefix
-    "decoding/beam.py _Finished.__init__: tolist": 1,
     "decoding/beam.py _Finished.__init__: copy to the GPU": 1,
 }
 STEPS = 4
