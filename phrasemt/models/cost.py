@@ -53,6 +53,15 @@ def cost_of(settings: Architecture, *, source_vocabulary: int, target_vocabulary
 
     Raises PhrasemtError for a model that needs more memory than there is.
     """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # of 27 rows, more threads would mostly wait for each other
+    try:
+        return _cost_of(settings, source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _cost_of(settings: Architecture, *, source_vocabulary: int, target_vocabulary: int) -> Cost:
     sizes = {"source_vocabulary": source_vocabulary, "target_vocabulary": target_vocabulary}
     try:
         with _Counter():  # type: ignore[no-untyped-call]
@@ -65,13 +74,8 @@ def cost_of(settings: Architecture, *, source_vocabulary: int, target_vocabulary
     model.eval()
     batch = pair_of(settings.model_inputs, POSITIONS)
     # torch does not count the fused kernels of attention; the plain form has the same multiplications.
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # of 27 rows, more threads would mostly wait for each other
-    try:
-        with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), _Counter() as counter:  # type: ignore[no-untyped-call]
-            model.loss(batch, label_smoothing=0.1)
-    finally:
-        torch.set_num_threads(threads)
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), _Counter() as counter:  # type: ignore[no-untyped-call]
+        model.loss(batch, label_smoothing=0.1)
     return Cost(
         parts=tuple(parts_of(model)),
         parameters=parameters_of(model),
@@ -99,9 +103,10 @@ def _refuse_too_large(model: nn.Module) -> None:
 
 
 class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts the floating-point operations of matrix products, and draws no random numbers.
+    """Counts the floating-point operations of matrix products, all of which are 0, and draws no random numbers.
 
-    The weights of a model that is made under it have no values, and take no memory until somebody reads them. torch's
+    The weights of a model that is made under it have no values, and take no memory until somebody reads them. Nobody
+    does, and no operations are counted that a model needs for large numbers only (phrasemt/nn/losses.py). torch's
     own FlopCounterMode also keeps the count of each module, and imports torch's compiler, as the device "meta" does.
     """
 
@@ -115,12 +120,19 @@ class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs = kwargs or {}
         if function in _RANDOM:
             return args[0]
+        if function.overloadpacket in _PRODUCTS:
+            *_, left, right = args
+            out = kwargs.get("out")
+            result = left.new_zeros(*left.shape[:-1], right.shape[-1]) if out is None else out.zero_()
+            self.operations += 2 * result.numel() * left.shape[-1]
+            return result
         result = function(*args, **kwargs)
         if (count := flop_registry.get(function.overloadpacket)) is not None:
             self.operations += count(*args, **kwargs, out_val=result)
         return result
 
 
+_PRODUCTS = (torch.ops.aten.mm, torch.ops.aten.bmm, torch.ops.aten.addmm, torch.ops.aten.baddbmm)
 _RANDOM = (torch.ops.aten.normal_.default, torch.ops.aten.uniform_.default)  # write into their first argument
 
 

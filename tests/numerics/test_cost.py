@@ -216,6 +216,21 @@ def test_phrases_of_all_modes_are_counted_as_n_grams():
     assert counted(parse, 50) == counted(ngram, 50)
 
 
+def test_no_count_depends_on_the_weights(monkeypatch):
+    """Weights without values may be of any size, and with large ones a loss computes some products again."""
+    settings = TransformerModel(width=16, heads=2, ffn_width=32)
+
+    def large(*args, **sizes):
+        model = build_model(*args, **sizes)
+        for parameter in model.parameters():
+            parameter.data = torch.linspace(-1e3, 1e3, parameter.numel()).view_as(parameter)
+        return model
+
+    monkeypatch.setattr("phrasemt.models.cost.build_model", large)
+    cost = cost_of(settings, source_vocabulary=50, target_vocabulary=50)
+    assert round(cost.multiply_adds * POSITIONS) == transformer(16, 32, 50)
+
+
 def test_the_pair():
     neutron = PhraseRepresentationModel(src_bos=True)
     batch = pair_of(neutron.model_inputs, 27)
