@@ -52,7 +52,8 @@ class Evaluator:
         """Return the scores of a model after an update, in all processes. Raises LostProcessError."""
         model.eval()
         translations = None if self._references is None else self._translate(model)
-        losses, measurements = model.measure(self._reader.batches(_POSITIONS, model.device), spread=self._group.map)
+        batches = list(self._reader.batches(_POSITIONS, model.device))  # measurements may pass over them again
+        losses, measurements = model.measure(batches, spread=self._group.map)
         scores = None
         if self._group.is_first:
             measured = {name: value / losses.tokens for name, value in losses.parts.items()} | measurements
