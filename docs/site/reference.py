@@ -25,8 +25,7 @@ from phrasemt.nn.diagnostics import Measurement
 from phrasemt.stages import STAGES
 from phrasemt.stages.stage import Stage, StageFile
 from phrasemt.study.presets import PRESETS
-from phrasemt.study.reading import study_schema
-from phrasemt.study.schema import System
+from phrasemt.study.schema import Study, System
 from phrasemt.verbs import VERBS
 
 Content = Mapping[str, Any]
@@ -48,16 +47,15 @@ def _cell(text: str) -> str:
 
 def study() -> Iterator[str]:
     """Every key of a study."""
-    schema = json.loads(study_schema())
+    schema = Study.model_json_schema()
     definitions = schema["$defs"]
     changes = Changes()
     yield "# Keys of a study"
     yield ""
     yield """Written from the classes of `phrasemt/study/`. A key without a default is required. A description names
-the unit where there is one. *Runs again* lists the stages whose settings, inputs or outputs change with the key; all
-that read their outputs follow (`docs/reruns.md`). It was found by changing each key in a study that uses every section.
-A dash stands where a key only names a section, a file or another part of the study: then the stages run again that read
-what it names."""
+the unit where there is one. *Runs again* lists the first stages that a change of the key runs again; all that read
+their outputs follow (`docs/reruns.md`), so a longer list means that it depends on the place or on the values. It was
+found by changing each key in studies with every kind of section."""
     for name, places in _places(schema).items():
         section = schema if name == "Study" else definitions[name]
         yield ""
@@ -74,14 +72,24 @@ what it names."""
         yield "| key | type | default | allowed | meaning | runs again |"
         yield "|---|---|---|---|---|---|"
         for key, value in section["properties"].items():
-            resolved = definitions[_name(value)] if "$ref" in value else value
-            stages = changes.of_key((name, key), resolved)
-            again = "–" if stages is None else ", ".join(f"`{stage}`" for stage in stages) or "nothing"
             default = "" if key in section.get("required", ()) else f"`{_value(value.get('default'))}`"
             yield (
                 f"| `{key}` | {_type(value)} | {_cell(default) if 'default' in value else default and 'its defaults'} "
-                f"| {_allowed(value)} | {_cell(value.get('description', ''))} | {again} |"
+                f"| {_allowed(value)} | {_cell(value.get('description', ''))} "
+                f"| {_runs_again(changes, name, key, value)} |"
             )
+
+
+def _runs_again(changes: Changes, section: str, key: str, value: Content) -> str:
+    """The stages that run again after a change of a key with this schema, or why there are none."""
+    if below := list(dict.fromkeys(name for name, _ in _sections(value, key))):
+        return "as its keys: " + ", ".join(f"[{name}](#{name.lower()})" for name in below)
+    if "const" in value:
+        return "as the other keys here"  # it chooses the class of the section
+    stages = changes.of_key(section, key, value)
+    if stages is None:
+        return "those that read what it names"
+    return ", ".join(f"`{stage}`" for stage in stages) or "nothing: no stage reads it"
 
 
 def _value(value: object) -> str:
