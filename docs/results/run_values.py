@@ -34,9 +34,11 @@ from phrasemt.study.architectures import Architecture, ModelSettings
 
 _METRICS = ("bleu_tok", "bleu_tok_compound_split", "bleu_detok", "chrf2", "ter")
 
-# The names of systems, by study.
+_DEMO = {"base": "Transformer", "pr": "phrases of n tokens", "parse": "phrases of the parser"}
+# The names of systems, by study. `demo-400` is the demo until 2026-11-27, of 400 larger updates.
 NAMES = {
-    "demo": {"base": "Transformer", "pr": "phrases of n tokens", "parse": "phrases of the parser"},
+    "demo": _DEMO,
+    "demo-400": _DEMO,
     "demo-families": {
         "ng-base": "Transformer (`ng-base`)",
         "ng-wide": "Transformer, feed-forward width 1,468",
@@ -106,6 +108,7 @@ def _family(study: str, compared: dict[str, str]) -> dict[str, str]:
 # The systems that are tested together, each with its baseline.
 COMPARED = [
     _family("demo", {"demo/base": "pr parse"}),
+    _family("demo-400", {"demo-400/base": "pr parse"}),
     _family(
         "demo-families",
         {
@@ -250,11 +253,14 @@ def by_seed(key: str) -> str:
 def gain(system: str, metric: str = "bleu_tok", other: str = "") -> str:
     """The difference to another system, or to the baseline; a difference in BLEU to the baseline has a mark."""
     mark = ""
-    if not other:
-        family, other = family_of(system)
-        if metric.startswith("bleu"):
-            mark = mark_of(_corrected(tuple(family.items()), metric).get(system))
-    return f"{comparison(system, other)[metric].difference.value:+.2f}{mark}"
+    if not other and metric.startswith("bleu"):
+        mark = mark_of(_corrected(tuple(family_of(system)[0].items()), metric).get(system))
+    return unmarked_gain(system, metric, other) + mark
+
+
+def unmarked_gain(system: str, metric: str, other: str = "") -> str:
+    """The difference, as in the table of a run that tests nothing."""
+    return f"{comparison(system, other or family_of(system)[1])[metric].difference.value:+.2f}"
 
 
 @functools.cache
@@ -305,14 +311,10 @@ def dev_at(runs: Sequence[Run], update: int) -> str:
     )
 
 
-def right(key: str, low: str = "") -> str:
-    """Contrastive pairs decided right, in percent: all, or those of the group of distances that begins at `low`."""
-    percent = []
-    for part in parts(key):
-        (kind,) = part.contrasts
-        (group,) = [group for group in kind["by_distance"] if str(group["low"]) == low] if low else [kind]
-        percent.append(100 * group["right"] / group["pairs"])
-    return mean(percent, 1)
+def right(key: str) -> str:
+    """Contrastive pairs decided right, in percent."""
+    kinds = [kind for part in parts(key) for kind in part.contrasts]
+    return mean([100 * kind["right"] / kind["pairs"] for kind in kinds], 1)
 
 
 def boundaries(key: str) -> str:
@@ -340,5 +342,18 @@ def perplexity_of(key: str, unit: str = "words") -> float:
 
 VALUES: dict[str, Callable[..., str]] = {
     one.__name__: one
-    for one in (boundaries, deviation, dev, gain, interval, p, perplexity, power, right, score, to_transformer)
+    for one in (
+        boundaries,
+        deviation,
+        dev,
+        gain,
+        interval,
+        p,
+        perplexity,
+        power,
+        right,
+        score,
+        to_transformer,
+        unmarked_gain,
+    )
 }

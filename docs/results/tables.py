@@ -94,7 +94,7 @@ SPLIT: Column = "BLEU split", _mean_of("bleu_tok_compound_split")
 DETOKENISED: Column = "BLEU detok", _mean_of("bleu_detok")
 CHRF: Column = "chrF2", _mean_of("chrf2")
 TER: Column = "TER", _mean_of("ter")
-CONTRASTS: Column = "right of 886 contrastive pairs", lambda key: f"{right(key)} %"
+CONTRASTS: Column = "right contrastive pairs", lambda key: f"{right(key)} %"
 
 
 def of_differences(pairs: Iterable[tuple[str, str]]) -> Table:
@@ -329,9 +329,13 @@ TABLES: dict[str, Callable[[], Table]] = {
     ),
     "multi30k/lengths": lambda: of_lengths(_LENGTHS),
     "demo/scores": lambda: of_systems(
-        "test, 1,000 sentences", keys_of("demo", "base pr parse"), [BLEU, DIFFERENCE, POWER, CHRF, TER, CONTRASTS]
+        "test, 500 sentences", keys_of("demo", "base pr parse"), [BLEU, DIFFERENCE, POWER, CHRF, TER, CONTRASTS]
     ),
     "demo/ablations": lambda: of_ablations(keys_of("demo", "pr parse")),
+    "demo-400/scores": lambda: of_systems(
+        "test, 1,000 sentences", keys_of("demo-400", "base pr parse"), [BLEU, DIFFERENCE, POWER, CHRF, TER, CONTRASTS]
+    ),
+    "demo-400/ablations": lambda: of_ablations(keys_of("demo-400", "pr parse")),
     "demo-phrases/scores": lambda: of_systems(
         "test, 1,000 sentences", _DEMO_PHRASES, [PARAMETERS, BLEU, DIFFERENCE, POWER, CHRF, TER, CONTRASTS]
     ),

@@ -92,11 +92,11 @@ def test_short_jobs_of_a_gpu_are_one_job_with_the_lines_of_the_documents(
 def test_the_demo_study_ends_with_a_table_of_all_its_systems(
     cluster: Path, repository: Path, tmp_path: Path, warm: WarmPython
 ) -> None:
-    """A quarter of the updates: training longer takes minutes, and gives the cluster nothing else to do."""
+    """A third of the updates: training longer takes minutes, and gives the cluster nothing else to do."""
     study = (repository / "config.yaml").read_text(encoding="utf-8")
-    updates = "max_updates: 400"
+    updates = "max_updates: 750"
     assert study.count(updates) == 1
-    study = study.replace(updates, "max_updates: 100")
+    study = study.replace(updates, "max_updates: 250")
     site = Site.new(repository, tmp_path / "site", study, warm)
     site.finish(site.start(), patience=7200)
     demo = site.folder / "results" / "demo"
