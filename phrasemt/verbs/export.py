@@ -35,8 +35,10 @@ def run(options: argparse.Namespace) -> None:
     card = {"README.md": model_card(chosen.study, chosen.dataset, chosen.system, chosen.seed)}
     if options.format == "ctranslate2":
         write_ctranslate2_folder(options.folder, system, card)
+        print(f"{options.folder}: written for CTranslate2")
         return
     study = chosen.study
     about = {"study": study.study, "dataset": chosen.dataset, "system": chosen.system, "seed": chosen.seed}
     texts = {**card, "study.json": study.model_dump_json(indent=1) + "\n"}
     write_model_folder(options.folder, system, {"phrasemt": __version__, **about}, texts)
+    print(f"{options.folder}: written. Next: `phrasemt translate --model {options.folder} < TEXT`")

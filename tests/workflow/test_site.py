@@ -72,7 +72,7 @@ def test_each_key_has_the_first_stages_that_its_change_runs_again(site: Path) ->
     text = (site.parent / "pages" / "docs" / "reference" / "study.md").read_text()
     for section, rows in re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL):
         for key, again in re.findall(r"^\| `(\w+)` \|.*\| ([^|]+) \|$", rows, re.MULTILINE):
-            assert re.match(r"`|nothing: |as ", again), (section, key, again)
+            assert re.match(r"`|nothing: |as |those that ", again), (section, key, again)
             found[f"{section}.{key}"] = set(re.findall(r"`(\w+)`", again))
     assert found.keys() >= FIRST.keys()
     unused = {"tune_moses", "tune_length_penalty", "score_by_length", "compare_systems"}

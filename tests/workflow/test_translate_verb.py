@@ -39,11 +39,11 @@ def test_an_exported_system_translates_without_the_study(
 ) -> None:
     monkeypatch.chdir(finished.folder)
     assert main(["export", "--study", "study.yaml", "--system", "max", str(tmp_path / "model")]) == 0
+    assert f"Next: `phrasemt translate --model {tmp_path / 'model'}" in capfd.readouterr().out
     expected = (FOLDER / "translations/max/1/test.txt").read_text()
     raw = shutil.copyfile(FOLDER / "raw/test.en", tmp_path / "text")
     shutil.rmtree("results")
     (tmp_path / "model").rename(tmp_path / "elsewhere")
-    capfd.readouterr()
     assert main(["translate", "--model", str(tmp_path / "elsewhere"), str(raw)]) == 0
     assert capfd.readouterr() == (expected, "")
     card = (tmp_path / "elsewhere" / "README.md").read_text()
