@@ -313,8 +313,11 @@ def dev_at(runs: Sequence[Run], update: int) -> str:
 
 def right(key: str) -> str:
     """Contrastive pairs decided right, in percent."""
-    kinds = [kind for part in parts(key) for kind in part.contrasts]
-    return mean([100 * kind["right"] / kind["pairs"] for kind in kinds], 1)
+    percent = []
+    for part in parts(key):
+        (kind,) = part.contrasts
+        percent.append(100 * kind["right"] / kind["pairs"])
+    return mean(percent, 1)
 
 
 def boundaries(key: str) -> str:

@@ -105,21 +105,18 @@ class Allowed:
         if length < self._min_length:
             log_probs_BKV[:, :, EOS] = -torch.inf
         if at_limit := sum(limit <= length for limit in self.limits):
-            rows_R = true_rows(self.limits_B <= length, at_limit)
+            rows_R = _true_rows(self.limits_B <= length, at_limit)
             log_probs_BKV = _only(log_probs_BKV, rows_R, torch.full_like(rows_R, EOS))
         if self._forced_BL is not None and (forced := sum(longest > length for longest in self._prefixes)):
             forced_B = self._forced_BL[:, length]
-            rows_R = true_rows(forced_B != PAD, forced)
+            rows_R = _true_rows(forced_B != PAD, forced)
             log_probs_BKV = _only(log_probs_BKV, rows_R, forced_B[rows_R])
         return log_probs_BKV
 
 
-def true_rows(mask_B: Tensor, count: int) -> Tensor:
-    """Return where a mask is True, as increasing int64 indices: `nonzero`, for which a host would wait for a GPU.
-
-    count: how often it is True.
-    """
-    return mask_B.long().argsort(descending=True, stable=True)[:count]
+def _true_rows(mask_B: Tensor, count: int) -> Tensor:
+    """Return the int64 indices of the `count` True elements. Given how many, the host does not wait for a GPU."""
+    return mask_B.nonzero_static(size=count).squeeze(1)
 
 
 def _only(log_probs_BKV: Tensor, rows_R: Tensor, words_R: Tensor) -> Tensor:
@@ -200,7 +197,7 @@ def beam_search(
             break
         state = state.reordered(parents_BK)
         if len(live) < _REMOVE_FINISHED_BELOW * len(scores_BK):
-            kept = true_rows(scores_BK[:, 0] > -torch.inf, len(live))
+            kept = _true_rows(scores_BK[:, 0] > -torch.inf, len(live))
             memory, state = memory.select_sentences(kept), state.select_sentences(kept)
             words_BK, scores_BK = words_BK[kept], scores_BK[kept]
             allowed.select_sentences(kept, live)

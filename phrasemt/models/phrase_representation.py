@@ -310,10 +310,10 @@ class PhraseRepresentationTransformer(TransformerDecoder[EncodedPhrases]):
         phrases = source.phrases if self.reads_phrases else _no_phrases(source)
         assert phrases is not None
         x_BSD = self.words.embed_source(source.ids_BS)
-        masks = {"mask": key_mask(source.mask_BS), "phrase_mask": key_mask(phrases.phrase_mask_BP)}
+        mask, phrase_mask = key_mask(source.mask_BS), key_mask(phrases.phrase_mask_BP)
         token_levels, phrase_levels = [], []
         for layer in self.encoder:
-            x_BSD, tokens_BSD, phrases_BPD = layer(x_BSD, phrases=phrases, **masks)
+            x_BSD, tokens_BSD, phrases_BPD = layer(x_BSD, mask, phrases, phrase_mask)
             token_levels.append(tokens_BSD)
             phrase_levels.append(phrases_BPD)
         states_BSD = self.encoder_norm(x_BSD)

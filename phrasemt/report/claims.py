@@ -283,9 +283,8 @@ def _contrasts(found: Artefacts, one: Measurement) -> Iterator[Finding]:
                 on_pairs = f"{on} ({share.items:,} pairs)"
                 yield Finding(on=on_pairs, value=value, low=low, high=high, trainings=_trainings(found, one))
         elif one.than_system in decided.of_systems:
-            for pairs in (
-                decided.gains(kind).of(one.than_system or "", one.system or "", ranges=[], joint=[group]).joint
-            ):
+            gain = decided.gains(kind).of(one.than_system or "", one.system or "", ranges=[], joint=[group])
+            for pairs in gain.joint:
                 yield _tested(f"{on} ({pairs.sentences:,} pairs)", found, one, pairs.comparison)
 
 

@@ -14,7 +14,7 @@ import multiprocessing
 import os
 import signal
 import time
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from datetime import timedelta
 
@@ -134,17 +134,19 @@ def hang(rank, size, folder):
     os.environ.update({"RANK": str(rank), "WORLD_SIZE": str(size), RENDEZVOUS: str(folder / "meeting")})
     process_group.PATIENCE = timedelta(seconds=3)
     logging.basicConfig(filename=folder / f"{rank}.log")
-    with suppress(LostProcessError), join_processes(size) as group:
-        if rank == size - 1:
-            for _ in range(60):
-                group.progress()
-                time.sleep(0.1)
-        group.barrier()
-        (folder / f"{rank}.met").touch()
-        if rank == size - 1:
-            os.kill(os.getpid(), signal.SIGSTOP)
-        group.barrier()
-    leave(LostProcessError.exit_code)
+    try:
+        with join_processes(size) as group:
+            if rank == size - 1:
+                for _ in range(60):
+                    group.progress()
+                    time.sleep(0.1)
+            group.barrier()
+            (folder / f"{rank}.met").touch()
+            if rank == size - 1:
+                os.kill(os.getpid(), signal.SIGSTOP)
+            group.barrier()
+    except LostProcessError as error:  # as a stage ends
+        leave(error.exit_code)
 
 
 @pytest.mark.parametrize("size", [2, pytest.param(4, marks=pytest.mark.slow)])
