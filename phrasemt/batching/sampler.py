@@ -31,8 +31,9 @@ POOL_ROWS = 2**20
 _SEGMENT_ROWS = 64
 # A micro-batch ends before a longer sentence that would raise its padding above both limits: positions, and share of
 # its positions. One more micro-batch costs about as much as these positions. On a GPU it costs the launches of its
-# kernels, which take as long for few positions as for many.
-PADDING = {"cpu": 256, "cuda": 4_096}
+# kernels, which take as long for few positions as for many. At 15 microseconds of the host for each kernel they cost
+# 7,000 to 12,000 positions of an H200 (docs/performance.md).
+PADDING = {"cpu": 256, "cuda": 8_192}
 _MAX_PADDING_SHARE = 0.05
 
 

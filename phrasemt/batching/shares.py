@@ -87,14 +87,24 @@ class ShareReader(Dataset[tuple[PlannedUpdate, Share | PhrasemtError]]):
             collate_fn=lambda item: item,
             num_workers=workers,
             multiprocessing_context="fork" if workers else None,
-            worker_init_fn=_ignore_signals_to_stop,
             pin_memory=self.device == "cuda",
             generator=torch.Generator(),  # for seeds of workers, which draw nothing; the global one stays as it is
         )
-        for update, share in loader:
-            if isinstance(share, PhrasemtError):
-                raise share
-            yield update, share
+        # Signals to stop concern the training, which goes on until it has saved its state. A worker inherits that they
+        # are blocked, so none ends it, not even in its first instant. A worker whose training was killed ends by itself
+        # within five seconds (torch.utils.data).
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)
+        try:
+            shares = iter(loader)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        try:
+            for update, share in shares:
+                if isinstance(share, PhrasemtError):
+                    raise share
+                yield update, share
+        finally:
+            del shares  # ends the workers
 
     def __getitem__(self, item: tuple[PlannedUpdate, int]) -> tuple[PlannedUpdate, Share | PhrasemtError]:
         update, capacity = item
@@ -102,12 +112,3 @@ class ShareReader(Dataset[tuple[PlannedUpdate, Share | PhrasemtError]]):
             return update, self.read(update[2], capacity)
         except PhrasemtError as error:  # DataLoader would raise it with the worker's traceback as its message
             return update, error
-
-
-def _ignore_signals_to_stop(worker: int) -> None:
-    """In a worker: these signals concern the training, which goes on until it has saved its state, and ends it then.
-
-    A worker whose training was killed ends by itself within five seconds (torch.utils.data).
-    """
-    for signum in PASSED_ON:
-        signal.signal(signum, signal.SIG_IGN)

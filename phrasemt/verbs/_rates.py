@@ -21,7 +21,8 @@ GPUS = {
     "h200": 989,
 }
 # Shares of that rate that a training reaches, by family: estimates for an H100 from counts of launches, with updates of
-# 25,000 tokens (docs/performance-log.md, "On a GPU"). No training here has run on a GPU yet; `MEASURED` is better.
+# 25,000 tokens. What an H200 reached with a slow host stands beside them in docs/performance-log.md, "On a GPU".
+# `MEASURED` is better.
 UTILISATION = {
     "transformer": 0.12,
     "language_model": 0.12,

@@ -6,6 +6,7 @@ set -uo pipefail
 cd "$(dirname "$0")/../.."
 export PYTHONPATH="$PWD:$PWD/tests/helpers:$PWD/tests/benchmarks:${PYTHONPATH:-}" PYTHONUNBUFFERED=1
 mkdir -p "${OUT:=results/gpu}"
+[ "${DEV:-}" != cpu ] || export CUDA_VISIBLE_DEVICES=
 [[ ${1:-} =~ ^(first|second|kernels)$ ]] || { echo "usage: tests/gpu/check.sh first|second|kernels" && exit 2; }
 failed=0
 
@@ -22,10 +23,9 @@ part() { # name, seconds, program, its argument
     first)
       part differences 150 differences
       part attention 60 attention_kernels
-      TORCH_CUDNN_SDPA_DEPRIORITIZED=1 part updates 200 speed updates # cuDNN's attention last
+      part updates 200 speed updates
       ;;
     second)
-      part updates-torch-order 60 speed updates
       part searches 70 speed searches
       part training 100 end_to_end
       ;;

@@ -5,7 +5,6 @@ Shows exit codes, the speed in each report, and the most memory as the training 
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import tempfile
@@ -27,15 +26,14 @@ def main() -> None:
     results = Figures()
     model = {"family": "transformer", **BASE} | ({} if ON_GPU else {"width": 16, "ffn_width": 32})
     budget = {"tokens_per_update": TOKENS, "max_updates": UPDATES, "evaluate_every": UPDATES, "precision": "bfloat16"}
-    environment = os.environ | ({} if ON_GPU else {"CUDA_VISIBLE_DEVICES": ""})
     with tempfile.TemporaryDirectory() as name:
         record = Path(name, "training.json")
         command = train_command(write_corpus(record.parent, PAIRS, WORDS), model, budget, record)
-        with subprocess.Popen(command, env=environment) as process:
+        with subprocess.Popen(command) as process:
             wait_until(lambda: any(one.stat().st_size for one in record.parent.glob("state/*/metrics.jsonl")), process)
             seen = subprocess.check_output(MEMORY, text=True).split() if ON_GPU else []
             process.send_signal(signal.SIGUSR1)
-        resumed = subprocess.run(command, env=environment, timeout=PATIENCE, check=False).returncode
+        resumed = subprocess.run(command, timeout=PATIENCE, check=False).returncode
         reports = Metrics.read(record.parent / TrainingRecord.read(record).metrics).updates
     codes = {"stopped": process.returncode, "resumed": resumed}
     results.add("exit codes", **codes, right=codes == {"stopped": STOPPED, "resumed": 0})

@@ -9,16 +9,18 @@ from typing import Any
 
 import torch
 
-DEVICE = torch.device(os.environ.get("DEV", "cuda"))
+from phrasemt.nn.device import choose_device
+
+DEVICE = choose_device(cores=1)  # as each stage does; the sizes on a CPU are tiny
 ON_GPU = DEVICE.type == "cuda"
-if not ON_GPU:
-    torch.set_num_threads(1)  # the sizes on a CPU are tiny
 
 
 class Figures:
     """The figures of a program. Each row is printed, and written to the file $RESULTS, as soon as it is known."""
 
     def __init__(self) -> None:
+        if not ON_GPU and os.environ.get("DEV") != "cpu":
+            raise SystemExit("no GPU was found. DEV=cpu runs all of it small on a CPU")
         self._rows: dict[str, dict[str, Any]] = {}
         name = torch.cuda.get_device_name() if ON_GPU else "CPU"
         self.add(name, torch=torch.__version__, cuda=torch.version.cuda, cudnn=torch.backends.cudnn.version())

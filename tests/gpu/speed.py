@@ -2,7 +2,8 @@
 
 An update has 25,000 target tokens, or 80 sentences for a recurrent system, with the lengths of WMT. A row gives tokens
 a second and their share of the peak in bfloat16 (`mfu`), micro-batches an update, kernels a micro-batch, the share of
-the time in which a kernel runs (`busy`), the most memory, and what the main thread needs for the batches of an update.
+the time in which a kernel runs (`busy`), the kernels that take most of that time and their shares of it (`slowest`),
+the most memory, and what the main thread needs for the batches of an update.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import itertools
 import statistics
 import sys
 import time
-from contextlib import nullcontext
+from collections import Counter
 from typing import Any
 from unittest.mock import patch
 
@@ -36,13 +37,15 @@ RECURRENT = {"embedding": 620, "hidden": 1000, "chunk_hidden": 1000, "chunk_embe
 TINY = {"width": 16, "heads": 4, "ffn_width": 32, **dict.fromkeys(RECURRENT, 16)}
 PAPER = dict.fromkeys(("transformer", "+Max", "+Max+Attn+TA", "relative", "phrasal 1-2", "phrasal 1-2-3"), BASE)
 PAPER |= {"big": BIG, "dl4mt": RECURRENT, "biscale": RECURRENT}
-LARGER = {"_MAX_PADDING_SHARE": 0.25, "PADDING": dict.fromkeys(("cpu", "cuda"), 16_384)}  # fewer, larger micro-batches
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, {}) for name in PAPER},
-    **{f"{name}, larger": (name, {"larger": True}) for name in ("transformer", "phrasal 1-2-3")},
-    **{f"{name}, no dropout": (name, {"attn_dropout": 0.0}) for name in ("transformer", "phrasal 1-2-3")},
-    **{f"{name}, float32": (name, {"precision": "float32"}) for name in ("transformer", "phrasal 1-2-3", "biscale")},
+    **{
+        f"{name}, padding {padding}": (name, {"padding": padding})  # fewer and larger micro-batches, or more
+        for name in ("transformer", "+Max+Attn+TA", "phrasal 1-2-3")
+        for padding in (4_096, 16_384)
+    },
     "transformer, tf32": ("transformer", {"precision": "tf32"}),
+    **{f"{name}, float32": (name, {"precision": "float32"}) for name in ("transformer", "biscale")},
 }
 SEARCHES = ("transformer", "+Max+Attn+TA", "biscale")
 WORDS = 32_000 if ON_GPU else 300
@@ -61,11 +64,23 @@ def untrained(settings: Architecture) -> TranslationModel[Any, Any]:
     return build_model(settings, source_vocabulary=WORDS, target_vocabulary=WORDS).to(DEVICE)
 
 
+def microseconds_of_a_launch() -> float:
+    """Return the time that the host needs for a kernel that does next to nothing."""
+    number = torch.zeros((), device=DEVICE)
+    begin = time.perf_counter()
+    for _ in range(10_000):
+        number.add_(1)
+    finish()
+    return (time.perf_counter() - begin) * 1e6 / 10_000
+
+
 def updates(results: Figures) -> None:
+    microseconds_of_a_launch()  # warms up
+    results.add("launch", microseconds=microseconds_of_a_launch())
     for row, (name, changes) in VARIANTS.items():
-        larger = patch.multiple(sampler, **LARGER) if changes.get("larger") else nullcontext()
+        padding = changes.get("padding", sampler.PADDING[DEVICE.type])
         try:
-            with larger:
+            with patch.dict(sampler.PADDING, {DEVICE.type: padding}):
                 figures = speed_of_updates(of_paper(name), changes)
         except (RuntimeError, torch.OutOfMemoryError) as error:
             figures = {"error": f"{type(error).__name__}: {error}"[:200]}
@@ -74,7 +89,6 @@ def updates(results: Figures) -> None:
 
 def speed_of_updates(model: Architecture, changes: dict[str, Any]) -> dict[str, Any]:
     recurrent, part = isinstance(model, RecurrentModel), 1 if ON_GPU else 40
-    model = model.model_copy(update={key: value for key, value in changes.items() if key == "attn_dropout"})
     size = {"sentences_per_update": 80 // part} if recurrent else {"tokens_per_update": 25_000 // part}
     settings = settings_of_paper(model, precision=changes.get("precision", "bfloat16"), max_length=100, **size)
     reader = drawn_reader(model.model_inputs, pairs=60_000 // part**2, vocabulary=WORDS)
@@ -114,7 +128,11 @@ def speed_of_updates(model: Architecture, changes: dict[str, Any]) -> dict[str, 
             seconds, _, parts = run(2)
         kernels = [event for event in profiled.events() if event.device_type == torch.autograd.DeviceType.CUDA]
         figures["kernels"] = len(kernels) / parts
-        figures["busy"] = sum(kernel.time_range.elapsed_us() for kernel in kernels) / 1e6 / seconds
+        busy: Counter[str] = Counter()
+        for kernel in kernels:
+            busy[kernel.name] += kernel.time_range.elapsed_us()
+        figures["busy"] = busy.total() / 1e6 / seconds
+        figures["slowest"] = {name[:60]: round(time / busy.total(), 3) for name, time in busy.most_common(8)}
         multiply_adds = cost_of(model, source_vocabulary=WORDS, target_vocabulary=WORDS).multiply_adds
         figures["mfu"] = 3 * 2 * multiply_adds * rate / PEAK  # the backward pass costs twice the forward pass
     return figures
