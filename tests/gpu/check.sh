@@ -27,6 +27,7 @@ part() { # name, seconds, program, its argument
       ;;
     second)
       part searches 70 speed searches
+      part compiled 150 speed compiled
       part training 100 end_to_end
       ;;
     kernels) DEV=cpu part kernels 100 kernels ;;

@@ -3,7 +3,7 @@
 An update has 25,000 target tokens, or 80 sentences for a recurrent system, with the lengths of WMT. A row gives tokens
 a second and their share of the peak in bfloat16 (`mfu`), micro-batches an update, kernels a micro-batch, the share of
 the time in which a kernel runs (`busy`), the kernels that take most of that time and their shares of it (`slowest`),
-the most memory, and what the main thread needs for the batches of an update.
+the most memory, and what the main thread needs for the batches of an update. `compiled`: layers by torch.compile.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import statistics
 import sys
 import time
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 from unittest.mock import patch
 
@@ -27,6 +28,7 @@ from phrasemt.batching import sampler
 from phrasemt.decoding.decode import translate_split
 from phrasemt.models.cost import cost_of
 from phrasemt.models.interface import TranslationModel, build_model
+from phrasemt.nn.layers import Stack
 from phrasemt.study.architectures import Architecture, RecurrentModel
 from phrasemt.study.schema import Decoding
 from phrasemt.training.trainer import Trainer
@@ -47,6 +49,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "transformer, tf32": ("transformer", {"precision": "tf32"}),
     **{f"{name}, float32": (name, {"precision": "float32"}) for name in ("transformer", "biscale")},
 }
+COMPILED = ("transformer", "+Max+Attn+TA", "phrasal 1-2-3") if ON_GPU else ("transformer",)  # minutes on a CPU
 SEARCHES = ("transformer", "+Max+Attn+TA", "biscale")
 WORDS = 32_000 if ON_GPU else 300
 PEAK = 989e12  # operations a second in bfloat16 of an H100 and an H200
@@ -77,7 +80,15 @@ def microseconds_of_a_launch() -> float:
 def updates(results: Figures) -> None:
     microseconds_of_a_launch()  # warms up
     results.add("launch", microseconds=microseconds_of_a_launch())
-    for row, (name, changes) in VARIANTS.items():
+    _updates(results, VARIANTS)
+
+
+def compiled(results: Figures) -> None:
+    _updates(results, {name: (name, {"compiled": True}) for name in COMPILED})
+
+
+def _updates(results: Figures, variants: Mapping[str, tuple[str, dict[str, Any]]]) -> None:
+    for row, (name, changes) in variants.items():
         padding = changes.get("padding", sampler.PADDING[DEVICE.type])
         try:
             with patch.dict(sampler.PADDING, {DEVICE.type: padding}):
@@ -93,6 +104,9 @@ def speed_of_updates(model: Architecture, changes: dict[str, Any]) -> dict[str, 
     settings = settings_of_paper(model, precision=changes.get("precision", "bfloat16"), max_length=100, **size)
     reader = drawn_reader(model.model_inputs, pairs=60_000 // part**2, vocabulary=WORDS)
     trainer, plan = Trainer(untrained(model), reader, settings), plan_of_updates(settings, reader.examples)
+    if changes.get("compiled"):
+        for layer in (layer for stack in trainer.model.modules() if isinstance(stack, Stack) for layer in stack):
+            layer.compile(dynamic=True)
     begin, trainer.capacity = time.perf_counter(), 2**16
     if not changes and model.family == "transformer":  # seconds for each system
         trainer.find_capacity(plan)
@@ -112,12 +126,13 @@ def speed_of_updates(model: Architecture, changes: dict[str, Any]) -> dict[str, 
         return seconds, sum(one.tokens for one in done), sum(one.micro_batches for one in done)
 
     count = 3 if recurrent else 8 if ON_GPU else 1
-    run(count)  # warms up
+    warm_up, _, _ = run(count)
     if ON_GPU:
         torch.cuda.reset_peak_memory_stats()
     rounds = [run(count) for _ in range(3)]
     rate = statistics.median(tokens / seconds for seconds, tokens, _ in rounds)
-    figures |= {"tokens_s": rate, "micro_batches": sum(parts for *_, parts in rounds) / (3 * count)}
+    figures |= {"warm_up_s": warm_up, "tokens_s": rate}
+    figures["micro_batches"] = sum(parts for *_, parts in rounds) / (3 * count)
     begin = time.perf_counter()
     for _, _, rows in itertools.islice(plan.updates(), count):
         trainer.shares.read(rows, trainer.capacity)
@@ -156,4 +171,4 @@ def searches(results: Figures) -> None:
 
 
 if __name__ == "__main__":
-    {"updates": updates, "searches": searches}[sys.argv[1]](Figures())
+    {"updates": updates, "compiled": compiled, "searches": searches}[sys.argv[1]](Figures())
