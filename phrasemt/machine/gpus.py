@@ -1,9 +1,9 @@
-"""Leases on the GPUs of this machine: no two trainings use the same GPU at a time.
+"""Leases on the GPUs of this machine: no two trainings use the same GPU at a time, unless the user lets them share it.
 
 A scheduler gives each job its own GPUs. Without a scheduler, two trainings of one run, of two runs or of two users all
 take the first GPU. A training therefore takes a lease on each GPU that it uses: a lock on a file, which the kernel
 releases when the process ends. A lease names the identifier of the GPU and not its number, because each job of a
-scheduler counts its GPUs from 0.
+scheduler counts its GPUs from 0. A GPU has as many leases as jobs may share it.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ log = logging.getLogger("phrasemt.machine.gpus")
 # in the user's own folder, which no other user sees.
 LEASES = Path("/tmp")
 VISIBLE = "CUDA_VISIBLE_DEVICES"
+JOBS = "PHRASEMT_JOBS_PER_GPU"
 _SECONDS_BETWEEN_TRIES = 1.0
 _SECONDS_TO_ANSWER = 60
 # Entries of CUDA_VISIBLE_DEVICES that name no GPU; CUDA ignores the entries behind them. Slurm writes the second one.
@@ -62,14 +63,29 @@ def lease(count: int) -> Iterator[None]:
                 os.environ[VISIBLE] = before
 
 
+def jobs_per_gpu() -> int:
+    """Return how many jobs may use a GPU at a time: 1, or as many as $PHRASEMT_JOBS_PER_GPU says.
+
+    A small model leaves most of a GPU idle, because the host launches its kernels too slowly. Each of several jobs may
+    use its part of the memory. Raises PhrasemtError for anything but a number from 1.
+    """
+    named = os.environ.get(JOBS) or "1"
+    if not named.isdecimal() or int(named) < 1:
+        raise PhrasemtError("not a number of jobs", where=f"${JOBS}", expected="a number from 1", found=named)
+    return int(named)
+
+
 def _take(gpus: Sequence[str], count: int, leases: ExitStack) -> list[str]:
-    """Lock the first `count` free GPUs, all or none: two processes that each hold a part could wait forever."""
+    """Lock the first `count` free GPUs, all or none: two processes that each hold a part could wait forever.
+
+    GPUs without a job go before those with one.
+    """
     waited = False
     while True:
         with ExitStack() as tries:
             taken: list[str] = []
-            for gpu in gpus:
-                if len(taken) < count and _lock(gpu, tries):
+            for job, gpu in itertools.product(range(jobs_per_gpu()), gpus):
+                if len(taken) < count and gpu not in taken and _lock(f"{gpu}.{job}" if job else gpu, tries):
                     taken.append(gpu)
             if len(taken) == count:
                 leases.push(tries.pop_all())
@@ -80,8 +96,8 @@ def _take(gpus: Sequence[str], count: int, leases: ExitStack) -> list[str]:
         time.sleep(_SECONDS_BETWEEN_TRIES)
 
 
-def _lock(gpu: str, tries: ExitStack) -> bool:
-    name = f"phrasemt-{gpu.replace('/', '-')}.lease"
+def _lock(place: str, tries: ExitStack) -> bool:
+    name = f"phrasemt-{place.replace('/', '-')}.lease"
     own = Path(os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}")
     file = next((file for folder in (LEASES, own) if (file := _plain_file(folder / name)) is not None), None)
     if file is None:

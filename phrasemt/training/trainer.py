@@ -19,6 +19,7 @@ from phrasemt.batching.reader import BatchReader
 from phrasemt.batching.sampler import UpdatePlan, most_padded
 from phrasemt.batching.shares import Share, ShareReader
 from phrasemt.errors import PhrasemtError
+from phrasemt.machine.gpus import jobs_per_gpu
 from phrasemt.models.interface import TranslationModel
 from phrasemt.models.weights import weights_of
 from phrasemt.nn.precision import usable_precision, use_precision
@@ -197,7 +198,8 @@ class Trainer:
         most = min(_MAX_GPU_POSITIONS, max(whole, self.settings.max_length + 2))
         longest, width = plan.longest(most)
         moments = 2 * sum(parameter.nbytes for parameter in self.model.parameters())
-        room = _USABLE_SHARE_OF_MEMORY * torch.cuda.get_device_properties(self.device).total_memory - moments
+        memory = torch.cuda.get_device_properties(self.device).total_memory / jobs_per_gpu()
+        room = _USABLE_SHARE_OF_MEMORY * memory - moments
         self.capacity = most
         while self._memory_needed(longest[: max(1, self.capacity // width)]) > room:
             self._shrink()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,7 +15,7 @@ from snakemake.resources import Resources
 
 from phrasemt.errors import PhrasemtError
 from phrasemt.machine import gpus
-from phrasemt.machine.gpus import VISIBLE, lease
+from phrasemt.machine.gpus import JOBS, VISIBLE, lease
 from phrasemt.nn.device import choose_device
 from phrasemt.runs.start import refuse_absent_gpus
 
@@ -35,6 +36,7 @@ def _three_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.delenv(VISIBLE, raising=False)
+    monkeypatch.delenv(JOBS, raising=False)
     monkeypatch.setattr(gpus, "LEASES", tmp_path)
 
 
@@ -54,6 +56,32 @@ def test_each_has_gpus_of_its_own(tmp_path: Path) -> None:
             assert os.environ[VISIBLE] == "GPU-c"
         assert VISIBLE not in os.environ
         other.stdin.close()
+
+
+def test_as_many_jobs_share_a_gpu_as_the_user_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(JOBS, "2")
+    refuse_absent_gpus(
+        SimpleNamespace(local_exec=True, global_resources=Resources.parse(["gpu=6"], allow_expressions=False))
+    )
+    with ExitStack() as stack:
+        others = []
+        for gpus_of_one in ("GPU-a,GPU-b", "GPU-c,GPU-a", "GPU-b,GPU-c"):  # GPUs without a job go first
+            others.append(stack.enter_context(_elsewhere(tmp_path, 2)))
+            assert others[-1].stdout
+            assert others[-1].stdout.readline().strip() == gpus_of_one
+        monkeypatch.setattr(gpus, "time", SimpleNamespace(sleep=lambda seconds: others[1].communicate(timeout=60)))
+        with lease(1):  # which waits
+            assert os.environ[VISIBLE] == "GPU-c"
+        for other in others:
+            other.kill()
+
+
+@pytest.mark.parametrize("jobs", ["0", "-1", "two", "1.5"])
+def test_a_wrong_number_of_jobs_is_an_error(jobs: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(JOBS, jobs)
+    message = rf"\$PHRASEMT_JOBS_PER_GPU: not a number of jobs \(expected a number from 1, found {jobs}"
+    with pytest.raises(PhrasemtError, match=message), lease(1):
+        pass
 
 
 @pytest.mark.parametrize("killed", [False, True])
