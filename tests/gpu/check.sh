@@ -30,7 +30,7 @@ part() { # name, seconds, program, its argument
       part compiled 150 speed compiled
       part training 100 end_to_end
       ;;
-    kernels) DEV=cpu part kernels 100 kernels ;;
+    kernels) DEV=cpu CUDA_VISIBLE_DEVICES='' part kernels 100 kernels ;;
   esac
   exit $failed
 } 2>&1 | tee "$OUT/$1.log"

@@ -41,12 +41,12 @@ PAPER = dict.fromkeys(("transformer", "+Max", "+Max+Attn+TA", "relative", "phras
 PAPER |= {"big": BIG, "dl4mt": RECURRENT, "biscale": RECURRENT}
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, {}) for name in PAPER},
+    "transformer, tf32": ("transformer", {"precision": "tf32"}),
     **{
         f"{name}, padding {padding}": (name, {"padding": padding})  # fewer and larger micro-batches, or more
         for name in ("transformer", "+Max+Attn+TA", "phrasal 1-2-3")
         for padding in (4_096, 16_384)
     },
-    "transformer, tf32": ("transformer", {"precision": "tf32"}),
     **{f"{name}, float32": (name, {"precision": "float32"}) for name in ("transformer", "biscale")},
 }
 COMPILED = ("transformer", "+Max+Attn+TA", "phrasal 1-2-3") if ON_GPU else ("transformer",)  # minutes on a CPU
