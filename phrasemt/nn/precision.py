@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+from phrasemt.nn.layers import Stack
 
 # Features of CPUs that multiply in bfloat16, as torch names them; "bf16" belongs to ARM.
 _BFLOAT16_FEATURES = ("amx_bf16", "avx512_bf16", "bf16")
@@ -36,6 +42,64 @@ def matmul_dtype(x: Tensor) -> torch.dtype:
     """Return the type of matrix products of x: the type of autocast where it is on, else the type of x."""
     device = x.device.type
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
+
+
+@contextmanager
+def products_of_training(model: nn.Module, precision: str, device: torch.device) -> Iterator[None]:
+    """Within a `with` block around a forward pass, products of matrices are computed in a precision.
+
+    With bfloat16 that is autocast. On a GPU the matrices of a layer are rounded together, by one kernel, and so are
+    their gradients: autocast launches two kernels for each matrix. Numbers are the same, to the bit.
+    """
+    in_bfloat16 = precision == "bfloat16"
+    together = matrices_in_bfloat16(model) if in_bfloat16 and device.type == "cuda" else nullcontext()
+    with torch.autocast(device.type, torch.bfloat16, enabled=in_bfloat16), together:
+        yield
+
+
+@contextmanager
+def matrices_in_bfloat16(model: nn.Module) -> Iterator[None]:
+    """Within a `with` block, the matrices of all layers are in bfloat16, but not those of which rows are looked up.
+
+    Gradients are those of the float32 parameters; the backward pass may follow the block.
+    """
+    replaced: list[tuple[dict[str, Any], str, nn.Parameter]] = []
+    try:
+        for layer in (layer for stack in model.modules() if isinstance(stack, Stack) for layer in stack):
+            matrices = [
+                (module._parameters, name, parameter)
+                for module in layer.modules()
+                for name, parameter in module._parameters.items()
+                if parameter is not None and parameter.ndim == 2 and name not in getattr(module, "looked_up", ())
+            ]
+            replaced += matrices
+            rounded = _Bfloat16.apply(*(matrix for *_, matrix in matrices))  # type: ignore[no-untyped-call]
+            for (parameters, name, _), matrix in zip(matrices, rounded, strict=True):
+                parameters[name] = matrix
+        yield
+    finally:
+        for parameters, name, matrix in replaced:
+            parameters[name] = matrix
+
+
+class _Bfloat16(torch.autograd.Function):
+    """Rounds float32 tensors to bfloat16, all together, and turns their gradients back into float32."""
+
+    @staticmethod
+    def forward(ctx: Any, *tensors: Tensor) -> tuple[Tensor, ...]:
+        ctx.set_materialize_grads(False)
+        return tuple(_converted(tensors, torch.bfloat16))
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
+        found = iter(_converted([one for one in gradients if one is not None], torch.float32))
+        return tuple(None if one is None else next(found) for one in gradients)
+
+
+def _converted(tensors: Sequence[Tensor], dtype: torch.dtype) -> list[Tensor]:
+    converted = [torch.empty_like(one, dtype=dtype) for one in tensors]
+    torch._foreach_copy_(converted, list(tensors))
+    return converted
 
 
 def normalised_dtype(x: Tensor) -> torch.dtype:

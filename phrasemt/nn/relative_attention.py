@@ -68,6 +68,8 @@ class RelativeSelfAttention(SelfAttention):
     rel_k: the largest distance k with vectors of its own. Larger distances have the vectors of -k or k.
     """
 
+    looked_up = ("distance_keys", "distance_values")  # parameters of which rows are read (phrasemt/nn/precision.py)
+
     def __init__(self, width: int, heads: int, dropout: float, *, rel_k: int) -> None:
         super().__init__(width, heads, dropout)
         self.rel_k = rel_k

@@ -22,7 +22,7 @@ from phrasemt.errors import PhrasemtError
 from phrasemt.machine.gpus import jobs_per_gpu
 from phrasemt.models.interface import TranslationModel
 from phrasemt.models.weights import weights_of
-from phrasemt.nn.precision import usable_precision, use_precision
+from phrasemt.nn.precision import products_of_training, usable_precision, use_precision
 from phrasemt.stages.training import TrainModel
 from phrasemt.training.gradients import GradientSum
 from phrasemt.training.optimizers import ExponentialAverage, ScheduledOptimizer
@@ -161,7 +161,7 @@ class Trainer:
         sums: dict[str, Tensor] = {}
         for number, batch in enumerate(share.batches, start=1):
             batch = batch.to(self.device)
-            with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
+            with products_of_training(self.model, self.precision, self.device):
                 loss = self.model.loss(batch, label_smoothing=self.settings.label_smoothing)
             self._group.progress()
             if number == len(share.batches):

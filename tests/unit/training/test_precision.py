@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import platform
+from contextlib import nullcontext
 from pathlib import Path
 from types import MappingProxyType
 
 import pytest
 import torch
+from drawn_pairs import drawn_reader
+from small_systems import SYSTEMS, TARGET_VOCABULARY, random_model
 from trainings import assert_equal_runs, run, settings_of
 
 from phrasemt.artefacts.columns import Examples
@@ -15,7 +18,8 @@ from phrasemt.artefacts.vocabulary import Vocabulary
 from phrasemt.batching.reader import BatchReader
 from phrasemt.decoding.decode import translate_split
 from phrasemt.models.interface import build_model
-from phrasemt.nn.precision import usable_precision
+from phrasemt.nn import cpu
+from phrasemt.nn.precision import matrices_in_bfloat16, usable_precision
 from phrasemt.study.architectures import TransformerModel
 from phrasemt.study.schema import Decoding
 
@@ -91,3 +95,21 @@ def test_without_units_bfloat16_translates_in_float32(tiny_data, cpu_with):
     assert translate_split(model, reader, rounding) == exact
     cpu_with("avx512_bf16")
     assert translate_split(model, reader, rounding) != exact
+
+
+@pytest.mark.parametrize(
+    "system",
+    ["transformer", "+Max+Attn+TA", "xu-code", "relative positions", "phrasal 1-2-3-4", "language model", "bi-scale"],
+)
+def test_matrices_that_are_rounded_together_give_the_numbers_of_autocast_to_the_bit(system):
+    model = random_model(SYSTEMS[system]).train()
+    reader = drawn_reader(SYSTEMS[system].model_inputs, pairs=12, vocabulary=TARGET_VOCABULARY, median=7, longest=14)
+    parameters = dict(model.named_parameters())
+    found = []
+    for together in (nullcontext(), matrices_in_bfloat16(model)):
+        torch.manual_seed(1)
+        with cpu.without(*cpu.FORMS), torch.autocast("cpu", torch.bfloat16), together:
+            loss = model.loss(reader(range(12)), label_smoothing=0.1).objective
+        found.append([loss, *torch.autograd.grad(loss, list(parameters.values()), materialize_grads=True)])
+    assert all(map(torch.equal, *found))
+    assert all(one is parameters[name] for name, one in model.named_parameters())
