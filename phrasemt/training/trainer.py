@@ -96,9 +96,11 @@ class Trainer:
         while (sums := self._try_gradients(number, rows, share)) is None:
             pass
         parameters = list(self.model.parameters())
-        objective, nll, *parts, micro_batches = self._group.sum(list(sums.values()))
         norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
-        skipped = not (math.isfinite(objective) and bool(norm.isfinite()))
+        # One copy for all that the host must know, because it waits for a GPU at each.
+        *of_this_process, norm_of_all = torch.stack([one.double() for one in (*sums.values(), norm)]).tolist()
+        objective, nll, *parts, micro_batches = self._group.sum(of_this_process)
+        skipped = not (math.isfinite(objective) and math.isfinite(norm_of_all))
         learning_rate = 0.0
         if not skipped:
             if self.settings.clip_norm is not None:
@@ -116,7 +118,7 @@ class Trainer:
             skipped=skipped,
         )
 
-    def _try_gradients(self, number: int, rows: NDArray[np.int64], share: Share | None) -> dict[str, float] | None:
+    def _try_gradients(self, number: int, rows: NDArray[np.int64], share: Share | None) -> dict[str, Tensor] | None:
         """Compute the gradients of an update, and the sums of this process's share.
 
         Returns None when the memory of any process ran out; that process has smaller micro-batches from now on.
@@ -151,7 +153,7 @@ class Trainer:
         """Return the number of tokens or sentences that the loss is averaged over."""
         return self._tokens(rows) if self.settings.sentences_per_update is None else len(rows)
 
-    def _accumulate(self, share: Share, units: int, last: Callable[[], object] = lambda: None) -> dict[str, float]:
+    def _accumulate(self, share: Share, units: int, last: Callable[[], object] = lambda: None) -> dict[str, Tensor]:
         """Accumulate the gradients of the micro-batches of a share; return their sums of losses.
 
         last: called before the last backward pass.
@@ -169,8 +171,7 @@ class Trainer:
             (loss.objective * (share.weight / units)).backward()  # type: ignore[no-untyped-call]
             for name, value in {"objective": loss.objective, "nll": loss.nll, **loss.parts}.items():
                 sums[name] = sums.get(name, 0.0) + value.detach() * share.weight
-        micro_batches = share.weight * len(share.batches)
-        return {**{name: float(value) for name, value in sums.items()}, "micro_batches": micro_batches}
+        return {**sums, "micro_batches": torch.full((), share.weight * len(share.batches), device=self.device)}
 
     def _shrink(self) -> None:
         """Halve the capacity, after memory ran out. Raises PhrasemtError when it cannot become smaller."""

@@ -25,11 +25,7 @@ from phrasemt.files.attention import AXES
 from phrasemt.study.schema import Decoding, Sampling
 from phrasemt.training.trainer import Trainer
 
-# Two sums and the parts of the loss; whether the gradient is finite.
-UPDATE = {
-    "training/trainer.py Trainer._accumulate: _local_scalar_dense": 4,
-    "training/trainer.py Trainer.update: _local_scalar_dense": 1,
-}
+UPDATE = {"training/trainer.py Trainer.update: tolist": 1}
 PREFIX = [5, 6]
 STEP = {"decoding/beam.py beam_search: tolist": 1}
 SEARCH = {
