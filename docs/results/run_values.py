@@ -37,6 +37,13 @@ _METRICS = ("bleu_tok", "bleu_tok_compound_split", "bleu_detok", "chrf2", "ter")
 _DEMO = {"base": "Transformer", "pr": "phrases of n tokens", "parse": "phrases of the parser"}
 # The names of systems, by study. `demo-400` is the demo until 2026-11-27, of 400 larger updates.
 NAMES = {
+    "bible-en-de": {
+        "base": "Transformer",
+        "wide": "Transformer of 10.3 million parameters",
+        "network": "+Max+Attn+TA without phrases (`network`)",
+        "ngram": "+Max+Attn+TA, phrases of n tokens",
+        "ngrams-3": "phrasal attention 1-2-3",
+    },
     "demo": _DEMO,
     "demo-400": _DEMO,
     "demo-families": {
@@ -107,6 +114,7 @@ def _family(study: str, compared: dict[str, str]) -> dict[str, str]:
 
 # The systems that are tested together, each with its baseline.
 COMPARED = [
+    _family("bible-en-de", {"bible-en-de/base": "network ngram"}),
     _family("demo", {"demo/base": "pr parse"}),
     _family("demo-400", {"demo-400/base": "pr parse"}),
     _family(

@@ -240,6 +240,7 @@ _LENGTHS = [
     ("multi30k-systems/pr", "multi30k-systems/network"),
 ]
 _UPDATES = (900, 1200, 1500, 2100, 2700, 3300, 3900, 4500, 5100, 5400)
+_BIBLE = keys_of("bible-en-de", "base network ngram")
 _CHUNKS = keys_of("multi30k-chunks", "dl4mt biscale biscale-code")
 _DEMO_PHRASES = keys_of("demo-phrases", "base wide network code max pr parse random right shuffled")
 _DEMO_FAMILIES = [f"demo-families/{system}" for system in NAMES["demo-families"]]
@@ -321,6 +322,10 @@ TABLES: dict[str, Callable[[], Table]] = {
     "multi30k-chunks/differences": lambda: of_differences(_pairs(_DIFFERENCES["multi30k-chunks"], "multi30k-chunks")),
     "multi30k-chunks/evaluations": lambda: of_evaluations(_CHUNKS, range(300, 3601, 300)),
     "multi30k-chunks/decisions": lambda: of_chunks(_CHUNKS[1:]),
+    "bible/scores": lambda: of_systems(
+        "`bible`, 2,050 verses", _BIBLE, [PARAMETERS, BLEU, DIFFERENCE, DETOKENISED, CHRF, TER]
+    ),
+    "bible/evaluations": lambda: of_evaluations(_BIBLE, range(300, 1501, 300)),
     "multi30k-moses/into-german": lambda: of_moses(
         "captions", "English-German, `test_2016_flickr`", "multi30k-systems/base", [SPLIT, DETOKENISED, CHRF, TER]
     ),
