@@ -240,7 +240,7 @@ _LENGTHS = [
     ("multi30k-systems/pr", "multi30k-systems/network"),
 ]
 _UPDATES = (900, 1200, 1500, 2100, 2700, 3300, 3900, 4500, 5100, 5400)
-_BIBLE = keys_of("bible-en-de", "base network ngram")
+_BIBLE = keys_of("bible-en-de", "base wide network ngram")
 _CHUNKS = keys_of("multi30k-chunks", "dl4mt biscale biscale-code")
 _DEMO_PHRASES = keys_of("demo-phrases", "base wide network code max pr parse random right shuffled")
 _DEMO_FAMILIES = [f"demo-families/{system}" for system in NAMES["demo-families"]]
