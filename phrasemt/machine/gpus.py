@@ -3,7 +3,8 @@
 A scheduler gives each job its own GPUs. Without a scheduler, two trainings of one run, of two runs or of two users all
 take the first GPU. A training therefore takes a lease on each GPU that it uses: a lock on a file, which the kernel
 releases when the process ends. A lease names the identifier of the GPU and not its number, because each job of a
-scheduler counts its GPUs from 0. A GPU has as many leases as jobs may share it.
+scheduler counts its GPUs from 0. Jobs that may share a GPU lock its file together, and each the file of its place
+there; a job that wants the GPU alone waits for all of them.
 """
 
 from __future__ import annotations
@@ -80,12 +81,12 @@ def _take(gpus: Sequence[str], count: int, leases: ExitStack) -> list[str]:
 
     GPUs without a job go before those with one.
     """
-    waited = False
+    waited, jobs = False, jobs_per_gpu()
     while True:
         with ExitStack() as tries:
             taken: list[str] = []
-            for job, gpu in itertools.product(range(jobs_per_gpu()), gpus):
-                if len(taken) < count and gpu not in taken and _lock(f"{gpu}.{job}" if job else gpu, tries):
+            for place, gpu in itertools.product(range(jobs), gpus):
+                if len(taken) < count and gpu not in taken and _lock_place(gpu, place, jobs, tries):
                     taken.append(gpu)
             if len(taken) == count:
                 leases.push(tries.pop_all())
@@ -96,8 +97,20 @@ def _take(gpus: Sequence[str], count: int, leases: ExitStack) -> list[str]:
         time.sleep(_SECONDS_BETWEEN_TRIES)
 
 
-def _lock(place: str, tries: ExitStack) -> bool:
-    name = f"phrasemt-{place.replace('/', '-')}.lease"
+def _lock_place(gpu: str, place: int, jobs: int, tries: ExitStack) -> bool:
+    """Lock a whole GPU for the only job, or one of the places of several jobs there."""
+    with ExitStack() as locks:
+        if jobs == 1:
+            locked = _lock(gpu, fcntl.LOCK_EX, locks)
+        else:
+            locked = _lock(gpu, fcntl.LOCK_SH, locks) and _lock(f"{gpu}.{place}", fcntl.LOCK_EX, locks)
+        if locked:
+            tries.push(locks.pop_all())
+        return locked
+
+
+def _lock(what: str, how: int, locks: ExitStack) -> bool:
+    name = f"phrasemt-{what.replace('/', '-')}.lease"
     own = Path(os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}")
     file = next((file for folder in (LEASES, own) if (file := _plain_file(folder / name)) is not None), None)
     if file is None:
@@ -105,11 +118,11 @@ def _lock(place: str, tries: ExitStack) -> bool:
         next_step = "let its owner remove it, or set XDG_RUNTIME_DIR to a folder of your own"
         raise PhrasemtError(what, where=LEASES / name, expected="a file that can be opened", next_step=next_step)
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, how | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(file)
         return False
-    tries.callback(os.close, file)
+    locks.callback(os.close, file)
     return True
 
 

@@ -76,6 +76,20 @@ def test_as_many_jobs_share_a_gpu_as_the_user_says(tmp_path: Path, monkeypatch: 
             other.kill()
 
 
+@pytest.mark.parametrize(("holding", "waiting"), [("2", "1"), ("1", "2")])
+def test_a_job_that_wants_a_gpu_alone_shares_it_with_no_other_user(
+    holding: str, waiting: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(JOBS, holding)
+    with _elsewhere(tmp_path, 3) as other:
+        assert other.stdout
+        assert other.stdout.readline() == "GPU-a,GPU-b,GPU-c\n"
+        monkeypatch.setenv(JOBS, waiting)
+        monkeypatch.setattr(gpus, "time", SimpleNamespace(sleep=lambda seconds: other.communicate(timeout=60)))
+        with lease(1):
+            assert other.poll() is not None
+
+
 @pytest.mark.parametrize("jobs", ["0", "-1", "two", "1.5"])
 def test_a_wrong_number_of_jobs_is_an_error(jobs: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(JOBS, jobs)
