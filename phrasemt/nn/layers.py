@@ -36,6 +36,13 @@ class Stack(nn.ModuleList, Generic[Layer]):
         return cast(Iterator[Layer], super().__iter__())
 
 
+def layers_of(model: nn.Module) -> Iterator[nn.Module]:
+    """Yield the layers of all stacks of a model."""
+    for module in model.modules():
+        if isinstance(module, Stack):
+            yield from module
+
+
 def layer_norm(width: int) -> nn.LayerNorm:
     return nn.LayerNorm(width, eps=NORM_EPSILON)
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from phrasemt.nn.layers import Stack
+from phrasemt.nn.layers import layers_of
 
 # Features of CPUs that multiply in bfloat16, as torch names them; "bf16" belongs to ARM.
 _BFLOAT16_FEATURES = ("amx_bf16", "avx512_bf16", "bf16")
@@ -44,41 +45,58 @@ def matmul_dtype(x: Tensor) -> torch.dtype:
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
 
 
-@contextmanager
-def products_of_training(model: nn.Module, precision: str, device: torch.device) -> Iterator[None]:
-    """Within a `with` block around a forward pass, products of matrices are computed in a precision.
+# A matrix of a layer: the parameters of its module, its name there, and itself.
+_Place = tuple[dict[str, Any], str, nn.Parameter]
+
+
+class ProductsOfTraining:
+    """The precision in which a model computes products of matrices, in a `with` block around each forward pass.
 
     With bfloat16 that is autocast. On a GPU the matrices of a layer are rounded together, by one kernel, and so are
     their gradients: autocast launches two kernels for each matrix. Numbers are the same, to the bit.
     """
-    in_bfloat16 = precision == "bfloat16"
-    together = matrices_in_bfloat16(model) if in_bfloat16 and device.type == "cuda" else nullcontext()
-    with torch.autocast(device.type, torch.bfloat16, enabled=in_bfloat16), together:
-        yield
+
+    def __init__(self, model: nn.Module, precision: str, device: torch.device) -> None:
+        self._device, self._in_bfloat16 = device, precision == "bfloat16"
+        together = self._in_bfloat16 and device.type == "cuda"
+        self._layers = matrices_of_layers(model) if together else []  # found once, not in each micro-batch
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        with (
+            torch.autocast(self._device.type, torch.bfloat16, enabled=self._in_bfloat16),
+            rounded_to_bfloat16(self._layers),
+        ):
+            yield
+
+
+def matrices_of_layers(model: nn.Module) -> list[list[_Place]]:
+    """Return the matrices of each layer, but not those of which a module looks up rows."""
+    return [
+        [
+            (module._parameters, name, parameter)
+            for module in layer.modules()
+            for name, parameter in module._parameters.items()
+            if parameter is not None and parameter.ndim == 2 and name not in getattr(module, "looked_up", ())
+        ]
+        for layer in layers_of(model)
+    ]
 
 
 @contextmanager
-def matrices_in_bfloat16(model: nn.Module) -> Iterator[None]:
-    """Within a `with` block, the matrices of all layers are in bfloat16, but not those of which rows are looked up.
+def rounded_to_bfloat16(layers: Sequence[Sequence[_Place]]) -> Iterator[None]:
+    """Within a `with` block, matrices are in bfloat16, each layer's rounded together.
 
     Gradients are those of the float32 parameters; the backward pass may follow the block.
     """
-    replaced: list[tuple[dict[str, Any], str, nn.Parameter]] = []
     try:
-        for layer in (layer for stack in model.modules() if isinstance(stack, Stack) for layer in stack):
-            matrices = [
-                (module._parameters, name, parameter)
-                for module in layer.modules()
-                for name, parameter in module._parameters.items()
-                if parameter is not None and parameter.ndim == 2 and name not in getattr(module, "looked_up", ())
-            ]
-            replaced += matrices
-            rounded = _Bfloat16.apply(*(matrix for *_, matrix in matrices))  # type: ignore[no-untyped-call]
-            for (parameters, name, _), matrix in zip(matrices, rounded, strict=True):
+        for places in layers:
+            rounded = _Bfloat16.apply(*(matrix for *_, matrix in places))  # type: ignore[no-untyped-call]
+            for (parameters, name, _), matrix in zip(places, rounded, strict=True):
                 parameters[name] = matrix
         yield
     finally:
-        for parameters, name, matrix in replaced:
+        for parameters, name, matrix in itertools.chain(*layers):
             parameters[name] = matrix
 
 

@@ -19,10 +19,9 @@ from phrasemt.batching.reader import BatchReader
 from phrasemt.batching.sampler import UpdatePlan, most_padded
 from phrasemt.batching.shares import Share, ShareReader
 from phrasemt.errors import PhrasemtError
-from phrasemt.machine.gpus import jobs_per_gpu
 from phrasemt.models.interface import TranslationModel
 from phrasemt.models.weights import weights_of
-from phrasemt.nn.precision import products_of_training, usable_precision, use_precision
+from phrasemt.nn.precision import ProductsOfTraining, usable_precision, use_precision
 from phrasemt.stages.training import TrainModel
 from phrasemt.training.gradients import GradientSum
 from phrasemt.training.optimizers import ExponentialAverage, ScheduledOptimizer
@@ -82,6 +81,7 @@ class Trainer:
         self.shares = ShareReader(reader, self.device.type, rank=group.rank, ranks=group.size)
         self.precision = usable_precision(self.settings.precision, self.device)
         use_precision(self.precision)
+        self._products = ProductsOfTraining(model, self.precision, self.device)
 
     def update(self, number: int, rows: NDArray[np.int64], share: Share | None = None) -> UpdateResult:
         """Do one update: accumulate the gradient of the mean loss of all rows, then take a step.
@@ -163,7 +163,7 @@ class Trainer:
         sums: dict[str, Tensor] = {}
         for number, batch in enumerate(share.batches, start=1):
             batch = batch.to(self.device)
-            with products_of_training(self.model, self.precision, self.device):
+            with self._products():
                 loss = self.model.loss(batch, label_smoothing=self.settings.label_smoothing)
             self._group.progress()
             if number == len(share.batches):
@@ -199,8 +199,8 @@ class Trainer:
         most = min(_MAX_GPU_POSITIONS, max(whole, self.settings.max_length + 2))
         longest, width = plan.longest(most)
         moments = 2 * sum(parameter.nbytes for parameter in self.model.parameters())
-        memory = torch.cuda.get_device_properties(self.device).total_memory / jobs_per_gpu()
-        room = _USABLE_SHARE_OF_MEMORY * memory - moments
+        memory = torch.cuda.get_device_properties(self.device).total_memory
+        room = _USABLE_SHARE_OF_MEMORY * torch.cuda.get_per_process_memory_fraction(self.device) * memory - moments
         self.capacity = most
         while self._memory_needed(longest[: max(1, self.capacity // width)]) > room:
             self._shrink()

@@ -23,7 +23,7 @@ from phrasemt.files.attention import AXES
 from phrasemt.models.interface import TranslationModel
 from phrasemt.nn import cpu
 from phrasemt.nn.losses import log_probabilities, smoothed_cross_entropy
-from phrasemt.nn.precision import products_of_training
+from phrasemt.nn.precision import ProductsOfTraining
 from phrasemt.study.schema import Decoding
 from phrasemt.training.trainer import Trainer
 
@@ -61,7 +61,7 @@ def _computed(
     settings, device = settings_of_paper(SYSTEMS[system], precision=precision), model.device
     reader = drawn_reader(settings.reads, pairs=40, vocabulary=TARGET_VOCABULARY, median=7, longest=14)
     batch = reader(range(24)).to(device)
-    with products_of_training(model, precision, device):
+    with ProductsOfTraining(model, precision, device)():
         loss = model.train().loss(batch, label_smoothing=0.1).objective
     gradients = torch.autograd.grad(loss, list(model.parameters()), materialize_grads=True)
     forced = force(model.eval(), batch)

@@ -17,7 +17,7 @@ from speed import PAPER, WORDS, of_paper, untrained
 from training import plan_of
 
 from phrasemt.batching.sampler import micro_batches
-from phrasemt.nn.precision import products_of_training
+from phrasemt.nn.precision import ProductsOfTraining
 from phrasemt.study.architectures import RecurrentModel, TransformerModel
 
 CAPACITY = 2**18  # what the trainer tries first on a GPU
@@ -38,7 +38,7 @@ def main() -> None:
         with PretendedGpu() as gpu:
             model, batch = untrained(settings).train().to(GPU), batch.to(GPU)
             gpu.reset()
-            with products_of_training(model, "bfloat16", GPU):
+            with ProductsOfTraining(model, "bfloat16", GPU)():
                 loss = model.loss(batch, label_smoothing=0.1)
             forward = gpu.kernels.total()
             (loss.objective / loss.tokens).backward()

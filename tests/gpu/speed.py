@@ -22,13 +22,14 @@ from drawn_pairs import drawn_reader, plan_of_updates
 from figures import DEVICE, ON_GPU, Figures, finish
 from systems import SYSTEMS
 from torch.profiler import ProfilerActivity, profile
+from torch.utils.benchmark import Timer
 from trainings import settings_of_paper
 
 from phrasemt.batching import sampler
 from phrasemt.decoding.decode import translate_split
 from phrasemt.models.cost import cost_of
 from phrasemt.models.interface import TranslationModel, build_model
-from phrasemt.nn.layers import Stack
+from phrasemt.nn.layers import layers_of
 from phrasemt.study.architectures import Architecture, RecurrentModel
 from phrasemt.study.schema import Decoding
 from phrasemt.training.trainer import Trainer
@@ -67,19 +68,9 @@ def untrained(settings: Architecture) -> TranslationModel[Any, Any]:
     return build_model(settings, source_vocabulary=WORDS, target_vocabulary=WORDS).to(DEVICE)
 
 
-def microseconds_of_a_launch() -> float:
-    """Return the time that the host needs for a kernel that does next to nothing."""
-    number = torch.zeros((), device=DEVICE)
-    begin = time.perf_counter()
-    for _ in range(10_000):
-        number.add_(1)
-    finish()
-    return (time.perf_counter() - begin) * 1e6 / 10_000
-
-
 def updates(results: Figures) -> None:
-    microseconds_of_a_launch()  # warms up
-    results.add("launch", microseconds=microseconds_of_a_launch())
+    launch = Timer("number.add_(1)", globals={"number": torch.zeros((), device=DEVICE)}).timeit(10_000)
+    results.add("launch", microseconds=launch.mean * 1e6)
     _updates(results, VARIANTS)
 
 
@@ -105,7 +96,7 @@ def speed_of_updates(model: Architecture, changes: dict[str, Any]) -> dict[str, 
     reader = drawn_reader(model.model_inputs, pairs=60_000 // part**2, vocabulary=WORDS)
     trainer, plan = Trainer(untrained(model), reader, settings), plan_of_updates(settings, reader.examples)
     if changes.get("compiled"):
-        for layer in (layer for stack in trainer.model.modules() if isinstance(stack, Stack) for layer in stack):
+        for layer in layers_of(trainer.model):
             layer.compile(dynamic=True)
     begin, trainer.capacity = time.perf_counter(), 2**16
     if not changes and model.family == "transformer":  # seconds for each system

@@ -19,7 +19,7 @@ from phrasemt.batching.reader import BatchReader
 from phrasemt.decoding.decode import translate_split
 from phrasemt.models.interface import build_model
 from phrasemt.nn import cpu
-from phrasemt.nn.precision import matrices_in_bfloat16, usable_precision
+from phrasemt.nn.precision import matrices_of_layers, rounded_to_bfloat16, usable_precision
 from phrasemt.study.architectures import TransformerModel
 from phrasemt.study.schema import Decoding
 
@@ -106,7 +106,7 @@ def test_matrices_that_are_rounded_together_give_the_numbers_of_autocast_to_the_
     reader = drawn_reader(SYSTEMS[system].model_inputs, pairs=12, vocabulary=TARGET_VOCABULARY, median=7, longest=14)
     parameters = dict(model.named_parameters())
     found = []
-    for together in (nullcontext(), matrices_in_bfloat16(model)):
+    for together in (nullcontext(), rounded_to_bfloat16(matrices_of_layers(model))):
         torch.manual_seed(1)
         with cpu.without(*cpu.FORMS), torch.autocast("cpu", torch.bfloat16), together:
             loss = model.loss(reader(range(12)), label_smoothing=0.1).objective
