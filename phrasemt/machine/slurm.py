@@ -7,7 +7,7 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from phrasemt.errors import PhrasemtError
@@ -79,6 +79,11 @@ def jobs_here() -> list[str]:
     return [job for job, name, folder in jobs if name.startswith(JOB_NAME) and Path(folder) == Path.cwd()]
 
 
+def cancel(jobs: Iterable[str]) -> None:
+    """Cancel jobs by their numbers. Raises PhrasemtError if Slurm does not answer, or does not know one of them."""
+    _ask("scancel", *jobs)
+
+
 def cancel_jobs_here() -> None:
     """Cancel the jobs of this folder and wait until they have ended.
 
@@ -89,7 +94,7 @@ def cancel_jobs_here() -> None:
         if time.monotonic() > end:
             next_step = "look at `squeue`; if their node is down, ask the administrators of the cluster"
             raise PhrasemtError("cancelled Slurm jobs do not end", found=", ".join(jobs), next_step=next_step)
-        _ask("scancel", *jobs)
+        cancel(jobs)
         time.sleep(1)
 
 

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 from phrasemt.artefacts.sidecar import SUFFIX
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import write_text
+from phrasemt.machine.slurm import cancel, jobs_here
 from phrasemt.runs.durations import Durations
 from phrasemt.runs.notes import RUN, PlannedJob, RunNote, State, beating, commit_of_code, living, new_run, now, study_of
 from phrasemt.runs.reserved import gpus_of
@@ -80,6 +81,18 @@ def refuse_same_outputs(jobs: Sequence[PlannedJob]) -> None:
             )
 
 
+def cancel_jobs_left(workflow: Any) -> None:
+    """Cancel the Slurm jobs of a run that has ended, which Snakemake has left in the queue.
+
+    While it asks for the states of its jobs, its list of active jobs is empty, and Ctrl-C cancels none
+    (snakemake-interface-executor-plugins 9.4.0). If Slurm does not answer, the next run names the jobs.
+    """
+    active = getattr(workflow.scheduler._executor, "active_jobs", [])  # only executors of clusters have them
+    with contextlib.suppress(PhrasemtError):
+        if active and (left := {job.external_jobid for job in active}.intersection(jobs_here())):
+            cancel(left)
+
+
 class Journal:
     """Keeps the note of a run: Snakemake's main process, which alone has hooks, says when it begins and ends.
 
@@ -107,7 +120,7 @@ class Journal:
         self._note: RunNote | None = None
         self._heart = contextlib.ExitStack()
         workflow.onsuccess(lambda log: self.end("finished"))
-        workflow.onerror(lambda log: self.end("failed"))
+        workflow.onerror(lambda log: self.fail())
 
     def begin(self, log: list[str]) -> None:
         """Note the run and its jobs. Raises PhrasemtError while another run makes the same files."""
@@ -131,6 +144,10 @@ class Journal:
         self._note.write(self._path)
         os.environ[RUN] = str(self._path)
         self._heart.enter_context(beating(self._path))
+
+    def fail(self) -> None:
+        self.end("failed")
+        cancel_jobs_left(self.workflow)
 
     def end(self, state: State) -> None:
         self._heart.close()

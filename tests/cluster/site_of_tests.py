@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import psutil
+import pytest
 from one_host_slurm import ask, wait_until
 from workplace import Workplace
 
@@ -115,6 +117,16 @@ class Site(Workplace):
                 self.command(*arguments), cwd=self.folder, env=self.environment,
                 stdout=messages, stderr=subprocess.STDOUT, text=True,
             )  # fmt: skip
+
+    def slow_states(self, patch: pytest.MonkeyPatch) -> Path:
+        """Let Slurm take two seconds to answer Snakemake's question for states; returns a file that each one writes."""
+        squeue, asked = self.folder / "bin" / "squeue", self.folder / "asked"
+        squeue.parent.mkdir()
+        slow = f'case "$*" in *--states=all*) : > {asked}; sleep 2;; esac'
+        squeue.write_text(f'#!/bin/sh\n{slow}\nexec {shutil.which("squeue")} "$@"\n')
+        squeue.chmod(0o755)
+        patch.setenv("PATH", f"{squeue.parent}{os.pathsep}{os.environ['PATH']}")
+        return asked
 
     def finish(self, run: subprocess.Popen[str], *, code: int = 0, patience: float = PATIENCE) -> str:
         """The messages of a run that ends with this exit code."""

@@ -122,9 +122,19 @@ def test_a_job_whose_node_fails_goes_on_elsewhere(site: Site, untouched: Site, c
     _ends_as(untouched, site)
 
 
-def test_ctrl_c_leaves_neither_jobs_nor_processes(site: Site, untouched: Site) -> None:
+@pytest.mark.parametrize(
+    "asking", [pytest.param(False, id="waiting"), pytest.param(True, id="asking", marks=pytest.mark.slow)]
+)
+def test_ctrl_c_leaves_neither_jobs_nor_processes(
+    site: Site, untouched: Site, monkeypatch: pytest.MonkeyPatch, asking: bool
+) -> None:
+    """Also while Snakemake asks for the states of its jobs: it knows none to cancel then."""
+    asked = site.slow_states(monkeypatch)
     run = site.start(site.record)
     site.hold_training()
+    if asking:
+        asked.unlink(missing_ok=True)
+        wait_until(asked.exists, "question for states")
     run.send_signal(signal.SIGINT)
     site.finish(run, code=1)
     wait_until(lambda: not site.jobs("running,pending,completing"), "end of the jobs")
