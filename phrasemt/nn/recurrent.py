@@ -139,8 +139,11 @@ class GruCell(nn.Module):
         self.hidden_bias_3H = zeros(3 * hidden_width) if bias == "hidden" else None
 
     def project(self, x_XI: Tensor) -> Tensor:
-        """Compute W x, the input's share of the gates, for all positions at once: [..., I] -> [..., 3H]."""
-        return F.linear(x_XI, self.input_3HI, self.input_bias_3H)
+        """Compute W x, the input's share of the gates, for all positions at once: [..., I] -> [..., 3H].
+
+        It has the type of the states, so that no step has to convert its part.
+        """
+        return F.linear(x_XI, self.input_3HI, self.input_bias_3H).to(self.input_3HI.dtype)
 
     def unroll(self) -> GruSteps:
         """Return the cell's step function for one loop over positions. Call this once before the loop."""

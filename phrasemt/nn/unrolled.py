@@ -128,7 +128,7 @@ class _Linear(_Operation):
     def backward(self, step: int, gradient: Tensor, *kept: Tensor) -> tuple[Tensor, ...]:
         gradient_NO = gradient.reshape(-1, gradient.shape[-1]).to(self.dtype)
         self.pairs[step] = gradient_NO.detach(), kept[0].detach()
-        return ((gradient_NO @ self.weight_OI).to(self.exact).view(*gradient.shape[:-1], -1),)
+        return ((gradient_NO @ self.weight_OI).view(*gradient.shape[:-1], -1),)
 
     def gradients(self) -> tuple[Tensor | None, ...]:
         gradients_NO, rows_NI = self.joined(0)
@@ -142,33 +142,67 @@ class LinearSteps(_Steps):
         super().__init__(_Linear(weight_OI, bias_O), weight_OI, bias_O)
 
 
+def _gates(x_N3H: Tensor, recurrent_N3H: Tensor, h_NH: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """The next state of a `GruCell` from W x, U h and h, in the type of h, and what the gradient needs."""
+    width = h_NH.shape[-1]
+    gates_N3H = recurrent_N3H.to(h_NH.dtype)
+    gates_N3H[:, : 2 * width].add_(x_N3H[:, : 2 * width]).sigmoid_()
+    reset_NH, update_NH, recurrent_NH = gates_N3H.chunk(3, dim=1)
+    candidate_NH = torch.addcmul(x_N3H[:, 2 * width :].to(h_NH.dtype), reset_NH, recurrent_NH).tanh_()
+    return torch.lerp(candidate_NH, h_NH, update_NH), (h_NH, gates_N3H, candidate_NH)
+
+
+def _gates_backward(gradient_NH: Tensor, *kept: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of W x, of U h, and of h where the next state reads it directly."""
+    h_NH, gates_N3H, candidate_NH = kept
+    reset_NH, update_NH, recurrent_NH = gates_N3H.chunk(3, dim=1)
+    d_h_NH = gradient_NH * update_NH
+    d_candidate_NH = torch.ops.aten.tanh_backward(gradient_NH - d_h_NH, candidate_NH)
+    d_reset_NH = torch.ops.aten.sigmoid_backward(d_candidate_NH * recurrent_NH, reset_NH)
+    d_update_NH = torch.ops.aten.sigmoid_backward(gradient_NH * (h_NH - candidate_NH), update_NH)
+    d_x_N3H = torch.cat((d_reset_NH, d_update_NH, d_candidate_NH), dim=1)
+    d_recurrent_N3H = torch.cat((d_reset_NH, d_update_NH, d_candidate_NH * reset_NH), dim=1)
+    return d_x_N3H, d_recurrent_N3H, d_h_NH
+
+
+def _fused_gates(x_N3H: Tensor, recurrent_N3H: Tensor, h_NH: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """`_gates` in the one kernel that torch.nn.GRUCell has on a GPU."""
+    with torch.autocast(h_NH.device.type, enabled=False):
+        next_NH, kept_N5H = torch.ops.aten._thnn_fused_gru_cell(
+            x_N3H.to(h_NH.dtype), recurrent_N3H.to(h_NH.dtype), h_NH
+        )
+    return next_NH, (kept_N5H,)
+
+
+def _fused_gates_backward(gradient_NH: Tensor, *kept: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """`_gates_backward` in one kernel."""
+    d_x_N3H, d_recurrent_N3H, d_h_NH, *_ = torch.ops.aten._thnn_fused_gru_cell_backward(gradient_NH, *kept, False)
+    return d_x_N3H, d_recurrent_N3H, d_h_NH
+
+
+# What follows the products of a `GruCell`, and its gradients, by type of device.
+GATES = {"cpu": (_gates, _gates_backward), "cuda": (_fused_gates, _fused_gates_backward)}
+
+
 class _Gru(_Linear):
     """The step of a `GruCell`, which contains the product U h."""
 
+    def __init__(self, weight_OI: Tensor, bias_O: Tensor | None) -> None:
+        super().__init__(weight_OI, bias_O)
+        self.gates, self.gates_backward = GATES[weight_OI.device.type]
+
     def forward(self, *inputs: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
         projected_X3H, h_XH = inputs
-        width = h_XH.shape[-1]
-        x_N3H, h_NH = projected_X3H.reshape(-1, 3 * width), h_XH.reshape(-1, width)
-        gates_N3H, (rows_NH,) = super().forward(h_NH)
-        gates_N3H = gates_N3H.to(h_NH.dtype)
-        gates_N3H[:, : 2 * width].add_(x_N3H[:, : 2 * width]).sigmoid_()
-        reset_NH, update_NH, recurrent_NH = gates_N3H.chunk(3, dim=1)
-        candidate_NH = torch.addcmul(x_N3H[:, 2 * width :].to(h_NH.dtype), reset_NH, recurrent_NH).tanh_()
-        next_XH = torch.lerp(candidate_NH, h_NH, update_NH).view(h_XH.shape)
-        return next_XH, (h_NH, gates_N3H, candidate_NH, rows_NH)
+        h_NH = h_XH.reshape(-1, h_XH.shape[-1])
+        recurrent_N3H, (rows_NH,) = super().forward(h_NH)
+        next_NH, kept = self.gates(projected_X3H.reshape(recurrent_N3H.shape), recurrent_N3H, h_NH)
+        return next_NH.view(h_XH.shape), (rows_NH, *kept)
 
     def backward(self, step: int, gradient: Tensor, *kept: Tensor) -> tuple[Tensor, ...]:
-        h_NH, gates_N3H, candidate_NH, rows_NH = kept
-        reset_NH, update_NH, recurrent_NH = gates_N3H.chunk(3, dim=1)
-        gradient_NH = gradient.reshape(h_NH.shape)
-        kept_NH = gradient_NH * update_NH
-        d_candidate_NH = torch.ops.aten.tanh_backward(gradient_NH - kept_NH, candidate_NH)
-        d_reset_NH = torch.ops.aten.sigmoid_backward(d_candidate_NH * recurrent_NH, reset_NH)
-        d_update_NH = torch.ops.aten.sigmoid_backward(gradient_NH * (h_NH - candidate_NH), update_NH)
-        d_x_N3H = torch.cat((d_reset_NH, d_update_NH, d_candidate_NH), dim=1)
-        d_h_N3H = torch.cat((d_reset_NH, d_update_NH, d_candidate_NH * reset_NH), dim=1)
-        (d_h_NH,) = super().backward(step, d_h_N3H, rows_NH)
-        return d_x_N3H.view(*gradient.shape[:-1], -1), d_h_NH.add_(kept_NH).view(gradient.shape)
+        rows_NH, *others = kept
+        d_x_N3H, d_recurrent_N3H, d_h_NH = self.gates_backward(gradient.reshape(-1, gradient.shape[-1]), *others)
+        (through_NH,) = super().backward(step, d_recurrent_N3H, rows_NH)
+        return d_x_N3H.view(*gradient.shape[:-1], -1), d_h_NH.add_(through_NH).view(gradient.shape)
 
 
 class GruSteps(_Steps):
@@ -198,6 +232,7 @@ class _Attention(_Operation):
             tensor.detach().to(exact) for tensor in (keys_BSA, states_BSC, score_A)
         )
         self.unused_B1S = ~mask_BS[:, None]
+        self.one = self.score_A.new_ones(())
         self.record = record
         self.d_keys_BSA: Tensor | None = None  # without the factor v, which is equal in all steps
         self.d_score_A = torch.zeros_like(self.score_A)
@@ -217,7 +252,7 @@ class _Attention(_Operation):
         with torch.autocast(query_BKA.device.type, enabled=False):
             scores_BKS = query_BKA.new_empty(*query_BKA.shape[:2], self.keys_BSA.shape[1])
             for some, energies_bKSA in self.energies(query_BKA):
-                scores_BKS[some] = energies_bKSA @ self.score_A
+                torch.matmul(energies_bKSA, self.score_A, out=scores_BKS[some])
             weights_BKS = torch.softmax(scores_BKS.masked_fill_(self.unused_B1S, -torch.inf), dim=-1)
             if self.record is not None:
                 self.record(weights_BKS[:, None, :, None])
@@ -232,12 +267,11 @@ class _Attention(_Operation):
         if self.d_keys_BSA is None:
             self.d_keys_BSA = torch.zeros_like(self.keys_BSA)
         d_query_BKA = torch.empty_like(query_BKA)
-        one = query_BKA.new_ones(())
         for some, energies_bKSA in self.energies(query_BKA):
             d_scores_bKS = d_scores_BKS[some]
             self.d_score_A += d_scores_bKS.flatten() @ energies_bKSA.flatten(0, 2)
-            slopes_bKSA = torch.addcmul(one, energies_bKSA, energies_bKSA, value=-1, out=energies_bKSA)
-            d_query_BKA[some] = (d_scores_bKS[:, :, None] @ slopes_bKSA).squeeze(2)
+            slopes_bKSA = torch.addcmul(self.one, energies_bKSA, energies_bKSA, value=-1, out=energies_bKSA)
+            torch.matmul(d_scores_bKS[:, :, None], slopes_bKSA, out=d_query_BKA[some, :, None])
             for d_scores_bS, slopes_bSA in zip(d_scores_bKS.unbind(1), slopes_bKSA.unbind(1), strict=True):
                 self.d_keys_BSA[some].addcmul_(d_scores_bS[..., None], slopes_bSA)
         return (d_query_BKA.mul_(self.score_A),)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from drawn_pairs import drawn_reader, plan_of_updates
-from pretended_cuda import GPU, DeviceMixError, PretendedGpu
+from pretended_cuda import CPU, GPU, DeviceMixError, PretendedGpu
 from small_systems import SYSTEMS, TARGET_VOCABULARY, random_model
 from trainings import settings_of_paper
 
@@ -76,6 +76,20 @@ def test_updates_and_evaluation(settings, reader, monkeypatch):
         assert_waits(gpu, (UPDATE, 1))
         with torch.inference_mode(), trainer.averaged():
             trainer.model.eval().measure([reader(range(5)).to(GPU), reader(range(5, 10)).to(GPU)])
+
+
+def test_kernels_of_gpus_only_compute_the_same(settings, reader):
+    """Recurrent cells have a kernel of their own on a GPU; here stands what it computes, in plain torch."""
+
+    def loss_and_gradients(device):
+        model = random_model(settings).double().eval().to(device)
+        loss = model.loss(reader(range(10)).to(device), label_smoothing=0.1).objective
+        loss.backward()
+        return {name: one.grad for name, one in model.named_parameters()} | {"loss": loss.detach()}
+
+    with PretendedGpu():
+        there = loss_and_gradients(GPU)
+    torch.testing.assert_close(there, loss_and_gradients(CPU), rtol=1e-12, atol=1e-12)
 
 
 def test_no_more_positions_are_tried_than_a_whole_update_has():

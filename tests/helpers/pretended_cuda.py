@@ -34,8 +34,8 @@ INDEXING = {"index", "_unsafe_index", "index_put", "index_put_", "_index_put_imp
 # They return another view of the same numbers, or room without numbers, and launch no kernel.
 WITHOUT_KERNEL = {
     *("alias", "as_strided", "detach", "diagonal", "expand", "lift_fresh", "permute", "select", "slice", "split"),
-    *("split_with_sizes", "squeeze", "t", "transpose", "unbind", "unfold", "unsqueeze", "view", "_unsafe_view"),
-    *("_reshape_alias", "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"),
+    *("split_with_sizes", "squeeze", "squeeze_", "t", "transpose", "unbind", "unfold", "unsqueeze", "view"),
+    *("_unsafe_view", "_reshape_alias", "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"),
 }
 KERNELS = {"_scaled_dot_product_flash_attention_for_cpu_backward": 4}  # of an operation that launches several
 CUDA = {
@@ -50,6 +50,26 @@ CUDA = {
     "get_per_process_memory_fraction": 1.0,
     "get_device_properties": SimpleNamespace(total_memory=80 * 2**30),
 }
+
+
+def _gru_cell(x_N3H: Tensor, recurrent_N3H: Tensor, h_NH: Tensor) -> tuple[Tensor, Tensor]:
+    """torch.nn.GRUCell from its products: the next state, and r, z, n, h and the part of U h in n for the gradient."""
+    (x_r, x_z, x_n), (h_r, h_z, h_n) = x_N3H.chunk(3, 1), recurrent_N3H.chunk(3, 1)
+    r, z = torch.sigmoid(x_r + h_r), torch.sigmoid(x_z + h_z)
+    n = torch.tanh(x_n + r * h_n)
+    return n + z * (h_NH - n), torch.cat((r, z, n, h_NH, h_n), dim=1)
+
+
+def _gru_cell_backward(gradient_NH: Tensor, kept_N5H: Tensor, has_bias: bool) -> tuple[Tensor | None, ...]:
+    assert not has_bias
+    r, z, n, h, h_n = kept_N5H.chunk(5, 1)
+    d_n = gradient_NH * (1 - z) * (1 - n**2)
+    d_r, d_z = d_n * h_n * r * (1 - r), gradient_NH * (h - n) * z * (1 - z)
+    return torch.cat((d_r, d_z, d_n), 1), torch.cat((d_r, d_z, d_n * r), 1), gradient_NH * z, None, None
+
+
+# Operations that torch has on GPUs only (aten/src/ATen/native/cuda/RNN.cu), in plain torch.
+ON_GPUS_ONLY = {"_thnn_fused_gru_cell": _gru_cell, "_thnn_fused_gru_cell_backward": _gru_cell_backward}
 
 
 class DeviceMixError(RuntimeError):
@@ -214,7 +234,7 @@ class _Operations(TorchDispatchMode):
             gpu.wait(name)
         if name not in WITHOUT_KERNEL:
             gpu.kernels[name] += KERNELS.get(name, 1)
-        results = func(*args, **kwargs)
+        results = ON_GPUS_ONLY.get(name, func)(*args, **kwargs)
         for result in _tensors((results,)):
             gpu.take(result)
         return results
