@@ -29,7 +29,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 from tqdm import tqdm
 
 from phrasemt.errors import PhrasemtError
-from phrasemt.runs.journal import Journal, stages_of
+from phrasemt.runs.journal import Journal, asked_to_stop, stages_of
 from phrasemt.runs.notes import QUIET, RunNote, StageNote, run_of_this_process, stage_note
 from phrasemt.runs.reserved import describe_reserved
 from phrasemt.runs.status import GONE, STOPPED, Status, describe_training, status_of
@@ -179,10 +179,11 @@ class _Run:
         message, _ = self._jobs[number]
         note = self._note_of(number)
         gone = note is None or note.state == "running"
-        what = "stopped" if (gone and self.stopping) or (note and note.state == "stopped") else "failed"
+        stopping = self.stopping or (Journal.opened is not None and asked_to_stop(Journal.opened.workflow))
+        what = "stopped" if (gone and stopping) or (note and note.state == "stopped") else "failed"
         known = [GONE if note and gone else "", " ".join((snakemakes or "").split())]
         reason = (note and note.error) or "; ".join(filter(None, known)) or GONE
-        if gone and self.stopping:
+        if gone and stopping:
             reason = STOPPED
         log = f"log: {', '.join(map(self._copy_of, logs))}"
         self._failed[number] = what, f"{what}: {message}\n{_indented(reason)}\n{_indented(log)}"

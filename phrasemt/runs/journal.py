@@ -81,6 +81,11 @@ def refuse_same_outputs(jobs: Sequence[PlannedJob]) -> None:
             )
 
 
+def asked_to_stop(workflow: Any) -> bool:
+    """Whether SIGTERM has asked Snakemake to stop; it says so after it has named the jobs that the signal ended."""
+    return bool(workflow.scheduler._user_kill)
+
+
 def cancel_jobs_left(workflow: Any) -> None:
     """Cancel the Slurm jobs of a run that has ended, which Snakemake has left in the queue.
 

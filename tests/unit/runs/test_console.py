@@ -18,6 +18,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 
 from phrasemt.runs import console
 from phrasemt.runs.console import LogHandler, describe_progress
+from phrasemt.runs.journal import Journal
 from phrasemt.runs.status import JobStatus, Status
 
 SETTINGS = dict.fromkeys(("printshellcmds", "quiet", "debug_dag", "verbose", "show_failed_logs", "stdout", "dryrun"))
@@ -28,6 +29,7 @@ RULE = "translate_examples"
 def _here(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PHRASEMT_RUN", str(here / RUN))
     monkeypatch.setenv("PHRASEMT_QUIET", "")  # so that it is taken back afterwards
+    monkeypatch.setattr(Journal, "opened", None)  # of other tests
 
 
 class Console:
@@ -152,6 +154,19 @@ def test_a_run_that_was_asked_to_stop_has_not_failed(run, said):
     console.event(text="At least one job did not complete successfully.", level=logging.ERROR)
     console.handler.close()
     assert said()[2] == "demo: stopped after 0:00:00, 0 of 1 job done, 1 stopped"
+
+
+def test_a_job_that_sigterm_ended_is_stopped_although_snakemake_names_the_signal_later(run, said, monkeypatch):
+    scheduler = SimpleNamespace(_user_kill="graceful")
+    monkeypatch.setattr(Journal, "opened", SimpleNamespace(workflow=SimpleNamespace(scheduler=scheduler)))
+    console = run("a")
+    console.fail(0, "a")
+    console.event(text="Will exit after finishing currently running jobs (scheduler).")
+    console.handler.close()
+    assert said()[1:3] == [
+        "stopped: Translate a, log: logs/demo/translate_examples/a.log",
+        "demo: stopped after 0:00:00, 0 of 1 job done, 1 stopped",
+    ]
 
 
 def test_of_many_failures_the_first_are_shown(run, said):
