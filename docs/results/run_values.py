@@ -46,6 +46,12 @@ NAMES = {
     },
     "demo": _DEMO,
     "demo-400": _DEMO,
+    "demo-code": {
+        "base": "Transformer",
+        "pr": "+Max+Attn+TA",
+        "plain": "+Max+Attn+TA, hidden units as printed (`sigmoid: plain`)",
+        "code": "+Max+Attn+TA, the authors' program (`xu-code`)",
+    },
     "demo-families": {
         "ng-base": "Transformer (`ng-base`)",
         "ng-wide": "Transformer, feed-forward width 1,468",
@@ -114,9 +120,10 @@ def _family(study: str, compared: dict[str, str]) -> dict[str, str]:
 
 # The systems that are tested together, each with its baseline.
 COMPARED = [
-    _family("bible-en-de", {"bible-en-de/base": "wide network ngram"}),
+    _family("bible-en-de", {"bible-en-de/base": "wide network ngram ngrams-3"}),
     _family("demo", {"demo/base": "pr parse"}),
     _family("demo-400", {"demo-400/base": "pr parse"}),
+    _family("demo-code", {"demo-code/base": "pr plain code"}),
     _family(
         "demo-families",
         {
