@@ -48,6 +48,7 @@ NAMES = {
     "demo-400": _DEMO,
     "demo-code": {
         "base": "Transformer",
+        "wide": "Transformer, feed-forward width 1,632 (`wide`)",
         "pr": "+Max+Attn+TA",
         "plain": "+Max+Attn+TA, hidden units as printed (`sigmoid: plain`)",
         "code": "+Max+Attn+TA, the authors' program (`xu-code`)",
@@ -123,7 +124,7 @@ COMPARED = [
     _family("bible-en-de", {"bible-en-de/base": "wide network ngram ngrams-3"}),
     _family("demo", {"demo/base": "pr parse"}),
     _family("demo-400", {"demo-400/base": "pr parse"}),
-    _family("demo-code", {"demo-code/base": "pr plain code"}),
+    _family("demo-code", {"demo-code/base": "wide pr plain code"}),
     _family(
         "demo-families",
         {

@@ -241,7 +241,7 @@ _LENGTHS = [
 ]
 _UPDATES = (900, 1200, 1500, 2100, 2700, 3300, 3900, 4500, 5100, 5400)
 _BIBLE = keys_of("bible-en-de", "base wide network ngram ngrams-3")
-_DEMO_CODE = keys_of("demo-code", "base pr plain code")
+_DEMO_CODE = keys_of("demo-code", "base wide pr plain code")
 _CHUNKS = keys_of("multi30k-chunks", "dl4mt biscale biscale-code")
 _DEMO_PHRASES = keys_of("demo-phrases", "base wide network code max pr parse random right shuffled")
 _DEMO_FAMILIES = [f"demo-families/{system}" for system in NAMES["demo-families"]]
@@ -345,9 +345,11 @@ TABLES: dict[str, Callable[[], Table]] = {
     "demo-code/scores": lambda: of_systems(
         "test, 1,000 sentences", _DEMO_CODE, [PARAMETERS, BLEU, DIFFERENCE, CHRF, TER, CONTRASTS]
     ),
-    "demo-code/differences": lambda: of_differences(_pairs("code: pr plain\nplain: pr", "demo-code")),
+    "demo-code/differences": lambda: of_differences(
+        _pairs("code: wide pr plain\npr: wide\nplain: wide pr", "demo-code")
+    ),
     "demo-code/evaluations": lambda: of_evaluations(_DEMO_CODE, range(400, 3201, 400)),
-    "demo-code/ablations": lambda: of_ablations(_DEMO_CODE[1:]),
+    "demo-code/ablations": lambda: of_ablations(_DEMO_CODE[2:]),
     "demo-phrases/scores": lambda: of_systems(
         "test, 1,000 sentences", _DEMO_PHRASES, [PARAMETERS, BLEU, DIFFERENCE, POWER, CHRF, TER, CONTRASTS]
     ),
