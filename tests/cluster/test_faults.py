@@ -129,10 +129,10 @@ def test_ctrl_c_leaves_neither_jobs_nor_processes(
     site: Site, untouched: Site, monkeypatch: pytest.MonkeyPatch, asking: bool
 ) -> None:
     """Also while Snakemake asks for the states of its jobs: it knows none to cancel then."""
-    asked = site.slow_states(monkeypatch)
+    asked = site.slow_states(monkeypatch) if asking else None
     run = site.start(site.record)
     site.hold_training()
-    if asking:
+    if asked:
         asked.unlink(missing_ok=True)
         wait_until(asked.exists, "question for states")
     run.send_signal(signal.SIGINT)
