@@ -22,7 +22,7 @@ $(foreach name,$(filter-out $(VARIABLES),$(GIVEN)),$(error no such variable: $(n
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: another-torch help install demo study paper fetch test test-all test-cluster test-versions check format bench bench-peers schema rulegraph layers tables explorer site moses clean
+.PHONY: another-torch help install demo study paper fetch test test-all test-cluster test-versions check format budget bench bench-peers schema rulegraph layers tables explorer site moses clean
 
 help:  ## list these commands
 	@awk -F ':.*  ## ' '/^[a-z-]+:.*  ## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -84,6 +84,9 @@ format: .venv/installed  ## format Python files and rules
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 	$(BIN)/snakefmt workflow rules
+
+budget: .venv/installed  ## lower the numbers of tests/house/budget.yaml to the sizes of today
+	$(BIN)/python tests/house/budget.py
 
 bench: .venv/installed  ## measure speed and memory on this machine
 	@for script in tests/benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit 1; done
