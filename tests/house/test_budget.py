@@ -27,5 +27,7 @@ def test_the_numbers_fall_with_the_rooms(counted: dict[str, int]) -> None:
 
 
 def test_lines_of_code_leave_out_comments_blank_lines_and_docstrings() -> None:
-    source = '"""Doc.\n\nMore."""\n\n# why\nx = (\n    1,\n\n    2,  # two\n)\n\ndef f():\n    """Doc."""\n    return """a\n\nb"""\n'
-    assert lines_of_code(source) == 4 + 1 + 3
+    module = '"""Doc.\n\nMore."""\n\n# why\nx = (\n    1,\n\n    2,  # two\n)\n'
+    function = 'def f():\n    """Doc."""\n    return """a\n\nb"""\n'
+    assert lines_of_code(module) == 4
+    assert lines_of_code(function) == 4
