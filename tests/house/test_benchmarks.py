@@ -10,19 +10,9 @@ from pathlib import Path
 import pytest
 
 SMALLEST = {
-    "dag.py": "config.yaml",
     "decoding.py": "--sizes '2+2 x 128' --systems transformer --sentences 1 --rounds 1 --precision float32",
-    "parsing.py": "--sentences 2 --repetitions 1 --memory",
     "peers/peers.py": "--rounds 1 --toolkits phrasemt",
-    "phrases.py": "--sentences 50 --repetitions 1 --cores 1",
-    "reading.py": "--pairs 100",
-    "rehearsal.py": "--pairs 600 --sample 300 --updates 80",
-    "report.py": "--sentences 10",
-    "significance.py": "--sentences 20 --systems 2 --samples 10 --repetitions 1",
-    "store.py": "--sentences 100",
     "systems.py": "--systems +Max --batches 1 --threads 1 --precision float32 --length 5",
-    "text.py": "--pairs 200 --merges 20 --repetitions 1 --memory 100 --cores 1",
-    "train_step.py": "--batches 1 --precision float32",
     "training.py": "--pairs 200 --words 50 --updates 2 --processes 1 --precision float32",
 }
 
