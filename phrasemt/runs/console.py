@@ -3,7 +3,7 @@
 A logger plugin of Snakemake (`logger: phrasemt` in the profiles, package snakemake_logger_plugin_phrasemt). Snakemake's
 events say which jobs begin and end; the notes of stages (phrasemt/runs/notes.py) say how long they took, how far
 trainings are, and why a job failed. Snakemake's own messages go to its log file. The console shows them in
-dry runs, with a table of what the jobs reserve on a cluster, and with `--verbose`; otherwise it shows its errors and
+dry runs and with `--verbose`; otherwise it shows its errors and
 warnings, and the messages of commands that run no job (`--unlock`).
 The plugin `snakemake-logger-plugin-rich` knows Snakemake's events only: no training's progress, no end, no message of a
 stage in place of its whole log, and nothing at all where there is no terminal.
@@ -23,15 +23,13 @@ from pathlib import Path
 from typing import Any
 
 from snakemake.logging import ColorizingTextHandler, DefaultFilter, DefaultFormatter
-from snakemake.settings.types import Quietness
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 from tqdm import tqdm
 
 from phrasemt.errors import PhrasemtError
-from phrasemt.runs.journal import Journal, asked_to_stop, stages_of
+from phrasemt.runs.journal import Journal, asked_to_stop
 from phrasemt.runs.notes import QUIET, RunNote, StageNote, run_of_this_process, stage_note
-from phrasemt.runs.reserved import describe_reserved
 from phrasemt.runs.status import GONE, STOPPED, Status, describe_training, status_of
 from phrasemt.runs.units import clock, job_count
 
@@ -48,7 +46,6 @@ _REPETITIONS = (
 )
 # What it says when Ctrl-C or SIGTERM ends a run. Its processes get the same signal, those too that are just starting.
 _STOPPING = ("Terminating processes on user request", "Will exit after finishing currently running jobs")
-_END_OF_DRY_RUN = "This was a dry-run"
 _STORED = " (send to storage)"  # what it puts behind the address of a log in a storage
 
 
@@ -83,15 +80,12 @@ class LogHandler(LogHandlerBase):  # type: ignore[misc]
         self._before: list[logging.LogRecord] = []  # the first job
         self._errors = False
         self._as_snakemake = settings.dryrun or settings.verbose
-        self._shows_reserved = settings.dryrun and Quietness.PROGRESS not in (settings.quiet or ())
         if not self._as_snakemake:
             os.environ[QUIET] = "1"
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
             if self._as_snakemake:
-                if self._shows_reserved and record.getMessage().startswith(_END_OF_DRY_RUN):
-                    self._show_reserved()
                 self._snakemakes.handle(record)
             else:
                 self._show(record)
@@ -116,13 +110,6 @@ class LogHandler(LogHandlerBase):  # type: ignore[misc]
             self._before.append(record)
         elif record.getMessage().startswith(_STOPPING):
             self._run.stopping = True
-
-    def _show_reserved(self) -> None:
-        if Journal.opened is not None:
-            dag = Journal.opened.workflow.dag
-            # Not dag.needrun_jobs(): all jobs of a dry run have finished by now.
-            lines = describe_reserved(dag, [job for job in stages_of(dag) if dag.needrun(job)])
-            print(*lines, sep="\n", file=self._snakemakes.stream)
 
     def close(self) -> None:
         """Says how the run ended; of a command that ran no job, Snakemake's messages."""

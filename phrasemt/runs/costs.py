@@ -27,7 +27,7 @@ OWN, OF_THE_RULE, NOTHING = "the same job", "jobs of the rule", "nothing"
 class Costs:
     """Of a job, or of some jobs together.
 
-    memory: the most that the profile reserves for one of them, in MB. basis: how many times rest on what.
+    memory: the most that the profile requests for one of them, in MB. basis: how many times rest on what.
     """
 
     jobs: int = 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -17,10 +18,10 @@ from phrasemt.artefacts.sidecar import SUFFIX
 from phrasemt.errors import PhrasemtError
 from phrasemt.files.lines import write_text
 from phrasemt.machine.slurm import cancel, jobs_here
-from phrasemt.runs.durations import Durations
 from phrasemt.runs.notes import RUN, PlannedJob, RunNote, State, beating, commit_of_code, living, new_run, now, study_of
-from phrasemt.runs.reserved import gpus_of
 from phrasemt.workflow.paths import LOGS
+
+_GPUS = re.compile(r"\bgpus?(?:-per-node)?[:=](?:[^\W\d]\w*:)?(\d+)")  # gpu:2, gpu:a100:2, --gpus-per-node=4
 
 
 def stages_of(dag: Any) -> list[Any]:
@@ -29,9 +30,8 @@ def stages_of(dag: Any) -> list[Any]:
     return [job for jobs in levels for job in jobs if not job.rule.norun]
 
 
-def planned(dag: Any, jobs: Sequence[Any], durations: Durations | None = None) -> list[PlannedJob]:
-    """Jobs of the graph, with those among them that each waits for. durations: those that the study ships."""
-    shipped = durations or {}
+def planned(dag: Any, jobs: Sequence[Any]) -> list[PlannedJob]:
+    """Jobs of the graph, with those among them that each waits for."""
     places = {job: place for place, job in enumerate(jobs)}
     return [
         PlannedJob(
@@ -43,10 +43,20 @@ def planned(dag: Any, jobs: Sequence[Any], durations: Durations | None = None) -
             threads=job.threads,
             gpus=gpus_of(job),
             after=sorted(places[other] for other in dag.dependencies[job] if other in places),
-            shipped_seconds=shipped.get((job.rule.name, name_of(job))),
         )
         for job in jobs
     ]
+
+
+def gpus_of(job: Any) -> int:
+    """GPUs of a job of Snakemake on all its nodes: by its resource gpu, or else by gres or by options for Slurm."""
+    resources = job.resources
+    if gpus := int(resources.get("gpu") or 0):
+        return gpus
+    for option in ("gres", "slurm_extra"):
+        if match := _GPUS.search(str(resources.get(option) or "")):
+            return int(match[1]) * int(resources.get("nodes") or 1)
+    return 0
 
 
 def name_of(job: Any) -> str:
@@ -106,20 +116,9 @@ class Journal:
 
     opened: ClassVar[Journal | None] = None
 
-    def __init__(
-        self,
-        workflow: Any,
-        study: str,
-        text: str,
-        code: Callable[[Iterable[Any]], dict[str, str]],
-        durations: Durations | None = None,
-    ) -> None:
-        """`text` is the study file as it was read; `code` gives the digests of the modules that jobs use.
-
-        durations: those that the study ships.
-        """
+    def __init__(self, workflow: Any, study: str, text: str, code: Callable[[Iterable[Any]], dict[str, str]]) -> None:
+        """`text` is the study file as it was read; `code` gives the digests of the modules that jobs use."""
         self.workflow, self._study, self._text, self._code = workflow, study, text, code
-        self._durations = durations
         self._rules = rules_of(workflow)
         self._path: Path | None = None
         self._note: RunNote | None = None
@@ -132,7 +131,7 @@ class Journal:
         dag = self.workflow.dag
         needed = set(dag.needrun_jobs())
         waiting = [job for job in stages_of(dag) if job in needed]
-        jobs = planned(dag, waiting, self._durations)
+        jobs = planned(dag, waiting)
         refuse_same_outputs(jobs)
         self._path = new_run(self._study)
         self._note = RunNote(

@@ -204,8 +204,7 @@ def beating(path: Path) -> Iterator[None]:
 class PlannedJob(BaseModel, frozen=True):
     """A job of a run. name: what tells it from others of its rule.
 
-    after: places in the list of jobs of those it waits for, which are lower than its own. shipped_seconds: what it took
-    elsewhere, by the durations that the study ships.
+    after: places in the list of jobs of those it waits for, which are lower than its own.
     """
 
     rule: str
@@ -216,7 +215,6 @@ class PlannedJob(BaseModel, frozen=True):
     threads: int
     gpus: int
     after: list[int]
-    shipped_seconds: float | None = None
 
 
 class RunNote(_Note, frozen=True):

@@ -16,9 +16,9 @@ from phrasemt.files.digests import digest_file
 from phrasemt.files.lines import write_text
 from phrasemt.files.yaml import format_yaml, parse_yaml
 from phrasemt.machine.slurm import partitions
-from phrasemt.runs.reserved import PARTITION
 
 FOLDER = Path("slurm")
+PARTITION = "slurm_partition"  # the resource that names it
 DELIVERED, SITE, COMPLETE = FOLDER / "profile.yaml", FOLDER / "site.yaml", FOLDER / "profile.v9+.yaml"
 _HEAD = "# Written by `phrasemt slurm`; change slurm/site.yaml and call it again. Made from slurm/profile.yaml {}\n"
 _EXPLAINED = """\

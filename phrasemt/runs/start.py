@@ -17,7 +17,6 @@ from phrasemt.files.source_file import MIRROR
 from phrasemt.machine.gpus import jobs_per_gpu, visible_gpus
 from phrasemt.machine.slurm import jobs_here
 from phrasemt.moses.installation import MOSES
-from phrasemt.runs.durations import read_durations
 from phrasemt.runs.journal import Journal, rules_of
 from phrasemt.runs.notes import note_of_run, refuse_edited, run_of_this_process
 from phrasemt.runs.notes import study_of as copy_of_study
@@ -59,7 +58,7 @@ def open_study(workflow: Any, config: Mapping[str, Any]) -> Flow:
         refuse_edited(name for name in rules if begun.get(name) != rules[name])
     flow = _prepare(workflow, read_study(path), path)
     text = path.read_text(encoding="utf-8")
-    Journal.opened = Journal(workflow, flow.study.study, text, flow.modules, read_durations(path))
+    Journal.opened = Journal(workflow, flow.study.study, text, flow.modules)
     return flow
 
 

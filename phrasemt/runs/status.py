@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
-from phrasemt.runs.costs import OWN, Recorded
+from phrasemt.runs.costs import Recorded
 from phrasemt.runs.notes import (
     PlannedJob,
     RunNote,
@@ -83,8 +83,7 @@ class JobStatus:
 class Status:
     """A run. state: running, finished, failed, or killed when its process is gone without a word.
 
-    seconds_left: at least, by the records of earlier runs and the durations that the study ships; unknown: jobs to do
-    without either.
+    seconds_left: at least, by the records of earlier runs; unknown: jobs to do without records.
     """
 
     run: RunNote
@@ -181,7 +180,6 @@ def _seconds_left(run: RunNote, jobs: Sequence[JobStatus], now: datetime) -> tup
     What has failed, and what is blocked by it, takes no time. Also the number of jobs of unknown length.
     """
     recorded = Recorded(run.study)
-    scale = _slowness(recorded, jobs)
     ends: list[float] = []  # of each job, in seconds from now, if none waits for a core
     work, unknown = 0.0, 0
     for job in jobs:
@@ -191,9 +189,7 @@ def _seconds_left(run: RunNote, jobs: Sequence[JobStatus], now: datetime) -> tup
         elif job.training and job.training.seconds_left is not None:
             seconds = job.training.seconds_left - max(0.0, (now - job.training.reported).total_seconds())
         else:
-            seconds, basis = recorded.seconds(job.planned)
-            if basis != OWN and job.planned.shipped_seconds is not None:
-                seconds = job.planned.shipped_seconds * scale
+            seconds, _ = recorded.seconds(job.planned)
             if seconds is not None and job.note:
                 seconds -= job.note.seconds(now)
         unknown += seconds is None
@@ -201,17 +197,6 @@ def _seconds_left(run: RunNote, jobs: Sequence[JobStatus], now: datetime) -> tup
         work += seconds * job.planned.threads
         ends.append(seconds + max((ends[other] for other in job.planned.after), default=0.0))
     return max([*ends, work / run.cores if run.cores else 0.0]), unknown
-
-
-def _slowness(recorded: Recorded, jobs: Sequence[JobStatus]) -> float:
-    """How many times as long the jobs done here took as where the durations of the study come from."""
-    here, there = 0.0, 0.0
-    for job in jobs:
-        if job.state == "done" and job.planned.shipped_seconds is not None:
-            seconds, basis = recorded.seconds(job.planned)
-            if seconds is not None and basis == OWN:
-                here, there = here + seconds, there + job.planned.shipped_seconds
-    return here / there if here and there else 1.0
 
 
 def describe_training(report: TrainingReport) -> str:

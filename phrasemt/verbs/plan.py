@@ -13,7 +13,6 @@ from phrasemt.errors import DamagedFileError, PhrasemtError
 from phrasemt.runs.accept import accept
 from phrasemt.runs.costs import ALL, NOTHING, Costs, Recorded, by_rule
 from phrasemt.runs.plan import CHANGES, FOLLOWS, INPUTS, NEWER, TIMES, Job, Plan, plan_of
-from phrasemt.runs.reserved import describe_reserved
 from phrasemt.runs.text_table import table
 from phrasemt.runs.units import size
 from phrasemt.stages.training import TrainModel
@@ -96,8 +95,6 @@ def describe(plan: Plan) -> Iterator[str]:
         yield f"{plan.study}: {len(plan.jobs):,} of {total:,} jobs to run"
         yield from _changed("changed since the outputs were made", plan.jobs, plan.datasets)
         yield from _costs(plan)
-        if plan.workflow is not None:
-            yield from describe_reserved(plan.workflow.dag, [job.snakemakes for job in plan.jobs])
     else:
         yield f"{plan.study}: nothing to do, all {total:,} jobs are done"
     if same := sum({reason.why for reason in job.reasons} == {TIMES} for job in plan.jobs):

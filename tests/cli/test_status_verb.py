@@ -26,8 +26,6 @@ from invented_runs import RUN, ago, begun, gone, job, report, stage, took
 
 from phrasemt.artefacts.training import Evaluation, EvaluationReport, Metrics, UpdateReport
 from phrasemt.cli import main
-from phrasemt.errors import DataError
-from phrasemt.runs.durations import durations_of, read_durations, write_durations
 from phrasemt.runs.notes import PlannedJob, StageNote, stage_note
 from phrasemt.runs.status import status_of
 from phrasemt.verbs import _live_page
@@ -196,35 +194,6 @@ def test_jobs_without_a_record_are_estimated_by_their_rule_or_named(status: Stat
     assert re.search(r"expected end: about .*\d\d:\d\d \(in 1:00:00\)\n", status("demo")[1])
     begun(unknown)
     assert "expected end: not known" in status("demo")[1]
-
-
-def test_durations_that_the_study_ships_foresee_the_end_at_the_speed_of_this_machine(here: Path) -> None:
-    study = here / "mine.yaml"
-    write_durations(study, {("clean_pairs", "a"): 10.0, ("train_model", "b"): 100.0, ("make_table", ""): 5.0})
-    durations = read_durations(study)
-    assert durations.keys() == {("clean_pairs", "a"), ("train_model", "b"), ("make_table", "")}
-    first, second, last = (
-        job(rule, name, *after, shipped_seconds=durations[rule, name])
-        for rule, name, after in (("clean_pairs", "a", ()), ("train_model", "b", (0,)), ("make_table", "", (1,)))
-    )
-    assert left(first, second, last) == 10 + 100 + 5
-    took(first, 20)
-    stage(first, state="finished")
-    assert left(first, second, last) == 2 * (100 + 5), "this machine needs twice as long"
-    took(second, 30)
-    assert left(first, second, last) == 30 + 2 * 5, "what was recorded here goes before"
-    unknown = job("score_system", "c")
-    took(first, 20)
-    stage(first, run="of-an-earlier-run.json")
-    begun(first, unknown)
-    assert status_of(RUN, datetime.now(UTC)).end == "not known yet (1 job of unknown length)", "not 'not before' now"
-
-
-def test_durations_that_are_damaged_are_named(here: Path) -> None:
-    assert read_durations(here / "mine.yaml") == {}
-    durations_of(here / "mine.yaml").write_text("rule\tjob\tseconds\nmake_table\t\tlong\n")
-    with pytest.raises(DataError, match=r"mine.durations.tsv.*remove the file"):
-        read_durations(here / "mine.yaml")
 
 
 def test_what_came_from_the_cache_is_counted(status: Status) -> None:

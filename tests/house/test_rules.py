@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 from phrasemt.artefacts import kinds
-from phrasemt.runs.durations import read_durations
 from phrasemt.stages import STAGES
 from phrasemt.study.reading import load_study
 from phrasemt.workflow.paths import Paths
@@ -56,14 +55,6 @@ def test_an_output_of_a_rule_lies_where_its_kind_says(repository: Path) -> None:
             place = re.search(rf"^        {file.name}=(?:report\(\s*)?paths\.(\w+)", rule, flags=re.MULTILINE)
             assert place is not None, (stage, file.name)
             assert getattr(paths, place[1]) == paths.of_kind(kinds()[kind]), (stage, file.name)
-
-
-def test_the_durations_of_the_demo_name_its_jobs(repository: Path) -> None:
-    durations = read_durations(repository / "config.yaml")
-    assert {rule for rule, _ in durations} <= set(STAGES)
-    study = load_study(repository / "config.yaml")
-    trainings = {f"demo.en-de/{system}.{seed}" for system in study.systems for seed in study.seeds}
-    assert {name for rule, name in durations if rule == "train_model"} == trainings
 
 
 def test_the_snakefile_is_a_contents_page(repository: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -29,26 +28,6 @@ def test_the_local_profile_plans_a_study(repository: Path, tmp_path: Path, warm:
     done = workplace.snakemake("--dry-run")
     assert done.returncode == 0, done.stderr
     assert "results/tiny/report.html" in done.stdout
-    assert "partition" not in done.stdout
-    assert list(workplace.folder.glob("results/*")) == []
-
-
-def test_a_dry_run_for_a_cluster_says_what_the_jobs_of_each_rule_reserve(
-    repository: Path, tmp_path: Path, warm: WarmPython
-) -> None:
-    """By system, if the profile says so: `max` needs four GPUs."""
-    workplace = replace(Workplace.new(repository, tmp_path, warm=warm), profile="slurm")
-    profile = tmp_path / "slurm" / "profile.yaml"
-    text = profile.read_text()
-    assert text.count("gpu: &gpus 1\n") == 1
-    profile.write_text(text.replace("&gpus 1\n", "&gpus \"4 if wildcards.system == 'max' else 1\"\n"))
-    done = workplace.snakemake("--dry-run")
-    assert done.returncode == 0, done.stderr
-    assert len(done.stdout.splitlines()) < 120
-    rows = {tuple(line.split()) for line in done.stdout.splitlines()}
-    assert ("train_model", "1", "gpu", "4", "8", "16,000", "MB", "24:00:00", "1") in rows
-    assert ("train_model", "3", "gpu", "1", "8", "16,000", "MB", "24:00:00", "3") in rows
-    assert ("make_table", "1", "cpu", "1", "2,000", "MB", "1:00:00", "1") in rows
     assert list(workplace.folder.glob("results/*")) == []
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from invented_runs import job, stage, took
 
 from phrasemt.runs.costs import NOTHING, OF_THE_RULE, OWN, Recorded
+from phrasemt.runs.journal import gpus_of
 
 pytestmark = pytest.mark.usefixtures("here")
 
@@ -54,3 +57,16 @@ def test_outputs_are_as_large_as_those_of_finished_jobs_of_the_rule() -> None:
         path.write_bytes(bytes(size))
     recorded = Recorded("demo", [small, large])
     assert [recorded.of(planned).bytes for planned in (small, large, new)] == [10, 30, 20]
+
+
+@pytest.mark.parametrize(
+    ("resources", "gpus"),
+    [
+        ({}, 0),
+        ({"gpu": 4, "gres": "gpu:2"}, 4),
+        ({"gres": "gpu:a100:2", "nodes": 2}, 4),
+        ({"slurm_extra": "--gpus-per-node=4"}, 4),
+    ],
+)
+def test_gpus_are_counted_over_all_nodes(resources: dict[str, Any], gpus: int) -> None:
+    assert gpus_of(SimpleNamespace(resources=resources)) == gpus
