@@ -31,8 +31,7 @@ GROUPS = {
         "corpora": "list the corpora that a study can name, or show one",
     },
     "keep house": {
-        "verify": "compare artefacts with their sidecars; compute a capsule again",
-        "capsule": "pack a table with everything that its numbers come from",
+        "capsule": "pack a table with all that its numbers come from; check a pack",
         "store": "list, check, move and clean up what studies share",
         "gc": "list and remove what no study names any more",
         "slurm": "write the profile of your site, apart from what updates touch",

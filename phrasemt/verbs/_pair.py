@@ -64,7 +64,10 @@ def nth(path: Path, line: int) -> str:
     found = next(itertools.islice(read_lines(path), line, None), None)
     if found is None:
         raise DamagedFileError(
-            "the file has too few lines", where=path, expected=f"more than {line}", next_step="`phrasemt verify STUDY`"
+            "the file has too few lines",
+            where=path,
+            expected=f"more than {line}",
+            next_step="delete it and run the study",
         )
     return found
 
@@ -72,7 +75,7 @@ def nth(path: Path, line: int) -> str:
 def damaged(path: Path, stage: str, found: str) -> DamagedFileError:
     """Return the error about a file that has not the form that its stage writes."""
     return DamagedFileError(
-        f"not a file of {stage}", where=path, found=found[:200], next_step="`phrasemt verify STUDY` names what differs"
+        f"not a file of {stage}", where=path, found=found[:200], next_step="delete it and run the study"
     )
 
 

@@ -1,35 +1,75 @@
-"""`phrasemt capsule`: pack the table of a study with everything that its numbers are computed from."""
+"""`phrasemt capsule`: pack the table of a study with all that its numbers come from, or check a capsule."""
 
 from __future__ import annotations
 
 import argparse
+import logging
 from pathlib import Path
 
-from phrasemt.report.capsule import write_capsule
+from phrasemt.errors import DamagedFileError
+from phrasemt.report.capsule import CapsuleManifest, check_capsule, opened_capsule, other_versions, write_capsule
 from phrasemt.runs.units import size
 from phrasemt.study.reading import load_study
 from phrasemt.verbs._output import Output
 from phrasemt.verbs._study import add_study
 
+_MOST_NAMED = 20  # differences of a file
+_MEANING = {
+    "recomputed": "{} values computed again, all agree",
+    "statistics": "{} scores computed again from the statistics of the sentences, all agree; references are left out",
+    "as recorded": "as its sidecar records; it needs a model to be computed again",
+}
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Write one zip file with the study, tables, scores, comparisons, translations, sidecars, checksums "
-        "of all artefacts, and references where their licence allows copies. `phrasemt verify FILE.zip` computes the "
-        "numbers again. Equal studies give equal files."
+        "of all artefacts, and references where their licence allows copies. Equal studies give equal files. "
+        "With --check, compute every number of a capsule again, without GPU, models and training text."
     )
     add_study(parser)
-    parser.add_argument("--output", type=Output, metavar="FILE", help="zip file (default: <study>.zip)")
+    to_do = parser.add_mutually_exclusive_group()
+    to_do.add_argument("--output", type=Output, metavar="FILE", help="zip file (default: <study>.zip)")
+    to_do.add_argument("--check", type=Path, metavar="FILE", help="check this capsule in place of packing one")
     parser.add_argument(
         "--all-references", action="store_true", help="pack references whose licence is not known to allow copies, too"
     )
 
 
 def run(options: argparse.Namespace) -> None:
-    """Write the capsule. Raises PhrasemtError if there is no table, DamagedFileError for an altered file."""
+    """Write or check a capsule. Raises PhrasemtError if there is no table, DamagedFileError for an altered file."""
+    if options.check is not None:
+        _check(options.check)
+        return
     study = load_study(options.study)
     capsule: Path = options.output or Path(f"{study.study}.zip")
-    manifest = write_capsule(study, capsule, all_references=options.all_references)
-    for file in (file for file in manifest.files if file.member is None):
-        print(f"left out, because the registry does not say that it may be copied: {file.path}")
-    print(f"{capsule}: {size(capsule.stat().st_size)}. Next: `phrasemt verify {capsule}`")
+    _print_left_out(write_capsule(study, capsule, all_references=options.all_references))
+    print(f"{capsule}: {size(capsule.stat().st_size)}. Next: `phrasemt capsule --check {capsule}`")
+
+
+def _check(capsule: Path) -> None:
+    logging.getLogger("phrasemt").setLevel(logging.WARNING)
+    different = numbers = 0
+    with opened_capsule(capsule) as (folder, manifest):
+        for finding in check_capsule(folder, manifest):
+            different += bool(finding.differences)
+            numbers += finding.numbers
+            if not finding.differences:
+                print(f"{finding.path}: {_MEANING[finding.how].format(finding.numbers)}")
+            for difference in finding.differences[:_MOST_NAMED]:
+                print(f"{finding.path}: {finding.how}: {difference}")
+            if (more := len(finding.differences) - _MOST_NAMED) > 0:
+                print(f"{finding.path}: and {more:,} more differences")
+        _print_left_out(manifest)
+        if versions := other_versions(folder, manifest):
+            print(f"other versions than those of the capsule: {'; '.join(versions)}")
+    if different:
+        what = f"{different} files differ from what they are computed from"
+        next_step = "compare the lines above with the study that the capsule is of"
+        raise DamagedFileError(what, where=capsule, next_step=next_step)
+    print(f"{capsule}: all {numbers:,} values agree")
+
+
+def _print_left_out(manifest: CapsuleManifest) -> None:
+    if left_out := [file.path for file in manifest.files if file.member is None]:
+        print(f"left out, because the registry does not say that they may be copied: {', '.join(left_out)}")

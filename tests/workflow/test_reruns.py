@@ -8,6 +8,7 @@ whose output it reads. One change of each kind, and those that bring other jobs 
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sys
@@ -379,3 +380,19 @@ def test_a_finished_study_is_planned_without_torch(finished: Workplace) -> None:
     done = finished.run(sys.executable, "-c", code)
     assert done.returncode == 0, done.stderr
     assert "Nothing to be done" in done.stdout + done.stderr
+
+
+def test_a_stage_refuses_a_file_with_a_flipped_bit(finished: Workplace) -> None:
+    """The bit flips in an input that Snakemake finds unchanged, and another change makes the stage run."""
+    examples = finished.results / "demo.en-de/examples/test.arrow"
+    times = examples.stat().st_atime_ns, examples.stat().st_mtime_ns
+    data = bytearray(examples.read_bytes())
+    data[2000] ^= 1
+    examples.write_bytes(data)
+    os.utime(examples, ns=times)
+    translation = "results/tiny/demo.en-de/translations/base/1/test.tok"
+    (finished.folder / translation).unlink()
+    done = finished.snakemake(translation)
+    assert done.returncode == 1
+    log = (finished.folder / "logs/tiny/translate_examples/demo.en-de/base.1.test.log").read_text()
+    assert "results/tiny/demo.en-de/examples/test.arrow: not the file that pack_examples wrote" in log

@@ -17,8 +17,7 @@ from invented_study import study_of
 from phrasemt.cli import main
 from phrasemt.errors import DamagedFileError, PhrasemtError
 from phrasemt.files.digests import digest_bytes
-from phrasemt.report.capsule import MANIFEST, opened_capsule, write_capsule
-from phrasemt.report.recompute import check_capsule
+from phrasemt.report.capsule import MANIFEST, check_capsule, opened_capsule, write_capsule
 from phrasemt.study.reading import load_study
 from phrasemt.study.schema import Study
 
@@ -83,12 +82,12 @@ def _edited(content: bytes, pattern: bytes, replacement: bytes) -> bytes:
 def test_every_number_is_computed_again_and_agrees(whole, capsule, monkeypatch, tmp_path, capsys):
     path = capsule(whole)
     monkeypatch.chdir(tmp_path)
-    assert main(["verify", str(path)]) == 0
+    assert main(["capsule", "--check", str(path)]) == 0
     said = capsys.readouterr().out
     for name in (SCORES, COMPARISON, TABLE, "results/invented/table.md", "results/invented/table.tex"):
         assert re.search(rf"^{re.escape(name)}: \d+ values computed again, all agree$", said, re.MULTILINE), name
     assert re.search(rf"^{LEFT_OUT}: \d\d+ scores computed again from the statistics", said, re.MULTILINE)
-    assert "left out of the capsule: results/invented/captions.de-en/corpus/coco.en, " in said
+    assert "may be copied: results/invented/captions.de-en/corpus/coco.en, " in said
     assert f"{path}: all " in said
 
 
@@ -198,7 +197,7 @@ FORGERIES = {
 def test_a_forgery_is_found_although_all_digests_fit(whole, tmp_path, capsys, edit, name, said):
     path = tmp_path / "capsule.zip"
     _write(path, _with_digests(edit(whole), whole))
-    assert main(["verify", str(path)]) == 2
+    assert main(["capsule", "--check", str(path)]) == 2
     printed = capsys.readouterr()
     assert said in "".join(line for line in printed.out.splitlines() if line.startswith(name))
     assert "values agree" not in printed.out
@@ -259,7 +258,7 @@ def test_scores_of_other_translations_are_found(whole, capsule):
 
 def test_an_edited_capsule_ends_the_command_with_the_place(whole, capsule, capsys):
     path = capsule(whole, changed={SCORES: _edited(whole[SCORES], rb'("score":)\d+', rb"\g<1>99")})
-    assert main(["verify", str(path)]) == 2
+    assert main(["capsule", "--check", str(path)]) == 2
     printed = capsys.readouterr()
     assert re.search(rf"^{SCORES}: recomputed: test_sets\.test\.metrics\.\w+\.score: recorded 99", printed.out, re.M)
 
